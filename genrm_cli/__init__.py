@@ -47,7 +47,9 @@ _MODULES = {
     "Calibration": "rewards.estimators.calibration",
     "Ranking": "ranking.rank_policies",
     "rank": "ranking.in_memory",
-    **dict.fromkeys(("GenrmError", "InputError", "JudgeError", "StorageError", "UsageError"), "errors"),
+    **dict.fromkeys(
+        ("GenrmError", "InputError", "JudgeError", "StorageError", "UsageError"), "errors"
+    ),
 }
 
 

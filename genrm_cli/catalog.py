@@ -1,15 +1,15 @@
 """Names that users type, each with a one-line explanation.
 
-Help texts and settings checks use these tables. The tables of implementations elsewhere have exactly these names, in
-this order.
-"""
+Help texts and settings checks use these tables. The tables of implementations elsewhere have
+exactly these names, in this order."""
 
 from collections.abc import Iterable, Mapping
 
 STRATEGIES: Mapping[str, str] = {
     "circular": "each rollout against the next in its group: N comparisons for N rollouts",
     "all_pairs": "each rollout against every other: N(N-1)/2",
-    "ring": "each rollout against the same number of others, as often first as second: N for each ring",
+    "ring": "each rollout against the same number of others, as often first as second: N for each "
+    "ring",
 }
 
 GOALS: Mapping[str, str] = {
@@ -20,7 +20,8 @@ GOALS: Mapping[str, str] = {
 
 ESTIMATORS: Mapping[str, str] = {
     "simple_tiebreaker": "mean of a rollout's scores, as in NeMo Gym",
-    "adaptive": "least squares over scores and rankings, adjusted for opponents and the judge's position preference, "
+    "adaptive": "least squares over scores and rankings, adjusted for opponents and the judge's "
+    "position preference, "
     "with weights for the kind of judge that its verdicts show",
     "combined": "adaptive with the same weights for every judge",
     "win_rate": "share of comparisons won",
@@ -29,7 +30,8 @@ ESTIMATORS: Mapping[str, str] = {
 
 ADVANTAGES: Mapping[str, str] = {
     "unit": "reward less the group's mean, divided by the group's standard deviation",
-    "pooled": "divided by the root of the mean of the group's variance and the run's, so that a group without real "
+    "pooled": "divided by the root of the mean of the group's variance and the run's, so that a "
+    "group without real "
     "differences counts less",
     "reliability": "unit, times the reliability of the group",
     "raw": "reward less the group's mean",

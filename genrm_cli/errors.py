@@ -8,9 +8,9 @@
     ├── StorageError             5  data that cannot be listed, read or written
     └── TooManyUnscoredError     6  the run is done, but too many rollouts stayed unscored
 
-A message is one paragraph: the location, what was found, what was expected, and what to do next. It names settings,
-never flags: the command line renders them as flags, the Python API as keywords, the server as fields.
-"""
+A message is one paragraph: the location, what was found, what was expected, and what to do next. It
+names settings, never flags: the command line renders them as flags, the Python API as keywords, the
+server as fields."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +25,8 @@ INTERRUPTED = 130
 class SettingRef:
     """A setting that a message names, optionally with a value: `SettingRef("min_age", 0)`.
 
-    As plain text it reads like a keyword of the Python API, `min_age=0`; the command line shows `--min-age 0`.
+    As plain text it reads like a keyword of the Python API, `min_age=0`; the command line shows
+    `--min-age 0`.
 
     Attributes:
         name: flat name of the setting, as in a settings file, or name of an option of one command.
@@ -41,21 +42,31 @@ class SettingRef:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A text that may name settings. What a server or a user wrote is plain text in it, and never rewritten."""
+    """A text that may name settings. What a server or a user wrote is plain text in it, and never
+    rewritten.
+    """
 
     parts: tuple[str | SettingRef, ...]
 
     @classmethod
     def of(cls, *parts: "Part") -> "Message":
         """Return a message of these parts; the parts of another message are included."""
-        return cls(tuple(each for part in parts for each in (part.parts if isinstance(part, Message) else (part,))))
+        return cls(
+            tuple(
+                each
+                for part in parts
+                for each in (part.parts if isinstance(part, Message) else (part,))
+            )
+        )
 
     def render(self, name_of: Callable[[SettingRef], str] = str) -> str:
         """Return the text, with each setting formatted by `name_of`."""
         return "".join(part if isinstance(part, str) else name_of(part) for part in self.parts)
 
     def with_names(self, names: Mapping[str, str]) -> "Message":
-        """Return the message with some settings renamed: the `base_url` of a policy is `policy_base_url`."""
+        """Return the message with some settings renamed: the `base_url` of a policy is
+        `policy_base_url`.
+        """
         renamed = (
             each if isinstance(each, str) else replace(each, name=names.get(each.name, each.name))
             for each in self.parts
@@ -75,12 +86,14 @@ def naming(text: LiteralString, **values: str | int | float | bool | None) -> Me
 
         naming("$shard requires a journal; remove $use_journal.", use_journal=False)
 
-    Args:
-        text: written by us. Text from a user or a server is a separate part: `UsageError(f"{uri}: ", naming(...))`.
-        values: values to show with a setting.
+    Args: text: written by us. Text from a user or a server is a separate part: `UsageError(f"{uri}:
+        ", naming(...))`. values: values to show with a setting.
     """
     parts = _SETTING.split(text)  # text and names alternate
-    named = (SettingRef(part, values.get(part)) if number % 2 else part for number, part in enumerate(parts))
+    named = (
+        SettingRef(part, values.get(part)) if number % 2 else part
+        for number, part in enumerate(parts)
+    )
     return Message(tuple(part for part in named if part != ""))
 
 
@@ -143,7 +156,8 @@ class WatchError(GenrmError):
 
 
 class BadInputLineError(ValueError):
-    """A line of an input cannot be used. A run rejects the line and continues, so it has no exit code.
+    """A line of an input cannot be used. A run rejects the line and continues, so it has no exit
+    code.
 
     Attributes:
         message: what was found, and what to do.
@@ -170,14 +184,17 @@ _FROM_WORST = (1, 4, 5, 2, 3, 7, 6, 0)
 def worst_exit_code(codes: Iterable[int]) -> int:
     """Return the exit code of a run over many inputs, from the codes of each; 0 for none.
 
-    From worst to best: a bug, judge, storage, usage, input, a refused state of the judges, too many unscored, done.
-    """
+    From worst to best: a bug, judge, storage, usage, input, a refused state of the judges, too many
+    unscored, done."""
     return min(codes, key=_FROM_WORST.index, default=0)
 
 
 JUDGE_WARNINGS = {
     "adapted": "{model} does not take {detail}",
     "endpoint_down": "{endpoint} is marked unhealthy: {detail}",
-    "paused": "the judge is down ({detail}); giving up unless it recovers within {give_up_after_s:g} s",
+    "paused": "the judge is down ({detail}); giving up unless it recovers within "
+    "{give_up_after_s:g} s",
 }
-"""What users are told about a judge that refuses a field or is down, by event, with the event's fields."""
+"""What users are told about a judge that refuses a field or is down, by event, with the event's
+fields.
+"""

@@ -1,4 +1,5 @@
-"""Extensions: components, formats, profiles and environments that installed packages register by entry points.
+"""Extensions: components, formats, profiles and environments that installed packages register by
+entry points.
 
 A package names them in its `pyproject.toml`, and genrm finds them by name:
 
@@ -47,15 +48,16 @@ def load_extension(seam: Seam, name: str, expected: type[T]) -> T:
         name: one of `extension_names(seam)`.
         expected: type that the object must have.
 
-    Raises:
-        UsageError: the extension cannot be imported or is of another type; names its package and entry point.
+    Raises: UsageError: the extension cannot be imported or is of another type; names its package
+        and entry point.
     """
     entry = _entry_points(seam, tuple(sys.path))[name]
     try:
         loaded = entry.load()
     except Exception as error:  # the package's own code runs here
         raise UsageError(
-            f"{_described(entry)} cannot be loaded: {type(error).__name__}: {error}. Repair or uninstall the package."
+            f"{_described(entry)} cannot be loaded: {type(error).__name__}: {error}. Repair or "
+            "uninstall the package."
         ) from error
     if not isinstance(loaded, expected):
         found = type(loaded).__name__
@@ -72,19 +74,27 @@ def load_extensions(seam: Seam, expected: type[T]) -> dict[str, T]:
     return {name: load_extension(seam, name, expected) for name in extension_names(seam)}
 
 
-# By search path, because a process may add to it. Reading the metadata of a hundred packages takes some milliseconds.
+# By search path, because a process may add to it. Reading the metadata of a hundred packages takes
+# some milliseconds.
 @cache
 def _entry_points(seam: Seam, _path: tuple[str, ...]) -> "dict[str, EntryPoint]":
     import importlib.metadata
 
     found: dict[str, EntryPoint] = {}
-    for entry in sorted(importlib.metadata.entry_points(group=seam), key=lambda entry: (entry.name, entry.value)):
+    for entry in sorted(
+        importlib.metadata.entry_points(group=seam), key=lambda entry: (entry.name, entry.value)
+    ):
         if (other := found.get(entry.name)) is not None:
-            raise UsageError(f"two packages register {entry.name!r}: {_described(other)}, and {_described(entry)}.")
+            raise UsageError(
+                f"two packages register {entry.name!r}: {_described(other)}, and "
+                f"{_described(entry)}."
+            )
         found[entry.name] = entry
     return found
 
 
 def _described(entry: "EntryPoint") -> str:
-    package = "an unknown package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+    package = (
+        "an unknown package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+    )
     return f"{entry.group} entry point {entry.name} = {entry.value} of {package}"

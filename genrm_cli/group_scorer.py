@@ -37,8 +37,8 @@ _OTHER_LOOP = "the scorer belongs to another event loop; open one in each loop"
 class GroupScorer:
     """Scores groups under one plan; an asynchronous context manager.
 
-    All groups share the judges' connections, limits, budget and journal. Several tasks of one event loop may score
-    groups at once.
+    All groups share the judges' connections, limits, budget and journal. Several tasks of one event
+    loop may score groups at once.
 
     Attributes:
         metrics: counts over all groups scored so far.
@@ -68,10 +68,15 @@ class GroupScorer:
         Raises:
             UsageError: the settings name no judge, contradict each other, or cannot be compiled.
         """
-        settings = changed(settings, requests_to=None, replies_from=(), batch=False)  # of files, which can wait
+        settings = changed(
+            settings, requests_to=None, replies_from=(), batch=False
+        )  # of files, which can wait
         check_settings(settings)
-        self._settings, self._api_keys, self._on_event = settings, api_keys, on_event
-        self._resumes, self._given_calibration = resumes, calibration
+        self._settings = settings
+        self._api_keys = api_keys
+        self._on_event = on_event
+        self._resumes = resumes
+        self._given_calibration = calibration
         self._plan = compile_plan(settings)
         self._progress = progress or RunProgress()
         self._statistics = RunStatistics()
@@ -112,7 +117,10 @@ class GroupScorer:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self._resources.aclose()
 
@@ -128,14 +136,18 @@ class GroupScorer:
 
     @property
     def calibration(self) -> Calibration:
-        """The calibration of the judge on all groups scored so far; pass it on to score later groups."""
+        """The calibration of the judge on all groups scored so far; pass it on to score later
+        groups.
+        """
         return self._statistics.fit()
 
-    async def score_group(self, group: Group, *, calibration: Calibration | None = None) -> GroupRewards:
+    async def score_group(
+        self, group: Group, *, calibration: Calibration | None = None
+    ) -> GroupRewards:
         """Compare the rollouts of one group.
 
-        A failed request never raises: it is in `failures` of the result, and a response without any verdict has a
-        reason instead of a reward.
+        A failed request never raises: it is in `failures` of the result, and a response without any
+        verdict has a reason instead of a reward.
 
         Args:
             group: its rollouts; a single one gets no reward, or the setting `default_score`.
@@ -146,7 +158,8 @@ class GroupScorer:
             StorageError: the journal cannot be written.
             RuntimeError: the scorer is not open.
         """
-        judges, plan = self._open_set(), self._fitted_plan([group])
+        judges = self._open_set()
+        plan = self._fitted_plan([group])
         judged = await judge_group(self._begin(group, plan), plan, judges)
         given = calibration or self._given_calibration or Calibration()
         (rewards,) = self._reward([self._finish(judged, plan)], plan, given)
@@ -160,19 +173,22 @@ class GroupScorer:
     async def score_groups(
         self, groups: Iterable[Group], *, calibration: Calibration | None = None
     ) -> list[GroupRewards]:
-        """Compare the rollouts of many groups and return the result of each, in the order of the groups.
+        """Compare the rollouts of many groups and return the result of each, in the order of the
+        groups.
 
-        Args:
-            groups: any iterable. The next group is taken when all requests of the previous one have been made, so the
-                setting `concurrency` also limits the groups in progress. The texts of a finished group are released.
-                With the setting `budget`, the number of calls for all groups, all groups are read first.
-            calibration: calibration of the judge; by default the scorer's own, or else one fitted to these groups, as
-                in `genrm score`.
+        Args: groups: any iterable. The next group is taken when all requests of the previous one
+            have been made, so the
+                setting `concurrency` also limits the groups in progress. The texts of a finished
+                group are released. With the setting `budget`, the number of calls for all groups,
+                all groups are read first.
+            calibration: calibration of the judge; by default the scorer's own, or else one fitted
+                to these groups, as in `genrm score`.
 
         Raises:
             GenrmError: see `score_group`. Requests in flight are cancelled.
         """
-        judges, plan = self._open_set(), self._plan
+        judges = self._open_set()
+        plan = self._plan
         if self._settings.pairing.budget is not None:
             groups = list(groups)
             plan = self._fitted_plan(groups)
@@ -206,8 +222,11 @@ class GroupScorer:
     def _begin(self, group: Group, plan: GroupPlan) -> Group:
         """Count a group before it is judged."""
         if plan.shows_as_gym and group.records:
-            group = replace(group, rollouts=list(map(with_gym_response, group.rollouts, group.records)))
-        metrics, size = self.metrics, len(group.rollouts)
+            group = replace(
+                group, rollouts=list(map(with_gym_response, group.rollouts, group.records))
+            )
+        metrics = self.metrics
+        size = len(group.rollouts)
         metrics.groups += 1
         metrics.rollouts += size
         metrics.rollouts_in_groups += size if size > 1 else 0
@@ -221,13 +240,17 @@ class GroupScorer:
         self.metrics.groups_done += 1
         return verdicts
 
-    def _reward(self, groups: list[JudgedVerdicts], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
+    def _reward(
+        self, groups: list[JudgedVerdicts], plan: GroupPlan, calibration: Calibration
+    ) -> list[GroupRewards]:
         results = reward_verdicts(groups, plan, calibration)
         variances = [variance for result in results if (variance := result.variance) is not None]
         for variance in variances:
             self._statistics.add_variance(variance)
         if calibration.reward_variance is None and variances:
-            results = [result.scaled(plan.rewards.advantage, fmean(variances)) for result in results]
+            results = [
+                result.scaled(plan.rewards.advantage, fmean(variances)) for result in results
+            ]
         for group, result in zip(groups, results, strict=True):
             count_group(self.metrics, group.judged, result, plan)
         return results

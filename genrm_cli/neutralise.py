@@ -1,8 +1,9 @@
-"""Break up what a shown text must not hold: verdicts in a judge's form, section markers, tokens of chat templates.
+"""Break up what a shown text must not hold: verdicts in a judge's form, section markers, tokens of
+chat templates.
 
-A form is found however it is spelled (look-alike and invisible characters, HTML entities, escapes of JSON and URLs),
-and broken by a visible sign, so that a judge can still tell what stood there. Nothing else is changed.
-"""
+A form is found however it is spelled (look-alike and invisible characters, HTML entities, escapes
+of JSON and URLs), and broken by a visible sign, so that a judge can still tell what stood there.
+Nothing else is changed."""
 
 import html
 import re
@@ -67,7 +68,11 @@ _SIGN = re.compile(r"\\x\{([0-9a-fA-F]{1,6})\}|[^\x00-\x7f]")
 _HIDDEN = compile_regex(f"[{_INVISIBLE}]")
 _TAG = 0xE0000
 _TAGS = re.compile("[\U000e0020-\U000e007e]")
-_BLOCKS = ((0xA0, 0x3200), (0xFE00, 0x10000), (0x1D400, 0x1D800))  # of characters that Unicode calls compatible
+_BLOCKS = (
+    (0xA0, 0x3200),
+    (0xFE00, 0x10000),
+    (0x1D400, 0x1D800),
+)  # of characters that Unicode calls compatible
 _WORD = re.compile(r"[\w.]+")
 _MARKS = re.compile(r"[\s\"'\\*_#`]+")
 
@@ -80,8 +85,11 @@ class Forms:
     """
 
     def __init__(self, patterns: Sequence[str], where: str) -> None:
-        """Take the forms as patterns of RE2, which find a form in any folded text; `where` names them in errors."""
-        self._source, self._where = "|".join(f"(?:{pattern})" for pattern in patterns), where
+        """Take the forms as patterns of RE2, which find a form in any folded text; `where` names
+        them in errors.
+        """
+        self._source = "|".join(f"(?:{pattern})" for pattern in patterns)
+        self._where = where
         self.wedge = next(sign for sign in _WEDGES if sign not in self._source)
 
     @cached_property
@@ -92,7 +100,9 @@ class Forms:
             raise UsageError(f"{self._where}: {error}") from error
 
     def find(self, text: str) -> list[str]:
-        """Return the forms that a text holds, folded and without blanks, quotation marks and Markdown."""
+        """Return the forms that a text holds, folded and without blanks, quotation marks and
+        Markdown.
+        """
         return [form for form, _ in self._matches(text)]
 
     def has_other_words(self, text: str) -> bool:
@@ -104,7 +114,9 @@ class Forms:
         forms: list[str] = []
         # What two signs after the first word leave in form gets one before each character.
         for attempt in range(3):
-            found = [each for tags in (False, True) for each in self._matches(text, attempt, tags=tags)]
+            found = [
+                each for tags in (False, True) for each in self._matches(text, attempt, tags=tags)
+            ]
             if not found:
                 break
             forms = forms or [form for form, _ in found]
@@ -116,8 +128,12 @@ class Forms:
             text = "".join((*pieces, text[last:]))
         return text, tuple(forms)
 
-    def _matches(self, text: str, attempt: int = 0, *, tags: bool = False) -> Iterator[tuple[str, list[int]]]:
-        """Yield the forms of a text, each with the places for its signs; `tags` reads tag characters as letters."""
+    def _matches(
+        self, text: str, attempt: int = 0, *, tags: bool = False
+    ) -> Iterator[tuple[str, list[int]]]:
+        """Yield the forms of a text, each with the places for its signs; `tags` reads tag
+        characters as letters.
+        """
         if not self._source or (tags and (text.isascii() or _TAGS.search(text) is None)):
             return
         folded, starts, ends = fold(text, tags=tags)
@@ -127,7 +143,11 @@ class Forms:
             begin, end = found.span()
             form = _MARKS.sub("", folded[begin:end]).strip(".:>-")
             word = _WORD.search(folded, begin, end)
-            places = [begin + 1] if word is None else [word.start() + 1 if word.end() == end else word.end()]
+            places = (
+                [begin + 1]
+                if word is None
+                else [word.start() + 1 if word.end() == end else word.end()]
+            )
             if attempt > 1:
                 places = list(range(begin, end))
             yield form, [_original(place, starts, ends) for place in places]
@@ -140,14 +160,15 @@ def forms_of(patterns: tuple[str, ...], where: str) -> Forms:
 
 
 def fold(text: str, *, tags: bool = False) -> tuple[str, list[int], list[int]]:
-    """Return a text as plainly spelled as it can be read, and how its places map to those of the text.
+    """Return a text as plainly spelled as it can be read, and how its places map to those of the
+    text.
 
     Args:
         text: any text.
         tags: read tag characters as the letters that they stand for; otherwise they are invisible.
 
-    Returns:
-        The folded text; where each part of another length ends in it; and where it ends in the text.
+    Returns: The folded text; where each part of another length ends in it; and where it ends in the
+        text.
     """
     is_ascii = text.isascii()
     if is_ascii and not any(sign in text for sign in f"&\\%{_ASCII_BLANKS}"):
@@ -176,7 +197,9 @@ def fold(text: str, *, tags: bool = False) -> tuple[str, list[int], list[int]]:
 
 
 def fold_pattern(pattern: str) -> str:
-    """Return a pattern of RE2 that finds in folded texts what a pattern finds in others, whose signs may be folded."""
+    """Return a pattern of RE2 that finds in folded texts what a pattern finds in others, whose
+    signs may be folded.
+    """
 
     def plain(found: re.Match[str]) -> str:
         sign = chr(int(found[1], 16)) if found[1] else found[0]
@@ -201,8 +224,12 @@ def _decode(spelled: str) -> str:
             case "⟧" | "〛":
                 return "]]"
             case _:
-                plain = unicodedata.normalize("NFKC", _HIDDEN.sub("", spelled))  # quadratic in combining marks
-        plain = "".join(chr(_look_alikes()[ord(sign)]) if ord(sign) < 0x20000 else sign for sign in plain)
+                plain = unicodedata.normalize(
+                    "NFKC", _HIDDEN.sub("", spelled)
+                )  # quadratic in combining marks
+        plain = "".join(
+            chr(_look_alikes()[ord(sign)]) if ord(sign) < 0x20000 else sign for sign in plain
+        )
         if plain == spelled or not (again := _SPELLED.fullmatch(plain)):
             break
         spelled = again[0]
@@ -220,7 +247,11 @@ def _look_alikes() -> NDArray[np.uint32]:
     """Return the plain code of each code point below 0x20000."""
     plain = np.arange(0x20000, dtype=np.uint32)
     plain[0xD800:0xE000] = 0xFFFD  # half a character, which RE2 does not take
-    alike = {other: same for signs, others in _SAME.items() for same, other in zip(signs, others, strict=True)}
+    alike = {
+        other: same
+        for signs, others in _SAME.items()
+        for same, other in zip(signs, others, strict=True)
+    }
     for code in (code for begin, end in _BLOCKS for code in range(begin, end)):
         sign = unicodedata.normalize("NFKC", chr(code))
         sign = alike.get(sign, sign)

@@ -1,12 +1,13 @@
-"""Plan the comparisons of a group of n rollouts: which pairs, how many calls, and the plan that fits a budget.
+"""Plan the comparisons of a group of n rollouts: which pairs, how many calls, and the plan that
+fits a budget.
 
-Plans name rollouts by their index in the group, 0 to n - 1. Source of `circular` and `all_pairs` and their order:
-NVIDIA NeMo Gym, `genrm_compare`, `generate_comparison_pairs`.
+Plans name rollouts by their index in the group, 0 to n - 1. Source of `circular` and `all_pairs`
+and their order: NVIDIA NeMo Gym, `genrm_compare`, `generate_comparison_pairs`.
 
-In rings, every rollout is compared about equally often, and shown first as often as second. A ring of one offset o is
-all (t, t + o mod n). Rings are added until all pairs are compared; opposite rollouts of an even n form two rings of
-half the length, one for each order. Then the rings repeat in the other order.
-"""
+In rings, every rollout is compared about equally often, and shown first as often as second. A ring
+of one offset o is all (t, t + o mod n). Rings are added until all pairs are compared; opposite
+rollouts of an even n form two rings of half the length, one for each order. Then the rings repeat
+in the other order."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -27,7 +28,9 @@ _SHARES = 10_000  # steps per ring when `ring_k` is fitted to a budget
 
 
 class Comparison(NamedTuple):
-    """A planned comparison: rollout `i` is shown first, `j` second; `judge_idx` is the number of the repeat, from 0."""
+    """A planned comparison: rollout `i` is shown first, `j` second; `judge_idx` is the number of
+    the repeat, from 0.
+    """
 
     i: int
     j: int
@@ -38,16 +41,18 @@ class Comparison(NamedTuple):
 class PairingPlan:
     """The comparisons to make in each group; the fields are the settings of the same names.
 
-    Attributes:
-        strategy: `circular`, each rollout against the next, the last against the first; `all_pairs`, every pair once,
-            the lower index first; `ring`, n times `ring_k` different pairs, spread as evenly as possible; or
-            `AGAINST_FIRST`, with index 0 shown first in every other pair, beginning with a pair that the key decides.
-        ring_k: number of rings, 0 or more, see `plan_ring`; a fraction takes a share of one. No ordered pair is planned
-            twice, so there are at most n(n - 1).
+    Attributes: strategy: `circular`, each rollout against the next, the last against the first;
+        `all_pairs`, every pair once,
+            the lower index first; `ring`, n times `ring_k` different pairs, spread as evenly as
+            possible; or `AGAINST_FIRST`, with index 0 shown first in every other pair, beginning
+            with a pair that the key decides.
+        ring_k: number of rings, 0 or more, see `plan_ring`; a fraction takes a share of one. No
+            ordered pair is planned twice, so there are at most n(n - 1).
         repeats: repeats of the whole list (outermost loop).
         both_orders: plan every pair in both orders, one after the other, each once.
         order_balanced: swap every pair whose indices differ by an even number, so that a rollout of
-            `all_pairs` is shown first about as often as second. The other strategies are always balanced.
+            `all_pairs` is shown first about as often as second. The other strategies are always
+            balanced.
         seed: random seed of the run; with the group key, it determines the permutation of a ring.
         goal: what the comparisons are to find; see `plan_further`.
     """
@@ -61,13 +66,20 @@ class PairingPlan:
     goal: str = "rewards"
 
     def iter_pairs(self, n: int, key: str = "") -> Iterator[Comparison]:
-        """Yield the comparisons of n comparable rollouts, the whole list once per repeat; none if n < 2.
+        """Yield the comparisons of n comparable rollouts, the whole list once per repeat; none if n
+        < 2.
 
         Raises:
             KeyError: unknown strategy.
         """
-        order = permutation(n, generator_of(key, self.seed)) if self.strategy == "ring" else range(n)
-        pairs = [(order[i], order[j]) for i, j in _STRATEGIES[self.strategy](n, self.ring_k)] if n > 1 else []
+        order = (
+            permutation(n, generator_of(key, self.seed)) if self.strategy == "ring" else range(n)
+        )
+        pairs = (
+            [(order[i], order[j]) for i, j in _STRATEGIES[self.strategy](n, self.ring_k)]
+            if n > 1
+            else []
+        )
         if self.order_balanced and self.strategy == "all_pairs":
             pairs = [(j, i) if (j - i) % 2 == 0 else (i, j) for i, j in pairs]
         if self.strategy == AGAINST_FIRST and generator_of(key, self.seed).random() < 0.5:
@@ -83,7 +95,12 @@ class PairingPlan:
         if n < 2:
             return 0
         every = n * (n - 1) // 2
-        counts = {"circular": n, "all_pairs": every, "ring": count_ring(n, self.ring_k), AGAINST_FIRST: n - 1}
+        counts = {
+            "circular": n,
+            "all_pairs": every,
+            "ring": count_ring(n, self.ring_k),
+            AGAINST_FIRST: n - 1,
+        }
         orders = counts[self.strategy]
         # Every strategy plans all pairs before it plans any in the other order.
         return self.repeats * (2 * min(every, orders) if self.both_orders else orders)
@@ -93,12 +110,12 @@ class PairingPlan:
         return 0 if self.goal == "rewards" else max(0, self.count(n) - count_first(n, self.goal))
 
     def with_calls(self, group_sizes: Mapping[int, int], calls: int) -> "PairingPlan":
-        """Return the rings with the smallest `ring_k`, in ten-thousandths, that use as many of the calls as possible.
+        """Return the rings with the smallest `ring_k`, in ten-thousandths, that use as many of the
+        calls as possible.
 
-        Every group gets the same share of its next ring, rounded down to whole comparisons, so up to about one call
-        per group stays unused. `ring_k` is 0 if the calls allow no comparison. `group_sizes` is the number of groups
-        by the number of their comparable rollouts.
-        """
+        Every group gets the same share of its next ring, rounded down to whole comparisons, so up
+        to about one call per group stays unused. `ring_k` is 0 if the calls allow no comparison.
+        `group_sizes` is the number of groups by the number of their comparable rollouts."""
 
         def rings(share: int) -> PairingPlan:
             return replace(self, strategy="ring", ring_k=share / _SHARES)
@@ -111,29 +128,36 @@ class PairingPlan:
         return rings(bisect_left(shares, most, key=needed))
 
 
-def plan_further(scores: Mapping[int, float], asked: Sequence[tuple[int, int]], goal: str, count: int) -> _Pairs:
-    """Plan the comparisons that say most about the `best` rollout, or about the best and the worst, the `pair`.
+def plan_further(
+    scores: Mapping[int, float], asked: Sequence[tuple[int, int]], goal: str, count: int
+) -> _Pairs:
+    """Plan the comparisons that say most about the `best` rollout, or about the best and the worst,
+    the `pair`.
 
-    These are the pairs with the greatest sum of scores; for `pair`, every other one has the least. A pair is asked
-    once, and in the other order once all pairs have been asked.
+    These are the pairs with the greatest sum of scores; for `pair`, every other one has the least.
+    A pair is asked once, and in the other order once all pairs have been asked.
 
     Args:
         scores: of n rollouts, by index. Their order decides between equal sums.
         asked: comparisons so far, failed ones included: the first of each pair, then the second.
         count: comparisons to plan; with those asked at most n(n - 1).
 
-    Source: measured on recorded verdicts; top-two sampling, D. Russo, Oper. Res. 68 (2020) 1625, is its kin.
-    """
-    every, known = len(scores) * (len(scores) - 1) // 2, set(asked)
+    Source: measured on recorded verdicts; top-two sampling, D. Russo, Oper. Res. 68 (2020) 1625, is
+    its kin."""
+    every = len(scores) * (len(scores) - 1) // 2
+    known = set(asked)
     turns = {index: turn for turn, index in enumerate(scores)}
     leads = Counter(i for i, _ in asked)
     leads.subtract(j for _, j in asked)
     planned: _Pairs = []
     for number in range(len(asked), len(asked) + count):
         sign = -1 if goal == "pair" and number % 2 else 1
-        # Before all pairs have been asked, those that have not in either order; then those that have in one.
+        # Before all pairs have been asked, those that have not in either order; then those that
+        # have in one.
         i, j = next(
-            (i, j) for i, j in _iter_by_sum(scores, sign) if ((i, j) in known) + ((j, i) in known) == number // every
+            (i, j)
+            for i, j in _iter_by_sum(scores, sign)
+            if ((i, j) in known) + ((j, i) in known) == number // every
         )
         if (j, i) not in known and ((i, j) in known or (leads[i], turns[i]) > (leads[j], turns[j])):
             i, j = j, i
@@ -144,15 +168,17 @@ def plan_further(scores: Mapping[int, float], asked: Sequence[tuple[int, int]], 
 
 
 def count_first(n: int, goal: str) -> int:
-    """Return how many comparisons of the ring precede the choice: with half a ring, rounded up, each has been in one.
+    """Return how many comparisons of the ring precede the choice: with half a ring, rounded up,
+    each has been in one.
 
-    The best is found with the fewest; the ends of `pair` need more, as they are the extremes of more noise.
-    """
+    The best is found with the fewest; the ends of `pair` need more, as they are the extremes of
+    more noise."""
     return (n + 1) // 2 if goal == "best" else 3 * n // 4
 
 
 def further_at_once(n: int) -> int:
-    """Return how many comparisons to plan before their verdicts are needed: 2, more in groups above 16.
+    """Return how many comparisons to plan before their verdicts are needed: 2, more in groups above
+    16.
 
     The smaller, the better the plan; but each batch takes as long as the judge's slowest reply.
     """
@@ -180,14 +206,17 @@ def count_offsets(n: int) -> int:
 
 @lru_cache
 def spread_offsets(n: int, k: int) -> tuple[int, ...]:
-    """Return 1 and k - 1 further offsets, each about n^(1/k) times the one before, or the next unused one.
+    """Return 1 and k - 1 further offsets, each about n^(1/k) times the one before, or the next
+    unused one.
 
-    This connects rollouts like a k-dimensional lattice with equal sides. The choice of offsets hardly matters as
-    long as all rollouts have the same number of opponents; offset 1 connects all rollouts.
+    This connects rollouts like a k-dimensional lattice with equal sides. The choice of offsets
+    hardly matters as long as all rollouts have the same number of opponents; offset 1 connects all
+    rollouts.
 
-    Source: A. Pananjady et al., Ann. Stat. 48 (2020) 1072 (the risk depends on the degrees of the graph).
-    """
-    every, chosen = count_offsets(n), dict[int, None]()
+    Source: A. Pananjady et al., Ann. Stat. 48 (2020) 1072 (the risk depends on the degrees of the
+    graph)."""
+    every = count_offsets(n)
+    chosen = dict[int, None]()
     for step in range(k):
         offset = min(every, round(n ** (step / k)))
         while offset in chosen:
@@ -197,7 +226,8 @@ def spread_offsets(n: int, k: int) -> tuple[int, ...]:
 
 
 def ring_sizes(n: int) -> list[int]:
-    """Return the number of comparisons of each ring of n rollouts; together n(n - 1), every ordered pair.
+    """Return the number of comparisons of each ring of n rollouts; together n(n - 1), every ordered
+    pair.
 
     Two rollouts have one ring, both orders.
     """
@@ -208,18 +238,24 @@ def ring_sizes(n: int) -> list[int]:
 
 @lru_cache
 def count_ring(n: int, k: float) -> int:
-    """Count the comparisons of k rings; a fraction takes that share of the next ring, rounded down."""
-    sizes, whole = ring_sizes(n), int(k)
+    """Count the comparisons of k rings; a fraction takes that share of the next ring, rounded
+    down.
+    """
+    sizes = ring_sizes(n)
+    whole = int(k)
     return sum(sizes[:whole]) + sum(_part_of(size, k) for size in sizes[whole : whole + 1])
 
 
 def plan_ring(n: int, k: float) -> _Pairs:
-    """Plan k rings with spread offsets. No ordered pair occurs twice, so there are at most n(n - 1) comparisons.
+    """Plan k rings with spread offsets. No ordered pair occurs twice, so there are at most n(n - 1)
+    comparisons.
 
-    After whole rings each rollout is first as often as second; after a half ring or a share of a ring, within one.
-    """
+    After whole rings each rollout is first as often as second; after a half ring or a share of a
+    ring, within one."""
     count = count_offsets(n)
-    opposites = [(t + n // 2, t) if t % 2 else (t, t + n // 2) for t in range(n // 2)] if n % 2 == 0 else []
+    opposites = (
+        [(t + n // 2, t) if t % 2 else (t, t + n // 2) for t in range(n // 2)] if n % 2 == 0 else []
+    )
     opposites += [(j, i) for i, j in opposites]
     planned = _plan_offsets(n, min(k, count))
     planned += opposites[: max(0, count_ring(n, k) - n * count)]
@@ -249,10 +285,16 @@ def _ring_of(n: int, offset: int) -> tuple[tuple[int, int], ...]:
 
     Therefore a share of a ring also spreads its comparisons evenly.
     """
-    cycles, length = gcd(n, offset), n // gcd(n, offset)
+    cycles = gcd(n, offset)
+    length = n // gcd(n, offset)
     apart = list(range(0, length - 1, 2))
     joining = sorted(set(range(length)) - set(apart), reverse=True)
-    starts = [(start + step * offset) % n for steps in (apart, joining) for step in steps for start in range(cycles)]
+    starts = [
+        (start + step * offset) % n
+        for steps in (apart, joining)
+        for step in steps
+        for start in range(cycles)
+    ]
     return tuple((t, (t + offset) % n) for t in starts)  # it is kept, so nobody may change it
 
 

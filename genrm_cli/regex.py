@@ -1,4 +1,6 @@
-"""Regular expressions that users write: RE2 searches in linear time, whatever the expression and the text."""
+"""Regular expressions that users write: RE2 searches in linear time, whatever the expression and
+the text.
+"""
 
 import re
 from typing import cast
@@ -10,8 +12,8 @@ from re2 import escape as escape
 def compile_regex(text: str, *, by_line: bool = False) -> re.Pattern[str]:
     r"""Compile a regular expression of RE2, which has the methods of a pattern of `re`.
 
-    One match takes linear time. To find all matches can take quadratic time: with `a(.*b)?`, each of many `a` looks for
-    a `b` to the end of its line.
+    One match takes linear time. To find all matches can take quadratic time: with `a(.*b)?`, each
+    of many `a` looks for a `b` to the end of its line.
 
     Args:
         text: the expression.
@@ -27,6 +29,7 @@ def compile_regex(text: str, *, by_line: bool = False) -> re.Pattern[str]:
     except re2.error as error:
         detail = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
         raise ValueError(
-            f"{text!r} is not a regular expression of RE2: {detail}. RE2 has no lookaround (?=, ?!, ?<=, ?<!), no "
+            f"{text!r} is not a regular expression of RE2: {detail}. RE2 has no lookaround (?=, "
+            "?!, ?<=, ?<!), no "
             r"backreferences, no possessive repeats and no (?x); the end of the text is \z."
         ) from error

@@ -30,39 +30,49 @@ _FILE_SETTINGS = frozenset(
 
 
 class Scorer(GroupScorer):
-    """Compares the responses of groups and turns the verdicts into rewards; an asynchronous context manager.
+    """Compares the responses of groups and turns the verdicts into rewards; an asynchronous context
+    manager.
 
         async with genrm.Scorer(base_url="http://localhost:8000/v1", model="judge") as scorer:
             result = await scorer.score("What is 2 + 2?", ["4", "5", "It is 4."])
         print(result.rewards)
 
-    All groups share the judge's connections, limits, budget and journal. `deadline` starts when the scorer is opened.
-    Equal requests are made once: without a journal, as long as their outcome is among the latest few thousand.
-    A scorer belongs to the event loop that opened it; tasks of that loop may use it concurrently. A closed scorer can
-    be opened again. A judge that is down is reported as a warning of the logger `genrm_cli`.
+    All groups share the judge's connections, limits, budget and journal. `deadline` starts when the
+    scorer is opened. Equal requests are made once: without a journal, as long as their outcome is
+    among the latest few thousand. A scorer belongs to the event loop that opened it; tasks of that
+    loop may use it concurrently. A closed scorer can be opened again. A judge that is down is
+    reported as a warning of the logger `genrm_cli`.
 
     Attributes:
         metrics: counts over all groups scored so far.
     """
 
-    def __init__(self, *, api_key: str | None = None, calibration: Calibration | None = None, **settings: Any) -> None:
+    def __init__(
+        self, *, api_key: str | None = None, calibration: Calibration | None = None, **settings: Any
+    ) -> None:
         """Check the settings; open nothing.
 
-        Args:
-            api_key: API key of the judge; by default `GENRM_API_KEY`, else `OPENAI_API_KEY` of the environment.
-            calibration: calibration of the judge, from `Scorer.calibration`; the default for the methods below.
-            settings: settings by their name in a settings file: `base_url`, `model`, `estimator`, `journal`, ... None
+        Args: api_key: API key of the judge; by default `GENRM_API_KEY`, else `OPENAI_API_KEY` of
+            the environment. calibration: calibration of the judge, from `Scorer.calibration`; the
+            default for the methods below. settings: settings by their name in a settings file:
+            `base_url`, `model`, `estimator`, `journal`, ... None
                 means the default. Settings files and other `GENRM_` variables are not read.
 
-        Raises:
-            UsageError: a setting is unknown, concerns files only, or has a wrong value; or there is no judge.
+        Raises: UsageError: a setting is unknown, concerns files only, or has a wrong value; or
+            there is no judge.
         """
         checked = _resolve(settings)
-        super().__init__(checked, find_api_keys(checked, api_key=api_key), on_event=_warn, calibration=calibration)
+        super().__init__(
+            checked,
+            find_api_keys(checked, api_key=api_key),
+            on_event=_warn,
+            calibration=calibration,
+        )
         self._opening = asyncio.Lock()
 
     async def open(self) -> Self:
-        """Open the scorer unless it is open: for a reward function, which has no block that lasts as long as training.
+        """Open the scorer unless it is open: for a reward function, which has no block that lasts
+        as long as training.
 
         Raises:
             GenrmError: see `async with`.
@@ -102,9 +112,11 @@ class Scorer(GroupScorer):
 
 
 def score(prompt: object, responses: Sequence[object], **settings: Any) -> GroupRewards:
-    """Compare the responses to one prompt and return their rewards; blocks until the judge has answered.
+    """Compare the responses to one prompt and return their rewards; blocks until the judge has
+    answered.
 
-    Works in any thread. Inside a running event loop it blocks that loop; await `Scorer.score` there.
+    Works in any thread. Inside a running event loop it blocks that loop; await `Scorer.score`
+    there.
 
     Args:
         prompt: see `Group.of`.
@@ -114,12 +126,16 @@ def score(prompt: object, responses: Sequence[object], **settings: Any) -> Group
     Raises:
         GenrmError: see `Scorer` and `Scorer.score`.
     """
-    group = Group.of(prompt, responses, key=settings.pop("key", None), reference=settings.pop("reference", None))
+    group = Group.of(
+        prompt, responses, key=settings.pop("key", None), reference=settings.pop("reference", None)
+    )
     return run_blocking(Scorer(**settings).score_once(group))
 
 
 def run_blocking(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine to its end: in a new event loop, which is another thread's inside a running one."""
+    """Run a coroutine to its end: in a new event loop, which is another thread's inside a running
+    one.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -128,7 +144,9 @@ def run_blocking(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 def _warn(event: str, fields: dict[str, Any]) -> None:
-    """Log that a judge takes other requests, or is down: a call may then wait for `give_up_after`."""
+    """Log that a judge takes other requests, or is down: a call may then wait for
+    `give_up_after`.
+    """
     if event in JUDGE_WARNINGS:
         logging.getLogger("genrm_cli").warning("%s", JUDGE_WARNINGS[event].format(**fields))
 
@@ -136,7 +154,9 @@ def _warn(event: str, fields: dict[str, Any]) -> None:
 def _resolve(given: Table) -> Settings:
     """Return the settings of a scorer from keywords."""
     if unused := sorted(name for name in _FILE_SETTINGS & given.keys() if given[name] is not None):
-        raise UsageError(f"Scorer: the setting {unused[0]!r} concerns files and has no effect here; remove it.")
+        raise UsageError(
+            f"Scorer: the setting {unused[0]!r} concerns files and has no effect here; remove it."
+        )
     if str(given.get("journal", "")).startswith("s3://"):
         raise UsageError("Scorer: journal is an S3 location; expected a local path.")
     return settings_of("Scorer", given)
@@ -145,7 +165,11 @@ def _resolve(given: Table) -> Settings:
 def settings_of(name: str, given: Table) -> Settings:
     """Return the settings from the keywords of a function of this name."""
     values = {
-        key: os.fspath(value) if isinstance(value, os.PathLike) else list(value) if isinstance(value, tuple) else value
+        key: os.fspath(value)
+        if isinstance(value, os.PathLike)
+        else list(value)
+        if isinstance(value, tuple)
+        else value
         for key, value in given.items()
         if value is not None
     }
@@ -154,7 +178,9 @@ def settings_of(name: str, given: Table) -> Settings:
 
 
 def _run_in_thread(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine in an event loop of another thread; an interrupt of this thread cancels it."""
+    """Run a coroutine in an event loop of another thread; an interrupt of this thread cancels
+    it.
+    """
     started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Result]]] = []
 
     async def run() -> Result:

@@ -9,9 +9,12 @@ Result = TypeVar("Result")
 
 
 async def in_thread(
-    work: Callable[[], Result], on_cancel: Callable[[], None] | None = None, threads: Executor | None = None
+    work: Callable[[], Result],
+    on_cancel: Callable[[], None] | None = None,
+    threads: Executor | None = None,
 ) -> Result:
-    """Run blocking work in a thread. A cancelled caller waits until the work ends, as a thread cannot be cancelled.
+    """Run blocking work in a thread. A cancelled caller waits until the work ends, as a thread
+    cannot be cancelled.
 
     Args:
         work: what to run.

@@ -1,12 +1,16 @@
-"""Verdicts and failures: a judge's opinion of two responses, or why there is none. Never an invented number."""
+"""Verdicts and failures: a judge's opinion of two responses, or why there is none. Never an
+invented number.
+"""
 
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from operator import attrgetter
 from typing import Literal, Self
 
-MIN_SCORE, MAX_SCORE = 1.0, 5.0
-MIN_RANKING, MAX_RANKING = 1.0, 6.0
+MIN_SCORE = 1.0
+MAX_SCORE = 5.0
+MIN_RANKING = 1.0
+MAX_RANKING = 6.0
 MIDDLE_RANKING = 3.5
 
 
@@ -14,12 +18,11 @@ MIDDLE_RANKING = 3.5
 class Verdict:
     """A judge's opinion of two responses, by their position in the prompt.
 
-    Attributes:
-        score_1: helpfulness of the response shown first, 1 to 5, higher is better.
-        score_2: the same for the response shown second.
-        ranking: 1 = first much better ... 6 = second much better; 3.5 is the middle.
-        defaulted: whether a number is a default that the user asked for (setting `compat`) instead of the judge's.
-        likely: of an expected verdict, the sampled one and the probabilities of its tokens, as JSON; else empty.
+    Attributes: score_1: helpfulness of the response shown first, 1 to 5, higher is better. score_2:
+        the same for the response shown second. ranking: 1 = first much better ... 6 = second much
+        better; 3.5 is the middle. defaulted: whether a number is a default that the user asked for
+        (setting `compat`) instead of the judge's. likely: of an expected verdict, the sampled one
+        and the probabilities of its tokens, as JSON; else empty.
     """
 
     score_1: float
@@ -29,7 +32,8 @@ class Verdict:
     likely: str = field(default="", compare=False)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Runs store many of them on disk: the default for frozen dataclasses takes five times as long.
+        # Runs store many of them on disk: the default for frozen dataclasses takes five times as
+        # long.
         return Verdict, (self.score_1, self.score_2, self.ranking, self.defaulted, self.likely)
 
 
@@ -37,8 +41,8 @@ class Verdict:
 class Grades:
     """A judge's grades of the responses shown to it.
 
-    Attributes:
-        values: one per response, in the order shown, or one per rubric of a single response; finite, on the scale of
+    Attributes: values: one per response, in the order shown, or one per rubric of a single
+        response; finite, on the scale of
             the profile.
         notes: the judge's reasons or quotations, one per value, or none.
     """
@@ -76,7 +80,9 @@ class FailureKind(StrEnum):
     NO_VERDICT = "no_verdict"
     AMBIGUOUS = "ambiguous"
     OUT_OF_RANGE = "out_of_range"
-    NOT_ASKED = "not_asked"  # the run was stopped first (deadline, budget), or only failures were retried
+    NOT_ASKED = (
+        "not_asked"  # the run was stopped first (deadline, budget), or only failures were retried
+    )
 
     @property
     def is_transient(self) -> bool:
@@ -90,7 +96,9 @@ class FailureKind(StrEnum):
 
     @property
     def depends_on_texts(self) -> bool:
-        """Whether the texts shown may have caused it, and not the call: the judge refused them, or gave no verdict."""
+        """Whether the texts shown may have caused it, and not the call: the judge refused them, or
+        gave no verdict.
+        """
         return self is FailureKind.REFUSED or self in _PARSE_FAILURES
 
 
@@ -110,7 +118,9 @@ _PARSE_FAILURES = frozenset(
 
 
 class StoppedBy(StrEnum):
-    """The setting that stopped a run before all comparisons were asked; its value is the setting's name."""
+    """The setting that stopped a run before all comparisons were asked; its value is the setting's
+    name.
+    """
 
     DEADLINE = "deadline"  # the only one that also cuts off calls in flight
     MAX_CALLS = "max_calls"
@@ -126,8 +136,8 @@ class StoppedBy(StrEnum):
 class Failure:
     """A comparison without a verdict. It is data, and never becomes a score.
 
-    Attributes:
-        caused_by: positions, from 1, of the responses each of which alone makes the reply ambiguous by its text; the
+    Attributes: caused_by: positions, from 1, of the responses each of which alone makes the reply
+        ambiguous by its text; the
             others did not cause the failure. Empty if the cause is not known.
     """
 
@@ -137,14 +147,18 @@ class Failure:
 
     @property
     def is_too_long(self) -> bool:
-        """Whether the server refused the request because it exceeds the model's context (vLLM, llama.cpp)."""
+        """Whether the server refused the request because it exceeds the model's context (vLLM,
+        llama.cpp).
+        """
         if self.kind != FailureKind.REFUSED or "supported" in self.detail:  # a field, not its value
             return False
         return any(words in self.detail for words in _TOO_LONG_WORDS)
 
 
 ProbeResult = Literal["passed", "incomplete", "skipped"]
-"""The result of the test of a judge; incomplete if an endpoint was busy or down. A judge that fails is not used."""
+"""The result of the test of a judge; incomplete if an endpoint was busy or down. A judge that fails
+is not used.
+"""
 
 
 class Reason(StrEnum):
@@ -164,8 +178,14 @@ class Reason(StrEnum):
     NOT_IN_TRIAL = "not_in_trial", "not part of the trial run"
     NO_GROUP = "no_group", "no value for the group field"
     ALONE = "alone", "only rollout in its group"
-    MIXED_PROMPTS = "mixed_prompts", "the prompts of the group differ, so its rollouts cannot be compared"
-    MIXED_REFERENCES = "mixed_references", "the reference answers of the group differ, so it cannot be judged"
+    MIXED_PROMPTS = (
+        "mixed_prompts",
+        "the prompts of the group differ, so its rollouts cannot be compared",
+    )
+    MIXED_REFERENCES = (
+        "mixed_references",
+        "the reference answers of the group differ, so it cannot be judged",
+    )
     NO_OPPONENT = "no_opponent", "no other rollout of the group can be compared"
     NOT_PLANNED = "not_planned", "no comparison was planned for this rollout"
     NOT_ASKED = "not_asked", "the run stopped before its comparisons"
@@ -192,7 +212,9 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A reason and the details of one rollout: the component without a value, the media of a response."""
+    """A reason and the details of one rollout: the component without a value, the media of a
+    response.
+    """
 
     reason: Reason
     detail: str = ""
@@ -209,7 +231,8 @@ def sign_of(number: float) -> int:
 
 
 def preference(verdict: Verdict) -> float:
-    """Return how strongly the first response is preferred: by the scores or, if these are equal, by the ranking.
+    """Return how strongly the first response is preferred: by the scores or, if these are equal, by
+    the ranking.
 
     Positive: the first is preferred; negative: the second; 0: neither.
     """
@@ -217,17 +240,23 @@ def preference(verdict: Verdict) -> float:
 
 
 def preferred(verdict: Verdict) -> int:
-    """Return 1 if a verdict prefers the response shown first, -1 for the second, and 0 for neither."""
+    """Return 1 if a verdict prefers the response shown first, -1 for the second, and 0 for
+    neither.
+    """
     return sign_of(preference(verdict))
 
 
 def contradicts_itself(verdict: Verdict) -> bool:
-    """Return whether the scores prefer one response and the ranking the other; a tie never contradicts."""
+    """Return whether the scores prefer one response and the ranking the other; a tie never
+    contradicts.
+    """
     return (verdict.score_1 - verdict.score_2) * (MIDDLE_RANKING - verdict.ranking) < 0
 
 
 def echoes_score(verdict: Verdict) -> bool:
-    """Return whether the ranking only repeats the score of both responses (`5, 5, 5`), as small models often write."""
+    """Return whether the ranking only repeats the score of both responses (`5, 5, 5`), as small
+    models often write.
+    """
     return verdict.score_1 == verdict.score_2 == verdict.ranking
 
 
@@ -240,16 +269,14 @@ def verdict_after_swap(verdict: Verdict) -> Verdict:
 class Outcome:
     """The result of one request.
 
-    Attributes:
-        result: the verdict or grades, or the failure.
-        attempts: calls made, including retries.
-        latency_s: time from the first call to the last answer, including waits.
+    Attributes: result: the verdict or grades, or the failure. attempts: calls made, including
+        retries. latency_s: time from the first call to the last answer, including waits.
         prompt_tokens: sum over all replies, if the server reports them; likewise the two below.
-        reply_text: the content of the last reply; None if there was none.
-        from_journal: whether the result comes from the journal; the numbers are then those of the original run.
-        journal_key: key of the reply in the journal; empty if the journal does not contain it.
-        turns: minimum number of calls for an answer; all others are retries.
-        reasks: replies without a verdict after which the judge was asked again.
+        reply_text: the content of the last reply; None if there was none. from_journal: whether the
+        result comes from the journal; the numbers are then those of the original run. journal_key:
+        key of the reply in the journal; empty if the journal does not contain it. turns: minimum
+        number of calls for an answer; all others are retries. reasks: replies without a verdict
+        after which the judge was asked again.
     """
 
     result: Judgment | Failure

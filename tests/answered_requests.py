@@ -1,4 +1,6 @@
-"""Answer files of requests as `vllm run-batch` or a provider's batch API would, by the judge of the tests."""
+"""Answer files of requests as `vllm run-batch` or a provider's batch API would, by the judge of the
+tests.
+"""
 
 import http.client
 import json
@@ -14,12 +16,16 @@ Answer = Callable[[Json], tuple[int, Json]]
 
 @contextmanager
 def asking(base_url: str) -> Iterator[Answer]:
-    """Keep a connection to a judge; yield a function that sends a body and returns the status and the reply."""
+    """Keep a connection to a judge; yield a function that sends a body and returns the status and
+    the reply.
+    """
     place = urlsplit(base_url)
     connection = http.client.HTTPConnection(place.hostname or "", place.port or 80, timeout=60)
 
     def ask(body: Json) -> tuple[int, Json]:
-        connection.request("POST", f"{place.path}/chat/completions", json.dumps(body, ensure_ascii=False).encode())
+        connection.request(
+            "POST", f"{place.path}/chat/completions", json.dumps(body, ensure_ascii=False).encode()
+        )
         response = connection.getresponse()
         return response.status, json.loads(response.read())
 
@@ -30,18 +36,36 @@ def asking(base_url: str) -> Iterator[Answer]:
 def openai_line(custom_id: str, status: int, body: Json) -> Json:
     """Return a line as OpenAI writes it: a failure has its reason in the body."""
     response = {"status_code": status, "request_id": "req", "body": body}
-    return {"id": f"batch_req_{custom_id[:8]}", "custom_id": custom_id, "response": response, "error": None}
+    return {
+        "id": f"batch_req_{custom_id[:8]}",
+        "custom_id": custom_id,
+        "response": response,
+        "error": None,
+    }
 
 
 def vllm_line(custom_id: str, status: int, body: Json) -> Json:
-    """Return a line as `vllm run-batch` writes it: a failure has its reason next to the response."""
+    """Return a line as `vllm run-batch` writes it: a failure has its reason next to the
+    response.
+    """
     is_good = status == 200
-    response = {"status_code": status, "request_id": "vllm-batch", "body": body if is_good else None}
+    response = {
+        "status_code": status,
+        "request_id": "vllm-batch",
+        "body": body if is_good else None,
+    }
     error = None if is_good else body
-    return {"id": f"vllm-{custom_id[:8]}", "custom_id": custom_id, "response": response, "error": error}
+    return {
+        "id": f"vllm-{custom_id[:8]}",
+        "custom_id": custom_id,
+        "response": response,
+        "error": error,
+    }
 
 
-def answer_file(path: Path, base_url: str, line: Callable[[str, int, Json], Json] = vllm_line) -> list[Json]:
+def answer_file(
+    path: Path, base_url: str, line: Callable[[str, int, Json], Json] = vllm_line
+) -> list[Json]:
     """Return the lines that answer a file of requests by a judge."""
     requests = [json.loads(each) for each in path.read_bytes().splitlines()]
     with asking(base_url) as ask:

@@ -1,4 +1,6 @@
-"""A server with OpenAI's batch API for tests: each look at a batch moves it on, and it misbehaves when told."""
+"""A server with OpenAI's batch API for tests: each look at a batch moves it on, and it misbehaves
+when told.
+"""
 
 import json
 import random
@@ -21,22 +23,28 @@ def judged(body: Json) -> tuple[int, Json]:
     """Answer a request with a verdict that depends on its text alone."""
     text = json.dumps(body["messages"])
     score = random.Random(text)
-    verdict = {"score_1": score.randint(1, 5), "score_2": score.randint(1, 5), "ranking": score.randint(1, 6)}
+    verdict = {
+        "score_1": score.randint(1, 5),
+        "score_2": score.randint(1, 5),
+        "ranking": score.randint(1, 6),
+    }
     message = {"role": "assistant", "content": json.dumps(verdict)}
     usage = {"prompt_tokens": len(text) // 4, "completion_tokens": 20}
-    return 200, {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}
+    return 200, {
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": usage,
+    }
 
 
 @dataclass
 class BatchServer:
     """The state of the server, and what it does wrong; each list of faults is taken from the front.
 
-    Attributes:
-        faults: by route, as `POST /batches`: statuses to answer instead, or texts: `lost` (done, and no reply).
-        finish: changes a batch's replies and errors, and returns its last status.
-        looks: looks at a batch before it ends.
-        kill_at: a route, `before` or `after` it is served, and what kills the client then; or after so many calls.
-        asked: how often each request was in a batch.
+    Attributes: faults: by route, as `POST /batches`: statuses to answer instead, or texts: `lost`
+        (done, and no reply). finish: changes a batch's replies and errors, and returns its last
+        status. looks: looks at a batch before it ends. kill_at: a route, `before` or `after` it is
+        served, and what kills the client then; or after so many calls. asked: how often each
+        request was in a batch.
     """
 
     answer: Callable[[Json], tuple[int, Json]] = judged
@@ -62,7 +70,9 @@ class BatchServer:
         """Answer a request."""
         place = urlsplit(path)
         words = place.path.removeprefix("/v1/").split("/")
-        route = f"{method} /{words[0]}" + ("/" + words[-1] if len(words) > 2 else "/id" if len(words) > 1 else "")
+        route = f"{method} /{words[0]}" + (
+            "/" + words[-1] if len(words) > 2 else "/id" if len(words) > 1 else ""
+        )
         with self.lock:
             self.calls[route] += 1
             fault = self.faults.get(route, []).pop(0) if self.faults.get(route) else None
@@ -90,7 +100,9 @@ class BatchServer:
         self.kill_at = None
         return True
 
-    def _reply(self, route: str, words: list[str], body: bytes, query: dict[str, list[str]]) -> tuple[int, Any]:
+    def _reply(
+        self, route: str, words: list[str], body: bytes, query: dict[str, list[str]]
+    ) -> tuple[int, Any]:
         if route == "POST /files":
             name = re.search(rb'filename="([^"]+)"', body)
             content = re.search(rb"\r\n\r\n(\{.*\n)\r\n--", body, re.DOTALL)
@@ -104,7 +116,9 @@ class BatchServer:
             if not self.lists:
                 return 404, {"error": {"message": "no such route"}}
             files = [{"id": id_, "filename": name} for id_, (name, _) in self.files.items()]
-            return 200, {"data": (list(self.batches.values()) if words[0] == "batches" else files)[::-1]}
+            return 200, {
+                "data": (list(self.batches.values()) if words[0] == "batches" else files)[::-1]
+            }
         if words[1] not in (self.batches if words[0] == "batches" else self.files):
             return 404, {"error": {"message": f"No {words[0]} found with id '{words[1]}'"}}
         if route == "GET /files/content":
@@ -137,7 +151,11 @@ class BatchServer:
 
     def _go_on(self, batch: Json) -> None:
         batch["looks"] += 1
-        if batch["output_file_id"] or batch["error_file_id"] or batch["status"] in ("failed", "expired", "completed"):
+        if (
+            batch["output_file_id"]
+            or batch["error_file_id"]
+            or batch["status"] in ("failed", "expired", "completed")
+        ):
             return
         if self.invalid and (error := self.invalid.pop(0)):
             batch |= {"status": "failed", "errors": {"object": "list", "data": [error]}}
@@ -154,7 +172,9 @@ class BatchServer:
         batch["status"] = "cancelled" if batch["status"] == "cancelled" else status
         batch["request_counts"] |= {"completed": len(good), "failed": len(bad)}
         for name, replies in (("output_file_id", good), ("error_file_id", bad)):
-            content = "".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in replies)
+            content = "".join(
+                line if isinstance(line, str) else json.dumps(line) + "\n" for line in replies
+            )
             is_made = replies or (name == "error_file_id" and self.empty_error_file)
             batch[name] = self._file(name, content.encode())["id"] if is_made else self.no_file
 

@@ -30,10 +30,11 @@ _ROOM_BYTES = 2_000_000_000
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Try fewer examples of each property where slow tests are left out; a busy machine fails none of them.
+    """Try fewer examples of each property where slow tests are left out; a busy machine fails none
+    of them.
 
-    Files of tests lie in memory where there is room: outputs and journals are synced, which a disk does slowly.
-    """
+    Files of tests lie in memory where there is room: outputs and journals are synced, which a disk
+    does slowly."""
     if _IN_MEMORY.is_dir() and shutil.disk_usage(_IN_MEMORY).free > _ROOM_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
     patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -44,7 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect tests without collecting garbage: they live to the end, and each pass would visit all of them."""
+    """Collect tests without collecting garbage: they live to the end, and each pass would visit all
+    of them.
+    """
     gc.disable()
     try:
         return (yield)
@@ -58,7 +61,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run a test that is a coroutine, by the function `run` of its file where there is one."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    arguments = {
+        name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters
+    }
     getattr(pyfuncitem.module, "run", asyncio.run)(pyfuncitem.obj(**arguments))
     return True
 
@@ -76,16 +81,22 @@ def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     from s3_stores_fixture import running_store
 
     with contextlib.ExitStack() as opened:
-        for _ in range(3):  # another process may take the port between our look and the server's start
+        for _ in range(
+            3
+        ):  # another process may take the port between our look and the server's start
             with contextlib.suppress(RuntimeError):
-                yield opened.enter_context(running_store("moto", tmp_path_factory.mktemp("moto"))).url
+                yield opened.enter_context(
+                    running_store("moto", tmp_path_factory.mktemp("moto"))
+                ).url
                 return
     pytest.fail("the S3 server did not start")
 
 
 @pytest.fixture(autouse=True)
 def no_real_aws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep this machine's AWS settings out of every test: credentials of no worth, no endpoint that answers."""
+    """Keep this machine's AWS settings out of every test: credentials of no worth, no endpoint that
+    answers.
+    """
     for name in list(os.environ):
         if name.startswith("AWS_"):
             monkeypatch.delenv(name)
@@ -101,14 +112,18 @@ def no_real_aws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def no_real_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep journals and trusted folders out of this machine's home: a test that wants them names a place of its own."""
+    """Keep journals and trusted folders out of this machine's home: a test that wants them names a
+    place of its own.
+    """
     monkeypatch.setenv("XDG_STATE_HOME", os.devnull)
     monkeypatch.setenv("XDG_CONFIG_HOME", os.devnull)
 
 
 @pytest.fixture
 def soak_rng() -> random.Random:
-    """Give a soak other random numbers each time; with the seed that a failure shows in SOAK_SEED, the same again."""
+    """Give a soak other random numbers each time; with the seed that a failure shows in SOAK_SEED,
+    the same again.
+    """
     seed = int(os.environ.get("SOAK_SEED") or secrets.randbits(32))
     print(f"SOAK_SEED={seed}")
     return random.Random(seed)
@@ -116,7 +131,9 @@ def soak_rng() -> random.Random:
 
 @pytest.fixture
 def fresh_clients() -> Iterator[None]:
-    """For tests that change AWS settings: the package keeps its S3 clients for the life of a process."""
+    """For tests that change AWS settings: the package keeps its S3 clients for the life of a
+    process.
+    """
     from genrm_cli.storage.s3.connection import s3_client
 
     s3_client.cache_clear()
@@ -131,7 +148,9 @@ def s3(s3_endpoint: str, no_real_aws: None, monkeypatch: pytest.MonkeyPatch) -> 
     from genrm_cli.storage.s3.connection import s3_client
 
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3_endpoint)
-    if s3_client(S3Options()).meta.endpoint_url != s3_endpoint:  # made by a test without this fixture
+    if (
+        s3_client(S3Options()).meta.endpoint_url != s3_endpoint
+    ):  # made by a test without this fixture
         s3_client.cache_clear()
     return s3_endpoint
 
@@ -148,7 +167,9 @@ def s3_inspector(s3_endpoint: str) -> object:
     """Give a plain boto3 client of the server, to prepare and to look."""
     import boto3
 
-    session = boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name="us-east-1")
+    session = boto3.Session(
+        aws_access_key_id="test", aws_secret_access_key="test", region_name="us-east-1"
+    )
     return session.client("s3", endpoint_url=s3_endpoint)
 
 

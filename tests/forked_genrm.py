@@ -1,4 +1,6 @@
-"""Run the command in forks of a process that has imported it: for soaks, which start it hundreds of times."""
+"""Run the command in forks of a process that has imported it: for soaks, which start it hundreds of
+times.
+"""
 
 import multiprocessing
 import os
@@ -10,17 +12,26 @@ from pathlib import Path
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
-    ["genrm_cli.cli.app", "genrm_cli.cli.scoring.score", "genrm_cli.jobs.batch", "genrm_cli.storage.s3.upload"]
+    [
+        "genrm_cli.cli.app",
+        "genrm_cli.cli.scoring.score",
+        "genrm_cli.jobs.batch",
+        "genrm_cli.storage.s3.upload",
+    ]
 )
 
 
 class ForkedGenrm:
     """A run of the command, with what a soak needs of `subprocess.Popen`."""
 
-    def __init__(self, arguments: Sequence[object], folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, arguments: Sequence[object], folder: Path, environment: Mapping[str, str]
+    ) -> None:
         self._printed = tempfile.NamedTemporaryFile(prefix="genrm-")  # noqa: SIM115
         words = tuple(map(str, arguments))
-        self._process = _CONTEXT.Process(target=_run, args=(words, folder, dict(environment), self._printed.name))
+        self._process = _CONTEXT.Process(
+            target=_run, args=(words, folder, dict(environment), self._printed.name)
+        )
         self._process.start()
 
     @property

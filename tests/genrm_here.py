@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 from genrm_cli.cli.app import app
 
 
-def call_here(arguments: Sequence[object], environment: Mapping[str, str], stdin: bytes = b"") -> Finished:
+def call_here(
+    arguments: Sequence[object], environment: Mapping[str, str], stdin: bytes = b""
+) -> Finished:
     """Run to the end; what would be a traceback is raised."""
     with CliRunner().isolation(input=stdin, env=environment) as (stdout, stderr, _):
         try:

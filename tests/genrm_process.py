@@ -1,4 +1,6 @@
-"""Run the command as cron would: a process of its own, no terminal, an environment with next to nothing in it."""
+"""Run the command as cron would: a process of its own, no terminal, an environment with next to
+nothing in it.
+"""
 
 import json
 import os
@@ -46,12 +48,17 @@ class Genrm:
         """Return what cron sets, places for state and configuration, and what a test adds to it."""
         places = {"HOME": str(self.folder), "XDG_STATE_HOME": str(self.state_folder)}
         places["XDG_CONFIG_HOME"] = str(self.config_folder)
-        # These choose OpenBLAS's kernels: rewards of a command and of the test's own process agree to the last digit.
-        kernels = {name: value for name, value in os.environ.items() if name.startswith("OPENBLAS_")}
+        # These choose OpenBLAS's kernels: rewards of a command and of the test's own process agree
+        # to the last digit.
+        kernels = {
+            name: value for name, value in os.environ.items() if name.startswith("OPENBLAS_")
+        }
         return {"PATH": os.defpath, "PYTHONPATH": str(PACKAGE_ROOT), **places, **kernels, **more}
 
     def run(self, *arguments: object, stdin: bytes = b"", **environment: str) -> Finished:
-        """Run to the end. A traceback, or a warning of Python's, is a failed test whatever else happens."""
+        """Run to the end. A traceback, or a warning of Python's, is a failed test whatever else
+        happens.
+        """
         process = subprocess.run(
             [*COMMAND, *map(str, arguments)],
             input=stdin,
@@ -108,11 +115,17 @@ def make_rollouts(groups: int = 2, size: int = 4) -> list[Json]:
     """Make groups of completions; each is more than twice as long as the one before."""
     places = [(group, place) for group in range(groups) for place in range(size)]
     return [
-        {"prompt": f"Question {group}?", "completion": f"Answer {group}:" + " word" * 4**place, "id": number}
+        {
+            "prompt": f"Question {group}?",
+            "completion": f"Answer {group}:" + " word" * 4**place,
+            "id": number,
+        }
         for number, (group, place) in enumerate(places)
     ]
 
 
 def without_rewards(record: Json) -> Json:
     """Return a line as it was before it was scored, as far as a line tells."""
-    return {name: value for name, value in record.items() if name not in ("reward", "rewards", "genrm")}
+    return {
+        name: value for name, value in record.items() if name not in ("reward", "rewards", "genrm")
+    }

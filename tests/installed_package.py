@@ -1,4 +1,6 @@
-"""The fixture `install_package`: small packages with entry points, installed for this process and its children."""
+"""The fixture `install_package`: small packages with entry points, installed for this process and
+its children.
+"""
 
 import os
 import sys
@@ -8,12 +10,16 @@ from pathlib import Path
 import pytest
 
 InstallPackage = Callable[[str, str, Mapping[str, Mapping[str, str]]], Path]
-"""Takes the name of a module, its source, and its entry points by group and name; returns the folder it lies in."""
+"""Takes the name of a module, its source, and its entry points by group and name; returns the
+folder it lies in.
+"""
 
 
 @pytest.fixture
 def install_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InstallPackage]:
-    """Install packages of one module each, as pip would: the module, and metadata with its entry points."""
+    """Install packages of one module each, as pip would: the module, and metadata with its entry
+    points.
+    """
     modules = []
 
     def install(module: str, source: str, entry_points: Mapping[str, Mapping[str, str]]) -> Path:
@@ -23,14 +29,18 @@ def install_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
         metadata.mkdir(parents=True)
         (folder / f"{module}.py").write_text(source, encoding="utf-8")
         name = module.replace("_", "-")
-        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")
+        (metadata / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8"
+        )
         groups = (
             "\n".join([f"[{group}]", *(f"{entry} = {value}" for entry, value in entries.items())])
             for group, entries in entry_points.items()
         )
         (metadata / "entry_points.txt").write_text("\n".join(groups), encoding="utf-8")
         monkeypatch.syspath_prepend(str(folder))
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]))
+        monkeypatch.setenv(
+            "PYTHONPATH", os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+        )
         return folder
 
     yield install

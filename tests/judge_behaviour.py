@@ -64,47 +64,71 @@ class Behaviour:
     """How the judge acts until told otherwise."""
 
     latency_s: float = 0.0
-    latency_lognormal: Mapping[str, float] | None = None  # mean_s, sigma; drawn in the order of asking
+    latency_lognormal: Mapping[str, float] | None = (
+        None  # mean_s, sigma; drawn in the order of asking
+    )
     seed: int = 0
     verdict: str | Mapping[str, float] = "by_length"
     script: Sequence[Fault] = ()  # one step a request, then the rest of this behaviour
     fault: Sequence[Fault] = ()  # one, or several
-    fault_share: float = 1.0  # the share of messages (by content, whoever asks and when) that get each fault
-    fault_times: int | None = None  # the same body gets the fault at most this often, then a good answer
+    fault_share: float = (
+        1.0  # the share of messages (by content, whoever asks and when) that get each fault
+    )
+    fault_times: int | None = (
+        None  # the same body gets the fault at most this often, then a good answer
+    )
     reject_above_in_flight: int | None = None
-    slots: int | None = None  # at most this many are worked on; others wait silently, as in a full vLLM
+    slots: int | None = (
+        None  # at most this many are worked on; others wait silently, as in a full vLLM
+    )
     unknown_roles: str = "accept"
     is_reasoning_model: bool = False  # refuses what OpenAI's refuse, and roles as OpenAI does
     refuses: str | None = None  # a text that no prompt may contain
     require_key: str | None = None
     models: Sequence[str] | None = None  # None: any model is served
     max_model_len: int | None = None  # told for each model, as vLLM does
-    chat: Sequence[str] = ()  # what it says where nothing is judged: one line, chosen by all messages
+    chat: Sequence[
+        str
+    ] = ()  # what it says where nothing is judged: one line, chosen by all messages
     with_reasoning: bool = False
     reasoning_field: str = "reasoning_content"
     analysis_chars: int = 80
     quotes: str | None = None  # where it repeats the responses: one of QUOTES
-    likely: Mapping[str, Mapping[str, float]] | None = None  # probabilities in the place of a token, if asked for
+    likely: Mapping[str, Mapping[str, float]] | None = (
+        None  # probabilities in the place of a token, if asked for
+    )
 
     def __post_init__(self) -> None:
         if self.unknown_roles not in ("accept", "reject", "ignore"):
-            raise ValueError(f"unknown_roles is accept, reject or ignore, not {self.unknown_roles!r}")
+            raise ValueError(
+                f"unknown_roles is accept, reject or ignore, not {self.unknown_roles!r}"
+            )
         if self.quotes not in (None, *QUOTES):
             raise ValueError(f"quotes is one of {', '.join(QUOTES)}, not {self.quotes!r}")
         if isinstance(self.verdict, str) and self.verdict not in ("by_length", "hash"):
-            raise ValueError(f"verdict is 'by_length', 'hash' or three numbers, not {self.verdict!r}")
-        if not isinstance(self.verdict, str) and set(self.verdict) != {"score_1", "score_2", "ranking"}:
-            raise ValueError(f"a fixed verdict has score_1, score_2 and ranking, not {sorted(self.verdict)}")
-        if self.latency_lognormal is not None and set(self.latency_lognormal) != {"mean_s", "sigma"}:
+            raise ValueError(
+                f"verdict is 'by_length', 'hash' or three numbers, not {self.verdict!r}"
+            )
+        if not isinstance(self.verdict, str) and set(self.verdict) != {
+            "score_1",
+            "score_2",
+            "ranking",
+        }:
+            raise ValueError(
+                f"a fixed verdict has score_1, score_2 and ranking, not {sorted(self.verdict)}"
+            )
+        if self.latency_lognormal is not None and set(self.latency_lognormal) != {
+            "mean_s",
+            "sigma",
+        }:
             raise ValueError("latency_lognormal has mean_s and sigma")
 
 
 def parse_behaviour(text: bytes) -> Behaviour:
     """Read a behaviour from JSON.
 
-    Raises:
-        ValueError: it is not a JSON object, or has a value out of range.
-        TypeError: it has a field that does not exist; a silent typo would make a test prove nothing.
+    Raises: ValueError: it is not a JSON object, or has a value out of range. TypeError: it has a
+        field that does not exist; a silent typo would make a test prove nothing.
     """
     raw = orjson.loads(text)
     if not isinstance(raw, dict):
@@ -128,7 +152,9 @@ class Refusal:
     code: str | None = None
 
 
-def read_request(rules: Behaviour, authorization: bytes | None, body: bytes, in_flight: int) -> Json | Refusal:
+def read_request(
+    rules: Behaviour, authorization: bytes | None, body: bytes, in_flight: int
+) -> Json | Refusal:
     """Return the parsed request, or the refusal, worded as vLLM words it."""
     if rules.require_key is not None and authorization != f"Bearer {rules.require_key}".encode():
         return Refusal(401, "AuthenticationError", "Unauthorized")
@@ -141,42 +167,72 @@ def read_request(rules: Behaviour, authorization: bytes | None, body: bytes, in_
     messages = request.get("messages")
     if rules.refuses is not None and rules.refuses.encode() in body:
         return Refusal(400, "BadRequestError", f"The prompt contains {rules.refuses}", "messages")
-    if not isinstance(messages, list) or not messages or not all(isinstance(m, dict) for m in messages):
+    if (
+        not isinstance(messages, list)
+        or not messages
+        or not all(isinstance(m, dict) for m in messages)
+    ):
         return Refusal(400, "BadRequestError", "Field required: a list with a message", "messages")
     if rules.models is not None and request["model"] not in rules.models:
-        return Refusal(404, "NotFoundError", f"The model `{request['model']}` does not exist.", "model")
+        return Refusal(
+            404, "NotFoundError", f"The model `{request['model']}` does not exist.", "model"
+        )
     if rules.is_reasoning_model and (refusal := _refused_by_openai(request, messages)) is not None:
         return refusal
-    unknown = [message.get("role") for message in messages if message.get("role") not in USUAL_ROLES]
+    unknown = [
+        message.get("role") for message in messages if message.get("role") not in USUAL_ROLES
+    ]
     if unknown and rules.unknown_roles == "reject":
         known = ", ".join(sorted(USUAL_ROLES))
-        return Refusal(400, "BadRequestError", f"role {unknown[0]!r} is not one of {known}", "messages")
+        return Refusal(
+            400, "BadRequestError", f"role {unknown[0]!r} is not one of {known}", "messages"
+        )
     if rules.reject_above_in_flight is not None and in_flight >= rules.reject_above_in_flight:
         return Refusal(429, "RateLimitError", "Too many requests in flight")
     return request
 
 
 def _refused_by_openai(request: Json, messages: Sequence[Json]) -> Refusal | None:
-    """Return what OpenAI's API answers for o-series and GPT-5, field by field; see its reference and guide."""
+    """Return what OpenAI's API answers for o-series and GPT-5, field by field; see its reference
+    and guide.
+    """
     for name, value in request.items():
         if name == "max_tokens":
-            said = f"'{name}' is not supported with this model. Use 'max_completion_tokens' instead."
+            said = (
+                f"'{name}' is not supported with this model. Use 'max_completion_tokens' instead."
+            )
             return _unsupported("parameter", name, said)
         if name == "temperature" and value != 1:
-            said = f"'{name}' does not support {value} with this model. Only the default (1) value is supported."
+            said = (
+                f"'{name}' does not support {value} with this model. Only the default (1) "
+                "value is supported."
+            )
             return _unsupported("value", name, said)
-        if name in ("top_p", "presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "logit_bias"):
+        if name in (
+            "top_p",
+            "presence_penalty",
+            "frequency_penalty",
+            "logprobs",
+            "top_logprobs",
+            "logit_bias",
+        ):
             return _unsupported("parameter", name, f"'{name}' is not supported with this model.")
         if name == "reasoning_effort" and value not in ("low", "high"):
             said = (
-                f"'{name}' does not support '{value}' with this model. Supported values are: 'low', 'medium', 'high'."
+                f"'{name}' does not support '{value}' with this model. Supported values are: "
+                "'low', 'medium', 'high'."
             )
             return _unsupported("value", name, said)
         if name not in _OPENAI_FIELDS:
-            return Refusal(400, _INVALID, f"Unknown parameter: '{name}'.", name, "unknown_parameter")
+            return Refusal(
+                400, _INVALID, f"Unknown parameter: '{name}'.", name, "unknown_parameter"
+            )
     for place, message in enumerate(messages):
         if (role := message.get("role")) not in USUAL_ROLES:
-            said = f"Invalid value: '{role}'. Supported values are: 'system', 'assistant', 'user', 'tool'."
+            said = (
+                f"Invalid value: '{role}'. Supported values are: 'system', 'assistant', "
+                "'user', 'tool'."
+            )
             return Refusal(400, _INVALID, said, f"messages[{place}].role", "invalid_value")
     return None
 
@@ -232,7 +288,9 @@ def find_responses(messages: Sequence[Mapping[str, object]]) -> Texts | None:
     """Find the two responses to compare; None when the messages do not ask for a comparison."""
     by_role = {message.get("role"): message for message in messages}
     if "response_1" in by_role or "response_2" in by_role:
-        return message_text(by_role.get("response_1", {})), message_text(by_role.get("response_2", {}))
+        return message_text(by_role.get("response_1", {})), message_text(
+            by_role.get("response_2", {})
+        )
     prompt = message_text(messages[-1])
     for markers in PLAIN_MARKERS:
         first, second = (_between(prompt, *pair) for pair in markers)
@@ -242,7 +300,9 @@ def find_responses(messages: Sequence[Mapping[str, object]]) -> Texts | None:
 
 
 def find_lineup(messages: Sequence[Mapping[str, object]]) -> list[str]:
-    """Find the responses to grade: that of the assistant before a principle, or all that are shown; else none."""
+    """Find the responses to grade: that of the assistant before a principle, or all that are shown;
+    else none.
+    """
     if messages[-1].get("role") == "principle" and messages[-2].get("role") == "assistant":
         return [message_text(messages[-2])]
     prompt = message_text(messages[-1])
@@ -260,35 +320,55 @@ def _numbered(prompt: str, name_of: Callable[[int], str]) -> list[str]:
 
 
 def render_grades(prompt: str, texts: Sequence[str]) -> tuple[str, Json | None]:
-    """Return what a judge of lineups writes, and the log probabilities that its server sends: longer is better."""
+    """Return what a judge of lineups writes, and the log probabilities that its server sends:
+    longer is better.
+    """
     closing = prompt.rpartition("===]")[2]
-    names = [part.partition('"')[0] for part in closing.split('  "')[1:]]  # of a rubric set, as it is asked for
+    names = [
+        part.partition('"')[0] for part in closing.split('  "')[1:]
+    ]  # of a rubric set, as it is asked for
     order = sorted(range(len(texts)), key=lambda place: (-len(texts[place]), place))
     said: Json
-    if '"criteria"' in closing:  # a long response meets all criteria but the last one, a short one only that
+    if (
+        '"criteria"' in closing
+    ):  # a long response meets all criteria but the last one, a short one only that
         last = int(closing.partition("For each of the ")[2].partition(" ")[0]) - 1
         met = [(len(texts[0]) > 200) == (index < last) for index in range(last + 1)]
-        said = {"criteria": [{"index": index, "evidence": "", "met": each} for index, each in enumerate(met)]}
+        said = {
+            "criteria": [
+                {"index": index, "evidence": "", "met": each} for index, each in enumerate(met)
+            ]
+        }
     elif '"constraints"' in closing:  # a long response breaks the first one
-        count, spoken = (
-            int(closing.partition("For each of the ")[2].partition(" ")[0]),
-            texts[0].rpartition("---]\n")[2],
-        )
+        count = int(closing.partition("For each of the ")[2].partition(" ")[0])
+        spoken = texts[0].rpartition("---]\n")[2]
         verdicts = [
-            ("broken", spoken[:20]) if not at and len(spoken) > 200 else ("not touched", "") for at in range(count)
+            ("broken", spoken[:20]) if not at and len(spoken) > 200 else ("not touched", "")
+            for at in range(count)
         ]
-        said = {"constraints": [{"index": i, "evidence": e, "verdict": v} for i, (v, e) in enumerate(verdicts)]}
+        said = {
+            "constraints": [
+                {"index": i, "evidence": e, "verdict": v} for i, (v, e) in enumerate(verdicts)
+            ]
+        }
     elif '"tiers"' in closing:
         said = {"reasoning": "By length.", "tiers": [[place] for place in order]}
     elif '"assignments"' in closing:
         kinds = [len(text) // 200 for text in texts]
-        said = {"assignments": [{"index": place, "cluster_id": kind, "label": "x"} for place, kind in enumerate(kinds)]}
+        said = {
+            "assignments": [
+                {"index": place, "cluster_id": kind, "label": "x"}
+                for place, kind in enumerate(kinds)
+            ]
+        }
     elif names:
         score = 5 if len(texts[0]) > 200 else 2
         entry = {"evidence": texts[0][:20], "reasoning": "By length.", "score": score}
         said = {"scores": dict.fromkeys(names, entry)}
     elif '"best-to-worst"' in closing:
-        scores = {f"model-{place + 1}": min(5.0, 1 + len(text) / 50) for place, text in enumerate(texts)}
+        scores = {
+            f"model-{place + 1}": min(5.0, 1 + len(text) / 50) for place, text in enumerate(texts)
+        }
         said = {"scores": scores, "best-to-worst": [f"model-{place + 1}" for place in order]}
     else:
         return _render_judgement_of_one(texts[0])
@@ -298,8 +378,14 @@ def render_grades(prompt: str, texts: Sequence[str]) -> tuple[str, Json | None]:
 def _render_judgement_of_one(text: str) -> tuple[str, Json]:
     margin = min(len(text), 200) / 20 - 4
     word, other = ("Yes", "No") if margin > 0 else ("No", "Yes")
-    likely = [{"token": f" {word}", "logprob": -0.01}, {"token": f" {other}", "logprob": -0.01 - abs(margin)}]
-    tokens = [{"token": "Final Judgement:", "logprob": 0.0, "top_logprobs": []}, likely[0] | {"top_logprobs": likely}]
+    likely = [
+        {"token": f" {word}", "logprob": -0.01},
+        {"token": f" {other}", "logprob": -0.01 - abs(margin)},
+    ]
+    tokens = [
+        {"token": "Final Judgement:", "logprob": 0.0, "top_logprobs": []},
+        likely[0] | {"top_logprobs": likely},
+    ]
     return f"Final Judgement: {word}", {"content": tokens}
 
 
@@ -312,8 +398,12 @@ def _between(text: str, begin: str, end: str) -> str | None:
     return "" if found == PLAIN_EMPTY else found
 
 
-def choose_verdict(rule: str | Mapping[str, float], messages: Sequence[Json], texts: Texts) -> tuple[float, ...]:
-    """Return score_1, score_2 and ranking under a rule; the same question always gets the same answer."""
+def choose_verdict(
+    rule: str | Mapping[str, float], messages: Sequence[Json], texts: Texts
+) -> tuple[float, ...]:
+    """Return score_1, score_2 and ranking under a rule; the same question always gets the same
+    answer.
+    """
     if not isinstance(rule, str):
         return rule["score_1"], rule["score_2"], rule["ranking"]
     if rule == "by_length":
@@ -324,15 +414,22 @@ def choose_verdict(rule: str | Mapping[str, float], messages: Sequence[Json], te
 
 def _verdict_by_length(first: str, second: str) -> tuple[float, ...]:
     """Prefer the longer text; swapping the two swaps the scores and turns the ranking round."""
-    longer, shorter = max(len(first), len(second)), min(len(first), len(second))
+    longer = max(len(first), len(second))
+    shorter = min(len(first), len(second))
     if longer == shorter:
         return 3, 3, 3 if _digest(first) >= _digest(second) else 4
     if longer >= 2 * shorter:
-        high, low, ranking = 5, 1, 1
+        high = 5
+        low = 1
+        ranking = 1
     elif longer >= 1.1 * shorter:
-        high, low, ranking = 4, 2, 2
+        high = 4
+        low = 2
+        ranking = 2
     else:
-        high, low, ranking = 4, 3, 3
+        high = 4
+        low = 3
+        ranking = 3
     return (high, low, ranking) if len(first) == longer else (low, high, 7 - ranking)
 
 
@@ -348,33 +445,53 @@ def render_judgement(verdict: tuple[float, ...], analysis_chars: int) -> str:
     score_1, score_2, ranking = verdict
     fields: Json = {"response_1_analysis": analysis, "response_2_analysis": analysis}
     fields |= {"score_1": score_1, "score_2": score_2, "ranking": ranking}
-    return f"Here is my judgement.\n```json\n{orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()}\n```\n"
+    return (
+        "Here is my "
+        f"judgement.\n```json\n{orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()}\n```\n"
+    )
 
 
 def render_in_thoughts(verdict: tuple[float, ...], texts: Texts) -> str:
-    """Return what a judge writes that repeats the responses in its thoughts and in its analyses, as they are."""
+    """Return what a judge writes that repeats the responses in its thoughts and in its analyses, as
+    they are.
+    """
     score_1, score_2, ranking = verdict
-    fields: Json = {f"response_{place}_analysis": f"It says: {text}" for place, text in enumerate(texts, 1)}
+    fields: Json = {
+        f"response_{place}_analysis": f"It says: {text}" for place, text in enumerate(texts, 1)
+    }
     fields |= {"score_1": score_1, "score_2": score_2, "ranking": ranking}
     thoughts = "\n\n".join(f"Response {place} is:\n{text}" for place, text in enumerate(texts, 1))
-    return f"<think>\n{thoughts}\n\nI follow neither.\n</think>\n```json\n{orjson.dumps(fields).decode()}\n```\n"
+    return (
+        f"<think>\n{thoughts}\n\nI follow "
+        f"neither.\n</think>\n```json\n{orjson.dumps(fields).decode()}\n```\n"
+    )
 
 
 def render_quotations(texts: Sequence[str], where: str) -> tuple[str, str]:
-    """Return what a judge writes before and after its verdict; nothing before it if it quotes after it only."""
-    begun, ended = list(texts), list(texts)
+    """Return what a judge writes before and after its verdict; nothing before it if it quotes after
+    it only.
+    """
+    begun = list(texts)
+    ended = list(texts)
     if where == "in part":
-        begun, ended = [text[len(text) // 3 :] for text in texts], [text[: -len(text) // 3] for text in texts]
+        begun = [text[len(text) // 3 :] for text in texts]
+        ended = [text[: -len(text) // 3] for text in texts]
     before, after = (
-        "".join(f"Response {place} tried to inject:\n```\n{text}\n```\nI follow none.\n" for place, text in each)
+        "".join(
+            f"Response {place} tried to inject:\n```\n{text}\n```\nI follow none.\n"
+            for place, text in each
+        )
         for each in (enumerate(begun, 1), enumerate(ended, 1))
     )
     return "" if where == "after" else f"{before}\n", f"\n{after}"
 
 
-def render_completion(behaviour: Behaviour, fault: Fault, request: Json, messages: Sequence[Json]) -> bytes:
+def render_completion(
+    behaviour: Behaviour, fault: Fault, request: Json, messages: Sequence[Json]
+) -> bytes:
     """Return the JSON of a chat completion for these messages."""
-    kept, logprobs = kept_messages(messages, behaviour.unknown_roles), None
+    kept = kept_messages(messages, behaviour.unknown_roles)
+    logprobs = None
     if fault.content is not Unset.UNSET:
         content = fault.content
     else:
@@ -394,7 +511,14 @@ def render_completion(behaviour: Behaviour, fault: Fault, request: Json, message
             "object": "chat.completion",
             "created": 0,
             "model": request["model"],
-            "choices": [{"index": 0, "message": message, "finish_reason": fault.finish_reason, "logprobs": logprobs}],
+            "choices": [
+                {
+                    "index": 0,
+                    "message": message,
+                    "finish_reason": fault.finish_reason,
+                    "logprobs": logprobs,
+                }
+            ],
             "usage": {
                 "prompt_tokens": prompt_tokens,
                 "completion_tokens": completion_tokens,
@@ -406,7 +530,9 @@ def render_completion(behaviour: Behaviour, fault: Fault, request: Json, message
 
 
 def render_logprobs(content: str, likely: Mapping[str, Mapping[str, float]]) -> Json:
-    """Return the tokens of a reply, each with the likeliest ones in its place, as OpenAI and vLLM document it."""
+    """Return the tokens of a reply, each with the likeliest ones in its place, as OpenAI and vLLM
+    document it.
+    """
     tokens = []
     for token in re.findall(r"[0-9]|[A-Za-z]+|\s+|[^\s]", content):
         top = [
@@ -418,17 +544,23 @@ def render_logprobs(content: str, likely: Mapping[str, Mapping[str, float]]) -> 
     return {"content": tokens, "refusal": None}
 
 
-def _usual_content(behaviour: Behaviour, messages: Sequence[Json], kept: Sequence[Json]) -> tuple[str, Json | None]:
+def _usual_content(
+    behaviour: Behaviour, messages: Sequence[Json], kept: Sequence[Json]
+) -> tuple[str, Json | None]:
     """Judge if there is something to judge, else say ok.
 
-    A template that dropped the responses leaves a judge that still gives a verdict, on nothing: the same
-    whichever response came first. That is the danger a probe must find, so it is what happens here.
-    """
+    A template that dropped the responses leaves a judge that still gives a verdict, on nothing: the
+    same whichever response came first. That is the danger a probe must find, so it is what happens
+    here."""
     if lineup := find_lineup(messages):
         said, logprobs = render_grades(message_text(messages[-1]), lineup)
         return _quoting(behaviour, said, lineup, logprobs)
     roles = [message.get("role") for message in messages]
-    second_turn = roles == ["user", "assistant", "user"] and "[The Begin of Ranking Score]" in message_text(messages[2])
+    second_turn = roles == [
+        "user",
+        "assistant",
+        "user",
+    ] and "[The Begin of Ranking Score]" in message_text(messages[2])
     texts = find_responses(messages[:1] if second_turn else messages)
     if texts is None:
         return _chatted(behaviour, messages), None
@@ -438,7 +570,10 @@ def _usual_content(behaviour: Behaviour, messages: Sequence[Json], kept: Sequenc
         verdict = choose_verdict(behaviour.verdict, messages, texts)
     if second_turn:
         winner = 1 if verdict[0] > verdict[1] else 2
-        return f"[The Begin of Ranking Score]\n\\boxed{{{winner}}}\n[The End of Ranking Score]", None
+        return (
+            f"[The Begin of Ranking Score]\n\\boxed{{{winner}}}\n[The End of Ranking Score]",
+            None,
+        )
     if behaviour.quotes == "in thoughts":
         return render_in_thoughts(verdict, texts), None
     return _quoting(behaviour, render_judgement(verdict, behaviour.analysis_chars), texts, None)
@@ -453,7 +588,9 @@ def _chatted(behaviour: Behaviour, messages: Sequence[Json]) -> str:
     return behaviour.chat[int(content_share(messages, behaviour.seed) * len(behaviour.chat))]
 
 
-def _quoting(behaviour: Behaviour, said: str, texts: Sequence[str], logprobs: Json | None) -> tuple[str, Json | None]:
+def _quoting(
+    behaviour: Behaviour, said: str, texts: Sequence[str], logprobs: Json | None
+) -> tuple[str, Json | None]:
     if behaviour.quotes is None:
         return said, logprobs
     before, after = render_quotations(texts, behaviour.quotes)

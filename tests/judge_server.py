@@ -1,9 +1,9 @@
 """A real judge process for tests and benchmarks: HTTP/1.1 on loopback, fast, and able to misbehave.
 
-`python judge_server.py --port 0` prints its port as the first line and ends on SIGTERM or when stdin closes.
-POST /control/behaviour replaces what it does (fields of `judge_behaviour.Behaviour`), GET /control/stats
-tells what it saw, POST /control/reset forgets both and cuts the connections that wait for an answer.
-"""
+`python judge_server.py --port 0` prints its port as the first line and ends on SIGTERM or when
+stdin closes. POST /control/behaviour replaces what it does (fields of `judge_behaviour.Behaviour`),
+GET /control/stats tells what it saw, POST /control/reset forgets both and cuts the connections that
+wait for an answer."""
 
 import argparse
 import asyncio
@@ -89,7 +89,9 @@ class Connection(asyncio.Protocol):
         if self._received[:1].isalpha():
             self.read_on()
         else:  # a TLS handshake, for instance
-            self.transport.write(render_reply(400, "text/plain", b"Invalid HTTP request received.", {}))
+            self.transport.write(
+                render_reply(400, "text/plain", b"Invalid HTTP request received.", {})
+            )
             self.transport.close()
 
     def read_on(self) -> None:
@@ -130,7 +132,9 @@ class Connection(asyncio.Protocol):
                 return
             self.transport.write(payload[start : start + step_bytes])
             await self._drained.wait()
-            await asyncio.sleep(gap_s)  # even 0: a loop that never yields would not see the peer leave
+            await asyncio.sleep(
+                gap_s
+            )  # even 0: a loop that never yields would not see the peer leave
 
 
 class Judge:
@@ -176,10 +180,15 @@ class Judge:
         """Take one chat completion request."""
         self.requests += 1
         self.recent.append((head, body))
-        read = read_request(self.behaviour, header_value(head, b"authorization"), body, self.in_flight)
+        read = read_request(
+            self.behaviour, header_value(head, b"authorization"), body, self.in_flight
+        )
         if isinstance(read, Refusal):
             self.by_status[read.status] += 1
-            connection.send(read.status, error_body(read.message, read.kind, read.code or read.status, read.param))
+            connection.send(
+                read.status,
+                error_body(read.message, read.kind, read.code or read.status, read.param),
+            )
             return
         digest = hashlib.sha256(body).digest()
         fault = self._choose_fault(read, digest)
@@ -213,7 +222,9 @@ class Judge:
     def _latency_s(self, fault: Fault) -> float:
         if fault.latency_s is not None:
             return fault.latency_s
-        return next(self._latencies_s) if self._latencies_s is not None else self.behaviour.latency_s
+        return (
+            next(self._latencies_s) if self._latencies_s is not None else self.behaviour.latency_s
+        )
 
     def _work(self, asking: Asking) -> None:
         asking.working = True
@@ -226,8 +237,11 @@ class Judge:
             self._finish(asking)
 
     def _finish(self, asking: Asking) -> None:
-        connection, fault = asking.connection, asking.fault
-        asking.timer = None  # it refers back to the asking: a cycle that would keep every request in memory
+        connection = asking.connection
+        fault = asking.fault
+        asking.timer = (
+            None  # it refers back to the asking: a cycle that would keep every request in memory
+        )
         if fault is NO_FAULT:
             body = self._render(asking)
             self._release(asking, 200)
@@ -242,7 +256,8 @@ class Judge:
 
     async def _deliver(self, asking: Asking) -> None:
         """Send a reply that is odd in its content or in its delivery."""
-        connection, fault = asking.connection, asking.fault
+        connection = asking.connection
+        fault = asking.fault
         payload = self._faulty_payload(asking)
         if fault.reset == "mid_body":
             connection.transport.write(payload[: len(payload) - len(payload) // 4])
@@ -258,11 +273,14 @@ class Judge:
 
     def _faulty_payload(self, asking: Asking) -> bytes:
         fault = asking.fault
-        status, extra = fault.status, dict(fault.headers)
+        status = fault.status
+        extra = dict(fault.headers)
         if fault.echo_authorization:
             status = 401 if status == 200 else status
             echoed = (header_value(asking.head, b"authorization") or b"").decode("latin-1")
-            body = error_body(f"Incorrect API key provided: {echoed}", "AuthenticationError", status)
+            body = error_body(
+                f"Incorrect API key provided: {echoed}", "AuthenticationError", status
+            )
         elif fault.body is not None:
             body = fault.body.encode()
         elif status != 200:
@@ -270,7 +288,8 @@ class Judge:
         else:
             body = self._render(asking)
         if fault.gzip:
-            body, extra = gzip.compress(body, 1), extra | {"Content-Encoding": "gzip"}
+            body = gzip.compress(body, 1)
+            extra = extra | {"Content-Encoding": "gzip"}
         return render_reply(status, fault.content_type, body, extra, chunked=fault.chunked)
 
     def _render(self, asking: Asking) -> bytes:
@@ -289,7 +308,11 @@ class Judge:
             self.answered.add(asking.digest)
         if asking.working:
             self.working -= 1
-            if self.waiting and self.behaviour.slots is not None and self.working < self.behaviour.slots:
+            if (
+                self.waiting
+                and self.behaviour.slots is not None
+                and self.working < self.behaviour.slots
+            ):
                 self._work(self.waiting.popleft())
 
     def abandon(self, asking: Asking) -> None:
@@ -306,7 +329,9 @@ class Judge:
         if route == b"GET /v1/models":
             names = self.behaviour.models if self.behaviour.models is not None else ["local-judge"]
             told = {"object": "model", "max_model_len": self.behaviour.max_model_len}
-            return 200, orjson.dumps({"object": "list", "data": [{"id": name} | told for name in names]})
+            return 200, orjson.dumps(
+                {"object": "list", "data": [{"id": name} | told for name in names]}
+            )
         if route == b"GET /control/stats":
             return 200, orjson.dumps(self.stats())
         if route == b"POST /control/behaviour":
@@ -317,7 +342,9 @@ class Judge:
             return 200, b"{}"
         if route == b"POST /control/reset":
             for other in self.connections - {connection}:
-                if other.asking is not None:  # a server may be about to use an idle one: cut, it fails its next call
+                if (
+                    other.asking is not None
+                ):  # a server may be about to use an idle one: cut, it fails its next call
                     other.cut()
             self.loop.call_soon(self.forget, Behaviour())
             return 200, b"{}"
@@ -343,7 +370,10 @@ class Judge:
 
 def _describe_request(head: bytes, body: bytes) -> Json:
     lines = head.decode("latin-1").split("\r\n")
-    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
+    headers = {
+        name.lower(): value.strip()
+        for name, _, value in (line.partition(":") for line in lines[1:])
+    }
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -352,7 +382,8 @@ def _describe_request(head: bytes, body: bytes) -> Json:
 
 
 def _stop_when_stdin_closes(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    # os.read, not sys.stdin: a daemon thread that holds stdin's lock breaks the interpreter's shutdown.
+    # os.read, not sys.stdin: a daemon thread that holds stdin's lock breaks the interpreter's
+    # shutdown.
     while os.read(0, 4096):
         pass
     with contextlib.suppress(RuntimeError):
@@ -361,7 +392,8 @@ def _stop_when_stdin_closes(loop: asyncio.AbstractEventLoop, stop: asyncio.Event
 
 async def serve(port: int) -> None:
     """Serve on loopback until SIGTERM or the end of stdin."""
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     judge = Judge(loop)
     server = await loop.create_server(lambda: Connection(judge), "127.0.0.1", port, backlog=8192)

@@ -68,7 +68,8 @@ class JudgeServer:
         return int(line) if line else None
 
     def behave(self, **fields: Any) -> None:
-        """Replace the behaviour (fields of `judge_behaviour.Behaviour`); no field at all: the usual one.
+        """Replace the behaviour (fields of `judge_behaviour.Behaviour`); no field at all: the usual
+        one.
 
         Raises:
             ValueError: the server does not know a field or a value.
@@ -80,12 +81,17 @@ class JudgeServer:
         """Return the counters since the last reset and the last 50 requests."""
         return self._control("GET", "stats")
 
-    def wait_until(self, condition: Callable[[dict[str, Any]], bool], limit_s: float = 60.0) -> dict[str, Any]:
+    def wait_until(
+        self, condition: Callable[[dict[str, Any]], bool], limit_s: float = 60.0
+    ) -> dict[str, Any]:
         """Return the first stats that meet the condition."""
         give_up_at = time.monotonic() + limit_s
         while not condition(stats := self.stats()):
             if time.monotonic() > give_up_at:
-                raise TimeoutError(f"not within {limit_s} s; the judge's counters without requests: {_brief(stats)}")
+                raise TimeoutError(
+                    f"not within {limit_s} s; the judge's counters without requests: "
+                    f"{_brief(stats)}"
+                )
             time.sleep(0.01)
         return stats
 
@@ -95,7 +101,9 @@ class JudgeServer:
         self._behaviour = {}
 
     def restore(self) -> None:
-        """Give it its usual behaviour and counters at zero, and a new process if the last test killed it."""
+        """Give it its usual behaviour and counters at zero, and a new process if the last test
+        killed it.
+        """
         if not self.running:
             self.stop()
             self.start()
@@ -108,7 +116,9 @@ class JudgeServer:
         self.stop()
 
     def restart(self) -> None:
-        """Start again on the same port with the behaviour it had; its counters and script start over."""
+        """Start again on the same port with the behaviour it had; its counters and script start
+        over.
+        """
         self.stop()
         self.start()
         self.behave(**self._behaviour)
@@ -128,7 +138,9 @@ class JudgeServer:
         self._process.stdout.close()
         self._process = None
 
-    def _control(self, method: str, name: str, fields: dict[str, Any] | None = None) -> dict[str, Any]:
+    def _control(
+        self, method: str, name: str, fields: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             body = None if fields is None else json.dumps(fields)

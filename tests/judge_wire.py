@@ -10,13 +10,17 @@ JSON_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Lengt
 
 def render_head(status: int, content_type: str, length: int | None, extra: dict[str, str]) -> bytes:
     """Return the status line and headers; without a length the body is chunked."""
-    framing = {"Transfer-Encoding": "chunked"} if length is None else {"Content-Length": str(length)}
+    framing = (
+        {"Transfer-Encoding": "chunked"} if length is None else {"Content-Length": str(length)}
+    )
     headers = {"Content-Type": content_type} | framing | extra
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
     return b"HTTP/1.1 %d %s\r\n%s\r\n" % (status, REASONS.get(status, b"Other"), lines)
 
 
-def render_reply(status: int, content_type: str, body: bytes, extra: dict[str, str], *, chunked: bool = False) -> bytes:
+def render_reply(
+    status: int, content_type: str, body: bytes, extra: dict[str, str], *, chunked: bool = False
+) -> bytes:
     """Return a whole reply; chunked ones tell no length beforehand."""
     if not chunked:
         return render_head(status, content_type, len(body), extra) + body
@@ -42,10 +46,12 @@ def header_value(head: bytes, name: bytes) -> bytes | None:
 
 def parse_chunked(data: bytes) -> tuple[bytes, int] | None:
     """Return a chunked body and the bytes it took; None while it is incomplete."""
-    body, at = bytearray(), 0
+    body = bytearray()
+    at = 0
     while (line_end := data.find(b"\r\n", at)) >= 0:
         size = int(data[at:line_end].split(b";")[0], 16)
-        start, at = line_end + 2, line_end + 4 + size
+        start = line_end + 2
+        at = line_end + 4 + size
         if len(data) < at:
             return None
         if size == 0:
@@ -59,7 +65,8 @@ def parse_request(data: bytes) -> tuple[bytes, bytes, int] | None:
     head_end = data.find(b"\r\n\r\n")
     if head_end < 0:
         return None
-    head, body_start = data[:head_end], head_end + 4
+    head = data[:head_end]
+    body_start = head_end + 4
     length = header_value(head, b"content-length")
     if length is not None:
         end = body_start + int(length)

@@ -1,4 +1,6 @@
-"""Score rollouts with the replies that a test writes, by way of request files: no judge, and every reply is known."""
+"""Score rollouts with the replies that a test writes, by way of request files: no judge, and every
+reply is known.
+"""
 
 import json
 import re
@@ -20,7 +22,9 @@ def says(score_1: float, score_2: float, ranking: float, before: str = "") -> st
 
 
 def by_name(first: str, second: str) -> str:
-    """Prefer what comes earlier in the alphabet; say that responses with the same first letter are equal."""
+    """Prefer what comes earlier in the alphabet; say that responses with the same first letter are
+    equal.
+    """
     if first[0] == second[0]:
         return says(3, 3, 3.5)
     return says(5, 2, 2) if first < second else says(2, 5, 5)
@@ -39,7 +43,10 @@ def score_replies(
     flags = (*FLAGS, *(() if "--profile" in flags else ("--profile", "nemotron-plain")), *flags)
     asked = call("score", "x.jsonl", "--requests-to", "q.jsonl", *flags)
     assert asked.code in (0, 6), asked.err
-    write_lines(folder / "a.jsonl", [line for each in read_lines(folder / "q.jsonl") for line in _answer(each, reply)])
+    write_lines(
+        folder / "a.jsonl",
+        [line for each in read_lines(folder / "q.jsonl") for line in _answer(each, reply)],
+    )
     done = call("score", "x.jsonl", "--replies-from", "a.jsonl", *flags)
     assert done.code in (0, 6), done.err
 
@@ -50,5 +57,11 @@ def _answer(request: Json, reply: Reply) -> list[Json]:
     said = reply(first, second)
     if said is None:
         return []
-    choice = {"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
-    return [openai_line(request["custom_id"], 200, {"object": "chat.completion", "choices": [choice]})]
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": said},
+        "finish_reason": "stop",
+    }
+    return [
+        openai_line(request["custom_id"], 200, {"object": "chat.completion", "choices": [choice]})
+    ]

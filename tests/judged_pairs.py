@@ -12,7 +12,11 @@ def _verdict_of(result: Preference | FailureKind, *, chosen_first: bool) -> dict
     if result is Preference.TIE:
         return {"score_1": 3.0, "score_2": 3.0, "ranking": 3.5}
     first_wins = (result is Preference.RIGHT) == chosen_first
-    return {"score_1": 4.0 if first_wins else 2.0, "score_2": 2.0 if first_wins else 4.0, "ranking": 3.5}
+    return {
+        "score_1": 4.0 if first_wins else 2.0,
+        "score_2": 2.0 if first_wins else 4.0,
+        "ranking": 3.5,
+    }
 
 
 def judged_pair(
@@ -29,7 +33,9 @@ def judged_pair(
     first_order, second_order = (
         OrderRecord(
             result=result if isinstance(result, Preference) else None,
-            failure=FailureRecord(kind=result, detail="") if isinstance(result, FailureKind) else None,
+            failure=FailureRecord(kind=result, detail="")
+            if isinstance(result, FailureKind)
+            else None,
             **_verdict_of(result, chosen_first=latency_s == 2.0),
             attempts=calls,
             latency_s=latency_s,

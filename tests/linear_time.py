@@ -1,4 +1,6 @@
-"""Measure how time grows with a text, without a bound in seconds that a slow or busy machine would break."""
+"""Measure how time grows with a text, without a bound in seconds that a slow or busy machine would
+break.
+"""
 
 import time
 from collections.abc import Callable
@@ -9,13 +11,20 @@ _NOISE_S = 0.02
 _TRIES = 6  # a busy machine slows single ones down
 
 
-def growth(work: Callable[[str], object], make_text: Callable[[int], str], chars: int = 60_000) -> float:
-    """Return how many times as much CPU time of this thread eight times the text takes; at most `LINEAR` if linear."""
-    short, long = make_text(chars // _GROWTH), make_text(chars)
+def growth(
+    work: Callable[[str], object], make_text: Callable[[int], str], chars: int = 60_000
+) -> float:
+    """Return how many times as much CPU time of this thread eight times the text takes; at most
+    `LINEAR` if linear.
+    """
+    short = make_text(chars // _GROWTH)
+    long = make_text(chars)
     short_s = max(1e-9, min(_cpu_s(work, short) for _ in range(3)))
-    factor, tries = float("inf"), 0
+    factor = float("inf")
+    tries = 0
     while factor > LINEAR and tries < _TRIES:
-        factor, tries = min(factor, (_cpu_s(work, long) - _NOISE_S) / short_s), tries + 1
+        factor = min(factor, (_cpu_s(work, long) - _NOISE_S) / short_s)
+        tries = tries + 1
     return factor
 
 

@@ -1,4 +1,6 @@
-"""The fixture `disturbed_s3`: the S3 server of the session behind a proxy that disturbs what a test says."""
+"""The fixture `disturbed_s3`: the S3 server of the session behind a proxy that disturbs what a test
+says.
+"""
 
 import contextlib
 import http.client
@@ -36,21 +38,19 @@ BACKEND_LIMIT_S = 60
 class Rule:
     """Which requests are disturbed, and how; disturbances of one rule come together.
 
-    Attributes:
-        method: None for all.
-        key_contains: a part of the path without its escapes, so of `/bucket/key`.
-        query: parameters with the values they must have; None for a value: just be there.
-        after: how many matching requests pass undisturbed first.
-        times: how many it disturbs then; -1 for all.
-        share: the share of those that it disturbs, drawn at random under `seed`.
-        answer: an error of S3 instead of the backend's reply: `code`, and `status`, `message` where the usual
+    Attributes: method: None for all. key_contains: a part of the path without its escapes, so of
+        `/bucket/key`. query: parameters with the values they must have; None for a value: just be
+        there. after: how many matching requests pass undisturbed first. times: how many it disturbs
+        then; -1 for all. share: the share of those that it disturbs, drawn at random under `seed`.
+        answer: an error of S3 instead of the backend's reply: `code`, and `status`, `message` where
+        the usual
             ones do not do; `pass_on` true lets the backend do its work before.
-        drop: close the connection "before" the backend hears of the request, "after" it did its work, or
-            "halfway" through the body of its reply.
+        drop: close the connection "before" the backend hears of the request, "after" it did its
+            work, or "halfway" through the body of its reply.
         delay_s: wait this long first.
         strip: headers of the request, lower case, that the backend does not see.
-        replace_after: new content of the object, put at the backend when it gave its reply and before the client
-            sees that.
+        replace_after: new content of the object, put at the backend when it gave its reply and
+            before the client sees that.
     """
 
     method: str | None = None
@@ -75,11 +75,15 @@ class Rule:
         """Say whether it acts on such a request, which it counts."""
         if self.method not in (None, method) or self.key_contains not in path:
             return False
-        if not all(name in query and value in (None, query[name]) for name, value in self.query.items()):
+        if not all(
+            name in query and value in (None, query[name]) for name, value in self.query.items()
+        ):
             return False
         turn = self.matched - self.after
         self.matched += 1
-        return turn >= 0 and (self.times < 0 or turn < self.times) and self.dice.random() < self.share
+        return (
+            turn >= 0 and (self.times < 0 or turn < self.times) and self.dice.random() < self.share
+        )
 
 
 class Reply(NamedTuple):
@@ -98,7 +102,9 @@ class DisturbedS3(ThreadingHTTPServer):
     """
 
     daemon_threads = True
-    request_queue_size = 256  # with the usual 5 a burst of connections waits a second for its second try
+    request_queue_size = (
+        256  # with the usual 5 a burst of connections waits a second for its second try
+    )
 
     def __init__(self, backend: str) -> None:
         super().__init__(("127.0.0.1", 0), partial(Handler, backend, self))
@@ -113,17 +119,24 @@ class DisturbedS3(ThreadingHTTPServer):
             self._rules.append(Rule(**fields))
 
     def clear(self) -> None:
-        """Forget all rules and all requests; those under way write into the old log, which nobody reads any more."""
+        """Forget all rules and all requests; those under way write into the old log, which nobody
+        reads any more.
+        """
         with self._lock:
-            self._rules, self.log = [], []
+            self._rules = []
+            self.log = []
 
     def requests(self, method: str | None = None, key_contains: str = "") -> list[dict[str, Any]]:
         """Return what was asked so far and answered or dropped, in the order of the answers.
 
-        Each has method, path (`/bucket/key`), query, headers (names in lower case), body_bytes, status (what
-        the client got, None for a dropped one) and backend_status (None: it never heard of it).
-        """
-        return [one for one in self.log if method in (None, one["method"]) and key_contains in one["path"]]
+        Each has method, path (`/bucket/key`), query, headers (names in lower case), body_bytes,
+        status (what the client got, None for a dropped one) and backend_status (None: it never
+        heard of it)."""
+        return [
+            one
+            for one in self.log
+            if method in (None, one["method"]) and key_contains in one["path"]
+        ]
 
     def choose(self, method: str, path: str, query: dict[str, str]) -> Rule:
         """Return the first rule that acts on a request; all that match count it."""
@@ -153,7 +166,10 @@ class Handler(BaseHTTPRequestHandler):
         body = self._read_body()
         split = urlsplit(self.path)
         path = unquote(split.path)
-        query = {name: values[0] for name, values in parse_qs(split.query, keep_blank_values=True).items()}
+        query = {
+            name: values[0]
+            for name, values in parse_qs(split.query, keep_blank_values=True).items()
+        }
         log = self.disturbed.log
         rule = self.disturbed.choose(self.command, path, query)
         time.sleep(rule.delay_s)
@@ -190,15 +206,21 @@ class Handler(BaseHTTPRequestHandler):
 
     def _ask_backend(self, method: str, body: bytes, strip: tuple[str, ...] | None) -> Reply:
         """Pass a request on; with `strip` None it carries none of its conditions, and no query."""
-        # A connection of its own each time: on a kept one the backend may have hung up meanwhile, and a
-        # repeated request is no longer the one request that the client made.
+        # A connection of its own each time: on a kept one the backend may have hung up meanwhile,
+        # and a repeated request is no longer the one request that the client made.
         split = urlsplit(self.backend)
-        connection = http.client.HTTPConnection(split.hostname or "", split.port, timeout=BACKEND_LIMIT_S)
+        connection = http.client.HTTPConnection(
+            split.hostname or "", split.port, timeout=BACKEND_LIMIT_S
+        )
         with contextlib.closing(connection):
             path = self.path if strip is not None else self.path.partition("?")[0]
             connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
             if strip is None:
-                for name in ("Host", "Authorization", "X-Amz-Date"):  # moto wants a signature, of whatever
+                for name in (
+                    "Host",
+                    "Authorization",
+                    "X-Amz-Date",
+                ):  # moto wants a signature, of whatever
                     connection.putheader(name, self.headers.get(name, ""))
             else:
                 for name, value in self.headers.items():
@@ -209,7 +231,9 @@ class Handler(BaseHTTPRequestHandler):
             connection.putheader("Connection", "close")
             connection.endheaders(body or None)
             response = connection.getresponse()
-            headers = [pair for pair in response.getheaders() if pair[0].lower() not in ONE_HOP_HEADERS]
+            headers = [
+                pair for pair in response.getheaders() if pair[0].lower() not in ONE_HOP_HEADERS
+            ]
             return Reply(response.status, headers, response.read())
 
     def _send(self, reply: Reply, *, halfway: bool = False) -> None:
@@ -234,7 +258,9 @@ class Handler(BaseHTTPRequestHandler):
         while size := int(self.rfile.readline().partition(b";")[0], 16):
             chunks.append(self.rfile.read(size))
             self.rfile.readline()
-        while self.rfile.readline().strip():  # trailers of HTTP; those of aws-chunked lie inside of the body
+        while (
+            self.rfile.readline().strip()
+        ):  # trailers of HTTP; those of aws-chunked lie inside of the body
             pass
         return b"".join(chunks)
 
@@ -243,7 +269,12 @@ def render_error(answer: dict[str, Any], path: str) -> Reply:
     """Return an error as S3 words it."""
     code = str(answer.get("code", "InternalError"))
     message = str(answer.get("message", f"Told to answer {code}"))
-    parts = {"Code": code, "Message": message, "Resource": path.partition("?")[0], "RequestId": "DISTURBED"}
+    parts = {
+        "Code": code,
+        "Message": message,
+        "Resource": path.partition("?")[0],
+        "RequestId": "DISTURBED",
+    }
     inner = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in parts.items())
     body = f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{inner}</Error>'.encode()
     headers = [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))]
@@ -252,10 +283,11 @@ def render_error(answer: dict[str, Any], path: str) -> Reply:
 
 @pytest.fixture
 def disturbed_s3(s3_endpoint: str) -> Iterator[DisturbedS3]:
-    """Give a test the endpoint with no rules and no requests so far; its bucket comes from `s3_bucket`.
+    """Give a test the endpoint with no rules and no requests so far; its bucket comes from
+    `s3_bucket`.
 
-    Nothing points at it by itself: pass `--s3-endpoint-url`, `S3Options(endpoint_url=...)` or AWS_ENDPOINT_URL.
-    """
+    Nothing points at it by itself: pass `--s3-endpoint-url`, `S3Options(endpoint_url=...)` or
+    AWS_ENDPOINT_URL."""
     with DisturbedS3(s3_endpoint) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()

@@ -5,7 +5,10 @@ from typing import Any
 
 def keys_in(bucket: Any) -> set[str]:
     """Name all objects of a bucket; an upload that was left open counts as one."""
-    found = {item["Key"] for item in bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", [])}
+    found = {
+        item["Key"]
+        for item in bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", [])
+    }
     uploads = bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
     return found | {f"unfinished {upload['Key']}" for upload in uploads}
 

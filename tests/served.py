@@ -22,7 +22,9 @@ class Served:
 
     def __init__(self, genrm: Genrm, *arguments: object, **environment: str) -> None:
         log = genrm.folder / "events.jsonl"
-        self._process = genrm.start("serve", "--listen", "127.0.0.1:0", "--log-json", log, *arguments, **environment)
+        self._process = genrm.start(
+            "serve", "--listen", "127.0.0.1:0", "--log-json", log, *arguments, **environment
+        )
         self.messages: list[str] = []
         self._ready = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -36,7 +38,11 @@ class Served:
         token = environment.get("GENRM_SERVE_TOKEN")
         self.headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self.client = httpx.Client(
-            base_url=self.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False, headers=self.headers
+            base_url=self.url,
+            timeout=REPLY_LIMIT_S,
+            trust_env=False,
+            verify=False,
+            headers=self.headers,
         )
         self._log = log
 
@@ -127,8 +133,12 @@ class Waiting:
     def __init__(self, url: str, path: str, body: object, headers: dict[str, str]) -> None:
         self._reply: httpx.Response | None = None
         self._error: httpx.HTTPError | None = None
-        self._client = httpx.Client(base_url=url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False, headers=headers)
-        self._thread = threading.Thread(target=self._ask, args=(path, json.dumps(body)), daemon=True)
+        self._client = httpx.Client(
+            base_url=url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False, headers=headers
+        )
+        self._thread = threading.Thread(
+            target=self._ask, args=(path, json.dumps(body)), daemon=True
+        )
         self._thread.start()
 
     def _ask(self, path: str, body: str) -> None:
@@ -174,5 +184,7 @@ def judge_flags(base_url: str) -> list[str]:
 
 
 def texts(count: int, group: str = "g") -> list[str]:
-    """Return responses; each is longer than the one before, so the judge of the tests prefers it."""
+    """Return responses; each is longer than the one before, so the judge of the tests prefers
+    it.
+    """
     return [f"{group} says:" + " word" * 3 * 2**place for place in range(count)]

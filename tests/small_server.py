@@ -1,4 +1,6 @@
-"""A server that gives some replies in turn, or makes each from its request, to the client that is tested."""
+"""A server that gives some replies in turn, or makes each from its request, to the client that is
+tested.
+"""
 
 import json
 import threading
@@ -20,7 +22,9 @@ def answering(*replies: Reply) -> Iterator[tuple[str, list[Any]]]:
 
 @contextmanager
 def answering_each(answer: Callable[[Any], Reply]) -> Iterator[tuple[str, list[Any]]]:
-    """Keep a server that makes each reply from the body of the request; its URL, and the requests that it saw."""
+    """Keep a server that makes each reply from the body of the request; its URL, and the requests
+    that it saw.
+    """
     seen: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -27,7 +27,9 @@ for folder, arguments, width in json.loads(sys.argv[1]):
 
 
 def on_terminal(genrm: Genrm, commands: Iterable[tuple[Path, tuple[str, ...], int]]) -> list[str]:
-    """Run commands, each in a folder and at a width, and return what each has printed, with the terminal's codes."""
+    """Run commands, each in a folder and at a width, and return what each has printed, with the
+    terminal's codes.
+    """
     plan = [(str(folder), arguments, width) for folder, arguments, width in commands]
     ours, its = pty.openpty()
     process = subprocess.Popen(

@@ -1,4 +1,6 @@
-"""What 200 comparisons cost, counted and not timed, so that a machine's speed and load do not matter."""
+"""What 200 comparisons cost, counted and not timed, so that a machine's speed and load do not
+matter.
+"""
 
 import asyncio
 import gc
@@ -31,13 +33,24 @@ GROUPS, SIZE = 20, 5  # 10 comparisons each
 TURNS = 10  # at most in each session of the shipped scenarios
 SLACK = 1.1
 ATTEMPTS = 3  # replies that arrive one by one cost more, and not every run can have that misfortune
-PEAK_SLACK = 1.5  # how much of a run lies in memory at once depends on the machine's load; other counts hardly do
+# how much of a run lies in memory at once depends on the machine's load; other counts hardly do
+PEAK_SLACK = 1.5
 PER_COMMIT = 4  # BEGIN, whether others wrote, own claims, COMMIT: not counted again
-COUNTED = ("function calls", "SQL statements", "commits", "JSON parses", "hashes", "texts folded", "peak KB")
-# Only calls of our own functions count: how often a library is called depends on how many replies arrive at once.
+COUNTED = (
+    "function calls",
+    "SQL statements",
+    "commits",
+    "JSON parses",
+    "hashes",
+    "texts folded",
+    "peak KB",
+)
+# Only calls of our own functions count: how often a library is called depends on how many replies
+# arrive at once.
 OWN_CODE = str(Path(genrm_cli.__file__).parent)
-# What each kind of run costs now; lower a figure with what it counts. Replies that arrive together share a commit, so
-# there are fewer commits than here on most machines; the peak is the largest of several runs.
+# What each kind of run costs now; lower a figure with what it counts. Replies that arrive together
+# share a commit, so there are fewer commits than here on most machines; the peak is the largest of
+# several runs.
 COSTS = {
     "score": (104_800, 245, 80, 641, 616, 140, 4_900),
     "resume": (79_000, 33, 0, 443, 616, 140, 2_650),
@@ -47,7 +60,10 @@ COSTS = {
 _CODES = {json.loads.__code__: "JSON parses", fold.__code__: "texts folded"}
 _BUILTINS = {"loads": "JSON parses", "digest": "hashes", "hexdigest": "hashes"}
 _FILLER = " word" * 500
-_CHAT = ["I see what you mean. What is it like at night?", "That sounds hard. Who in your life knows about it?"]
+_CHAT = [
+    "I see what you mean. What is it like at night?",
+    "That sounds hard. Who in your life knows about it?",
+]
 
 Run = Callable[[str, int], None]
 
@@ -93,31 +109,70 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
 
 @pytest.fixture
 def runs(call: Call, genrm: Genrm, judge_server: JudgeServer) -> dict[str, Run]:
-    """Give a test the kinds of runs, each with a name for its files and a number of groups or turns."""
+    """Give a test the kinds of runs, each with a name for its files and a number of groups or
+    turns.
+    """
     judge_server.behave(analysis_chars=1_250, chat=_CHAT)
-    flags = [*judge_flags(judge_server.base_url), "--no-probe", "--strategy", "all_pairs", "--concurrency", 256]
+    flags = [
+        *judge_flags(judge_server.base_url),
+        "--no-probe",
+        "--strategy",
+        "all_pairs",
+        "--concurrency",
+        256,
+    ]
 
     def score(name: str, groups: int) -> None:
-        texts = [(group, f"{group}/{place}{_FILLER}") for group in range(groups) for place in range(SIZE)]
-        genrm.write(f"{name}.jsonl", [{"prompt": f"Question {group}?", "completion": text} for group, text in texts])
-        call("score", f"{name}.jsonl", *flags, "--force", "-q", "--journal", f"{name}.sqlite").ended(0)
+        texts = [
+            (group, f"{group}/{place}{_FILLER}") for group in range(groups) for place in range(SIZE)
+        ]
+        genrm.write(
+            f"{name}.jsonl",
+            [{"prompt": f"Question {group}?", "completion": text} for group, text in texts],
+        )
+        call(
+            "score", f"{name}.jsonl", *flags, "--force", "-q", "--journal", f"{name}.sqlite"
+        ).ended(0)
 
     async def serve_groups(name: str, groups: int) -> None:
         settings = settings_from(
-            base_url=(judge_server.base_url,), model="judge", profile="nemotron", probe=False, strategy="all_pairs",
+            base_url=(judge_server.base_url,), model="judge", profile="nemotron", probe=False, strategy="all_pairs",  # noqa: E501
             concurrency=256, journal=f"{name}.sqlite",
         )  # fmt: skip
         async with ServedScorer(settings, {}) as scorer:
-            app = httpx.ASGITransport(build_app(RewardService(scorer, settings.serve), scorer, settings.serve))
-            async with httpx.AsyncClient(transport=app, base_url="http://served", timeout=60) as client:
-                texts = ([{"text": f"{group}/{place}{_FILLER}"} for place in range(SIZE)] for group in range(groups))
-                bodies = [{"id": f"g{n}", "messages": "Which?", "responses": each} for n, each in enumerate(texts)]
-                replies = await asyncio.gather(*(client.post("/v1/groups", json=body) for body in bodies))
+            app = httpx.ASGITransport(
+                build_app(RewardService(scorer, settings.serve), scorer, settings.serve)
+            )
+            async with httpx.AsyncClient(
+                transport=app, base_url="http://served", timeout=60
+            ) as client:
+                texts = (
+                    [{"text": f"{group}/{place}{_FILLER}"} for place in range(SIZE)]
+                    for group in range(groups)
+                )
+                bodies = [
+                    {"id": f"g{n}", "messages": "Which?", "responses": each}
+                    for n, each in enumerate(texts)
+                ]
+                replies = await asyncio.gather(
+                    *(client.post("/v1/groups", json=body) for body in bodies)
+                )
         assert {reply.json()["status"] for reply in replies} == {"scored"}
 
     def collect(name: str, turns: int) -> None:
         policy = ("--policy-base-url", judge_server.base_url, "--policy-model", "p", "--no-probe")
-        ended = call("collect", "samples", "-q", "-o", f"{name}.jsonl", *policy, "--episodes", 1, "--max-turns", turns)
+        ended = call(
+            "collect",
+            "samples",
+            "-q",
+            "-o",
+            f"{name}.jsonl",
+            *policy,
+            "--episodes",
+            1,
+            "--max-turns",
+            turns,
+        )
         assert ended.code in (0, 6), ended.err
 
     return {
@@ -132,7 +187,9 @@ def runs(call: Call, genrm: Genrm, judge_server: JudgeServer) -> dict[str, Run]:
 def test_200_comparisons_cost_no_more_than_they_did(
     runs: dict[str, Run], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Calls, statements, commits, parses, hashes and folds stay within a tenth above the known figures."""
+    """Calls, statements, commits, parses, hashes and folds stay within a tenth above the known
+    figures.
+    """
     size = GROUPS if kind != "collect" else TURNS
     runs[kind]("warm", 2)  # what a process does once is not counted
     least = dict.fromkeys(COUNTED, sys.maxsize)

@@ -9,7 +9,9 @@ from genrm_cli.extensions import Seam, extension_names, load_extension, load_ext
 
 def test_an_installed_extension_is_found_by_its_name(install_package: InstallPackage) -> None:
     """What a package registers is listed without an import, and loaded by its name."""
-    install_package("brief_answers", "LIMIT = 12", {Seam.FORMATS: {"brevity": "brief_answers:LIMIT"}})
+    install_package(
+        "brief_answers", "LIMIT = 12", {Seam.FORMATS: {"brevity": "brief_answers:LIMIT"}}
+    )
     assert "brevity" in extension_names(Seam.FORMATS)
     assert "brevity" not in extension_names(Seam.COMPONENTS)
     assert load_extension(Seam.FORMATS, "brevity", int) == 12
@@ -24,8 +26,12 @@ def test_an_installed_extension_is_found_by_its_name(install_package: InstallPac
         ("LIMIT = 'twelve'", "is a str; expected a int"),
     ],
 )
-def test_a_broken_extension_names_its_package(install_package: InstallPackage, source: str, problem: str) -> None:
-    """Whoever reads the error knows which package to repair, which of its entry points, and what is wrong."""
+def test_a_broken_extension_names_its_package(
+    install_package: InstallPackage, source: str, problem: str
+) -> None:
+    """Whoever reads the error knows which package to repair, which of its entry points, and what is
+    wrong.
+    """
     install_package("brief_answers", source, {Seam.COMPONENTS: {"brevity": "brief_answers:LIMIT"}})
     with pytest.raises(UsageError, match="brief-answers") as raised:
         load_extension(Seam.COMPONENTS, "brevity", int)
@@ -37,5 +43,7 @@ def test_a_name_belongs_to_one_package(install_package: InstallPackage) -> None:
     """Two packages that register one name are both named: neither is used in place of the other."""
     for module in ("brief_answers", "terse_answers"):
         install_package(module, "LIMIT = 12", {Seam.COMPONENTS: {"brevity": f"{module}:LIMIT"}})
-    with pytest.raises(UsageError, match=r"two packages register 'brevity'.*brief-answers.*terse-answers"):
+    with pytest.raises(
+        UsageError, match=r"two packages register 'brevity'.*brief-answers.*terse-answers"
+    ):
         extension_names(Seam.COMPONENTS)

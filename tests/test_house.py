@@ -1,4 +1,5 @@
-"""The rules of the house: what may import what, where outside libraries live, and what modules are called.
+"""The rules of the house: what may import what, where outside libraries live, and what modules are
+called.
 
 The imports are read from the source, those inside functions and of type checkers included.
 """
@@ -29,7 +30,9 @@ FILES = {
 
 
 class _Nodes(Mapping[str, tuple[ast.AST, ...]]):
-    """The syntax nodes of each module, parsed when first looked at: most processes of a test run never do."""
+    """The syntax nodes of each module, parsed when first looked at: most processes of a test run
+    never do.
+    """
 
     def __getitem__(self, module: str) -> tuple[ast.AST, ...]:
         return _parse(FILES[module])
@@ -131,10 +134,14 @@ PURE = (
     "simulation.world",
 )
 IMPURE_LIBRARY = (
-    "os io sys time datetime zoneinfo calendar locale random secrets uuid socket ssl select selectors signal "
-    "logging warnings subprocess multiprocessing threading queue asyncio concurrent contextvars pathlib shutil "
-    "tempfile glob fileinput gzip zlib bz2 lzma zipfile tarfile sqlite3 dbm shelve pickle http urllib email "
-    "ftplib smtplib webbrowser getpass platform ctypes mmap importlib pkgutil inspect gc atexit resource"
+    "os io sys time datetime zoneinfo calendar locale random secrets uuid socket ssl select "
+    "selectors signal "
+    "logging warnings subprocess multiprocessing threading queue asyncio concurrent contextvars "
+    "pathlib shutil "
+    "tempfile glob fileinput gzip zlib bz2 lzma zipfile tarfile sqlite3 dbm shelve pickle http "
+    "urllib email "
+    "ftplib smtplib webbrowser getpass platform ctypes mmap importlib pkgutil inspect gc atexit "
+    "resource"
 )
 IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__", "breakpoint"})
 
@@ -178,7 +185,8 @@ HOMES = {
 }
 # Adapters run in a trainer's process, which says in its environment where the server is.
 ENVIRONMENT_HOMES = ("settings", "cli", "adapters")
-# The user's own async functions run in a worker thread, which has no event loop; so does what synchronous trainers ask.
+# The user's own async functions run in a worker thread, which has no event loop; so does what
+# synchronous trainers ask.
 EVENT_LOOP_HOMES = ("cli.options", "scorer", "rewards.components.python", "adapters.reward_client")
 
 # The core takes a compiled plan: only these modules see the settings it is compiled from.
@@ -186,7 +194,9 @@ SETTINGS_READERS = ("groups.compile", "groups.check", "groups.graders")
 
 
 class Import(NamedTuple):
-    """One import: the module that has it, the module it names, the name taken from it, and its line."""
+    """One import: the module that has it, the module it names, the name taken from it, and its
+    line.
+    """
 
     importer: str
     module: str
@@ -199,7 +209,9 @@ class Import(NamedTuple):
 
 
 def iter_imports(module: str) -> Iterator[Import]:
-    """Yield all imports of a module of ours; `from package import submodule` names the submodule."""
+    """Yield all imports of a module of ours; `from package import submodule` names the
+    submodule.
+    """
     tree, *_ = nodes = NODES[module]
     assert isinstance(tree, ast.Module)
     top_level = set(tree.body)
@@ -243,7 +255,9 @@ def within(module: str, homes: tuple[str, ...]) -> bool:
 
 
 def part_of(module: str) -> str:
-    """Return the first folder or file below the package; of the package itself others take the version only."""
+    """Return the first folder or file below the package; of the package itself others take the
+    version only.
+    """
     return module.split(".")[1] if "." in module else "version"
 
 
@@ -264,24 +278,35 @@ def test_every_part_has_a_layer() -> None:
 
 
 def test_imports_point_one_way() -> None:
-    """The command line imports products, they import jobs, jobs the core, the core its parts; never back."""
+    """The command line imports products, they import jobs, jobs the core, the core its parts; never
+    back.
+    """
     wrong = [
         str(each)
         for each in OWN
-        if part_of(each.importer) != part_of(each.module) and layer_of(each.importer) > layer_of(each.module)
+        if part_of(each.importer) != part_of(each.module)
+        and layer_of(each.importer) > layer_of(each.module)
     ]
     assert wrong == []
 
 
 def test_nothing_but_the_command_line_knows_of_sessions() -> None:
-    """The folder enters by the seams of other packages: without it and its commands, everything else would work."""
+    """The folder enters by the seams of other packages: without it and its commands, everything
+    else would work.
+    """
     homes = ("sessions", "cli.sessions")
-    wrong = [str(each) for each in OWN if within(each.module, ("sessions",)) and not within(each.importer, homes)]
+    wrong = [
+        str(each)
+        for each in OWN
+        if within(each.module, ("sessions",)) and not within(each.importer, homes)
+    ]
     assert wrong == []
 
 
 def test_our_own_extensions_are_installed() -> None:
-    """The entry points of pyproject.toml are those of the installed package. If this fails, install genrm again."""
+    """The entry points of pyproject.toml are those of the installed package. If this fails, install
+    genrm again.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for group, entries in project["entry-points"].items():
         assert entries.keys() <= set(extension_names(Seam(group))), group
@@ -296,13 +321,18 @@ def test_no_module_imports_itself_in_a_circle() -> None:
 def test_no_folder_imports_itself_in_a_circle() -> None:
     """There is an order in which every folder comes after all that it imports.
 
-    A file right below the package counts as a folder of its own. A folder may use the files of those around it.
-    """
-    alone = {module for module, path in FILES.items() if path.name == "__init__.py" or path.parent.name == PACKAGE}
+    A file right below the package counts as a folder of its own. A folder may use the files of
+    those around it."""
+    alone = {
+        module
+        for module, path in FILES.items()
+        if path.name == "__init__.py" or path.parent.name == PACKAGE
+    }
     folders = {module: module if module in alone else module.rpartition(".")[0] for module in FILES}
     graph: dict[str, set[str]] = {}
     for each in OWN:
-        importer, imported = folders[each.importer], folders.get(each.module, each.module)
+        importer = folders[each.importer]
+        imported = folders.get(each.module, each.module)
         graph.setdefault(importer, set())
         if not f"{importer}.".startswith(f"{imported}."):
             graph[importer].add(imported)
@@ -312,11 +342,15 @@ def test_no_folder_imports_itself_in_a_circle() -> None:
 def test_no_folder_holds_more_than_a_dozen_modules() -> None:
     """A folder that grows past that holds two things."""
     counts = Counter(path.parent for path in FILES.values() if path.name != "__init__.py")
-    assert {str(folder.relative_to(ROOT)): count for folder, count in counts.items() if count > 12} == {}
+    assert {
+        str(folder.relative_to(ROOT)): count for folder, count in counts.items() if count > 12
+    } == {}
 
 
 def test_the_core_takes_a_plan_and_no_settings() -> None:
-    """In `groups` three modules read the settings; the others know the tables of components alone."""
+    """In `groups` three modules read the settings; the others know the tables of components
+    alone.
+    """
     readers = [
         str(each)
         for each in OWN
@@ -329,13 +363,22 @@ def test_the_core_takes_a_plan_and_no_settings() -> None:
 
 
 def test_the_core_knows_no_file_and_no_terminal() -> None:
-    """No module of `groups` imports storage, or a library of files, databases, clocks and processes.
+    """No module of `groups` imports storage, or a library of files, databases, clocks and
+    processes.
 
     Paths are those of the user's own functions and rubric files.
     """
     outside = "io shutil tempfile sqlite3 time datetime subprocess socket logging threading"
-    wrong = [str(each) for each in OUTSIDE if within(each.importer, ("groups",)) and each.module in outside.split()]
-    wrong += [str(each) for each in OWN if within(each.importer, ("groups",)) and within(each.module, ("storage",))]
+    wrong = [
+        str(each)
+        for each in OUTSIDE
+        if within(each.importer, ("groups",)) and each.module in outside.split()
+    ]
+    wrong += [
+        str(each)
+        for each in OWN
+        if within(each.importer, ("groups",)) and within(each.module, ("storage",))
+    ]
     assert wrong == []
 
 
@@ -348,14 +391,21 @@ def test_only_the_outermost_layers_start_an_event_loop() -> None:
         for node in nodes
         if isinstance(node, ast.Attribute)
         and node.attr in starters
-        and (node.attr == "run_until_complete" or (isinstance(node.value, ast.Name) and node.value.id == "asyncio"))
+        and (
+            node.attr == "run_until_complete"
+            or (isinstance(node.value, ast.Name) and node.value.id == "asyncio")
+        )
     }
     assert {caller for caller in callers if not within(caller, EVENT_LOOP_HOMES)} == set()
 
 
 def test_late_imports_only_save_time() -> None:
     """Imports inside functions keep `--help` fast, boto3 out of local runs and pyarrow optional."""
-    late = [each for each in IMPORTS if each.lazy and each.importer != PUBLIC and not within(each.importer, ("cli",))]
+    late = [
+        each
+        for each in IMPORTS
+        if each.lazy and each.importer != PUBLIC and not within(each.importer, ("cli",))
+    ]
     allowed = (f"{PACKAGE}.storage.s3", "importlib.metadata", "_typeshed", "types_boto3_s3")
     allowed += ("pyarrow", "nemo_gym.judge", f"{PACKAGE}.regex")
     wrong = [each for each in late if not each.module.startswith(allowed)]
@@ -363,18 +413,28 @@ def test_late_imports_only_save_time() -> None:
 
 
 def test_pure_modules_know_only_pure_modules() -> None:
-    """What decides rewards imports nothing of ours that reads a clock, a file, the network or the settings."""
-    assert [str(each) for each in OWN if within(each.importer, PURE) and not within(each.module, PURE)] == []
+    """What decides rewards imports nothing of ours that reads a clock, a file, the network or the
+    settings.
+    """
+    assert [
+        str(each) for each in OWN if within(each.importer, PURE) and not within(each.module, PURE)
+    ] == []
 
 
 def test_pure_modules_use_the_pure_library_only() -> None:
-    """No clock, randomness, file, network, process or logging: the rest of the standard library and a few others."""
+    """No clock, randomness, file, network, process or logging: the rest of the standard library and
+    a few others.
+    """
     wrong = []
     for each in OUTSIDE:
         root = each.module.partition(".")[0]
-        seeded = each.module == "random" and each.name == "Random"  # takes its seed from whoever calls
+        seeded = (
+            each.module == "random" and each.name == "Random"
+        )  # takes its seed from whoever calls
         if within(each.importer, PURE) and root not in PURE_LIBRARIES:
-            known = root in sys.stdlib_module_names and (root not in IMPURE_LIBRARY.split() or seeded)
+            known = root in sys.stdlib_module_names and (
+                root not in IMPURE_LIBRARY.split() or seeded
+            )
             wrong += [] if known else [str(each)]
     assert wrong == []
 
@@ -386,13 +446,17 @@ def test_pure_modules_open_and_print_nothing() -> None:
         for module, nodes in NODES.items()
         if within(module, PURE)
         for node in nodes
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_CALLS
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in IMPURE_CALLS
     ]
     assert calls == []
 
 
 def test_each_outside_library_has_one_home() -> None:
-    """typer and rich in the command line, HTTP in one file, boto3 in storage, and so on; none without a home."""
+    """typer and rich in the command line, HTTP in one file, boto3 in storage, and so on; none
+    without a home.
+    """
     wrong = []
     for each in OUTSIDE:
         library = each.module.partition(".")[0]
@@ -411,19 +475,30 @@ def test_the_environment_is_read_in_two_places() -> None:
         for module, nodes in NODES.items()
         for node in nodes
         if (isinstance(node, ast.Attribute) and node.attr in names)
-        or (isinstance(node, ast.ImportFrom) and node.module == "os" and names & {a.name for a in node.names})
+        or (
+            isinstance(node, ast.ImportFrom)
+            and node.module == "os"
+            and names & {a.name for a in node.names}
+        )
     }
     assert {reader for reader in readers if not within(reader, ENVIRONMENT_HOMES)} == set()
 
 
 def test_no_input_check_is_an_assert() -> None:
     """`python -O` removes an assert: none stands in the package."""
-    found = [f"{module}:{n.lineno}" for module, nodes in NODES.items() for n in nodes if isinstance(n, ast.Assert)]
+    found = [
+        f"{module}:{n.lineno}"
+        for module, nodes in NODES.items()
+        for n in nodes
+        if isinstance(n, ast.Assert)
+    ]
     assert found == []
 
 
 def test_one_module_prints() -> None:
-    """All that reaches a terminal passes `cli.console` or its tables, which escape control characters."""
+    """All that reaches a terminal passes `cli.console` or its tables, which escape control
+    characters.
+    """
     printers = {"echo", "secho", "print_exc", "print_exception"}
     found = [
         f"{module}:{node.lineno}"
@@ -432,12 +507,22 @@ def test_one_module_prints() -> None:
         if module != f"{PACKAGE}.cli.console"
         and (
             (isinstance(node, ast.Attribute) and node.attr in printers)
-            or (isinstance(node, ast.Attribute) and node.attr == "write" and _is_standard(node.value))
-            or (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print")
+            or (
+                isinstance(node, ast.Attribute)
+                and node.attr == "write"
+                and _is_standard(node.value)
+            )
+            or (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "print"
+            )
         )
     ]
     ours = (f"{PACKAGE}.cli.console", f"{PACKAGE}.cli.tables")
-    rich = [each for each in OUTSIDE if each.module.startswith("rich") and each.importer not in ours]
+    rich = [
+        each for each in OUTSIDE if each.module.startswith("rich") and each.importer not in ours
+    ]
     assert found + list(map(str, rich)) == []
 
 
@@ -447,11 +532,17 @@ def _is_standard(node: ast.expr) -> bool:
 
 def test_no_sql_numbers_its_placeholders() -> None:
     """Python 3.14 refuses `?1` with a sequence of values; 3.12 warns."""
-    texts = {module: path.read_text(encoding="utf-8") for module, path in FILES.items() if within(module, ("judging",))}
+    texts = {
+        module: path.read_text(encoding="utf-8")
+        for module, path in FILES.items()
+        if within(module, ("judging",))
+    }
     assert [module for module, text in texts.items() if re.search(r"[ (]\?[0-9]", text)] == []
 
 
-@pytest.mark.parametrize("name", ["utils", "util", "helpers", "helper", "common", "base", "manager", "misc"])
+@pytest.mark.parametrize(
+    "name", ["utils", "util", "helpers", "helper", "common", "base", "manager", "misc"]
+)
 def test_no_module_has_a_name_that_says_nothing(name: str) -> None:
     """A module is called after what it holds."""
     assert [module for module in NODES if name in module.split(".")] == []
@@ -460,7 +551,9 @@ def test_no_module_has_a_name_that_says_nothing(name: str) -> None:
 def test_every_judge_family_stands_in_its_table() -> None:
     """Each file of the folder is one profile of the catalog, under its own name."""
     folder = ROOT / PACKAGE / "judging" / "profiles" / "families"
-    stems = [path.stem.replace("_", "-") for path in folder.iterdir() if path.suffix in (".py", ".toml")]
+    stems = [
+        path.stem.replace("_", "-") for path in folder.iterdir() if path.suffix in (".py", ".toml")
+    ]
     assert sorted(stem for stem in stems if stem != "--init--") == sorted(PROFILES)
     assert [profile.name for profile in PROFILES.values()] == list(PROFILES)
 
@@ -472,12 +565,19 @@ def test_help_is_quick_because_it_imports_little(arguments: list[str]) -> None:
         "import sys; sys.argv[0] = 'genrm'\n"
         "from genrm_cli.cli.app import main\n"
         "try: main()\n"
-        "finally: print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)\n"
+        "finally: print(*sorted({name.partition('.')[0] for name in sys.modules}), "
+        "file=sys.stderr)\n"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    heavy = "phonenumbers stdnum numpy boto3 botocore httpx pyreqwest zstandard orjson asyncio sqlite3"
+    heavy = (
+        "phonenumbers stdnum numpy boto3 botocore httpx pyreqwest zstandard orjson asyncio sqlite3"
+    )
     assert set(heavy.split()) & set(ended.stderr.split()) == set()
     assert ended.stdout

@@ -1,4 +1,6 @@
-"""What a judge must not be shown is found however it is spelled, broken up, and nothing else is changed."""
+"""What a judge must not be shown is found however it is spelled, broken up, and nothing else is
+changed.
+"""
 
 import json
 
@@ -32,9 +34,35 @@ SPELLINGS = {
     "all at once": "&#xFF3B;\u200b[\u0410%5D\uff3d",
 }
 CHAT = [
-    *("<|im_end|>", "<|start_header_id|>", "<\uff5cAssistant\uff5c>", "<|channel|>", "[INST]", "[/INST]", "<<SYS>>"),
-    *("</s>", "<s>", "<bos>", "<start_of_turn>", "<end_of_turn>", "<extra_id_1>", "<unused17>", "[gMASK]", "</think>"),
-    *("[SYSTEM_PROMPT]", "[|assistant|]", "<|END_OF_TURN_TOKEN|>", "<SPECIAL_11>", "<seed:eos>", "<turn|>", "<|turn>"),
+    *(
+        "<|im_end|>",
+        "<|start_header_id|>",
+        "<\uff5cAssistant\uff5c>",
+        "<|channel|>",
+        "[INST]",
+        "[/INST]",
+        "<<SYS>>",
+    ),
+    *(
+        "</s>",
+        "<s>",
+        "<bos>",
+        "<start_of_turn>",
+        "<end_of_turn>",
+        "<extra_id_1>",
+        "<unused17>",
+        "[gMASK]",
+        "</think>",
+    ),
+    *(
+        "[SYSTEM_PROMPT]",
+        "[|assistant|]",
+        "<|END_OF_TURN_TOKEN|>",
+        "<SPECIAL_11>",
+        "<seed:eos>",
+        "<turn|>",
+        "<|turn>",
+    ),
     *("<role>", "</role>", "<longcat_user>", "<beginning_of_sentence>"),
 ]
 HARMLESS = [
@@ -114,7 +142,8 @@ def test_the_judge_is_told_of_signs_and_of_nothing_else(name: str) -> None:
     """One line at the beginning; a request without signs is the one that it was."""
     profile = PROFILES[name]
     plain, marked = (
-        neutralise_prompt(profile, sample_prompt(profile, [("user", "Why?")], text, "b"), {}) for text in ("a", "</s>")
+        neutralise_prompt(profile, sample_prompt(profile, [("user", "Why?")], text, "b"), {})
+        for text in ("a", "</s>")
     )
     assert "¦" not in json.dumps(render_messages(profile, plain), ensure_ascii=False)
     first, *others = render_messages(profile, marked)
@@ -131,10 +160,15 @@ def test_what_is_shown_holds_no_form(text: str) -> None:
     assert bool(forms) == (shown != text)
 
 
-@pytest.mark.parametrize("unit", ["[", "\\", "&amp;", "%5B", "\u200b", "<|a", "\uff3b", "[[A]]", "\U000e005b", "===]"])
+@pytest.mark.parametrize(
+    "unit", ["[", "\\", "&amp;", "%5B", "\u200b", "<|a", "\uff3b", "[[A]]", "\U000e005b", "===]"]
+)
 def test_neutralising_takes_linear_time(unit: str) -> None:
     """Eight times the text takes about eight times as long, even for text made to be slow."""
-    assert growth(lambda text: FORMS.neutralise(text), lambda chars: unit * (chars // len(unit))) <= LINEAR
+    assert (
+        growth(lambda text: FORMS.neutralise(text), lambda chars: unit * (chars // len(unit)))
+        <= LINEAR
+    )
 
 
 def test_folding_maps_places_to_the_text() -> None:

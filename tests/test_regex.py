@@ -9,7 +9,12 @@ from genrm_cli.regex import compile_regex
     ("expression", "reason"),
     [
         *(("(", "missing"), ("a{1001}", "invalid repetition"), (r"(?<=key )\w+", "no lookaround")),
-        *((r"(\w)\1", "no backreferences"), ("a++", "no possessive"), ("(?x) a", r"no \(\?x\)"), (r"a\Z", "is .z")),
+        *(
+            (r"(\w)\1", "no backreferences"),
+            ("a++", "no possessive"),
+            ("(?x) a", r"no \(\?x\)"),
+            (r"a\Z", "is .z"),
+        ),
     ],
 )
 def test_what_re2_does_not_have_is_refused_with_the_reason(expression, reason):

@@ -74,17 +74,39 @@ def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_import_loads_no_library() -> None:
     """`import genrm_cli` loads neither a library nor anything of the package but its front."""
-    ended = python("import sys; before = set(sys.modules); import genrm_cli; print(*set(sys.modules) - before)")
+    ended = python(
+        "import sys; before = set(sys.modules); import genrm_cli; print(*set(sys.modules) - before)"
+    )
     loaded = set(ended.stdout.split())
     assert "genrm_cli" in loaded
     assert {name for name in loaded if name.startswith("genrm_cli.")} == set()
-    assert loaded & {"numpy", "httpx", "pyreqwest", "asyncio", "orjson", "typing", "sqlite3", "zstandard"} == set()
+    assert (
+        loaded
+        & {"numpy", "httpx", "pyreqwest", "asyncio", "orjson", "typing", "sqlite3", "zstandard"}
+        == set()
+    )
 
 
 def test_the_package_lists_exactly_the_promised_names() -> None:
     """`dir` and `__all__` agree, and each name can be imported."""
-    promised = {"Calibration", "ComparisonResult", "Group", "GroupRewards", "Scorer", "score", "__version__"}
-    promised |= {"Ranking", "rank", "GenrmError", "InputError", "JudgeError", "StorageError", "UsageError"}
+    promised = {
+        "Calibration",
+        "ComparisonResult",
+        "Group",
+        "GroupRewards",
+        "Scorer",
+        "score",
+        "__version__",
+    }
+    promised |= {
+        "Ranking",
+        "rank",
+        "GenrmError",
+        "InputError",
+        "JudgeError",
+        "StorageError",
+        "UsageError",
+    }
     assert set(dir(genrm)) == set(genrm.__all__) == promised
     assert all(getattr(genrm, name) for name in promised)
 
@@ -108,11 +130,26 @@ def test_strict_type_checks_pass_for_users(tmp_path: Path) -> None:
         "    return genrm.score('p', ['a'], calibration=calibration).rewards + result.advantages\n"
         "genrm.Scorrer\n"
     )
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(program)]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--cache-dir",
+        str(tmp_path / "cache"),
+        str(program),
+    ]
     ended = subprocess.run(
-        command, env={"MYPYPATH": str(PACKAGE_ROOT)}, capture_output=True, text=True, timeout=120, check=False
+        command,
+        env={"MYPYPATH": str(PACKAGE_ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
-    assert ended.stdout.splitlines()[0].startswith(f'{program}:7: error: Module has no attribute "Scorrer"')
+    assert ended.stdout.splitlines()[0].startswith(
+        f'{program}:7: error: Module has no attribute "Scorrer"'
+    )
     assert "Found 1 error in 1 file" in ended.stdout
 
 
@@ -128,11 +165,15 @@ async def test_a_group_is_scored(judge_server: JudgeServer) -> None:
     assert sum(result.advantages) == pytest.approx(0)
 
 
-@pytest.mark.parametrize("estimator", ["combined", pytest.param("win_rate", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "estimator", ["combined", pytest.param("win_rate", marks=pytest.mark.slow)]
+)
 async def test_many_groups_get_the_rewards_of_the_command(
     tmp_path: Path, judge_server: JudgeServer, estimator: str
 ) -> None:
-    """`score_groups` calibrates on all groups and so gives the rewards and advantages of `genrm score`."""
+    """`score_groups` calibrates on all groups and so gives the rewards and advantages of `genrm
+    score`.
+    """
     command = Genrm(tmp_path)
     path = command.write("rollouts.jsonl", make_rollouts(24, 4))
     judge_server.behave(verdict="hash")
@@ -150,7 +191,9 @@ async def test_many_groups_get_the_rewards_of_the_command(
 
 
 async def test_a_calibration_is_taken_out_and_passed_in(judge_server: JudgeServer) -> None:
-    """Groups scored one by one with the calibration of all give the rewards of the groups scored together."""
+    """Groups scored one by one with the calibration of all give the rewards of the groups scored
+    together.
+    """
     judge_server.behave(verdict="hash")
     async with genrm.Scorer(**settings_for(judge_server)) as scorer:
         together = await scorer.score_groups(make_groups(24))
@@ -158,9 +201,13 @@ async def test_a_calibration_is_taken_out_and_passed_in(judge_server: JudgeServe
         alone = [await scorer.score_group(group) for group in make_groups(3)]
     async with genrm.Scorer(**settings_for(judge_server), calibration=calibration) as scorer:
         later = [await scorer.score_group(group) for group in make_groups(3)]
-        uncalibrated = await scorer.score_group(next(make_groups()), calibration=genrm.Calibration())
+        uncalibrated = await scorer.score_group(
+            next(make_groups()), calibration=genrm.Calibration()
+        )
     assert [result.rewards for result in later] == [result.rewards for result in together[:3]]
-    assert [result.standard_errors for result in later] == [result.standard_errors for result in together[:3]]
+    assert [result.standard_errors for result in later] == [
+        result.standard_errors for result in together[:3]
+    ]
     assert None not in later[0].standard_errors
     assert [result.standard_errors for result in alone] == [[None] * 4] * 3
     assert uncalibrated.standard_errors == alone[0].standard_errors
@@ -178,12 +225,16 @@ async def test_a_calibration_is_taken_out_and_passed_in(judge_server: JudgeServe
         (["4", "", "It is four."], [1.83, None, 1.85], ["scored", "unscored", "scored"]),
     ],
 )
-def test_small_groups_are_results(responses: list[object], rewards: list[object], statuses: list[str]) -> None:
+def test_small_groups_are_results(
+    responses: list[object], rewards: list[object], statuses: list[str]
+) -> None:
     """No response, one, and failed ones give what `genrm score` gives them."""
     result = genrm.score(PROMPT, responses, judge="lexical", estimator="simple_tiebreaker")
     assert [score.status for score in result.scores] == statuses
     assert result.rewards == pytest.approx(rewards)
-    assert [reason is None for reason in result.reasons] == [reward is not None for reward in rewards]
+    assert [reason is None for reason in result.reasons] == [
+        reward is not None for reward in rewards
+    ]
 
 
 def test_tables_of_a_settings_file_are_dictionaries() -> None:
@@ -191,7 +242,9 @@ def test_tables_of_a_settings_file_are_dictionaries() -> None:
     tables = {"components": {"win_rate": {}}, "total": {"weights": {"genrm": 1.0, "win_rate": 0.5}}}
     result = genrm.score(PROMPT, ["4", "It is four."], judge="lexical", **tables)
     genrm_values, win_rates = (result.columns[name].values for name in ("genrm", "win_rate"))
-    assert result.rewards == [base + 0.5 * rate for base, rate in zip(genrm_values, win_rates, strict=True)]
+    assert result.rewards == [
+        base + 0.5 * rate for base, rate in zip(genrm_values, win_rates, strict=True)
+    ]
 
 
 def test_failures_are_data(judge_server: JudgeServer) -> None:
@@ -205,7 +258,9 @@ def test_failures_are_data(judge_server: JudgeServer) -> None:
 
 
 def test_what_a_server_says_is_quoted(judge_server: JudgeServer) -> None:
-    """Names of settings in an error are keywords; flags in the words of a server stay as they are."""
+    """Names of settings in an error are keywords; flags in the words of a server stay as they
+    are.
+    """
     said = "start vllm with --seed 1 and --model x, or drop --repeats"
     judge_server.behave(fault={"status": 400, "body": said})
     settings = settings_for(judge_server) | {"probe": True}
@@ -234,16 +289,25 @@ def test_a_journal_answers_the_second_call(judge_server: JudgeServer, tmp_path: 
     assert chat_calls(judge_server) == calls == 3
 
 
-async def test_equal_responses_are_compared_once_and_get_equal_rewards(judge_server: JudgeServer) -> None:
-    """Also without a journal: two samples of the judge's opinion on equal texts would be noise that a policy learns."""
+async def test_equal_responses_are_compared_once_and_get_equal_rewards(
+    judge_server: JudgeServer,
+) -> None:
+    """Also without a journal: two samples of the judge's opinion on equal texts would be noise that
+    a policy learns.
+    """
     async with genrm.Scorer(**settings_for(judge_server)) as scorer:
-        first, second = [await scorer.score(PROMPT, ["4", *["Four."] * 7]), await scorer.score(PROMPT, ["4", "Four."])]
+        first, second = [
+            await scorer.score(PROMPT, ["4", *["Four."] * 7]),
+            await scorer.score(PROMPT, ["4", "Four."]),
+        ]
     assert first.rewards[1:] == second.rewards[1:] * 7
     assert first.rewards[0] == second.rewards[0]
     assert chat_calls(judge_server) == 2
 
 
-async def test_a_call_that_is_cancelled_leaves_equal_requests_to_others(judge_server: JudgeServer) -> None:
+async def test_a_call_that_is_cancelled_leaves_equal_requests_to_others(
+    judge_server: JudgeServer,
+) -> None:
     """The request that waited for it takes over, and its group lacks nothing."""
     judge_server.behave(fault={"hang": True})
     async with genrm.Scorer(**settings_for(judge_server)) as scorer:
@@ -255,7 +319,9 @@ async def test_a_call_that_is_cancelled_leaves_equal_requests_to_others(judge_se
 
 
 async def test_a_reward_function_keeps_one_scorer_open(judge_server: JudgeServer) -> None:
-    """`open` probes the judge once, however often and from however many tasks it is called; `close` ends it."""
+    """`open` probes the judge once, however often and from however many tasks it is called; `close`
+    ends it.
+    """
     scorer = genrm.Scorer(base_url=judge_server.base_url, model="m")
     await asyncio.gather(scorer.open(), scorer.open())
     probes = chat_calls(judge_server)
@@ -269,17 +335,30 @@ async def test_a_reward_function_keeps_one_scorer_open(judge_server: JudgeServer
 def test_an_api_key_is_sent_and_never_shown(judge_server: JudgeServer) -> None:
     """`api_key` goes to the judge; an error does not hold it."""
     judge_server.behave(require_key="right-key")
-    assert None not in genrm.score(PROMPT, RESPONSES, api_key="right-key", **settings_for(judge_server)).rewards
+    assert (
+        None
+        not in genrm.score(
+            PROMPT, RESPONSES, api_key="right-key", **settings_for(judge_server)
+        ).rewards
+    )
     with pytest.raises(genrm.JudgeError) as raised:
-        genrm.score(PROMPT, RESPONSES, **(settings_for(judge_server) | {"probe": True}), api_key="wrong-key")
+        genrm.score(
+            PROMPT, RESPONSES, **(settings_for(judge_server) | {"probe": True}), api_key="wrong-key"
+        )
     assert "wrong-key" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"judge": "lexical", "estimater": "combined"}, "Scorer: unknown setting 'estimater'. Did you mean estimator?"),
-        ({"judge": "lexical", "output": "x"}, "Scorer: the setting 'output' concerns files and has no effect here"),
+        (
+            {"judge": "lexical", "estimater": "combined"},
+            "Scorer: unknown setting 'estimater'. Did you mean estimator?",
+        ),
+        (
+            {"judge": "lexical", "output": "x"},
+            "Scorer: the setting 'output' concerns files and has no effect here",
+        ),
         ({"judge": "lexical", "temperature": "hot"}, "Scorer: temperature: 'hot' is not"),
         ({"judge": "lexical", "journal": "s3://bucket/rl"}, "Scorer: journal is an S3 location"),
         ({}, "no judge given. Pass base_url and model for a real judge, or judge='lexical'"),
@@ -300,7 +379,11 @@ def test_a_wrong_setting_is_named_by_its_keyword(settings: dict[str, Any], messa
         (PROMPT, "4", "the responses are 'str'; expected a list of responses."),
         (PROMPT, None, "the responses are 'NoneType'; expected a list of responses."),
         (PROMPT, ["4", 4], "response 1 is 'int': "),
-        ({"content": PROMPT}, ["4"], "the prompt is an object, expected a string or a list of messages."),
+        (
+            {"content": PROMPT},
+            ["4"],
+            "the prompt is an object, expected a string or a list of messages.",
+        ),
     ],
 )
 def test_unreadable_texts_are_input_errors(prompt: object, responses: Any, message: str) -> None:
@@ -310,9 +393,18 @@ def test_unreadable_texts_are_input_errors(prompt: object, responses: Any, messa
     assert str(raised.value).startswith(message)
 
 
-async def test_a_judge_that_goes_down_is_a_warning_and_then_a_judge_error(caplog: pytest.LogCaptureFixture) -> None:
-    """Without the probe, requests wait for `give_up_after`, then the error is raised once, not as a group."""
-    settings = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "probe": False, "give_up_after": 0.01}
+async def test_a_judge_that_goes_down_is_a_warning_and_then_a_judge_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Without the probe, requests wait for `give_up_after`, then the error is raised once, not as a
+    group.
+    """
+    settings = {
+        "base_url": "http://127.0.0.1:9/v1",
+        "model": "m",
+        "probe": False,
+        "give_up_after": 0.01,
+    }
     async with genrm.Scorer(**settings) as scorer:
         with pytest.raises(genrm.JudgeError):
             await scorer.score_groups(make_groups())
@@ -320,7 +412,9 @@ async def test_a_judge_that_goes_down_is_a_warning_and_then_a_judge_error(caplog
 
 
 async def test_a_scorer_must_be_open() -> None:
-    """A scorer that is not open yet, or closed, says how to open it; a closed one can be opened again."""
+    """A scorer that is not open yet, or closed, says how to open it; a closed one can be opened
+    again.
+    """
     scorer = genrm.Scorer(judge="lexical")
     for _ in range(2):
         with pytest.raises(RuntimeError, match="is not open; use it inside `async with"):
@@ -381,7 +475,9 @@ async def test_a_cancelled_call_leaves_nothing_running(judge_server: JudgeServer
 
 
 async def test_score_works_inside_a_running_loop() -> None:
-    """The synchronous call works in a notebook, where a loop runs already, twice in a row; errors come back too."""
+    """The synchronous call works in a notebook, where a loop runs already, twice in a row; errors
+    come back too.
+    """
     first, second = (genrm.score(PROMPT, RESPONSES, judge="lexical") for _ in range(2))
     assert first.rewards == second.rewards
     with pytest.raises(genrm.UsageError):
@@ -400,9 +496,14 @@ def test_an_interrupt_ends_the_call(judge_server: JudgeServer, inside_a_loop: bo
         f"    {call}\n"
         "asyncio.run(cell())"
     )
-    program = "import asyncio, signal\nimport genrm_cli as genrm\n" + (inside if inside_a_loop else call)
+    program = "import asyncio, signal\nimport genrm_cli as genrm\n" + (
+        inside if inside_a_loop else call
+    )
     with subprocess.Popen(
-        [sys.executable, "-c", program], env={"PYTHONPATH": str(PACKAGE_ROOT)}, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(PACKAGE_ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         try:
             judge_server.wait_until(lambda stats: stats["in_flight"] >= 1)
@@ -416,11 +517,17 @@ def test_an_interrupt_ends_the_call(judge_server: JudgeServer, inside_a_loop: bo
 
 def test_a_result_is_readable_in_a_notebook_and_as_json() -> None:
     """One line, a table that escapes what it shows, and a dictionary of plain values."""
-    result = genrm.score("Why?", ["A full answer, with a reason.", "No.", None], judge="lexical", key="<b>")
+    result = genrm.score(
+        "Why?", ["A full answer, with a reason.", "No.", None], judge="lexical", key="<b>"
+    )
     assert repr(result).startswith("<GroupRewards '<b>': rewards [")
     assert "\n" not in repr(result)
     page = result._repr_html_()
     assert ("<b>" in page, "&lt;b&gt;" in page, page.count("<tr>")) == (False, True, 4)
     plain = json.loads(json.dumps(result.to_dict()))
     assert [each["reward"] for each in plain["responses"]] == result.rewards
-    assert (plain["key"], plain["responses"][2]["reason"], len(plain["verdicts"])) == ("<b>", "no_response", 2)
+    assert (plain["key"], plain["responses"][2]["reason"], len(plain["verdicts"])) == (
+        "<b>",
+        "no_response",
+        2,
+    )

@@ -1,4 +1,6 @@
-"""Fixtures of tests with the packages of trainers: a tokenizer and a tiny model made here, and no network."""
+"""Fixtures of tests with the packages of trainers: a tokenizer and a tiny model made here, and no
+network.
+"""
 
 import importlib.util
 from collections.abc import Iterator
@@ -12,8 +14,17 @@ CHAT_TEMPLATE = """\
 {%- for message in messages %}<|{{ message.role }}|>{{ message.content }}
 {%- for call in message.tool_calls or [] %}<|call|>{{ call.function.name }} {{ call.function.arguments }}{% endfor %}
 {{- "<|end|>" }}{% endfor %}
-{%- if add_generation_prompt %}<|assistant|>{% endif %}"""
-SPECIAL = ["<|end|>", "<|pad|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|tools|>", "<|call|>"]
+{%- if add_generation_prompt %}<|assistant|>{% endif %}"""  # noqa: E501
+SPECIAL = [
+    "<|end|>",
+    "<|pad|>",
+    "<|system|>",
+    "<|user|>",
+    "<|assistant|>",
+    "<|tool|>",
+    "<|tools|>",
+    "<|call|>",
+]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,7 +33,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark in item.iter_markers("loader"):
             missing = [name for name in mark.args if importlib.util.find_spec(name) is None]
             if missing:
-                item.add_marker(pytest.mark.skip(reason=f"needs {', '.join(missing)}: `make test-loaders` installs it"))
+                item.add_marker(
+                    pytest.mark.skip(
+                        reason=f"needs {', '.join(missing)}: `make test-loaders` installs it"
+                    )
+                )
 
 
 @pytest.fixture(scope="session")
@@ -30,9 +45,20 @@ def no_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep loaders, before they are imported, off the network and out of this machine's caches."""
     home = str(tmp_path_factory.mktemp("home"))
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("HF_HOME", "MODELSCOPE_CACHE", "XDG_CACHE_HOME", "MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR"):
+        for name in (
+            "HF_HOME",
+            "MODELSCOPE_CACHE",
+            "XDG_CACHE_HOME",
+            "MPLCONFIGDIR",
+            "TORCHINDUCTOR_CACHE_DIR",
+        ):
             patch.setenv(name, home)
-        for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
+        for name in (
+            "HF_HUB_OFFLINE",
+            "TRANSFORMERS_OFFLINE",
+            "HF_HUB_DISABLE_TELEMETRY",
+            "DO_NOT_TRACK",
+        ):
             patch.setenv(name, "1")
         patch.setenv("TOKENIZERS_PARALLELISM", "false")
         patch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
@@ -41,7 +67,9 @@ def no_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def tokenizer(no_hub: None) -> Any:
-    """A tokenizer of bytes, which loses no character, with a chat template that shows all of a message."""
+    """A tokenizer of bytes, which loses no character, with a chat template that shows all of a
+    message.
+    """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -50,7 +78,9 @@ def tokenizer(no_hub: None) -> Any:
     plain.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     plain.decoder = decoders.ByteLevel()
     plain.add_special_tokens(SPECIAL)
-    made = PreTrainedTokenizerFast(tokenizer_object=plain, eos_token=SPECIAL[0], pad_token=SPECIAL[1])
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=plain, eos_token=SPECIAL[0], pad_token=SPECIAL[1]
+    )
     made.chat_template = CHAT_TEMPLATE
     return made
 

@@ -21,15 +21,23 @@ BLOCKS = [
 
 def block(trainer: str, language: str, url: str) -> str:
     """Return the block of a trainer's section, with the address of a server."""
-    [text] = [text for section, written, text in BLOCKS if (section, written) == (trainer, language)]
+    [text] = [
+        text for section, written, text in BLOCKS if (section, written) == (trainer, language)
+    ]
     return _URL.sub(url, text)
 
 
 def commands(trainer: str, url: str) -> list[list[str]]:
-    """Return the words of each command of a section, without the dots that stand for the user's own."""
-    texts = (text for section, language, text in BLOCKS if (section, language) == (trainer, "console"))
+    """Return the words of each command of a section, without the dots that stand for the user's
+    own.
+    """
+    texts = (
+        text for section, language, text in BLOCKS if (section, language) == (trainer, "console")
+    )
     lines = _URL.sub(url, "".join(texts)).replace("\\\n", "").splitlines()
-    return [[word for word in shlex.split(line.removeprefix("$ ")) if word != "..."] for line in lines]
+    return [
+        [word for word in shlex.split(line.removeprefix("$ ")) if word != "..."] for line in lines
+    ]
 
 
 def run_python(text: str, **names: Any) -> dict[str, Any]:

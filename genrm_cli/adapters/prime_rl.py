@@ -12,8 +12,8 @@ from genrm_cli.adapters.reward_client import RewardClient
 class GenrmGRPOAlgorithm(GRPOAlgorithm):  # type: ignore[misc]
     """GRPO whose rewards come from comparing the group; `GENRM_SERVE_URL` names the server.
 
-    A trace without a reward is recorded as unscored. It takes no part in the baseline, and its advantage is 0.
-    """
+    A trace without a reward is recorded as unscored. It takes no part in the baseline, and its
+    advantage is 0."""
 
     async def score_group(self, episodes: list[Any]) -> None:
         """Record the reward of each trainable trace, and let GRPO assign the advantages.
@@ -24,7 +24,9 @@ class GenrmGRPOAlgorithm(GRPOAlgorithm):  # type: ignore[misc]
         """
         pairs = list(iter_trainable_traces(episodes))
         if len({id(episode) for episode, _ in pairs}) < len(pairs):
-            raise ValueError("genrm compares one trace of each episode; this one has several that are trainable")
+            raise ValueError(
+                "genrm compares one trace of each episode; this one has several that are trainable"
+            )
         talks = [_talk_of(trace) for _, trace in pairs]
         reply = await RewardClient().score_group(talks[0][0], [response for _, response in talks])
         scored = []

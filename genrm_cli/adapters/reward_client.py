@@ -40,13 +40,13 @@ class RewardClient:
     Raises:
         ValueError: an option is wrong; the message names it.
 
-    Attributes:
-        url: URL of the server; by default `GENRM_SERVE_URL`, else http://127.0.0.1:8330.
+    Attributes: url: URL of the server; by default `GENRM_SERVE_URL`, else http://127.0.0.1:8330.
         try_for_s: how long to try again while the server is busy or cannot be reached.
         reply_timeout_s: maximum wait for one reply; a member waits for its cohort that long.
-        on_failure: the value for a response without a reward, if the trainer requires a number: a number, `mean` for
-            the mean of the rewards in its group (of all groups before, if none of its texts can be judged), or None for
-            an error.
+        on_failure: the value for a response without a reward, if the trainer requires a number: a
+        number, `mean` for
+            the mean of the rewards in its group (of all groups before, if none of its texts can be
+            judged), or None for an error.
     """
 
     url: str = field(default_factory=lambda: os.environ.get(_URL_VARIABLE, _DEFAULT_URL))
@@ -62,7 +62,11 @@ class RewardClient:
             raise ValueError("token is not a text")
         for name, least in (("try_for_s", 0.0), ("reply_timeout_s", 1e-3)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not least <= value < math.inf
+            ):
                 raise ValueError(f"{name} is {value!r}; expected a number of seconds")
         if self.on_failure not in (None, "mean"):
             try:
@@ -70,7 +74,9 @@ class RewardClient:
             except ValueError:
                 number = math.nan
             if not math.isfinite(number):
-                raise ValueError(f"on_failure is {self.on_failure!r}; expected a number, 'mean' or None")
+                raise ValueError(
+                    f"on_failure is {self.on_failure!r}; expected a number, 'mean' or None"
+                )
 
     async def score_group(
         self,
@@ -82,21 +88,27 @@ class RewardClient:
     ) -> Json:
         """Return the reply of `POST /v1/groups`; `rewards` has a number or None for each response.
 
-        Args:
-            messages: the prompt: a text or a list of messages.
-            responses: texts, messages or lists of messages; None for a generation that failed.
-            principle: the criterion to judge by.
-            reference: the known answer; a server with `--reference-field reference` shows it to the judge.
+        Args: messages: the prompt: a text or a list of messages. responses: texts, messages or
+            lists of messages; None for a generation that failed. principle: the criterion to judge
+            by. reference: the known answer; a server with `--reference-field reference` shows it to
+            the judge.
 
-        Raises:
-            RewardServerError: as the class says. A failure of the judge is not an error but a reward of None.
+        Raises: RewardServerError: as the class says. A failure of the judge is not an error but a
+            reward of None.
         """
         return await self.post(
-            "/v1/groups", _body(messages, principle, responses=[_response(each, reference) for each in responses])
+            "/v1/groups",
+            _body(
+                messages, principle, responses=[_response(each, reference) for each in responses]
+            ),
         )
 
     async def score_rows(
-        self, groups: Sequence[str], prompts: Sequence[object], responses: Sequence[object], **about: Sequence[Any]
+        self,
+        groups: Sequence[str],
+        prompts: Sequence[object],
+        responses: Sequence[object],
+        **about: Sequence[Any],
     ) -> list[float]:
         """Return the reward of each row, or its replacement, for a trainer that requires numbers.
 
@@ -132,7 +144,8 @@ class RewardClient:
     def number_in(self, response: Mapping[str, Any], metrics: Mapping[str, Any]) -> float:
         """Return the reward of a response, or its replacement.
 
-        No replacement is above the lowest reward of the group for a response that made the judge fail.
+        No replacement is above the lowest reward of the group for a response that made the judge
+        fail.
 
         Args:
             metrics: metrics of its group.
@@ -145,12 +158,15 @@ class RewardClient:
         instead = self.on_failure
         if instead == "mean":
             instead = metrics["reward_mean"]
-            if instead is None and not metrics["unanswered"]:  # a judge that is away for good is not to go unnoticed
+            if (
+                instead is None and not metrics["unanswered"]
+            ):  # a judge that is away for good is not to go unnoticed
                 instead = metrics["reward_mean_before"]
         if instead is None:
             raise MissingRewardError(
                 f"genrm gives response {response['id']!r} no reward: {response['reason_text']}. "
-                "This trainer requires a number; set on_failure to one, or to 'mean' for the mean of its group."
+                "This trainer requires a number; set on_failure to one, or to 'mean' for the mean "
+                "of its group."
             )
         lowest = metrics["reward_min"] if response.get("sabotaged") else None
         return float(instead) if lowest is None else min(float(instead), float(lowest))
@@ -171,43 +187,58 @@ class RewardClient:
         Raises:
             RewardServerError: as for `score_group`.
         """
-        group, member = (quote(id_, safe="").replace(".", "%2E") for id_ in (group_id, member_id))  # "." is a path
+        group, member = (
+            quote(id_, safe="").replace(".", "%2E") for id_ in (group_id, member_id)
+        )  # "." is a path
         path = f"/v1/cohorts/{group}/members/{member}"
-        return await self.post(path, _body(messages, principle, size=size, **_response(response, reference)))
+        return await self.post(
+            path, _body(messages, principle, size=size, **_response(response, reference))
+        )
 
     async def post(self, path: str, body: Json) -> Json:
-        """Send until the server answers: every endpoint is idempotent, so a lost reply can be requested again.
+        """Send until the server answers: every endpoint is idempotent, so a lost reply can be
+        requested again.
 
         Raises:
             RewardServerError: as for `score_group`.
         """
-        pause_s, failing_since_s = 0.5, None
+        pause_s = 0.5
+        failing_since_s = None
         while True:
             try:
                 reply = await self._send(path, body)
                 if (answer := _answer_in(reply)) is not None:
                     return answer
                 later = reply.headers.get("Retry-After", "")
-                error, wait_s = _error_in(reply), float(later) if later.isdecimal() else pause_s
+                error = _error_in(reply)
+                wait_s = float(later) if later.isdecimal() else pause_s
                 if reply.status_code not in _RETRIED:
                     raise RewardServerError(f"{self.url}{path}: {error}")
             except httpx.TransportError as lost:
-                error, wait_s = f"{type(lost).__name__} {lost}".rstrip(), pause_s
+                error = f"{type(lost).__name__} {lost}".rstrip()
+                wait_s = pause_s
             now_s = time.monotonic()
             failing_since_s = failing_since_s or now_s
             if now_s + wait_s - failing_since_s > self.try_for_s:
-                raise RewardServerError(f"{self.url}{path}: no answer for {self.try_for_s:g} s; the last: {error}")
+                raise RewardServerError(
+                    f"{self.url}{path}: no answer for {self.try_for_s:g} s; the last: {error}"
+                )
             await asyncio.sleep(wait_s * random.uniform(1, 1.2))
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _send(self, path: str, body: Json) -> httpx.Response:
-        # A client for each request: the connections of a shared one cost time in proportion to all waiting requests.
+        # A client for each request: the connections of a shared one cost time in proportion to all
+        # waiting requests.
         timeout = httpx.Timeout(30.0, read=self.reply_timeout_s, pool=None)
         headers = {"Content-Type": "application/json"}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
-        async with httpx.AsyncClient(verify=_certificates(), timeout=timeout, trust_env=False) as client:
-            return await client.post(self.url.rstrip("/") + path, content=json.dumps(body), headers=headers)
+        async with httpx.AsyncClient(
+            verify=_certificates(), timeout=timeout, trust_env=False
+        ) as client:
+            return await client.post(
+                self.url.rstrip("/") + path, content=json.dumps(body), headers=headers
+            )
 
 
 @cache
@@ -216,7 +247,9 @@ def _certificates() -> ssl.SSLContext:
 
 
 def _body(messages: object, principle: str | None, **fields: object) -> Json:
-    return {"messages": messages, **fields} | ({} if principle is None else {"principle": principle})
+    return {"messages": messages, **fields} | (
+        {} if principle is None else {"principle": principle}
+    )
 
 
 def _response(response: object, reference: str | None) -> Json:
@@ -225,7 +258,9 @@ def _response(response: object, reference: str | None) -> Json:
 
 
 def _answer_in(reply: httpx.Response) -> Json | None:
-    """Return the JSON object of a successful reply; None for any other, such as the page of a proxy."""
+    """Return the JSON object of a successful reply; None for any other, such as the page of a
+    proxy.
+    """
     try:
         answer = reply.json() if reply.is_success else None
     except ValueError:
@@ -235,7 +270,10 @@ def _answer_in(reply: httpx.Response) -> Json | None:
 
 def _error_in(reply: httpx.Response) -> str:
     if reply.is_success:
-        return f"{reply.status_code}, but no JSON object; is this genrm serve? It starts with {reply.text[:300]!r}"
+        return (
+            f"{reply.status_code}, but no JSON object; is this genrm serve? It starts with "
+            f"{reply.text[:300]!r}"
+        )
     try:
         said = reply.json()["error"]["message"]
     except (ValueError, LookupError, TypeError):

@@ -7,11 +7,12 @@ from genrm_cli.adapters.reward_client import RewardClient
 
 
 async def group_reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
-    """Score the samples of one prompt; for `--group-rm --custom-rm-path genrm_cli.adapters.slime.group_reward`.
+    """Score the samples of one prompt; for `--group-rm --custom-rm-path
+    genrm_cli.adapters.slime.group_reward`.
 
-    `genrm_url` and `genrm_on_failure` come from the file of `--custom-config-path`. The prompt is `messages` of the
-    sample's metadata, if it has them, else the text that slime sent to the policy; `principle` and `reference` are
-    read there, too.
+    `genrm_url` and `genrm_on_failure` come from the file of `--custom-config-path`. The prompt is
+    `messages` of the sample's metadata, if it has them, else the text that slime sent to the
+    policy; `principle` and `reference` are read there, too.
 
     Raises:
         ValueError: `genrm_on_failure` is not a number, `mean` or None.
@@ -19,8 +20,15 @@ async def group_reward(args: Any, samples: Sequence[Any], **_: Any) -> list[floa
         MissingRewardError: a sample has no reward; slime requires a number.
         RewardServerError: the server refuses, or cannot be reached.
     """
-    if not isinstance(samples, list) or not samples or any(isinstance(sample, list) for sample in samples):
-        raise TypeError("group_reward takes the samples of one prompt: set --group-rm, and let no rollout fan out")
+    if (
+        not isinstance(samples, list)
+        or not samples
+        or any(isinstance(sample, list) for sample in samples)
+    ):
+        raise TypeError(
+            "group_reward takes the samples of one prompt: set --group-rm, and let no rollout fan "
+            "out"
+        )
     given = {name: getattr(args, f"genrm_{name}", None) for name in ("url", "on_failure")}
     client = RewardClient(**{name: value for name, value in given.items() if value is not None})
     first = samples[0]

@@ -1,8 +1,8 @@
 """A reward function for TRL's `GRPOTrainer`, `RLOOTrainer` and `AsyncGRPOTrainer`.
 
-Source: trl 1.16.0, `trainer/grpo_trainer.py` (`_calculate_rewards`: an asynchronous function runs on one event loop for
-the whole training, next to the others), `trainer/rloo_trainer.py`, `experimental/async_grpo/async_rollout_worker.py`.
-"""
+Source: trl 1.16.0, `trainer/grpo_trainer.py` (`_calculate_rewards`: an asynchronous function runs
+on one event loop for the whole training, next to the others), `trainer/rloo_trainer.py`,
+`experimental/async_grpo/async_rollout_worker.py`."""
 
 import asyncio
 import json
@@ -20,15 +20,16 @@ Reward = float | None
 
 
 class GenrmReward:
-    """Scores each completion against the others of its prompt; None where the judge gave no verdict.
+    """Scores each completion against the others of its prompt; None where the judge gave no
+    verdict.
 
         trainer = GRPOTrainer(reward_funcs=GenrmReward("http://localhost:8330"), ...)
 
-    The rows of a prompt may be spread over processes: they are gathered, each group is scored once, and every process
-    gets its own part back. Rows belong to one group if they have the same `prompt_id`, or the same prompt where the
-    data set has no such column. Columns `principle`, `reference` and `prompt_id` are read if they exist. It is
-    asynchronous, so other asynchronous functions run at the same time. It can be pickled before it is first called.
-    """
+    The rows of a prompt may be spread over processes: they are gathered, each group is scored once,
+    and every process gets its own part back. Rows belong to one group if they have the same
+    `prompt_id`, or the same prompt where the data set has no such column. Columns `principle`,
+    `reference` and `prompt_id` are read if they exist. It is asynchronous, so other asynchronous
+    functions run at the same time. It can be pickled before it is first called."""
 
     __name__ = "genrm"  # its name in TRL's logs
 
@@ -42,32 +43,36 @@ class GenrmReward:
     ) -> None:
         """Set what to ask and what to return.
 
-        Args:
-            url: URL of the server; by default `GENRM_SERVE_URL`.
-            returns: `advantages` or `rewards`; by default advantages where the trainer divides by a group's standard
-                deviation anyway (`scale_rewards="group"`), and rewards elsewhere, because advantages are scaled
-                already. Next to other reward functions TRL counts None as 0, which is the mean of the advantages, but
-                worse than any reward.
-            on_failure: reward of a completion without one, such as an empty one: a number, or `mean` for the mean of
-                its group; rewards are then returned.
+        Args: url: URL of the server; by default `GENRM_SERVE_URL`. returns: `advantages` or
+            `rewards`; by default advantages where the trainer divides by a group's standard
+                deviation anyway (`scale_rewards="group"`), and rewards elsewhere, because
+                advantages are scaled already. Next to other reward functions TRL counts None as 0,
+                which is the mean of the advantages, but worse than any reward.
+            on_failure: reward of a completion without one, such as an empty one: a number, or
+                `mean` for the mean of its group; rewards are then returned.
 
-        Raises:
-            ValueError: one of these has another value, or advantages are to be returned with `on_failure`.
+        Raises: ValueError: one of these has another value, or advantages are to be returned with
+            `on_failure`.
         """
         if returns not in ("advantages", "rewards", None):
             raise ValueError(f"returns is {returns!r}; expected 'advantages' or 'rewards'")
         if returns == "advantages" and on_failure is not None:
-            raise ValueError("on_failure is a reward; with it, rewards are returned and not advantages")
+            raise ValueError(
+                "on_failure is a reward; with it, rewards are returned and not advantages"
+            )
         about = client if url is None else {"url": url, **client}
         self._client = RewardClient(**about, on_failure=on_failure)
         self._returns = returns if on_failure is None else "rewards"
         self._ranks: Any = None
 
-    async def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[Reward]:
+    async def __call__(
+        self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
+    ) -> list[Reward]:
         """Return a number or None for each completion of this process."""
         if self._ranks is None and ranks.is_available() and ranks.is_initialized():
-            # Of its own and on the CPU: TRL's event loop has another current GPU, and a judge may be slower than NCCL
-            # waits. Made before the first await, so that all ranks make several in one order.
+            # Of its own and on the CPU: TRL's event loop has another current GPU, and a judge may
+            # be slower than NCCL waits. Made before the first await, so that all ranks make several
+            # in one order.
             waits_s = self._client.reply_timeout_s + self._client.try_for_s
             self._ranks = ranks.new_group(backend="gloo", timeout=timedelta(seconds=waits_s))
         nothing = [None] * len(prompts)
@@ -79,8 +84,12 @@ class GenrmReward:
         for owner, rows in enumerate(everywhere):
             for place, (id_, *_) in enumerate(rows):
                 groups.setdefault(id_, []).append((owner, place))
-        mine = [places for places in groups.values() if places[0][0] == rank]  # the rank of the first row asks
-        asking = self._ask([[everywhere[owner][place] for owner, place in places] for places in mine], mine)
+        mine = [
+            places for places in groups.values() if places[0][0] == rank
+        ]  # the rank of the first row asks
+        asking = self._ask(
+            [[everywhere[owner][place] for owner, place in places] for places in mine], mine
+        )
         _, found = await self._gather(await asking)
         for error in found:
             if isinstance(error, Exception):
@@ -99,10 +108,16 @@ class GenrmReward:
         await asyncio.to_thread(ranks.all_gather_object, values, value, self._ranks)
         return ranks.get_rank(self._ranks), values
 
-    async def _ask(self, groups: list[list[tuple[Any, ...]]], places: list[list[tuple[int, int]]]) -> Any:
-        """Score groups; errors are returned so that all processes raise them: otherwise some would wait forever."""
+    async def _ask(
+        self, groups: list[list[tuple[Any, ...]]], places: list[list[tuple[int, int]]]
+    ) -> Any:
+        """Score groups; errors are returned so that all processes raise them: otherwise some would
+        wait forever.
+        """
         asked = (
-            self._client.score_group(rows[0][1], [row[2] for row in rows], principle=rows[0][3], reference=rows[0][4])
+            self._client.score_group(
+                rows[0][1], [row[2] for row in rows], principle=rows[0][3], reference=rows[0][4]
+            )
             for rows in groups
         )
         try:
@@ -121,7 +136,11 @@ class GenrmReward:
             number = response["reward"]
             with suppress(MissingRewardError):  # without a replacement, or the mean of nobody: None
                 number = self._client.number_in(response, reply["metrics"])
-            about = [each for each in reply["comparisons"] if response["id"] in each["shown"] and each.get("reply")]
+            about = [
+                each
+                for each in reply["comparisons"]
+                if response["id"] in each["shown"] and each.get("reply")
+            ]
             yield {
                 "given": response["reward"],
                 "win_percent": (reply["metrics"]["reference"] or {}).get("win_percent"),
@@ -129,27 +148,42 @@ class GenrmReward:
                 "advantages": response.get("advantage"),
                 "rank": response.get("rank"),
                 "standard_error": response.get("standard_error"),
-                "judge": "\n\n".join(f"{' and '.join(each['shown'])}: {each['reply']}" for each in about),
+                "judge": "\n\n".join(
+                    f"{' and '.join(each['shown'])}: {each['reply']}" for each in about
+                ),
             }
 
 
 def _fitting(columns: Mapping[str, Any], *, is_first: bool) -> Literal["advantages", "rewards"]:
-    """Return what suits the trainer, whose bound method `log_metric` is, and say so once where it is not the usual."""
+    """Return what suits the trainer, whose bound method `log_metric` is, and say so once where it
+    is not the usual.
+    """
     trainer = getattr(columns.get("log_metric"), "__self__", None)
     scale = getattr(trainer, "scale_rewards", None)
     if scale == "group":
         return "advantages"
     if is_first:
-        why = f"scale_rewards is {scale!r}" if scale else "the trainer does not scale rewards by group"
-        logging.getLogger("genrm_cli").warning("GenrmReward returns rewards, not advantages: %s", why)
+        why = (
+            f"scale_rewards is {scale!r}"
+            if scale
+            else "the trainer does not scale rewards by group"
+        )
+        logging.getLogger("genrm_cli").warning(
+            "GenrmReward returns rewards, not advantages: %s", why
+        )
     return "rewards"
 
 
 def _log(columns: Mapping[str, Any], rows: list[Json]) -> None:
-    """Log what advantages do not show: means, the share without a reward, and what is known of each row."""
+    """Log what advantages do not show: means, the share without a reward, and what is known of each
+    row.
+    """
     if (log := columns.get("log_metric")) is not None and rows:
         log("genrm/unscored", sum(row["given"] is None for row in rows) / len(rows))
-        for name, field in (("genrm/reward", "given"), ("genrm/reference_win_percent", "win_percent")):
+        for name, field in (
+            ("genrm/reward", "given"),
+            ("genrm/reference_win_percent", "win_percent"),
+        ):
             if known := [row[field] for row in rows if row[field] is not None]:
                 log(name, sum(known) / len(known))
     if (log_extra := columns.get("log_extra")) is not None:

@@ -1,9 +1,8 @@
 """A reward manager for verl.
 
-Source: verl 0.9.1, `trainer/ppo/v1/agent_loop_tq.py` (`_run_prompt`: V1, the default), `trainer/ppo/ray_trainer.py`
-(`_validate`: V0) and `experimental/agent_loop/agent_loop.py` (`_compute_score`, which gives a row to one of the reward
-workers).
-"""
+Source: verl 0.9.1, `trainer/ppo/v1/agent_loop_tq.py` (`_run_prompt`: V1, the default),
+`trainer/ppo/ray_trainer.py` (`_validate`: V0) and `experimental/agent_loop/agent_loop.py`
+(`_compute_score`, which gives a row to one of the reward workers)."""
 
 import hashlib
 import math
@@ -13,15 +12,20 @@ import ray
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
-from genrm_cli.adapters.reward_client import Json, MissingRewardError, RewardClient, RewardServerError
+from genrm_cli.adapters.reward_client import (
+    Json,
+    MissingRewardError,
+    RewardClient,
+    RewardServerError,
+)
 
 
 class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
     """Scores each sample against the others of its prompt, which other workers may hold.
 
-    Settings: `+reward.genrm.url=...`, `+reward.genrm.on_failure=...` and others of `RewardClient`. verl requires a
-    number for every sample, so one without a reward is an error unless `on_failure` is set; in validation it is NaN.
-    """
+    Settings: `+reward.genrm.url=...`, `+reward.genrm.on_failure=...` and others of `RewardClient`.
+    verl requires a number for every sample, so one without a reward is an error unless `on_failure`
+    is set; in validation it is NaN."""
 
     def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
         super().__init__(config, tokenizer, compute_score)
@@ -41,10 +45,14 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
         validates = extra.get("split", "train") != "train"
         # V1 removes this column before a reward manager sees it.
         size = fields.get("__rollout_n__", extra.get("__rollout_n__"))
-        size = int(size if size is not None else self._size_in_validation if validates else self._size)
+        size = int(
+            size if size is not None else self._size_in_validation if validates else self._size
+        )
         truth = (fields.get("reward_model") or {}).get("ground_truth")
         if size > 1:
-            text = await self.loop.run_in_executor(None, lambda: self.tokenizer.decode(shown, skip_special_tokens=True))
+            text = await self.loop.run_in_executor(
+                None, lambda: self.tokenizer.decode(shown, skip_special_tokens=True)
+            )
             try:
                 reply = await self._client.score_member(
                     f"{_run_id()}{fields['uid']}",
@@ -58,12 +66,19 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
             except RewardServerError as error:
                 if validates and "priority" in fields:
                     error.add_note(
-                        "V0 pads a batch with new copies; agent.num_workers should divide its size, or use V1"
+                        "V0 pads a batch with new copies; agent.num_workers should divide its "
+                        "size, or use V1"
                     )
                 raise
         else:  # nothing to compare; copies that pad a batch would be surplus members
-            alone = {"id": str(fields["uid"]), "reward": None, "reason_text": "its group has no other sample"}
-            nobody = dict.fromkeys(("reward_mean", "reward_mean_before", "reward_min", "unanswered"))
+            alone = {
+                "id": str(fields["uid"]),
+                "reward": None,
+                "reason_text": "its group has no other sample",
+            }
+            nobody = dict.fromkeys(
+                ("reward_mean", "reward_mean_before", "reward_min", "unanswered")
+            )
             reply = {**alone, "metrics": {"came": 1, **nobody}}
         try:
             number = self._client.number_in(reply, reply["metrics"])
@@ -71,16 +86,20 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
             if not validates:
                 raise
             number = math.nan
-        shown_in_logs = {"genrm_scored": float(reply["reward"] is not None), "genrm_came": reply["metrics"]["came"]}
+        shown_in_logs = {
+            "genrm_scored": float(reply["reward"] is not None),
+            "genrm_came": reply["metrics"]["came"],
+        }
         return {"reward_score": number, "reward_extra_info": {"score": number, **shown_in_logs}}
 
 
 def _member_id(fields: Any, size: int, tokens: list[int]) -> str:
-    """Return the number of a sample in its group, 0 to size - 1: copies that pad a batch have that of their original.
+    """Return the number of a sample in its group, 0 to size - 1: copies that pad a batch have that
+    of their original.
 
-    V1 numbers the samples of a prompt. V0 numbers the rows of a padded batch; those of a prompt follow each other, and
-    padding begins with the first again. Without either, equal responses count as one.
-    """
+    V1 numbers the samples of a prompt. V0 numbers the rows of a padded batch; those of a prompt
+    follow each other, and padding begins with the first again. Without either, equal responses
+    count as one."""
     if "session_id" in fields:
         return str(int(fields["session_id"]))
     if "priority" in fields:
@@ -89,7 +108,8 @@ def _member_id(fields: Any, size: int, tokens: list[int]) -> str:
 
 
 def _run_id() -> str:
-    """Return what tells this job from others: after a resume, and in fully asynchronous training, uids recur.
+    """Return what tells this job from others: after a resume, and in fully asynchronous training,
+    uids recur.
 
     All workers of a job have the same namespace, which is random unless the user names one.
     """

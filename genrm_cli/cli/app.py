@@ -1,7 +1,7 @@
 """The `genrm` command and its subcommands.
 
-Commands import heavy modules only when they run: numpy, the HTTP library and boto3 would slow down `--help`.
-"""
+Commands import heavy modules only when they run: numpy, the HTTP library and boto3 would slow down
+`--help`."""
 
 import contextlib
 import gc
@@ -34,15 +34,31 @@ _COMMANDS = {
     "simulate": ("judges.simulate", "simulate", "Estimate reward accuracy for a call budget."),
     "export": ("training.export", "export", "Turn scored rollouts into a data set for a trainer."),
     "report": ("training.report", "report", "Write an HTML report about scored rollouts."),
-    "watch": ("judges.watch", "watch", "Show whether a judge has changed or is gamed, over many runs."),
-    "collect": ("sessions.collect", "collect", "Play simulated sessions and write them as rollouts."),
-    "review": ("sessions.review", "review", "List what experts should review, and record decisions."),
+    "watch": (
+        "judges.watch",
+        "watch",
+        "Show whether a judge has changed or is gamed, over many runs.",
+    ),
+    "collect": (
+        "sessions.collect",
+        "collect",
+        "Play simulated sessions and write them as rollouts.",
+    ),
+    "review": (
+        "sessions.review",
+        "review",
+        "List what experts should review, and record decisions.",
+    ),
     "config": ("setup.settings_files", "config", "Show the effective settings and their sources."),
     "init": ("setup.init", "init", "Write a settings file for a judge."),
     "guide": ("setup.guide", "guide", "Print a page of the user's guide."),
     "trust": ("setup.settings_files", "trust", "Trust the settings file of a folder."),
     "journal": ("judges.profiles", "journal", "Print the answers in a journal."),
-    "profiles": ("judges.profiles", "profiles", "List the judge families, show a sample prompt, or parse a reply."),
+    "profiles": (
+        "judges.profiles",
+        "profiles",
+        "List the judge families, show a sample prompt, or parse a reply.",
+    ),
 }
 
 
@@ -79,7 +95,8 @@ app = typer.Typer(
     cls=_Commands,
     name="genrm",
     help="Turn stored RL rollouts into rewards: a generative reward model compares them in pairs.",
-    epilog="Exit codes: 0 done; 1 a bug; 2 usage; 3 input unreadable; 4 judge unreachable; 5 storage; "
+    epilog="Exit codes: 0 done; 1 a bug; 2 usage; 3 input unreadable; 4 judge unreachable; 5 "
+    "storage; "
     "6 done, but too many rollouts stayed unscored; 130 interrupted.",
     no_args_is_help=True,
     rich_markup_mode=None,  # plain help: Rich's table cuts names off at 80 columns
@@ -98,7 +115,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
     """Define the options of `genrm` itself. Its help text is on the app."""
@@ -109,7 +129,9 @@ def _say_usage_error(error: Exception) -> int | None:
 
     It quotes the command line, so control characters are escaped. Its class is private to Typer.
     """
-    if not isinstance(message := getattr(error, "message", None), str) or not hasattr(error, "show"):
+    if not isinstance(message := getattr(error, "message", None), str) or not hasattr(
+        error, "show"
+    ):
         return None
     error.message = escaped(message)  # type: ignore[attr-defined]
     error.show()
@@ -119,11 +141,10 @@ def _say_usage_error(error: Exception) -> int | None:
 def main() -> None:
     """Run the command line and end the process.
 
-    Skips the shutdown of the interpreter: HTTP threads that still need it would abort the process, and calls in flight
-    cannot be interrupted.
-    """
-    # SIGTERM (cron's timeout) and SIGHUP (a closed terminal) end a run like Ctrl-C: verdicts are kept, partial outputs
-    # are not. Under nohup, the run ignores SIGHUP.
+    Skips the shutdown of the interpreter: HTTP threads that still need it would abort the process,
+    and calls in flight cannot be interrupted."""
+    # SIGTERM (cron's timeout) and SIGHUP (a closed terminal) end a run like Ctrl-C: verdicts are
+    # kept, partial outputs are not. Under nohup, the run ignores SIGHUP.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(ending) is not signal.SIG_IGN:
             signal.signal(ending, signal.default_int_handler)
@@ -150,4 +171,6 @@ def main() -> None:
         with contextlib.suppress(OSError, ValueError):
             if stream is not None:
                 stream.flush()
-    os._exit(code if isinstance(code, int) else int(code is not None))  # None: done, as `genrm profiles` says it
+    os._exit(
+        code if isinstance(code, int) else int(code is not None)
+    )  # None: done, as `genrm profiles` says it

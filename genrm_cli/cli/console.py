@@ -1,8 +1,9 @@
-"""Messages and progress on stderr, with colour and motion only on a terminal; tables and JSON on stdout.
+"""Messages and progress on stderr, with colour and motion only on a terminal; tables and JSON on
+stdout.
 
-All output of the commands passes through this module. It replaces control characters with escapes such as \\x1b on
-terminals, in pipes and in files, because model output, file names and server replies could control the terminal.
-"""
+All output of the commands passes through this module. It replaces control characters with escapes
+such as \\x1b on terminals, in pipes and in files, because model output, file names and server
+replies could control the terminal."""
 
 import os
 import re
@@ -48,7 +49,9 @@ stderr_console = _Console(stderr=True, highlight=False)
 def show(text: str, head: str = "", style: str = "") -> None:
     """Print lines with a head to stderr; a closed pipe or a full disk does not stop the run."""
     width = stderr_console.width if stderr_console.is_terminal else None
-    shown = Text("\n".join(part for line in (head + text).split("\n") for part in wrapped_lines(line, width)))
+    shown = Text(
+        "\n".join(part for line in (head + text).split("\n") for part in wrapped_lines(line, width))
+    )
     shown.stylize(style, 0, len(head))
     with suppress(OSError):
         stderr_console.print(shown, soft_wrap=True)
@@ -59,7 +62,9 @@ def wrapped_lines(line: str, width: int | None) -> list[str]:
     if width is None or len(line) <= width:
         return [line]
     indent = " " * (found.end() if (found := _LABEL.match(line)) else 0)
-    words = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
+    words = textwrap.TextWrapper(
+        width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
+    )
     words.subsequent_indent = indent
     return words.wrap(line)
 
@@ -80,7 +85,9 @@ def help_text(text: str) -> str:
 
 
 def text_of(message: object) -> str:
-    """Return a message or an error as text, with its settings as flags; other values as they print."""
+    """Return a message or an error as text, with its settings as flags; other values as they
+    print.
+    """
     if isinstance(message, GenrmError):
         message = message.message
     return message.render(render_flag) if isinstance(message, Message) else str(message)
@@ -92,7 +99,9 @@ def escaped(text: str) -> str:
 
 
 def escaped_line(text: str) -> str:
-    """Write control characters as escapes, including newlines, so that a name cannot begin a new line."""
+    """Write control characters as escapes, including newlines, so that a name cannot begin a new
+    line.
+    """
     return escaped(text).replace("\n", "\\n")
 
 
@@ -129,7 +138,8 @@ def showing_progress(progress: RunProgress, on_event: OnEvent, *, quiet: bool) -
 
     def report_regularly() -> None:
         while not done.wait(LINE_EVERY_S):
-            elapsed_s, now = time.monotonic() - started_s, progress.now()
+            elapsed_s = time.monotonic() - started_s
+            now = progress.now()
             if not live and not quiet:
                 say(progress_text(now, progress.pace, elapsed_s))
             on_event("progress", progress_fields(now, progress.pace, elapsed_s))
@@ -137,7 +147,9 @@ def showing_progress(progress: RunProgress, on_event: OnEvent, *, quiet: bool) -
     def live_lines() -> Table:
         now = progress.now()
         lines = Table.grid()
-        lines.add_row(ProgressBar(now.planned or None, now.finished, width=40, pulse=not now.planned))
+        lines.add_row(
+            ProgressBar(now.planned or None, now.finished, width=40, pulse=not now.planned)
+        )
         lines.add_row(Text(progress_text(now, progress.pace, time.monotonic() - started_s)))
         return lines
 
@@ -145,7 +157,12 @@ def showing_progress(progress: RunProgress, on_event: OnEvent, *, quiet: bool) -
     reporter.start()
     try:
         with (
-            Live(console=stderr_console, refresh_per_second=4, transient=True, get_renderable=live_lines)
+            Live(
+                console=stderr_console,
+                refresh_per_second=4,
+                transient=True,
+                get_renderable=live_lines,
+            )
             if live
             else nullcontext()
         ):
@@ -185,8 +202,15 @@ def progress_text(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> str:
 
     asked = now.finished - now.journal_hits
     rate = per_s(asked)
-    left = f"{timedelta(seconds=int((now.planned - now.finished) / rate))} left" if rate else "starting"
-    parts = [f"comparisons {now.finished:,}/{now.planned:,}", f"groups {now.groups_done:,}/{now.groups:,}"]
+    left = (
+        f"{timedelta(seconds=int((now.planned - now.finished) / rate))} left"
+        if rate
+        else "starting"
+    )
+    parts = [
+        f"comparisons {now.finished:,}/{now.planned:,}",
+        f"groups {now.groups_done:,}/{now.groups:,}",
+    ]
     if pace is not None:
         parts += [
             f"{pace.in_flight:,}/{pace.limit:,} in flight",
@@ -201,7 +225,9 @@ def progress_text(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> str:
         if now.retries:
             parts.append(f"{now.retries:,} retries")
     if now.failed:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in Counter(now.failures).most_common(3))
+        kinds = ", ".join(
+            f"{count:,} {kind}" for kind, count in Counter(now.failures).most_common(3)
+        )
         parts.append(f"{now.failed:,} failures ({kinds})")
     return ", ".join([*parts, left])
 

@@ -17,17 +17,22 @@ from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import Settings
 
 STATUS_TEXTS = {"waits": "skipped", "score": "to score"}
-"""Statuses of inputs that are displayed by another word. An input that waits for the next run shows as skipped."""
+"""Statuses of inputs that are displayed by another word. An input that waits for the next run shows
+as skipped.
+"""
 
 _MADE = ("scored", "up to date")
-_MINUTE_S, _HOUR_S = 60, 3_600
+_MINUTE_S = 60
+_HOUR_S = 3_600
 
 
 class Events:
     """Print and log the events of a run; safe to call from several threads."""
 
     def __init__(self, log_path: str | None, *, quiet: bool, log_only: Iterable[str] = ()) -> None:
-        """Open the log, if any. With `quiet`, print errors only; events in `log_only` are only logged."""
+        """Open the log, if any. With `quiet`, print errors only; events in `log_only` are only
+        logged.
+        """
         self._quiet = quiet
         self._log_only = set(log_only)
         self._lock = threading.Lock()
@@ -36,15 +41,22 @@ class Events:
             try:
                 self._log = open(log_path, "a", encoding="utf-8")  # noqa: SIM115, PTH123  (closed by __exit__)
             except OSError as error:
-                raise StorageError(f"--log-json {log_path}: cannot be opened: {error.strerror}.") from error
+                raise StorageError(
+                    f"--log-json {log_path}: cannot be opened: {error.strerror}."
+                ) from error
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        self("end", {"error": None if error is None else f"{type(error).__name__}: {text_of(error)}"})
+        self(
+            "end", {"error": None if error is None else f"{type(error).__name__}: {text_of(error)}"}
+        )
         if self._log is not None:
             self._log.close()
 
@@ -60,11 +72,17 @@ class Events:
                 return
             try:
                 self._log.write(
-                    json.dumps({"time": round(time.time(), 3), "event": event, **fields}, default=str) + "\n"
+                    json.dumps(
+                        {"time": round(time.time(), 3), "event": event, **fields}, default=str
+                    )
+                    + "\n"
                 )
                 self._log.flush()
             except OSError as error:  # the run goes on without a log
-                say_warning(f"--log-json {self._log.name}: {error.strerror}; no more events are written to it.")
+                say_warning(
+                    f"--log-json {self._log.name}: {error.strerror}; no more events are written "
+                    "to it."
+                )
                 with contextlib.suppress(OSError):  # closing flushes again
                     self._log.close()
                 self._log = None
@@ -73,7 +91,8 @@ class Events:
 @contextlib.contextmanager
 def watched(settings: Settings) -> Iterator[tuple[RunProgress, Events]]:
     """Print and log the events and the progress of a run."""
-    progress, quiet = RunProgress(), settings.output.quiet
+    progress = RunProgress()
+    quiet = settings.output.quiet
     log_only = ("judge",) if settings.output.json_output else ()  # the result of `eval` names it
     with (
         Events(settings.output.log_json, quiet=quiet, log_only=log_only) as events,
@@ -92,7 +111,9 @@ _WHY_PROFILE = {
 
 
 def judge_text(judge: JsonObject) -> str:
-    """Describe the judge in one line: its name, its profile and how that was chosen, its endpoints, its probe."""
+    """Describe the judge in one line: its name, its profile and how that was chosen, its endpoints,
+    its probe.
+    """
     if judge["profile"] is None:
         return f"{judge['name']}, the built-in baseline"
     why = _WHY_PROFILE[judge["profile_from"]]
@@ -107,23 +128,31 @@ def plan_text(plan: JsonObject) -> str:
     cost = f", cost about {plan['cost']:,.2f}" if plan["cost"] is not None else ""
     time = f", about {duration_text(plan['time_s'])}" if plan["time_s"] else ""
     return (
-        f"{counted(plan['planned'], 'comparison')}{known}: {counted(plan['calls'], 'call')} to make, about "
-        f"{plan['tokens_in']:,} tokens in and {plan['tokens_out']:,} out (estimated from {plan['tokens_from']})"
+        f"{counted(plan['planned'], 'comparison')}{known}: {counted(plan['calls'], 'call')} to "
+        "make, about "
+        f"{plan['tokens_in']:,} tokens in and {plan['tokens_out']:,} out (estimated from "
+        f"{plan['tokens_from']})"
         f"{cost}{time}"
     )
 
 
 def forecast_text(plan: JsonObject) -> str:
-    """Return the prompts and policies of a ranking, and the smallest difference that it can show, in one line."""
-    found, pilot = plan["forecast"], ", a pilot that decides about the rest of the budget" if plan["is_pilot"] else ""
+    """Return the prompts and policies of a ranking, and the smallest difference that it can show,
+    in one line.
+    """
+    found = plan["forecast"]
+    pilot = ", a pilot that decides about the rest of the budget" if plan["is_pilot"] else ""
     shows = "they do not join all policies"
     if found is not None:
         shows = (
-            f"shows differences from {100 * found['smallest_difference']:.1f} points of the win rate in "
-            f"{100 * found['power']:.0f} % of cases (95 % interval ±{100 * found['half_width']:.1f})"
+            f"shows differences from {100 * found['smallest_difference']:.1f} points of the win "
+            "rate in "
+            f"{100 * found['power']:.0f} % of cases (95 % interval "
+            f"±{100 * found['half_width']:.1f})"
         )
     others = "".join(f"; left out: {count:,} × {what}" for what, count in plan["left_out"].items())
-    policies, prompts = counted(len(plan["policies"]), "policy", "policies"), counted(plan["prompts"], "prompt")
+    policies = counted(len(plan["policies"]), "policy", "policies")
+    prompts = counted(plan["prompts"], "prompt")
     return f"{policies}, {prompts}, {counted(plan['pairs'], 'pair')}{pilot}: {shows}{others}"
 
 
@@ -137,23 +166,33 @@ def duration_text(time_s: float) -> str:
 def file_text(result: JsonObject) -> str:
     """Return the result of one input in one line."""
     target = f" -> {result['output']}" if result["status"] in ("score", "scored") else ""
-    code = f"; exit {result['exit_code']}" if result["status"] in _MADE and result["exit_code"] else ""
+    code = (
+        f"; exit {result['exit_code']}" if result["status"] in _MADE and result["exit_code"] else ""
+    )
     files = f" ({result['files']:,} files)" if "files" in result else ""
     status = STATUS_TEXTS.get(result["status"], result["status"])
     return f"{status}: {result['input']}{files}{target}: {text_of(result['reason'])}{code}"
 
 
-def next_commands(files: Sequence[JsonObject], rounds_left: int, arguments: Sequence[str]) -> list[str]:
-    """Return the commands that answer files of requests with vLLM and then continue the run of these arguments.
+def next_commands(
+    files: Sequence[JsonObject], rounds_left: int, arguments: Sequence[str]
+) -> list[str]:
+    """Return the commands that answer files of requests with vLLM and then continue the run of
+    these arguments.
 
     vLLM reads no s3:// URIs: the AWS client copies them.
     """
-    commands, given = [], _without_exchange(arguments)
+    commands = []
+    given = _without_exchange(arguments)
     for file in files:
-        uri, model = file["uri"], file["model"]
+        uri = file["uri"]
+        model = file["model"]
         folder, slash, name = uri.rpartition("/")
-        answered = name.replace("requests", "replies", 1) if "requests" in name else f"replies-{name}"
-        replies, is_remote = folder + slash + answered, uri.startswith("s3://")
+        answered = (
+            name.replace("requests", "replies", 1) if "requests" in name else f"replies-{name}"
+        )
+        replies = folder + slash + answered
+        is_remote = uri.startswith("s3://")
         if is_remote:
             commands.append(["aws", "s3", "cp", uri, name])
         local = (name, answered) if is_remote else (uri, replies)
@@ -164,12 +203,16 @@ def next_commands(files: Sequence[JsonObject], rounds_left: int, arguments: Sequ
     if rounds_left:
         stem, dot, ending = files[0]["uri"].partition(".jsonl")
         base, _, number = stem.rpartition(".round")
-        given += ["--requests-to", f"{base or stem}.round{int(number) + 1 if base else 2}{dot}{ending}"]
+        given += [
+            "--requests-to",
+            f"{base or stem}.round{int(number) + 1 if base else 2}{dot}{ending}",
+        ]
     return [*map(shlex.join, commands), shlex.join(["genrm", *given])]
 
 
 def _without_exchange(arguments: Sequence[str]) -> list[str]:
-    kept, skips = [], False
+    kept = []
+    skips = False
     for argument in arguments:
         name, equals, _ = argument.partition("=")
         if not skips and name not in ("--requests-to", "--replies-from"):
@@ -179,7 +222,8 @@ def _without_exchange(arguments: Sequence[str]) -> list[str]:
 
 
 def _say_requests(fields: JsonObject) -> None:
-    files, later = fields["files"], fields["rounds_left"]
+    files = fields["files"]
+    later = fields["rounds_left"]
     if not files:
         say("no request is left to be made")
         return
@@ -188,7 +232,10 @@ def _say_requests(fields: JsonObject) -> None:
     for kind, (count, example) in fields["failures"].items():
         say(f"again         {count:,} {kind} (for example: {example})")
     if later:
-        say(f"rounds        {counted(later, 'more round')} of requests {'follows' if later == 1 else 'follow'}")
+        say(
+            f"rounds        {counted(later, 'more round')} of requests "
+            f"{'follows' if later == 1 else 'follow'}"
+        )
     say("next", *(f"  {command}" for command in next_commands(files, later, sys.argv[1:])))
 
 
@@ -206,7 +253,10 @@ def _say_file(result: JsonObject) -> None:
 
 def _warning(template: str) -> Callable[[JsonObject], None]:
     def warn(fields: JsonObject) -> None:
-        texts = {name: text_of(value) if isinstance(value, Message) else value for name, value in fields.items()}
+        texts = {
+            name: text_of(value) if isinstance(value, Message) else value
+            for name, value in fields.items()
+        }
         say_warning(template.format(**texts))
 
     return warn
@@ -218,7 +268,8 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
     "plan": lambda fields: say(plan_text(fields)),
     "forecast": lambda fields: say(forecast_text(fields)),
     "probing": lambda fields: say(
-        f"probing {', '.join(fields['endpoints'])} (at most {fields['call_timeout_s']:g} s per call)"
+        f"probing {', '.join(fields['endpoints'])} (at most {fields['call_timeout_s']:g} s per "
+        "call)"
     ),
     "probe": lambda fields: say_warning(fields["warning"]) if fields["warning"] else None,
     **{event: _warning(template) for event, template in JUDGE_WARNINGS.items()},
@@ -227,43 +278,58 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
     "requests": _say_requests,
     "replies": _say_replies,
     "batch": lambda fields: say(
-        f"batch {fields['batch']}: {fields['status']}, {fields['done']:,} of {counted(fields['requests'], 'request')}"
+        f"batch {fields['batch']}: {fields['status']}, {fields['done']:,} of "
+        f"{counted(fields['requests'], 'request')}"
     ),
     "batches_left": _warning(
-        "{batches} go on at the provider; the same command collects them. Press Ctrl-C again within {again_s:g} s to "
+        "{batches} go on at the provider; the same command collects them. Press Ctrl-C again "
+        "within {again_s:g} s to "
         "cancel them."
     ),
     "lease_left": _warning(
-        "a lease could not be released ({detail}); it stays until it expires. The role needs s3:DeleteObject for "
+        "a lease could not be released ({detail}); it stays until it expires. The role needs "
+        "s3:DeleteObject for "
         "*.lease-* objects."
     ),
     "nothing_found": _warning("{input}: {detail}"),
     "left_out": _warning(
-        "{input}: left out {detail}; of a folder, only .jsonl, .ndjson, .parquet and .eval files are read. Name a "
+        "{input}: left out {detail}; of a folder, only .jsonl, .ndjson, .parquet and .eval files "
+        "are read. Name a "
         "file to read it."
     ),
     "copy_failing": _warning(
-        "cannot copy verdicts to {folder} ({detail}); they stay in the local journal and are copied when the store "
+        "cannot copy verdicts to {folder} ({detail}); they stay in the local journal and are "
+        "copied when the store "
         "recovers"
     ),
     "record_failed": _warning(
-        "served groups cannot be recorded ({detail}); they wait, and every further group and file is another try"
+        "served groups cannot be recorded ({detail}); they wait, and every further group and file "
+        "is another try"
     ),
     "record_resumed": lambda fields: say("all served groups are recorded again"),
     "storage_failed": _warning("a group was refused: {detail}"),
     "collecting": lambda fields: say(
-        f"sessions {fields['sessions']:,}/{fields['planned']:,}, {fields['turns']:,} turns, {fields['calls']:,} calls"
+        f"sessions {fields['sessions']:,}/{fields['planned']:,}, {fields['turns']:,} turns, "
+        f"{fields['calls']:,} calls"
     ),
-    "journal_damaged": _warning("journal {journal}: ignoring {verdicts} damaged verdicts; the judge is asked again"),
+    "journal_damaged": _warning(
+        "journal {journal}: ignoring {verdicts} damaged verdicts; the judge is asked again"
+    ),
     "fleet": lambda fields: say(
         f"asking with {counted(fields['workers'], 'worker')} on {counted(fields['nodes'], 'node')}"
     ),
-    "shard_failed": lambda fields: say_warning(f"shard {fields['shard']}: {'; '.join(map(text_of, fields['errors']))}"),
+    "shard_failed": lambda fields: say_warning(
+        f"shard {fields['shard']}: {'; '.join(map(text_of, fields['errors']))}"
+    ),
     "worker_lost": _warning("the worker of shard {shard} was lost ({detail}); another continues"),
     "tracker_failed": lambda fields: say_warning(
         Message.of(SettingRef(fields["tracker"]), f": not logged: {fields['detail']}")
     ),
     "stopped": lambda fields: say_warning(
-        Message.of("stopped by ", SettingRef(fields["reason"]), ": making no more calls and writing partial results")
+        Message.of(
+            "stopped by ",
+            SettingRef(fields["reason"]),
+            ": making no more calls and writing partial results",
+        )
     ),
 }

@@ -1,4 +1,6 @@
-"""Command-line options, one for each setting, and their help: common ones with `--help`, all with `--help-all`."""
+"""Command-line options, one for each setting, and their help: common ones with `--help`, all with
+`--help-all`.
+"""
 
 import functools
 import inspect
@@ -43,11 +45,14 @@ def argument(metavar: str, text: str) -> Any:
 Rollouts = Annotated[
     list[str],
     argument(
-        "ROLLOUTS", "JSONL files (.gz, .zst too), folders, s3://bucket/key, s3://bucket/prefix/, patterns; - for stdin."
+        "ROLLOUTS",
+        "JSONL files (.gz, .zst too), folders, s3://bucket/key, s3://bucket/prefix/, patterns; - "
+        "for stdin.",
     ),
 ]
 EPILOG = (
-    "Every option is also an environment variable (--call-timeout: GENRM_CALL_TIMEOUT) and a line of the "
+    "Every option is also an environment variable (--call-timeout: GENRM_CALL_TIMEOUT) and a line "
+    "of the "
     "settings file (call_timeout = 600). Flags override the environment, which overrides the file. "
     "`genrm guide` explains more."
 )
@@ -89,18 +94,24 @@ def with_settings(
 
     Other settings take effect from the environment and the settings file.
 
-    The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit code. A parameter
-    whose type is a dataclass becomes one option for each of its fields, declared as settings.
+    The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit
+    code. A parameter whose type is a dataclass becomes one option for each of its fields, declared
+    as settings.
 
-    `on_error` is called after an error is printed, with the flags alone if the settings cannot be resolved.
-    """
+    `on_error` is called after an error is printed, with the flags alone if the settings cannot be
+    resolved."""
     taken = {s.name for s in all_settings() if s.panel in panels}.union(names).difference(omit)
     settings = [s for s in all_settings() if s.name in taken]
 
     def decorate(command: Callable[..., int]) -> Callable[..., None]:
-        parameters = [p for p in inspect.signature(command).parameters.values() if p.name != "invocation"]
+        parameters = [
+            p for p in inspect.signature(command).parameters.values() if p.name != "invocation"
+        ]
         groups: dict[str, tuple[Any, list[Setting]]] = {
-            p.name: (p.annotation, [declared for each in fields(p.annotation) if (declared := setting_of(each))])
+            p.name: (
+                p.annotation,
+                [declared for each in fields(p.annotation) if (declared := setting_of(each))],
+            )
             for p in parameters
             if is_dataclass(p.annotation)
         }
@@ -111,28 +122,45 @@ def with_settings(
                 given["judge"] = given["judge"] or "lexical"
             flags = {parameter.name: given.pop(parameter.name) for parameter in added}
             config = flags.pop("config") if reads_file else None
-            output = OutputSettings(json_output=bool(flags.get("json_output")), quiet=bool(flags.get("quiet")))
+            output = OutputSettings(
+                json_output=bool(flags.get("json_output")), quiet=bool(flags.get("quiet"))
+            )
             with ending(lambda error: on_error(error, output)):
                 file = read_settings_file(config, Path.cwd()) if reads_file else SettingsFile()
                 effective, origins = resolve_settings(flags, os.environ, file)
                 output = effective.output
                 for variable in [] if output.quiet else unknown_variables(os.environ):
-                    say_warning(f"{variable} is set, but is not a setting; `genrm config` lists all settings.")
+                    say_warning(
+                        f"{variable} is set, but is not a setting; `genrm config` lists all "
+                        "settings."
+                    )
                 invocation = Invocation(effective, origins, find_api_keys(effective), file.path)
                 for name, (of, declared) in groups.items():
-                    texts = {each: text for each in declared if (text := given.pop(each.name)) is not None}
-                    values = {each.name: each.convert(texts[each], SettingRef(each.name)) for each in texts}
+                    texts = {
+                        each: text
+                        for each in declared
+                        if (text := given.pop(each.name)) is not None
+                    }
+                    values = {
+                        each.name: each.convert(texts[each], SettingRef(each.name))
+                        for each in texts
+                    }
                     given[name] = of(**values)
                 code = command(**given, invocation=invocation)
             raise typer.Exit(code)
 
         added = [*map(_parameter, settings), *([_CONFIG] if reads_file else [])]
         grouped = [_parameter(each) for _, declared in groups.values() for each in declared]
-        own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters if p.name not in groups]
+        own = [
+            p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for p in parameters
+            if p.name not in groups
+        ]
         shown = [*own, *grouped, *added, *([_OFFLINE] if "judge" in taken else []), _HELP_ALL]
         run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in shown}
-        run.__doc__, run.__name__ = command.__doc__, command.__name__
+        run.__doc__ = command.__doc__
+        run.__name__ = command.__name__
         run.epilog = EPILOG if reads_file else None  # type: ignore[attr-defined]
         return run
 
@@ -153,10 +181,18 @@ def exits(command: Callable[..., int | None]) -> Callable[..., None]:
 
 def say_endpoint_source(invocation: Invocation) -> None:
     """Print the endpoints that a settings file set: they receive the rollouts and the key."""
-    settings, origins = invocation.settings, invocation.origins
-    from_file = any(origin.key == "base_url" and origin.source.startswith("file ") for origin in origins)
+    settings = invocation.settings
+    origins = invocation.origins
+    from_file = any(
+        origin.key == "base_url" and origin.source.startswith("file ") for origin in origins
+    )
     configs = every_judge_of(settings)
-    urls = [url for config in configs if config.is_elsewhere or from_file for url in config.judge.base_url]
+    urls = [
+        url
+        for config in configs
+        if config.is_elsewhere or from_file
+        for url in config.judge.base_url
+    ]
     if urls and not settings.output.quiet:
         say(f"endpoints set by {invocation.settings_path}: {', '.join(dict.fromkeys(urls))}")
 
@@ -198,34 +234,61 @@ def run_to_end(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 def _parameter(setting: Setting) -> inspect.Parameter:
-    default, choices = setting.default, setting.choices
+    default = setting.default
+    choices = setting.choices
     flag = f"{setting.flag}/{setting.negative}" if setting.type is bool else setting.flag
-    text = help_text(setting.negative_help or setting.help)  # the help names the flag that changes the default
-    if default not in (None, ()) and not isinstance(default, bool) and "Default" not in setting.help:
+    text = help_text(
+        setting.negative_help or setting.help
+    )  # the help names the flag that changes the default
+    if (
+        default not in (None, ())
+        and not isinstance(default, bool)
+        and "Default" not in setting.help
+    ):
         text += f" Default: {default}."
     added = typer.Option(
         *filter(None, (flag, setting.short_flag)),
         help=text,
-        rich_help_panel=setting.panel if setting.is_common else _Uncommon(setting.panel or "Options"),
+        rich_help_panel=setting.panel
+        if setting.is_common
+        else _Uncommon(setting.panel or "Options"),
         metavar="NAME" if setting.choices else (setting.kind or TEXT).metavar,
         show_default=False,
-        autocompletion=(lambda incomplete: [name for name in choices if name.startswith(incomplete)])
+        autocompletion=(
+            lambda incomplete: [name for name in choices if name.startswith(incomplete)]
+        )
         if choices
         else None,
     )
     # Other types are text: `Setting.convert` handles flags, environment and file alike.
     type_: Any = list[str] if setting.is_many else bool if setting.type is bool else str
     kind = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(setting.name, kind, default=None, annotation=Annotated[type_ | None, added])
+    return inspect.Parameter(
+        setting.name, kind, default=None, annotation=Annotated[type_ | None, added]
+    )
 
 
 def option(
-    metavar: str, text: str, *names: str, panel: str | None = None, is_common: bool = True, **bounds: Any
+    metavar: str,
+    text: str,
+    *names: str,
+    panel: str | None = None,
+    is_common: bool = True,
+    **bounds: Any,
 ) -> Any:
-    """Return an option of a command, with `min` and `max` of a number. Its text may say the default."""
+    """Return an option of a command, with `min` and `max` of a number. Its text may say the
+    default.
+    """
     place = panel if is_common else _Uncommon(panel or "Options")
     says_it = "default" in text.lower()
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=place, show_default=not says_it, **bounds)
+    return typer.Option(
+        *names,
+        metavar=metavar,
+        help=text,
+        rich_help_panel=place,
+        show_default=not says_it,
+        **bounds,
+    )
 
 
 def switch(name: str, text: str, *, panel: str | None = None) -> Any:
@@ -239,22 +302,30 @@ class Command(TyperCommand):
     def __init__(self, *arguments: Any, **more: Any) -> None:
         # `\b` begins a paragraph that is not wrapped: each example stays on one line.
         paragraphs = inspect.cleandoc(more.get("help") or "").split("\n\n")
-        more["help"] = "\n\n".join(f"\b\n{each}" if each.startswith("Example") else each for each in paragraphs)
+        more["help"] = "\n\n".join(
+            f"\b\n{each}" if each.startswith("Example") else each for each in paragraphs
+        )
         super().__init__(*arguments, **more)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the words of the usage line, the same in all versions of Typer: `[OPTIONS] ROLLOUTS...`."""
+        """Return the words of the usage line, the same in all versions of Typer: `[OPTIONS]
+        ROLLOUTS...`.
+        """
         pieces = [self.options_metavar] if self.options_metavar else []
         for parameter in self.get_params(ctx):
             if parameter.param_type_name == "argument":
-                name = (parameter.metavar or str(parameter.name).upper()) + ("" if parameter.nargs == 1 else "...")
+                name = (parameter.metavar or str(parameter.name).upper()) + (
+                    "" if parameter.nargs == 1 else "..."
+                )
                 pieces.append(name if parameter.required else f"[{name}]")
         return pieces
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options: the common ones, or all of them by subject."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-        brief = _ALL not in ctx.meta and any(parameter.name == "help_all" for parameter in self.params)
+        brief = _ALL not in ctx.meta and any(
+            parameter.name == "help_all" for parameter in self.params
+        )
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             panel = getattr(parameter, "rich_help_panel", None)
@@ -292,14 +363,22 @@ def _declare(
     ] = None,
     offline: Annotated[
         bool,
-        typer.Option("--offline", help="Use the built-in lexical baseline instead of a judge: no model, no network."),
+        typer.Option(
+            "--offline",
+            help="Use the built-in lexical baseline instead of a judge: no model, no network.",
+        ),
     ] = False,
     help_all: Annotated[
-        bool, typer.Option("--help-all", help="Show all options and exit.", callback=_show_all, is_eager=True)
+        bool,
+        typer.Option(
+            "--help-all", help="Show all options and exit.", callback=_show_all, is_eager=True
+        ),
     ] = False,
 ) -> None:
     """Declare the options that are no settings. `--offline` stands for `--judge lexical`."""
 
 
 _DECLARED = inspect.signature(_declare).parameters
-_CONFIG, _OFFLINE, _HELP_ALL = _DECLARED["config"], _DECLARED["offline"], _DECLARED["help_all"]
+_CONFIG = _DECLARED["config"]
+_OFFLINE = _DECLARED["offline"]
+_HELP_ALL = _DECLARED["help_all"]

@@ -7,7 +7,14 @@ from typing import Annotated
 from genrm_cli.catalog import SELF_TESTS
 from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import ALL_PANELS, Invocation, option, run_to_end, say_endpoint_source, with_settings
+from genrm_cli.cli.options import (
+    ALL_PANELS,
+    Invocation,
+    option,
+    run_to_end,
+    say_endpoint_source,
+    with_settings,
+)
 from genrm_cli.cli.sessions.host import ClientOptions, HostOptions, host
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.settings.sources.keys import find_token
@@ -17,11 +24,29 @@ Tell = Callable[[str], None]
 _ALL = "all"
 
 _OMITTED = (
-    *("format", "group_by", "prompt_field", "response_field", "id_field", "max_line_bytes", "max_unpacked", "strict"),
+    *(
+        "format",
+        "group_by",
+        "prompt_field",
+        "response_field",
+        "id_field",
+        "max_line_bytes",
+        "max_unpacked",
+        "strict",
+    ),
     *("min_age", "require_metadata", "leases", "lease_expiry"),
     *("requests_to", "requests_per_file", "replies_from", "batch", "batch_wait", "batch_discount"),
     *("output", "output_template", "force", "dry_run", "max_unscored", "parallel_files"),
-    *("deadline", "budget", "only_components", "only_failed", "json_output", "limit", "segment_calls", "segment_age"),
+    *(
+        "deadline",
+        "budget",
+        "only_components",
+        "only_failed",
+        "json_output",
+        "limit",
+        "segment_calls",
+        "segment_age",
+    ),
 )
 
 
@@ -34,12 +59,16 @@ def serve(
         list[str] | None,
         option(
             "|".join((*SELF_TESTS, _ALL)),
-            "Send a made-up cohort through the shape of this trainer, check the replies, and exit; repeatable.",
+            "Send a made-up cohort through the shape of this trainer, check the replies, and "
+            "exit; repeatable.",
         ),
     ] = None,
     self_test_url: Annotated[
         str | None,
-        option("URL", "Test the server that runs here. Default: start one on a free port, and keep nothing."),
+        option(
+            "URL",
+            "Test the server that runs here. Default: start one on a free port, and keep nothing.",
+        ),
     ] = None,
 ) -> int:
     """Serve rewards to running trainers over HTTP.
@@ -57,8 +86,11 @@ def serve(
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn", "prometheus_client"):
             raise
-        raise UsageError(f"genrm serve needs {error.name}: pip install 'genrm-cli[serve]'.") from error
-    settings, keys = invocation.settings, invocation.api_keys
+        raise UsageError(
+            f"genrm serve needs {error.name}: pip install 'genrm-cli[serve]'."
+        ) from error
+    settings = invocation.settings
+    keys = invocation.api_keys
     tell = (lambda text: None) if settings.output.quiet else say
     token = find_token()
     is_tested = bool(self_test) or self_test_url is not None
@@ -77,7 +109,10 @@ def serve(
             given = (client.client_base_url, client.client_model, hosted.max_turns)
             if any(given) or hosted.scenarios != "samples":
                 raise UsageError(
-                    naming("$scenarios, $client_base_url, $client_model and $max_turns need $environment.")
+                    naming(
+                        "$scenarios, $client_base_url, $client_model and $max_turns need "
+                        "$environment."
+                    )
                 )
             say_endpoint_source(invocation)
             run_to_end(serve_until_stopped(settings, keys, token, events, say_ready))
@@ -85,12 +120,19 @@ def serve(
 
 
 def _test_itself(
-    invocation: Invocation, named: list[str] | None, url: str | None, token: str | None, events: Events, tell: Tell
+    invocation: Invocation,
+    named: list[str] | None,
+    url: str | None,
+    token: str | None,
+    events: Events,
+    tell: Tell,
 ) -> None:
     from genrm_cli.serve.self_test import probe_own_server, probe_server
 
     if unknown := sorted({*(named or ["(not given)"])} - {*SELF_TESTS, _ALL}):
-        raise UsageError(f"--self-test {unknown[0]}: expected one of {', '.join((*SELF_TESTS, _ALL))}.")
+        raise UsageError(
+            f"--self-test {unknown[0]}: expected one of {', '.join((*SELF_TESTS, _ALL))}."
+        )
     trainers = [each for each in SELF_TESTS if {each, _ALL} & {*(named or ())}]
 
     def say_check(claim: str) -> None:
@@ -99,5 +141,9 @@ def _test_itself(
     if url is not None:
         run_to_end(probe_server(trainers, url, token, say_check))
     else:
-        run_to_end(probe_own_server(trainers, invocation.settings, invocation.api_keys, token, events, say_check))
+        run_to_end(
+            probe_own_server(
+                trainers, invocation.settings, invocation.api_keys, token, events, say_check
+            )
+        )
     tell(f"genrm: rewards reach {', '.join(trainers)} as needed")

@@ -1,4 +1,5 @@
-"""Tables on stdout. The kind of a column alone decides how it is aligned and what it does where room is short.
+"""Tables on stdout. The kind of a column alone decides how it is aligned and what it does where
+room is short.
 
 In a pipe or a file, each row is one line of any length.
 """
@@ -14,12 +15,17 @@ from rich.text import Text
 
 from genrm_cli.cli.console import escaped, escaped_line, stdout_console, wrapped_lines
 
-_LEAST_TEXT, _LONG_WORD = 12, 20  # a text is not worth reading in less; longer words of a text may be broken
+_LEAST_TEXT, _LONG_WORD = (
+    12,
+    20,
+)  # a text is not worth reading in less; longer words of a text may be broken
 _EDGES = Console(width=10_000)  # rich wraps a text for a console, whose width it does not use
 
 
 class Kind(Enum):
-    """What a column holds: numbers and names are always shown whole; texts wrap, excerpts are cut to one line."""
+    """What a column holds: numbers and names are always shown whole; texts wrap, excerpts are cut
+    to one line.
+    """
 
     NUMBER = auto()
     NAME = auto()
@@ -39,8 +45,10 @@ def _columns(kind: Kind, *heads: str) -> list[Column]:
 
 
 # Return columns of a kind, by their heads. Names at the beginning of a table name its rows.
-numbers, names = partial(_columns, Kind.NUMBER), partial(_columns, Kind.NAME)
-texts, excerpts = partial(_columns, Kind.TEXT), partial(_columns, Kind.EXCERPT)
+numbers = partial(_columns, Kind.NUMBER)
+names = partial(_columns, Kind.NAME)
+texts = partial(_columns, Kind.TEXT)
+excerpts = partial(_columns, Kind.EXCERPT)
 
 
 class Table:
@@ -56,9 +64,14 @@ class Table:
         self._rows.append(([Text(escaped_line(cell)) for cell in cells], style))
 
     def iter_lines(self, width: int | None) -> Iterator[Text]:
-        """Yield the lines of the table; with a width, columns that do not fit follow below, after the names."""
+        """Yield the lines of the table; with a width, columns that do not fit follow below, after
+        the names.
+        """
         every = range(len(self._columns))
-        full = [max([cell_len(self._heads[i]), *(row[i].cell_len for row, _ in self._rows)]) for i in every]
+        full = [
+            max([cell_len(self._heads[i]), *(row[i].cell_len for row, _ in self._rows)])
+            for i in every
+        ]
         least = [self._least(i, full[i]) for i in every]
         kinds = [column.kind for column in self._columns]
         keys = next((i for i in every if kinds[i] is not Kind.NAME), len(kinds)) or 1
@@ -72,13 +85,18 @@ class Table:
                 yield from self._lines(panel, [cells[i] for i in panel], widths, gap, style)
 
     def _least(self, column: int, full: int) -> int:
-        """Return the width that a column needs: for a text, that of its words unless they are long."""
-        kind, cells = self._columns[column].kind, [row[column] for row, _ in self._rows]
+        """Return the width that a column needs: for a text, that of its words unless they are
+        long.
+        """
+        kind = self._columns[column].kind
+        cells = [row[column] for row, _ in self._rows]
         needed = [0, *(cell_len(word) for word in self._heads[column].split())]
         if kind in (Kind.NUMBER, Kind.NAME):
             return max([*needed, *(cell.cell_len for cell in cells)])
         if kind is Kind.TEXT:
-            needed += (min(cell_len(word), _LONG_WORD) for cell in cells for word in cell.plain.split())
+            needed += (
+                min(cell_len(word), _LONG_WORD) for cell in cells for word in cell.plain.split()
+            )
         return min(full, max(_LEAST_TEXT, *needed))
 
     def _lines(
@@ -88,7 +106,11 @@ class Table:
         wrapped: list[list[Text]] = []
         for i, cell, width in zip(panel, cells, widths, strict=True):
             kind = self._columns[i].kind
-            lines = [cell] if kind is Kind.EXCERPT and not is_head else list(cell.wrap(_EDGES, max(width, 1)))
+            lines = (
+                [cell]
+                if kind is Kind.EXCERPT and not is_head
+                else list(cell.wrap(_EDGES, max(width, 1)))
+            )
             lines = [line.copy() for line in lines]
             for line in lines:
                 line.truncate(width, overflow="ellipsis")
@@ -106,22 +128,31 @@ class Table:
 
 
 def _panels(least: Sequence[int], keys: int, width: int | None) -> list[list[int]]:
-    """Divide the columns into panels that fit a width with gaps of 1; each begins with the columns of `keys`."""
+    """Divide the columns into panels that fit a width with gaps of 1; each begins with the columns
+    of `keys`.
+    """
     first = list(range(keys))
     panels = [first.copy()]
     for i in range(keys, len(least)):
-        if width is not None and len(panels[-1]) > keys and sum(least[k] + 1 for k in (*panels[-1], i)) - 1 > width:
+        if (
+            width is not None
+            and len(panels[-1]) > keys
+            and sum(least[k] + 1 for k in (*panels[-1], i)) - 1 > width
+        ):
             panels.append(first.copy())
         panels[-1].append(i)
     return panels
 
 
 def _fitted(full: Sequence[int], least: Sequence[int], width: int | None) -> tuple[int, list[int]]:
-    """Return the gap between columns and their widths, which grow in turn from their least to their full width."""
+    """Return the gap between columns and their widths, which grow in turn from their least to their
+    full width.
+    """
     if width is None:
         return 2, list(full)
     gap = 2 if sum(least) + 2 * (len(least) - 1) <= width else 1
-    widths, room = list(least), width - sum(least) - gap * (len(least) - 1)
+    widths = list(least)
+    room = width - sum(least) - gap * (len(least) - 1)
     while room > 0 and (growing := [i for i in range(len(widths)) if widths[i] < full[i]]):
         for i in growing[:room]:
             widths[i] += 1
@@ -137,6 +168,10 @@ def print_parts(*parts: str | Table) -> None:
         if isinstance(part, Table):
             lines = part.iter_lines(width)
         else:
-            lines = (Text(line) for each in escaped(part).split("\n") for line in wrapped_lines(each, width))
+            lines = (
+                Text(line)
+                for each in escaped(part).split("\n")
+                for line in wrapped_lines(each, width)
+            )
         for line in lines:
             console.print(line, soft_wrap=True)

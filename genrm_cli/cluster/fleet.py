@@ -57,7 +57,9 @@ class Fleet:
     def stopped_by(self) -> StoppedBy | None:
         """The limit that stopped the run; None if none did."""
         results = [member.result for member in self._members]
-        return next((each.stopped_by for each in results if each is not None and each.stopped_by), None)
+        return next(
+            (each.stopped_by for each in results if each is not None and each.stopped_by), None
+        )
 
     @property
     def exit_codes(self) -> list[int]:
@@ -72,7 +74,9 @@ class Fleet:
         """
         try:
             async with asyncio.TaskGroup() as watching:
-                watch = watching.create_task(watch_cluster(ray.get_runtime_context().gcs_address, living_nodes))
+                watch = watching.create_task(
+                    watch_cluster(ray.get_runtime_context().gcs_address, living_nodes)
+                )
                 async with asyncio.TaskGroup() as asking:
                     for member in self._members:
                         asking.create_task(self._ask_shard(member))
@@ -93,7 +97,11 @@ class Fleet:
         """Ask about a shard on its node; if that worker is lost, on any node."""
         lost: list[str] = []
         # Ray may place the second worker on the node that was lost, before it notices the loss.
-        for strategy in (NodeAffinitySchedulingStrategy(member.node, soft=False), "SPREAD", "SPREAD"):
+        for strategy in (
+            NodeAffinitySchedulingStrategy(member.node, soft=False),
+            "SPREAD",
+            "SPREAD",
+        ):
             # It only waits for the judge, so it reserves no CPU.
             options = {"num_cpus": 0, "scheduling_strategy": strategy}
             member.actor = ray.remote(Worker).options(**options).remote(self._order, member.shard)
@@ -115,8 +123,10 @@ class Fleet:
             self._run.on_event("shard_failed" if result.errors else "shard_done", ended)
             return
         raise StorageError(
-            f"shard {member.shard}: its workers were lost ({'; '.join(lost)}). Check that genrm-cli[ray] {__version__} "
-            "is installed on all nodes and that they have enough memory; Ray's logs there say more. Then run the same "
+            f"shard {member.shard}: its workers were lost ({'; '.join(lost)}). Check that "
+            f"genrm-cli[ray] {__version__} "
+            "is installed on all nodes and that they have enough memory; Ray's logs there say "
+            "more. Then run the same "
             "command again: what was answered is not asked again."
         )
 
@@ -131,13 +141,20 @@ class Fleet:
             await self._hear(member, _START_LIMIT_S)
         except ray.exceptions.RayTaskError as error:  # most likely an import failed
             raise StorageError(
-                f"a node cannot run genrm: {in_one_line(error.cause)} Install genrm-cli[ray] {__version__} on all "
+                f"a node cannot run genrm: {in_one_line(error.cause)} Install genrm-cli[ray] "
+                f"{__version__} on all "
                 "nodes."
             ) from None
         # Counted from here, because the clocks of nodes differ.
         deadline_s = self._run.settings.limits.deadline
-        left_s = None if deadline_s is None else max(0.001, self._run.started_s + deadline_s - time.monotonic())
-        asking: asyncio.Task[ShardResult] = asyncio.create_task(_answer(member.actor.ask.remote(left_s, member.spent)))
+        left_s = (
+            None
+            if deadline_s is None
+            else max(0.001, self._run.started_s + deadline_s - time.monotonic())
+        )
+        asking: asyncio.Task[ShardResult] = asyncio.create_task(
+            _answer(member.actor.ask.remote(left_s, member.spent))
+        )
         try:
             while not asking.done():
                 await asyncio.wait([asking], timeout=_LOOK_EVERY_S)
@@ -145,13 +162,18 @@ class Fleet:
             return await asking
         finally:
             asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)  # whoever lost the worker tells why
+            await asyncio.gather(
+                asking, return_exceptions=True
+            )  # whoever lost the worker tells why
 
     async def _hear(self, member: _Member, limit_s: float) -> None:
         """Ask a worker for its progress and events."""
         state: WorkerState = await asyncio.wait_for(_answer(member.actor.state.remote()), limit_s)
         if state.version != __version__:
-            raise UsageError(f"a node has genrm {state.version}, and this machine {__version__}; install one version.")
+            raise UsageError(
+                f"a node has genrm {state.version}, and this machine {__version__}; install one "
+                "version."
+            )
         member.state = state
         for name in COUNTS:
             setattr(member.metrics, name, getattr(state.now, name))
@@ -161,9 +183,12 @@ class Fleet:
         self._show()
 
     def _lose(self, member: _Member) -> None:
-        """Forget a worker, except what it spent; it may just be unreachable, and must not ask any longer."""
+        """Forget a worker, except what it spent; it may just be unreachable, and must not ask any
+        longer.
+        """
         ray.kill(member.actor)
-        lost, member.metrics = member.metrics, self._run.progress.begin()
+        lost = member.metrics
+        member.metrics = self._run.progress.begin()
         names = (each.name for each in fields(Spent))
         member.spent = Spent(*(getattr(member.spent, name) + getattr(lost, name) for name in names))
         member.state = None
@@ -184,7 +209,9 @@ class Fleet:
 
     async def _stop(self) -> None:
         """Let the workers write their journals before they end."""
-        living = [each.actor for each in self._members if each.state is not None and each.result is None]
+        living = [
+            each.actor for each in self._members if each.state is not None and each.result is None
+        ]
         stopping = [asyncio.create_task(_answer(actor.stop.remote())) for actor in living]
         if stopping:
             await asyncio.wait(stopping, timeout=_STOP_LIMIT_S)

@@ -29,7 +29,12 @@ _RAY = SettingRef("ray")
 
 
 async def score_on_cluster(
-    inputs: Sequence[str], run: RunContext, report: BatchReport, *, address: str, workers: int | None
+    inputs: Sequence[str],
+    run: RunContext,
+    report: BatchReport,
+    *,
+    address: str,
+    workers: int | None,
 ) -> BatchReport:
     """Ask about all groups on a cluster, then conclude in this process.
 
@@ -44,7 +49,9 @@ async def score_on_cluster(
     await in_thread(lambda: check_address(address))
     run = replace(run, on_event=_told_once(run.on_event))
     async with _held(inputs, run) as held:
-        outputs = frozenset(output for output, lease in held.items() if not isinstance(lease, OtherLease))
+        outputs = frozenset(
+            output for output, lease in held.items() if not isinstance(lease, OtherLease)
+        )
         fleet = await _ask(inputs, run, address, workers, outputs) if outputs else None
         concluding = replace(
             run,
@@ -62,11 +69,19 @@ def _check(inputs: Sequence[str], settings: Settings) -> None:
     check_settings(settings)
     check_journal_place(settings)
     if asks_nothing(settings) or not asks_anybody(settings):
-        raise UsageError(_RAY, " distributes the calls of a judge, but this run makes none; drop ", _RAY, ".")
+        raise UsageError(
+            _RAY, " distributes the calls of a judge, but this run makes none; drop ", _RAY, "."
+        )
     if settings.journal.shard is not None:
-        raise UsageError(_RAY, " makes shards and concludes them itself; drop ", SettingRef("shard"), ".")
+        raise UsageError(
+            _RAY, " makes shards and concludes them itself; drop ", SettingRef("shard"), "."
+        )
     if not settings.journal.use_journal:
-        raise UsageError("workers pass on their verdicts in journals; drop ", SettingRef("use_journal", False), ".")
+        raise UsageError(
+            "workers pass on their verdicts in journals; drop ",
+            SettingRef("use_journal", False),
+            ".",
+        )
     if any(map(is_stream, inputs)):
         raise UsageError("workers cannot read stdin; pass files or s3://...")
 
@@ -78,7 +93,10 @@ async def _held(inputs: Sequence[str], run: RunContext) -> AsyncIterator[Held]:
     def find_due() -> dict[str, bool]:
         due = [each for each in iter_decisions(inputs, run) if each.status is Status.SCORE]
         check_outputs_writable([each.task for each in due], run)
-        return {each.task.places.scored: each.can_be_leased and run.settings.storage.leases for each in due}
+        return {
+            each.task.places.scored: each.can_be_leased and run.settings.storage.leases
+            for each in due
+        }
 
     async with AsyncExitStack() as opened:
         async with cancelled_by_signals():
@@ -90,12 +108,18 @@ async def _held(inputs: Sequence[str], run: RunContext) -> AsyncIterator[Held]:
 
 
 async def _ask(
-    inputs: Sequence[str], run: RunContext, address: str, workers: int | None, outputs: frozenset[str]
+    inputs: Sequence[str],
+    run: RunContext,
+    address: str,
+    workers: int | None,
+    outputs: frozenset[str],
 ) -> Fleet:
     """Ask about the inputs of these outputs on the cluster."""
     async with cancelled_by_signals():
         for output in outputs:
-            await run.in_thread(partial(gather_shards, output, run))  # an earlier run on other nodes had other shards
+            await run.in_thread(
+                partial(gather_shards, output, run)
+            )  # an earlier run on other nodes had other shards
         with_roles, contexts = await _settle_judges(run)
     paths = (*inputs, run.settings.journal.journal or "", run.settings.output.output or "s3://")
     folder = None if all(map(is_s3, paths)) else str(Path.cwd())
@@ -108,12 +132,15 @@ async def _ask(
 
 
 async def _settle_judges(run: RunContext) -> tuple[tuple[bool, ...], tuple[int, ...]]:
-    """Probe the judges once, for all workers; return which have the profile with roles, and their contexts."""
+    """Probe the judges once, for all workers; return which have the profile with roles, and their
+    contexts.
+    """
     roles: list[AnyProfile | None] = [spec.roles for spec in run.judge_specs()]
     async with open_judges(run.judge_specs(), run.open_options, run.on_event) as judges:
         await judges.probe()
         with_roles = tuple(
-            wanted is not None and spec.profile is wanted for spec, wanted in zip(judges.specs, roles, strict=True)
+            wanted is not None and spec.profile is wanted
+            for spec, wanted in zip(judges.specs, roles, strict=True)
         )
         return with_roles, tuple(spec.max_model_len or 0 for spec in judges.specs)
 

@@ -22,7 +22,8 @@ _ADDRESS = re.compile(r"(?P<host>[^:/\s]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5
 
 
 def check_address(address: str) -> None:
-    """Check that something listens where a cluster is to be joined; Ray would try for many minutes. Blocks.
+    """Check that something listens where a cluster is to be joined; Ray would try for many minutes.
+    Blocks.
 
     Raises:
         UsageError: it is not an address.
@@ -33,14 +34,18 @@ def check_address(address: str) -> None:
     match = _ADDRESS.fullmatch(address)
     if match is None or not 0 < int(match["port"]) < 65_536:
         raise UsageError(
-            SettingRef("ray", address), " is not an address; pass local, auto, or HOST:PORT of a head node."
+            SettingRef("ray", address),
+            " is not an address; pass local, auto, or HOST:PORT of a head node.",
         )
     try:
-        socket.create_connection((match["host"].strip("[]"), int(match["port"])), _CONNECT_LIMIT_S).close()
+        socket.create_connection(
+            (match["host"].strip("[]"), int(match["port"])), _CONNECT_LIMIT_S
+        ).close()
     except OSError as error:
         raise StorageError(
             SettingRef("ray", address),
-            f": cannot reach this cluster: {error.strerror or error}. Check that its head node runs and "
+            f": cannot reach this cluster: {error.strerror or error}. Check that its head node "
+            "runs and "
             "that this machine may connect to it.",
         ) from error
 
@@ -49,8 +54,8 @@ def check_address(address: str) -> None:
 def cluster(address: str) -> Iterator[list[str]]:
     """Start or join a cluster; yield the ids of its nodes, and leave it at the end.
 
-    Args:
-        address: `local` to start one on this machine, `auto` to join one that runs here or start one, or HOST:PORT.
+    Args: address: `local` to start one on this machine, `auto` to join one that runs here or start
+        one, or HOST:PORT.
 
     Raises:
         StorageError: the cluster cannot be used.
@@ -69,13 +74,20 @@ def cluster(address: str) -> Iterator[list[str]]:
 
 def _init(address: str, **options: Any) -> None:
     try:
-        ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True, **options)
+        ray.init(
+            address,
+            log_to_driver=False,
+            logging_level=logging.CRITICAL,
+            configure_logging=True,
+            **options,
+        )
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         if address == "auto" and isinstance(error, ConnectionError):
             raise
         raise StorageError(
             SettingRef("ray", address),
-            f": cannot use this cluster: {in_one_line(error)}. If it has a token, set RAY_AUTH_MODE=token and "
+            f": cannot use this cluster: {in_one_line(error)}. If it has a token, set "
+            "RAY_AUTH_MODE=token and "
             "RAY_AUTH_TOKEN as on its nodes.",
         ) from error
 
@@ -91,11 +103,15 @@ def living_nodes() -> list[str]:
 
 
 async def watch_cluster(
-    address: str, nodes: Callable[[], Sequence[str]], absence_limit_s: float = 30.0, every_s: float = 5.0
+    address: str,
+    nodes: Callable[[], Sequence[str]],
+    absence_limit_s: float = 30.0,
+    every_s: float = 5.0,
 ) -> None:
     """Check repeatedly that the head accepts connections and knows a living node.
 
-    Without its head, Ray ends every process after a minute; without a node, workers would wait for one for ever.
+    Without its head, Ray ends every process after a minute; without a node, workers would wait for
+    one for ever.
 
     Raises:
         StorageError: for `absence_limit_s`, there was no head or no node.
@@ -111,6 +127,7 @@ async def watch_cluster(
                     heard_at_s = loop_time_s()
         await asyncio.sleep(every_s)
     raise StorageError(
-        f"the head of the Ray cluster ({address}) cannot be reached any more, or has lost all nodes. Start a cluster, "
+        f"the head of the Ray cluster ({address}) cannot be reached any more, or has lost all "
+        "nodes. Start a cluster, "
         "and run the same command again: what was answered is not asked again."
     )

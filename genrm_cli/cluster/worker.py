@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from genrm_cli import __version__
-from genrm_cli.errors import GenrmError, InputError, Message, SettingRef, StorageError, TooManyUnscoredError
+from genrm_cli.errors import (
+    GenrmError,
+    InputError,
+    Message,
+    SettingRef,
+    StorageError,
+    TooManyUnscoredError,
+)
 from genrm_cli.jobs.batch import BatchReport, score_inputs
 from genrm_cli.jobs.context import RunContext, new_run
 from genrm_cli.judging.lookup import ProfileSource
@@ -30,10 +37,10 @@ FORWARDED = ("endpoint_down", "endpoint_up", "paused", "copy_failing", "journal_
 class Order:
     """The instructions for every worker: names and settings.
 
-    Attributes:
-        folder: the driver's working folder, which relative paths refer to; None if no path is local.
-        with_roles: for each judge, whether the driver's probe chose the profile with roles.
-        contexts: for each judge, its context length as the driver found it, 0 for an unknown one: prompts that some
+    Attributes: folder: the driver's working folder, which relative paths refer to; None if no path
+        is local. with_roles: for each judge, whether the driver's probe chose the profile with
+        roles. contexts: for each judge, its context length as the driver found it, 0 for an unknown
+        one: prompts that some
             workers shorten and others do not would be other requests.
         outputs: of the inputs to ask about; the driver holds their leases.
     """
@@ -104,25 +111,33 @@ class Worker:
     async def ask(self, left_s: float | None, spent: Spent) -> ShardResult:
         """Ask about the shard; `left_s` is the time to the deadline."""
         self._asking = asyncio.current_task()
-        order, report = self._order, BatchReport(keeps=True, alone=True)
+        order = self._order
+        report = BatchReport(keeps=True, alone=True)
         try:
             run = self._run(left_s)
             options = run.open_options
             options = replace(options, limits=limits_left(options.limits, spent), probe=False)
             specs = settled_specs(run.judge_specs(), order)
             async with open_judges(specs, options, self._on_event) as self._judges:
-                await score_inputs(order.inputs, run, report, self._judges, dict.fromkeys(order.outputs))
+                await score_inputs(
+                    order.inputs, run, report, self._judges, dict.fromkeys(order.outputs)
+                )
         except GenrmError as error:
             report.end(error)
         found = (result.error for result in report.results)
         told_later = InputError, TooManyUnscoredError
-        errors = tuple(error.message for error in found if error is not None and not isinstance(error, told_later))
+        errors = tuple(
+            error.message
+            for error in found
+            if error is not None and not isinstance(error, told_later)
+        )
         stopped_by = None if self._judges is None else self._judges.stopped_by
         return ShardResult(report.exit_code, errors, report.fatal, stopped_by)
 
     async def state(self) -> WorkerState:
         """Return progress and events."""
-        events, self._events = self._events, []
+        events = self._events
+        self._events = []
         judges = self._judges
         load = Load() if judges is None else Load(judges.in_flight, judges.limit, judges.latencies)
         return WorkerState(__version__, self._progress.now(), load, events)
@@ -140,7 +155,8 @@ class Worker:
                 os.chdir(order.folder)
             except OSError as error:
                 raise StorageError(
-                    f"{order.folder}: the worker of shard {self._shard} cannot enter this folder: {error.strerror}. "
+                    f"{order.folder}: the worker of shard {self._shard} cannot enter this folder: "
+                    f"{error.strerror}. "
                     "All nodes need the folder in which genrm was started; or pass inputs and ",
                     SettingRef("journal"),
                     " as s3://...",
@@ -166,12 +182,16 @@ def settled_specs(specs: Sequence[JudgeSpec], order: Order) -> list[JudgeSpec]:
 
 
 def limits_left(limits: LimitSettings, spent: Spent) -> LimitSettings:
-    """Return what a lost worker left of its part of the limits, so that losses do not raise the cost of a run."""
+    """Return what a lost worker left of its part of the limits, so that losses do not raise the
+    cost of a run.
+    """
     tokens = spent.prompt_tokens + spent.completion_tokens
     cost = cost_of(spent.prompt_tokens, spent.completion_tokens, limits.price_in, limits.price_out)
     return replace(
         limits,
         max_calls=None if limits.max_calls is None else max(0, limits.max_calls - spent.calls),
-        max_total_tokens=None if limits.max_total_tokens is None else max(0, limits.max_total_tokens - tokens),
+        max_total_tokens=None
+        if limits.max_total_tokens is None
+        else max(0, limits.max_total_tokens - tokens),
         max_cost=None if limits.max_cost is None else max(0.0, limits.max_cost - cost),
     )

@@ -30,9 +30,9 @@ _CREDIT = {Preference.RIGHT: 1.0, Preference.TIE: 0.5, Preference.WRONG: 0.0}
 class OrderRecord(OutcomeRecord):
     """The result of a pair in one order; without a verdict, `result` is None.
 
-    `sampled` is the result of the verdict that the judge sampled, where this one is expected; else that of this one.
-    Calls, tokens and latency are those of this run, or of the run that filled the journal.
-    """
+    `sampled` is the result of the verdict that the judge sampled, where this one is expected; else
+    that of this one. Calls, tokens and latency are those of this run, or of the run that filled the
+    journal."""
 
     result: Preference | None
     sampled: Preference | None = None
@@ -52,9 +52,9 @@ class OrderRecord(OutcomeRecord):
 class PairRecord:
     """The results of one labelled pair.
 
-    Attributes:
-        item: identifies the line that the pair comes from; pairs of one line are not independent of each other.
-        chosen_first: the result with the chosen response shown first. `chosen_second` likewise.
+    Attributes: item: identifies the line that the pair comes from; pairs of one line are not
+        independent of each other. chosen_first: the result with the chosen response shown first.
+        `chosen_second` likewise.
     """
 
     id: str
@@ -79,8 +79,13 @@ class PairRecord:
     @property
     def counts(self) -> VerdictCounts:
         """The counts of both verdicts: ties, first places and flips."""
-        found = {Comparison(0, 1, 0): self.chosen_first.verdict, Comparison(1, 0, 0): self.chosen_second.verdict}
-        return count_verdicts([{order: verdict for order, verdict in found.items() if verdict is not None}])
+        found = {
+            Comparison(0, 1, 0): self.chosen_first.verdict,
+            Comparison(1, 0, 0): self.chosen_second.verdict,
+        }
+        return count_verdicts(
+            [{order: verdict for order, verdict in found.items() if verdict is not None}]
+        )
 
     @property
     def is_consistently_right(self) -> bool:
@@ -92,8 +97,8 @@ class PairRecord:
 class PairShare:
     """The mean over some pairs, 0 to 1, with its 95 % interval; None without pairs.
 
-    Attributes:
-        items: number of lines with these pairs; the interval counts the pairs of one line as one observation.
+    Attributes: items: number of lines with these pairs; the interval counts the pairs of one line
+        as one observation.
     """
 
     value: float | None
@@ -107,27 +112,32 @@ class PairShare:
 class JudgeQuality:
     """The quality of a judge on some pairs. A rate is None if nothing was counted.
 
-    Attributes:
-        pairs: number of labelled pairs, each judged in both orders.
-        items: number of lines with these pairs.
-        verdicts: number of judgements with a verdict. `ties`: those that prefer neither response.
-        failures: number of judgements without a verdict, except those that were never asked.
-        not_asked: number of judgements that were never asked (budget, deadline); no other number counts them.
-        accuracy: share of right judgements among those with a verdict; a tie counts half, and the orders of a pair are
+    Attributes: pairs: number of labelled pairs, each judged in both orders. items: number of lines
+        with these pairs. verdicts: number of judgements with a verdict. `ties`: those that prefer
+        neither response. failures: number of judgements without a verdict, except those that were
+        never asked. not_asked: number of judgements that were never asked (budget, deadline); no
+        other number counts them. accuracy: share of right judgements among those with a verdict; a
+        tie counts half, and the orders of a pair are
             averaged first.
-        accuracy_chosen_first: accuracy in the order that shows the chosen response first. `_second` likewise.
-        accuracy_if_sampled: accuracy of the verdicts that the judge sampled, where some are expected values.
-        accuracy_if_failures_lose: accuracy with each failure counted as wrong.
-        consistent_accuracy: share of pairs that are right in both orders, among pairs with both verdicts.
-        flip_rate: share of the same pairs whose preference changes with the order, including to or from a tie.
-        first_place_preference: share of verdicts for the response shown first, over the same pairs; a tie counts half,
-            and 0.5 is unbiased.
-        accuracy_longer_chosen: accuracy on pairs whose chosen response is the longer one. `_shorter`, `_equal`
+        accuracy_chosen_first: accuracy in the order that shows the chosen response first. `_second`
             likewise.
-        length_bias: accuracy where the longer response is right, minus accuracy where it is wrong; 0 is fair.
-        failure_rate: share of failures among the judgements that were asked. `parse_failure_rate`: share of those
-            without a readable verdict in the reply.
-        calls_per_judgement: mean over the judgements that took calls. Tokens, cost and latency likewise.
+        accuracy_if_sampled: accuracy of the verdicts that the judge sampled, where some are
+            expected values.
+        accuracy_if_failures_lose: accuracy with each failure counted as wrong.
+        consistent_accuracy: share of pairs that are right in both orders, among pairs with both
+            verdicts.
+        flip_rate: share of the same pairs whose preference changes with the order, including to or
+            from a tie.
+        first_place_preference: share of verdicts for the response shown first, over the same pairs;
+            a tie counts half, and 0.5 is unbiased.
+        accuracy_longer_chosen: accuracy on pairs whose chosen response is the longer one.
+            `_shorter`, `_equal` likewise.
+        length_bias: accuracy where the longer response is right, minus accuracy where it is wrong;
+            0 is fair.
+        failure_rate: share of failures among the judgements that were asked. `parse_failure_rate`:
+            share of those without a readable verdict in the reply.
+        calls_per_judgement: mean over the judgements that took calls. Tokens, cost and latency
+            likewise.
         cost_per_judgement: cost, in the currency of the prices; None without prices.
     """
 
@@ -160,20 +170,32 @@ class JudgeQuality:
 
 
 def preference_of(verdict: Verdict, *, chosen_first: bool) -> Preference:
-    """Return the response that a verdict prefers, by the scores or, if these are equal, the ranking."""
+    """Return the response that a verdict prefers, by the scores or, if these are equal, the
+    ranking.
+    """
     lead = preferred(verdict)
     if not lead:
         return Preference.TIE
     return Preference.RIGHT if (lead > 0) == chosen_first else Preference.WRONG
 
 
-def evaluate(outcomes: Sequence[PairRecord], price_in: float = 0.0, price_out: float = 0.0) -> JudgeQuality:
+def evaluate(
+    outcomes: Sequence[PairRecord], price_in: float = 0.0, price_out: float = 0.0
+) -> JudgeQuality:
     """Measure the quality of a judge. Prices are per million tokens of prompts and replies."""
     both = [outcome for outcome in outcomes if outcome.has_both]
-    longer = accuracy_of([outcome for outcome in outcomes if outcome.chosen_chars > outcome.rejected_chars])
-    shorter = accuracy_of([outcome for outcome in outcomes if outcome.chosen_chars < outcome.rejected_chars])
-    results = [order.result for outcome in outcomes for order in outcome.orders if order.result is not None]
-    kinds = Counter(order.failure.kind for outcome in outcomes for order in outcome.orders if order.failure)
+    longer = accuracy_of(
+        [outcome for outcome in outcomes if outcome.chosen_chars > outcome.rejected_chars]
+    )
+    shorter = accuracy_of(
+        [outcome for outcome in outcomes if outcome.chosen_chars < outcome.rejected_chars]
+    )
+    results = [
+        order.result for outcome in outcomes for order in outcome.orders if order.result is not None
+    ]
+    kinds = Counter(
+        order.failure.kind for outcome in outcomes for order in outcome.orders if order.failure
+    )
     not_asked = kinds.pop(FailureKind.NOT_ASKED, 0)
     asked = len(results) + kinds.total()
     return JudgeQuality(
@@ -188,21 +210,30 @@ def evaluate(outcomes: Sequence[PairRecord], price_in: float = 0.0, price_out: f
         accuracy_chosen_first=share_of(outcomes, lambda outcome: outcome.chosen_first.credit),
         accuracy_chosen_second=share_of(outcomes, lambda outcome: outcome.chosen_second.credit),
         accuracy_if_sampled=share_of(
-            outcomes if any(order.expected for outcome in outcomes for order in outcome.orders) else (),
+            outcomes
+            if any(order.expected for outcome in outcomes for order in outcome.orders)
+            else (),
             lambda outcome: _mean(_CREDIT[each.sampled] for each in outcome.orders if each.sampled),
         ),
         accuracy_if_failures_lose=share_of(
-            outcomes, lambda outcome: _mean(each.credit or 0.0 for each in outcome.orders if each.was_asked)
+            outcomes,
+            lambda outcome: _mean(each.credit or 0.0 for each in outcome.orders if each.was_asked),
         ),
         consistent_accuracy=share_of(both, lambda outcome: float(outcome.is_consistently_right)),
         flip_rate=share_of(both, lambda outcome: float(outcome.counts.flips)),
         first_place_preference=share_of(both, _first_place_credit),
         accuracy_longer_chosen=longer,
         accuracy_shorter_chosen=shorter,
-        accuracy_equal_length=accuracy_of([o for o in outcomes if o.chosen_chars == o.rejected_chars]),
-        length_bias=None if longer.value is None or shorter.value is None else longer.value - shorter.value,
+        accuracy_equal_length=accuracy_of(
+            [o for o in outcomes if o.chosen_chars == o.rejected_chars]
+        ),
+        length_bias=None
+        if longer.value is None or shorter.value is None
+        else longer.value - shorter.value,
         failure_rate=kinds.total() / asked if asked else None,
-        parse_failure_rate=sum(n for kind, n in kinds.items() if kind.is_parse_failure) / asked if asked else None,
+        parse_failure_rate=sum(n for kind, n in kinds.items() if kind.is_parse_failure) / asked
+        if asked
+        else None,
         **_costs(outcomes, price_in, price_out),
     )
 
@@ -217,14 +248,16 @@ def evaluate_by_category(
     return {name: evaluate(by_name[name], price_in, price_out) for name in sorted(by_name)}
 
 
-def share_of(outcomes: Iterable[PairRecord], value_of: Callable[[PairRecord], float | None]) -> PairShare:
+def share_of(
+    outcomes: Iterable[PairRecord], value_of: Callable[[PairRecord], float | None]
+) -> PairShare:
     """Average over the pairs that have a value from 0 to 1.
 
-    The interval counts the pairs of a line as one observation. If the sizes of lines differ, they count as fewer: the
-    number of one-pair lines whose mean has the same variance.
+    The interval counts the pairs of a line as one observation. If the sizes of lines differ, they
+    count as fewer: the number of one-pair lines whose mean has the same variance.
 
-    Source: L. Kish, Survey Sampling (1965), section 11.7: (sum of weights)^2 / sum of squared weights.
-    """
+    Source: L. Kish, Survey Sampling (1965), section 11.7: (sum of weights)^2 / sum of squared
+    weights."""
     values: list[float] = []
     sizes: Counter[str] = Counter()
     for outcome in outcomes:
@@ -240,8 +273,13 @@ def share_of(outcomes: Iterable[PairRecord], value_of: Callable[[PairRecord], fl
 
 
 def accuracy_of(outcomes: Iterable[PairRecord]) -> PairShare:
-    """Return the share of right judgements, after averaging the orders of each pair that have a verdict."""
-    return share_of(outcomes, lambda outcome: _mean(each.credit for each in outcome.orders if each.credit is not None))
+    """Return the share of right judgements, after averaging the orders of each pair that have a
+    verdict.
+    """
+    return share_of(
+        outcomes,
+        lambda outcome: _mean(each.credit for each in outcome.orders if each.credit is not None),
+    )
 
 
 def _mean(values: Iterable[float]) -> float | None:
@@ -250,19 +288,26 @@ def _mean(values: Iterable[float]) -> float | None:
 
 
 def _first_place_credit(outcome: PairRecord) -> float:
-    """Return the share of a pair's two verdicts that prefer the response shown first; a tie counts half."""
+    """Return the share of a pair's two verdicts that prefer the response shown first; a tie counts
+    half.
+    """
     counts = outcome.counts
     return (counts.first_wins + counts.ties / 2) / counts.verdicts
 
 
-def _costs(outcomes: Sequence[PairRecord], price_in: float, price_out: float) -> dict[str, float | None]:
+def _costs(
+    outcomes: Sequence[PairRecord], price_in: float, price_out: float
+) -> dict[str, float | None]:
     paid = [order for outcome in outcomes for order in outcome.orders if order.attempts]
-    tokens_in, tokens_out = _mean(each.prompt_tokens for each in paid), _mean(each.completion_tokens for each in paid)
+    tokens_in = _mean(each.prompt_tokens for each in paid)
+    tokens_out = _mean(each.completion_tokens for each in paid)
     is_priced = tokens_in is not None and tokens_out is not None and bool(price_in or price_out)
     return {
         "calls_per_judgement": _mean(each.attempts for each in paid),
         "prompt_tokens_per_judgement": tokens_in,
         "completion_tokens_per_judgement": tokens_out,
-        "cost_per_judgement": cost_of(tokens_in or 0.0, tokens_out or 0.0, price_in, price_out) if is_priced else None,
+        "cost_per_judgement": cost_of(tokens_in or 0.0, tokens_out or 0.0, price_in, price_out)
+        if is_priced
+        else None,
         "latency_median_s": median(each.latency_s for each in paid) if paid else None,
     }

@@ -8,7 +8,13 @@ from typing import Literal
 
 from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError, naming
 from genrm_cli.evaluation.accuracy import JudgeQuality, PairRecord, evaluate, evaluate_by_category
-from genrm_cli.evaluation.labelled_pairs import CHOSEN, Case, LabelledPairs, RejectRecord, read_pairs
+from genrm_cli.evaluation.labelled_pairs import (
+    CHOSEN,
+    Case,
+    LabelledPairs,
+    RejectRecord,
+    read_pairs,
+)
 from genrm_cli.groups.check import check_settings, refuse_defaults
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import judge_groups
@@ -72,10 +78,11 @@ class EvalResult:
 async def evaluate_judge(
     pairs_uri: str, result_uri: str | None, run: RunContext, sentinels_uri: str | None = None
 ) -> EvalResult | None:
-    """Ask a judge about labelled pairs; return the result and, unless `result_uri` is None, write it there.
+    """Ask a judge about labelled pairs; return the result and, unless `result_uri` is None, write
+    it there.
 
-    `sentinels_uri` receives the pairs that fit as sentinels of this judge. Return None, without a result, if the pairs
-    wait for replies that a later run will have.
+    `sentinels_uri` receives the pairs that fit as sentinels of this judge. Return None, without a
+    result, if the pairs wait for replies that a later run will have.
 
     The settings of the run have no components; its metrics count the calls.
 
@@ -95,7 +102,8 @@ async def evaluate_judge(
     if settings.panel.judges:
         raise UsageError(
             naming(
-                "genrm eval measures one judge at a time: name one of the panel with $model (and $base_url, $profile)."
+                "genrm eval measures one judge at a time: name one of the panel with $model (and "
+                "$base_url, $profile)."
             )
         )
     refuse_defaults(settings, "a judge")
@@ -107,7 +115,9 @@ async def evaluate_judge(
             sinks = {uri: outputs.open(uri) for uri in places}
             pairs = read_pairs(source, run)
             async with cancelled_by_signals(), open_exchange(run) as exchange:
-                judges = await _judge(source, pairs, result_uri or "-", replace(run, exchange=exchange))
+                judges = await _judge(
+                    source, pairs, result_uri or "-", replace(run, exchange=exchange)
+                )
             source.verify_unchanged()
             if judges is None:
                 return None
@@ -115,29 +125,43 @@ async def evaluate_judge(
             if result_uri is not None:
                 sinks[result_uri].write(render_document(to_json(result)))
             if sentinels_uri is not None:
-                for line in _iter_sentinel_lines(_choose_sentinels(result.pairs), pairs, source, settings):
+                for line in _iter_sentinel_lines(
+                    _choose_sentinels(result.pairs), pairs, source, settings
+                ):
                     sinks[sentinels_uri].write(line)
             outputs.commit()
     return result
 
 
 def refuse_partial(result: EvalResult) -> None:
-    """Refuse the result of a run that was stopped early or has no verdict, with a `TooManyUnscoredError`."""
+    """Refuse the result of a run that was stopped early or has no verdict, with a
+    `TooManyUnscoredError`.
+    """
     if result.stopped_by is not None:
         raise TooManyUnscoredError(
             "the run was stopped by ",
             SettingRef(result.stopped_by),
-            f": the metrics are partial, {result.figures.not_asked} judgements were not asked. Run the same command "
+            f": the metrics are partial, {result.figures.not_asked} judgements were not asked. "
+            "Run the same command "
             "again to continue: verdicts in the journal are reused.",
         )
     if not result.figures.verdicts:
-        kinds = ", ".join(f"{count} × {kind}" for kind, count in result.figures.failures_by_kind.items())
-        raise TooManyUnscoredError(f"the judge gave no verdict at all ({kinds or 'nothing was asked'}).")
+        kinds = ", ".join(
+            f"{count} × {kind}" for kind, count in result.figures.failures_by_kind.items()
+        )
+        raise TooManyUnscoredError(
+            f"the judge gave no verdict at all ({kinds or 'nothing was asked'})."
+        )
 
 
-async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: RunContext) -> list[JudgeSpec] | None:
-    """Judge every pair in both orders, and return the judge with its chosen profile; None if pairs wait for replies."""
-    metrics, pairing = run.metrics, PairingPlan("all_pairs", both_orders=True)
+async def _judge(
+    source: Source, pairs: LabelledPairs, journal_for: str, run: RunContext
+) -> list[JudgeSpec] | None:
+    """Judge every pair in both orders, and return the judge with its chosen profile; None if pairs
+    wait for replies.
+    """
+    metrics = run.metrics
+    pairing = PairingPlan("all_pairs", both_orders=True)
     plan = replace(run.plan, pairing=pairing, lineups_in_both_orders=True, keep_replies=False)
     async with (
         open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
@@ -157,7 +181,9 @@ async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: Ru
         judge_set = judges.with_journal(journal, metrics.add_outcome, store)
 
         def iter_rest() -> Iterator[tuple[Case, Group]]:
-            return (each for each in pairs.iter_groups(source, run.settings) if not each[0].outcomes)
+            return (
+                each for each in pairs.iter_groups(source, run.settings) if not each[0].outcomes
+            )
 
         def take(case: Case, judged: JudgedGroup) -> None:
             for request, outcome in judged.results:
@@ -166,7 +192,9 @@ async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: Ru
             metrics.groups_done += 1
 
         offline = None if store is None or journal is None else (store, journal)
-        if offline is not None and await waits_for_replies(iter_rest, plan, run, judge_set, offline, take):
+        if offline is not None and await waits_for_replies(
+            iter_rest, plan, run, judge_set, offline, take
+        ):
             return None
         async with asking(judges, run):
             await judge_groups(iter_rest(), plan, judge_set, take)
@@ -174,9 +202,14 @@ async def _judge(source: Source, pairs: LabelledPairs, journal_for: str, run: Ru
 
 
 def _result_of(
-    source: Source, pairs: LabelledPairs, run: RunContext, judges: Sequence[JudgeSpec], wall_time_s: float
+    source: Source,
+    pairs: LabelledPairs,
+    run: RunContext,
+    judges: Sequence[JudgeSpec],
+    wall_time_s: float,
 ) -> EvalResult:
-    settings, metrics = run.settings, run.metrics
+    settings = run.settings
+    metrics = run.metrics
     outcomes = tuple(case.record for case in pairs.cases)
     prices = settings.limits.price_in, settings.limits.price_out
     return EvalResult(
@@ -203,15 +236,17 @@ def _result_of(
 
 
 def _choose_sentinels(pairs: Sequence[PairRecord]) -> list[int]:
-    """Return the indices of at most 100 pairs that fit as sentinels, which are judged again in each run, in order.
+    """Return the indices of at most 100 pairs that fit as sentinels, which are judged again in each
+    run, in order.
 
-    Both orders prefer the same response, so that a sound judge repeats itself; of more, some from every margin, since
-    close pairs show a change first.
-    """
+    Both orders prefer the same response, so that a sound judge repeats itself; of more, some from
+    every margin, since close pairs show a change first."""
     decided = [
         (_margin(pair), index)
         for index, pair in enumerate(pairs)
-        if pair.has_both and pair.chosen_first.result == pair.chosen_second.result and not pair.counts.ties
+        if pair.has_both
+        and pair.chosen_first.result == pair.chosen_second.result
+        and not pair.counts.ties
     ]
     decided.sort()
     count = min(len(decided), _MOST_SENTINELS)
@@ -221,13 +256,18 @@ def _choose_sentinels(pairs: Sequence[PairRecord]) -> list[int]:
 def _margin(pair: PairRecord) -> float:
     """Return the difference of the scores of both responses, the mean over both orders."""
     verdicts = [order.verdict for order in pair.orders]
-    return sum(abs(verdict.score_1 - verdict.score_2) for verdict in verdicts if verdict is not None) / 2
+    return (
+        sum(abs(verdict.score_1 - verdict.score_2) for verdict in verdicts if verdict is not None)
+        / 2
+    )
 
 
 def _iter_sentinel_lines(
     chosen: Sequence[int], pairs: LabelledPairs, source: Source, settings: Settings
 ) -> Iterator[bytes]:
-    """Yield the lines of a file of sentinels: prompt, chosen and rejected of the pairs with these indices."""
+    """Yield the lines of a file of sentinels: prompt, chosen and rejected of the pairs with these
+    indices.
+    """
     kept = set(chosen)
     for index, (case, group) in enumerate(pairs.iter_groups(source, settings)):
         if index in kept:
@@ -238,4 +278,6 @@ def _iter_sentinel_lines(
                 "chosen": better.answer,
                 "rejected": worse.answer,
             }
-            yield render_record(line if better.principle is None else {**line, "principle": better.principle})
+            yield render_record(
+                line if better.principle is None else {**line, "principle": better.principle}
+            )

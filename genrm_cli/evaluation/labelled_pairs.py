@@ -43,7 +43,9 @@ class RejectRecord:
 
 @dataclass(slots=True)
 class Case:
-    """A pair without its texts, and its outcomes by order: whether the chosen response was shown (or graded) first."""
+    """A pair without its texts, and its outcomes by order: whether the chosen response was shown
+    (or graded) first.
+    """
 
     line: int
     pair: LabelledPair
@@ -75,7 +77,9 @@ class Case:
             if verdict is not None:
                 result = preference_of(verdict, chosen_first=chosen_first)
                 sampled = preference_of(sampled_of(verdict), chosen_first=chosen_first)
-            orders.append(OrderRecord(**outcome_fields(outcome, verdict), result=result, sampled=sampled))
+            orders.append(
+                OrderRecord(**outcome_fields(outcome, verdict), result=result, sampled=sampled)
+            )
         return PairRecord(
             id=self.pair.id,
             item=self.pair.item,
@@ -96,21 +100,29 @@ class LabelledPairs:
     rejects: list[RejectRecord] = field(default_factory=list)
 
     def iter_groups(self, source: Source, settings: Settings) -> Iterator[tuple[Case, Group]]:
-        """Read the pairs again; yield each as a group of two rollouts, the chosen one first; refuse a changed input."""
+        """Read the pairs again; yield each as a group of two rollouts, the chosen one first; refuse
+        a changed input.
+        """
         for case, again in zip_longest(self.cases, _iter_pairs(source, settings, lambda bad: None)):
             if case is None or again is None or again[1].key != case.pair.key:
-                raise ChangedInputError(f"{source.uri}: changed while being read; run again once nothing writes to it")
+                raise ChangedInputError(
+                    f"{source.uri}: changed while being read; run again once nothing writes to it"
+                )
             pair = again[1]
             answers = ((Text(pair.chosen),), (Text(pair.rejected),))
             rollouts = [
-                Rollout(pair.conversation, answer, pair.principle, reference=pair.reference) for answer in answers
+                Rollout(pair.conversation, answer, pair.principle, reference=pair.reference)
+                for answer in answers
             ]
             yield case, Group(pair.key, rollouts)
 
 
 def read_pairs(source: Source, run: RunContext) -> LabelledPairs:
-    """Read all pairs once, without keeping texts; refuse an input without any, or with a bad line if `strict`."""
-    found, metrics = LabelledPairs(), run.metrics
+    """Read all pairs once, without keeping texts; refuse an input without any, or with a bad line
+    if `strict`.
+    """
+    found = LabelledPairs()
+    metrics = run.metrics
 
     def reject(bad: RejectRecord) -> None:
         metrics.rejects += 1
@@ -121,21 +133,39 @@ def read_pairs(source: Source, run: RunContext) -> LabelledPairs:
         chars = len(pair.chosen), len(pair.rejected)
         metrics.prompt_chars += 2 * (sum(chars) + sum(len(turn.text) for turn in pair.conversation))
         found.cases.append(
-            Case(line, replace(pair, conversation=(), chosen="", rejected="", principle=None, reference=None), *chars)
+            Case(
+                line,
+                replace(
+                    pair, conversation=(), chosen="", rejected="", principle=None, reference=None
+                ),
+                *chars,
+            )
         )
     metrics.lines = metrics.rejects + len({case.line for case in found.cases})
-    metrics.groups, metrics.planned = len(found.cases), 2 * len(found.cases)
+    metrics.groups = len(found.cases)
+    metrics.planned = 2 * len(found.cases)
     metrics.planned_calls = metrics.planned * run.plan.judges[0].turns
-    first = "; ".join(f"{source.unit} {bad.line}: {bad.reason}" for bad in found.rejects[:_NAMED_REJECTS])
+    first = "; ".join(
+        f"{source.unit} {bad.line}: {bad.reason}" for bad in found.rejects[:_NAMED_REJECTS]
+    )
     if not found.cases:
-        raise InputError(f"{source.uri}: no line is a labelled pair ({first or 'the file is empty'}).")
+        raise InputError(
+            f"{source.uri}: no line is a labelled pair ({first or 'the file is empty'})."
+        )
     if found.rejects and run.settings.input.strict:
         bad = f"{metrics.rejects} bad lines ({first})"
-        raise InputError(f"{source.uri}: ", naming("$strict refuses "), bad, naming(". Fix them, or omit $strict."))
+        raise InputError(
+            f"{source.uri}: ",
+            naming("$strict refuses "),
+            bad,
+            naming(". Fix them, or omit $strict."),
+        )
     return found
 
 
-def _with_chosen_fields(pairs: list[LabelledPair], record: JsonObject, given: InputSettings) -> list[LabelledPair]:
+def _with_chosen_fields(
+    pairs: list[LabelledPair], record: JsonObject, given: InputSettings
+) -> list[LabelledPair]:
     """Return pairs with the fields that the settings name for the judge."""
     if (path := given.reference_field) is not None:
         if (reference := reference_at(record, path)) is None:
@@ -151,14 +181,17 @@ def _with_chosen_fields(pairs: list[LabelledPair], record: JsonObject, given: In
 def _iter_pairs(
     source: Source, settings: Settings, on_reject: Callable[[RejectRecord], None]
 ) -> Iterator[tuple[int, LabelledPair]]:
-    """Yield the pairs of all readable lines, each with its line number. A repeated pair is a bad line."""
+    """Yield the pairs of all readable lines, each with its line number. A repeated pair is a bad
+    line.
+    """
     requirements = [parse_requirement(text) for text in settings.input.require_metadata]
     first_lines: dict[str, int] = {}
     for line in source.iter_lines():
         try:
             if line.oversize is not None:
                 raise BadLineError(
-                    f"{line.oversize:,} bytes long, more than max_line_bytes = {settings.input.max_line_bytes:,}"
+                    f"{line.oversize:,} bytes long, more than max_line_bytes = "
+                    f"{settings.input.max_line_bytes:,}"
                 )
             record = parse_record(line.raw)
             pairs = parse_pairs(record, line.number)

@@ -16,7 +16,8 @@ _ID_FIELDS = ("pair_id", "id", "prompt_id", "example_id")
 _CATEGORY_FIELDS = ("category", "subset", "domain", "source")
 _KEY_DIGITS = 16
 _EXPECTED = (
-    "expected question, response_A, response_B and label (JudgeBench), or prompt, chosen and rejected "
+    "expected question, response_A, response_B and label (JudgeBench), or prompt, chosen and "
+    "rejected "
     "(RewardBench; RM-Bench with a list of styles each)"
 )
 
@@ -25,12 +26,12 @@ _EXPECTED = (
 class LabelledPair:
     """Two answers to one conversation. The chosen one is known to be better.
 
-    Attributes:
-        key: identifies the pair by its content, so that runs over different files can be matched.
-        item: the key of the line's first pair. Pairs of one line share question and answers, so a line is one
+    Attributes: key: identifies the pair by its content, so that runs over different files can be
+        matched. item: the key of the line's first pair. Pairs of one line share question and
+        answers, so a line is one
             independent observation, regardless of its number of pairs.
-        id: name of the pair in the line, or else `line:` and its number. A suffix such as `#1-3` gives the styles of
-            chosen and rejected, from 1, if the line has several.
+        id: name of the pair in the line, or else `line:` and its number. A suffix such as `#1-3`
+            gives the styles of chosen and rejected, from 1, if the line has several.
         category: category in the line; None if it has none.
         conversation: the conversation that both answer.
         chosen: the better answer, without reasoning; may be empty.
@@ -53,16 +54,19 @@ class LabelledPair:
 def parse_pairs(record: Record, line: int) -> list[LabelledPair]:
     """Parse a labelled line: one pair, or each chosen style against each rejected one.
 
-    Args:
-        record: a line of JudgeBench, RewardBench or RM-Bench, or just `prompt`, `chosen`, `rejected`, each a text or
-            messages. In messages, the last assistant turn is the answer, and everything before it is the conversation.
+    Args: record: a line of JudgeBench, RewardBench or RM-Bench, or just `prompt`, `chosen`,
+        `rejected`, each a text or
+            messages. In messages, the last assistant turn is the answer, and everything before it
+            is the conversation.
         line: its number, for pairs without a name.
 
-    Raises:
-        UnreadableRecordError: it is none of these, or the two answers are the same; the message says why.
+    Raises: UnreadableRecordError: it is none of these, or the two answers are the same; the message
+        says why.
     """
     if "response_A" in record or "response_B" in record:
-        return _pairs_of(record, line, _conversation_of(record, "question"), *_sides_by_label(record))
+        return _pairs_of(
+            record, line, _conversation_of(record, "question"), *_sides_by_label(record)
+        )
     if "chosen" not in record or "rejected" not in record:
         raise UnreadableRecordError(f"no labelled pair; {_EXPECTED}")
     if _is_styles(record["chosen"]) or _is_styles(record["rejected"]):
@@ -72,7 +76,11 @@ def parse_pairs(record: Record, line: int) -> list[LabelledPair]:
     before_rejected, rejected = _answer_of(record, "rejected")
     if before_chosen != before_rejected:
         raise UnreadableRecordError("chosen and rejected are answers to different conversations")
-    prompt = _conversation_of(record, "prompt") if record.get("prompt") is not None or not before_chosen else ()
+    prompt = (
+        _conversation_of(record, "prompt")
+        if record.get("prompt") is not None or not before_chosen
+        else ()
+    )
     repeated = set(prompt) <= set(before_chosen)  # many data sets repeat the prompt in both answers
     conversation = before_chosen if repeated else prompt + before_chosen
     return _pairs_of(record, line, conversation, [chosen], [rejected])
@@ -98,12 +106,17 @@ def _pairs_of(
             style = f"#{i}-{j}" if several else ""
             key = _key_of(conversation, better, worse, style, principle)
             item = item or key
-            pairs.append(LabelledPair(key, item, name + style, category, conversation, better, worse, principle))
+            pairs.append(
+                LabelledPair(
+                    key, item, name + style, category, conversation, better, worse, principle
+                )
+            )
     return pairs
 
 
 def _sides_by_label(record: Record) -> tuple[list[str], list[str]]:
-    a, b = _text_of(record, "response_A"), _text_of(record, "response_B")
+    a = _text_of(record, "response_A")
+    b = _text_of(record, "response_B")
     label = record.get("label")
     if label == "A>B":
         return [a], [b]
@@ -120,7 +133,9 @@ def _styles_of(record: Record, name: str) -> list[str]:
     value = record[name]
     styles = [value] if isinstance(value, str) else value
     if not _is_styles(styles):
-        raise UnreadableRecordError(f"{name} is {_shown(value)}, expected a list of texts like the other one")
+        raise UnreadableRecordError(
+            f"{name} is {_shown(value)}, expected a list of texts like the other one"
+        )
     return [split_reasoning(text)[1] for text in styles]
 
 
@@ -158,7 +173,9 @@ def _first_of(record: Record, names: Sequence[str]) -> str | None:
     return None
 
 
-def _key_of(conversation: tuple[Turn, ...], chosen: str, rejected: str, style: str, principle: str | None) -> str:
+def _key_of(
+    conversation: tuple[Turn, ...], chosen: str, rejected: str, style: str, principle: str | None
+) -> str:
     text = json.dumps([conversation, chosen, rejected, style, principle])
     return hashlib.sha256(text.encode()).hexdigest()[:_KEY_DIGITS]
 

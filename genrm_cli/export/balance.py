@@ -1,4 +1,6 @@
-"""Keep length out of preference pairs, rows of one prompt apart, and prompts on one side of a split."""
+"""Keep length out of preference pairs, rows of one prompt apart, and prompts on one side of a
+split.
+"""
 
 import hashlib
 import re
@@ -14,10 +16,11 @@ _WORDS = re.compile(r"\w+")
 
 
 def balanced(differences: Sequence[int], seed: int) -> list[bool]:
-    """Return which pairs to keep, so that in each bucket the longer answer is chosen as often as the shorter.
+    """Return which pairs to keep, so that in each bucket the longer answer is chosen as often as
+    the shorter.
 
-    Args:
-        differences: characters of the chosen minus those of the rejected answer, one per pair; buckets are 64
+    Args: differences: characters of the chosen minus those of the rejected answer, one per pair;
+        buckets are 64
             characters wide. Pairs of equal lengths are kept.
         seed: random seed for the pairs of the larger side to drop.
     """
@@ -29,17 +32,19 @@ def balanced(differences: Sequence[int], seed: int) -> list[bool]:
     source = Random(f"balance {seed}")
     for bucket in sorted(sides):
         shorter, longer = sides[bucket]
-        larger, surplus = max(shorter, longer, key=len), abs(len(longer) - len(shorter))
+        larger = max(shorter, longer, key=len)
+        surplus = abs(len(longer) - len(shorter))
         for pair in source.sample(larger, surplus):
             kept[pair] = False
     return kept
 
 
 def balanced_ties(ties: Sequence[bool], seed: int) -> list[bool]:
-    """Return which couples of replies to keep, so that there are no more ties than replies that prefer either position.
+    """Return which couples of replies to keep, so that there are no more ties than replies that
+    prefer either position.
 
-    A couple has the replies about one pair in both orders: two ties, or one reply for each position.
-    """
+    A couple has the replies about one pair in both orders: two ties, or one reply for each
+    position."""
     tied = [couple for couple, is_tie in enumerate(ties) if is_tie]
     most = (len(ties) - len(tied)) // 2
     dropped = set(Random(f"ties {seed}").sample(tied, max(0, len(tied) - most)))
@@ -48,7 +53,8 @@ def balanced_ties(ties: Sequence[bool], seed: int) -> list[bool]:
 
 def similarity(one: str, other: str) -> float:
     """Return Jaccard's index of the sets of three-word shingles of two texts, 0 to 1."""
-    first, second = _shingles(one), _shingles(other)
+    first = _shingles(one)
+    second = _shingles(other)
     return len(first & second) / len(first | second)
 
 
@@ -60,9 +66,9 @@ def _shingles(text: str) -> set[tuple[str, ...]]:
 def spread_order(keys: Sequence[int], seed: int) -> NDArray[np.int64]:
     """Return an order of rows in which equal keys are spread evenly.
 
-    The order consists of as many rounds as the most frequent key has rows. Each key occurs at most once in a round, at
-    the same position in all rounds. Two neighbours share a key only if there are not enough other rows to put between
-    them. Time is n log n.
+    The order consists of as many rounds as the most frequent key has rows. Each key occurs at most
+    once in a round, at the same position in all rounds. Two neighbours share a key only if there
+    are not enough other rows to put between them. Time is n log n.
 
     Args:
         keys: one key per row, such as its prompt.
@@ -70,7 +76,9 @@ def spread_order(keys: Sequence[int], seed: int) -> NDArray[np.int64]:
     """
     if not len(keys):
         return np.zeros(0, dtype=np.int64)
-    _, numbers, counts = np.unique(np.asarray(keys, dtype=np.uint64), return_inverse=True, return_counts=True)
+    _, numbers, counts = np.unique(
+        np.asarray(keys, dtype=np.uint64), return_inverse=True, return_counts=True
+    )
     rows = np.argsort(numbers, kind="stable")
     starts = np.append(0, np.cumsum(counts)[:-1])
     occurrence = np.empty(len(keys), dtype=np.int64)
@@ -78,13 +86,17 @@ def spread_order(keys: Sequence[int], seed: int) -> NDArray[np.int64]:
     source = Random(f"spread {seed}")
     offsets = np.array([source.random() for _ in counts])
     places = np.array(source.sample(range(len(counts)), len(counts)))
-    rounds = np.floor((occurrence + offsets[numbers]) * (counts.max() / counts[numbers])).astype(np.int64)
+    rounds = np.floor((occurrence + offsets[numbers]) * (counts.max() / counts[numbers])).astype(
+        np.int64
+    )
     order: NDArray[np.int64] = np.lexsort((places[numbers], rounds)).astype(np.int64)
     return order
 
 
 def validation_prompts(prompts: Iterable[int], share: float, seed: int) -> set[int]:
-    """Return about this share of some prompts by their digests, at random; at least one of two or more, never all."""
+    """Return about this share of some prompts by their digests, at random; at least one of two or
+    more, never all.
+    """
 
     def rank(prompt: int) -> bytes:
         return hashlib.blake2b(f"{seed} {prompt}".encode(), digest_size=8).digest()

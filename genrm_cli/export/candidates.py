@@ -11,14 +11,17 @@ from genrm_cli.scored.lines import ScoredRollout
 from genrm_cli.verdicts import Reason
 
 Preferences = Mapping[tuple[int, int], int]
-"""By two indices i < j: 1 if the judge prefers i in every order asked, -1 if j, 0 if it contradicts itself."""
+"""By two indices i < j: 1 if the judge prefers i in every order asked, -1 if j, 0 if it contradicts
+itself.
+"""
 
 
 _NO_MESSAGE = Message(())
 
 
 class Drop(StrEnum):
-    """The reason why a rollout is left out of an export, or a row is dropped. The values appear in manifests.
+    """The reason why a rollout is left out of an export, or a row is dropped. The values appear in
+    manifests.
 
     A member named after an option is the filter that dropped the row.
     """
@@ -35,7 +38,10 @@ class Drop(StrEnum):
     MEDIA = "media", naming("holds media")
     EXCLUDED = "excluded", naming("excluded by its writer")
     TOO_FEW_TURNS = "too_few_turns", naming("the policy has fewer turns than $branch_at")
-    PENDING = "review_pending", naming("withheld until an expert has reviewed them, or with $include_pending")
+    PENDING = (
+        "review_pending",
+        naming("withheld until an expert has reviewed them, or with $include_pending"),
+    )
     HELD = "review_held", naming("withheld by review (held)")
     REJECTED = "review_rejected", naming("withheld by review (rejected)")
     # rows
@@ -51,7 +57,10 @@ class Drop(StrEnum):
     NO_VERDICT = "no_verdict", naming("the judge's reply has no verdict")
     NOT_IN_JOURNAL = (
         "not_in_journal",
-        naming("no reply in the journal to this request (judge, prompt and sampling have to be those of the run)"),
+        naming(
+            "no reply in the journal to this request (judge, prompt and sampling have to be those "
+            "of the run)"
+        ),
     )
     OTHER_FORM = "other_form", naming("the text of the reply alone does not give its verdict")
     ONE_ORDER = "one_order", naming("no reply in the other order")
@@ -81,7 +90,9 @@ class Drop(StrEnum):
 
 
 def message_of(code: str) -> Message:
-    """Return the reason for a code of a manifest: a `Drop`, or the `Reason` why a rollout is unscored."""
+    """Return the reason for a code of a manifest: a `Drop`, or the `Reason` why a rollout is
+    unscored.
+    """
     known = _MESSAGES.get(code)
     return Message.of(f"unscored: {Reason(code).text}") if known is None else known
 
@@ -93,13 +104,11 @@ _MESSAGES = {each.value: each.message for each in Drop}
 class Candidate:
     """A rollout that can be exported. Rewards of one group are comparable.
 
-    Attributes:
-        scored: the rollout with its scored line.
-        index: in its group, as in the comparisons file.
-        chars: characters of its answer, without reasoning.
-        text: digest of the exported text, as `prompt` is of the prompt: equal texts have equal digests.
-        is_gated: whether it failed a gate and must not be chosen.
-        is_teacher: whether a teacher wrote it, for the policy to imitate.
+    Attributes: scored: the rollout with its scored line. index: in its group, as in the comparisons
+        file. chars: characters of its answer, without reasoning. text: digest of the exported text,
+        as `prompt` is of the prompt: equal texts have equal digests. is_gated: whether it failed a
+        gate and must not be chosen. is_teacher: whether a teacher wrote it, for the policy to
+        imitate.
     """
 
     scored: ScoredRollout

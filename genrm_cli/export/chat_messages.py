@@ -1,4 +1,6 @@
-"""Write the turns of a prompt and the items of a response as chat messages, in the shape of OpenAI's API."""
+"""Write the turns of a prompt and the items of a response as chat messages, in the shape of
+OpenAI's API.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -25,23 +27,25 @@ _ROLES = {"environment": "user"}
 
 
 def messages_of_prompt(prompt: Sequence[Turn]) -> list[Message]:
-    """Return the turns of a prompt as messages; tool calls keep their structure where the line had one."""
+    """Return the turns of a prompt as messages; tool calls keep their structure where the line had
+    one.
+    """
     writer = _Writer("strip")
     for turn in prompt:
         writer.add_turn(turn)
     return writer.messages
 
 
-def messages_of_response(prompt: Sequence[Turn], items: Iterable[Item], reasoning: ReasoningPolicy) -> list[Message]:
+def messages_of_response(
+    prompt: Sequence[Turn], items: Iterable[Item], reasoning: ReasoningPolicy
+) -> list[Message]:
     """Return a response as the messages that follow its prompt.
 
-    Arguments of calls are JSON text, so that a column of them has one type. Calls are numbered through prompt and
-    response, and results name the call they answer, the oldest first.
+    Arguments of calls are JSON text, so that a column of them has one type. Calls are numbered
+    through prompt and response, and results name the call they answer, the oldest first.
 
-    Args:
-        prompt: the prompt.
-        items: the response.
-        reasoning: `keep` it in the content between think tags, `strip` it, or `separate` it into `reasoning_content`.
+    Args: prompt: the prompt. items: the response. reasoning: `keep` it in the content between think
+        tags, `strip` it, or `separate` it into `reasoning_content`.
     """
     writer = _Writer(reasoning)
     for turn in prompt:
@@ -54,7 +58,9 @@ def messages_of_response(prompt: Sequence[Turn], items: Iterable[Item], reasonin
 
 
 class _Writer:
-    """Messages in progress. Text and calls of the assistant share a message until something else follows."""
+    """Messages in progress. Text and calls of the assistant share a message until something else
+    follows.
+    """
 
     def __init__(self, reasoning: ReasoningPolicy) -> None:
         self.messages: list[Message] = []

@@ -15,36 +15,55 @@ _other = partial(setting, panel="Other data sets")
 class ExportOptions:
     """Which rollouts to export, and in what form. None is no limit."""
 
-    pairs: str = _pair(f"{explained(PAIR_SELECTIONS)}.", "best-worst", choices=PAIR_SELECTIONS, is_common=True)
-    top: int = _pair("top-bottom: number of responses at each end.", 2, low=1)
-    min_gap: float = _pair("Minimum difference between the two rewards.", 0.0, low=0, is_common=True)
-    min_confidence: float | None = _pair(
-        "Minimum probability that the judge truly prefers the chosen response.", low=0.001, high=0.999
+    pairs: str = _pair(
+        f"{explained(PAIR_SELECTIONS)}.", "best-worst", choices=PAIR_SELECTIONS, is_common=True
     )
-    max_length_ratio: float | None = _pair("Maximum ratio between the lengths of the two answers.", low=1)
+    top: int = _pair("top-bottom: number of responses at each end.", 2, low=1)
+    min_gap: float = _pair(
+        "Minimum difference between the two rewards.", 0.0, low=0, is_common=True
+    )
+    min_confidence: float | None = _pair(
+        "Minimum probability that the judge truly prefers the chosen response.",
+        low=0.001,
+        high=0.999,
+    )
+    max_length_ratio: float | None = _pair(
+        "Maximum ratio between the lengths of the two answers.", low=1
+    )
     balance_length: bool = _pair(
-        "Balance the pairs: the longer answer is chosen as often as the shorter, at each length difference.",
+        "Balance the pairs: the longer answer is chosen as often as the shorter, at each length "
+        "difference.",
         False,
         is_common=True,
     )
     max_similarity: float | None = _pair(
         "Drop pairs of near-duplicates: maximum overlap of three-word sequences.", low=0, high=1
     )
-    max_pairs_per_prompt: int | None = _pair("Keep the N pairs of each prompt with the widest gap.", low=1)
-    best_of: int = _other("trl-sft: number of responses to keep for each prompt.", 1, low=1, is_common=True)
+    max_pairs_per_prompt: int | None = _pair(
+        "Keep the N pairs of each prompt with the widest gap.", low=1
+    )
+    best_of: int = _other(
+        "trl-sft: number of responses to keep for each prompt.", 1, low=1, is_common=True
+    )
     min_reward: float | None = _other("trl-sft: minimum reward.")
     threshold: float | None = _other(
-        "trl-kto: label rewards at or above this as true. Default: the group's median.", is_common=True
+        "trl-kto: label rewards at or above this as true. Default: the group's median.",
+        is_common=True,
     )
     reasoning: Literal["keep", "strip", "separate"] = setting(
         f"How to export reasoning. {explained(REASONING_POLICIES)}.", "keep"
     )
     branch_at: int | None = setting(
-        "Export the policy's Nth turn, with everything before it as the prompt. Default: whole responses.", low=1
+        "Export the policy's Nth turn, with everything before it as the prompt. Default: whole "
+        "responses.",
+        low=1,
     )
-    split: float = setting("Share of prompts to put into OUT.validation.jsonl.", 0.0, low=0, high=0.9, is_common=True)
+    split: float = setting(
+        "Share of prompts to put into OUT.validation.jsonl.", 0.0, low=0, high=0.9, is_common=True
+    )
     keep: tuple[str, ...] = setting(
-        "Keep this field of the input lines, a dotted path, as a column. Rows of pairs have FIELD_chosen and "
+        "Keep this field of the input lines, a dotted path, as a column. Rows of pairs have "
+        "FIELD_chosen and "
         "FIELD_rejected; rows of groups, a list. Repeatable.",
         (),
         is_common=True,

@@ -1,4 +1,6 @@
-"""The judge's requests and replies about pairs: requests are rendered again, and the journal has their replies."""
+"""The judge's requests and replies about pairs: requests are rendered again, and the journal has
+their replies.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -20,7 +22,12 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import DEFAULT_PROFILE, PROFILES
 from genrm_cli.judging.opening.open_judges import idle_judges
 from genrm_cli.judging.profiles.answer import END_THINK, THINK
-from genrm_cli.judging.profiles.profile import AnyProfile, neutralise_prompt, render_messages, sample_prompt
+from genrm_cli.judging.profiles.profile import (
+    AnyProfile,
+    neutralise_prompt,
+    render_messages,
+    sample_prompt,
+)
 from genrm_cli.judging.profiles.scores_json import KEYS
 from genrm_cli.judging.requests import Reply
 from genrm_cli.pairing import Comparison
@@ -30,10 +37,18 @@ from genrm_cli.scored.lines import ScoredGroup
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import changed, value_of
-from genrm_cli.verdicts import Explanation, Verdict, contradicts_itself, preferred, verdict_after_swap
+from genrm_cli.verdicts import (
+    Explanation,
+    Verdict,
+    contradicts_itself,
+    preferred,
+    verdict_after_swap,
+)
 
 _Place = tuple[str, Comparison]  # the judge, and what it was asked
-_STATED = Verdict(4.0, 2.0, 1.0)  # no profile derives this ranking from these scores, or these scores from a label
+_STATED = Verdict(
+    4.0, 2.0, 1.0
+)  # no profile derives this ranking from these scores, or these scores from a label
 _STATING = (
     '{"score_1": 4, "score_2": 2, "ranking": 1}',
     "[The Begin of Individual Scores]\n\\boxed{4, 2}\n[The End of Individual Scores]\n"
@@ -45,52 +60,82 @@ class JudgedPairs:
     """The replies of the judges of a run about pairs, with the requests that they answer."""
 
     def __init__(
-        self, run: ScoredRun, settings: Settings, journal: Journal | None, format_: ExportFormat, reasoning: Reasoning
+        self,
+        run: ScoredRun,
+        settings: Settings,
+        journal: Journal | None,
+        format_: ExportFormat,
+        reasoning: Reasoning,
     ) -> None:
-        """Prepare to render the requests of a run again, with its settings; its metrics name the judge without one.
+        """Prepare to render the requests of a run again, with its settings; its metrics name the
+        judge without one.
 
         Raises:
             InputError: the run has no replies about pairs.
             UsageError: the profile of a judge cannot be found.
         """
-        name, record = run.name, run.metrics
+        name = run.name
+        record = run.metrics
         settings = _with_judge_of(settings, record)
         specs = [] if settings.judge.judge is not None else judge_specs(settings)
         if not specs or (record is not None and record.judge.is_baseline):
-            raise InputError(f"{name}: the built-in baseline writes no replies; score it with a judge.")
+            raise InputError(
+                f"{name}: the built-in baseline writes no replies; score it with a judge."
+            )
         if journal is None or not journal.has_verdicts:
             where = "name the run's journal with $journal. Runs with $use_journal keep no replies."
-            raise InputError(f"{name}: no journal with the judge's replies; ", naming(where, use_journal=False))
-        options = replace(open_options(settings, api_keys={}), recall=RecallPolicy(with_replies=True))
+            raise InputError(
+                f"{name}: no journal with the judge's replies; ", naming(where, use_journal=False)
+            )
+        options = replace(
+            open_options(settings, api_keys={}), recall=RecallPolicy(with_replies=True)
+        )
         self._judges, specs = idle_judges(specs, options, journal)
         self.plan = replace(compile_plan(settings).with_judges(specs), rewards=RewardPlan())
-        self._is_label, self._reasoning = format_.profile is not None, reasoning
-        self._profiles, self._has_scores = list[AnyProfile](), list[bool]()
+        self._is_label = format_.profile is not None
+        self._reasoning = reasoning
+        self._profiles = list[AnyProfile]()
+        self._has_scores = list[bool]()
         for judge in self.plan.judges:
             own = judge.profile
             if own is None or judge.grading is not None or judge.turns > 1:
                 how = "grades responses" if judge.grading is not None else "answers in two turns"
-                raise InputError(f"{name}: {judge.name} {how}; only replies that compare two responses are exported.")
-            self._profiles.append(_askable(own) if format_.profile is None else PROFILES[format_.profile])
+                raise InputError(
+                    f"{name}: {judge.name} {how}; only replies that compare two responses are "
+                    "exported."
+                )
+            self._profiles.append(
+                _askable(own) if format_.profile is None else PROFILES[format_.profile]
+            )
             self._has_scores.append(_has_scores(own))
 
     def iter_couples(
         self, group: ScoredGroup, usable: Set[int], dropped: Counter[Drop]
     ) -> Iterator[tuple[Judgement, Judgement]]:
-        """Yield the replies about each pair of `usable` rollouts, one of each order together; count the others."""
+        """Yield the replies about each pair of `usable` rollouts, one of each order together; count
+        the others.
+        """
         wanted: dict[_Place, Verdict] = {}
-        for each in (one for one in group.comparisons if one.is_pair and usable >= set(one.indices)):
+        for each in (
+            one for one in group.comparisons if one.is_pair and usable >= set(one.indices)
+        ):
             if each.verdict is None:
                 dropped[Drop.NO_VERDICT] += 1
             else:
-                wanted[each.judge, Comparison(each.indices[0], each.indices[1], each.judge_idx)] = each.verdict
+                wanted[each.judge, Comparison(each.indices[0], each.indices[1], each.judge_idx)] = (
+                    each.verdict
+                )
         known: defaultdict[tuple[str, int, int], list[Judgement]] = defaultdict(list)
         for reply in self._iter_replies(group, wanted, dropped) if wanted else ():
-            # Requests in the words of another profile are the same for all judges, which then must agree.
+            # Requests in the words of another profile are the same for all judges, which then must
+            # agree.
             judge = reply.judge if not self._is_label else ""
             known[judge, min(reply.shown), max(reply.shown)].append(reply)
         for (_, first, _), replies in known.items():
-            orders = [[each for each in replies if (each.shown[0] == first) is is_own] for is_own in (True, False)]
+            orders = [
+                [each for each in replies if (each.shown[0] == first) is is_own]
+                for is_own in (True, False)
+            ]
             signs = {preferred(_as_shown_first(each, first)) for each in replies}
             if not all(orders):
                 dropped[Drop.ONE_ORDER] += len(replies)
@@ -106,34 +151,46 @@ class JudgedPairs:
     def _iter_replies(
         self, group: ScoredGroup, wanted: Mapping[_Place, Verdict], dropped: Counter[Drop]
     ) -> Iterator[Judgement]:
-        """Yield the replies in the journal to comparisons whose verdict is still the one that is wanted."""
+        """Yield the replies in the journal to comparisons whose verdict is still the one that is
+        wanted.
+        """
         pairs = list(dict.fromkeys(comparison for _, comparison in wanted))
         as_judged = Group(group.key, self._rollouts(group), pairs=pairs)
         dropped[Drop.NOT_IN_JOURNAL] += len(wanted)
-        for id_, prompt in next(iter_stages(begin_group(as_judged, self.plan), as_judged, self.plan)):
+        for id_, prompt in next(
+            iter_stages(begin_group(as_judged, self.plan), as_judged, self.plan)
+        ):
             if id_.judge >= len(self.plan.judges):
                 break
             first, second = id_.shown
-            name, judge = self.plan.judges[id_.judge].name, self._judges[id_.judge]
+            name = self.plan.judges[id_.judge].name
+            judge = self._judges[id_.judge]
             request = judge.prepare(prompt, id_.repeat)
             verdict = wanted.get((name, Comparison(first, second, id_.repeat)))
             known = None if verdict is None else judge.recall([request])[0]
             if known is None or verdict is None or known.result != verdict or not known.reply_text:
                 continue
             dropped[Drop.NOT_IN_JOURNAL] -= 1
-            profile, text = self._profiles[id_.judge], known.reply_text
+            profile = self._profiles[id_.judge]
+            text = known.reply_text
             shown = neutralise_prompt(profile, prompt, {})
             if not self._is_label and profile.parse_reply(Reply(text), shown) != verdict:
                 dropped[Drop.OTHER_FORM] += 1
                 continue
-            reply, messages = _reply_message(text, self._reasoning), render_messages(profile, shown)
-            key, has_scores = request.key.hex(), self._has_scores[id_.judge]
+            reply = _reply_message(text, self._reasoning)
+            messages = render_messages(profile, shown)
+            key = request.key.hex()
+            has_scores = self._has_scores[id_.judge]
             yield Judgement(key, (first, second), name, messages, reply, verdict, has_scores)
 
     def _rollouts(self, group: ScoredGroup) -> list[Rollout]:
-        """Return the rollouts of a group as they were judged; one whose line is missing has no response."""
+        """Return the rollouts of a group as they were judged; one whose line is missing has no
+        response.
+        """
         size = group.members[-1].line.index + 1
-        rollouts = [replace(group.members[0].rollout, response=None)] * max(group.line.group_size, size)
+        rollouts = [replace(group.members[0].rollout, response=None)] * max(
+            group.line.group_size, size
+        )
         for each in group.members:
             reason = each.line.reason
             rollout = self.plan.with_chosen_fields(each.rollout, each.record["record"])
@@ -151,28 +208,48 @@ def _with_judge_of(settings: Settings, record: RunRecord | None) -> Settings:
     known = {
         "model": judge.model,
         "judge_id": None if judge.name == judge.model else judge.name,
-        "profile": None if judge.profile is None else judge.profile.partition("+")[0],  # then comes its parser
+        "profile": None
+        if judge.profile is None
+        else judge.profile.partition("+")[0],  # then comes its parser
         "compat": judge.compat,
         "score_probabilities": judge.score_probabilities,
     }
-    return changed(settings, **{name: value for name, value in known.items() if value and not value_of(settings, name)})
+    return changed(
+        settings,
+        **{name: value for name, value in known.items() if value and not value_of(settings, name)},
+    )
 
 
 def _reply_message(text: str, reasoning: Reasoning) -> Message:
-    """Return a judge's reply as a message; its reasoning ends with the last tag, as for the parsers of verdicts."""
+    """Return a judge's reply as a message; its reasoning ends with the last tag, as for the parsers
+    of verdicts.
+    """
     thoughts, _, answer = text.rpartition(END_THINK)
-    message: Message = {"role": "assistant", "content": text if reasoning == "keep" else answer.strip()}
-    return message | ({REASONING_FIELD: thoughts.replace(THINK, "", 1).strip()} if reasoning == "separate" else {})
+    message: Message = {
+        "role": "assistant",
+        "content": text if reasoning == "keep" else answer.strip(),
+    }
+    return message | (
+        {REASONING_FIELD: thoughts.replace(THINK, "", 1).strip()} if reasoning == "separate" else {}
+    )
 
 
 def _askable(profile: AnyProfile) -> AnyProfile:
-    """Return the profile, or if only the judge's own chat template has its roles, one that asks in a user message."""
+    """Return the profile, or if only the judge's own chat template has its roles, one that asks in
+    a user message.
+    """
     messages = render_messages(profile, sample_prompt(profile, (), "", ""))
-    return profile if {message["role"] for message in messages} <= {"system", "user"} else PROFILES[DEFAULT_PROFILE]
+    return (
+        profile
+        if {message["role"] for message in messages} <= {"system", "user"}
+        else PROFILES[DEFAULT_PROFILE]
+    )
 
 
 def _has_scores(profile: AnyProfile) -> bool:
-    """Whether a profile reads scores from 1 to 5 and a ranking as the judge writes them, and derives neither."""
+    """Whether a profile reads scores from 1 to 5 and a ranking as the judge writes them, and
+    derives neither.
+    """
     shown = sample_prompt(profile, (), "", "")
     return any(profile.parse_reply(Reply(text), shown) == _STATED for text in _STATING)
 

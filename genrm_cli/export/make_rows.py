@@ -11,9 +11,26 @@ from genrm_cli.export.balance import similarity
 from genrm_cli.export.candidates import Candidate, Drop
 from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_response
 from genrm_cli.export.export_options import ExportOptions
-from genrm_cli.export.pairs import ChosenPair, calibrated, choose_pairs, confidence_of, joined_verdicts, preferences_of
+from genrm_cli.export.pairs import (
+    ChosenPair,
+    calibrated,
+    choose_pairs,
+    confidence_of,
+    joined_verdicts,
+    preferences_of,
+)
 from genrm_cli.export.read_scored import ExportInput, LeftOut, candidates_of, digest_of_items
-from genrm_cli.export.rows import Answer, ExportFormat, Json, Judgement, Pair, Prompt, PromptRow, Sample, UnfitError
+from genrm_cli.export.rows import (
+    Answer,
+    ExportFormat,
+    Json,
+    Judgement,
+    Pair,
+    Prompt,
+    PromptRow,
+    Sample,
+    UnfitError,
+)
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rollouts.rollout import Reasoning, words_of
 from genrm_cli.scored.lines import ScoredGroup
@@ -23,10 +40,9 @@ from genrm_cli.scored.lines import ScoredGroup
 class RowCounts:
     """Numbers of rows, by output, and of dropped rows, by reason.
 
-    Attributes:
-        groups: groups with a rollout that can be exported.
-        rows: number of rows by output, `train` or `validation`.
-        dropped: candidate rows by reason; those that the format cannot represent also by sentence in `unfit`.
+    Attributes: groups: groups with a rollout that can be exported. rows: number of rows by output,
+        `train` or `validation`. dropped: candidate rows by reason; those that the format cannot
+        represent also by sentence in `unfit`.
     """
 
     groups: int = 0
@@ -39,9 +55,8 @@ class RowCounts:
 class MadeRow:
     """A row in its output format.
 
-    Attributes:
-        leader: digest of the prompt of the group's first candidate: rows that share it stay on one side of a split.
-        answers: the rollouts, each with its side, such as `chosen`.
+    Attributes: leader: digest of the prompt of the group's first candidate: rows that share it stay
+        on one side of a split. answers: the rollouts, each with its side, such as `chosen`.
     """
 
     row: Json
@@ -51,22 +66,29 @@ class MadeRow:
     @property
     def with_reasoning(self) -> int:
         """Number of responses with reasoning."""
-        return sum(any(isinstance(item, Reasoning) for item in answer.items) for _, answer in self.answers)
+        return sum(
+            any(isinstance(item, Reasoning) for item in answer.items) for _, answer in self.answers
+        )
 
     @property
     def differs_in_reasoning_only(self) -> bool:
         """Whether it is a pair whose responses differ only in what the judge never saw."""
         if len(self.answers) != 2 or self.answers[0][0] != "chosen" or not self.with_reasoning:
             return False
-        one, other = (digest_of_items(answer.items, with_reasoning=False) for _, answer in self.answers)
+        one, other = (
+            digest_of_items(answer.items, with_reasoning=False) for _, answer in self.answers
+        )
         return one == other
 
 
 class RowMaker:
     """Make the rows of one export."""
 
-    def __init__(self, inputs: Sequence[ExportInput], format_: ExportFormat, options: ExportOptions) -> None:
-        self.counts, self.left_out = RowCounts(), LeftOut()
+    def __init__(
+        self, inputs: Sequence[ExportInput], format_: ExportFormat, options: ExportOptions
+    ) -> None:
+        self.counts = RowCounts()
+        self.left_out = LeftOut()
         self._inputs = inputs
         self.format = format_
         self.options = options
@@ -91,16 +113,23 @@ class RowMaker:
                     self.counts.groups += 1
                     yield from make[self.format.unit](input_, group, candidates)
 
-    def _pairs(self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]) -> Iterator[MadeRow]:
-        limit, most = self.options.max_pairs_per_prompt, self.options.max_similarity
+    def _pairs(
+        self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
+    ) -> Iterator[MadeRow]:
+        limit = self.options.max_pairs_per_prompt
+        most = self.options.max_similarity
         for pair in self._choose(input_, group, candidates):
-            chosen, rejected = pair.chosen, pair.rejected
+            chosen = pair.chosen
+            rejected = pair.rejected
             name = hash((chosen.prompt, chosen.text, rejected.text))
             if limit is not None and self._used[chosen.prompt] >= limit:
                 self.counts.dropped[Drop.MAX_PAIRS_PER_PROMPT] += 1
             elif name in self._known:
                 self.counts.dropped[Drop.REPEATED_PAIR] += 1
-            elif most is not None and similarity(words_of(chosen.items), words_of(rejected.items)) > most:
+            elif (
+                most is not None
+                and similarity(words_of(chosen.items), words_of(rejected.items)) > most
+            ):
                 self.counts.dropped[Drop.MAX_SIMILARITY] += 1
             else:
                 answers = (self._answer(each, input_, group) for each in (chosen, rejected))
@@ -108,17 +137,27 @@ class RowMaker:
                 if row is not None:
                     self._known.add(name)
                     self._used[chosen.prompt] += 1
-                    yield MadeRow(row, candidates[0].prompt, (("chosen", chosen), ("rejected", rejected)))
+                    yield MadeRow(
+                        row, candidates[0].prompt, (("chosen", chosen), ("rejected", rejected))
+                    )
 
-    def _choose(self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]) -> list[ChosenPair]:
-        preferences, confidence = None, None
+    def _choose(
+        self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
+    ) -> list[ChosenPair]:
+        preferences = None
+        confidence = None
         if self.options.needs_comparisons:
             verdicts = joined_verdicts(group.comparisons, input_.weights)
             preferences = preferences_of(verdicts)
             if self.options.min_confidence is not None:
                 confidence = confidence_of(verdicts, self._calibrated())
         return choose_pairs(
-            candidates, self.options, self.counts.dropped, preferences=preferences, confidence=confidence, key=group.key
+            candidates,
+            self.options,
+            self.counts.dropped,
+            preferences=preferences,
+            confidence=confidence,
+            key=group.key,
         )
 
     def _calibrated(self) -> Calibration:
@@ -130,13 +169,16 @@ class RowMaker:
             )
         return self._calibration
 
-    def _labelled(self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]) -> Iterator[MadeRow]:
+    def _labelled(
+        self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
+    ) -> Iterator[MadeRow]:
         """Yield the responses of a group that are clearly wanted or unwanted, each text once."""
         threshold = self.options.threshold
         middle = median(each.reward for each in candidates) if threshold is None else threshold
         known: set[tuple[int, int]] = set()
         for candidate in candidates:
-            name, is_wanted = (candidate.prompt, candidate.text), candidate.reward >= middle
+            name = (candidate.prompt, candidate.text)
+            is_wanted = candidate.reward >= middle
             if threshold is None and candidate.reward == middle:
                 self.counts.dropped[Drop.AT_MEDIAN] += 1
             elif name in known:
@@ -145,18 +187,26 @@ class RowMaker:
                 self.counts.dropped[Drop.GATED] += 1
             else:
                 known.add(name)
-                row = self._render(Sample(_prompt(candidate, group), self._answer(candidate, input_, group), is_wanted))
+                row = self._render(
+                    Sample(
+                        _prompt(candidate, group), self._answer(candidate, input_, group), is_wanted
+                    )
+                )
                 if row is not None:
                     side = "wanted" if is_wanted else "unwanted"
                     yield MadeRow(row, candidates[0].prompt, ((side, candidate),))
 
-    def _samples(self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]) -> Iterator[MadeRow]:
+    def _samples(
+        self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
+    ) -> Iterator[MadeRow]:
         for candidate in sorted(candidates, key=lambda each: (-each.reward, each.index)):
             name = hash((candidate.prompt, candidate.text))
             if (reason := self._why_not_imitated(candidate, name)) is not None:
                 self.counts.dropped[reason] += 1
                 continue
-            row = self._render(Sample(_prompt(candidate, group), self._answer(candidate, input_, group)))
+            row = self._render(
+                Sample(_prompt(candidate, group), self._answer(candidate, input_, group))
+            )
             if row is not None:
                 self._known.add(name)
                 self._used[candidate.prompt] += 1
@@ -172,7 +222,9 @@ class RowMaker:
             return Drop.BEST_OF
         return Drop.REPEATED_TEXT if name in self._known else None
 
-    def _prompts(self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]) -> Iterator[MadeRow]:
+    def _prompts(
+        self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
+    ) -> Iterator[MadeRow]:
         first = candidates[0]
         members = [candidate for candidate in candidates if candidate.prompt == first.prompt]
         self.counts.dropped[Drop.MIXED_PROMPTS] += len(candidates) - len(members)
@@ -188,7 +240,9 @@ class RowMaker:
             self.counts.dropped[Drop.REPEATED_PROMPT] += 1
         else:
             answers = [self._answer(each, input_, group) for each in members]
-            row = self._render(PromptRow(_prompt(first, group), answers, len(self._known), are_groups))
+            row = self._render(
+                PromptRow(_prompt(first, group), answers, len(self._known), are_groups)
+            )
             if row is not None:
                 self._known.add(first.prompt)
                 yield MadeRow(row, first.prompt, [("responses", each) for each in members])
@@ -197,8 +251,13 @@ class RowMaker:
         self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
     ) -> Iterator[MadeRow]:
         """Yield the replies of judges about pairs, those in both orders next to each other."""
-        by_index, judged = {each.index: each for each in candidates}, input_.judged
-        couples = () if judged is None else judged.iter_couples(group, by_index.keys(), self.counts.dropped)
+        by_index = {each.index: each for each in candidates}
+        judged = input_.judged
+        couples = (
+            ()
+            if judged is None
+            else judged.iter_couples(group, by_index.keys(), self.counts.dropped)
+        )
         for couple in couples:
             name = hash(frozenset(each.key for each in couple))
             if name in self._known:
@@ -209,9 +268,17 @@ class RowMaker:
             for each in couple:
                 shown = [by_index[index] for index in each.shown]
                 answers = [self._answer(one, input_, group) for one in shown]
-                row = self._render(replace(each, prompt_id=_prompt(shown[0], group).id, answers=answers))
+                row = self._render(
+                    replace(each, prompt_id=_prompt(shown[0], group).id, answers=answers)
+                )
                 if row is not None:
-                    made.append(MadeRow(row, candidates[0].prompt, ((each.outcome, shown[each.outcome == "second"]),)))
+                    made.append(
+                        MadeRow(
+                            row,
+                            candidates[0].prompt,
+                            ((each.outcome, shown[each.outcome == "second"]),),
+                        )
+                    )
             if len(made) == len(couple):  # rows are balanced in couples
                 yield from made
 
@@ -226,7 +293,9 @@ class RowMaker:
         for path in self.options.keep:
             kept = row.kept(path)
             if taken := rendered.keys() & kept.keys():
-                raise UsageError(SettingRef("keep", path), f": the format has a column {min(taken)} of its own.")
+                raise UsageError(
+                    SettingRef("keep", path), f": the format has a column {min(taken)} of its own."
+                )
             rendered |= kept
         return rendered
 
@@ -236,7 +305,9 @@ class RowMaker:
         self.missing.difference_update(path for path, value in kept.items() if value is not None)
         return Answer(
             id=f"{input_.stem}/{group.key}#{candidate.index}",
-            messages=messages_of_response(scored.rollout.prompt, candidate.items, self.options.reasoning),
+            messages=messages_of_response(
+                scored.rollout.prompt, candidate.items, self.options.reasoning
+            ),
             reward=candidate.reward,
             standard_error=scored.line.standard_error,
             advantage=scored.line.advantage,
@@ -250,5 +321,9 @@ def _prompt(candidate: Candidate, group: ScoredGroup) -> Prompt:
     rollout = candidate.scored.rollout
     messages = messages_of_prompt(rollout.prompt)
     return Prompt(
-        f"{candidate.prompt:016x}", messages, rollout.tools, group.line.judge, candidate.scored.record["reference"]
+        f"{candidate.prompt:016x}",
+        messages,
+        rollout.tools,
+        group.line.judge,
+        candidate.scored.record["reference"],
     )

@@ -1,4 +1,6 @@
-"""The manifest of an export: its contents, its sources, and how far length separates chosen from rejected."""
+"""The manifest of an export: its contents, its sources, and how far length separates chosen from
+rejected.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,8 +19,21 @@ from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.json_form import Json, to_json
 
 MANIFEST_FORMAT = 1
-ADVISORY = "Rewards are a model's judgement: advisory, and no substitute for review by experts before training."
-_SCORED_WITH = ("settings_digest", "goal", "strategy", "ring_k", "estimator", "repeats", "judge", "time", "versions")
+ADVISORY = (
+    "Rewards are a model's judgement: advisory, and no substitute for review by experts "
+    "before training."
+)
+_SCORED_WITH = (
+    "settings_digest",
+    "goal",
+    "strategy",
+    "ring_k",
+    "estimator",
+    "repeats",
+    "judge",
+    "time",
+    "versions",
+)
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -30,7 +45,8 @@ def manifest_of(
     warnings: list[str],
 ) -> Json:
     """Return the manifest of an export, JSON-ready."""
-    runs, counts = [each.run for each in inputs], maker.counts
+    runs = [each.run for each in inputs]
+    counts = maker.counts
     rejects = sum((run.rejects for run in runs), Counter[str]())
     return {
         "format": MANIFEST_FORMAT,
@@ -44,7 +60,9 @@ def manifest_of(
         "rollouts": sum(file.rollouts for run in runs for file in run.files),
         "rejected_lines": rejects.total(),
         "rejected_reasons": dict(rejects.most_common(20)),
-        "left_out": {reason.value: count for reason, count in maker.left_out.rollouts.most_common()},
+        "left_out": {
+            reason.value: count for reason, count in maker.left_out.rollouts.most_common()
+        },
         "groups": counts.groups,
         "incomplete_groups": maker.left_out.incomplete_groups,
         "rows": dict(counts.rows),
@@ -58,7 +76,9 @@ def manifest_of(
 
 
 def _iter_files(run: ScoredRun) -> Iterator[Json]:
-    """Yield the files of an input, each with its judges and the settings that it was scored with."""
+    """Yield the files of an input, each with its judges and the settings that it was scored
+    with.
+    """
     record = {} if run.metrics is None else to_json(run.metrics)
     for file in run.files:
         yield {
@@ -78,18 +98,29 @@ def warnings_of(left_out: LeftOut, with_reasoning: int, only_reasoning: int) -> 
         only_reasoning: pairs that differ only in their reasoning.
     """
     checks = [
-        (left_out.is_baseline, "judged by the built-in lexical baseline, not by a reward model: do not train on this."),
+        (
+            left_out.is_baseline,
+            "judged by the built-in lexical baseline, not by a reward model: do not train on this.",
+        ),
         (
             left_out.incomplete_groups,
             f"{left_out.incomplete_groups:,} groups lack rollouts that they were scored with.",
         ),
-        (left_out.unreviewed, f"{left_out.unreviewed:,} sessions were exported that no expert has reviewed."),
+        (
+            left_out.unreviewed,
+            f"{left_out.unreviewed:,} sessions were exported that no expert has reviewed.",
+        ),
         (left_out.truncated, f"{left_out.truncated:,} exported rollouts were cut off by a limit."),
-        (only_reasoning, f"{only_reasoning:,} pairs differ only in their reasoning, which the judge never saw."),
+        (
+            only_reasoning,
+            f"{only_reasoning:,} pairs differ only in their reasoning, which the judge never saw.",
+        ),
         (
             with_reasoning,
-            f"{with_reasoning:,} responses contain reasoning: a chat template that strips reasoning from "
-            "earlier turns may leave them without it, or empty. Try one row, or set reasoning to strip.",
+            f"{with_reasoning:,} responses contain reasoning: a chat template that strips "
+            "reasoning from "
+            "earlier turns may leave them without it, or empty. Try one row, or set reasoning to "
+            "strip.",
         ),
     ]
     return [text for holds, text in checks if holds]
@@ -112,10 +143,13 @@ def _comparison_of(sides: Mapping[str, SideNumbers]) -> Json:
     """Return the differences between chosen and rejected responses; empty for other exports."""
     if "chosen" not in sides:
         return {}
-    chosen, rejected = sides["chosen"], sides["rejected"]
+    chosen = sides["chosen"]
+    rejected = sides["rejected"]
     differences = chosen.chars - rejected.chars
     uneven = int(np.count_nonzero(differences))
     return {
         "margins": _distribution(chosen.rewards - rejected.rewards),
-        "longer_chosen_share": round(int(np.count_nonzero(differences > 0)) / uneven, 6) if uneven else None,
+        "longer_chosen_share": round(int(np.count_nonzero(differences > 0)) / uneven, 6)
+        if uneven
+        else None,
     }

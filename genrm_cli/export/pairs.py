@@ -1,4 +1,6 @@
-"""Choose pairs of chosen and rejected responses within a group, by rewards and by the judge's own comparisons."""
+"""Choose pairs of chosen and rejected responses within a group, by rewards and by the judge's own
+comparisons.
+"""
 
 import math
 from collections import Counter
@@ -42,7 +44,8 @@ def choose_pairs(
 ) -> list[ChosenPair]:
     """Return the pairs of a group that pass all filters, the widest gap first.
 
-    A pair is never a tie, never equal texts, never answers to two prompts, and its chosen response passed every gate.
+    A pair is never a tie, never equal texts, never answers to two prompts, and its chosen response
+    passed every gate.
 
     Args:
         candidates: of one group; fewer than two give no pair.
@@ -64,12 +67,21 @@ def choose_pairs(
         else:
             dropped[reason] += 1
     return sorted(
-        pairs, key=lambda pair: (pair.rejected.reward - pair.chosen.reward, pair.chosen.index, pair.rejected.index)
+        pairs,
+        key=lambda pair: (
+            pair.rejected.reward - pair.chosen.reward,
+            pair.chosen.index,
+            pair.rejected.index,
+        ),
     )
 
 
 def _select(
-    candidates: Sequence[Candidate], options: ExportOptions, preferences: Preferences, dropped: Counter[Drop], key: str
+    candidates: Sequence[Candidate],
+    options: ExportOptions,
+    preferences: Preferences,
+    dropped: Counter[Drop],
+    key: str,
 ) -> Iterable[tuple[Candidate, Candidate]]:
     """Yield the pairs of a selection, the one with the higher reward first."""
     ranked = sorted(candidates, key=lambda candidate: (-candidate.reward, candidate.index))
@@ -92,7 +104,9 @@ def _select(
         case "best-typical-worst":
             rewards = [candidate.reward for candidate in ranked]
             typical = fmean(rewards) - 2 * pstdev(rewards)
-            worse = min(others, key=lambda other: (abs(other.reward - typical), other.reward, other.index))
+            worse = min(
+                others, key=lambda other: (abs(other.reward - typical), other.reward, other.index)
+            )
         case "best-random":
             worse = Random(f"{options.seed} {key}").choice(others)
         case _:
@@ -100,8 +114,12 @@ def _select(
     return ((best, worse),)
 
 
-def _taught(ranked: Sequence[Candidate], dropped: Counter[Drop]) -> Iterator[tuple[Candidate, Candidate]]:
-    """Yield the best rollout of a teacher against each of the policy's that answers the same prompt."""
+def _taught(
+    ranked: Sequence[Candidate], dropped: Counter[Drop]
+) -> Iterator[tuple[Candidate, Candidate]]:
+    """Yield the best rollout of a teacher against each of the policy's that answers the same
+    prompt.
+    """
     best = {each.prompt: each for each in reversed(ranked) if each.is_teacher and not each.is_gated}
     for student in ranked:
         if student.is_teacher:
@@ -115,16 +133,25 @@ def _taught(ranked: Sequence[Candidate], dropped: Counter[Drop]) -> Iterator[tup
             yield teacher, student
 
 
-def _compared(ranked: Sequence[Candidate], preferences: Preferences) -> Iterator[tuple[Candidate, Candidate]]:
+def _compared(
+    ranked: Sequence[Candidate], preferences: Preferences
+) -> Iterator[tuple[Candidate, Candidate]]:
     by_index = {candidate.index: candidate for candidate in ranked}
     for i, j in sorted(preferences):
         if i in by_index and j in by_index:
-            pair = sorted((by_index[i], by_index[j]), key=lambda candidate: (-candidate.reward, candidate.index))
+            pair = sorted(
+                (by_index[i], by_index[j]),
+                key=lambda candidate: (-candidate.reward, candidate.index),
+            )
             yield pair[0], pair[1]
 
 
 def _why_dropped(
-    better: Candidate, worse: Candidate, options: ExportOptions, sure: float | None, preferences: Preferences | None
+    better: Candidate,
+    worse: Candidate,
+    options: ExportOptions,
+    sure: float | None,
+    preferences: Preferences | None,
 ) -> Drop | None:
     """Return why a pair is dropped, by the first filter that it fails; None if it passes all."""
     if better.reward <= worse.reward:
@@ -147,11 +174,18 @@ def _why_dropped(
         return Drop.UNKNOWN_CONFIDENCE if sure is None else Drop.MIN_CONFIDENCE
     shorter, longer = sorted((better.chars, worse.chars))
     ratio = longer / shorter if shorter else math.inf
-    return Drop.MAX_LENGTH_RATIO if options.max_length_ratio is not None and ratio > options.max_length_ratio else None
+    return (
+        Drop.MAX_LENGTH_RATIO
+        if options.max_length_ratio is not None and ratio > options.max_length_ratio
+        else None
+    )
 
 
-def joined_verdicts(comparisons: Sequence[ComparisonRecord], weights: Mapping[str, float]) -> Floats:
-    """Return [M, 5] the verdicts of a group: first, second, score_1, score_2, ranking; those of a panel by weight.
+def joined_verdicts(
+    comparisons: Sequence[ComparisonRecord], weights: Mapping[str, float]
+) -> Floats:
+    """Return [M, 5] the verdicts of a group: first, second, score_1, score_2, ranking; those of a
+    panel by weight.
 
     Failures, grades and components are skipped.
 
@@ -164,7 +198,10 @@ def joined_verdicts(comparisons: Sequence[ComparisonRecord], weights: Mapping[st
             continue
         first, second = each.indices
         if min(first, second) < 0 or first == second:
-            raise InputError(f"group {each.group}: a comparison of {first} and {second}; score the rollouts again")
+            raise InputError(
+                f"group {each.group}: a comparison of {first} and {second}; score the rollouts "
+                "again"
+            )
         weight = weights.get(each.judge) or 1.0
         scores = each.verdict.score_1, each.verdict.score_2, each.verdict.ranking
         kept.append((each.judge_idx, first, second, weight, *(weight * score for score in scores)))
@@ -198,7 +235,9 @@ def calibrated(groups: Iterable[Floats]) -> Calibration:
 
 
 def confidence_of(verdicts: Floats, calibration: Calibration) -> Confidence:
-    """Return the probability that the judge truly prefers one index of a group to another; None if unknown."""
+    """Return the probability that the judge truly prefers one index of a group to another; None if
+    unknown.
+    """
     posterior = None
     if len(verdicts):
         posterior = posterior_of(batch_of(int(verdicts[:, :2].max()) + 1, [verdicts]), calibration)

@@ -19,7 +19,15 @@ from genrm_cli.json_types import Record, field_at
 from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.reading.chosen_fields import reference_at
 from genrm_cli.rollouts.reading.known_names import REFERENCES
-from genrm_cli.rollouts.rollout import Item, Reasoning, Rollout, Turn, chars_of_items, has_act, turns_of_items
+from genrm_cli.rollouts.rollout import (
+    Item,
+    Reasoning,
+    Rollout,
+    Turn,
+    chars_of_items,
+    has_act,
+    turns_of_items,
+)
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.lines import ScoredGroup, ScoredLine, ScoredRollout
@@ -69,17 +77,22 @@ class LeftOut:
 
 
 def open_inputs(
-    scored: Sequence[ScoredInput], format_: ExportFormat, options: ExportOptions, settings: Settings, opened: ExitStack
+    scored: Sequence[ScoredInput],
+    format_: ExportFormat,
+    options: ExportOptions,
+    settings: Settings,
+    opened: ExitStack,
 ) -> list[ExportInput]:
     """Read all inputs; `opened` closes them.
 
-    Raises:
-        InputError: an input cannot be read, or has no scored line, or lacks the comparisons or the replies of its
+    Raises: InputError: an input cannot be read, or has no scored line, or lacks the comparisons or
+        the replies of its
             judges that are needed.
         UsageError: the inputs were scored with different settings.
     """
     inputs = []
-    s3, of_judges = s3_options(settings), format_.unit == "judgement"
+    s3 = s3_options(settings)
+    of_judges = format_.unit == "judgement"
     needs = naming("$pairs and $min_confidence need", pairs="compared")
     needs = naming("$to needs", to=format_.name) if of_judges else needs
     comparisons = of_judges or (format_.unit == "pair" and options.needs_comparisons)
@@ -91,21 +104,35 @@ def open_inputs(
             remedy = " its comparisons file; put *.comparisons.jsonl of the same run next to it"
             raise InputError(f"{each.name}: ", needs, remedy)
         judges = () if run.metrics is None else run.metrics.judge.judges
-        weights = {one.name: one.weight for one in judges if one.name is not None and one.weight is not None}
+        weights = {
+            one.name: one.weight
+            for one in judges
+            if one.name is not None and one.weight is not None
+        }
         judged = None
         if of_judges:
             journal = opened.enter_context(open_known_journal(each.uri, settings))
             judged = JudgedPairs(run, settings, journal, format_, options.reasoning)
-        inputs.append(ExportInput(each.stem, run, read_statuses(each, s3, settings), weights, judged))
+        inputs.append(
+            ExportInput(each.stem, run, read_statuses(each, s3, settings), weights, judged)
+        )
     if not options.mixed_settings:
         _refuse_mixed([each.run for each in inputs])
     return inputs
 
 
-def _kept_of(paths: Sequence[str], reference_field: str | None, record: Record, *, with_record: bool) -> Record:
-    """Return what an export needs besides the rollout; `with_record`, also the line, of which judges may see more."""
-    named = [reference_field] if reference_field else [name for name in REFERENCES if name in record]
-    reference = reference_at(record, named[0]) if len(named) == 1 else None  # several: the user must name one
+def _kept_of(
+    paths: Sequence[str], reference_field: str | None, record: Record, *, with_record: bool
+) -> Record:
+    """Return what an export needs besides the rollout; `with_record`, also the line, of which
+    judges may see more.
+    """
+    named = (
+        [reference_field] if reference_field else [name for name in REFERENCES if name in record]
+    )
+    reference = (
+        reference_at(record, named[0]) if len(named) == 1 else None
+    )  # several: the user must name one
     fields = {path: field_at(record, path) for path in paths}
     review = field_at(record, "metadata.review")
     kept: Record = {"policy": record.get("policy"), "reference": reference or "", "fields": fields}
@@ -114,26 +141,36 @@ def _kept_of(paths: Sequence[str], reference_field: str | None, record: Record, 
         kept["record"] = record
     for name in _LOGPROBS:
         value = record.get(name)
-        if isinstance(value, list) and value and all(isinstance(each, int | float) for each in value):
+        if (
+            isinstance(value, list)
+            and value
+            and all(isinstance(each, int | float) for each in value)
+        ):
             return kept | {"logprobs": [float(each) for each in value]}
     return kept
 
 
 def candidates_of(
-    group: ScoredGroup, statuses: Mapping[tuple[str, int], str], options: ExportOptions, left_out: LeftOut
+    group: ScoredGroup,
+    statuses: Mapping[tuple[str, int], str],
+    options: ExportOptions,
+    left_out: LeftOut,
 ) -> list[Candidate]:
     """Return the rollouts of a group that can be exported, by index; the others are counted."""
     left_out.incomplete_groups += len(group.members) < group.line.group_size
     candidates = []
     for each in group.members:
-        rollout, line = each.rollout, each.line
+        rollout = each.rollout
+        line = each.line
         left_out.is_baseline |= line.is_baseline
         status = None if line.group is None else statuses.get((line.group, line.index))
         status = status or own_status(rollout, each.record)
         if status == PENDING and options.include_pending:
             left_out.unreviewed += 1
             status = None
-        reason = _why_left_out(rollout, line) if status in (None, APPROVED) else Drop(f"review_{status}")
+        reason = (
+            _why_left_out(rollout, line) if status in (None, APPROVED) else Drop(f"review_{status}")
+        )
         if reason is None and options.branch_at is not None:
             branched = branch_at(rollout, options.branch_at)
             reason = Drop.TOO_FEW_TURNS if branched is None else None
@@ -147,7 +184,9 @@ def candidates_of(
 
 
 def _candidate(scored: ScoredRollout, reward: float, options: ExportOptions) -> Candidate:
-    line, policy, items = scored.line, scored.record.get("policy"), scored.rollout.response or ()
+    line = scored.line
+    policy = scored.record.get("policy")
+    items = scored.rollout.response or ()
     return Candidate(
         scored,
         line.index,
@@ -156,12 +195,15 @@ def _candidate(scored: ScoredRollout, reward: float, options: ExportOptions) -> 
         digest_of_items(items, with_reasoning=options.reasoning != "strip"),
         digest_of_prompt(scored.rollout.prompt),
         is_gated=_is_gated(scored.rollout, line),
-        is_teacher=isinstance(policy, dict) and policy.get("role") == "teacher",  # of `collect --policy-role teacher`
+        is_teacher=isinstance(policy, dict)
+        and policy.get("role") == "teacher",  # of `collect --policy-role teacher`
     )
 
 
 def _is_gated(rollout: Rollout, line: ScoredLine) -> bool:
-    """Whether a rollout broke a gate, at collection or since, or is recorded as unsafe without a gate."""
+    """Whether a rollout broke a gate, at collection or since, or is recorded as unsafe without a
+    gate.
+    """
     broken = rollout.gated_by or (line.total is not None and line.total.gated_by)
     return bool(broken) or any((line.components or {}).get(name) == 0 for name in _UNSAFE_AT_0)
 
@@ -186,9 +228,11 @@ def _why_left_out(rollout: Rollout, line: ScoredLine) -> Drop | Reason | None:
 
 
 def branch_at(rollout: Rollout, number: int) -> Rollout | None:
-    """Return a rollout whose response is one turn of the policy, and whose prompt is everything before it.
+    """Return a rollout whose response is one turn of the policy, and whose prompt is everything
+    before it.
 
-    A turn is everything between two turns that the policy did not write: text, reasoning, calls and results.
+    A turn is everything between two turns that the policy did not write: text, reasoning, calls and
+    results.
 
     Args:
         rollout: a session, or a response with turns of an environment.
@@ -236,7 +280,8 @@ def _refuse_mixed(runs: Sequence[ScoredRun]) -> None:
         by = f"by different judges ({', '.join(judges)})"
         by = by if len(judges) > 1 else f"with different settings ({', '.join(digests.values())})"
         raise UsageError(
-            f"the inputs were scored {by}, so their rewards are on different scales. Export them apart, or pass ",
+            f"the inputs were scored {by}, so their rewards are on different scales. Export them "
+            "apart, or pass ",
             SettingRef("mixed_settings", True),
             ".",
         )

@@ -1,4 +1,6 @@
-"""The rows of an export on disk, until it is known which to keep, in what order, and on which side of a split."""
+"""The rows of an export on disk, until it is known which to keep, in what order, and on which side
+of a split.
+"""
 
 from array import array
 from contextlib import AbstractContextManager
@@ -17,26 +19,33 @@ _SIDES = ("chosen", "rejected", "wanted", "unwanted", "kept", "responses", "firs
 
 @dataclass(frozen=True, slots=True)
 class SideNumbers:
-    """Rewards and lengths in characters of the responses on one side of an export, in the order of the rows."""
+    """Rewards and lengths in characters of the responses on one side of an export, in the order of
+    the rows.
+    """
 
     rewards: NDArray[np.float64]
     chars: NDArray[np.int64]
 
 
 class RowSpool(AbstractContextManager["RowSpool"]):
-    """Rows by number, in the order in which they were made; about 30 bytes of memory a row, and 20 an answer.
+    """Rows by number, in the order in which they were made; about 30 bytes of memory a row, and 20
+    an answer.
 
-    Attributes:
-        prompts: digest of the prompt of each row, and in `leaders` that of the first candidate of its group.
-        with_reasoning: number of responses with reasoning in each row; `only_reasoning`: pairs that differ in it alone.
+    Attributes: prompts: digest of the prompt of each row, and in `leaders` that of the first
+        candidate of its group. with_reasoning: number of responses with reasoning in each row;
+        `only_reasoning`: pairs that differ in it alone.
     """
 
     def __init__(self) -> None:
-        self.prompts, self.leaders = array("Q"), array("Q")
-        self.with_reasoning, self.only_reasoning = array("I"), array("B")
-        self._spool, self._ends = Spool(), array("Q", [0])
+        self.prompts = array("Q")
+        self.leaders = array("Q")
+        self.with_reasoning = array("I")
+        self.only_reasoning = array("B")
+        self._spool = Spool()
+        self._ends = array("Q", [0])
         self._rows, self._sides = array("I"), array("B")  # of each answer
-        self._rewards, self._chars = array("d"), array("q")
+        self._rewards = array("d")
+        self._chars = array("q")
 
     def __exit__(self, *_: object) -> None:
         self._spool.close()
@@ -64,18 +73,28 @@ class RowSpool(AbstractContextManager["RowSpool"]):
         return self._spool.read(start, self._ends[number + 1] - start)
 
     def balanced(self, seed: int) -> NDArray[np.bool_]:
-        """Return which rows, all of them pairs, to keep so that length does not tell chosen from rejected."""
+        """Return which rows, all of them pairs, to keep so that length does not tell chosen from
+        rejected.
+        """
         chars = np.array(self._chars, dtype=np.int64).reshape(-1, 2)
         return np.array(balanced((chars[:, 0] - chars[:, 1]).tolist(), seed), dtype=bool)
 
     def balanced_ties(self, seed: int) -> NDArray[np.bool_]:
-        """Return which rows, all of them replies in couples, to keep so that ties are not the most frequent outcome."""
+        """Return which rows, all of them replies in couples, to keep so that ties are not the most
+        frequent outcome.
+        """
         ties = [side == _SIDES.index("tie") for side in self._sides[::2]]
         return np.repeat(np.array(balanced_ties(ties, seed), dtype=bool), 2)
 
     def sides(self, kept: NDArray[np.bool_]) -> dict[str, SideNumbers]:
         """Return the numbers of the responses of the rows that are kept, by side."""
-        of_row, sides = kept[np.array(self._rows, dtype=np.int64)], np.array(self._sides)
-        rewards, chars = np.array(self._rewards, dtype=np.float64), np.array(self._chars, dtype=np.int64)
+        of_row = kept[np.array(self._rows, dtype=np.int64)]
+        sides = np.array(self._sides)
+        rewards = np.array(self._rewards, dtype=np.float64)
+        chars = np.array(self._chars, dtype=np.int64)
         chosen = {name: of_row & (sides == number) for number, name in enumerate(_SIDES)}
-        return {name: SideNumbers(rewards[mask], chars[mask]) for name, mask in chosen.items() if mask.any()}
+        return {
+            name: SideNumbers(rewards[mask], chars[mask])
+            for name, mask in chosen.items()
+            if mask.any()
+        }

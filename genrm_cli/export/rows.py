@@ -14,7 +14,9 @@ Unit = Literal["pair", "label", "sample", "prompt", "judgement"]
 
 
 class UnfitError(ValueError):
-    """A format cannot represent this row, or its loader would drop it. The message is the reason that is counted."""
+    """A format cannot represent this row, or its loader would drop it. The message is the reason
+    that is counted.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +57,9 @@ class Answer:
 class Prompt:
     """A prompt.
 
-    Attributes:
-        id: digest of its turns, equal for equal prompts.
-        tools: functions that the policy could call: JSON text in the shape of OpenAI's chat completions.
-        reference: the known answer; empty if there is none.
+    Attributes: id: digest of its turns, equal for equal prompts. tools: functions that the policy
+        could call: JSON text in the shape of OpenAI's chat completions. reference: the known
+        answer; empty if there is none.
     """
 
     id: str
@@ -78,7 +79,10 @@ class Pair:
 
     def kept(self, path: str) -> Json:
         """Return a field of the lines, with a column for each side."""
-        return {f"{path}_chosen": self.chosen.kept[path], f"{path}_rejected": self.rejected.kept[path]}
+        return {
+            f"{path}_chosen": self.chosen.kept[path],
+            f"{path}_rejected": self.rejected.kept[path],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +108,27 @@ class PromptRow:
     lists: bool = False
 
     def kept(self, path: str) -> Json:
-        """Return a field of the lines: all values if the row `lists` its responses, else the one that they share."""
+        """Return a field of the lines: all values if the row `lists` its responses, else the one
+        that they share.
+        """
         values = [answer.kept[path] for answer in self.answers]
-        return {path: values if self.lists else values[0] if all(each == values[0] for each in values) else None}
+        return {
+            path: values
+            if self.lists
+            else values[0]
+            if all(each == values[0] for each in values)
+            else None
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """A judge's reply about two responses, whose verdicts on them agree in both orders.
 
-    Attributes:
-        key: of the request in the journal.
-        shown: indices of the responses in their group, in the order shown; they are `answers`.
-        verdict: the verdict of the reply; the mean of all on the two where they are to be one label.
-        has_scores: whether the judges wrote the scores of the verdict themselves, on this scale.
+    Attributes: key: of the request in the journal. shown: indices of the responses in their group,
+        in the order shown; they are `answers`. verdict: the verdict of the reply; the mean of all
+        on the two where they are to be one label. has_scores: whether the judges wrote the scores
+        of the verdict themselves, on this scale.
     """
 
     key: str
@@ -137,23 +148,27 @@ class Judgement:
 
     def kept(self, path: str) -> Json:
         """Return a field of the lines, with a column for each position."""
-        return {f"{path}_{position}": answer.kept[path] for position, answer in enumerate(self.answers, 1)}
+        return {
+            f"{path}_{position}": answer.kept[path]
+            for position, answer in enumerate(self.answers, 1)
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class ExportFormat:
     """One loader's format.
 
-    Attributes:
-        about: its contents and its loader.
-        unit: kind of row: a pair, a labelled sample, a sample, a prompt or a judgement.
-        render: row → JSON object; raises `UnfitError` if the loader would refuse, drop or empty the row.
-        loading: code that loads an output, with `{uri}`, `{kind}` (its builder in `datasets`) and `{load}` (a line of
+    Attributes: about: its contents and its loader. unit: kind of row: a pair, a labelled sample, a
+        sample, a prompt or a judgement. render: row → JSON object; raises `UnfitError` if the
+        loader would refuse, drop or empty the row. loading: code that loads an output, with
+        `{uri}`, `{kind}` (its builder in `datasets`) and `{load}` (a line of
             Python that loads it with `datasets`).
-        separates_reasoning: whether a field `reasoning_content` of a message reaches the chat template.
+        separates_reasoning: whether a field `reasoning_content` of a message reaches the chat
+            template.
         strips_reasoning: whether chat templates are known to strip kept reasoning in this loader.
         sides: further files by suffix: URI of the output → their content.
-        profile: of judgements, the profile that renders the requests; None for those that the judge answered.
+        profile: of judgements, the profile that renders the requests; None for those that the judge
+            answered.
     """
 
     name: str
@@ -174,7 +189,9 @@ class ExportFormat:
 
 
 def scores_of(pair: Pair) -> Json:
-    """Return the columns that identify the origin of a pair. Every row has all of them, each with one type."""
+    """Return the columns that identify the origin of a pair. Every row has all of them, each with
+    one type.
+    """
     return {
         "score_chosen": pair.chosen.reward,
         "score_rejected": pair.rejected.reward,

@@ -27,11 +27,15 @@ from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import is_same_place, is_streamed
 from genrm_cli.storage.source import mode_of
 
-TRAIN, VALIDATION = "train", "validation"
+TRAIN = "train"
+VALIDATION = "validation"
 _MANIFEST = ".manifest.json"
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".json", ".parquet")
 _USED_BY: Mapping[str, Collection[str]] = {
-    **dict.fromkeys(("pairs", "top", "min_gap", "min_confidence", "max_length_ratio", "balance_length"), ("pair",)),
+    **dict.fromkeys(
+        ("pairs", "top", "min_gap", "min_confidence", "max_length_ratio", "balance_length"),
+        ("pair",),
+    ),
     **dict.fromkeys(("max_similarity", "max_pairs_per_prompt"), ("pair",)),
     **{"best_of": ("sample",), "min_reward": ("sample",), "threshold": ("label",)},
     "branch_at": ("pair", "label", "sample", "prompt"),
@@ -41,7 +45,11 @@ _DEFAULTS = ExportOptions()
 
 
 def export(
-    given: Sequence[str], output: str, format_: ExportFormat, options: ExportOptions, settings: Settings
+    given: Sequence[str],
+    output: str,
+    format_: ExportFormat,
+    options: ExportOptions,
+    settings: Settings,
 ) -> tuple[Record, str]:
     """Write the data set of a format, its validation split and its manifest, all of them or none.
 
@@ -63,15 +71,30 @@ def export(
     uris = [uri for each in scored for uri in each.files]
     for uri in uris:
         if is_same_place(uri, output):
-            raise UsageError(f"the output {output} is an input; choose another with ", SettingRef("output"), ".")
+            raise UsageError(
+                f"the output {output} is an input; choose another with ", SettingRef("output"), "."
+            )
     mode = reduce(int.__and__, map(mode_of, uris))  # as private as the most private input
     stem = stem_of(output)
-    by_name = {TRAIN: output, **({VALIDATION: f"{stem}.{VALIDATION}{output[len(stem) :]}"} if options.split else {})}
+    by_name = {
+        TRAIN: output,
+        **({VALIDATION: f"{stem}.{VALIDATION}{output[len(stem) :]}"} if options.split else {}),
+    }
     is_parquet = output.endswith(".parquet")
-    with ExitStack() as opened, Outputs(s3, overwrite=settings.output.force, mode=mode) as outputs, RowSpool() as rows:
+    with (
+        ExitStack() as opened,
+        Outputs(s3, overwrite=settings.output.force, mode=mode) as outputs,
+        RowSpool() as rows,
+    ):
         sinks = {name: outputs.open(uri) for name, uri in by_name.items()}
-        tables = {name: opened.enter_context(ParquetWriter(uri)) for name, uri in by_name.items() if is_parquet}
-        write = {name: tables[name].append if is_parquet else sink.write for name, sink in sinks.items()}
+        tables = {
+            name: opened.enter_context(ParquetWriter(uri))
+            for name, uri in by_name.items()
+            if is_parquet
+        }
+        write = {
+            name: tables[name].append if is_parquet else sink.write for name, sink in sinks.items()
+        }
         suffixes = () if is_streamed(output) else (*format_.sides, _MANIFEST)
         beside = {suffix: outputs.open(sibling(output, suffix)) for suffix in suffixes}
         inputs = open_inputs(scored, format_, options, settings, opened)
@@ -84,19 +107,28 @@ def export(
             table.write_to(sinks[name].write)
         manifest = manifest_of(inputs, maker, rows.sides(kept), list(by_name.values()), warnings)
         for suffix, sink in beside.items():
-            sink.write(render_document(manifest if suffix == _MANIFEST else format_.sides[suffix](output)))
+            sink.write(
+                render_document(manifest if suffix == _MANIFEST else format_.sides[suffix](output))
+            )
         outputs.commit()
     return manifest, format_.usage(output)
 
 
 def _balanced(rows: RowSpool, maker: RowMaker) -> NDArray[np.bool_]:
-    """Return which rows to keep, and count the others; raise an error if there are none, or no field to keep."""
+    """Return which rows to keep, and count the others; raise an error if there are none, or no
+    field to keep.
+    """
     if len(rows) and maker.missing:
         unknown = SettingRef("keep", min(maker.missing))
-        raise UsageError(unknown, ": no exported line has a value there; `genrm validate` names the fields.")
-    seed, kept, reason = maker.options.seed, np.ones(len(rows), dtype=bool), Drop.BALANCE_LENGTH
+        raise UsageError(
+            unknown, ": no exported line has a value there; `genrm validate` names the fields."
+        )
+    seed = maker.options.seed
+    kept = np.ones(len(rows), dtype=bool)
+    reason = Drop.BALANCE_LENGTH
     if maker.format.unit == "judgement":
-        kept, reason = rows.balanced_ties(seed), Drop.BALANCE_TIES
+        kept = rows.balanced_ties(seed)
+        reason = Drop.BALANCE_TIES
     elif maker.options.balance_length:
         kept = rows.balanced(seed)
     maker.counts.dropped[reason] += int(np.count_nonzero(~kept))
@@ -106,21 +138,34 @@ def _balanced(rows: RowSpool, maker: RowMaker) -> NDArray[np.bool_]:
 
 
 def _write_rows(
-    rows: RowSpool, kept: NDArray[np.bool_], maker: RowMaker, write: Mapping[str, Callable[[bytes], object]]
+    rows: RowSpool,
+    kept: NDArray[np.bool_],
+    maker: RowMaker,
+    write: Mapping[str, Callable[[bytes], object]],
 ) -> list[str]:
-    """Write the rows to keep to the sides of the split, which `write` names, and return the warnings about them."""
-    options, unit = maker.options, maker.format.unit
-    validation = validation_prompts([rows.leaders[row] for row in np.flatnonzero(kept)], options.split, options.seed)
+    """Write the rows to keep to the sides of the split, which `write` names, and return the
+    warnings about them.
+    """
+    options = maker.options
+    unit = maker.format.unit
+    validation = validation_prompts(
+        [rows.leaders[row] for row in np.flatnonzero(kept)], options.split, options.seed
+    )
     order = spread_order(rows.prompts, options.seed) if unit == "label" else np.arange(len(rows))
     for number in order[kept[order]].tolist():
         name = VALIDATION if rows.leaders[number] in validation else TRAIN
         maker.counts.rows[name] += 1
         write[name](rows.line(number))
     strips = maker.format.strips_reasoning and options.reasoning == "keep"
-    reasoned, alike = (int(np.array(each)[kept].sum()) for each in (rows.with_reasoning, rows.only_reasoning))
+    reasoned, alike = (
+        int(np.array(each)[kept].sum()) for each in (rows.with_reasoning, rows.only_reasoning)
+    )
     warnings = warnings_of(maker.left_out, reasoned if strips else 0, alike)
     if unit == "judgement":
-        warnings.append("check that the judge's licence, or its provider's terms, allow training on its answers.")
+        warnings.append(
+            "check that the judge's licence, or its provider's terms, allow training on its "
+            "answers."
+        )
     if options.split and not validation:
         warnings.append("all rows answer one prompt: nothing was split off.")
     return warnings
@@ -137,13 +182,21 @@ def _check(options: ExportOptions, format_: ExportFormat, output: str, settings:
     require_rl_prefix(output, settings.storage.any_prefix)
     if options.reasoning == "separate" and not format_.separates_reasoning:
         raise UsageError(
-            SettingRef("reasoning", "separate"), f": {format_.name} has no field for reasoning; choose keep or strip."
+            SettingRef("reasoning", "separate"),
+            f": {format_.name} has no field for reasoning; choose keep or strip.",
         )
     if options.split and is_streamed(output):
-        raise UsageError(SettingRef("split"), " writes two files; name a file with ", SettingRef("output"), ".")
+        raise UsageError(
+            SettingRef("split"), " writes two files; name a file with ", SettingRef("output"), "."
+        )
     for name, units in _USED_BY.items():
         if format_.unit not in units and getattr(options, name) != getattr(_DEFAULTS, name):
-            raise UsageError(SettingRef(name), " has no effect with ", SettingRef("to", format_.name), "; omit it.")
+            raise UsageError(
+                SettingRef(name),
+                " has no effect with ",
+                SettingRef("to", format_.name),
+                "; omit it.",
+            )
     if format_.unit == "pair" and options.mixed_settings and options.min_confidence is not None:
         needs = "$min_confidence needs one judge and one set of settings; remove $mixed_settings."
         raise UsageError(naming(needs, mixed_settings=True))
@@ -151,8 +204,11 @@ def _check(options: ExportOptions, format_: ExportFormat, output: str, settings:
 
 def _nothing_left(maker: RowMaker) -> Message:
     drops = [(message_of(code), count) for code, count in maker.left_out.rollouts.items()]
-    dropped, unfit = maker.counts.dropped, maker.counts.unfit
-    drops += [(Message.of("dropped: ", code.message), count) for code, count in dropped.items() if count]
+    dropped = maker.counts.dropped
+    unfit = maker.counts.unfit
+    drops += [
+        (Message.of("dropped: ", code.message), count) for code, count in dropped.items() if count
+    ]
     drops += [(Message.of("unfit: ", sentence), count) for sentence, count in unfit.items()]
     told = [part for message, count in drops for part in (f"; {count:,} × ", message)]
     return Message.of("nothing is left to export", *(told or ["; the inputs are empty"]), ".")

@@ -1,8 +1,8 @@
 """Ask the judges about a group whose rollouts arrive one by one.
 
-`judge_group` asks about a whole group and cancels what is in flight when its caller is cancelled. Here every request is
-a task of its own: it starts as soon as it is certain, and continues when its caller is cancelled.
-"""
+`judge_group` asks about a whole group and cancels what is in flight when its caller is cancelled.
+Here every request is a task of its own: it starts as soon as it is certain, and continues when its
+caller is cancelled."""
 
 import asyncio
 from collections import Counter
@@ -12,7 +12,13 @@ from dataclasses import replace
 from genrm_cli.errors import JudgeError
 from genrm_cli.groups.comparisons import plan_group
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.judge_group import begin_group, compute_local, iter_stages, shown_to_judges, without_reply
+from genrm_cli.groups.judge_group import (
+    begin_group,
+    compute_local,
+    iter_stages,
+    shown_to_judges,
+    without_reply,
+)
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.engine import JudgeSet
@@ -36,14 +42,13 @@ class ArrivingGroup:
         wasted: requests made early that the whole group did not need; known once it was judged.
     """
 
-    def __init__(self, key: str, plan: GroupPlan, judges: JudgeSet, size: int | None = None) -> None:
+    def __init__(
+        self, key: str, plan: GroupPlan, judges: JudgeSet, size: int | None = None
+    ) -> None:
         """Begin a group; asks nothing.
 
-        Args:
-            key: of the group.
-            plan: of the run.
-            judges: those of the plan.
-            size: rollouts that will arrive, if `add` names their indices; None if nothing can be asked early.
+        Args: key: of the group. plan: of the run. judges: those of the plan. size: rollouts that
+            will arrive, if `add` names their indices; None if nothing can be asked early.
         """
         self.wasted = 0
         self._key = key
@@ -53,17 +58,23 @@ class ArrivingGroup:
         self._shown: dict[int, PairwisePrompt] = {}
         self._first: dict[object, int] = {}
         self._known: KnownTexts = {}
-        self._pairwise = [number for number, judge in enumerate(plan.judges) if judge.grading is None]
+        self._pairwise = [
+            number for number, judge in enumerate(plan.judges) if judge.grading is None
+        ]
         self._expected = [] if size is None else list(range(size))
         self._planned: dict[int, list[Comparison]] | None = None
 
     def add(self, index: int, rollout: Rollout, record: JsonObject | None = None) -> None:
-        """Add a rollout by its index in the whole group, and ask about the pairs that are certain now.
+        """Add a rollout by its index in the whole group, and ask about the pairs that are certain
+        now.
 
-        These are the pairs planned if all rollouts arrive, can be compared and differ. A rollout that cannot, or is
-        equal to another, changes the plan from then on.
-        """
-        left_out = index if self._plan.why_not_compared(rollout) is not None else self._copy(index, rollout, record)
+        These are the pairs planned if all rollouts arrive, can be compared and differ. A rollout
+        that cannot, or is equal to another, changes the plan from then on."""
+        left_out = (
+            index
+            if self._plan.why_not_compared(rollout) is not None
+            else self._copy(index, rollout, record)
+        )
         if left_out is not None:
             self._expected.remove(left_out)
             self._planned = None
@@ -73,7 +84,8 @@ class ArrivingGroup:
         self._shown[index] = self._show(rollout, record)
         for comparison in self._plan_of(index):
             if comparison.i in self._shown and comparison.j in self._shown:
-                first, second = self._shown[comparison.i], self._shown[comparison.j]
+                first = self._shown[comparison.i]
+                second = self._shown[comparison.j]
                 images = first.images + second.images
                 prompt = replace(first, response_2=second.response_1, images=images)
                 for number in self._pairwise:
@@ -81,7 +93,9 @@ class ArrivingGroup:
                     self._ask(number, comparison.judge_idx, shown)
 
     def _copy(self, index: int, rollout: Rollout, record: JsonObject | None) -> int | None:
-        """Return the later of a rollout and an equal one that came before it; None if there is none."""
+        """Return the later of a rollout and an equal one that came before it; None if there is
+        none.
+        """
         shown = self._plan.shown_of(rollout, record)
         if shown is None:
             return None
@@ -90,17 +104,24 @@ class ArrivingGroup:
         return None if earlier == index else max(index, earlier)
 
     def _show(self, rollout: Rollout, record: JsonObject | None) -> PairwisePrompt:
-        """Return the view of a rollout, unless another rollout of its group changes the view of all."""
+        """Return the view of a rollout, unless another rollout of its group changes the view of
+        all.
+        """
         group = Group(self._key, [rollout], [] if record is None else [record])
         view = shown_to_judges(group, (0,), self._plan, Counter())
-        principle, reference = view.comparing_principle, view.reference
-        return PairwisePrompt(view.conversation, view.responses[0], "", principle, reference, view.images)
+        principle = view.comparing_principle
+        reference = view.reference
+        return PairwisePrompt(
+            view.conversation, view.responses[0], "", principle, reference, view.images
+        )
 
     def _plan_of(self, index: int) -> Sequence[Comparison]:
         """Return the planned comparisons of a rollout; after a change of the plan, all of them."""
         if self._planned is not None:
             return self._planned.get(index, ())
-        planned = plan_group(self._key, self._expected, self._plan.pairing) if self._pairwise else []
+        planned = (
+            plan_group(self._key, self._expected, self._plan.pairing) if self._pairwise else []
+        )
         self._planned = {each: [] for each in self._expected}
         for comparison in planned:
             self._planned[comparison.i].append(comparison)
@@ -124,7 +145,8 @@ class ArrivingGroup:
         return without_reply(outcome, self._plan)
 
     async def _ask_judge(self, number: int, repeat: int, prompt: Prompt) -> Outcome:
-        judge, since_s = self._judges[number], loop_time_s()
+        judge = self._judges[number]
+        since_s = loop_time_s()
         async with self._judges.turn():
             request = judge.prepare(prompt, repeat)
             (known,) = judge.recall([request])
@@ -138,19 +160,22 @@ class ArrivingGroup:
     async def judge(self, group: Group, timeout_s: float | None = None) -> JudgedGroup:
         """Make the remaining requests, and return everything known about the group.
 
-        Args:
-            group: all its rollouts, in order; not necessarily those that were expected.
-            timeout_s: after this, requests without an answer count as failed, although they continue.
+        Args: group: all its rollouts, in order; not necessarily those that were expected.
+            timeout_s: after this, requests without an answer count as failed, although they
+            continue.
 
         Raises:
             GenrmError: the journal cannot be written, or a component cannot be computed.
         """
-        judged, needed = await self._begin(group), set[asyncio.Task[Outcome]]()
+        judged = await self._begin(group)
+        needed = set[asyncio.Task[Outcome]]()
         ends_s = None if timeout_s is None else loop_time_s() + timeout_s
         for stage in iter_stages(judged, group, self._plan):
             requests = {id_: self._ask(id_.judge, id_.repeat, prompt) for id_, prompt in stage}
             needed.update(requests.values())
-            judged.results += await _results_of(requests, None if ends_s is None else ends_s - loop_time_s())
+            judged.results += await _results_of(
+                requests, None if ends_s is None else ends_s - loop_time_s()
+            )
             if not all(task.done() for task in needed):  # the next stage depends on them
                 break
         self.wasted = len(self._asked) - len(needed)
@@ -159,13 +184,21 @@ class ArrivingGroup:
 
     def forget_failures(self) -> None:
         """Make requests again that the judge did not answer, when they are needed again."""
-        self._asked = {asked: task for asked, task in self._asked.items() if not _is_unanswered(task)}
+        self._asked = {
+            asked: task for asked, task in self._asked.items() if not _is_unanswered(task)
+        }
 
     def release(self) -> None:
         """Drop all texts and results, once the group needs no more requests."""
-        self._asked, self._shown, self._first, self._known, self._planned = {}, {}, {}, {}, None
+        self._asked = {}
+        self._shown = {}
+        self._first = {}
+        self._known = {}
+        self._planned = None
 
-    async def judge_late(self, stored: JudgedGroup, group: Group, late: int, timeout_s: float | None) -> JudgedGroup:
+    async def judge_late(
+        self, stored: JudgedGroup, group: Group, late: int, timeout_s: float | None
+    ) -> JudgedGroup:
         """Judge one more rollout against a group that was judged without it.
 
         Args:
@@ -178,7 +211,8 @@ class ArrivingGroup:
             GenrmError: as for `judge`.
         """
         judged = await self._begin(group)
-        # Compared along the ring, whatever the goal: a late rollout has no part in what the others' verdicts decided.
+        # Compared along the ring, whatever the goal: a late rollout has no part in what the others'
+        # verdicts decided.
         plan = replace(self._plan, pairing=replace(self._plan.pairing, goal="rewards"))
         first = next(iter_stages(judged, group, plan))
         # A late one that is equal to another has its comparisons.
@@ -188,9 +222,12 @@ class ArrivingGroup:
             if late in id_.shown and late not in judged.copies.values()
         }
         moved = [index + (index >= late) for index in range(stored.size)]
-        of = [judged.copies.get(index, index) for index in moved]  # a late rollout may stand for one that came in time
+        of = [
+            judged.copies.get(index, index) for index in moved
+        ]  # a late rollout may stand for one that came in time
         known = {
-            id_._replace(shown=tuple(of[index] for index in id_.shown)): outcome for id_, outcome in stored.results
+            id_._replace(shown=tuple(of[index] for index in id_.shown)): outcome
+            for id_, outcome in stored.results
         }
         judged.results = list((known | dict(await _results_of(requests, timeout_s))).items())
         judged.sort()
@@ -218,4 +255,7 @@ async def _results_of(
     if requests:
         await asyncio.wait(set(requests.values()), timeout=timeout_s)
     late = Failure(FailureKind.TIMEOUT, "the judge did not answer before the deadline")
-    return [(id_, task.result() if task.done() else Outcome(late)) for id_, task in sorted(requests.items())]
+    return [
+        (id_, task.result() if task.done() else Outcome(late))
+        for id_, task in sorted(requests.items())
+    ]

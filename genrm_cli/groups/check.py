@@ -8,7 +8,13 @@ from genrm_cli.groups.compile import asks_for_verdicts, compile_rewards
 from genrm_cli.groups.graders import DIVERSITY, graders_in
 from genrm_cli.judging.client import chat_url
 from genrm_cli.judging.engine import RecallPolicy
-from genrm_cli.judging.lookup import PROFILES, ROLES_PROFILE, ProfileSource, profile_of, source_of_profile
+from genrm_cli.judging.lookup import (
+    PROFILES,
+    ROLES_PROFILE,
+    ProfileSource,
+    profile_of,
+    source_of_profile,
+)
 from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions
 from genrm_cli.judging.profiles.score_tokens import MOST_TOKENS
 from genrm_cli.settings import Settings
@@ -18,7 +24,8 @@ from genrm_cli.verdicts import StoppedBy
 
 
 def check_settings(settings: Settings) -> None:
-    """Refuse settings without a judge, with a judge that cannot be asked, or with rewards that cannot be computed.
+    """Refuse settings without a judge, with a judge that cannot be asked, or with rewards that
+    cannot be computed.
 
     Raises:
         UsageError: the message says what to pass.
@@ -31,14 +38,18 @@ def check_settings(settings: Settings) -> None:
     if pairing.budget is not None and pairing.strategy != "ring":
         raise UsageError(
             naming(
-                "$budget chooses the size of a ring, which $strategy does not have; omit one of them, or use "
+                "$budget chooses the size of a ring, which $strategy does not have; omit one of "
+                "them, or use "
                 "$max_calls as a hard limit.",
                 strategy=pairing.strategy,
             )
         )
     if settings.rewards.only_components and not settings.journal.use_journal:
         raise UsageError(
-            naming("$only_components takes verdicts from the journal; omit $use_journal.", use_journal=False)
+            naming(
+                "$only_components takes verdicts from the journal; omit $use_journal.",
+                use_journal=False,
+            )
         )
     judges = judges_of(settings) if asks_for_verdicts(settings) else ()
     for number, config in enumerate((*judges, *(grader.config for grader in graders_in(settings)))):
@@ -50,10 +61,14 @@ def check_settings(settings: Settings) -> None:
             raise
     for grader in graders_in(settings):
         if grader.config.judge.judge is not None:
-            table = "[diversity]" if grader.kind == DIVERSITY else f"[components.{grader.component}]"
+            table = (
+                "[diversity]" if grader.kind == DIVERSITY else f"[components.{grader.component}]"
+            )
             raise UsageError(
                 f"{table} needs a real judge, not ",
-                naming("$judge: set model and base_url in its table.", judge=grader.config.judge.judge),
+                naming(
+                    "$judge: set model and base_url in its table.", judge=grader.config.judge.judge
+                ),
             )
 
 
@@ -66,7 +81,8 @@ def refuse_defaults(settings: Settings, measured: str) -> None:
     if (compat := settings.judge.compat) is not None:
         raise UsageError(
             naming(
-                f"$compat replaces missing verdicts with defaults, which say nothing about {measured}; omit it (`genrm "
+                "$compat replaces missing verdicts with defaults, which say nothing about "
+                f"{measured}; omit it (`genrm "
                 "config` shows its source).",
                 compat=compat,
             )
@@ -74,31 +90,46 @@ def refuse_defaults(settings: Settings, measured: str) -> None:
 
 
 def without_components(settings: Settings) -> Settings:
-    """Return settings for verdicts alone, because a settings file may be shared with `genrm score`."""
-    return changed(settings, component=(), components=(), diversity=None, total=None, only_components=False)
+    """Return settings for verdicts alone, because a settings file may be shared with `genrm
+    score`.
+    """
+    return changed(
+        settings, component=(), components=(), diversity=None, total=None, only_components=False
+    )
 
 
 def _check_judge(config: JudgeConfig, *, only_known: bool, is_batch: bool) -> None:
     judge = config.judge
     if judge.judge is not None:
         if judge.base_url:
-            raise UsageError(naming("$judge and $base_url exclude each other; omit one of them.", judge=judge.judge))
+            raise UsageError(
+                naming(
+                    "$judge and $base_url exclude each other; omit one of them.", judge=judge.judge
+                )
+            )
         return
     if only_known and judge.model is None:
         raise UsageError(
-            naming("this run calls no judge, but it needs $model: the judge whose verdicts to take or to ask for.")
+            naming(
+                "this run calls no judge, but it needs $model: the judge whose verdicts to take "
+                "or to ask for."
+            )
         )
     if not judge.base_url and (not only_known or is_batch):
         raise UsageError(
             naming(
-                "no judge given. Pass $base_url and $model for a real judge, or $judge to try the pipeline with the "
+                "no judge given. Pass $base_url and $model for a real judge, or $judge to try the "
+                "pipeline with the "
                 "built-in baseline.",
                 judge="lexical",
             )
         )
     if judge.model is None:
         raise UsageError(
-            naming("$base_url requires $model: the name of the judge, as its server lists it under /v1/models.")
+            naming(
+                "$base_url requires $model: the name of the judge, as its server lists it under "
+                "/v1/models."
+            )
         )
     for base_url in judge.base_url:
         chat_url(base_url)
@@ -138,13 +169,17 @@ def judge_specs(settings: Settings) -> list[JudgeSpec]:
         may_take_roles = as_default and settings.input.reference_field is None
         roles = PROFILES[ROLES_PROFILE] if may_take_roles else None
         specs.append(JudgeSpec(config, profile_of(config), source=source, roles=roles))
-    specs += [JudgeSpec(grader.config, grader.profile, compares=False) for grader in graders_in(settings)]
+    specs += [
+        JudgeSpec(grader.config, grader.profile, compares=False) for grader in graders_in(settings)
+    ]
     if settings.judge.compat is not None:
         return specs
     return [replace(spec, max_model_len=spec.config.judge.max_model_len or None) for spec in specs]
 
 
-def open_options(settings: Settings, *, api_keys: Mapping[str, str], resumes: bool = False) -> OpenOptions:
+def open_options(
+    settings: Settings, *, api_keys: Mapping[str, str], resumes: bool = False
+) -> OpenOptions:
     """Return the options that apply to all judges of a run; see `OpenOptions`."""
     return OpenOptions(
         limits=settings.limits,

@@ -31,7 +31,8 @@ JudgeVerdicts = Mapping[Comparison, Sequence[Verdict | None]]
 
 
 def plan_group(key: str | None, answered: Sequence[int], pairing: PairingPlan) -> list[Comparison]:
-    """Plan the comparisons of a group that need no verdicts; those that share a first response are adjacent.
+    """Plan the comparisons of a group that need no verdicts; those that share a first response are
+    adjacent.
 
     A server with prefix caching then reads that response once.
 
@@ -47,23 +48,31 @@ def plan_group(key: str | None, answered: Sequence[int], pairing: PairingPlan) -
 
 
 def count_stages(n: int, plan: GroupPlan) -> int:
-    """Count the stages of requests about n rollouts, each of which but the first depends on verdicts."""
+    """Count the stages of requests about n rollouts, each of which but the first depends on
+    verdicts.
+    """
     further = plan.pairing.count_further(n) if plan.judges else 0
     return 1 + math.ceil(further / further_at_once(n))
 
 
 def iter_further(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Comparison]]:
-    """Yield the comparisons that depend on verdicts, a few at a time; the results of each must be there for the next.
+    """Yield the comparisons that depend on verdicts, a few at a time; the results of each must be
+    there for the next.
 
-    They depend on the group's own verdicts alone, so that shards, servers and resumed runs plan the same. A failed
-    comparison counts as asked; a rollout without a verdict counts as average.
-    """
+    They depend on the group's own verdicts alone, so that shards, servers and resumed runs plan the
+    same. A failed comparison counts as asked; a rollout without a verdict counts as average."""
     answered = judged.answered
     left = plan.pairing.count_further(len(answered)) if plan.judges else 0
-    order = permutation(len(answered), generator_of(judged.key or "", plan.pairing.seed)) if left else ()
+    order = (
+        permutation(len(answered), generator_of(judged.key or "", plan.pairing.seed))
+        if left
+        else ()
+    )
     while left:
         by_judge = verdicts_by_judge(judged, plan)
-        scores = weigh_alone(batch_of(judged.size, [verdict_array(used_verdicts(by_judge, plan))]))[0].tolist()
+        scores = weigh_alone(batch_of(judged.size, [verdict_array(used_verdicts(by_judge, plan))]))[
+            0
+        ].tolist()
         # Rounded: machines differ in the last bits, which must not decide.
         known = {answered[each]: round(scores[answered[each]], _DIGITS) for each in order}
         count = min(left, further_at_once(len(answered)))
@@ -91,11 +100,18 @@ def iter_requests(
     if len(answered) < 2 or not plan.judges:
         return
     response_of = dict(zip(answered, view.responses, strict=True))
-    principle, reference = view.comparing_principle, view.reference
+    principle = view.comparing_principle
+    reference = view.reference
     comparing = [number for number, judge in enumerate(plan.judges) if judge.grading is None]
-    planned = _plan_judges(key, answered, plan) if chosen is None else [(each, comparing) for each in chosen]
+    planned = (
+        _plan_judges(key, answered, plan)
+        if chosen is None
+        else [(each, comparing) for each in chosen]
+    )
     for (i, j, repeat), numbers in planned:
-        prompt = PairwisePrompt(view.conversation, response_of[i], response_of[j], principle, reference, view.images)
+        prompt = PairwisePrompt(
+            view.conversation, response_of[i], response_of[j], principle, reference, view.images
+        )
         for number in numbers:
             yield RequestId(number, repeat, (i, j)), prompt
     for number, judge in enumerate(plan.judges):
@@ -104,18 +120,30 @@ def iter_requests(
                 responses = tuple(response_of[index] for index in request.shown)
                 yield (
                     request,
-                    ListwisePrompt(view.conversation, responses, principle, reference=reference, images=view.images),
+                    ListwisePrompt(
+                        view.conversation,
+                        responses,
+                        principle,
+                        reference=reference,
+                        images=view.images,
+                    ),
                 )
 
 
-def _plan_judges(key: str | None, answered: Sequence[int], plan: GroupPlan) -> list[tuple[Comparison, list[int]]]:
+def _plan_judges(
+    key: str | None, answered: Sequence[int], plan: GroupPlan
+) -> list[tuple[Comparison, list[int]]]:
     """Plan the comparisons of a group, each with the pairwise judges that answer it."""
     planned: dict[Comparison, list[int]] = {}
     for number, judge in enumerate(plan.judges):
         if judge.grading is None:
             for comparison in plan_group(key, answered, plan.pairing_of(judge)):
                 planned.setdefault(comparison, []).append(number)
-    return sorted(planned.items(), key=lambda entry: entry[0].i) if plan.shares_pairs else list(planned.items())
+    return (
+        sorted(planned.items(), key=lambda entry: entry[0].i)
+        if plan.shares_pairs
+        else list(planned.items())
+    )
 
 
 def _iter_lineups(
@@ -128,7 +156,8 @@ def _iter_lineups(
             yield RequestId(number, repeat, tuple(answered))
             yield RequestId(number, repeat, tuple(reversed(answered)))
         else:
-            # The position matters to a judge: each repeat shows a different order, the same in every run.
+            # The position matters to a judge: each repeat shows a different order, the same in
+            # every run.
             order = list(answered)
             random.Random(f"{key} {repeat}").shuffle(order)
             yield RequestId(number, repeat, tuple(order))
@@ -137,8 +166,8 @@ def _iter_lineups(
 def verdicts_by_judge(judged: JudgedGroup, plan: GroupPlan) -> JudgeVerdicts:
     """Return the verdicts of each judge, by repeat, first and second rollout.
 
-    A judge that grades responses is asked about each once; the two grades give its verdict on a pair.
-    """
+    A judge that grades responses is asked about each once; the two grades give its verdict on a
+    pair."""
     pairs: dict[Comparison, list[Verdict | None]] = {}
     grades: dict[tuple[int, int, int], float] = {}
     count = len(plan.judges)
@@ -148,10 +177,13 @@ def verdicts_by_judge(judged: JudgedGroup, plan: GroupPlan) -> JudgeVerdicts:
             continue  # a grader of components
         if isinstance(outcome.result, Grades):
             grades |= {
-                (number, repeat, index): value for index, value in zip(shown, outcome.result.values, strict=True)
+                (number, repeat, index): value
+                for index, value in zip(shown, outcome.result.values, strict=True)
             }
         if not is_graded[number]:
-            pairs.setdefault(Comparison(shown[0], shown[1], repeat), [None] * count)[number] = verdict_of(outcome, plan)
+            pairs.setdefault(Comparison(shown[0], shown[1], repeat), [None] * count)[number] = (
+                verdict_of(outcome, plan)
+            )
     if any(is_graded):
         _add_graded(pairs, grades, judged, plan)
         return dict(sorted(pairs.items(), key=_by_repeat))
@@ -174,17 +206,23 @@ def _add_graded(
         # Grades are already paid for, and give a verdict on every pair.
         strategy = "all_pairs" if len(judged.answered) <= MAX_GRADED_ALL_PAIRS else "ring"
         pairing = replace(plan.pairing, strategy=strategy, ring_k=max(plan.pairing.ring_k, 1.0))
-        pairs |= {pair: [None] * len(plan.judges) for pair in plan_group(judged.key, judged.answered, pairing)}
+        pairs |= {
+            pair: [None] * len(plan.judges)
+            for pair in plan_group(judged.key, judged.answered, pairing)
+        }
     for comparison, verdicts in pairs.items():
         i, j, repeat = comparison
         for number, judge in enumerate(plan.judges):
-            first, second = grades.get((number, repeat, i)), grades.get((number, repeat, j))
+            first = grades.get((number, repeat, i))
+            second = grades.get((number, repeat, j))
             if judge.grading is not None and first is not None and second is not None:
                 verdicts[number] = verdict_of_grades(first, second)
 
 
 def verdict_of(outcome: Outcome, plan: GroupPlan) -> Verdict | None:
-    """Return the verdict of a pairwise request, or the default that the user asked for; None for a failure."""
+    """Return the verdict of a pairwise request, or the default that the user asked for; None for a
+    failure.
+    """
     if isinstance(outcome.result, Verdict):
         return outcome.result
     if plan.default_score is None:
@@ -193,11 +231,12 @@ def verdict_of(outcome: Outcome, plan: GroupPlan) -> Verdict | None:
 
 
 def used_verdicts(by_judge: JudgeVerdicts, plan: GroupPlan) -> Verdicts:
-    """Return the verdicts behind the rewards: repeat by repeat, by first and then by second rollout.
+    """Return the verdicts behind the rewards: repeat by repeat, by first and then by second
+    rollout.
 
-    A panel's verdict is the weighted mean of its judges'. With `both_orders`, a verdict counts only if that of the
-    other order does: half a pair would carry the judge's position preference into the rewards.
-    """
+    A panel's verdict is the weighted mean of its judges'. With `both_orders`, a verdict counts only
+    if that of the other order does: half a pair would carry the judge's position preference into
+    the rewards."""
     joined = {comparison: _join(verdicts, plan) for comparison, verdicts in by_judge.items()}
     both = plan.pairing.both_orders
     return {
@@ -216,7 +255,9 @@ def own_verdicts(by_judge: JudgeVerdicts, plan: GroupPlan) -> list[Verdicts]:
         for number in range(len(plan.judges))
     ]
     if plan.pairing.both_orders:
-        own = [{pair: given for pair, given in each.items() if swapped(pair) in each} for each in own]
+        own = [
+            {pair: given for pair, given in each.items() if swapped(pair) in each} for each in own
+        ]
     return own
 
 
@@ -230,7 +271,9 @@ def _join(verdicts: Sequence[Verdict | None], plan: GroupPlan) -> Verdict | None
     if not plan.is_panel:
         return verdicts[0]
     given = [
-        (judge.weight, verdict) for judge, verdict in zip(plan.judges, verdicts, strict=True) if verdict is not None
+        (judge.weight, verdict)
+        for judge, verdict in zip(plan.judges, verdicts, strict=True)
+        if verdict is not None
     ]
     if len(given) < plan.quorum:
         return None

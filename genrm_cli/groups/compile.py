@@ -14,28 +14,45 @@ from genrm_cli.rewards.shaping import ShapingTerms
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.views import ViewOptions
 from genrm_cli.settings import Settings
-from genrm_cli.settings.components import Source, TotalTable, find_kind, inputs_of, needs_verdicts, order_of
+from genrm_cli.settings.components import (
+    Source,
+    TotalTable,
+    find_kind,
+    inputs_of,
+    needs_verdicts,
+    order_of,
+)
 from genrm_cli.settings.panel import JudgeConfig, judges_of
 
 
 def compile_plan(settings: Settings) -> GroupPlan:
     """Return the plan that the settings describe; the ring is not yet fitted to a budget.
 
-    Raises:
-        UsageError: a component, profile or rubric set cannot be found, or settings contradict each other.
+    Raises: UsageError: a component, profile or rubric set cannot be found, or settings contradict
+        each other.
     """
     compares = asks_for_verdicts(settings)
     configs = judges_of(settings)
     lexical = settings.judge.judge is not None
     judges = tuple(
-        JudgePlan(config.name, None if lexical else profile_of(config), config.weight, _share(config, settings))
+        JudgePlan(
+            config.name,
+            None if lexical else profile_of(config),
+            config.weight,
+            _share(config, settings),
+        )
         for config in (configs if compares else ())
     )
-    if any(judge.pairing for judge in judges) and (grading := [judge.name for judge in judges if judge.grading]):
-        raise UsageError(f"judge {grading[0]!r} grades responses; with share, every judge must compare pairs.")
+    if any(judge.pairing for judge in judges) and (
+        grading := [judge.name for judge in judges if judge.grading]
+    ):
+        raise UsageError(
+            f"judge {grading[0]!r} grades responses; with share, every judge must compare pairs."
+        )
     if settings.pairing.goal != "rewards":
         _refuse_directed(settings, judges)
-    given, use_principle = settings.input, settings.judge.use_principle
+    given = settings.input
+    use_principle = settings.judge.use_principle
     patterns = settings.judge.redact_pattern
     plan = GroupPlan(
         pairing=_pairing(settings),
@@ -45,11 +62,14 @@ def compile_plan(settings: Settings) -> GroupPlan:
         judge_name=" + ".join(judge.name for judge in judges) or None,
         is_baseline=compares and lexical,
         is_panel=bool(settings.panel.judges) and compares,
-        quorum=settings.panel.quorum or (1 if any(config.share for config in configs) else len(judges)),
+        quorum=settings.panel.quorum
+        or (1 if any(config.share for config in configs) else len(judges)),
         default_score=None if settings.judge.compat is None else configs[0].default_score,
         default_ranking=settings.rewards.default_ranking,
         principle=settings.judge.principle,
-        uses_own_principle=settings.judge.compat is None if use_principle is None else use_principle,
+        uses_own_principle=settings.judge.compat is None
+        if use_principle is None
+        else use_principle,
         redactor=redactor_of(patterns) if patterns else None,
         keep_replies=settings.output.keep_replies,
         view=ViewOptions(
@@ -71,10 +91,17 @@ def compile_plan(settings: Settings) -> GroupPlan:
         plan.refuse_reference()
     by_row = any(grader.list_name == ROW_SET for grader in plan.graders)
     if by_row and plan.rubric_field is None:
-        raise UsageError(naming("the rubric set row needs $rubric_field, the field with the criteria of each row."))
+        raise UsageError(
+            naming(
+                "the rubric set row needs $rubric_field, the field with the criteria of each row."
+            )
+        )
     if plan.rubric_field is not None and not (by_row or plan.uses_own_principle):
         raise UsageError(
-            naming("$rubric_field has no effect: it takes $use_principle, or a component with the rubric set row.")
+            naming(
+                "$rubric_field has no effect: it takes $use_principle, or a component with the "
+                "rubric set row."
+            )
         )
     return plan
 
@@ -85,15 +112,22 @@ def _refuse_directed(settings: Settings, judges: Sequence[JudgePlan]) -> None:
     Raises:
         UsageError: the message names what to omit.
     """
-    pairing, rewards = settings.pairing, settings.rewards
+    pairing = settings.pairing
+    rewards = settings.rewards
     has_plan = pairing.strategy != "ring" or pairing.repeats != 1 or pairing.both_orders
     why = None
     if has_plan or settings.judge.compat is not None:
-        why = " chooses each pair and asks it once; omit $strategy, $repeats, $both_orders and $compat, or the goal."
+        why = (
+            " chooses each pair and asks it once; omit $strategy, $repeats, $both_orders and "
+            "$compat, or the goal."
+        )
     elif rewards.min_reliability is not None or rewards.advantage == "reliability":
         why = " leaves the reliability unknown; omit $min_reliability and $advantage, or the goal."
     elif any(judge.grading is not None or judge.pairing is not None for judge in judges):
-        why = " needs judges that compare the same pairs; omit share and judges that grade responses, or the goal."
+        why = (
+            " needs judges that compare the same pairs; omit share and judges that grade "
+            "responses, or the goal."
+        )
     if why is not None:
         raise UsageError(SettingRef("goal", pairing.goal), naming(why))
 
@@ -102,8 +136,15 @@ def _shows_images(settings: Settings, judges: Sequence[JudgePlan]) -> bool:
     """Whether every judge sees images: all are shown the same."""
     compared = zip(judges_of(settings), (judge.profile for judge in judges), strict=False)
     asked = [*compared, *((grader.config, grader.profile) for grader in graders_in(settings))]
-    seeing = [config.judge.images or (profile is not None and profile.images) for config, profile in asked]
-    return settings.judge.compat is None and settings.judge.judge is None and bool(seeing) and all(seeing)
+    seeing = [
+        config.judge.images or (profile is not None and profile.images) for config, profile in asked
+    ]
+    return (
+        settings.judge.compat is None
+        and settings.judge.judge is None
+        and bool(seeing)
+        and all(seeing)
+    )
 
 
 def asks_for_verdicts(settings: Settings) -> bool:
@@ -112,7 +153,9 @@ def asks_for_verdicts(settings: Settings) -> bool:
 
 
 def judge_name(settings: Settings) -> str | None:
-    """Return the name of the judge, those of a panel, or the lexical judge's version; None if no judge compares."""
+    """Return the name of the judge, those of a panel, or the lexical judge's version; None if no
+    judge compares.
+    """
     if not asks_for_verdicts(settings):
         return None
     if not settings.panel.judges and settings.judge.judge is not None:
@@ -136,13 +179,17 @@ def fit_budget(plan: GroupPlan, sizes: Mapping[int, int], budget: int | None) ->
     without = replace(plan, pairing=replace(plan.pairing, strategy="ring", ring_k=0.0))
     fixed = sum(groups * without.count_requests(n) for n, groups in sizes.items())
     if fixed > budget:
-        raise UsageError(SettingRef("budget", budget), f" is too small: grading alone takes {fixed} calls.")
+        raise UsageError(
+            SettingRef("budget", budget), f" is too small: grading alone takes {fixed} calls."
+        )
     pairwise = [judge for judge in plan.judges if judge.grading is None]
     per_comparison = sum(judge.turns for judge in pairwise)
     calls = max(0, budget - fixed) // max(1, per_comparison)
     pairing = plan.pairing.with_calls(sizes, calls)
     if pairwise and not any(pairing.count(n) for n in sizes) and any(n > 1 for n in sizes):
-        raise UsageError(SettingRef("budget", budget), " is too small for one comparison in each group.")
+        raise UsageError(
+            SettingRef("budget", budget), " is too small for one comparison in each group."
+        )
     return replace(plan, pairing=pairing)
 
 
@@ -170,8 +217,8 @@ def _pairing(settings: Settings) -> PairingPlan:
 def compile_rewards(settings: Settings) -> RewardPlan:
     """Return the rules that turn verdicts and components into rewards.
 
-    Raises:
-        UsageError: a total, rank or diversity names a component that is not configured; or a rubric set or function
+    Raises: UsageError: a total, rank or diversity names a component that is not configured; or a
+        rubric set or function
             cannot be found.
     """
     given = settings.rewards
@@ -200,7 +247,9 @@ def compile_rewards(settings: Settings) -> RewardPlan:
         names=names,
         sources=_sources(settings),
         from_verdicts=_from_verdicts(settings),
-        total=TotalTerms(weights, [Gate(*gate) for gate in total.gates], total.clip, total.normalise),
+        total=TotalTerms(
+            weights, [Gate(*gate) for gate in total.gates], total.clip, total.normalise
+        ),
         is_composed=bool(given.components) or diversity is not None or given.total is not None,
         has_total=given.total is not None,
         optional=total.optional,
@@ -216,7 +265,9 @@ def _component_names(settings: Settings) -> tuple[str, ...]:
         UsageError: two components have the same name.
     """
     names = [GENRM] if asks_for_verdicts(settings) else []
-    names += [component.name for component in settings.rewards.components if not component.is_judged]
+    names += [
+        component.name for component in settings.rewards.components if not component.is_judged
+    ]
     names += [name for grader in graders_in(settings) for name in grader.names]
     names = [name for index, name in enumerate(names) if name != GENRM or index == 0]
     if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
@@ -225,23 +276,33 @@ def _component_names(settings: Settings) -> tuple[str, ...]:
 
 
 def _check_names(
-    settings: Settings, names: tuple[str, ...], weights: Mapping[str, Weight], divided: tuple[str, ...]
+    settings: Settings,
+    names: tuple[str, ...],
+    weights: Mapping[str, Weight],
+    divided: tuple[str, ...],
 ) -> None:
     given = settings.rewards
-    wanted = [(component.kind, name) for component in given.components for name in inputs_of(component)]
+    wanted = [
+        (component.kind, name) for component in given.components for name in inputs_of(component)
+    ]
     if given.total is not None:
         wanted += [("[total]", name) for name, _ in (*given.total.weights, *given.total.gates)]
-    wanted += [("[diversity]", name) for name in (given.diversity.components if given.diversity else ())]
+    wanted += [
+        ("[diversity]", name) for name in (given.diversity.components if given.diversity else ())
+    ]
     for where, name in wanted:
         if name not in names:
             configured = f"configured are {', '.join(names)}" if names else "none are configured"
             raise UsageError(
-                f"{where}: unknown component {name!r}; {configured}. Add a table [components.{name}], or name it in ",
+                f"{where}: unknown component {name!r}; {configured}. Add a table "
+                f"[components.{name}], or name it in ",
                 SettingRef("component"),
                 ".",
             )
     if unweighted := set(divided) - set(weights):
-        raise UsageError(f"[diversity] divides {min(unweighted)!r}, which has no weight in the total.")
+        raise UsageError(
+            f"[diversity] divides {min(unweighted)!r}, which has no weight in the total."
+        )
     for component in given.components:
         find_kind(component.kind).version(component)  # refuses a function that cannot be imported
 

@@ -11,7 +11,9 @@ from genrm_cli.metrics.running_stats import Worst
 from genrm_cli.verdicts import Reason
 
 
-def count_served_group(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan) -> None:
+def count_served_group(
+    metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan
+) -> None:
     """Add a finished group that was in no file, with its rollouts and requests."""
     metrics.groups += 1
     metrics.groups_done += 1
@@ -24,7 +26,9 @@ def count_served_group(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupR
     count_group(metrics, judged, rewards, plan)
 
 
-def count_group(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan) -> None:
+def count_group(
+    metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan
+) -> None:
     """Add a finished group to the metrics of a run."""
     for verdict in rewards.verdicts.values():
         metrics.add_scores(verdict)
@@ -86,15 +90,21 @@ def _count_components(metrics: RunMetrics, rewards: GroupRewards, plan: GroupPla
     totals = [score.total for score in rewards.scores if score.total is not None]
     values = {name: column.values for name, column in rewards.columns.items()}
     metrics.components.add_group(values, [total.value for total in totals])
-    metrics.component_failures.update(name for name, column in rewards.columns.items() if column.failure is not None)
+    metrics.component_failures.update(
+        name for name, column in rewards.columns.items() if column.failure is not None
+    )
     for total in totals:
         if total.value is None:
             continue
-        for name, term in () if total.gated_by else total.terms.items():  # a gated reward has no source
+        for name, term in (
+            () if total.gated_by else total.terms.items()
+        ):  # a gated reward has no source
             metrics.shares[plan.rewards.sources[name]] += abs(term)
 
 
-def _count_panel(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan) -> None:
+def _count_panel(
+    metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan
+) -> None:
     if metrics.panel is None:
         metrics.panel = PanelMetrics(
             [judge.name for judge in plan.judges],

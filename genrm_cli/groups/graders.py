@@ -1,4 +1,6 @@
-"""Components graded by a judge: the judges that grade, the requests to one about a group, and its grades."""
+"""Components graded by a judge: the judges that grade, the requests to one about a group, and its
+grades.
+"""
 
 import json
 import random
@@ -24,9 +26,12 @@ from genrm_cli.settings.panel import JudgeConfig, graders_of
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome
 
 DIVERSITY: Final = "diversity"
-ROW_SET, CONSTRAINT_SET = "row", "constraints"
+ROW_SET = "row"
+CONSTRAINT_SET = "constraints"
 _LISTS = {ROW_SET: CRITERIA, CONSTRAINT_SET: CONSTRAINTS}
-"""Names that stand for a list of each line instead of a rubric set: its criteria, or its scenario's constraints."""
+"""Names that stand for a list of each line instead of a rubric set: its criteria, or its scenario's
+constraints.
+"""
 GraderKind = Literal["rubric", "rubric_rank", "diversity"]
 
 
@@ -34,10 +39,10 @@ GraderKind = Literal["rubric", "rubric_rank", "diversity"]
 class Grader:
     """One judge that grades a component.
 
-    Attributes:
-        component: the name of its table; `diversity` for the grader that finds clusters.
-        names: names of the components for its grades, in order; empty for `diversity`.
-        list_name: the list of each line that it grades by instead of a rubric set, a name in `_LISTS`; empty for none.
+    Attributes: component: the name of its table; `diversity` for the grader that finds clusters.
+        names: names of the components for its grades, in order; empty for `diversity`. list_name:
+        the list of each line that it grades by instead of a rubric set, a name in `_LISTS`; empty
+        for none.
     """
 
     component: str
@@ -50,23 +55,29 @@ class Grader:
 
 @lru_cache(maxsize=64)
 def graders_in(settings: Settings) -> tuple[Grader, ...]:
-    """Return the graders of a run, in the order of their tables; the grader that finds clusters comes last.
+    """Return the graders of a run, in the order of their tables; the grader that finds clusters
+    comes last.
 
     Raises:
         UsageError: a rubric set is unknown or cannot be read.
     """
     configs = graders_of(settings)
     judged = [component for component in settings.rewards.components if component.is_judged]
-    graders = [_grader(component, config) for component, config in zip(judged, configs, strict=False)]
+    graders = [
+        _grader(component, config) for component, config in zip(judged, configs, strict=False)
+    ]
     if len(configs) > len(graders):
         diversity = settings.rewards.diversity
-        profile = CLUSTERS if diversity is None or diversity.json_schema else _without_schema(CLUSTERS)
+        profile = (
+            CLUSTERS if diversity is None or diversity.json_schema else _without_schema(CLUSTERS)
+        )
         graders.append(Grader(DIVERSITY, DIVERSITY, (), configs[-1], profile))
     return tuple(graders)
 
 
 def _grader(component: Component, config: JudgeConfig) -> Grader:
-    ranked, set_name = component.kind == "rubric_rank", component.option("set") or ""
+    ranked = component.kind == "rubric_rank"
+    set_name = component.option("set") or ""
     list_name = set_name if set_name in _LISTS and not ranked else ""
     names: tuple[str, ...] = (f"rubric_{list_name}",)
     if list_name:
@@ -77,17 +88,23 @@ def _grader(component: Component, config: JudgeConfig) -> Grader:
         names = (component.name,) if ranked else tuple(rubric_set.component_names)
     if dict(component.options).get("json_schema") is False:
         profile = _without_schema(profile)
-    return Grader(component.name, "rubric_rank" if ranked else "rubric", names, config, profile, list_name)
+    return Grader(
+        component.name, "rubric_rank" if ranked else "rubric", names, config, profile, list_name
+    )
 
 
 def _without_schema(profile: GradingProfile) -> GradingProfile:
     """Drop the JSON schema, which some servers do not support."""
-    fields = {name: value for name, value in profile.request_fields.items() if name != "response_format"}
+    fields = {
+        name: value for name, value in profile.request_fields.items() if name != "response_format"
+    }
     return replace(profile, request_fields=fields)
 
 
 def count_gradings(grader: Grader, answered: int) -> int:
-    """Count the requests of a grader about a group, by its number of rollouts that can be compared."""
+    """Count the requests of a grader about a group, by its number of rollouts that can be
+    compared.
+    """
     return answered if grader.kind == "rubric" else int(answered > 1)
 
 
@@ -100,12 +117,10 @@ def iter_gradings(
 ) -> Iterator[tuple[RequestId, Prompt]]:
     """Yield the requests to a grader about a group.
 
-    Args:
-        key: key of the group; it determines the order in which a whole group is shown.
-        grader: the grader to ask.
-        number: number of the grader among all judges of the run.
-        answered: indices of the rollouts that can be compared.
-        view: the responses of `answered` in their order, and what else is shown; its principle is a further criterion
+    Args: key: key of the group; it determines the order in which a whole group is shown. grader:
+        the grader to ask. number: number of the grader among all judges of the run. answered:
+        indices of the rollouts that can be compared. view: the responses of `answered` in their
+        order, and what else is shown; its principle is a further criterion
             besides the rubrics.
     """
     if not count_gradings(grader, len(answered)):
@@ -132,7 +147,9 @@ def iter_gradings(
 
 def _prompt(view: SharedView, shown: tuple[str, ...], index: int) -> ListwisePrompt:
     background = view.backgrounds.get(index)
-    return ListwisePrompt(view.conversation, shown, view.principle, background, view.reference, images=view.images)
+    return ListwisePrompt(
+        view.conversation, shown, view.principle, background, view.reference, images=view.images
+    )
 
 
 @dataclass(slots=True)
@@ -160,16 +177,24 @@ class GradedGroup:
     def grades_of(self, index: int) -> tuple[float, ...] | None:
         """Return the grades of a rollout, one per component of the grader; None without any."""
         if index in self.losing:
-            return (0.0,) * len(self.grader.names) or None  # even for flaws, so that silence does not pay
+            return (0.0,) * len(
+                self.grader.names
+            ) or None  # even for flaws, so that silence does not pay
         if index not in self.answered:
             return None
-        if self.grader.kind == "rubric_rank" and not count_gradings(self.grader, len(self.answered)):
+        if self.grader.kind == "rubric_rank" and not count_gradings(
+            self.grader, len(self.answered)
+        ):
             return (1.0,)
         if index not in self._graded:
             has_none = self.grader.list_name == CONSTRAINT_SET and index not in self._asked
             return (1.0,) if has_none else None
         request, grades = self._graded[index]
-        return grades.values if self.grader.kind == "rubric" else (grades.values[request.shown.index(index)],)
+        return (
+            grades.values
+            if self.grader.kind == "rubric"
+            else (grades.values[request.shown.index(index)],)
+        )
 
     def clusters(self) -> list[int] | None:
         """Return the cluster of each of `answered`; None if the judge gave none."""
@@ -183,18 +208,28 @@ class GradedGroup:
 
     def columns(self, size: int) -> dict[str, Column]:
         """Return the grades as components of a group of this size."""
-        kinds = [outcome.result.kind for _, outcome in self.results if isinstance(outcome.result, Failure)]
+        kinds = [
+            outcome.result.kind
+            for _, outcome in self.results
+            if isinstance(outcome.result, Failure)
+        ]
         failure = None
         if kinds:
             reason = "were not asked" if set(kinds) == {FailureKind.NOT_ASKED} else "failed"
-            failure = f"{len(kinds)} of its {count_gradings(self.grader, len(self.answered))} requests {reason}"
+            failure = (
+                f"{len(kinds)} of its {count_gradings(self.grader, len(self.answered))} "
+                f"requests {reason}"
+            )
         rows = [self.grades_of(index) for index in range(size)]
         quoted = self._graded if self.grader.kind == "rubric" else {}
         notes = [quoted[index][1].notes if index in quoted else () for index in range(size)]
         return {
             name: Column(
                 [None if row is None else row[number] for row in rows],
-                [self._note(note[number]) if number < len(note) and note[number] else None for note in notes],
+                [
+                    self._note(note[number]) if number < len(note) and note[number] else None
+                    for note in notes
+                ],
                 failure,
             )
             for number, name in enumerate(self.grader.names)

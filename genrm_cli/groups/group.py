@@ -26,13 +26,15 @@ Results = list[tuple[RequestId, Outcome]]
 class Group:
     """The rollouts of one task; `Group.of` builds one from a prompt and its responses.
 
-    Attributes:
-        key: name of the group; together with the setting `seed`, it determines which rollouts are compared. None for
+    Attributes: key: name of the group; together with the setting `seed`, it determines which
+        rollouts are compared. None for
             a single rollout that belongs to no group.
         rollouts: rollouts in the group's order.
         records: fields of each rollout, for components that read them; otherwise empty.
-        mixed: why no rollouts can be compared: their prompts or reference answers differ; None if they do not.
-        pairs: the comparisons to make, of rollouts that differ to judges; None leaves them to the plan of the run.
+        mixed: why no rollouts can be compared: their prompts or reference answers differ; None if
+            they do not.
+        pairs: the comparisons to make, of rollouts that differ to judges; None leaves them to the
+            plan of the run.
     """
 
     key: str | None
@@ -53,9 +55,8 @@ class Group:
     ) -> Self:
         """Build a group from a prompt and the responses to it.
 
-        Args:
-            prompt: a string, or a list of messages (`{"role": ..., "content": ...}`).
-            responses: n responses, n >= 0. Each is a string, a message, a list of messages, an object of the
+        Args: prompt: a string, or a list of messages (`{"role": ..., "content": ...}`). responses:
+            n responses, n >= 0. Each is a string, a message, a list of messages, an object of the
                 Responses API, or None if the generation failed.
             key: name of the group; by default a hash of the prompt.
             principle: the criterion to judge by; by default the setting `principle`.
@@ -65,14 +66,22 @@ class Group:
             InputError: the prompt or a response cannot be read.
         """
         if isinstance(responses, str | bytes | Mapping) or not isinstance(responses, Sequence):
-            raise InputError(f"the responses are {type(responses).__name__!r}; expected a list of responses.")
+            raise InputError(
+                f"the responses are {type(responses).__name__!r}; expected a list of responses."
+            )
         try:
             turns = turns_of_prompt(prompt)
         except UnreadableRecordError as error:
             raise InputError(f"{error}.") from error
         media = media_of_messages(prompt)
         rollouts = [
-            Rollout(turns, _parse_response(index, each), principle, reference=reference, prompt_media=media)
+            Rollout(
+                turns,
+                _parse_response(index, each),
+                principle,
+                reference=reference,
+                prompt_media=media,
+            )
             for index, each in enumerate(responses)
         ]
         lines = [gym_line(prompt, response) for response in responses]
@@ -98,20 +107,18 @@ def _parse_response(index: int, response: object) -> tuple[Item, ...] | None:
 class JudgedGroup:
     """Everything known about a group after it was judged; its texts are no longer needed.
 
-    Attributes:
-        key: key of the group; None for a single rollout that belongs to no group.
-        answered: indices of the rollouts that can be compared, of equal ones the first.
-        has_response: whether each rollout has a response.
-        not_compared: why each rollout cannot be compared; None for those that can.
-        shapes: lengths and style of each rollout's texts.
-        results: result of every request, in the order of `RequestId` once `sort` was called.
-        neutralised: what was broken up in each response by its index: the number of places for the judge with most.
-        copies: the other ones, by index, each with the one whose comparisons count for it.
-        gated: the gates that rollouts broke when they were collected, by index.
-        columns: components that need no judge.
-        clusters: number of the cluster of each of `answered`, by n-grams; None if not requested.
-        redactions: matches masked in the texts that the judges were shown, by name; each text counts once.
-        shortened: characters cut out of the prompt and a response so that they fit into the judges' context, by index;
+    Attributes: key: key of the group; None for a single rollout that belongs to no group. answered:
+        indices of the rollouts that can be compared, of equal ones the first. has_response: whether
+        each rollout has a response. not_compared: why each rollout cannot be compared; None for
+        those that can. shapes: lengths and style of each rollout's texts. results: result of every
+        request, in the order of `RequestId` once `sort` was called. neutralised: what was broken up
+        in each response by its index: the number of places for the judge with most. copies: the
+        other ones, by index, each with the one whose comparisons count for it. gated: the gates
+        that rollouts broke when they were collected, by index. columns: components that need no
+        judge. clusters: number of the cluster of each of `answered`, by n-grams; None if not
+        requested. redactions: matches masked in the texts that the judges were shown, by name; each
+        text counts once. shortened: characters cut out of the prompt and a response so that they
+        fit into the judges' context, by index;
             empty if all fit.
     """
 
@@ -136,14 +143,20 @@ class JudgedGroup:
     def blank(self) -> tuple[int, ...]:
         """Indices of the rollouts without anything that a judge could see."""
         return tuple(
-            index for index, why in enumerate(self.not_compared) if why is not None and why.reason is Reason.BLANK
+            index
+            for index, why in enumerate(self.not_compared)
+            if why is not None and why.reason is Reason.BLANK
         )
 
     @property
     def excluded(self) -> tuple[int, ...]:
-        """Indices of the rollouts that do not count: masked, failed, superseded or outside a trial."""
+        """Indices of the rollouts that do not count: masked, failed, superseded or outside a
+        trial.
+        """
         return tuple(
-            index for index, why in enumerate(self.not_compared) if why is not None and why.reason.is_exclusion
+            index
+            for index, why in enumerate(self.not_compared)
+            if why is not None and why.reason.is_exclusion
         )
 
     @property
@@ -152,5 +165,7 @@ class JudgedGroup:
         return self.mixed is None and self.key is not None
 
     def sort(self) -> None:
-        """Bring the results into an order that does not depend on which request was answered first."""
+        """Bring the results into an order that does not depend on which request was answered
+        first.
+        """
         self.results.sort(key=lambda result: result[0])

@@ -51,13 +51,16 @@ class KnownGroup:
 
 
 async def judge_group(
-    group: Group, plan: GroupPlan, judges: JudgeSet, on_judged: Callable[[JudgedGroup], None] | None = None
+    group: Group,
+    plan: GroupPlan,
+    judges: JudgeSet,
+    on_judged: Callable[[JudgedGroup], None] | None = None,
 ) -> JudgedGroup:
     """Ask the judges about a group and return everything known about it.
 
-    Several groups may be judged concurrently; they share the judges' limits, budget and journal, and make their
-    requests in the order of these calls. When the run is stopped (deadline, budget), the remaining requests fail as
-    `not_asked`.
+    Several groups may be judged concurrently; they share the judges' limits, budget and journal,
+    and make their requests in the order of these calls. When the run is stopped (deadline, budget),
+    the remaining requests fail as `not_asked`.
 
     Args:
         group: the group.
@@ -65,8 +68,8 @@ async def judge_group(
         judges: in the order of the plan, judges before graders.
         on_judged: called with the result.
 
-    Raises:
-        GenrmError: a judge cannot be used, or the journal cannot be written. Requests in flight are cancelled.
+    Raises: GenrmError: a judge cannot be used, or the journal cannot be written. Requests in flight
+        are cancelled.
     """
     judged = begin_group(group, plan)
 
@@ -85,7 +88,9 @@ async def judge_group(
                         if slot is not None:
                             tasks.create_task(ask(id_, judge, request, slot))
                             continue
-                        outcome = Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {judge.stopped_by}"))
+                        outcome = Outcome(
+                            Failure(FailureKind.NOT_ASKED, f"stopped by {judge.stopped_by}")
+                        )
                     _take(judged, id_, outcome, plan, judges)
                     await judges.yield_regularly()
     except BaseExceptionGroup as errors:
@@ -104,8 +109,8 @@ async def judge_groups(
 ) -> None:
     """Judge many groups; memory does not grow with their number.
 
-    Args:
-        groups: groups, each with a tag that names it. The next group is taken once the previous one has made its
+    Args: groups: groups, each with a tag that names it. The next group is taken once the previous
+        one has made its
             requests.
         plan: plan of the run.
         judges: see `judge_group`.
@@ -189,9 +194,12 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     """
     plan.refuse_large(group.key, len(group.rollouts))
     not_compared, answered, copies = find_answered(group, plan)
-    is_gym, compared = _is_shown_as_gym(group, plan), [group.rollouts[index] for index in answered]
+    is_gym = _is_shown_as_gym(group, plan)
+    compared = [group.rollouts[index] for index in answered]
     with_style = plan.is_watched or plan.rewards.shaping.group_style_penalty_coeff > 0
-    texts: Iterable[tuple[str, str]] = ((rollout.reasoning, rollout.answer or "") for rollout in group.rollouts)
+    texts: Iterable[tuple[str, str]] = (
+        (rollout.reasoning, rollout.answer or "") for rollout in group.rollouts
+    )
     if is_gym:
         texts = map(gym_texts_of_record, group.records)
     judged = JudgedGroup(
@@ -203,7 +211,9 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
         has_response=tuple(rollout.response is not None for rollout in group.rollouts),
         not_compared=not_compared,
         view="answer" if is_gym or not answered else choose_view(compared, plan.view),
-        shapes=[measure_text(*text, with_style=with_style, as_gym=plan.shows_as_gym) for text in texts],
+        shapes=[
+            measure_text(*text, with_style=with_style, as_gym=plan.shows_as_gym) for text in texts
+        ],
         gated={index: each.gated_by for index, each in enumerate(group.rollouts) if each.gated_by},
     )
     diversity = plan.rewards.diversity
@@ -222,7 +232,9 @@ def find_answered(
     same = {}
     for index, why in enumerate(not_compared):
         if why is None and not group.mixed:
-            shown = plan.shown_of(group.rollouts[index], group.records[index] if group.records else None)
+            shown = plan.shown_of(
+                group.rollouts[index], group.records[index] if group.records else None
+            )
             same[index] = index if shown is None else first.setdefault(shown, index)
     copies = {index: original for index, original in same.items() if index != original}
     return not_compared, tuple(index for index in same if index not in copies), copies
@@ -235,7 +247,8 @@ def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
     rows = [index for index in range(judged.size) if index not in excluded]
     if not rows:
         return
-    rollouts, kept = [group.rollouts[index] for index in rows], [records[index] for index in rows]
+    rollouts = [group.rollouts[index] for index in rows]
+    kept = [records[index] for index in rows]
     ids = [(group.key, index) for index in rows]
     for component in plan.rewards.components:
         kind = local_kind(component)
@@ -249,7 +262,8 @@ def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
 
 
 def try_functions(groups: Iterable[Group], plan: GroupPlan) -> None:
-    """Call the functions of components on the first group that can be compared, before any call is paid.
+    """Call the functions of components on the first group that can be compared, before any call is
+    paid.
 
     Raises:
         UsageError: one fails, or returns something else than values.
@@ -263,12 +277,17 @@ def try_functions(groups: Iterable[Group], plan: GroupPlan) -> None:
         compute_local(judged, group, plan)
         for name, column in judged.columns.items():
             if column.failure is not None and plan.rewards.sources[name] == "functions":
-                raise UsageError(f"component {name}: {column.failure} for the first group. No judge was asked.")
+                raise UsageError(
+                    f"component {name}: {column.failure} for the first group. No judge was asked."
+                )
         return
 
 
-def iter_stages(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterator[Iterator[tuple[RequestId, Prompt]]]:
-    """Yield the requests about a group by stages; the first number of an id counts judges, then graders.
+def iter_stages(
+    judged: JudgedGroup, group: Group, plan: GroupPlan
+) -> Iterator[Iterator[tuple[RequestId, Prompt]]]:
+    """Yield the requests about a group by stages; the first number of an id counts judges, then
+    graders.
 
     `judged` must hold the results of a stage before the next one is taken.
     """
@@ -284,37 +303,57 @@ def iter_stages(judged: JudgedGroup, group: Group, plan: GroupPlan) -> Iterator[
     )
     known: KnownTexts = {}
 
-    def iter_neutral(requests: Iterable[tuple[RequestId, Prompt]]) -> Iterator[tuple[RequestId, Prompt]]:
+    def iter_neutral(
+        requests: Iterable[tuple[RequestId, Prompt]],
+    ) -> Iterator[tuple[RequestId, Prompt]]:
         for id_, prompt in requests:
             shown = neutralise_prompt(plan.profile_of(id_.judge), prompt, known)
-            for index, forms in zip(id_.shown, () if shown.broken is None else shown.broken.in_responses, strict=False):
+            for index, forms in zip(
+                id_.shown, () if shown.broken is None else shown.broken.in_responses, strict=False
+            ):
                 judged.neutralised[index] = max(judged.neutralised.get(index, 0), len(forms))
             yield id_, shown
 
-    yield iter_neutral(chain(iter_requests(group.key, judged.answered, view, plan, group.pairs), *gradings))
+    yield iter_neutral(
+        chain(iter_requests(group.key, judged.answered, view, plan, group.pairs), *gradings)
+    )
     for further in iter_further(judged, plan):
         yield iter_neutral(iter_requests(group.key, judged.answered, view, plan, further))
 
 
 def view_for_judges(judged: JudgedGroup, group: Group, plan: GroupPlan) -> SharedView:
-    """Return the texts that leave this machine, masked and shortened; lengths are measured before."""
+    """Return the texts that leave this machine, masked and shortened; lengths are measured
+    before.
+    """
     judged.redactions = Counter()
     view = shown_to_judges(group, judged.answered, plan, judged.redactions)
     judged.shortened = dict(zip(judged.answered, view.shortened, strict=False))
     return view
 
 
-def shown_to_judges(group: Group, answered: Sequence[int], plan: GroupPlan, redactions: Counter[str]) -> SharedView:
-    """Return the view of some rollouts of a group, with all that the judges are shown; counts what it masks."""
+def shown_to_judges(
+    group: Group, answered: Sequence[int], plan: GroupPlan, redactions: Counter[str]
+) -> SharedView:
+    """Return the view of some rollouts of a group, with all that the judges are shown; counts what
+    it masks.
+    """
     own_principle = group.rollouts[0].principle if plan.uses_own_principle else None
     with_scenarios = plan.graders and group.records
     view = replace(
         _view_of(group, answered, plan),
         principle=own_principle or plan.principle,
-        scenario=group.rollouts[answered[0]].scenario if answered and not plan.shows_as_gym else None,
-        backgrounds={index: render_scenario(group.records[index]) for index in answered} if with_scenarios else {},
-        criteria={index: group.rollouts[index].criteria for index in answered} if plan.graders else {},
-        constraints={index: _constraints_of(group.records[index]) for index in answered} if with_scenarios else {},
+        scenario=group.rollouts[answered[0]].scenario
+        if answered and not plan.shows_as_gym
+        else None,
+        backgrounds={index: render_scenario(group.records[index]) for index in answered}
+        if with_scenarios
+        else {},
+        criteria={index: group.rollouts[index].criteria for index in answered}
+        if plan.graders
+        else {},
+        constraints={index: _constraints_of(group.records[index]) for index in answered}
+        if with_scenarios
+        else {},
     )
     if (redactor := plan.redactor) is not None:
         view = view.masked(lambda text: redactor.redact(text, redactions))
@@ -339,7 +378,9 @@ def _is_shown_as_gym(group: Group, plan: GroupPlan) -> bool:
     return plan.shows_as_gym and bool(group.records) and all(map(is_of_gym, group.records))
 
 
-def _take(judged: JudgedGroup, id_: RequestId, outcome: Outcome, plan: GroupPlan, judges: JudgeSet) -> None:
+def _take(
+    judged: JudgedGroup, id_: RequestId, outcome: Outcome, plan: GroupPlan, judges: JudgeSet
+) -> None:
     judges.on_outcome(outcome)
     judged.results.append((id_, without_reply(outcome, plan)))
 

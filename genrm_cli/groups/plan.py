@@ -30,7 +30,8 @@ from genrm_cli.settings.components import Component, Diversity, Source
 from genrm_cli.verdicts import MIDDLE_RANKING, Explanation
 
 GENRM = "genrm"
-MAX_COMPARED = 2_048  # rollouts: the estimators use n × n arrays, up to 300 MB and 7 s for a group of this size
+# rollouts: the estimators use n × n arrays, up to 300 MB and 7 s for a group of this size
+MAX_COMPARED = 2_048
 _REPLY_TOKENS = 4_096  # of a judge whose profile sets no limit
 _MARGIN_TOKENS = 256  # of the chat template
 MAX_GRADED_ALL_PAIRS = 256  # rollouts; larger groups that are only graded are compared along rings
@@ -81,11 +82,11 @@ class Effort:
 class RewardPlan:
     """The rules that turn verdicts and components into rewards.
 
-    Attributes:
-        estimator: verdicts → base scores.
-        on_sabotage: whether rollouts that made comparisons fail `lose` these, are left `unscored`, or `keep` what the
+    Attributes: estimator: verdicts → base scores. on_sabotage: whether rollouts that made
+        comparisons fail `lose` these, are left `unscored`, or `keep` what the
             other comparisons give.
-        failed_lose: whether rollouts whose comparisons all failed get the lowest score of their group.
+        failed_lose: whether rollouts whose comparisons all failed get the lowest score of their
+            group.
         advantage: how advantages are scaled; see `weight_of`.
         min_reliability: groups below it stay unscored; None for no limit.
         single_score: base score of the only rollout of a group; None leaves it unscored.
@@ -123,27 +124,23 @@ class RewardPlan:
 class GroupPlan:
     """Everything that the core needs to know about a run.
 
-    Attributes:
-        pairing: which comparisons to make.
-        judges: judges whose verdicts count; empty if no reward depends on verdicts.
-        graders: judges that grade components; numbered after the judges.
-        rewards: how verdicts become rewards.
-        judge_name: name of the judge or the panel in scored lines; None if no judge compares.
-        is_baseline: whether the judge is the built-in lexical one, whose rewards must not be trained on.
-        is_panel: whether several judges answer every comparison.
-        quorum: number of verdicts that a comparison needs to count.
-        default_score: replaces both scores of a failed comparison (setting `compat`); None for no default.
-        default_ranking: replaces its ranking.
-        principle: principle for rollouts without one of their own.
-        uses_own_principle: send the rollouts' own principles.
-        lineups_in_both_orders: show a whole group in its own order and reversed, instead of shuffled.
-        ignore_media: compare responses with images or files, which the judge does not see.
-        blank_loses: give blank responses the lowest score of their group instead of leaving them unscored.
-        shows_as_gym: show exactly what NeMo Gym shows (setting `compat`).
-        reference_field: dotted path of the reference answer to show; None for none.
-        rubric_field: dotted path of the rubric of each row; None for none.
-        rooms: space for texts in the prompts of the judges whose context is known.
-        is_watched: whether the style of responses is measured, to see what the judges reward.
+    Attributes: pairing: which comparisons to make. judges: judges whose verdicts count; empty if no
+        reward depends on verdicts. graders: judges that grade components; numbered after the
+        judges. rewards: how verdicts become rewards. judge_name: name of the judge or the panel in
+        scored lines; None if no judge compares. is_baseline: whether the judge is the built-in
+        lexical one, whose rewards must not be trained on. is_panel: whether several judges answer
+        every comparison. quorum: number of verdicts that a comparison needs to count.
+        default_score: replaces both scores of a failed comparison (setting `compat`); None for no
+        default. default_ranking: replaces its ranking. principle: principle for rollouts without
+        one of their own. uses_own_principle: send the rollouts' own principles.
+        lineups_in_both_orders: show a whole group in its own order and reversed, instead of
+        shuffled. ignore_media: compare responses with images or files, which the judge does not
+        see. blank_loses: give blank responses the lowest score of their group instead of leaving
+        them unscored. shows_as_gym: show exactly what NeMo Gym shows (setting `compat`).
+        reference_field: dotted path of the reference answer to show; None for none. rubric_field:
+        dotted path of the rubric of each row; None for none. rooms: space for texts in the prompts
+        of the judges whose context is known. is_watched: whether the style of responses is
+        measured, to see what the judges reward.
     """
 
     pairing: PairingPlan = field(default_factory=PairingPlan)
@@ -180,13 +177,17 @@ class GroupPlan:
             rollout = replace(rollout, reference=reference_at(record, self.reference_field))
         if self.rubric_field is not None:
             criteria = criteria_at(record, self.rubric_field)
-            rollout = replace(rollout, criteria=criteria, principle=principle_of(criteria) or rollout.principle)
+            rollout = replace(
+                rollout, criteria=criteria, principle=principle_of(criteria) or rollout.principle
+            )
         return rollout
 
     def missing_fields(self, rollout: Rollout) -> list[str]:
         """Return the settings that name a field for the judge which the line of a rollout lacks."""
         found = {"reference_field": rollout.reference, "rubric_field": rollout.criteria}
-        return [name for name, value in found.items() if not value and getattr(self, name) is not None]
+        return [
+            name for name, value in found.items() if not value and getattr(self, name) is not None
+        ]
 
     def refuse_reference(self) -> None:
         """Refuse to hold back a reference answer from a judge.
@@ -195,11 +196,16 @@ class GroupPlan:
             UsageError: NeMo Gym shows none, or the profile of a judge has no place for it.
         """
         if self.shows_as_gym:
-            raise UsageError(naming("NeMo Gym shows judges no reference answer; omit $compat or $reference_field."))
+            raise UsageError(
+                naming(
+                    "NeMo Gym shows judges no reference answer; omit $compat or $reference_field."
+                )
+            )
         for judge in self.judges:
             if judge.profile is not None and not judge.profile.takes_reference:
                 raise UsageError(
-                    f"the profile {judge.profile.name} has no place for a reference answer. Choose one with sections (",
+                    f"the profile {judge.profile.name} has no place for a reference answer. "
+                    "Choose one with sections (",
                     SettingRef("profile", "nemotron-plain"),
                     "), or add {reference} to a profile of your own.",
                 )
@@ -214,7 +220,8 @@ class GroupPlan:
         return why_not_compared(rollout, self.view, ignore_media=self.ignore_media)
 
     def shown_of(self, rollout: Rollout, record: JsonObject | None) -> object:
-        """Return all that judges see of a rollout: those that are equal in it are one rollout to them.
+        """Return all that judges see of a rollout: those that are equal in it are one rollout to
+        them.
 
         None under `compat`: NeMo Gym compares equal rollouts.
         """
@@ -231,17 +238,24 @@ class GroupPlan:
         """
         if self.judges and rollouts > MAX_COMPARED:
             raise InputError(
-                f"group {key!r} has {rollouts:,} rollouts; at most {MAX_COMPARED:,} can be compared. Name the field "
+                f"group {key!r} has {rollouts:,} rollouts; at most {MAX_COMPARED:,} can be "
+                "compared. Name the field "
                 "that tells its tasks apart with ",
                 SettingRef("group_by"),
                 ".",
             )
 
     def with_judges(self, specs: Sequence[JudgeSpec]) -> "GroupPlan":
-        """Return the plan with the profiles and contexts that were found for its judges, in order."""
+        """Return the plan with the profiles and contexts that were found for its judges, in
+        order.
+        """
         pairs = zip(self.judges, (spec.profile for spec in specs if spec.compares), strict=True)
         judges = tuple(replace(judge, profile=profile) for judge, profile in pairs)
-        return replace(self, judges=judges, rooms=tuple(room for spec in specs if (room := room_of(spec)) is not None))
+        return replace(
+            self,
+            judges=judges,
+            rooms=tuple(room for spec in specs if (room := room_of(spec)) is not None),
+        )
 
     @cached_property
     def shares_pairs(self) -> bool:
@@ -262,12 +276,20 @@ class GroupPlan:
         return [] if n < 2 else [self._effort(judge, n) for judge in self.judges]
 
     def profile_of(self, number: int) -> AnyProfile | None:
-        """Return the profile of a judge, None for the lexical one; graders are numbered after the judges."""
+        """Return the profile of a judge, None for the lexical one; graders are numbered after the
+        judges.
+        """
         judges = len(self.judges)
-        return self.judges[number].profile if number < judges else self.graders[number - judges].profile
+        return (
+            self.judges[number].profile
+            if number < judges
+            else self.graders[number - judges].profile
+        )
 
     def turns_of(self, number: int) -> int:
-        """Return the number of calls for one answer of a judge; graders are numbered after the judges."""
+        """Return the number of calls for one answer of a judge; graders are numbered after the
+        judges.
+        """
         return self.judges[number].turns if number < len(self.judges) else 1
 
     def _effort(self, judge: JudgePlan, n: int) -> Effort:
@@ -292,8 +314,11 @@ class GroupPlan:
 
 
 def room_of(spec: JudgeSpec) -> Room | None:
-    """Return the space for texts in the prompts of a judge; None if its context is unknown or has no room."""
-    profile, settings = spec.profile, spec.config.judge
+    """Return the space for texts in the prompts of a judge; None if its context is unknown or has
+    no room.
+    """
+    profile = spec.profile
+    settings = spec.config.judge
     if spec.max_model_len is None or not isinstance(profile, Profile | GradingProfile):
         return None
     reply = reply_limit(profile.request_fields, settings)

@@ -28,18 +28,16 @@ Status = Literal["scored", "single", "unscored"]
 class RolloutScore:
     """The result of one rollout.
 
-    Attributes:
-        numbers: base score, adjustments, reward, rank and advantage; None without a reward.
-        why_unscored: why there is no reward; None if there is one.
-        standard_error: standard error of the base score against the group's mean; None if unknown.
-        comparisons: number of verdicts that count for it.
-        failed: number of failed requests about it.
-        defaulted: number of comparisons that count with a default (setting `compat`).
-        sabotaged: number of failed requests that its text caused.
-        total: the derivation of the reward from components; None if the reward comes from verdicts alone.
-        shortened: characters cut out of its prompt and response so that they fit into the judges' context.
-        neutralised: places where its text was broken up for the judge.
-        equal_to: index of the rollout whose comparisons count for it, too, as the judge sees no difference; None for
+    Attributes: numbers: base score, adjustments, reward, rank and advantage; None without a reward.
+        why_unscored: why there is no reward; None if there is one. standard_error: standard error
+        of the base score against the group's mean; None if unknown. comparisons: number of verdicts
+        that count for it. failed: number of failed requests about it. defaulted: number of
+        comparisons that count with a default (setting `compat`). sabotaged: number of failed
+        requests that its text caused. total: the derivation of the reward from components; None if
+        the reward comes from verdicts alone. shortened: characters cut out of its prompt and
+        response so that they fit into the judges' context. neutralised: places where its text was
+        broken up for the judge. equal_to: index of the rollout whose comparisons count for it, too,
+        as the judge sees no difference; None for
             its own.
     """
 
@@ -77,13 +75,11 @@ class RolloutScore:
 class ComparisonResult:
     """One request about a group and its result.
 
-    Attributes:
-        shown: indices of the rollouts shown, in the order shown: two of a pair, one alone, or a whole group.
-        repeat: number of the repeat, from 0.
-        verdict: the verdict that counts; None for a failure and for grades.
-        outcome: the verdict, grades or failure, with calls, tokens and latency.
-        component: the component that was graded; None for a request whose verdict counts.
-        caused_by: indices of the rollouts whose texts made the request fail.
+    Attributes: shown: indices of the rollouts shown, in the order shown: two of a pair, one alone,
+        or a whole group. repeat: number of the repeat, from 0. verdict: the verdict that counts;
+        None for a failure and for grades. outcome: the verdict, grades or failure, with calls,
+        tokens and latency. component: the component that was graded; None for a request whose
+        verdict counts. caused_by: indices of the rollouts whose texts made the request fail.
     """
 
     group: str | None
@@ -105,14 +101,22 @@ def results_of(judged: JudgedGroup, plan: GroupPlan, causes: Causes) -> list[Com
     """Return the requests about a group and their results, judges before graders."""
     results = []
     for request, outcome in judged.results:
-        grader = None if request.judge < len(plan.judges) else plan.graders[request.judge - len(plan.judges)]
+        grader = (
+            None
+            if request.judge < len(plan.judges)
+            else plan.graders[request.judge - len(plan.judges)]
+        )
         results.append(
             ComparisonResult(
                 group=judged.key,
-                judge=plan.judges[request.judge].name if grader is None else grader.config.judge.model or "",
+                judge=plan.judges[request.judge].name
+                if grader is None
+                else grader.config.judge.model or "",
                 shown=request.shown,
                 repeat=request.repeat,
-                verdict=verdict_of(outcome, plan) if grader is None and len(request.shown) == 2 else None,
+                verdict=verdict_of(outcome, plan)
+                if grader is None and len(request.shown) == 2
+                else None,
                 outcome=outcome,
                 component=None if grader is None else grader.component,
                 caused_by=causes.get(request, ()),
@@ -125,12 +129,10 @@ def results_of(judged: JudgedGroup, plan: GroupPlan, causes: Causes) -> list[Com
 class GroupRewards:
     """The rewards of a group of n rollouts; every list of n is in the order of the rollouts.
 
-    Attributes:
-        key: key of the group.
-        scores: n results, with everything known about each rollout.
-        verdicts: verdicts behind the rewards, by comparison.
-        by_judge: the verdicts of each judge by comparison, None for a failure.
-        reliability: share of the spread of the base scores that is signal, 0 to 1; None if unknown, as it is
+    Attributes: key: key of the group. scores: n results, with everything known about each rollout.
+        verdicts: verdicts behind the rewards, by comparison. by_judge: the verdicts of each judge
+        by comparison, None for a failure. reliability: share of the spread of the base scores that
+        is signal, 0 to 1; None if unknown, as it is
             without a calibration.
         columns: all components by name; empty if rewards come from verdicts alone.
         clusters: near-duplicates; None if diversity is not configured.
@@ -157,13 +159,14 @@ class GroupRewards:
     def rewards(self) -> list[float | None]:
         """n rewards; None for an unscored rollout, never a number in place of a failure.
 
-        They are on the scale of the judge's scores, 1 to 5, which they may leave; components and terms change it.
-        """
+        They are on the scale of the judge's scores, 1 to 5, which they may leave; components and
+        terms change it."""
         return [score.reward for score in self.scores]
 
     @property
     def advantages(self) -> list[float | None]:
-        """n advantages: reward less the group's mean, scaled as the setting `advantage` says; None where unscored.
+        """n advantages: reward less the group's mean, scaled as the setting `advantage` says; None
+        where unscored.
 
         0 if all rewards are equal, or only one rollout has a reward.
         """
@@ -181,7 +184,9 @@ class GroupRewards:
         return sample_variance(known) if len(known) > 1 else None
 
     def scaled(self, kind: str, pool: float | None) -> "GroupRewards":
-        """Return the same rewards, with advantages for a run in which rewards have this mean variance."""
+        """Return the same rewards, with advantages for a run in which rewards have this mean
+        variance.
+        """
         return replace(self, weight=weight_of(kind, self.variance, pool, self.reliability))
 
     @property
@@ -194,15 +199,21 @@ class GroupRewards:
 
     @property
     def reasons(self) -> list[Reason | None]:
-        """n reasons why a rollout has no reward; None for a rollout with a reward. `reason.text` is the sentence."""
+        """n reasons why a rollout has no reward; None for a rollout with a reward. `reason.text` is
+        the sentence.
+        """
         return [score.reason for score in self.scores]
 
     def to_dict(self) -> JsonObject:
-        """Return the result, ready for JSON: a list of n responses, and the verdicts by the indices shown."""
+        """Return the result, ready for JSON: a list of n responses, and the verdicts by the indices
+        shown.
+        """
         columns = self.rewards, self.advantages, self.standard_errors, self.reasons
         return {
             "key": self.key,
-            "responses": [dict(zip(_COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)],
+            "responses": [
+                dict(zip(_COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)
+            ],
             "reliability": self.reliability,
             "verdicts": [
                 {"i": i, "j": j, "repeat": repeat}
@@ -210,14 +221,21 @@ class GroupRewards:
                 for (i, j, repeat), each in self.verdicts.items()
             ],
             "failures": [
-                {"shown": list(each.shown), "judge": each.judge, "kind": failure.kind.value, "detail": failure.detail}
+                {
+                    "shown": list(each.shown),
+                    "judge": each.judge,
+                    "kind": failure.kind.value,
+                    "detail": failure.detail,
+                }
                 for each in self.comparisons
                 if (failure := each.failure) is not None
             ],
         }
 
     def __repr__(self) -> str:
-        rewards = ", ".join("None" if reward is None else f"{reward:.3f}" for reward in self.rewards)
+        rewards = ", ".join(
+            "None" if reward is None else f"{reward:.3f}" for reward in self.rewards
+        )
         counts = f"{len(self.verdicts)} verdicts, {len(self.failures)} failures"
         return f"<GroupRewards {self.key!r}: rewards [{rewards}], {counts}>"
 
@@ -225,10 +243,16 @@ class GroupRewards:
         """Return a table of the responses, for notebooks."""
         rows = [dict.fromkeys(_COLUMNS), *self.to_dict()["responses"]]
         cells = [
-            "".join(f"<th>{name}</th>" if not number else f"<td>{_shown(value)}</td>" for name, value in row.items())
+            "".join(
+                f"<th>{name}</th>" if not number else f"<td>{_shown(value)}</td>"
+                for name, value in row.items()
+            )
             for number, row in enumerate(rows)
         ]
-        lines = "".join(f"<tr><td>{number - 1 if number else ''}</td>{row}</tr>" for number, row in enumerate(cells))
+        lines = "".join(
+            f"<tr><td>{number - 1 if number else ''}</td>{row}</tr>"
+            for number, row in enumerate(cells)
+        )
         return f"<table>{lines}</table><p>{escape(repr(self))}</p>"
 
     @property
@@ -238,18 +262,23 @@ class GroupRewards:
 
 
 def _shown(value: object) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else "" if value is None else escape(str(value))
+    return (
+        f"{value:.3f}" if isinstance(value, float) else "" if value is None else escape(str(value))
+    )
 
 
 def count_results(judged: JudgedGroup, used: Verdicts, judges: int) -> list[tuple[int, int, int]]:
-    """Return for each rollout its comparisons without defaults, its failed requests, and its defaults.
+    """Return for each rollout its comparisons without defaults, its failed requests, and its
+    defaults.
 
     Args:
         judged: the group.
         used: verdicts that count.
         judges: number of judges that compare; requests to graders of components are not counted.
     """
-    compared, failed, defaulted = Counter[int](), Counter[int](), Counter[int]()
+    compared = Counter[int]()
+    failed = Counter[int]()
+    defaulted = Counter[int]()
     for (i, j, _), verdict in used.items():
         (defaulted if verdict.defaulted else compared).update((i, j))
     for (judge, _, shown), outcome in judged.results:
@@ -285,7 +314,9 @@ class Reasons:
             return Explanation(Reason.NO_COMPONENT)
         if missing and not any(self._follows_from_verdicts(index, name) for name in missing):
             failure = self.columns[missing[0]].failure if missing[0] in self.columns else None
-            return Explanation(Reason.COMPONENT_MISSING, missing[0] + (f" ({failure})" if failure else ""))
+            return Explanation(
+                Reason.COMPONENT_MISSING, missing[0] + (f" ({failure})" if failure else "")
+            )
         if not self.judged.has_response[index]:
             return Explanation(Reason.NO_RESPONSE)
         if not_compared is not None:
@@ -326,24 +357,34 @@ class Reasons:
     def _with_quorum(self) -> set[int]:
         """Rollouts with a comparison on which enough judges of the panel gave a verdict."""
         quorate = (
-            pair for pair, all_ in self.by_judge.items() if sum(each is not None for each in all_) >= self.plan.quorum
+            pair
+            for pair, all_ in self.by_judge.items()
+            if sum(each is not None for each in all_) >= self.plan.quorum
         )
         return {index for i, j, _ in quorate for index in (i, j)}
 
     @cached_property
     def _failures(self) -> Mapping[int, set[FailureKind]]:
-        """Kinds of the failures that cost each rollout verdicts: its own requests, and the grades of its opponents."""
+        """Kinds of the failures that cost each rollout verdicts: its own requests, and the grades
+        of its opponents.
+        """
         failures: dict[int, set[FailureKind]] = defaultdict(set)
         for (judge, _, shown), outcome in self.judged.results:
             if judge < len(self.plan.judges) and isinstance(outcome.result, Failure):
-                for index in (*shown, *self._opponents.get(shown[0], ())) if len(shown) == 1 else shown:
+                for index in (
+                    (*shown, *self._opponents.get(shown[0], ())) if len(shown) == 1 else shown
+                ):
                     failures[index].add(outcome.result.kind)
         return failures
 
     def _follows_from_verdicts(self, index: int, name: str) -> bool:
         """Whether a component is missing for the same reason as verdicts."""
         source = self.plan.rewards.sources[name]
-        if self.judged.not_compared[index] is not None and source in ("judge", "rules", "responses"):
+        if self.judged.not_compared[index] is not None and source in (
+            "judge",
+            "rules",
+            "responses",
+        ):
             return True
         return name in self.plan.rewards.from_verdicts or (
             self.judged.mixed is not None and source in ("judge", "responses")

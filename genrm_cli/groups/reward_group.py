@@ -4,17 +4,41 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from genrm_cli.groups.comparisons import JudgeVerdicts, own_verdicts, used_verdicts, verdicts_by_judge
+from genrm_cli.groups.comparisons import (
+    JudgeVerdicts,
+    own_verdicts,
+    used_verdicts,
+    verdicts_by_judge,
+)
 from genrm_cli.groups.graders import DIVERSITY, GradedGroup
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GENRM, GroupPlan, RewardPlan
-from genrm_cli.groups.results import GroupRewards, Reasons, RolloutScore, Status, count_results, results_of
-from genrm_cli.groups.sabotage import Causes, find_causes, scores_of_losers, with_losses, without_selected
+from genrm_cli.groups.results import (
+    GroupRewards,
+    Reasons,
+    RolloutScore,
+    Status,
+    count_results,
+    results_of,
+)
+from genrm_cli.groups.sabotage import (
+    Causes,
+    find_causes,
+    scores_of_losers,
+    with_losses,
+    without_selected,
+)
 from genrm_cli.judging.profiles.answer import MEANINGS
 from genrm_cli.metrics.running_stats import odds_interval
 from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.component import Column, GroupKind, Values
-from genrm_cli.rewards.compose import RolloutReward, Total, compose_rewards, compose_total, with_totals
+from genrm_cli.rewards.compose import (
+    RolloutReward,
+    Total,
+    compose_rewards,
+    compose_total,
+    with_totals,
+)
 from genrm_cli.rewards.diversity import Clusters, clusters_of
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.estimates import Estimate, estimate_many
@@ -27,7 +51,9 @@ from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind
 _MIDDLE_SCORE = (MIN_SCORE + MAX_SCORE) / 2
 
 
-def reward_groups(groups: Sequence[JudgedGroup], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
+def reward_groups(
+    groups: Sequence[JudgedGroup], plan: GroupPlan, calibration: Calibration
+) -> list[GroupRewards]:
     """Return the rewards of judged groups, faster together than one by one.
 
     Args:
@@ -62,11 +88,17 @@ def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
     return _with_verdicts(judged, causes, verdicts_by_judge(judged, plan), plan)
 
 
-def _with_verdicts(judged: JudgedGroup, causes: Causes, by_judge: JudgeVerdicts, plan: GroupPlan) -> JudgedVerdicts:
-    return JudgedVerdicts(judged, causes, by_judge, used_verdicts(by_judge, plan), own_verdicts(by_judge, plan))
+def _with_verdicts(
+    judged: JudgedGroup, causes: Causes, by_judge: JudgeVerdicts, plan: GroupPlan
+) -> JudgedVerdicts:
+    return JudgedVerdicts(
+        judged, causes, by_judge, used_verdicts(by_judge, plan), own_verdicts(by_judge, plan)
+    )
 
 
-def reward_verdicts(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration) -> list[GroupRewards]:
+def reward_verdicts(
+    groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration
+) -> list[GroupRewards]:
     """Return the rewards of several groups with known verdicts; otherwise like `reward_groups`."""
     loses = plan.rewards.on_sabotage == "lose"
     losing = [_losing(group, plan) for group in groups if group.causes and loses]
@@ -80,16 +112,22 @@ def reward_verdicts(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibrati
 
 
 def _has_failures(judged: JudgedGroup) -> bool:
-    return any(outcome.reasks or isinstance(outcome.result, Failure) for _, outcome in judged.results)
+    return any(
+        outcome.reasks or isinstance(outcome.result, Failure) for _, outcome in judged.results
+    )
 
 
 def _losing(group: JudgedVerdicts, plan: GroupPlan) -> JudgedVerdicts:
-    """Return a group with the verdicts that it has if rollouts lose the comparisons that failed because of them."""
+    """Return a group with the verdicts that it has if rollouts lose the comparisons that failed
+    because of them.
+    """
     by_judge = with_losses(group.by_judge, group.used.values(), group.causes)
     return _with_verdicts(group.judged, group.causes, by_judge, plan)
 
 
-def _estimate(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration) -> list[Estimate]:
+def _estimate(
+    groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration
+) -> list[Estimate]:
     """Turn the verdicts of each group into base scores."""
     # If all verdicts come from grades, a base score is the mean of the rollout's own grades.
     estimator = plan.rewards.estimator if plan.compares_pairs else "simple_tiebreaker"
@@ -97,16 +135,22 @@ def _estimate(groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Ca
     if plan.shares_pairs:
         own = [(group.judged.size, group.own) for group in groups]
         return estimate_panel(own, known)
-    estimates = estimate_many(estimator, [(group.judged.size, group.used) for group in groups], known)
-    return [each.without_errors() for each in estimates] if plan.pairing.goal != "rewards" else estimates
+    estimates = estimate_many(
+        estimator, [(group.judged.size, group.used) for group in groups], known
+    )
+    return (
+        [each.without_errors() for each in estimates]
+        if plan.pairing.goal != "rewards"
+        else estimates
+    )
 
 
 @dataclass(slots=True)
 class _Work:
     """The state of one group while its rewards are computed.
 
-    Attributes:
-        lost: the group as it is if rollouts lose the requests that they made fail, with its estimate; None if they do
+    Attributes: lost: the group as it is if rollouts lose the requests that they made fail, with its
+        estimate; None if they do
             not.
     """
 
@@ -125,7 +169,8 @@ class _Work:
         return Counter(index for culprits in self.group.causes.values() for index in culprits)
 
     def rewards(self) -> GroupRewards:
-        judged, rewards = self.judged, self._composed_rewards()
+        judged = self.judged
+        rewards = self._composed_rewards()
         columns: dict[str, Column] = {}
         clusters = self._clusters()
         totals: list[Total] | None = None
@@ -140,7 +185,13 @@ class _Work:
         sabotaged = self.culprits
         counts = count_results(judged, self.group.used, len(self.plan.judges))
         reasons = Reasons(
-            judged, self.plan, self.group.by_judge, columns, self._base_scores(), sabotaged, noisy=self._is_noisy()
+            judged,
+            self.plan,
+            self.group.by_judge,
+            columns,
+            self._base_scores(),
+            sabotaged,
+            noisy=self._is_noisy(),
         )
         errors = self._with_copies(self.estimate.standard_errors)
         scores = []
@@ -150,9 +201,15 @@ class _Work:
             status: Status = "unscored" if why else "single" if self._has_default() else "scored"
             error = None if reward.base_score is None else errors[index]
             own = judged.copies.get(index, index)
-            changes = judged.shortened.get(own, 0), judged.neutralised.get(own, 0), judged.copies.get(index)
+            changes = (
+                judged.shortened.get(own, 0),
+                judged.neutralised.get(own, 0),
+                judged.copies.get(index),
+            )
             numbers = (*counts[own], sabotaged[own])
-            scores.append(RolloutScore(index, reward, status, why, error, *numbers, total, *changes))
+            scores.append(
+                RolloutScore(index, reward, status, why, error, *numbers, total, *changes)
+            )
         return GroupRewards(
             judged.key,
             scores,
@@ -168,7 +225,8 @@ class _Work:
         )
 
     def _composed_rewards(self) -> list[RolloutReward]:
-        judged, terms = self.judged, self.plan.rewards
+        judged = self.judged
+        terms = self.plan.rewards
         if self._has_default():
             return [RolloutReward(terms.single_score, Adjustments(), terms.single_score, 1, 0.0)]
         base_scores = [None if self._is_noisy() else score for score in self._base_scores()]
@@ -181,12 +239,16 @@ class _Work:
         return compose_rewards(base_scores, judged.shapes, terms.shaping)
 
     def _base_scores(self) -> Values:
-        """Return the base scores; rollouts that cause failures have those that they get by losing, or none."""
+        """Return the base scores; rollouts that cause failures have those that they get by losing,
+        or none.
+        """
         scores = [*self.estimate.base_scores]
         if self.lost is not None:
             scores = scores_of_losers(scores, self.lost[1].base_scores, self.culprits)
         elif self.plan.rewards.on_sabotage == "unscored":
-            scores = [None if index in self.culprits else score for index, score in enumerate(scores)]
+            scores = [
+                None if index in self.culprits else score for index, score in enumerate(scores)
+            ]
         single = self.plan.rewards.single_score
         if self._is_equal:
             scores[self.judged.answered[0]] = _MIDDLE_SCORE if single is None else single
@@ -194,7 +256,9 @@ class _Work:
 
     @property
     def _is_equal(self) -> bool:
-        """Whether there is nothing to compare: its responses are equal, except for blank ones that lose."""
+        """Whether there is nothing to compare: its responses are equal, except for blank ones that
+        lose.
+        """
         is_one = len(self.judged.answered) == 1 and bool(self.plan.judges)
         return is_one and bool(self.judged.copies or self._blank_losers())
 
@@ -206,15 +270,22 @@ class _Work:
         failed = {
             index
             for id_, outcome in self.judged.results
-            if isinstance(outcome.result, Failure) and outcome.result.kind is not FailureKind.NOT_ASKED
+            if isinstance(outcome.result, Failure)
+            and outcome.result.kind is not FailureKind.NOT_ASKED
             for index in id_.shown
             if id_.judge < len(self.plan.judges) and index not in unscored
         }
         owners = [self.judged.copies.get(index, index) for index in range(self.judged.size)]
-        return [index for index, score in enumerate(self._base_scores()) if score is None and owners[index] in failed]
+        return [
+            index
+            for index, score in enumerate(self._base_scores())
+            if score is None and owners[index] in failed
+        ]
 
     def _with_copies(self, values: Values) -> Values:
-        return Column(values).with_copies(self.judged.copies).values if self.judged.copies else values
+        return (
+            Column(values).with_copies(self.judged.copies).values if self.judged.copies else values
+        )
 
     def _blank_losers(self) -> tuple[int, ...]:
         return self.judged.blank if self.plan.blank_loses else ()
@@ -226,14 +297,18 @@ class _Work:
         return is_alone and self.plan.rewards.single_score is not None
 
     def _is_noisy(self) -> bool:
-        """Whether surely too little of the spread of the base scores is signal, for all that is known of the judge."""
-        least, reliability = self.plan.rewards.min_reliability, self.estimate.reliability
+        """Whether surely too little of the spread of the base scores is signal, for all that is
+        known of the judge.
+        """
+        least = self.plan.rewards.min_reliability
+        reliability = self.estimate.reliability
         if least is None or reliability is None:
             return False
         return odds_interval(reliability, self.estimate.uncertainty or 0.0)[1] < least
 
     def _clusters(self) -> Clusters | None:
-        diversity, judged = self.plan.rewards.diversity, self.judged
+        diversity = self.plan.rewards.diversity
+        judged = self.judged
         if diversity is None or not judged.is_comparable:
             return None
         if diversity.method == "ngram":
@@ -244,12 +319,19 @@ class _Work:
         if found is not None:
             number_of = dict(zip(judged.answered, found, strict=True))
             copied = [number_of[original] for original in judged.copies.values()]
-            found = [*found, *copied, *[-1] * len(judged.blank)]  # blank responses share one cluster
+            found = [
+                *found,
+                *copied,
+                *[-1] * len(judged.blank),
+            ]  # blank responses share one cluster
         answered = (*judged.answered, *judged.copies, *judged.blank)
-        return clusters_of(found, answered, judged.size, uniform_fallback=diversity.fallback == "uniform")
+        return clusters_of(
+            found, answered, judged.size, uniform_fallback=diversity.fallback == "uniform"
+        )
 
     def _graded(self) -> list[GradedGroup]:
-        judged, first = self.judged, len(self.plan.judges)
+        judged = self.judged
+        first = len(self.plan.judges)
         failed = self.group.causes if self.lost is not None else {}
         results = [result for result in judged.results if result[0].judge >= first]
         return [
@@ -258,7 +340,12 @@ class _Work:
                 judged.answered,
                 (
                     *self._blank_losers(),
-                    *(index for id_, culprits in failed.items() if id_.judge == number for index in culprits),
+                    *(
+                        index
+                        for id_, culprits in failed.items()
+                        if id_.judge == number
+                        for index in culprits
+                    ),
                 ),
                 [r for r in results if r[0].judge == number],
             )
@@ -267,7 +354,9 @@ class _Work:
 
     def _columns(self, verdict_rewards: Values) -> dict[str, Column]:
         """Return all components of the group, in the plan's order."""
-        judged, rewards, used = self.judged, self.plan.rewards, self.group.used
+        judged = self.judged
+        rewards = self.plan.rewards
+        used = self.group.used
         if self._is_equal:
             used = {Comparison(judged.answered[0], judged.answered[0], 0): MEANINGS["tie"]}
         columns = dict(judged.columns)
@@ -292,17 +381,26 @@ class _Work:
 
 
 def _lifts(
-    columns: Mapping[str, Column], clusters: Clusters | None, judged: JudgedGroup, rewards: RewardPlan
+    columns: Mapping[str, Column],
+    clusters: Clusters | None,
+    judged: JudgedGroup,
+    rewards: RewardPlan,
 ) -> dict[str, float]:
-    """Return by how much each weighted component with a negative value is raised, so that its lowest is 1.
+    """Return by how much each weighted component with a negative value is raised, so that its
+    lowest is 1.
 
-    Otherwise a gated rollout, with 0, would not be the worst, and dividing among near-duplicates would reward copying.
-    A constant for the whole group leaves its ranks and advantages as they are. 1 is the least score of a judge.
-    """
+    Otherwise a gated rollout, with 0, would not be the worst, and dividing among near-duplicates
+    would reward copying. A constant for the whole group leaves its ranks and advantages as they
+    are. 1 is the least score of a judge."""
     if not (rewards.has_total or clusters is not None or judged.gated):
         return {}
-    values = {name: [value for value in columns[name].values if value is not None] for name in rewards.total.weights}
-    return {name: MIN_SCORE - min(known) for name, known in values.items() if known and min(known) < 0}
+    values = {
+        name: [value for value in columns[name].values if value is not None]
+        for name in rewards.total.weights
+    }
+    return {
+        name: MIN_SCORE - min(known) for name, known in values.items() if known and min(known) < 0
+    }
 
 
 def _totals(
@@ -314,17 +412,29 @@ def _totals(
 ) -> list[Total]:
     """Combine the components of each rollout.
 
-    An optional component that a rollout lacks is dropped for the whole group: otherwise it would favour the others.
-    """
+    An optional component that a rollout lacks is dropped for the whole group: otherwise it would
+    favour the others."""
     excluded = set(judged.excluded)
-    rows = [index for index in range(judged.size) if judged.has_response[index] and index not in excluded]
-    omitted = {name for name in rewards.optional if any(columns[name].values[index] is None for index in rows)}
-    weights = {name: weight for name, weight in rewards.total.weights.items() if name not in omitted}
+    rows = [
+        index
+        for index in range(judged.size)
+        if judged.has_response[index] and index not in excluded
+    ]
+    omitted = {
+        name
+        for name in rewards.optional
+        if any(columns[name].values[index] is None for index in rows)
+    }
+    weights = {
+        name: weight for name, weight in rewards.total.weights.items() if name not in omitted
+    }
     terms = replace(rewards.total, weights=weights)
     return [
         compose_total(
             {
-                name: None if (value := column.values[index]) is None else value + lifts.get(name, 0.0)
+                name: None
+                if (value := column.values[index]) is None
+                else value + lifts.get(name, 0.0)
                 for name, column in columns.items()
             },
             terms,

@@ -1,8 +1,8 @@
-"""Attribute failures to the rollouts whose texts cause them, and let these rollouts lose the comparisons.
+"""Attribute failures to the rollouts whose texts cause them, and let these rollouts lose the
+comparisons.
 
-A policy under training may write texts on which the judge fails. Such a failure must pay neither this rollout, by
-hiding a loss, nor its opponents, by a win that the judge did not declare.
-"""
+A policy under training may write texts on which the judge fails. Such a failure must pay neither
+this rollout, by hiding a loss, nor its opponents, by a win that the judge did not declare."""
 
 import math
 from collections import Counter, defaultdict
@@ -13,10 +13,20 @@ from genrm_cli.groups.comparisons import JudgeVerdicts
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.judging.requests import RequestId
-from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Outcome, Verdict, preference, preferred
+from genrm_cli.verdicts import (
+    MIDDLE_RANKING,
+    Failure,
+    FailureKind,
+    Outcome,
+    Verdict,
+    preference,
+    preferred,
+)
 
 Causes = Mapping[RequestId, tuple[int, ...]]
-"""The rollouts whose texts made a request fail, by request; requests that failed for other reasons are absent."""
+"""The rollouts whose texts made a request fail, by request; requests that failed for other reasons
+are absent.
+"""
 
 _BETTER = Verdict(4.0, 2.0, 2.0)  # the margin where no verdict of the group prefers either response
 
@@ -24,14 +34,17 @@ _BETTER = Verdict(4.0, 2.0, 2.0)  # the margin where no verdict of the group pre
 def find_causes(judged: JudgedGroup, plan: GroupPlan) -> Causes:
     """Attribute the failed requests of a group to rollouts; none under `compat`.
 
-    The parser names the responses that make a reply ambiguous. Other failures that depend on the texts are attributed
-    - of a request that shows one response: to it, if the judge refused it or failed more than once, and answered most
-      of the others of its group;
-    - of comparisons: to a rollout with at least two of them, in all its comparisons, or at least three, in half of
-      them, if at least half of them are with opponents that have a smaller share of failures. An honest rollout meets
-      that by chance in at most 0.3 % of cases if 5 % of comparisons fail, and hardly ever with two rings.
+    The parser names the responses that make a reply ambiguous. Other failures that depend on the
+    texts are attributed
+    - of a request that shows one response: to it, if the judge refused it or failed more than once,
+      and answered most of the others of its group;
+    - of comparisons: to a rollout with at least two of them, in all its comparisons, or at least
+      three, in half of them, if at least half of them are with opponents that have a smaller share
+      of failures. An honest rollout meets that by chance in at most 0.3 % of cases if 5 % of
+      comparisons fail, and hardly ever with two rings.
 
-    A verdict after replies without one counts as a failure for a rollout that does not lose by it, unless it counts
+    A verdict after replies without one counts as a failure for a rollout that does not lose by it,
+    unless it counts
     anyway (`keep`): a judge that answers only where a response wins is asked until it does.
     """
     causes: dict[RequestId, tuple[int, ...]] = {}
@@ -44,10 +57,14 @@ def find_causes(judged: JudgedGroup, plan: GroupPlan) -> Causes:
         elif failure is not None and not failure.kind.depends_on_texts:
             continue
         elif len(request.shown) == 1:
-            is_certain = failure is not None and (failure.kind is FailureKind.REFUSED or outcome.attempts > 1)
+            is_certain = failure is not None and (
+                failure.kind is FailureKind.REFUSED or outcome.attempts > 1
+            )
             alone[request.judge].append((request, failure is not None, is_certain))
         elif len(request.shown) == 2 and request.judge < len(plan.judges):
-            pairs.append((request, _failed_for(request, outcome, plan.rewards.on_sabotage != "keep")))
+            pairs.append(
+                (request, _failed_for(request, outcome, plan.rewards.on_sabotage != "keep"))
+            )
     for asked in alone.values():
         if 2 * sum(is_failed for _, is_failed, _ in asked) < len(asked):
             causes |= {request: request.shown for request, _, is_certain in asked if is_certain}
@@ -62,7 +79,9 @@ def find_causes(judged: JudgedGroup, plan: GroupPlan) -> Causes:
 
 def without_selected(judged: JudgedGroup, causes: Causes) -> JudgedGroup:
     """Return a group in which the verdicts of requests that rollouts made fail are failures."""
-    selected = Failure(FailureKind.NO_VERDICT, "a verdict for the response only after replies without one")
+    selected = Failure(
+        FailureKind.NO_VERDICT, "a verdict for the response only after replies without one"
+    )
     results = [
         (id_, replace(outcome, result=selected))
         if id_ in causes and not isinstance(outcome.result, Failure)
@@ -83,8 +102,12 @@ def _failed_for(request: RequestId, outcome: Outcome, verdicts_fail: bool) -> tu
 
 
 def _blamed(pairs: Sequence[tuple[RequestId, tuple[int, ...]]]) -> set[int]:
-    """Return the rollouts that cause failures; comparisons come with the rollouts for which they failed."""
-    requests, failures, ahead = Counter[int](), Counter[int](), Counter[int]()
+    """Return the rollouts that cause failures; comparisons come with the rollouts for which they
+    failed.
+    """
+    requests = Counter[int]()
+    failures = Counter[int]()
+    ahead = Counter[int]()
     for request, failed in pairs:
         requests.update(request.shown)
         failures.update(failed)
@@ -95,26 +118,33 @@ def _blamed(pairs: Sequence[tuple[RequestId, tuple[int, ...]]]) -> set[int]:
     return {
         index
         for index, count in failures.items()
-        if 2 * ahead[index] >= count >= 2 and (count == requests[index] or 2 * count >= max(6, requests[index]))
+        if 2 * ahead[index] >= count >= 2
+        and (count == requests[index] or 2 * count >= max(6, requests[index]))
     }
 
 
-def with_losses(by_judge: JudgeVerdicts, used: Collection[Verdict], causes: Causes) -> JudgeVerdicts:
-    """Return the verdicts by judge as they are if rollouts lose the comparisons that failed because of them.
+def with_losses(
+    by_judge: JudgeVerdicts, used: Collection[Verdict], causes: Causes
+) -> JudgeVerdicts:
+    """Return the verdicts by judge as they are if rollouts lose the comparisons that failed because
+    of them.
 
-    They lose by the widest margin and with the lowest score in `used`, the verdicts of the group: by less, a text that
-    hides only the worst verdicts would pay. Two rollouts that both caused a failure tie.
-    """
+    They lose by the widest margin and with the lowest score in `used`, the verdicts of the group:
+    by less, a text that hides only the worst verdicts would pay. Two rollouts that both caused a
+    failure tie."""
     decided = [verdict for verdict in used if preference(verdict)] or [_BETTER]
     margin = max(decided, key=lambda verdict: abs(preference(verdict)))
     low = min(min(verdict.score_1, verdict.score_2) for verdict in decided)
-    high, lead = low + abs(margin.score_1 - margin.score_2), abs(MIDDLE_RANKING - margin.ranking)
+    high = low + abs(margin.score_1 - margin.score_2)
+    lead = abs(MIDDLE_RANKING - margin.ranking)
     verdicts = {
         1: Verdict(high, low, MIDDLE_RANKING - lead),
         0: Verdict((high + low) / 2, (high + low) / 2, MIDDLE_RANKING),
         -1: Verdict(low, high, MIDDLE_RANKING + lead),
     }
-    of_all = defaultdict[tuple[int, int], set[int]](set)  # by judge and repeat: of requests that show a whole group
+    of_all = defaultdict[tuple[int, int], set[int]](
+        set
+    )  # by judge and repeat: of requests that show a whole group
     for (judge, repeat, shown), culprits in causes.items():
         of_all[judge, repeat].update(culprits if len(shown) > 2 else ())
     filled = {pair: list(given) for pair, given in by_judge.items()}
@@ -134,11 +164,11 @@ def with_losses(by_judge: JudgeVerdicts, used: Collection[Verdict], causes: Caus
 def scores_of_losers(
     scores: Sequence[float | None], if_lost: Sequence[float | None], losers: Collection[int]
 ) -> list[float | None]:
-    """Return the base scores of a group, with those of the losers from the estimate in which they lose.
+    """Return the base scores of a group, with those of the losers from the estimate in which they
+    lose.
 
-    The wins of the others in that estimate, which the judge did not declare, count for none of them, but keep the
-    losers' distance to their mean.
-    """
+    The wins of the others in that estimate, which the judge did not declare, count for none of
+    them, but keep the losers' distance to their mean."""
     gaps = [
         own - other
         for index, (own, other) in enumerate(zip(scores, if_lost, strict=True))

@@ -25,7 +25,14 @@ from genrm_cli.errors import (
 )
 from genrm_cli.groups.check import check_settings
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
-from genrm_cli.jobs.due.decisions import LISTED_AT_ONCE, Decision, Status, decide_again, in_short, iter_decisions
+from genrm_cli.jobs.due.decisions import (
+    LISTED_AT_ONCE,
+    Decision,
+    Status,
+    decide_again,
+    in_short,
+    iter_decisions,
+)
 from genrm_cli.jobs.due.inputs import Task, is_one_input
 from genrm_cli.jobs.due.leasing import Leftovers, leased
 from genrm_cli.jobs.journals import check_journal_place, check_shard_journal
@@ -73,7 +80,9 @@ class BatchReport:
         self.last = result
         self.counts[result.status] += 1
         self.exit_code = worst_exit_code([self.exit_code, result.exit_code])
-        if self.keeps and (self.alone or result.status is not Status.CURRENT or result.error is not None):
+        if self.keeps and (
+            self.alone or result.status is not Status.CURRENT or result.error is not None
+        ):
             self.results.append(result)
 
     def end(self, fatal: GenrmError) -> None:
@@ -83,7 +92,8 @@ class BatchReport:
 
     def interrupt(self) -> None:
         """Record that Ctrl-C or SIGTERM ended the run."""
-        self.is_interrupted, self.exit_code = True, INTERRUPTED
+        self.is_interrupted = True
+        self.exit_code = INTERRUPTED
 
     @property
     def only_error(self) -> GenrmError | None:
@@ -101,7 +111,11 @@ class BatchReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report, JSON-ready."""
-        counts = {status.value.replace(" ", "_"): self.counts[status] for status in Status if self.counts[status]}
+        counts = {
+            status.value.replace(" ", "_"): self.counts[status]
+            for status in Status
+            if self.counts[status]
+        }
         return {
             "files": self.counts.total(),
             "all_listed": self.is_listed,
@@ -113,7 +127,9 @@ class BatchReport:
 
 
 def _with_metrics(result: Decision) -> dict[str, Any]:
-    """Return a result with the metrics of its outputs; outputs to be replaced have none that apply."""
+    """Return a result with the metrics of its outputs; outputs to be replaced have none that
+    apply.
+    """
     is_made = result.status in (Status.SCORED, Status.CURRENT)
     metrics = to_json(result.metrics) if is_made and result.metrics is not None else None
     return result.as_dict() | {"reason": str(result.reason), "metrics": metrics}
@@ -128,20 +144,24 @@ async def score_inputs(
 ) -> BatchReport:
     """Score all inputs that are not up to date, a few at a time.
 
-    A failed input does not stop the others; an unusable judge or a cancellation stops the run. With `held`, leases that
-    the caller took, no other outputs are written.
-    """
+    A failed input does not stop the others; an unusable judge or a cancellation stops the run. With
+    `held`, leases that the caller took, no other outputs are written."""
     check_settings(run.settings)
     check_journal_place(run.settings)
     check_shards(run.settings)
     check_offline(run.settings, inputs)
     report = report or BatchReport(alone=is_one_input(inputs) or run.settings.input.together)
-    opened = open_judges(run.judge_specs(), run.open_options, run.on_event) if judges is None else nullcontext(judges)
+    opened = (
+        open_judges(run.judge_specs(), run.open_options, run.on_event)
+        if judges is None
+        else nullcontext(judges)
+    )
     # Replies and requests in files belong to all inputs, which take turns.
     offline = run.settings.offline
     lanes = 1 if offline.is_used and not offline.batch else run.settings.limits.parallel_files
     queue: asyncio.Queue[Decision | None] = asyncio.Queue(maxsize=lanes)
-    # Each lane reads or writes in one thread, renews its lease in a second, and copies its journal in a third.
+    # Each lane reads or writes in one thread, renews its lease in a second, and copies its journal
+    # in a third.
     threads = ThreadPoolExecutor(4 + 3 * lanes)
     batch = _Batch(replace(run, threads=threads), report, held, queue)
     try:
@@ -180,13 +200,21 @@ class _Batch:
 
     async def fill(self, inputs: Sequence[str]) -> None:
         """Queue the inputs that are due, and report the others."""
-        leftovers = None if self.run.shard is not None else Leftovers(self.run.s3, one_output=is_one_input(inputs))
+        leftovers = (
+            None
+            if self.run.shard is not None
+            else Leftovers(self.run.s3, one_output=is_one_input(inputs))
+        )
         decisions = iter_decisions(inputs, self.run, None, leftovers)
         while chunk := await self.run.in_thread(lambda: list(islice(decisions, LISTED_AT_ONCE))):
             for decision in chunk:
                 if decision.status is not Status.SCORE:
                     self._enter(decision)
-                elif self.held is None or decision.is_current or decision.task.places.scored in self.held:
+                elif (
+                    self.held is None
+                    or decision.is_current
+                    or decision.task.places.scored in self.held
+                ):
                     await self.queue.put(decision)
                 else:
                     self._enter(decision.waiting("became due during the run"))
@@ -233,24 +261,32 @@ class _Batch:
                 decision = replace(decision, status=Status.CURRENT)
             else:
                 place = decision.task.places.scored
-                decision = decision.put_off(StorageError(f"{place}: {lease}; run again when it is done"))
+                decision = decision.put_off(
+                    StorageError(f"{place}: {lease}; run again when it is done")
+                )
             if decision.status is not Status.SCORE or not isinstance(lease, Lease | None):
                 return decision
             with self._input_run(judges) as run:
-                record = await score_task(decision.task, run, judges, lease, overwrite=decision.replaces)
+                record = await score_task(
+                    decision.task, run, judges, lease, overwrite=decision.replaces
+                )
             return _waiting(decision, run) if record is None else _scored(decision, record, run)
 
     @asynccontextmanager
-    async def _leased(self, decision: Decision) -> "AsyncIterator[Lease | OtherLease | Literal[Status.CURRENT] | None]":
+    async def _leased(
+        self, decision: Decision
+    ) -> "AsyncIterator[Lease | OtherLease | Literal[Status.CURRENT] | None]":
         """Hold the lease on the output of an input, and yield it, or the lease of another run.
 
-        Yields None if the output needs no lease, and `CURRENT` if it is up to date and only an expired lease was left.
-        """
+        Yields None if the output needs no lease, and `CURRENT` if it is up to date and only an
+        expired lease was left."""
         leases = Leases(self.run.s3, self.run.settings.storage.lease_expiry)
         output = decision.task.places.scored
         if not self.run.settings.storage.leases or not decision.can_be_leased:
             yield None
-        elif decision.is_current and not await self.run.in_thread(lambda: leases.remove_expired(output)):
+        elif decision.is_current and not await self.run.in_thread(
+            lambda: leases.remove_expired(output)
+        ):
             yield Status.CURRENT
         elif self.held is not None and output in self.held:
             yield self.held[output]
@@ -272,14 +308,18 @@ class _Batch:
         check_shard_journal(task.places.scored, self.run.settings)
         with self._input_run(judges) as run:
             await ask_task(task, run, judges)
-        metrics, error = run.metrics, None
+        metrics = run.metrics
+        error = None
         reason = Message.of(
-            f"shard {run.shard}, groups: {metrics.groups}, verdicts: {metrics.verdicts + metrics.journal_hits}, "
+            f"shard {run.shard}, groups: {metrics.groups}, verdicts: "
+            f"{metrics.verdicts + metrics.journal_hits}, "
             f"failures: {metrics.failed}, calls: {metrics.calls}"
         )
         if metrics.stopped_by is not None:
             stopped = SettingRef(metrics.stopped_by)
-            error = TooManyUnscoredError(stopped, f" stopped shard {run.shard}; run the same command again.")
+            error = TooManyUnscoredError(
+                stopped, f" stopped shard {run.shard}; run the same command again."
+            )
             reason = Message.of(reason, "; ", in_short(error))
         return replace(decision, status=Status.ASKED, reason=reason, error=error)
 
@@ -290,7 +330,10 @@ class _Batch:
 
 def _waiting(decision: Decision, run: RunContext) -> Decision:
     known = run.metrics.verdicts + run.metrics.journal_hits
-    reason = f"it waits for replies; groups that have all of them: {run.metrics.groups_done}, with {known} verdicts"
+    reason = (
+        f"it waits for replies; groups that have all of them: {run.metrics.groups_done}, "
+        f"with {known} verdicts"
+    )
     return replace(decision, status=Status.ASKED, reason=Message.of(reason))
 
 
@@ -299,7 +342,9 @@ def _scored(decision: Decision, record: RunRecord, run: RunContext) -> Decision:
     failures = f"failures: {counts.failed}, " if counts.failed else ""
     rollouts = f"rollouts: {counts.statuses['scored']} of {counts.rollouts}"
     state = "" if record.watch is None else f", judge: {record.watch.state}"
-    reason = Message.of(f"{rollouts}, {failures}calls: {counts.calls}{state} (", decision.reason, ")")
+    reason = Message.of(
+        f"{rollouts}, {failures}calls: {counts.calls}{state} (", decision.reason, ")"
+    )
     scored = replace(decision, status=Status.SCORED, reason=reason, scored=record)
     try:
         refuse_unscored(counts, run.settings, record)

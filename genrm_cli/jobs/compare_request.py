@@ -20,20 +20,29 @@ from genrm_cli.storage.encoding.records import BadLineError, parse_record
 KEY = "compare"
 
 
-def parse_request(text: bytes, where: str, plan: GroupPlan, require_metadata: Sequence[str] = ()) -> Group:
-    """Read a compare request; under `compat`, what NeMo Gym accepts and refuses is accepted and refused.
+def parse_request(
+    text: bytes, where: str, plan: GroupPlan, require_metadata: Sequence[str] = ()
+) -> Group:
+    """Read a compare request; under `compat`, what NeMo Gym accepts and refuses is accepted and
+    refused.
 
     `where` is its name in errors; it must declare all `FIELD=VALUE` pairs of `require_metadata`.
     """
     requirements = [parse_requirement(required) for required in require_metadata]
     try:
         record = parse_record(text)
-        group = _read_as_gym(record) if plan.shows_as_gym else Group(KEY, FORMATS["compare"].read(record))
-        group = replace(group, rollouts=[plan.with_chosen_fields(rollout, record) for rollout in group.rollouts])
+        group = (
+            _read_as_gym(record)
+            if plan.shows_as_gym
+            else Group(KEY, FORMATS["compare"].read(record))
+        )
+        group = replace(
+            group, rollouts=[plan.with_chosen_fields(rollout, record) for rollout in group.rollouts]
+        )
     except (BadLineError, UnreadableRecordError) as error:
         raise InputError(
             f"{where}: {error}. Expected a compare request, as in "
-            '{"conversation_history": [{"role": "user", "content": "..."}], "response_objs": [...]}.'
+            '{"conversation_history": [{"role": "user", "content": "..."}], "response_objs": [...]}.'  # noqa: E501
         ) from error
     try:
         check_declared(record, requirements)
@@ -44,12 +53,15 @@ def parse_request(text: bytes, where: str, plan: GroupPlan, require_metadata: Se
 
 def _read_as_gym(record: Json) -> Group:
     """Read a request of any number of responses, each of them an object, even an empty one."""
-    history, responses = record.get("conversation_history"), record.get("response_objs")
+    history = record.get("conversation_history")
+    responses = record.get("response_objs")
     _require_objects("conversation_history", history)
     _require_objects("response_objs", responses)
     refuse_as_gym(record)
-    turns, principle = gym_history(history), principle_of(record)
-    rollouts, records = [], []
+    turns = gym_history(history)
+    principle = principle_of(record)
+    rollouts = []
+    records = []
     for response in responses if isinstance(responses, list) else ():
         reasoning, answer = gym_texts(response)
         rollouts.append(Rollout(turns, (Reasoning(reasoning), Text(answer)), principle))
@@ -62,7 +74,9 @@ def _require_objects(name: str, values: object) -> None:
         raise UnreadableRecordError(f"{name} is not a list, which NeMo Gym refuses (HTTP 422)")
     for index, value in enumerate(values):
         if not isinstance(value, Mapping):
-            raise UnreadableRecordError(f"{name}[{index}] is not an object, which NeMo Gym refuses (HTTP 422)")
+            raise UnreadableRecordError(
+                f"{name}[{index}] is not an object, which NeMo Gym refuses (HTTP 422)"
+            )
 
 
 def compare_reply(result: GroupRewards, rewards: Sequence[float | None]) -> Json:
@@ -83,4 +97,8 @@ def compare_reply(result: GroupRewards, rewards: Sequence[float | None]) -> Json
         }
         for comparison, verdict in result.verdicts.items()
     ]
-    return {"rewards": rewards, "comparison_results": verdicts, "metrics": reference_metrics(metrics)}
+    return {
+        "rewards": rewards,
+        "comparison_results": verdicts,
+        "metrics": reference_metrics(metrics),
+    }

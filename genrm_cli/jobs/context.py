@@ -43,8 +43,8 @@ class RunContext:
         threads: executor for blocking work; None for the event loop's default.
         shards_stopped_by: with `conclude`: the limit that stopped the shards; None without one.
         exchange: how a run without calls gets its replies; None for a run that calls its judges.
-        watch: watches the judges: takes the output's URI, its index, its outcomes, the judges and this context once an
-            input is scored; None to watch nothing.
+        watch: watches the judges: takes the output's URI, its index, its outcomes, the judges and
+            this context once an input is scored; None to watch nothing.
     """
 
     settings: Settings
@@ -80,12 +80,17 @@ class RunContext:
     def open_source(self, uri: str) -> Source:
         """Open an input within the limits of the settings; `stop` ends its reading."""
         limits = self.settings.input
-        return open_source(uri, self.s3, limits.max_line_bytes, self.stop.is_set, max_unpacked=limits.max_unpacked)
+        return open_source(
+            uri, self.s3, limits.max_line_bytes, self.stop.is_set, max_unpacked=limits.max_unpacked
+        )
 
     def judge_specs(self) -> list[JudgeSpec]:
         """Return the judges to open."""
         return [
-            replace(spec, config=replace(spec.config, limits=limits_of_shard(spec.config.limits, self.shard)))
+            replace(
+                spec,
+                config=replace(spec.config, limits=limits_of_shard(spec.config.limits, self.shard)),
+            )
             for spec in judge_specs(self.settings)
         ]
 
@@ -108,7 +113,9 @@ def new_run(
 ) -> RunContext:
     """Compile the settings and begin a run."""
     progress = progress or RunProgress()
-    return RunContext(settings, compile_plan(settings), api_keys or {}, progress.begin(), progress, on_event)
+    return RunContext(
+        settings, compile_plan(settings), api_keys or {}, progress.begin(), progress, on_event
+    )
 
 
 _copying: set[object] = set()
@@ -116,13 +123,14 @@ _copying: set[object] = set()
 
 @asynccontextmanager
 async def cancelled_by_signals() -> AsyncIterator[None]:
-    """Let SIGTERM (cron's timeout, a spot instance's end) and SIGHUP cancel the run like Ctrl-C: verdicts are kept.
+    """Let SIGTERM (cron's timeout, a spot instance's end) and SIGHUP cancel the run like Ctrl-C:
+    verdicts are kept.
 
-    Computations cannot be cancelled, so the kernel ends a run (SIGALRM) that has not ended after `_END_WITHIN_S`, or
-    `_COPY_WITHIN_S` while it copies verdicts (see `kept_alive`). Ignored signals, such as SIGHUP under nohup, stay
-    ignored.
-    """
-    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    Computations cannot be cancelled, so the kernel ends a run (SIGALRM) that has not ended after
+    `_END_WITHIN_S`, or `_COPY_WITHIN_S` while it copies verdicts (see `kept_alive`). Ignored
+    signals, such as SIGHUP under nohup, stay ignored."""
+    task = asyncio.current_task()
+    loop = asyncio.get_running_loop()
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
     before = {each: handler for each, handler in before.items() if handler is not signal.SIG_IGN}
     if task is None or threading.current_thread() is not threading.main_thread():
@@ -146,7 +154,9 @@ async def cancelled_by_signals() -> AsyncIterator[None]:
 
 @contextmanager
 def kept_alive() -> Iterator[None]:
-    """Give an interrupted process more time while verdicts are copied: the disk of a pod is lost with it."""
+    """Give an interrupted process more time while verdicts are copied: the disk of a pod is lost
+    with it.
+    """
     copy = object()
     _copying.add(copy)
     try:

@@ -37,11 +37,10 @@ _NOTHING_SHOWN: dict[type, Prompt] = {
 class Estimate:
     """The estimated needs of a run.
 
-    Attributes:
-        planned: requests, most of them comparisons.
-        calls: calls to make, exact without retries. A judge with two turns takes two calls per comparison.
-        cost: cost in the currency of the prices; None without prices.
-        time_s: time to make the calls; None if the journal holds no reply, or the concurrency is `auto`.
+    Attributes: planned: requests, most of them comparisons. calls: calls to make, exact without
+        retries. A judge with two turns takes two calls per comparison. cost: cost in the currency
+        of the prices; None without prices. time_s: time to make the calls; None if the journal
+        holds no reply, or the concurrency is `auto`.
     """
 
     planned: int = 0
@@ -60,7 +59,8 @@ class Estimate:
 
 def estimate_run(index: InputIndex, run: RunContext, scored_uri: str) -> Estimate:
     """Estimate the needs of scoring an input, from the metrics that its index filled."""
-    metrics, settings = run.metrics, run.settings
+    metrics = run.metrics
+    settings = run.settings
     if not asks_anybody(settings):
         return Estimate(metrics.planned)
     path = known_journal(scored_uri, settings) if judges_of(settings)[0].judge.model else None
@@ -77,8 +77,12 @@ def estimate_run(index: InputIndex, run: RunContext, scored_uri: str) -> Estimat
         return estimate_rest(run, journal)
 
 
-def add_known(groups: Iterable[Group], plan: GroupPlan, judges: JudgeSet, metrics: RunMetrics) -> int:
-    """Count the requests about groups whose answers are known; return the number of all requests about them."""
+def add_known(
+    groups: Iterable[Group], plan: GroupPlan, judges: JudgeSet, metrics: RunMetrics
+) -> int:
+    """Count the requests about groups whose answers are known; return the number of all requests
+    about them.
+    """
     requests = 0
     for group in groups:
         counted = count_known(group, plan, judges)
@@ -91,21 +95,25 @@ def add_known(groups: Iterable[Group], plan: GroupPlan, judges: JudgeSet, metric
 def estimate_rest(run: RunContext, journal: Journal | None) -> Estimate:
     """Estimate what remains to be asked, from the counts of an input.
 
-    Tokens and latency are the means of the journal. Without one, four characters of the prompts are a token, and a
-    reply has 1,500 tokens, or less where the settings or the profile limit it. Slots are assumed busy to the end:
-    a single slow call at the end makes a run longer.
-    """
-    metrics, limits, specs = run.metrics, run.settings.limits, run.judge_specs()
+    Tokens and latency are the means of the journal. Without one, four characters of the prompts are
+    a token, and a reply has 1,500 tokens, or less where the settings or the profile limit it. Slots
+    are assumed busy to the end: a single slow call at the end makes a run longer."""
+    metrics = run.metrics
+    limits = run.settings.limits
+    specs = run.judge_specs()
     left = metrics.planned - metrics.known
     calls = max(metrics.planned, metrics.planned_calls) - max(metrics.known, metrics.known_calls)
     means = journal.mean_tokens() if journal is not None else None
     if means is not None:
-        tokens_in, tokens_out, source = means[0] * left, means[1] * left, "the journal"
+        tokens_in = means[0] * left
+        tokens_out = means[1] * left
+        source = "the journal"
     else:
         reply_tokens = _reply_tokens(specs)
         chars = metrics.prompt_chars + metrics.planned_calls * _instruction_chars(specs)
         tokens_in = chars / CHARS_PER_TOKEN * (left / metrics.planned if metrics.planned else 0.0)
-        tokens_out, source = float(reply_tokens * calls), f"text lengths, {reply_tokens:,} a reply"
+        tokens_out = float(reply_tokens * calls)
+        source = f"text lengths, {reply_tokens:,} a reply"
     has_price = bool(limits.price_in or limits.price_out)
     return Estimate(
         planned=metrics.planned,
@@ -114,13 +122,19 @@ def estimate_rest(run: RunContext, journal: Journal | None) -> Estimate:
         tokens_in=round(tokens_in),
         tokens_out=round(tokens_out),
         tokens_from=source,
-        cost=round(cost_of(tokens_in, tokens_out, limits.price_in, limits.price_out), 4) if has_price else None,
+        cost=round(cost_of(tokens_in, tokens_out, limits.price_in, limits.price_out), 4)
+        if has_price
+        else None,
         time_s=_time_s(left, calls, specs, None if journal is None else journal.mean_latency_s()),
     )
 
 
-def _time_s(requests: int, calls: int, specs: Iterable[JudgeSpec], latency_s: float | None) -> float | None:
-    """Return the time for the calls at this concurrency, or at the process's call rate if that is the bottleneck."""
+def _time_s(
+    requests: int, calls: int, specs: Iterable[JudgeSpec], latency_s: float | None
+) -> float | None:
+    """Return the time for the calls at this concurrency, or at the process's call rate if that is
+    the bottleneck.
+    """
     slots = 0
     for spec in specs:
         concurrency = spec.config.limits.max_in_flight
@@ -133,9 +147,14 @@ def _time_s(requests: int, calls: int, specs: Iterable[JudgeSpec], latency_s: fl
 
 
 def _instruction_chars(specs: Iterable[JudgeSpec]) -> float:
-    """Return the characters that profiles add to a conversation and responses; the mean over several judges."""
+    """Return the characters that profiles add to a conversation and responses; the mean over
+    several judges.
+    """
     added = [
-        sum(len(message["content"]) for message in render_messages(spec.profile, _NOTHING_SHOWN[type(spec.profile)]))
+        sum(
+            len(message["content"])
+            for message in render_messages(spec.profile, _NOTHING_SHOWN[type(spec.profile)])
+        )
         for spec in specs
         if spec.profile is not None and type(spec.profile) in _NOTHING_SHOWN
     ]
@@ -143,16 +162,26 @@ def _instruction_chars(specs: Iterable[JudgeSpec]) -> float:
 
 
 def _reply_tokens(specs: Iterable[JudgeSpec]) -> int:
-    """Return the assumed tokens of a reply, no more than a judge may write; the mean over several judges."""
-    limits = [reply_limit(spec.profile.request_fields, spec.config.judge) for spec in specs if spec.profile is not None]
+    """Return the assumed tokens of a reply, no more than a judge may write; the mean over several
+    judges.
+    """
+    limits = [
+        reply_limit(spec.profile.request_fields, spec.config.judge)
+        for spec in specs
+        if spec.profile is not None
+    ]
     assumed = [min(ASSUMED_REPLY_TOKENS, limit or ASSUMED_REPLY_TOKENS) for limit in limits]
     return round(sum(assumed) / len(assumed)) if assumed else ASSUMED_REPLY_TOKENS
 
 
 def total_of(estimates: Iterable[Estimate]) -> Estimate:
-    """Return the needs of several inputs together; a number that is unknown for one is unknown for all."""
+    """Return the needs of several inputs together; a number that is unknown for one is unknown for
+    all.
+    """
     every = list(estimates)
-    total: dict[str, Any] = {"tokens_from": "; ".join(sorted({each.tokens_from for each in every})) or "nothing"}
+    total: dict[str, Any] = {
+        "tokens_from": "; ".join(sorted({each.tokens_from for each in every})) or "nothing"
+    }
     for name in ("planned", "known", "calls", "tokens_in", "tokens_out", "cost", "time_s"):
         numbers = [getattr(each, name) for each in every]
         total[name] = None if None in numbers else round(sum(numbers), 1 if name == "time_s" else 4)

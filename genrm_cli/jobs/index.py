@@ -98,12 +98,23 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         self._texts: RolloutStore[Record | None] = RolloutStore()
         self.steps = RareNumbers("q")
         self._may_split = settings.group_by is None
-        self._with_records = plan.shows_as_gym or bool(plan.graders) or any(map(reads_record, plan.rewards.components))
+        self._with_records = (
+            plan.shows_as_gym
+            or bool(plan.graders)
+            or any(map(reads_record, plan.rewards.components))
+        )
 
     def __exit__(self, *_: object) -> None:
         self._texts.__exit__(None, None, None)
 
-    def append(self, key: str | None, rollout: Rollout, place: Place, record: dict[str, Any], format_: Format) -> None:
+    def append(
+        self,
+        key: str | None,
+        rollout: Rollout,
+        place: Place,
+        record: dict[str, Any],
+        format_: Format,
+    ) -> None:
         """Add the rollout of the next row."""
         own = format_.own_record(record, place.position) if self._with_records else None
         if self.plan.shows_as_gym and own:
@@ -120,7 +131,15 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         # A line that is a group in a set stays a group, regardless of other files.
         may_split = self._may_split and not (rollout.line_is_group and self.sources.are_many)
         shown = self.plan.shown_of(rollout, own) if why is None else None
-        self.table.append(key, rollout, place, compared=why is None, may_split=may_split, prompt=prompt, shown=shown)
+        self.table.append(
+            key,
+            rollout,
+            place,
+            compared=why is None,
+            may_split=may_split,
+            prompt=prompt,
+            shown=shown,
+        )
         self.steps.append(hash(step_of(record)))
         self._texts.append(key, rollout, own)
 
@@ -139,12 +158,19 @@ class InputIndex(AbstractContextManager["InputIndex"]):
     def where(self, row: int) -> str:
         """Return the number of a row's line, after the file of a set."""
         place = self.table.place(row)
-        return f"{self.sources.uris[place.file]}:{place.line}" if self.sources.are_many else str(place.line)
+        return (
+            f"{self.sources.uris[place.file]}:{place.line}"
+            if self.sources.are_many
+            else str(place.line)
+        )
 
     def iter_rows(self) -> Iterator[tuple[int, list[int]]]:
         """Yield number and rows of each group that is asked about, groups by first appearance."""
         for number, rows in enumerate(self.table.iter_groups()):
-            if self.shard is None or self.table.shard_of(rows, self.shard.count) == self.shard.number:
+            if (
+                self.shard is None
+                or self.table.shard_of(rows, self.shard.count) == self.shard.number
+            ):
                 yield number, rows
 
     def iter_groups(self) -> Iterator[tuple[int, list[int], Group]]:
@@ -163,13 +189,16 @@ class FirstRejects(list[Reject]):
 
 
 def index_input(
-    sources: Sources, run: RunContext, on_reject: Callable[[Reject], None], key_of: KeyOf | None = None
+    sources: Sources,
+    run: RunContext,
+    on_reject: Callable[[Reject], None],
+    key_of: KeyOf | None = None,
 ) -> InputIndex:
-    """Read all lines of an input, and count them in the metrics of the run; the caller closes the index.
+    """Read all lines of an input, and count them in the metrics of the run; the caller closes the
+    index.
 
-    `on_reject` gets each line that cannot be read or does not declare what it must. `key_of` is called for each
-    rollout, in order, for its group; None groups them as the settings say.
-    """
+    `on_reject` gets each line that cannot be read or does not declare what it must. `key_of` is
+    called for each rollout, in order, for its group; None groups them as the settings say."""
     index = InputIndex(sources, run.plan, run.settings.input, run.metrics, run.shard)
     try:
         names = sources.names() if sources.are_many else [None]
@@ -187,7 +216,9 @@ def index_input(
         _leave_out_after(run.settings.limits.limit, index.table)
         if (budget := run.settings.pairing.budget) is not None:
             comparable = (rows for rows in index.table.iter_groups() if not index.table.mixed(rows))
-            index.plan = fit_budget(run.plan, Counter(map(index.table.count_answered, comparable)), budget)
+            index.plan = fit_budget(
+                run.plan, Counter(map(index.table.count_answered, comparable)), budget
+            )
         count_groups(index, run.metrics)
     except BaseException:
         index.__exit__(None, None, None)
@@ -204,7 +235,8 @@ def _read_lines(
     key_of: KeyOf | None,
 ) -> None:
     """Read the lines of a file; `name` tells it from the other files of a set."""
-    metrics, settings = run.metrics, run.settings.input
+    metrics = run.metrics
+    settings = run.settings.input
     requirements = [parse_requirement(text) for text in settings.require_metadata]
     index.checksums.append(0)
     for line in source.iter_lines():
@@ -220,15 +252,23 @@ def _read_lines(
                 rollouts = list(map(run.plan.with_chosen_fields, rollouts, own))
         except (BadLineError, UnreadableRecordError) as error:
             metrics.rejects += 1
-            text, of_set = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace"), None if name is None else source.uri
+            text = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")
+            of_set = None if name is None else source.uri
             on_reject(Reject(line.number, error.message, text, error.kind, source.unit, of_set))
             continue
-        if not (run.plan.uses_own_principle or run.plan.shows_as_gym):  # NeMo Gym's groups differ by it
-            rollouts = [each if each.principle is None else replace(each, principle=None) for each in rollouts]
+        if not (
+            run.plan.uses_own_principle or run.plan.shows_as_gym
+        ):  # NeMo Gym's groups differ by it
+            rollouts = [
+                each if each.principle is None else replace(each, principle=None)
+                for each in rollouts
+            ]
         place = line.number if name is None else f"{name}:{line.number}"
         metrics.not_numbers += len(nulls)
         if nulls:
-            metrics.not_numbers_first = metrics.not_numbers_first or f"{nulls[0]} in {source.unit} {place}"
+            metrics.not_numbers_first = (
+                metrics.not_numbers_first or f"{nulls[0]} in {source.unit} {place}"
+            )
         keys = [
             key_of(rollout, format_.own_record(record, position), place)
             if key_of is not None
@@ -243,8 +283,12 @@ def _read_lines(
             index.append(key, rollout, Place(line.number, position), record, format_)
 
 
-def _key_of(record: dict[str, Any], rollout: Rollout, line: int | str, settings: InputSettings) -> str | None:
-    """Return the rollout's group key; None if it lacks the field that the setting `group_by` names."""
+def _key_of(
+    record: dict[str, Any], rollout: Rollout, line: int | str, settings: InputSettings
+) -> str | None:
+    """Return the rollout's group key; None if it lacks the field that the setting `group_by`
+    names.
+    """
     if settings.group_by is None:
         return group_key(rollout, line)
     value = value_at(record, settings.group_by)
@@ -266,7 +310,8 @@ def _leave_out_after(limit: int | None, table: GroupTable) -> None:
 
 def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
     """Count the groups of an input and what is planned for them."""
-    table, plan = index.table, index.plan
+    table = index.table
+    plan = index.plan
     metrics.contradicting_ids += table.contradicting_ids
     for _, rows in index.iter_rows():
         metrics.groups += 1

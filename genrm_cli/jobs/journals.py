@@ -26,18 +26,20 @@ _TAKEN_AT_ONCE = 10_000
 
 def asks_anybody(settings: Settings) -> bool:
     """Whether any judge may be asked over HTTP."""
-    return (asks_for_verdicts(settings) and settings.judge.judge is None) or bool(graders_of(settings))
+    return (asks_for_verdicts(settings) and settings.judge.judge is None) or bool(
+        graders_of(settings)
+    )
 
 
 def journal_path(scored_uri: str, settings: Settings) -> str | None:
     """Return the journal file of an output; None if no journal is kept, or no judge is asked.
 
-    It is next to a local output, or in the user's state folder for S3 objects and streams. A shard has its own next to
-    the main journal.
-    """
+    It is next to a local output, or in the user's state folder for S3 objects and streams. A shard
+    has its own next to the main journal."""
     if not settings.journal.use_journal or not asks_anybody(settings):
         return None
-    path, shard = _path_of_whole(scored_uri, settings), shard_of(settings)
+    path = _path_of_whole(scored_uri, settings)
+    shard = shard_of(settings)
     if shard is None:
         return path
     return f"{_start_of_shards(path)}{shard.number}-of-{shard.count}{_SUFFIX}"
@@ -60,11 +62,14 @@ def _start_of_shards(path: str) -> str:
 def _shard_journals(path: str) -> list[str]:
     folder, slash, start = _start_of_shards(path).rpartition("/")
     found = sorted(entry.name for entry in Path(folder + slash or ".").iterdir())
-    return [folder + slash + name for name in found if name.startswith(start) and name.endswith(_SUFFIX)]
+    return [
+        folder + slash + name for name in found if name.startswith(start) and name.endswith(_SUFFIX)
+    ]
 
 
 def turns_path(episodes_uri: str, settings: Settings) -> str:
-    """Return the journal file of collected episodes. There always is one: it resumes episodes at any turn.
+    """Return the journal file of collected episodes. There always is one: it resumes episodes at
+    any turn.
 
     Its name differs from that of the journal of verdicts on these episodes, which is next to it.
     """
@@ -74,7 +79,9 @@ def turns_path(episodes_uri: str, settings: Settings) -> str:
 def check_journal_place(settings: Settings) -> None:
     """Refuse a journal on S3 outside `rl/`: it holds the judge's replies."""
     if settings.journal.journal is not None and is_s3(settings.journal.journal):
-        require_rl_prefix(settings.journal.journal.rstrip("/") + "/segments", settings.storage.any_prefix)
+        require_rl_prefix(
+            settings.journal.journal.rstrip("/") + "/segments", settings.storage.any_prefix
+        )
 
 
 def check_shard_journal(scored_uri: str, settings: Settings) -> None:
@@ -88,7 +95,9 @@ def check_shard_journal(scored_uri: str, settings: Settings) -> None:
 
 
 def segments_folder(scored_uri: str, settings: Settings) -> str | None:
-    """Return the folder of the journal's replica, ending in a slash; None without a journal on S3."""
+    """Return the folder of the journal's replica, ending in a slash; None without a journal on
+    S3.
+    """
     if settings.journal.journal is None or not is_s3(settings.journal.journal):
         return None
     return f"{settings.journal.journal.rstrip('/')}/{_name_of(scored_uri)}/"
@@ -96,7 +105,9 @@ def segments_folder(scored_uri: str, settings: Settings) -> str | None:
 
 @asynccontextmanager
 async def open_journal(scored_uri: str, run: RunContext) -> AsyncIterator[Journal | None]:
-    """Open the journal of an output, with the segments of other machines; None if no journal is kept."""
+    """Open the journal of an output, with the segments of other machines; None if no journal is
+    kept.
+    """
     path = journal_path(scored_uri, run.settings)
     if path is None:
         yield None
@@ -152,7 +163,9 @@ def _take_in(journal: Journal, path: str, run: RunContext) -> None:
 
 
 def gather_shards(scored_uri: str, run: RunContext) -> None:
-    """Move the journals of all shards into the main journal, for a run with other shards; blocks on storage."""
+    """Move the journals of all shards into the main journal, for a run with other shards; blocks on
+    storage.
+    """
     whole = _path_of_whole(scored_uri, run.settings)
     if segments_folder(scored_uri, run.settings) is not None or not Path(whole).parent.exists():
         return
@@ -165,11 +178,14 @@ def gather_shards(scored_uri: str, run: RunContext) -> None:
 
 @contextmanager
 def open_known_journal(scored_uri: str, settings: Settings) -> Iterator[Journal | None]:
-    """Open the journal of an output for reading, on S3 with the segments of all machines; None if there is none."""
+    """Open the journal of an output for reading, on S3 with the segments of all machines; None if
+    there is none.
+    """
     if not settings.journal.use_journal or is_stream(scored_uri):
         yield None
         return
-    named, path = settings.journal.journal, _path_of_whole(scored_uri, settings)
+    named = settings.journal.journal
+    path = _path_of_whole(scored_uri, settings)
     folder = segments_folder(scored_uri, settings)
     if folder is not None:
         with TemporaryDirectory() as temporary, Journal(f"{temporary}/journal.sqlite") as journal:

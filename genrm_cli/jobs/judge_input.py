@@ -33,14 +33,17 @@ async def judge_input(
     scores: ScoreStore | None = None,
     on_concluded: Callable[[OutcomeStore], Awaitable[None]] | None = None,
 ) -> bool:
-    """Judge all groups of an input and keep their scores; False if they wait for replies that a later run will have.
+    """Judge all groups of an input and keep their scores; False if they wait for replies that a
+    later run will have.
 
-    The judges are settled and announced. What the journal knows, and what needs no judge, comes first; then the plan
-    is announced, the judges are probed, and the rest is asked. Without `scores` another run concludes.
-    """
+    The judges are settled and announced. What the journal knows, and what needs no judge, comes
+    first; then the plan is announced, the judges are probed, and the rest is asked. Without
+    `scores` another run concludes."""
     if run.metrics.planned:
         if judges.is_remote:
-            await run.in_thread(lambda: try_functions((group for _, _, group in index.iter_groups()), index.plan))
+            await run.in_thread(
+                lambda: try_functions((group for _, _, group in index.iter_groups()), index.plan)
+            )
         await judges.settle(journal)
         index.plan = index.plan.with_judges(judges.specs)
     store = None if run.exchange is None or journal is None else run.exchange(journal)
@@ -55,14 +58,23 @@ async def judge_input(
             run.metrics.groups_done += 1
 
         def iter_rest() -> Iterator[tuple[int, Group]]:
-            return ((number, index.read_group(rows)) for number, rows in index.iter_rows() if number not in outcomes)
+            return (
+                (number, index.read_group(rows))
+                for number, rows in index.iter_rows()
+                if number not in outcomes
+            )
 
         if store is not None and journal is not None:
-            if await waits_for_replies(iter_rest, index.plan, run, judge_set, (store, journal), keep):
+            if await waits_for_replies(
+                iter_rest, index.plan, run, judge_set, (store, journal), keep
+            ):
                 return False
         elif not judges.is_remote or (journal is not None and journal.has_verdicts):
-            known = await run.in_thread(lambda: recall_groups(iter_rest(), index.plan, run, judge_set, keep))
-            run.metrics.known, run.metrics.known_calls = known.known, known.known_calls
+            known = await run.in_thread(
+                lambda: recall_groups(iter_rest(), index.plan, run, judge_set, keep)
+            )
+            run.metrics.known = known.known
+            run.metrics.known_calls = known.known_calls
             correct_plan(run.metrics, known.requests)
         if judges.is_remote and not asks_nothing(run.settings):
             run.on_event("plan", {"input": uri, **estimate_rest(run, journal).as_dict()})
@@ -88,16 +100,23 @@ async def asking(judges: OpenJudges, run: RunContext) -> AsyncIterator[None]:
 
 
 def _stopped_by(judges: OpenJudges, run: RunContext) -> StoppedBy | None:
-    """Return what kept requests from being answered: the deadline cuts off calls, a budget prevents new ones."""
-    metrics, stopped_by = run.metrics, run.shards_stopped_by or judges.stopped_by
+    """Return what kept requests from being answered: the deadline cuts off calls, a budget prevents
+    new ones.
+    """
+    metrics = run.metrics
+    stopped_by = run.shards_stopped_by or judges.stopped_by
     if metrics.failures["not_asked"] and (why := why_nothing_is_asked(run.settings)):
         return stopped_by or why
     is_cut = metrics.failures["not_asked"] or (stopped_by == StoppedBy.DEADLINE and metrics.failed)
     return stopped_by if is_cut else None
 
 
-def _conclude(index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores: ScoreStore) -> None:
-    """Turn the verdicts of each group into rewards, now that the judge is calibrated on all of them."""
+def _conclude(
+    index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores: ScoreStore
+) -> None:
+    """Turn the verdicts of each group into rewards, now that the judge is calibrated on all of
+    them.
+    """
     calibration = outcomes.calibrate(map(len, index.table.iter_groups()))
     chunk: list[tuple[int, list[int], JudgedGroup]] = []
     is_pooled = index.plan.rewards.advantage == "pooled"

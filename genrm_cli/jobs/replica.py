@@ -26,10 +26,10 @@ _RETRY_S = 5.0
 class JournalReplica:
     """Copies committed entries to `<folder>/<time>-<id>.journal.zst`, each object written once.
 
-    At most `segment_calls` verdicts are not yet copied: half of them are collected while the other half is uploaded,
-    and no new call is made beyond that. When the store fails for half a minute, calls go on and the copy is retried.
-    Use it as an asynchronous context manager; leaving it copies the rest.
-    """
+    At most `segment_calls` verdicts are not yet copied: half of them are collected while the other
+    half is uploaded, and no new call is made beyond that. When the store fails for half a minute,
+    calls go on and the copy is retried. Use it as an asynchronous context manager; leaving it
+    copies the rest."""
 
     def __init__(self, folder_uri: str, run: RunContext) -> None:
         self._folder = folder_uri
@@ -38,7 +38,8 @@ class JournalReplica:
         self._waiting: list[bytes] = []
         self._under_way = 0
         self._failing = False
-        self._half_full, self._has_room = asyncio.Event(), asyncio.Event()
+        self._half_full = asyncio.Event()
+        self._has_room = asyncio.Event()
         self._has_room.set()
         self._task: asyncio.Task[None] | None = None
 
@@ -76,7 +77,9 @@ class JournalReplica:
             self._task.result()  # the task ends only by a bug, which must not hang the run
 
     def exchange(self, journal: Journal) -> None:
-        """Import the segments of all machines, and copy what only this journal has. Blocks on storage."""
+        """Import the segments of all machines, and copy what only this journal has. Blocks on
+        storage.
+        """
         take_in_segments(self._folder, journal, self._run.s3)
         uncopied = (orjson.dumps(entry) for entry in journal.iter_uncopied())
         while batch := list(islice(uncopied, self._most)):
@@ -94,7 +97,9 @@ class JournalReplica:
                 await self._copy(self._run.s3)
             except GenrmError as error:
                 if not self._failing:
-                    self._run.on_event("copy_failing", {"folder": self._folder, "detail": str(error)})
+                    self._run.on_event(
+                        "copy_failing", {"folder": self._folder, "detail": str(error)}
+                    )
                 self._failing = True
                 self._look()
                 await asyncio.sleep(_RETRY_S)
@@ -103,11 +108,14 @@ class JournalReplica:
 
     async def _copy(self, s3: S3Options) -> None:
         """Copy the waiting entries as one segment; they wait again if that fails."""
-        batch, self._waiting = self._waiting, []
+        batch = self._waiting
+        self._waiting = []
         self._under_way = len(batch)
         written: list[str] = []
         try:
-            await in_thread(lambda: written.append(self._write(batch, s3)), threads=self._run.threads)
+            await in_thread(
+                lambda: written.append(self._write(batch, s3)), threads=self._run.threads
+            )
         finally:
             if not written:
                 self._waiting = batch + self._waiting

@@ -7,12 +7,26 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import islice
 
-from genrm_cli.errors import InputError, JudgeError, Message, SettingRef, TooManyUnscoredError, naming
+from genrm_cli.errors import (
+    InputError,
+    JudgeError,
+    Message,
+    SettingRef,
+    TooManyUnscoredError,
+    naming,
+)
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task
 from genrm_cli.jobs.due.output_state import refuse_unscored_share
 from genrm_cli.jobs.due.sources import Sources
-from genrm_cli.jobs.index import NAMED_PROBLEMS, FirstRejects, InputIndex, Reject, index_input, iter_duplicates
+from genrm_cli.jobs.index import (
+    NAMED_PROBLEMS,
+    FirstRejects,
+    InputIndex,
+    Reject,
+    index_input,
+    iter_duplicates,
+)
 from genrm_cli.jobs.journals import open_journal
 from genrm_cli.jobs.judge_input import judge_input
 from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
@@ -41,9 +55,9 @@ async def score_task(
 ) -> RunRecord | None:
     """Score one input, write its outputs, all of them or none, and return its metrics.
 
-    Return None, without outputs, if it waits for replies that a later run will have. Reading and writing run in
-    threads, alongside the calls of other inputs. The lease is checked again before anything appears.
-    """
+    Return None, without outputs, if it waits for replies that a later run will have. Reading and
+    writing run in threads, alongside the calls of other inputs. The lease is checked again before
+    anything appears."""
     opened = ExitStack()
     watched: WatchRecord | None = None
 
@@ -59,7 +73,9 @@ async def score_task(
     try:
         work = await run.in_thread(lambda: _read(task, run, opened, overwrite=overwrite))
         async with open_journal(task.places.scored, run) as journal:
-            if not await judge_input(work.index, task.uri, run, judges, journal, work.scores, run.watch and look):
+            if not await judge_input(
+                work.index, task.uri, run, judges, journal, work.scores, run.watch and look
+            ):
                 await run.in_thread(opened.close)
                 return None
             if run.metrics.rewards_on_defaults:
@@ -73,16 +89,23 @@ async def score_task(
 
 
 def _refuse_silence(metrics: RunMetrics) -> None:
-    """Refuse rewards that are defaults only because the judge answered no call; raise `JudgeError`."""
-    if metrics.finished == metrics.failed and all(FailureKind(kind).is_transient for kind in metrics.failures):
+    """Refuse rewards that are defaults only because the judge answered no call; raise
+    `JudgeError`.
+    """
+    if metrics.finished == metrics.failed and all(
+        FailureKind(kind).is_transient for kind in metrics.failures
+    ):
         kind, detail = next(iter(metrics.failure_examples.items()))
         raise JudgeError(
-            f"the judge answered none of {metrics.failed} calls, so every reward would be a default: {kind}: {detail}"
+            f"the judge answered none of {metrics.failed} calls, so every reward would be a "
+            f"default: {kind}: {detail}"
         )
 
 
 async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
-    """Ask about the groups of a shard; verdicts and failures go to the journal, and no output is written."""
+    """Ask about the groups of a shard; verdicts and failures go to the journal, and no output is
+    written.
+    """
     first = FirstRejects()
     with ExitStack() as opened:
         sources = opened.enter_context(task.sources(run))
@@ -99,7 +122,9 @@ async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
 
 
 async def _note_inputs(index: InputIndex, journal: Journal, run: RunContext) -> None:
-    """Record which version of each file this shard read, as requests that nobody makes: those reach every copy."""
+    """Record which version of each file this shard read, as requests that nobody makes: those reach
+    every copy.
+    """
     for uri, checksum in zip(index.sources.uris, index.checksums, strict=True):
         note = f"{run.shard} {checksum:08x}"
         key = sha256(f"{uri}\0{note}".encode()).digest()
@@ -116,7 +141,9 @@ def _iter_changed(index: InputIndex, journal: Journal) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """One input in progress, with its open files; closing it discards outputs that have not appeared."""
+    """One input in progress, with its open files; closing it discards outputs that have not
+    appeared.
+    """
 
     task: Task
     run: RunContext
@@ -128,7 +155,11 @@ class _Work:
     started_s: float
 
     def write(
-        self, judges: Sequence[JudgeSpec], lease: Lease | None, journal: Journal | None, watched: WatchRecord | None
+        self,
+        judges: Sequence[JudgeSpec],
+        lease: Lease | None,
+        journal: Journal | None,
+        watched: WatchRecord | None,
     ) -> RunRecord:
         """Write every line with its rewards, and make all outputs appear."""
         run = self.run
@@ -140,7 +171,9 @@ class _Work:
         metrics = run_record(
             run_totals(run.settings, run.metrics, self.index.plan, judges, wall_time_s),
             run.settings,
-            input_=input_version(self.sources.identity) if self.sources.are_many else files[0].input,
+            input_=input_version(self.sources.identity)
+            if self.sources.are_many
+            else files[0].input,
             output=self.task.places.scored,
             output_mark=None if self.sources.are_many else files[0].output_mark,
             files=tuple(files) if self.sources.are_many else None,
@@ -159,20 +192,37 @@ class _Work:
         with self.sources.open(number) as source:
             uri = self.task.places.scored_files[number]
             sink = self.sinks.get("scored") or self.outputs.open(uri, mode=source.mode)
-            _write_scored_lines(source, self.index.table.file_rows(number), self.run, self.index, self.scores, sink)
+            _write_scored_lines(
+                source, self.index.table.file_rows(number), self.run, self.index, self.scores, sink
+            )
             source.verify_unchanged()
             sink.finish()
-            name = name_below(folder_of(self.task.places.scored), uri) if self.sources.are_many else uri
-            return FileRecord(input=input_version(source.identity), output=name, output_mark=output_mark(sink.mark))
+            name = (
+                name_below(folder_of(self.task.places.scored), uri)
+                if self.sources.are_many
+                else uri
+            )
+            return FileRecord(
+                input=input_version(source.identity),
+                output=name,
+                output_mark=output_mark(sink.mark),
+            )
 
 
 def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) -> _Work:
-    started_s, places = time.monotonic(), task.places
+    started_s = time.monotonic()
+    places = task.places
     sources = opened.enter_context(task.sources(run))
     mode = sources.mode  # opens a single file, whose identity is then known
-    outputs = opened.enter_context(Outputs(run.s3, overwrite=overwrite, manifest_uri=places.manifest, mode=mode))
+    outputs = opened.enter_context(
+        Outputs(run.s3, overwrite=overwrite, manifest_uri=places.manifest, mode=mode)
+    )
     # The scored lines last: a reader that waits for them finds the others.
-    named = {"comparisons": places.comparisons, "rejects": places.rejects, "metrics": places.metrics}
+    named = {
+        "comparisons": places.comparisons,
+        "rejects": places.rejects,
+        "metrics": places.metrics,
+    }
     sinks = {name: outputs.open(uri) for name, uri in named.items() if uri is not None}
     if not sources.are_many:
         sinks["scored"] = outputs.open(places.scored)
@@ -188,27 +238,39 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
     if task.is_named and not len(index.table):
         raise InputError(f"{task.uri}: it contains no rollouts.")
     # An empty rejects file is written only if it replaces an earlier one.
-    has_rejects = run.metrics.rejects or (overwrite and "rejects" in sinks and exists(sinks["rejects"].uri, run.s3))
+    has_rejects = run.metrics.rejects or (
+        overwrite and "rejects" in sinks and exists(sinks["rejects"].uri, run.s3)
+    )
     if "rejects" in sinks and not has_rejects:
         outputs.discard(sinks.pop("rejects"))
     if run.settings.input.strict:
         refuse_problems(index, first)
-    return _Work(task, run, sources, outputs, sinks, index, opened.enter_context(ScoreStore()), started_s)
+    return _Work(
+        task, run, sources, outputs, sinks, index, opened.enter_context(ScoreStore()), started_s
+    )
 
 
-def refuse_unscored(metrics: RunMetrics, settings: Settings, record: RunRecord | None = None) -> None:
-    """Refuse a finished run that left too many rollouts unscored; `record` holds its metrics, if it was written."""
+def refuse_unscored(
+    metrics: RunMetrics, settings: Settings, record: RunRecord | None = None
+) -> None:
+    """Refuse a finished run that left too many rollouts unscored; `record` holds its metrics, if it
+    was written.
+    """
     not_asked = metrics.failures["not_asked"]
     if metrics.stopped_by == StoppedBy.ONLY_COMPONENTS:
         raise TooManyUnscoredError(
             f"the journal lacks {not_asked} answers, and ",
-            naming("$only_components asks for none: the outputs are partial. Run again without it to ask for them."),
+            naming(
+                "$only_components asks for none: the outputs are partial. Run again without it to "
+                "ask for them."
+            ),
         )
     if metrics.stopped_by == StoppedBy.CONCLUDE:
         changed = "; ".join(metrics.changed_inputs)
         which = f"{changed}. Run these" if changed else "Run the missing or stopped"
         raise TooManyUnscoredError(
-            f"the journals of the shards lack {not_asked} answers: the outputs are partial. {which} shards again, ",
+            f"the journals of the shards lack {not_asked} answers: the outputs are partial. "
+            f"{which} shards again, ",
             naming("then $conclude; on a Ray cluster, run the same command again."),
         )
     if metrics.stopped_by in (StoppedBy.REPLIES_FROM, StoppedBy.BATCH):
@@ -229,12 +291,19 @@ def refuse_unscored(metrics: RunMetrics, settings: Settings, record: RunRecord |
 
 def refuse_problems(index: InputIndex, first: list[Reject]) -> None:
     """Refuse an input with bad lines or duplicate rollouts, naming the first few."""
-    problems, metrics, unit = [], index.metrics, index.unit
+    problems = []
+    metrics = index.metrics
+    unit = index.unit
     if metrics.rejects:
         problems.append(Message.of(f"{metrics.rejects} bad {unit}s (", _shown(first), ")"))
     if metrics.duplicate_rollouts:
-        lines = [f"{unit} {index.where(row)}" for row in islice(iter_duplicates(index.table), NAMED_PROBLEMS)]
-        problems.append(Message.of(f"{metrics.duplicate_rollouts} duplicate rollouts ({', '.join(lines)})"))
+        lines = [
+            f"{unit} {index.where(row)}"
+            for row in islice(iter_duplicates(index.table), NAMED_PROBLEMS)
+        ]
+        problems.append(
+            Message.of(f"{metrics.duplicate_rollouts} duplicate rollouts ({', '.join(lines)})")
+        )
     if problems:
         raise InputError(
             f"{index.sources.uri}: ",
@@ -277,7 +346,9 @@ def _write_scored_lines(
     source: Source, rows: range, run: RunContext, index: InputIndex, stored: ScoreStore, sink: Sink
 ) -> None:
     """Write every line of a file that could be read, in input order, with its rewards."""
-    row, table, settings = rows.start, index.table, run.settings
+    row = rows.start
+    table = index.table
+    settings = run.settings
     for line in source.iter_lines():
         first = row
         while row < rows.stop and table.line(row) == line.number:
@@ -290,7 +361,10 @@ def _write_scored_lines(
             continue
         if settings.rewards.unscored not in ("null", "drop", "lowest"):
             given = float(settings.rewards.unscored)
-            scores = [score if score.reward is not None else Score(given, score.detail) for score in scores]
+            scores = [
+                score if score.reward is not None else Score(given, score.detail)
+                for score in scores
+            ]
         record = parse_record_exactly(line.raw)
         if "scenario" in record:
             run.metrics.sessions.add(record, scores[0].reward)

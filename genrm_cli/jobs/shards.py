@@ -40,25 +40,35 @@ def shard_of(settings: Settings) -> Shard | None:
 
 def check_shards(settings: Settings) -> None:
     """Refuse settings that contradict `shard` or `conclude`."""
-    shard, given = shard_of(settings), settings.journal
+    shard = shard_of(settings)
+    given = settings.journal
     if shard is None and not given.conclude:
         return
     if shard is not None and given.conclude:
         raise UsageError(
-            naming("$shard asks, $conclude writes the outputs; run all shards first, then $conclude alone.")
+            naming(
+                "$shard asks, $conclude writes the outputs; run all shards first, then $conclude "
+                "alone."
+            )
         )
     if not given.use_journal:
-        raise UsageError(naming("$shard requires a journal; remove $use_journal.", use_journal=False))
+        raise UsageError(
+            naming("$shard requires a journal; remove $use_journal.", use_journal=False)
+        )
     if settings.rewards.only_components:
         raise UsageError(
-            naming("$only_components takes verdicts from one journal; $conclude does the same for shards.")
+            naming(
+                "$only_components takes verdicts from one journal; $conclude does the same for "
+                "shards."
+            )
         )
     for config in (*judges_of(settings), *graders_of(settings)):
         concurrency = config.limits.max_in_flight
         if shard is not None and concurrency is not None and concurrency < shard.count:
             raise UsageError(
                 SettingRef("concurrency", concurrency),
-                f" is shared by {shard.count} shards, and each needs at least one call in flight; raise it, "
+                f" is shared by {shard.count} shards, and each needs at least one call in flight; "
+                "raise it, "
                 f"or use at most {concurrency} shards.",
             )
 
@@ -75,6 +85,8 @@ def limits_of_shard(limits: LimitSettings, shard: Shard | None) -> LimitSettings
         limits,
         concurrency="auto" if concurrency is None else str(shard.share(concurrency)),
         max_calls=None if limits.max_calls is None else shard.share(limits.max_calls),
-        max_total_tokens=None if limits.max_total_tokens is None else shard.share(limits.max_total_tokens),
+        max_total_tokens=None
+        if limits.max_total_tokens is None
+        else shard.share(limits.max_total_tokens),
         max_cost=None if limits.max_cost is None else limits.max_cost / shard.count,
     )

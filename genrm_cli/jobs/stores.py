@@ -1,4 +1,6 @@
-"""Data that a file job keeps on disk between passes: judged groups with their verdicts, and scores."""
+"""Data that a file job keeps on disk between passes: judged groups with their verdicts, and
+scores.
+"""
 
 import io
 import pickle
@@ -25,16 +27,23 @@ class OutcomeStore(AbstractContextManager["OutcomeStore"]):
 
     def __init__(self) -> None:
         self._spool = Spool()
-        self._groups, self._verdicts = Pieces(self._spool), Pieces(self._spool)
+        self._groups = Pieces(self._spool)
+        self._verdicts = Pieces(self._spool)
 
     def __exit__(self, *_: object) -> None:
         self._spool.close()
 
-    def keep(self, number: int, judged: JudgedGroup, verdicts: Verdicts, own: Sequence[Verdicts] = ()) -> None:
-        """Store a judged group, the verdicts that count, and those of each judge if a panel divides the pairs."""
+    def keep(
+        self, number: int, judged: JudgedGroup, verdicts: Verdicts, own: Sequence[Verdicts] = ()
+    ) -> None:
+        """Store a judged group, the verdicts that count, and those of each judge if a panel divides
+        the pairs.
+        """
         kept = io.BytesIO()
         pickler = pickle.Pickler(kept, pickle.HIGHEST_PROTOCOL)
-        pickler.fast = True  # remembers no objects, which takes more memory than the objects of a large group
+        pickler.fast = (
+            True  # remembers no objects, which takes more memory than the objects of a large group
+        )
         pickler.dump(judged)
         arrays = list(map(verdict_array, (verdicts, *own)))
         owners = np.repeat(np.arange(float(len(arrays))), list(map(len, arrays)))
@@ -50,7 +59,8 @@ class OutcomeStore(AbstractContextManager["OutcomeStore"]):
         return judged
 
     def calibrate(self, sizes: Iterator[int]) -> Calibration:
-        """Return the statistics of the judge over all verdicts, from the number of rollouts of each group, in order.
+        """Return the statistics of the judge over all verdicts, from the number of rollouts of each
+        group, in order.
 
         Groups are added in their own order: sums must not depend on which was answered first.
         """
@@ -63,17 +73,25 @@ class OutcomeStore(AbstractContextManager["OutcomeStore"]):
 
 
 class ScoreStore(AbstractContextManager["ScoreStore"]):
-    """The scores of an input by row, its `comparisons` as lines by group; 16 bytes of memory a rollout or group."""
+    """The scores of an input by row, its `comparisons` as lines by group; 16 bytes of memory a
+    rollout or group.
+    """
 
     def __init__(self) -> None:
-        self._spool, self._variances = Spool(), RunningStats()
-        self._scores, self.comparisons = Pieces(self._spool), Pieces(self._spool)
+        self._spool = Spool()
+        self._variances = RunningStats()
+        self._scores = Pieces(self._spool)
+        self.comparisons = Pieces(self._spool)
 
     def __exit__(self, *_: object) -> None:
         self._spool.close()
 
-    def enter_scores(self, rows: Sequence[int], scores: Iterable[Score], variance: float | None) -> None:
-        """Keep the scores of the rows of a group; if advantages are pooled, with the variance of its rewards."""
+    def enter_scores(
+        self, rows: Sequence[int], scores: Iterable[Score], variance: float | None
+    ) -> None:
+        """Keep the scores of the rows of a group; if advantages are pooled, with the variance of
+        its rewards.
+        """
         if variance is not None:
             self._variances.add(variance)
         for row, score in zip(rows, scores, strict=True):

@@ -1,7 +1,8 @@
-"""Claims: the requests in progress of all runs on one journal, so that no two runs make the same request.
+"""Claims: the requests in progress of all runs on one journal, so that no two runs make the same
+request.
 
-A claim expires unless its run renews it, so a killed run delays the others for a few seconds at most.
-"""
+A claim expires unless its run renews it, so a killed run delays the others for a few seconds at
+most."""
 
 import asyncio
 import contextlib
@@ -15,7 +16,8 @@ from genrm_cli.judging.journal_file import Connection, Execute, JournalErrors
 EXPIRY_S = 5.0
 _RENEWAL_S = 1.5
 LOOK_S = 0.2
-# Keys are hashes, so the first bytes identify them. A row of whole keys would cost a commit four times as many pages.
+# Keys are hashes, so the first bytes identify them. A row of whole keys would cost a commit four
+# times as many pages.
 _PART = 8
 
 # Claims that expire too late were written before the clock was set back.
@@ -34,7 +36,10 @@ class Claims:
     """
 
     def __init__(
-        self, connection: Connection, errors: JournalErrors, next_commit: Callable[[], Awaitable[None]]
+        self,
+        connection: Connection,
+        errors: JournalErrors,
+        next_commit: Callable[[], Awaitable[None]],
     ) -> None:
         self._connection = connection
         self._errors = errors
@@ -51,7 +56,8 @@ class Claims:
         self.wanted: set[bytes] = set()
 
     async def take(self, key: bytes) -> bool:
-        """Claim a request with the journal's next commit; return False if another run has claimed it.
+        """Claim a request with the journal's next commit; return False if another run has claimed
+        it.
 
         Raises:
             StorageError: the journal cannot be written.
@@ -96,7 +102,8 @@ class Claims:
         """Claim, inside a transaction, what is wanted and not claimed by another run."""
         if not self._has_claimed:
             return
-        wanted, self.wanted = self.wanted, set()
+        wanted = self.wanted
+        self.wanted = set()
         if wanted:
             is_first = not self.is_shared and not self.held
             self.is_shared = self.is_shared or self._data_version() != self._version
@@ -112,7 +119,9 @@ class Claims:
 
     def _look(self, execute: Execute) -> None:
         rows = execute(_OTHERS, self._names()).fetchall()
-        self._others = {keys[at : at + _PART] for (keys,) in rows for at in range(0, len(keys), _PART)}
+        self._others = {
+            keys[at : at + _PART] for (keys,) in rows for at in range(0, len(keys), _PART)
+        }
 
     def _names(self) -> dict[str, float | bytes]:
         return {"now": time.time(), "expiry": EXPIRY_S, "run": self._run}
@@ -123,7 +132,9 @@ class Claims:
             self._timer = loop.call_later(_RENEWAL_S, self._renew)
 
     def _renew(self) -> None:
-        """Renew the claims held. A failure does not end the run: other runs may then make the same requests."""
+        """Renew the claims held. A failure does not end the run: other runs may then make the same
+        requests.
+        """
         self._timer = None
         with contextlib.suppress(StorageError), self._errors:
             self._connection.execute(_WRITE, self._names() | {"keys": b"".join(self.held)})

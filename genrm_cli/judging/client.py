@@ -1,8 +1,8 @@
-"""The only module that uses HTTP: one request to an OpenAI-compatible judge gives one reply or one reason.
+"""The only module that uses HTTP: one request to an OpenAI-compatible judge gives one reply or one
+reason.
 
-pyreqwest makes the calls: one costs the same at any number of connections, and a quarter of one through httpx. No other
-module depends on it.
-"""
+pyreqwest makes the calls: one costs the same at any number of connections, and a quarter of one
+through httpx. No other module depends on it."""
 
 import contextlib
 import os
@@ -35,18 +35,24 @@ MAX_REPLY_BYTES = 32_000_000
 _PIECE_BYTES = 1_000_000
 _MAX_DETAIL_CHARS = 300
 _MASK = "[key]"
-_LEAST_SECRET_CHARS = 8  # "x" and "EMPTY" are for servers that need no key, and may well be part of an answer
+_LEAST_SECRET_CHARS = (
+    8  # "x" and "EMPTY" are for servers that need no key, and may well be part of an answer
+)
 _CHAT_PATH = "/chat/completions"
 _UNSUPPORTED_CODES = ("unsupported_parameter", "unsupported_value")
 _PROXY = r"(?:[\w.]+: )*(?:\w+ - )?"
 _UNSUPPORTED = re.compile(_PROXY + r"Unsupported (?:parameter|value): '([^']+)'")
-_UNKNOWN = re.compile(_PROXY + r"(?:Unknown parameter: '|Unrecognized request arguments? supplied: )(\w+)")
+_UNKNOWN = re.compile(
+    _PROXY + r"(?:Unknown parameter: '|Unrecognized request arguments? supplied: )(\w+)"
+)
 _INSTEAD = re.compile(r"Use '([a-z_]+)' instead")
 _PEM_MARK = b"-----BEGIN CERTIFICATE-----"
 
 
 class KeyMask:
-    """Masks a key in texts of a server, as it is and URL-encoded. Missing and short keys are not masked."""
+    """Masks a key in texts of a server, as it is and URL-encoded. Missing and short keys are not
+    masked.
+    """
 
     def __init__(self, key: str | None) -> None:
         is_secret = key is not None and len(key) >= _LEAST_SECRET_CHARS
@@ -63,12 +69,10 @@ class KeyMask:
 class CallError(Exception):
     """A call that got no reply.
 
-    Attributes:
-        failure: what happened, with the key masked.
-        may_pass: whether the same call may work later (429, 5xx, auth, timeouts, connection faults).
-        overloaded: whether the server reported overload (503).
-        status: of the reply; None without one.
-        refused: the field of the request that the server refuses, if it names one.
+    Attributes: failure: what happened, with the key masked. may_pass: whether the same call may
+        work later (429, 5xx, auth, timeouts, connection faults). overloaded: whether the server
+        reported overload (503). status: of the reply; None without one. refused: the field of the
+        request that the server refuses, if it names one.
     """
 
     failure: Failure
@@ -103,8 +107,13 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         """
         self._key = KeyMask(api_key)
         url = chat_url(base_url)
-        self._url, self._base_url = Url(url), url.removesuffix(_CHAT_PATH)
-        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "genrm"}
+        self._url = Url(url)
+        self._base_url = url.removesuffix(_CHAT_PATH)
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "User-Agent": "genrm",
+        }
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
         self._client = _client(headers, connect_timeout_s, max_connections, ca_bundle)
@@ -123,13 +132,15 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         """
         content = await self._call("POST", self._url, timeout_s, body)
         try:
-            # Answers are stored. Mask them after parsing, as JSON has several ways to write the characters of the key.
+            # Answers are stored. Mask them after parsing, as JSON has several ways to write the
+            # characters of the key.
             return parse_completion(orjson.loads(content), self._key.mask)
         except ValueError as error:
             raise self._body_error(f"not a chat completion ({error})", content) from error
 
     async def list_models(self, timeout_s: float) -> dict[str, int | None]:
-        """Return the models that the server lists, sorted, each with its context length; None if it is not told.
+        """Return the models that the server lists, sorted, each with its context length; None if it
+        is not told.
 
         Raises:
             CallError: there was no reply, or it is not a list of models.
@@ -152,10 +163,9 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
     ) -> bytes:
         """Make a request of the batch API; return the body of the reply.
 
-        Args:
-            path: path and query below the base URL.
-            upload: name and content of a file to send in a form, for a batch.
-            write: takes the body piece by piece, however long it is, instead of this method returning it.
+        Args: path: path and query below the base URL. upload: name and content of a file to send in
+            a form, for a batch. write: takes the body piece by piece, however long it is, instead
+            of this method returning it.
 
         Raises:
             CallError: there was no reply with status 200.
@@ -163,7 +173,9 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         form = None
         if upload is not None:
             name, file = upload
-            part = PartBuilder.from_stream_with_length(_iter_pieces(file), file.seek(0, os.SEEK_END))
+            part = PartBuilder.from_stream_with_length(
+                _iter_pieces(file), file.seek(0, os.SEEK_END)
+            )
             part = part.file_name(name).mime("application/jsonl")
             form = FormBuilder().text("purpose", "batch").part("file", part)
         return await self._call(method, self._base_url + path, timeout_s, body, form, write)
@@ -188,8 +200,8 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
                     write(read.to_bytes())
                     read = await response.body_reader.read(_PIECE_BYTES)
         except RequestTimeoutError as error:
-            # The library does not distinguish the two, but a call that ended before its own timeout hit that of
-            # the connection.
+            # The library does not distinguish the two, but a call that ended before its own timeout
+            # hit that of the connection.
             if time.monotonic() - started_s < timeout_s:
                 raise self._connection_error(error) from error
             detail = self._mask(f"no reply within {timeout_s:.3g} s ({_reason(error)})")
@@ -208,7 +220,8 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         return CallError(Failure(FailureKind.CONNECTION, self._mask(_reason(error))), may_pass=True)
 
     def _status_error(self, response: Response, content: bytes) -> CallError:
-        status, said = response.status, None
+        status = response.status
+        said = None
         if 300 <= status < 400:
             said = f"redirect to {response.get_header('location') or 'nowhere'}, not followed"
         error = _error_of(status, content, self._key, said)
@@ -218,14 +231,19 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
     def _body_error(self, found: str, content: bytes) -> CallError:
         start = self._key.mask(content.decode("utf-8", "replace"))[:80]
         # A proxy's HTML page with status 200 disappears once the server behind it is back.
-        return CallError(Failure(FailureKind.BAD_BODY, self._mask(f"{found}: {start!r}")), may_pass=True)
+        return CallError(
+            Failure(FailureKind.BAD_BODY, self._mask(f"{found}: {start!r}")), may_pass=True
+        )
 
     def _mask(self, text: str) -> str:
-        """Mask the key, and cut the middle out of a long text: the error comes first or, after a trace, last."""
+        """Mask the key, and cut the middle out of a long text: the error comes first or, after a
+        trace, last.
+        """
         return _cut(self._key.mask(text))
 
 
-# Keys, routes (and redirects to a login) and models can be fixed while a run waits; a fault of one request cannot.
+# Keys, routes (and redirects to a login) and models can be fixed while a run waits; a fault of one
+# request cannot.
 _PASSING_STATUSES = (401, 403, 404, 408, 409, 425, 429)
 _KIND_OF_STATUS = {
     400: FailureKind.REFUSED,
@@ -266,7 +284,10 @@ async def _iter_pieces(file: BinaryIO) -> AsyncIterator[bytes]:
 
 
 def _client(
-    headers: Mapping[str, str], connect_timeout_s: float, max_connections: int, ca_bundle: str | None
+    headers: Mapping[str, str],
+    connect_timeout_s: float,
+    max_connections: int,
+    ca_bundle: str | None,
 ) -> Client:
     builder = (
         ClientBuilder()
@@ -283,14 +304,22 @@ def _client(
             certificates = Path(ca_bundle).read_bytes()
             builder = builder.add_root_certificate_pem(certificates)
         except (OSError, PyreqwestError) as error:
-            raise UsageError(SettingRef("ca_bundle", ca_bundle), f" cannot be used: {error}.") from error
-        if _PEM_MARK not in certificates:  # the library accepts any bytes, even without a certificate
-            raise UsageError(SettingRef("ca_bundle", ca_bundle), " contains no certificate in PEM format.")
+            raise UsageError(
+                SettingRef("ca_bundle", ca_bundle), f" cannot be used: {error}."
+            ) from error
+        if (
+            _PEM_MARK not in certificates
+        ):  # the library accepts any bytes, even without a certificate
+            raise UsageError(
+                SettingRef("ca_bundle", ca_bundle), " contains no certificate in PEM format."
+            )
     return builder.build()
 
 
 def _message_in(content: bytes, key: KeyMask) -> str:
-    """Find the server's own words in an error body, in one line: OpenAI's, vLLM's or FastAPI's shape, else the text."""
+    """Find the server's own words in an error body, in one line: OpenAI's, vLLM's or FastAPI's
+    shape, else the text.
+    """
     # Mask it before it is cut: half a key would be harder to find.
     text = key.mask(content[:20_000].decode("utf-8", "replace"))[:2_000].strip()
     try:
@@ -310,18 +339,25 @@ def reported_error(status: int | None, error: object) -> CallError:
         status: None if the server does not tell it.
         error: the body of the reply, or the error in it.
     """
-    content = orjson.dumps(error if isinstance(error, dict) and "error" in error else {"error": error})
+    content = orjson.dumps(
+        error if isinstance(error, dict) and "error" in error else {"error": error}
+    )
     return _error_of(status, content, KeyMask(None))
 
 
-def _error_of(status: int | None, content: bytes, key: KeyMask, said: str | None = None) -> CallError:
-    """Return the error that a status and the body of a reply report; `said` replaces the server's words."""
+def _error_of(
+    status: int | None, content: bytes, key: KeyMask, said: str | None = None
+) -> CallError:
+    """Return the error that a status and the body of a reply report; `said` replaces the server's
+    words.
+    """
     kind = _KIND_OF_STATUS.get(status or 0, FailureKind.HTTP)
     detail = _message_in(content, key) if said is None else said
     detail = detail if status is None else f"HTTP {status}: {detail}"
     return CallError(
         Failure(kind, _cut(key.mask(detail))),
-        may_pass=status is not None and (status in _PASSING_STATUSES or status >= 500 or 300 <= status < 400),
+        may_pass=status is not None
+        and (status in _PASSING_STATUSES or status >= 500 or 300 <= status < 400),
         overloaded=status == HTTPStatus.SERVICE_UNAVAILABLE,
         status=status,
         refused=_refused_field(content) if kind == FailureKind.REFUSED else None,
@@ -334,21 +370,26 @@ def _cut(text: str) -> str:
 
 
 def _refused_field(content: bytes) -> RefusedField | None:
-    """Find the field that an error body of OpenAI's API, or of a proxy before it, names as `param` or in its message.
+    """Find the field that an error body of OpenAI's API, or of a proxy before it, names as `param`
+    or in its message.
 
-    Some name it in one of the two only, or send no code. The message is matched from its beginning, because it may
-    quote the request.
-    """
+    Some name it in one of the two only, or send no code. The message is matched from its beginning,
+    because it may quote the request."""
     try:
         error = orjson.loads(content)["error"]
-        code, message = error.get("code"), str(error.get("message"))
+        code = error.get("code")
+        message = str(error.get("message"))
         named = _UNSUPPORTED.match(message) or _UNKNOWN.match(message)
         name = error.get("param") or (named and named[1])
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
     is_unsupported = code in _UNSUPPORTED_CODES or _UNSUPPORTED.match(message) is not None
     instead = _INSTEAD.search(message)
-    return RefusedField(name, is_unsupported, instead and instead[1]) if isinstance(name, str) else None
+    return (
+        RefusedField(name, is_unsupported, instead and instead[1])
+        if isinstance(name, str)
+        else None
+    )
 
 
 def _retry_after_s(value: str) -> float | None:
@@ -361,6 +402,8 @@ def _retry_after_s(value: str) -> float | None:
 
 
 def _reason(error: PyreqwestError) -> str:
-    """Return the innermost reason of an error, which names the cause (refused, DNS, certificate)."""
+    """Return the innermost reason of an error, which names the cause (refused, DNS,
+    certificate).
+    """
     causes = error.details["causes"] or [] if isinstance(error, DetailedPyreqwestError) else []
     return ": ".join(cause["message"] for cause in causes[-2:]) or error.message

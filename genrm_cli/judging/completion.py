@@ -13,32 +13,42 @@ _CONTEXT_FIELDS = ("max_model_len", "context_length", "max_context_length", "con
 def parse_models(listing: object) -> dict[str, int | None]:
     """Parse the reply to `GET /models`, or raise `ValueError`; omit names that cannot be printed.
 
-    Return the context length of each model in tokens, that of its base model for an adapter; None if it is not told.
-    """
+    Return the context length of each model in tokens, that of its base model for an adapter; None
+    if it is not told."""
     data = _object(listing).get("data")
     if not isinstance(data, list):
         raise ValueError("no list of models")
-    cards = {name: card for card in map(_object, data) if (name := _text(card.get("id"))) and name.isprintable()}
+    cards = {
+        name: card
+        for card in map(_object, data)
+        if (name := _text(card.get("id"))) and name.isprintable()
+    }
     lengths = {
-        name: next((tokens for field in _CONTEXT_FIELDS if (tokens := _count(card.get(field)))), None)
+        name: next(
+            (tokens for field in _CONTEXT_FIELDS if (tokens := _count(card.get(field)))), None
+        )
         for name, card in cards.items()
     }
-    return {name: lengths[name] or lengths.get(str(cards[name].get("parent"))) for name in sorted(cards)}
+    return {
+        name: lengths[name] or lengths.get(str(cards[name].get("parent"))) for name in sorted(cards)
+    }
 
 
 def parse_completion(completion: object, mask: Callable[[str], str] = str) -> Reply:
     """Parse a chat completion object. The choice with index 0 counts, or the first if none has it.
 
-    `mask` goes over the texts of the reply. `ValueError` for an object that has no choice with a message, or reports an
-    error, even next to a half-finished reply.
-    """
+    `mask` goes over the texts of the reply. `ValueError` for an object that has no choice with a
+    message, or reports an error, even next to a half-finished reply."""
     try:
         choices = completion["choices"]  # type: ignore[index]
         choice = next((each for each in choices if _object(each).get("index") == 0), choices[0])
         message = choice["message"]
         error = _object(completion).get("error") or choice.get("error")
         if error or choice.get("finish_reason") == "error":
-            raise ValueError(f"the server reports an error: {_object(error).get('message') or error or 'no reason'}")
+            raise ValueError(
+                "the server reports an error: "
+                f"{_object(error).get('message') or error or 'no reason'}"
+            )
         content, usage = message.get("content"), _object(completion.get("usage"))  # type: ignore[attr-defined]
         reasoning = message.get("reasoning_content") or message.get("reasoning")
         details = _object(usage.get("prompt_tokens_details"))
@@ -64,7 +74,9 @@ def _text_in(content: object) -> str:
 
 
 def _tokens(logprobs: object) -> tuple[tuple[str, dict[str, float]], ...]:
-    """Return the tokens, each with the likely tokens in its place; none if the data is malformed."""
+    """Return the tokens, each with the likely tokens in its place; none if the data is
+    malformed.
+    """
     content = _object(logprobs).get("content")
     if not isinstance(content, list):
         return ()
@@ -74,11 +86,14 @@ def _tokens(logprobs: object) -> tuple[tuple[str, dict[str, float]], ...]:
 
 
 def _likely(token: _Object) -> dict[str, float]:
-    """Return the tokens that were likely in the place of this one, itself included; skip anything but numbers."""
+    """Return the tokens that were likely in the place of this one, itself included; skip anything
+    but numbers.
+    """
     top = token.get("top_logprobs")
     likely: dict[str, float] = {}
     for each in map(_object, [token, *(top if isinstance(top, list) else [])]):
-        text, value = each.get("token"), each.get("logprob")
+        text = each.get("token")
+        value = each.get("logprob")
         if isinstance(text, str) and isinstance(value, int | float) and not isinstance(value, bool):
             likely[text] = float(value)
     return likely
@@ -93,5 +108,11 @@ def _object(value: object) -> _Object:
 
 
 def _count(value: object) -> int | None:
-    """Return a plausible token count; None for anything else, since sums must fit the journal's columns."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_TOKENS else None
+    """Return a plausible token count; None for anything else, since sums must fit the journal's
+    columns.
+    """
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_TOKENS
+        else None
+    )

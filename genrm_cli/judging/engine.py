@@ -35,10 +35,11 @@ class Judge(Protocol):
         """Return the known outcome of each; None where the judge must be asked."""
 
     async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
-        """Wait for permission to make another call in a lane of `JudgeSet`; None if the run was stopped.
+        """Wait for permission to make another call in a lane of `JudgeSet`; None if the run was
+        stopped.
 
-        `since_s` is when the request began to wait, by the loop's clock; it limits the wait of a server's request.
-        """
+        `since_s` is when the request began to wait, by the loop's clock; it limits the wait of a
+        server's request."""
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
         """Ask. A failed call does not raise: it is a `Failure`."""
@@ -89,10 +90,11 @@ class RecallPolicy:
 
 
 class OnceJudge:
-    """A live judge that is asked equal requests once: while one is in flight, and while its outcome is a recent one.
+    """A live judge that is asked equal requests once: while one is in flight, and while its outcome
+    is a recent one.
 
-    Two equal requests would get two samples of a judge's opinion, and equal responses different rewards.
-    """
+    Two equal requests would get two samples of a judge's opinion, and equal responses different
+    rewards."""
 
     def __init__(self, judge: RemoteJudge) -> None:
         self._judge = judge
@@ -121,8 +123,11 @@ class OnceJudge:
         return await self._judge.admit(lane, since_s)
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
-        """Ask, and remember the outcome before returning it. A request that proves outdated is prepared again."""
-        key, held = request.key, slot
+        """Ask, and remember the outcome before returning it. A request that proves outdated is
+        prepared again.
+        """
+        key = request.key
+        held = slot
         while (earlier := self._in_flight.get(key)) is not None:
             self._judge.dismiss(held)
             await asyncio.wait({earlier})
@@ -131,7 +136,9 @@ class OnceJudge:
             if (again := await self.admit()) is None:  # its caller left: this request takes over
                 return self._not_asked()
             held = again
-        if (known := self._recall_recent(key)) is not None:  # answered while this request waited for its slot
+        if (
+            known := self._recall_recent(key)
+        ) is not None:  # answered while this request waited for its slot
             self._judge.dismiss(held)
             return known
         answered = self._in_flight[key] = asyncio.get_running_loop().create_future()
@@ -150,8 +157,12 @@ class OnceJudge:
         return outcome if is_current else await self._renewed(request, outcome)
 
     async def _renewed(self, request: JudgeRequest, outcome: Outcome) -> Outcome:
-        """Ask in the form that the server takes now, if a request was not asked because its form is outdated."""
-        is_asked = not isinstance(outcome.result, Failure) or outcome.result.kind != FailureKind.NOT_ASKED
+        """Ask in the form that the server takes now, if a request was not asked because its form is
+        outdated.
+        """
+        is_asked = (
+            not isinstance(outcome.result, Failure) or outcome.result.kind != FailureKind.NOT_ASKED
+        )
         if is_asked or request.form_version == self._judge.form.version:
             return outcome
         renewed = self._judge.prepare(request.shown, request.repeat)
@@ -178,7 +189,9 @@ class OnceJudge:
 
 
 class CachedJudge(OnceJudge):
-    """A journal in front of a live judge: known requests are not asked again, new outcomes are stored."""
+    """A journal in front of a live judge: known requests are not asked again, new outcomes are
+    stored.
+    """
 
     def __init__(self, judge: RemoteJudge, journal: Journal, policy: RecallPolicy) -> None:
         super().__init__(judge)
@@ -191,10 +204,14 @@ class CachedJudge(OnceJudge):
         return [stored.get(request.key) or self._unless_asked(request.key) for request in requests]
 
     def _unless_asked(self, key: bytes) -> Outcome | None:
-        """Return the outcome of a request without a stored one if the policy lets nobody ask it; else None."""
+        """Return the outcome of a request without a stored one if the policy lets nobody ask it;
+        else None.
+        """
         known = self._journal.recall_failure(key) if self._policy.with_failures else None
         if known is None and self._policy.only_known:
-            setting = StoppedBy.CONCLUDE if self._policy.with_failures else StoppedBy.ONLY_COMPONENTS
+            setting = (
+                StoppedBy.CONCLUDE if self._policy.with_failures else StoppedBy.ONLY_COMPONENTS
+            )
             return Outcome(Failure(FailureKind.NOT_ASKED, f"not in the journal ({setting})"))
         if known is None and self._policy.only_failed and not self._journal.has_failed(key):
             return Outcome(Failure(FailureKind.NOT_ASKED, "never asked before (only_failed)"))
@@ -225,24 +242,33 @@ class CachedJudge(OnceJudge):
             self._journal.claims.give_back(key)
 
     async def _claim(self, key: bytes, slot: Slot) -> Slot | Outcome:
-        """Return a slot to ask with, or the verdict of another run on this journal that asked first.
+        """Return a slot to ask with, or the verdict of another run on this journal that asked
+        first.
 
-        A run that claimed the request and ends without a verdict delays this one by the timeout of a call at most.
-        """
+        A run that claimed the request and ends without a verdict delays this one by the timeout of
+        a call at most."""
         held: Slot | None = slot
         gives_up_at_s = time.monotonic() + self._judge.call_timeout_s
         try:
             while held is not None:
                 is_ours = await self._journal.claims.take(key)
                 # Stored by another run while this request waited for its slot.
-                if self._journal.claims.is_shared and (known := self._stored([key]).get(key)) is not None:
+                if (
+                    self._journal.claims.is_shared
+                    and (known := self._stored([key]).get(key)) is not None
+                ):
                     return known
                 if is_ours or time.monotonic() >= gives_up_at_s:
-                    granted, held = held, None
+                    granted = held
+                    held = None
                     return granted
                 self._judge.dismiss(held)
                 held = None
-                while self._journal.claims.is_taken(key) and not self.stopped_by and time.monotonic() < gives_up_at_s:
+                while (
+                    self._journal.claims.is_taken(key)
+                    and not self.stopped_by
+                    and time.monotonic() < gives_up_at_s
+                ):
                     await asyncio.sleep(LOOK_S)
                 if (known := self._stored([key]).get(key)) is not None:
                     return known
@@ -256,8 +282,8 @@ class CachedJudge(OnceJudge):
 class JudgeSet:
     """The judges of a plan, judges before graders; several groups may ask them at once.
 
-    Each outcome goes to `on_outcome`. Groups that are making requests hold `turns`, one for each lane.
-    """
+    Each outcome goes to `on_outcome`. Groups that are making requests hold `turns`, one for each
+    lane."""
 
     def __init__(
         self,
@@ -273,7 +299,9 @@ class JudgeSet:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[int]:
-        """Hold a lane while a group makes its requests, so that groups are judged in order, as many as endpoints."""
+        """Hold a lane while a group makes its requests, so that groups are judged in order, as many
+        as endpoints.
+        """
         async with self.turns:
             lane = heappop(self._free_lanes)
             try:
@@ -287,13 +315,20 @@ class JudgeSet:
     def iter_recalled(
         self, requests: Iterable[tuple[RequestId, Prompt]]
     ) -> Iterator[tuple[RequestId, JudgeRequest, Outcome | None]]:
-        """Prepare requests and yield them with their known outcomes, several looked up at a time."""
+        """Prepare requests and yield them with their known outcomes, several looked up at a
+        time.
+        """
         left = iter(requests)
         while some := [
-            (id_, self._judges[id_.judge].prepare(prompt, id_.repeat)) for id_, prompt in islice(left, _AT_ONCE)
+            (id_, self._judges[id_.judge].prepare(prompt, id_.repeat))
+            for id_, prompt in islice(left, _AT_ONCE)
         ]:
             known = {
-                number: iter(self._judges[number].recall([request for id_, request in some if id_.judge == number]))
+                number: iter(
+                    self._judges[number].recall(
+                        [request for id_, request in some if id_.judge == number]
+                    )
+                )
                 for number in {id_.judge for id_, _ in some}
             }
             yield from ((id_, request, next(known[id_.judge])) for id_, request in some)

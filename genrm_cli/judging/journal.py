@@ -1,8 +1,8 @@
 """Journal of verdicts: a local SQLite file from which interrupted and later runs resume.
 
-Several processes may share one file. SQLite locks serialise their writes. If two of them get a verdict on one request,
-the first one stored counts for both. Do not use it on network file systems, whose locks are unreliable.
-"""
+Several processes may share one file. SQLite locks serialise their writes. If two of them get a
+verdict on one request, the first one stored counts for both. Do not use it on network file systems,
+whose locks are unreliable."""
 
 import asyncio
 import hashlib
@@ -38,15 +38,18 @@ from genrm_cli.judging.journal_file import (
 from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome
 
 _REPLY_LEVEL = 3
-# Claims wait this long after a commit for one of outcomes, or until there are enough of them. An outcome never waits:
-# its slot is free, so another journal's call may begin, and a kill would lose more answers than calls in flight.
+# Claims wait this long after a commit for one of outcomes, or until there are enough of them. An
+# outcome never waits: its slot is free, so another journal's call may begin, and a kill would lose
+# more answers than calls in flight.
 _COMMIT_S = 0.005
 _ENOUGH = 64
 _READ_COLUMNS = f"{', '.join(OUTCOME_COLUMNS)}, checksum"
 _COPIED = "CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT ROWID"
 # One process may record a failure for a request for which another records a verdict.
 _UNANSWERED = "FROM failures WHERE key NOT IN (SELECT key FROM verdicts)"
-_HOW_ASKED = "how the judge is asked"  # a note; it stands where failures do, and so reaches all copies
+_HOW_ASKED = (
+    "how the judge is asked"  # a note; it stands where failures do, and so reaches all copies
+)
 
 _Entry = tuple[bytes, str, Outcome]  # key, judge and outcome
 
@@ -64,19 +67,19 @@ class Copier(Protocol):
 class Journal(AbstractContextManager["Journal"]):
     """A journal that is open for reading and writing.
 
-    Outcomes of one turn of the event loop are committed together, with the claims that wait, and each writer waits for
-    the commit. A killed process loses no committed entry; a power failure may lose the most recent ones. A damaged
-    verdict counts as absent.
+    Outcomes of one turn of the event loop are committed together, with the claims that wait, and
+    each writer waits for the commit. A killed process loses no committed entry; a power failure may
+    lose the most recent ones. A damaged verdict counts as absent.
 
     `damaged` holds the keys of the damaged verdicts found so far.
     """
 
     def __init__(self, path: str, copier: Copier | None = None, *, read_only: bool = False) -> None:
-        """Open a journal, creating it if needed, or raise `StorageError`. Any thread may use it, one at a time.
+        """Open a journal, creating it if needed, or raise `StorageError`. Any thread may use it,
+        one at a time.
 
-        The copier receives every entry that this process records, after its commit. `read_only` records nothing and
-        works on read-only files.
-        """
+        The copier receives every entry that this process records, after its commit. `read_only`
+        records nothing and works on read-only files."""
         self.path = path
         self.damaged: set[bytes] = set()
         self._errors = JournalErrors(path)
@@ -92,7 +95,9 @@ class Journal(AbstractContextManager["Journal"]):
             self._reader = self._connection.cursor()
             self._reader.row_factory = None
             # Most journals have no failures: then a new verdict has none to delete.
-            self._has_failures = self._connection.execute("SELECT 1 FROM failures LIMIT 1").fetchone() is not None
+            self._has_failures = (
+                self._connection.execute("SELECT 1 FROM failures LIMIT 1").fetchone() is not None
+            )
         self.claims = Claims(self._connection, self._errors, self._next_commit)
         self.sums = KeptSums(self._connection, self._errors)
 
@@ -116,7 +121,8 @@ class Journal(AbstractContextManager["Journal"]):
         return self._one("SELECT 1 FROM verdicts LIMIT 1") is not None
 
     def find_judge(self, label: str) -> str | None:
-        """Return the name of the latest judge among the first verdicts, and the notes, that is this one, or None.
+        """Return the name of the latest judge among the first verdicts, and the notes, that is this
+        one, or None.
 
         The name may continue with the judge's context. A full search could read the whole file.
         """
@@ -129,12 +135,16 @@ class Journal(AbstractContextManager["Journal"]):
         return None if found is None else str(found[0])
 
     def note_judge(self, label: str) -> None:
-        """Note how a judge is asked from now on, for runs before its first verdict; any thread may call it."""
+        """Note how a judge is asked from now on, for runs before its first verdict; any thread may
+        call it.
+        """
         note = Outcome(Failure(FailureKind.NOT_ASKED, _HOW_ASKED))
         self.enter(hashlib.sha256(label.encode()).digest(), label, note)
 
     def recall(self, key: bytes, *, with_reply: bool = False) -> Outcome | None:
-        """Return the stored verdict of a request, or None; the judge's reply is decompressed only on demand."""
+        """Return the stored verdict of a request, or None; the judge's reply is decompressed only
+        on demand.
+        """
         return self._verdicts([key], with_reply).get(key)
 
     def _verdicts(self, keys: Sequence[bytes], with_reply: bool) -> dict[bytes, Outcome]:
@@ -149,7 +159,16 @@ class Journal(AbstractContextManager["Journal"]):
                     continue
                 attempts, latency_s, prompt, completion, cached, reasks = outcome[5:]
                 known[key] = Outcome(
-                    opinion, attempts, latency_s, prompt, completion, cached, text, True, key, reasks=reasks
+                    opinion,
+                    attempts,
+                    latency_s,
+                    prompt,
+                    completion,
+                    cached,
+                    text,
+                    True,
+                    key,
+                    reasks=reasks,
                 )
         return known
 
@@ -162,7 +181,9 @@ class Journal(AbstractContextManager["Journal"]):
 
     def _reply_text(self, key: bytes, reply: bytes) -> str | None:
         """Return a stored reply; None if it is damaged."""
-        frame = self._unpacker.decompressobj()  # `decompress` trusts a frame that claims to be empty
+        frame = (
+            self._unpacker.decompressobj()
+        )  # `decompress` trusts a frame that claims to be empty
         try:
             text = frame.decompress(reply).decode()
         except (zstandard.ZstdError, UnicodeDecodeError, TypeError):
@@ -188,27 +209,35 @@ class Journal(AbstractContextManager["Journal"]):
     def details_of(self, judge: str) -> list[str]:
         """Return the details of the failures of a judge, the latest last."""
         with self._errors:
-            rows = self._connection.execute("SELECT detail FROM failures WHERE judge = ? ORDER BY failed_at", (judge,))
+            rows = self._connection.execute(
+                "SELECT detail FROM failures WHERE judge = ? ORDER BY failed_at", (judge,)
+            )
             return [row["detail"] for row in rows]
 
-    def recall_decided(self, keys: Sequence[bytes], *, with_reply: bool = False) -> dict[bytes, Outcome]:
-        """Return the stored verdicts of requests, or the failures that a response caused, in one statement.
+    def recall_decided(
+        self, keys: Sequence[bytes], *, with_reply: bool = False
+    ) -> dict[bytes, Outcome]:
+        """Return the stored verdicts of requests, or the failures that a response caused, in one
+        statement.
 
-        Such a failure is not asked again: the answers until one is not ambiguous are not a fair sample.
-        """
+        Such a failure is not asked again: the answers until one is not ambiguous are not a fair
+        sample."""
         known = self._verdicts(keys, with_reply)
         for key in keys if self._has_failures else ():
             failed = None if key in known else self.recall_failure(key)
-            if failed is not None and isinstance(failed.result, Failure) and failed.result.caused_by:
+            if (
+                failed is not None
+                and isinstance(failed.result, Failure)
+                and failed.result.caused_by
+            ):
                 known[key] = failed
         return known
 
     async def record(self, key: bytes, judge: str, outcome: Outcome) -> Outcome:
         """Store the outcome of a request, wait for the commit, and return the outcome that counts.
 
-        If another process stored a verdict first, that one counts. A failure is kept for reports, until a verdict
-        replaces it.
-        """
+        If another process stored a verdict first, that one counts. A failure is kept for reports,
+        until a verdict replaces it."""
         self._batch.append((key, judge, outcome))
         await self._next_commit()
         if not isinstance(outcome.result, Failure):
@@ -233,14 +262,18 @@ class Journal(AbstractContextManager["Journal"]):
         await self.room()
 
     def _next_commit(self) -> asyncio.Future[None]:
-        """Return the commit of the batch, at the end of this turn of the loop if an outcome is in it."""
+        """Return the commit of the batch, at the end of this turn of the loop if an outcome is in
+        it.
+        """
         loop = asyncio.get_running_loop()
         if not self._waiting or self._waiting[0].get_loop() is not loop:
             self._waiting = []
             wait_s = self._committed_at_s + _COMMIT_S - time.monotonic()
             self._timer = loop.call_later(max(0.0, wait_s), self._commit)
         claims = self.claims
-        if self._timer is not None and (self._batch or not claims.held or len(claims.wanted) >= _ENOUGH):
+        if self._timer is not None and (
+            self._batch or not claims.held or len(claims.wanted) >= _ENOUGH
+        ):
             self._timer.cancel()
             self._timer = None
             loop.call_soon(self._commit)
@@ -262,8 +295,13 @@ class Journal(AbstractContextManager["Journal"]):
             self._connection.close()
 
     def mean_tokens(self) -> tuple[float, float] | None:
-        """Return the mean prompt and completion tokens of verdicts whose server reported them; None without any."""
-        row = self._one("SELECT avg(prompt_tokens), avg(completion_tokens) FROM verdicts WHERE completion_tokens > 0")
+        """Return the mean prompt and completion tokens of verdicts whose server reported them; None
+        without any.
+        """
+        row = self._one(
+            "SELECT avg(prompt_tokens), avg(completion_tokens) FROM verdicts WHERE "
+            "completion_tokens > 0"
+        )
         return None if row[0] is None else (float(row[0]), float(row[1]))
 
     def mean_latency_s(self) -> float | None:
@@ -286,19 +324,24 @@ class Journal(AbstractContextManager["Journal"]):
                     yield readable_row(row, text)
 
     def take_in(self, entries: Iterable[Row], origin: str = "another journal's copy") -> None:
-        """Store entries of another journal, as `iter_entries` yields them; existing entries are kept.
+        """Store entries of another journal, as `iter_entries` yields them; existing entries are
+        kept.
 
-        If one is invalid, nothing is stored, and a `StorageError` names `origin`. Damaged verdicts are skipped.
-        """
+        If one is invalid, nothing is stored, and a `StorageError` names `origin`. Damaged verdicts
+        are skipped."""
         with self._errors, transaction(self._connection) as execute:
             execute(_COPIED)
             for entry in entries:
                 try:
                     row = parse_row(entry)
                 except (ValueError, TypeError, KeyError, RecursionError) as error:
-                    message = f"{origin}: contains an invalid journal entry ({error}); move it away."
+                    message = (
+                        f"{origin}: contains an invalid journal entry ({error}); move it away."
+                    )
                     raise StorageError(message) from error
-                if "reply" not in row:  # a verdict of this journal on the same request still has to be copied
+                if (
+                    "reply" not in row
+                ):  # a verdict of this journal on the same request still has to be copied
                     insert_row(execute, "failures", list(row.values()))
                     continue
                 if not self._is_sound(row):
@@ -312,11 +355,14 @@ class Journal(AbstractContextManager["Journal"]):
         """Yield the verdicts that did not come from `take_in`."""
         with self._errors:
             self._connection.execute(_COPIED)
-        yield from self._iter_verdicts("SELECT * FROM verdicts WHERE key NOT IN (SELECT key FROM copied)")
+        yield from self._iter_verdicts(
+            "SELECT * FROM verdicts WHERE key NOT IN (SELECT key FROM copied)"
+        )
 
     def _commit(self) -> None:
         """Write the batch and wake its waiters."""
-        waiting, self._waiting = self._waiting, []
+        waiting = self._waiting
+        self._waiting = []
         self._committed_at_s = time.monotonic()
         failed: Exception | None = None
         try:
@@ -333,7 +379,8 @@ class Journal(AbstractContextManager["Journal"]):
                 committed.set_exception(failed)
 
     def _write(self) -> None:
-        batch, self._batch = self._batch, []
+        batch = self._batch
+        self._batch = []
         now = time.time()
         try:
             with transaction(self._connection) as execute:
@@ -351,7 +398,9 @@ class Journal(AbstractContextManager["Journal"]):
     def _write_entry(
         self, execute: Execute, entry: _Entry, now: float
     ) -> tuple[Sequence[str], Sequence[Any], str | None] | None:
-        """Store an entry and return its columns, values and reply; None if an earlier verdict replaces it."""
+        """Store an entry and return its columns, values and reply; None if an earlier verdict
+        replaces it.
+        """
         key, judge, outcome = entry
         result = outcome.result
         if isinstance(result, Failure):
@@ -377,10 +426,15 @@ class Journal(AbstractContextManager["Journal"]):
         return (VERDICT_COLUMNS, verdict, text) if earlier is None else None
 
     def _store(self, execute: Execute, values: Sequence[Any]) -> Judgment | None:
-        """Store a verdict, unless an earlier one exists that is not damaged; return that one instead."""
+        """Store a verdict, unless an earlier one exists that is not damaged; return that one
+        instead.
+        """
         if insert_row(execute, "verdicts", values):
             return None
-        stored = execute(f"SELECT {_READ_COLUMNS} FROM verdicts WHERE key = ?", values[:1]).fetchone()  # noqa: S608
+        stored = execute(
+            f"SELECT {_READ_COLUMNS} FROM verdicts WHERE key = ?",  # noqa: S608
+            values[:1],
+        ).fetchone()
         *outcome, checksum = stored
         earlier = self._sound(values[0], outcome, checksum)
         if earlier is None:
@@ -388,7 +442,10 @@ class Journal(AbstractContextManager["Journal"]):
         return earlier
 
     def _is_sound(self, row: Row) -> bool:
-        return self._sound(row["key"], [row[name] for name in OUTCOME_COLUMNS], row["checksum"]) is not None
+        return (
+            self._sound(row["key"], [row[name] for name in OUTCOME_COLUMNS], row["checksum"])
+            is not None
+        )
 
 
 @cache

@@ -23,7 +23,9 @@ from genrm_cli.verdicts import ChatTurn, Grades, Judgment, Verdict
 FORMAT = 1
 _APPLICATION_ID = 0x67656E72  # distinguishes our files from other SQLite files
 _BUSY_TIMEOUT_S = 30.0
-_CACHE_KIB = 8 << 10  # keys are hashes, so reads are random: with SQLite's default of 2 MB they take a third longer
+_CACHE_KIB = (
+    8 << 10
+)  # keys are hashes, so reads are random: with SQLite's default of 2 MB they take a third longer
 _SWITCH_PAUSE_S = 0.02
 Connection = sqlite3.Connection
 Execute = Callable[..., sqlite3.Cursor]
@@ -32,8 +34,8 @@ Row = dict[str, Any]
 
 _ELSEWHERE = ("set ", SettingRef("journal"), " to another file.")
 
-# Verdicts are stored in the order in which they come, and found by an index of their keys: an index of random keys that
-# holds the replies, too, takes twice the space and time.
+# Verdicts are stored in the order in which they come, and found by an index of their keys: an index
+# of random keys that holds the replies, too, takes twice the space and time.
 _SCHEMA = """
 CREATE TABLE verdicts (
     key BLOB PRIMARY KEY, judge TEXT NOT NULL, score_1 REAL, score_2 REAL, ranking REAL, defaulted INTEGER NOT NULL,
@@ -49,20 +51,21 @@ CREATE TABLE failures (
 CREATE TABLE claims (run BLOB PRIMARY KEY, expires_at REAL NOT NULL, keys BLOB NOT NULL);
 CREATE TABLE sums (name TEXT PRIMARY KEY, numbers BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE summed (name TEXT NOT NULL, part BLOB NOT NULL, PRIMARY KEY (name, part)) WITHOUT ROWID;
-"""
+"""  # noqa: E501
 _NEW_TABLES = _SCHEMA.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS")
 VERDICT_COLUMNS = (
-    "key", "judge", "score_1", "score_2", "ranking", "defaulted", "attempts", "latency_s", "prompt_tokens",
+    "key", "judge", "score_1", "score_2", "ranking", "defaulted", "attempts", "latency_s", "prompt_tokens",  # noqa: E501
     "completion_tokens", "cached_tokens", "reasks", "answered_at", "reply", "grades", "checksum",
 )  # fmt: skip
 # The columns of a recalled outcome, which the checksum covers.
 OUTCOME_COLUMNS = (
-    "score_1", "score_2", "ranking", "defaulted", "grades", "attempts", "latency_s", "prompt_tokens",
+    "score_1", "score_2", "ranking", "defaulted", "grades", "attempts", "latency_s", "prompt_tokens",  # noqa: E501
     "completion_tokens", "cached_tokens", "reasks",
 )  # fmt: skip
 FAILURE_COLUMNS = ("key", "judge", "kind", "detail", "attempts", "failed_at", "caused_by")
 _TEXT_COLUMNS = ("key", "judge", "reply", "kind", "detail", "grades", "caused_by")
-_VERDICT_ONLY, _GRADES_ONLY = ("score_1", "score_2", "ranking"), ("grades",)
+_VERDICT_ONLY = ("score_1", "score_2", "ranking")
+_GRADES_ONLY = ("grades",)
 _TURN, _CUT_TURN = "turn", "cut turn"  # stand for grades where a chat model's turn was stored
 _NUMBERS = struct.Struct("<10d")
 _TOO_LARGE = 2**63  # for an integer of SQLite
@@ -81,21 +84,28 @@ class JournalErrors:
         if isinstance(error, sqlite3.OperationalError):
             found = f"journal {self._path}: {error}; "
             if "locked" in str(error) or "busy" in str(error):
-                raise StorageError(found, "another process has locked it; wait for it, or ", *_ELSEWHERE) from error
+                raise StorageError(
+                    found, "another process has locked it; wait for it, or ", *_ELSEWHERE
+                ) from error
             raise StorageError(
-                found, "check that it is a file in an existing folder with free disk space; its contents are unchanged."
+                found,
+                "check that it is a file in an existing folder with free disk space; its contents "
+                "are unchanged.",
             ) from error
         # SQLite's own messages may quote bytes of a damaged file.
         if isinstance(error, sqlite3.DatabaseError | zstandard.ZstdError | UnicodeDecodeError):
             raise StorageError(
-                f"journal {self._path}: {error}. It is damaged or not a journal; its contents are unchanged. Move it "
+                f"journal {self._path}: {error}. It is damaged or not a journal; its contents are "
+                "unchanged. Move it "
                 "away, or ",
                 *_ELSEWHERE,
             ) from error
 
 
 def parse_row(entry: Row) -> Row:
-    """Return the checked row of an entry, with the reply as text. SQLite would store any type in any column."""
+    """Return the checked row of an entry, with the reply as text. SQLite would store any type in
+    any column.
+    """
     if not isinstance(entry, dict):
         raise TypeError(f"{entry!r:.40}")
     columns = VERDICT_COLUMNS if "reply" in entry else FAILURE_COLUMNS
@@ -105,7 +115,9 @@ def parse_row(entry: Row) -> Row:
         if name in absent and value is None:
             continue
         wanted = str if name in _TEXT_COLUMNS else (int, float)
-        if not isinstance(value, wanted) or (not isinstance(value, str) and abs(value) >= _TOO_LARGE):
+        if not isinstance(value, wanted) or (
+            not isinstance(value, str) and abs(value) >= _TOO_LARGE
+        ):
             raise TypeError(f"{name} is {value!r:.40}")
     if "reply" in entry:
         opinion_of(row["score_1"], row["score_2"], row["ranking"], 0, row["grades"])
@@ -118,19 +130,35 @@ def readable_row(row: Row, reply: str | None = None) -> Row:
     return shown if reply is None else shown | {"reply": reply}
 
 
-def columns_of(opinion: Judgment) -> tuple[float | None, float | None, float | None, bool, str | None]:
-    """Return the columns of a judgment: three numbers, whether they are defaults, and grades or `likely` as JSON."""
+def columns_of(
+    opinion: Judgment,
+) -> tuple[float | None, float | None, float | None, bool, str | None]:
+    """Return the columns of a judgment: three numbers, whether they are defaults, and grades or
+    `likely` as JSON.
+    """
     if isinstance(opinion, Verdict):
-        return opinion.score_1, opinion.score_2, opinion.ranking, opinion.defaulted, opinion.likely or None
+        return (
+            opinion.score_1,
+            opinion.score_2,
+            opinion.ranking,
+            opinion.defaulted,
+            opinion.likely or None,
+        )
     if isinstance(opinion, ChatTurn):
         return None, None, None, False, _CUT_TURN if opinion.is_truncated else _TURN
     return None, None, None, False, json.dumps({"values": opinion.values, "notes": opinion.notes})
 
 
 def opinion_of(
-    score_1: float | None, score_2: float | None, ranking: float | None, defaulted: int, grades: str | None
+    score_1: float | None,
+    score_2: float | None,
+    ranking: float | None,
+    defaulted: int,
+    grades: str | None,
 ) -> Judgment:
-    """Return the judgment stored in these columns; invalid ones raise ValueError, KeyError or TypeError."""
+    """Return the judgment stored in these columns; invalid ones raise ValueError, KeyError or
+    TypeError.
+    """
     if score_1 is not None and score_2 is not None and ranking is not None:
         return Verdict(score_1, score_2, ranking, bool(defaulted), grades or "")
     if (score_1, score_2, ranking) != (None, None, None):  # to the checksum, an absent number is 0
@@ -153,7 +181,9 @@ def checksum_of(key: bytes, outcome: Sequence[Any]) -> int:
         numbers = _NUMBERS.pack(score_1 or 0.0, score_2 or 0.0, ranking or 0.0, defaulted, *costs)
     except struct.error as error:
         raise TypeError(str(error)) from error
-    return zlib.crc32(b"" if grades is None else grades.encode(), zlib.crc32(numbers, zlib.crc32(key)))
+    return zlib.crc32(
+        b"" if grades is None else grades.encode(), zlib.crc32(numbers, zlib.crc32(key))
+    )
 
 
 def sound_opinion(key: bytes, outcome: Sequence[Any], checksum: int) -> Judgment | None:
@@ -164,8 +194,12 @@ def sound_opinion(key: bytes, outcome: Sequence[Any], checksum: int) -> Judgment
         return None
 
 
-def insert_row(execute: Execute, table: str, values: Sequence[object], *, otherwise: str = "IGNORE") -> int:
-    """Insert a row; where its key exists, IGNORE it or REPLACE the old one. Return the number of rows written."""
+def insert_row(
+    execute: Execute, table: str, values: Sequence[object], *, otherwise: str = "IGNORE"
+) -> int:
+    """Insert a row; where its key exists, IGNORE it or REPLACE the old one. Return the number of
+    rows written.
+    """
     return execute(_insertion(table, len(values), otherwise), values).rowcount
 
 
@@ -191,20 +225,24 @@ def transaction(connection: Connection) -> Iterator[Execute]:
 def connect(path: str, *, read_only: bool = False) -> Connection:
     """Open the file of a journal; any thread may use the connection, one at a time.
 
-    A file that is not SQLite raises `sqlite3.Error`; one that is not a journal of this format, `StorageError`.
+    A file that is not SQLite raises `sqlite3.Error`; one that is not a journal of this format,
+    `StorageError`.
 
-    `read_only` changes nothing and works on read-only files; otherwise the file is created if needed.
-    """
+    `read_only` changes nothing and works on read-only files; otherwise the file is created if
+    needed."""
     if not Path(path).parent.is_dir():
         raise sqlite3.OperationalError("its folder does not exist")
     if not read_only:
         with contextlib.suppress(OSError):  # SQLite then explains why it cannot open the path
-            # It contains the judge's replies. SQLite would let others read it, and gives its side files the same mode.
+            # It contains the judge's replies. SQLite would let others read it, and gives its side
+            # files the same mode.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         return _open(path, "mode=rwc", _prepare)
     try:
         return _open(path, "mode=rw", _prepare_for_reading)  # SQLite treats it as a request only
-    except sqlite3.OperationalError:  # in a read-only folder, the index of the write-ahead log cannot be created
+    except (
+        sqlite3.OperationalError
+    ):  # in a read-only folder, the index of the write-ahead log cannot be created
         log = Path(path + "-wal")
         if log.exists() and log.stat().st_size:
             raise  # it holds verdicts that the file lacks
@@ -213,7 +251,9 @@ def connect(path: str, *, read_only: bool = False) -> Connection:
 
 def _open(path: str, query: str, prepare: Callable[[Connection, str], None]) -> Connection:
     uri = f"{Path(path).absolute().as_uri()}?{query}"
-    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        uri, uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+    )
     connection.row_factory = sqlite3.Row
     # Only a damaged row holds anything but UTF-8; its checksum reveals it.
     connection.text_factory = lambda text: text.decode(errors="replace")
@@ -231,7 +271,9 @@ def _prepare_for_reading(connection: Connection, path: str) -> None:
 
 
 def _check_format(connection: Connection, path: str) -> bool:
-    """Return whether a file has tables; raise `StorageError` if they are not a journal's of this format."""
+    """Return whether a file has tables; raise `StorageError` if they are not a journal's of this
+    format.
+    """
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -239,7 +281,8 @@ def _check_format(connection: Connection, path: str) -> bool:
         raise StorageError(f"{path} is an SQLite file, but not a genrm journal; ", *_ELSEWHERE)
     if tables and version != FORMAT:
         raise StorageError(
-            f"journal {path} has format {version}, but this version of genrm reads format {FORMAT}. Use the version "
+            f"journal {path} has format {version}, but this version of genrm reads format "
+            f"{FORMAT}. Use the version "
             "that wrote it, or ",
             *_ELSEWHERE,
         )
@@ -249,8 +292,9 @@ def _check_format(connection: Connection, path: str) -> bool:
 def _prepare(connection: Connection, path: str) -> None:
     """Check the format of the file, or create the tables if it is empty."""
     has_tables = _check_format(connection, path)
-    # WAL: readers and the writer do not wait for each other, and a killed process loses no commit. SQLite refuses the
-    # switch while another process reads, ignoring the busy timeout, to avoid a deadlock.
+    # WAL: readers and the writer do not wait for each other, and a killed process loses no commit.
+    # SQLite refuses the switch while another process reads, ignoring the busy timeout, to avoid a
+    # deadlock.
     gives_up_at_s = time.monotonic() + _BUSY_TIMEOUT_S
     while True:
         try:
@@ -270,7 +314,9 @@ def _prepare(connection: Connection, path: str) -> None:
 
 
 class KeptSums:
-    """Sums of numbers, by name, to which any number of processes add; all methods may raise `StorageError`."""
+    """Sums of numbers, by name, to which any number of processes add; all methods may raise
+    `StorageError`.
+    """
 
     def __init__(self, connection: Connection, errors: JournalErrors) -> None:
         self._connection = connection
@@ -279,13 +325,17 @@ class KeptSums:
     def read(self, name: str) -> list[float] | None:
         """Return the sums of this name; None if there are none."""
         with self._errors:
-            row = self._connection.execute("SELECT numbers FROM sums WHERE name = ?", (name,)).fetchone()
+            row = self._connection.execute(
+                "SELECT numbers FROM sums WHERE name = ?", (name,)
+            ).fetchone()
         return None if row is None else array("d", row[0]).tolist()
 
     def has(self, name: str, part: bytes) -> bool:
         """Whether a part has been added."""
         with self._errors:
-            found = self._connection.execute("SELECT 1 FROM summed WHERE name = ? AND part = ?", (name, part))
+            found = self._connection.execute(
+                "SELECT 1 FROM summed WHERE name = ? AND part = ?", (name, part)
+            )
             return found.fetchone() is not None
 
     def add(self, name: str, parts: Mapping[bytes, tuple[float, Sequence[float]]]) -> list[float]:
@@ -300,12 +350,16 @@ class KeptSums:
                 # Another process may have added the part since the caller looked.
                 if execute("INSERT OR IGNORE INTO summed VALUES (?, ?)", (name, part)).rowcount:
                     total = faded(total, share, numbers)
-            execute("INSERT OR REPLACE INTO sums VALUES (?, ?)", (name, array("d", total).tobytes()))
+            execute(
+                "INSERT OR REPLACE INTO sums VALUES (?, ?)", (name, array("d", total).tobytes())
+            )
         return total
 
 
 def faded(total: Sequence[float], share: float, numbers: Sequence[float]) -> list[float]:
-    """Return a share of sums and all of the new ones, which replace sums of another number of numbers."""
+    """Return a share of sums and all of the new ones, which replace sums of another number of
+    numbers.
+    """
     known = total if len(total) == len(numbers) else [0.0] * len(numbers)
     return [share * old + new for old, new in zip(known, numbers, strict=True)]
 
@@ -318,7 +372,9 @@ class KeptRecords:
         self._connection = connection
         self._errors = errors
         with errors:
-            connection.execute("CREATE TABLE IF NOT EXISTS kept (key BLOB PRIMARY KEY, until REAL, record BLOB)")
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS kept (key BLOB PRIMARY KEY, until REAL, record BLOB)"
+            )
             connection.execute("CREATE INDEX IF NOT EXISTS kept_until ON kept (until)")
 
     def read(self, key: bytes) -> bytes | None:
@@ -329,7 +385,9 @@ class KeptRecords:
         return None if row is None else bytes(row[0])
 
     def write(self, records: Mapping[bytes, bytes], keep_s: float) -> None:
-        """Keep records for this long in place of earlier ones, and forget those that were kept long enough."""
+        """Keep records for this long in place of earlier ones, and forget those that were kept long
+        enough.
+        """
         now = time.time()
         with self._errors, transaction(self._connection) as execute:
             execute("DELETE FROM kept WHERE until <= ?", (now,))

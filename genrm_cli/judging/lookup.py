@@ -1,7 +1,8 @@
-"""Find judge families and rubric sets by name: the built-in ones, those of installed packages, and the user's files.
+"""Find judge families and rubric sets by name: the built-in ones, those of installed packages, and
+the user's files.
 
-Each file in `families` defines the built-in family of that name, and each file in `rubrics/sets` a rubric set.
-"""
+Each file in `families` defines the built-in family of that name, and each file in `rubrics/sets` a
+rubric set."""
 
 import difflib
 import tomllib
@@ -78,13 +79,17 @@ class _Profiles(Mapping[str, AnyProfile]):
         profile = load_extension(Seam.PROFILES, name, AnyProfile)
         if profile.name != name:
             # Names and versions identify verdicts in journals.
-            raise UsageError(f"{name} of {Seam.PROFILES} is a profile named {profile.name}; rename one.")
+            raise UsageError(
+                f"{name} of {Seam.PROFILES} is a profile named {profile.name}; rename one."
+            )
         return profile
 
     def __iter__(self) -> Iterator[str]:
         installed = extension_names(Seam.PROFILES)
         if taken := set(installed) & set(_builtin_names()):
-            raise UsageError(f"a package registers {min(taken)!r}, the name of a built-in profile; uninstall it.")
+            raise UsageError(
+                f"a package registers {min(taken)!r}, the name of a built-in profile; uninstall it."
+            )
         yield from (*_builtin_names(), *installed)
 
     def __len__(self) -> int:
@@ -95,26 +100,38 @@ PROFILES: Mapping[str, AnyProfile] = _Profiles()
 
 
 def profile_for(name: str | None, model: str | None) -> AnyProfile:
-    """Choose a profile by its own name, or else by the name of the model; `DEFAULT_PROFILE` for an unknown model."""
+    """Choose a profile by its own name, or else by the name of the model; `DEFAULT_PROFILE` for an
+    unknown model.
+    """
     if name is None:
         return PROFILES[profile_of_model(model) or DEFAULT_PROFILE]
     if name in PROFILES:
         return PROFILES[name]
     close = difflib.get_close_matches(name.lower(), PROFILES, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise UsageError(f"unknown profile {name!r}; expected one of {', '.join(sorted(PROFILES))}.{hint}")
+    raise UsageError(
+        f"unknown profile {name!r}; expected one of {', '.join(sorted(PROFILES))}.{hint}"
+    )
 
 
 def profile_of_model(model: str | None) -> str | None:
-    """Return the built-in profile of a model by its name, `organisation/name` or a path; None for an unknown name."""
+    """Return the built-in profile of a model by its name, `organisation/name` or a path; None for
+    an unknown name.
+    """
     last_part = (model or "").rstrip("/").rpartition("/")[2].lower()
-    return next((name for pattern, name in _model_patterns() if fnmatchcase(last_part, pattern)), None)
+    return next(
+        (name for pattern, name in _model_patterns() if fnmatchcase(last_part, pattern)), None
+    )
 
 
 @cache
 def _model_patterns() -> list[tuple[str, str]]:
-    """Return the patterns of model names; those of the end first, which fine-tunes and paths usually keep."""
-    patterns = [(pattern, name) for name in _builtin_names() for pattern in _load_builtin(name).models]
+    """Return the patterns of model names; those of the end first, which fine-tunes and paths
+    usually keep.
+    """
+    patterns = [
+        (pattern, name) for name in _builtin_names() for pattern in _load_builtin(name).models
+    ]
     return sorted(patterns, key=lambda each: not each[0].startswith("*"))
 
 
@@ -129,15 +146,23 @@ def source_of_profile(config: JudgeConfig) -> ProfileSource:
 
 
 def find_profile(name: str | None, model: str | None) -> AnyProfile:
-    """Return a profile by its name, its TOML file, or else by the model name; raise `UsageError` for a wrong one."""
-    return _own_profile(name) if name is not None and name.endswith(".toml") else profile_for(name, model)
+    """Return a profile by its name, its TOML file, or else by the model name; raise `UsageError`
+    for a wrong one.
+    """
+    return (
+        _own_profile(name)
+        if name is not None and name.endswith(".toml")
+        else profile_for(name, model)
+    )
 
 
 @cache
 def _own_profile(path: str) -> AnyProfile:
     profile = parse_custom_profile(read_toml(Path(path)), path)
     if profile.name in PROFILES:
-        raise UsageError(f"{path}: the name {profile.name} belongs to another profile; choose another name.")
+        raise UsageError(
+            f"{path}: the name {profile.name} belongs to another profile; choose another name."
+        )
     for name, value in profile.request_fields.items():
         try:
             check_request_field(name, value)
@@ -154,21 +179,30 @@ def profile_of(config: JudgeConfig) -> AnyProfile:
         if not judge.score_probabilities:
             return profile
         if not isinstance(profile, Profile) or profile.render_second_turn is not None:
-            raise UsageError(naming("$score_probabilities needs a profile that compares pairs in one call."))
+            raise UsageError(
+                naming("$score_probabilities needs a profile that compares pairs in one call.")
+            )
         return with_score_tokens(profile)
     if judge.score_probabilities:
-        raise UsageError(naming("$compat takes verdicts as NeMo Gym does; omit $score_probabilities."))
+        raise UsageError(
+            naming("$compat takes verdicts as NeMo Gym does; omit $score_probabilities.")
+        )
     # NeMo Gym asks every judge with its roles.
-    profile = find_profile(judge.profile or profile_of_model(judge.model) or ROLES_PROFILE, judge.model)
+    profile = find_profile(
+        judge.profile or profile_of_model(judge.model) or ROLES_PROFILE, judge.model
+    )
     if not isinstance(profile, Profile) or profile.name not in _READ_BY_THE_REFERENCE:
         raise UsageError(
             SettingRef("compat", judge.compat),
             f" parses JSON scores, which the profile {profile.name} does not ask for.",
         )
-    score, ranking = config.default_score, config.default_ranking
+    score = config.default_score
+    ranking = config.default_ranking
     read = partial(parse_scores_json_as_reference, default_score=score, default_ranking=ranking)
     # Its own name lets the journal distinguish verdicts by parser and defaults.
-    name = f"{profile.name}+{judge.compat}-{score:g}" + ("" if ranking == MIDDLE_RANKING else f"-{ranking:g}")
+    name = f"{profile.name}+{judge.compat}-{score:g}" + (
+        "" if ranking == MIDDLE_RANKING else f"-{ranking:g}"
+    )
     return replace(profile, name=name, parse_reply=read, verdict_forms=None)
 
 
@@ -186,8 +220,8 @@ def find_rubric_set(name: str) -> RubricSet:
 def _builtin_rubric_sets() -> dict[str, RubricSet]:
     """Return the built-in rubric sets.
 
-    The set for therapeutic sessions screens a model's behaviour in simulated sessions. It is not a clinical judgement.
-    """
+    The set for therapeutic sessions screens a model's behaviour in simulated sessions. It is not a
+    clinical judgement."""
     sets = {}
     for file in files("genrm_cli.judging.rubrics").joinpath("sets").iterdir():
         table = tomllib.loads(file.read_text(encoding="utf-8"))

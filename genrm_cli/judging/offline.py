@@ -18,7 +18,9 @@ from genrm_cli.verdicts import ChatTurn, Failure, FailureKind, Outcome, StoppedB
 
 CHAT_URL = "/v1/chat/completions"
 _NO_REPLY = Failure(FailureKind.NOT_ASKED, "no reply")
-_NOT_RUN = "batch_"  # OpenAI's codes for requests that were never made: batch_expired, batch_cancelled
+_NOT_RUN = (
+    "batch_"  # OpenAI's codes for requests that were never made: batch_expired, batch_cancelled
+)
 _OK = 200
 
 
@@ -26,8 +28,8 @@ _OK = 200
 class Wanted:
     """A request to be made elsewhere, whose earlier reply, if any, was a `failure`.
 
-    `id` is its `custom_id`: the key of the request, or that of its second turn. `turns_left` turns follow its reply.
-    """
+    `id` is its `custom_id`: the key of the request, or that of its second turn. `turns_left` turns
+    follow its reply."""
 
     id: bytes
     model: str
@@ -59,11 +61,15 @@ class ReplyStore(Protocol):
         """Note that a group needs this many stages of requests after those that it waits for."""
 
     async def more(self, waiting: int) -> bool:
-        """Have the wanted requests made, and wait; True if there may be new replies to the groups that wait."""
+        """Have the wanted requests made, and wait; True if there may be new replies to the groups
+        that wait.
+        """
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a later run will have replies to what is wanted now, so that this one writes no outputs."""
+        """Whether a later run will have replies to what is wanted now, so that this one writes no
+        outputs.
+        """
 
 
 Exchange = Callable[[Journal], ReplyStore]
@@ -75,10 +81,17 @@ class _OutdatedError(Exception):
 
 
 class OfflineJudge(CachedJudge):
-    """A judge that is never called: its replies come from a store and enter the journal as those of calls do."""
+    """A judge that is never called: its replies come from a store and enter the journal as those of
+    calls do.
+    """
 
     def __init__(
-        self, judge: RemoteJudge, journal: Journal, policy: RecallPolicy, store: ReplyStore, read: set[bytes]
+        self,
+        judge: RemoteJudge,
+        journal: Journal,
+        policy: RecallPolicy,
+        store: ReplyStore,
+        read: set[bytes],
     ) -> None:
         """Read from the store; `read` receives the keys of the verdicts in it."""
         super().__init__(judge, journal, policy)
@@ -97,7 +110,9 @@ class OfflineJudge(CachedJudge):
         return None
 
     def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
-        """Return the outcomes in the journal or those that replies give; None where the request is still to be made."""
+        """Return the outcomes in the journal or those that replies give; None where the request is
+        still to be made.
+        """
         stored = self._stored([request.key for request in requests])
         return [self._recall(request, stored.get(request.key)) for request in requests]
 
@@ -119,7 +134,9 @@ class OfflineJudge(CachedJudge):
             return self._recall(request, None)
         result = None if outcome.result is _NO_REPLY else outcome.result
         if result is not None:
-            entered = replace(outcome)  # the caller drops the reply of its own, perhaps before the commit
+            entered = replace(
+                outcome
+            )  # the caller drops the reply of its own, perhaps before the commit
             self._journal.enter(request.key, self._judge.label, entered)
             self._remember(request.key, entered)
             outcome.journal_key = entered.journal_key
@@ -127,11 +144,15 @@ class OfflineJudge(CachedJudge):
                 self._read_keys.add(request.key)
         if result is not None and (not isinstance(result, Failure) or result.caused_by):
             return outcome
-        is_wanted = self._store.want(replace(wanted, failure=result if isinstance(result, Failure) else None))
+        is_wanted = self._store.want(
+            replace(wanted, failure=result if isinstance(result, Failure) else None)
+        )
         return None if is_wanted or result is None else outcome
 
     def _read(self, request: JudgeRequest, outcome: Outcome) -> Wanted:
-        """Read replies until one gives a verdict, as a live judge is asked again; return the turn that lacks one."""
+        """Read replies until one gives a verdict, as a live judge is asked again; return the turn
+        that lacks one.
+        """
         wanted = Wanted(request.key, self._judge.model, request.body, int(self._has_two_turns))
         if self._has_two_turns:
             second = self._next_turn(request, outcome)
@@ -141,33 +162,51 @@ class OfflineJudge(CachedJudge):
             wanted = Wanted(_second_id(second), self._judge.model, second.body)
         for reply in self._replies_to(wanted.id, request):
             _count(outcome, reply)
-            outcome.result = reply if isinstance(reply, Failure) else self._judge.read(reply, request)
+            outcome.result = (
+                reply if isinstance(reply, Failure) else self._judge.read(reply, request)
+            )
             if not isinstance(outcome.result, Failure) or outcome.result.caused_by:
                 break
             outcome.reasks += outcome.result.kind.is_parse_failure
         return wanted
 
-    def _replies_to(self, id_: bytes, request: JudgeRequest, *, adapts: bool = True) -> Iterator[Reply | Failure]:
-        """Yield the replies to a request; if it `adapts`, raise `_OutdatedError` for a field that has to change."""
+    def _replies_to(
+        self, id_: bytes, request: JudgeRequest, *, adapts: bool = True
+    ) -> Iterator[Reply | Failure]:
+        """Yield the replies to a request; if it `adapts`, raise `_OutdatedError` for a field that
+        has to change.
+        """
         for reply in self._store.replies_to(id_):
-            if adapts and isinstance(reply, CallError) and self._judge.adapt(reply.refused, request):
+            if (
+                adapts
+                and isinstance(reply, CallError)
+                and self._judge.adapt(reply.refused, request)
+            ):
                 raise _OutdatedError
             yield reply.failure if isinstance(reply, CallError) else reply
 
-    def _next_turn(self, request: JudgeRequest, outcome: Outcome, *, adapts: bool = True) -> JudgeRequest | None:
-        """Return the second turn, whose first reply may be in the journal; None without a first reply to go on from."""
+    def _next_turn(
+        self, request: JudgeRequest, outcome: Outcome, *, adapts: bool = True
+    ) -> JudgeRequest | None:
+        """Return the second turn, whose first reply may be in the journal; None without a first
+        reply to go on from.
+        """
         key = hashlib.sha256(request.key + b"first turn").digest()
         stored = self._journal.recall(key, with_reply=True)
         replies: Iterable[Reply | Failure] = self._replies_to(request.key, request, adapts=adapts)
         if stored is not None and stored.reply_text is not None:
-            outcome.attempts, outcome.reasks = stored.attempts, stored.reasks
-            outcome.prompt_tokens, outcome.completion_tokens = stored.prompt_tokens, stored.completion_tokens
+            outcome.attempts = stored.attempts
+            outcome.reasks = stored.reasks
+            outcome.prompt_tokens = stored.prompt_tokens
+            outcome.completion_tokens = stored.completion_tokens
             outcome.cached_tokens = stored.cached_tokens
             replies = (Reply(stored.reply_text),)
         for reply in replies:
             if stored is None:
                 _count(outcome, reply)
-            second = reply if isinstance(reply, Failure) else self._judge.second_turn(request, reply)
+            second = (
+                reply if isinstance(reply, Failure) else self._judge.second_turn(request, reply)
+            )
             if isinstance(second, JudgeRequest):
                 if stored is None:
                     self._journal.enter(key, self._judge.label, replace(outcome, result=ChatTurn()))
@@ -194,9 +233,10 @@ def _count(outcome: Outcome, reply: Reply | Failure) -> None:
 def parse_reply_line(line: Record) -> Reply | CallError | None:
     """Parse a line of replies as OpenAI or vLLM writes it; None for a request that was never made.
 
-    vLLM puts the reason of a failure next to the response, as text or as an object; OpenAI puts it in its body.
-    """
-    response, error = line.get("response"), line.get("error")
+    vLLM puts the reason of a failure next to the response, as text or as an object; OpenAI puts it
+    in its body."""
+    response = line.get("response")
+    error = line.get("error")
     if not isinstance(response, dict):
         code = error.get("code") if isinstance(error, dict) else None
         if isinstance(code, str) and code.startswith(_NOT_RUN):
@@ -204,7 +244,8 @@ def parse_reply_line(line: Record) -> Reply | CallError | None:
         if error is None:
             return _bad("the line has neither a response nor an error")
         response = {}
-    status, body = response.get("status_code"), response.get("body")
+    status = response.get("status_code")
+    body = response.get("body")
     if error or status != _OK:
         return reported_error(status if isinstance(status, int) else None, body or error)
     try:

@@ -39,12 +39,12 @@ _UNPROBED = "not probed"
 class RemoteJudge:
     """A judge behind HTTP endpoints.
 
-    Attributes:
-        name: its name in the journal.
-        form: how the model's server takes requests; another version outdates those that were prepared before.
-        label: this name, with the context length to which prompts are shortened, the form of its requests, and whether
+    Attributes: name: its name in the journal. form: how the model's server takes requests; another
+        version outdates those that were prepared before. label: this name, with the context length
+        to which prompts are shortened, the form of its requests, and whether
             it was not probed: from it, other runs learn them.
-        probe: the result of its probe, or of the probe before the verdicts in the journal; None if it was not asked.
+        probe: the result of its probe, or of the probe before the verdicts in the journal; None if
+            it was not asked.
     """
 
     def __init__(
@@ -64,9 +64,8 @@ class RemoteJudge:
     ) -> None:
         """Combine endpoints with a profile.
 
-        `given` fields replace those of the profile, and None leaves one out; `fixed` ones are sent as they are, even if
-        the server refuses them.
-        """
+        `given` fields replace those of the profile, and None leaves one out; `fixed` ones are sent
+        as they are, even if the server refuses them."""
         self._latencies = latencies or Latencies()
         self.model = model
         self.name = f"{judge_id or model} · {profile.name}-{profile.version}"
@@ -88,12 +87,15 @@ class RemoteJudge:
     def _renew(self) -> None:
         self._form_version = self.form.version
         self._request_fields = self.form.adapt(self._planned)
-        # A harmless request with a short reply: a slow server must answer it before the run is given up.
+        # A harmless request with a short reply: a slow server must answer it before the run is
+        # given up.
         limit = limit_of(self._request_fields)
         most = self._request_fields.get(limit)
         tokens = min(most, _TRIAL_TOKENS) if isinstance(most, int) else _TRIAL_TOKENS
         shown = sample_prompt(self.profile, *_TRIAL)
-        self._trial = JudgeRequest(shown, self._body_of(render_messages(self.profile, shown), (), **{limit: tokens}))
+        self._trial = JudgeRequest(
+            shown, self._body_of(render_messages(self.profile, shown), (), **{limit: tokens})
+        )
         self._relabel()
 
     @property
@@ -107,10 +109,14 @@ class RemoteJudge:
         self._relabel()
 
     def _relabel(self) -> None:
-        self.label = " · ".join(filter(None, (self.name, self._context, str(self.form), self._unprobed)))
+        self.label = " · ".join(
+            filter(None, (self.name, self._context, str(self.form), self._unprobed))
+        )
 
     def take_over(self, label: str) -> int | None:
-        """Take over from a label of this judge the form of requests and whether it was probed; return the context."""
+        """Take over from a label of this judge the form of requests and whether it was probed;
+        return the context.
+        """
         parts = label.removeprefix(self.name).split(" · ")
         self.form.recall(next((part for part in parts if part.startswith("{")), "{}"))
         self.probe = self.probe or ("skipped" if _UNPROBED in parts else "passed")
@@ -121,7 +127,9 @@ class RemoteJudge:
         """Learn from the refusal of a request; return whether it has to be prepared again."""
         if refused is None:
             return False
-        return request.form_version != self.form.version or self.form.learn(refused, self._planned, self._fixed)
+        return request.form_version != self.form.version or self.form.learn(
+            refused, self._planned, self._fixed
+        )
 
     @property
     def stopped_by(self) -> StoppedBy | None:
@@ -155,7 +163,9 @@ class RemoteJudge:
         return JudgeRequest(shown, body, key, judge_idx, self._form_version)
 
     async def try_at(self, endpoint: Endpoint, request: JudgeRequest, timeout_s: float) -> Reply:
-        """Make a call outside of the run, and again while the server takes another form of request."""
+        """Make a call outside of the run, and again while the server takes another form of
+        request.
+        """
         while True:
             try:
                 return await endpoint.client.complete(request.body, timeout_s)
@@ -167,8 +177,11 @@ class RemoteJudge:
     def _body_of(self, messages: list[ChatMessage], images: Images = (), **more: object) -> bytes:
         shown: list[Any] = messages
         if images:
-            shown = [message | {"content": parts_of(message["content"], images)} for message in messages]
-        # `default`: nested fields of a profile are read-only mappings, which orjson cannot serialise.
+            shown = [
+                message | {"content": parts_of(message["content"], images)} for message in messages
+            ]
+        # `default`: nested fields of a profile are read-only mappings, which orjson cannot
+        # serialise.
         return orjson.dumps(self._request_fields | {"messages": shown} | more, default=dict)
 
     def read(self, reply: Reply, request: JudgeRequest) -> Judgment | Failure:
@@ -176,17 +189,24 @@ class RemoteJudge:
         return self.profile.parse_reply(reply, request.shown)
 
     def second_turn(self, request: JudgeRequest, reply: Reply) -> JudgeRequest | Failure | None:
-        """Return the request that follows the first reply, or why there is none; None for profiles with one turn."""
+        """Return the request that follows the first reply, or why there is none; None for profiles
+        with one turn.
+        """
         if not isinstance(self.profile, Profile) or self.profile.render_second_turn is None:
             return None
         said = parse_first_turn(reply, request.shown)
         if isinstance(said, Failure):
             return said
-        messages = [*render_messages(self.profile, request.shown), *self.profile.render_second_turn(said)]
+        messages = [
+            *render_messages(self.profile, request.shown),
+            *self.profile.render_second_turn(said),
+        ]
         return request._replace(body=self._body_of(messages, request.shown.images))
 
     async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
-        """Wait for a slot for a new comparison, and reserve the call of its second turn if it has one."""
+        """Wait for a slot for a new comparison, and reserve the call of its second turn if it has
+        one.
+        """
         slot = await self._next_slot(self._turns, retry=False, lane=lane, since_s=since_s)
         if slot is not None:
             self._budget.reserved += self._turns - 1
@@ -202,7 +222,8 @@ class RemoteJudge:
         self.pool.release_unused(slot)
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
-        """Ask until a reply holds a verdict, a response makes one ambiguous, no retry is left, or a call fails.
+        """Ask until a reply holds a verdict, a response makes one ambiguous, no retry is left, or a
+        call fails.
 
         A request that is outdated, perhaps by this call, is not asked: `form` has another version.
         """
@@ -219,10 +240,15 @@ class RemoteJudge:
                 reply = await self._call(request, granted, outcome, gives_up_at_s)
                 second = self.second_turn(request, reply)
                 if isinstance(second, JudgeRequest):
-                    granted = await self._slot_for_second_turn(granted.endpoint, outcome, gives_up_at_s)
+                    granted = await self._slot_for_second_turn(
+                        granted.endpoint, outcome, gives_up_at_s
+                    )
                     reply = await self._call(second, granted, outcome, gives_up_at_s)
-                outcome.result = second if isinstance(second, Failure) else self.read(reply, request)
-                # Asking until a text that makes replies ambiguous does not would favour the response with it.
+                outcome.result = (
+                    second if isinstance(second, Failure) else self.read(reply, request)
+                )
+                # Asking until a text that makes replies ambiguous does not would favour the
+                # response with it.
                 if not isinstance(outcome.result, Failure) or outcome.result.caused_by:
                     break
         except CallError as error:
@@ -232,15 +258,21 @@ class RemoteJudge:
         finally:
             self._budget.reserved -= self._turns - outcome.turns
         if outcome.result is _NOT_ASKED and loop_time_s() >= gives_up_at_s:
-            outcome.result = Failure(FailureKind.TIMEOUT, "the comparison took longer than comparison_timeout")
+            outcome.result = Failure(
+                FailureKind.TIMEOUT, "the comparison took longer than comparison_timeout"
+            )
         elif outcome.result is _NOT_ASKED:
             stopped = f"not asked to the end: stopped by {self.pool.stopped_by}"
             outcome.result = Failure(FailureKind.NOT_ASKED, stopped)
         outcome.latency_s = loop_time_s() - started_s
         return outcome
 
-    async def _slot_for_second_turn(self, first: Endpoint, outcome: Outcome, gives_up_at_s: float) -> Slot | None:
-        """Wait for a slot. The first second turn of a comparison is reserved, so even a used-up budget allows it."""
+    async def _slot_for_second_turn(
+        self, first: Endpoint, outcome: Outcome, gives_up_at_s: float
+    ) -> Slot | None:
+        """Wait for a slot. The first second turn of a comparison is reserved, so even a used-up
+        budget allows it.
+        """
         if outcome.turns == self._turns:
             return await self._slot_in_time(gives_up_at_s)
         async with asyncio.timeout_at(gives_up_at_s):
@@ -254,8 +286,12 @@ class RemoteJudge:
         self._budget.calls += 1
         return slot
 
-    async def _next_slot(self, calls: int = 1, *, retry: bool, lane: int | None = None, since_s: float) -> Slot | None:
-        """Wait for a slot for a call, if the budget has room for `calls`; None if the run was stopped."""
+    async def _next_slot(
+        self, calls: int = 1, *, retry: bool, lane: int | None = None, since_s: float
+    ) -> Slot | None:
+        """Wait for a slot for a call, if the budget has room for `calls`; None if the run was
+        stopped.
+        """
         self._stop_when_used_up(calls)
         slot = await self.pool.acquire(retry=retry, lane=lane, since_s=since_s)
         if slot is None:
@@ -268,9 +304,13 @@ class RemoteJudge:
         return slot
 
     async def _slot_in_time(self, gives_up_at_s: float) -> Slot | None:
-        """Wait for a slot for another call of a comparison; None also if the comparison has timed out."""
+        """Wait for a slot for another call of a comparison; None also if the comparison has timed
+        out.
+        """
         async with asyncio.timeout_at(gives_up_at_s):
-            slot = await self._next_slot(retry=True, since_s=gives_up_at_s - self._policy.comparison_timeout_s)
+            slot = await self._next_slot(
+                retry=True, since_s=gives_up_at_s - self._policy.comparison_timeout_s
+            )
         if slot is not None and loop_time_s() >= gives_up_at_s:
             self._give_back(slot)
             return None
@@ -282,8 +322,12 @@ class RemoteJudge:
             self.pool.stop(limit)
         return limit is not None
 
-    async def _call(self, request: JudgeRequest, slot: Slot | None, outcome: Outcome, gives_up_at_s: float) -> Reply:
-        """Make a call, and retry transient failures while retries are left; raise the last one. Waits hold no slot."""
+    async def _call(
+        self, request: JudgeRequest, slot: Slot | None, outcome: Outcome, gives_up_at_s: float
+    ) -> Reply:
+        """Make a call, and retry transient failures while retries are left; raise the last one.
+        Waits hold no slot.
+        """
         before = outcome.result
         failed_tries = backoffs = 0
         error = CallError(before if isinstance(before, Failure) else _NOT_ASKED, may_pass=True)
@@ -292,8 +336,11 @@ class RemoteJudge:
                 self._give_back(slot)
                 raise CallError(_OUTDATED, may_pass=False)
             try:
-                # A prompt that always breaks the judge must not decide whether an endpoint is healthy.
-                reply = await self._exchange(self._trial if slot.on_trial else request, slot, outcome, gives_up_at_s)
+                # A prompt that always breaks the judge must not decide whether an endpoint is
+                # healthy.
+                reply = await self._exchange(
+                    self._trial if slot.on_trial else request, slot, outcome, gives_up_at_s
+                )
             except CallError as failure:
                 if self.adapt(failure.refused, request):
                     self._budget.calls -= 1  # it cost nothing
@@ -316,23 +363,31 @@ class RemoteJudge:
             if not error.may_pass or failed_tries > self._policy.retries:
                 break
             outcome.result = error.failure  # used if the comparison times out during a wait
-            # Deliberately unseeded: processes that failed together must not retry together. No result depends on it.
+            # Deliberately unseeded: processes that failed together must not retry together. No
+            # result depends on it.
             wait_s = self._policy.wait_s(backoffs, error.retry_after_s, random.random())
             wait_s = min(wait_s, gives_up_at_s - loop_time_s())
             await self.pool.pause(wait_s, holds_back=error_ending(error) is not Ending.BROKEN)
             slot = await self._slot_in_time(gives_up_at_s)
         raise error
 
-    async def _exchange(self, request: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float) -> Reply:
+    async def _exchange(
+        self, request: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float
+    ) -> Reply:
         started_s = loop_time_s()
         # The timeout of a call, or the time left for the comparison or the run.
-        ends_s = min(started_s + self._policy.call_timeout_s, gives_up_at_s, self.pool.last_call_ends_s)
+        ends_s = min(
+            started_s + self._policy.call_timeout_s, gives_up_at_s, self.pool.last_call_ends_s
+        )
         outcome.attempts += 1
         try:
-            reply = await slot.endpoint.client.complete(request.body, max(0.001, ends_s - started_s))
+            reply = await slot.endpoint.client.complete(
+                request.body, max(0.001, ends_s - started_s)
+            )
         except CallError as error:
             self.pool.release(slot, error_ending(error), error.failure.detail, error.retry_after_s)
-            # The transport swallows a cancellation if the call fails meanwhile; the run would wait for another retry.
+            # The transport swallows a cancellation if the call fails meanwhile; the run would wait
+            # for another retry.
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise asyncio.CancelledError from error
             raise

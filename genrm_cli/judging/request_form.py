@@ -1,4 +1,6 @@
-"""The fields of a request besides its messages: as settings plan them, and as the model's server takes them."""
+"""The fields of a request besides its messages: as settings plan them, and as the model's server
+takes them.
+"""
 
 import json
 from collections.abc import Callable, Collection, Mapping
@@ -9,7 +11,9 @@ from genrm_cli.settings.kinds import parse_request_field
 
 LIMITS = ("max_completion_tokens", "max_tokens")  # of a reply, by either name
 _SUCCESSORS = {"max_tokens": "max_completion_tokens"}
-_NEEDED = frozenset({"model", "messages", "logprobs", "top_logprobs"})  # without them there is no verdict
+_NEEDED = frozenset(
+    {"model", "messages", "logprobs", "top_logprobs"}
+)  # without them there is no verdict
 
 Fields = Mapping[str, object]
 
@@ -17,9 +21,8 @@ Fields = Mapping[str, object]
 class RefusedField(NamedTuple):
     """A field that a server refuses.
 
-    `is_unsupported` says that the model takes no such field, or one value only; otherwise the field is wrong. `instead`
-    is the field that the server names in its place.
-    """
+    `is_unsupported` says that the model takes no such field, or one value only; otherwise the field
+    is wrong. `instead` is the field that the server names in its place."""
 
     name: str
     is_unsupported: bool
@@ -32,9 +35,15 @@ def limit_of(fields: Fields) -> str:
 
 
 def given_fields(profile_fields: Fields, judge: JudgeSettings) -> dict[str, object]:
-    """Return the fields that settings add to those of a profile, or replace; None leaves one out."""
+    """Return the fields that settings add to those of a profile, or replace; None leaves one
+    out.
+    """
     named = dict(map(parse_request_field, judge.request_field))
-    given = {"temperature": judge.temperature, "top_p": judge.top_p, limit_of(profile_fields): judge.max_reply_tokens}
+    given = {
+        "temperature": judge.temperature,
+        "top_p": judge.top_p,
+        limit_of(profile_fields): judge.max_reply_tokens,
+    }
     fields: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     if not named.keys().isdisjoint(LIMITS):  # servers refuse both
         fields |= dict.fromkeys(LIMITS)
@@ -44,23 +53,29 @@ def given_fields(profile_fields: Fields, judge: JudgeSettings) -> dict[str, obje
 def reply_limit(profile_fields: Fields, judge: JudgeSettings) -> int | None:
     """Return the most tokens of a reply; None if it is not limited."""
     planned = {**profile_fields, **given_fields(profile_fields, judge)}
-    most = planned.get(limit_of({name: value for name, value in planned.items() if value is not None}))
+    most = planned.get(
+        limit_of({name: value for name, value in planned.items() if value is not None})
+    )
     return most if isinstance(most, int) else None
 
 
 class RequestForm:
-    """How a model's server takes requests: fields that it refused are renamed or left out from then on.
+    """How a model's server takes requests: fields that it refused are renamed or left out from then
+    on.
 
-    All endpoints and judges of the model share it, so that all verdicts are on the same request, which their key
-    identifies.
+    All endpoints and judges of the model share it, so that all verdicts are on the same request,
+    which their key identifies.
 
     Attributes:
         version: number of changes to the planned form; a change is never taken back.
     """
 
-    def __init__(self, model: str = "", on_event: Callable[[str, dict[str, Any]], None] = lambda *_: None) -> None:
+    def __init__(
+        self, model: str = "", on_event: Callable[[str, dict[str, Any]], None] = lambda *_: None
+    ) -> None:
         """Begin with the form that is planned; each change is an event."""
-        self._model, self._on_event = model, on_event
+        self._model = model
+        self._on_event = on_event
         self._changes: dict[str, str | None] = {}
         self.version = 0
 
@@ -75,9 +90,18 @@ class RequestForm:
                 fields[name] = value
         return fields
 
-    def learn(self, refused: RefusedField | None, planned: Fields, fixed: Collection[str] = ()) -> bool:
-        """Change the form by a refusal; return whether it changed. What the user fixed, or parsers need, stays."""
-        if refused is None or not refused.is_unsupported or refused.name in _NEEDED or refused.name in fixed:
+    def learn(
+        self, refused: RefusedField | None, planned: Fields, fixed: Collection[str] = ()
+    ) -> bool:
+        """Change the form by a refusal; return whether it changed. What the user fixed, or parsers
+        need, stays.
+        """
+        if (
+            refused is None
+            or not refused.is_unsupported
+            or refused.name in _NEEDED
+            or refused.name in fixed
+        ):
             return False
         instead = refused.instead or _SUCCESSORS.get(refused.name)
         if refused.name not in (sent := self.adapt(planned)):
@@ -98,7 +122,9 @@ class RequestForm:
         refused = name if value is None else f"{name}={json.dumps(value, default=dict)}"
         remedy = "leave it out" if instead is None else f"use {instead}"
         detail = f"{refused}: its requests {remedy}"
-        self._on_event("adapted", {"model": self._model, "field": name, "instead": instead, "detail": detail})
+        self._on_event(
+            "adapted", {"model": self._model, "field": name, "instead": instead, "detail": detail}
+        )
         return True
 
     def __str__(self) -> str:

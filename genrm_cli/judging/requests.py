@@ -22,10 +22,14 @@ class Broken:
     in_responses: tuple[tuple[str, ...], ...]
 
     def holders(self, text: str, *, of_any: bool = False) -> tuple[int, ...]:
-        """Return the positions, from 1, of the responses that hold every form in a judge's text, or any of them."""
+        """Return the positions, from 1, of the responses that hold every form in a judge's text, or
+        any of them.
+        """
         said = set(self.forms.find(text))
         found = [said.intersection(held) for held in self.in_responses]
-        return tuple(place for place, held in enumerate(found, 1) if held and (of_any or held == said))
+        return tuple(
+            place for place, held in enumerate(found, 1) if held and (of_any or held == said)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +62,9 @@ class PairwisePrompt:
 class ListwisePrompt:
     """A conversation and one response to it, or those of a group, to be graded.
 
-    `background` is further context for the judge, such as the goal and the constraints of a scenario; for `reference`
-    and `images` see `PairwisePrompt`. `criteria` are those of the row with their points, for the profile that judges by
-    them.
-    """
+    `background` is further context for the judge, such as the goal and the constraints of a
+    scenario; for `reference` and `images` see `PairwisePrompt`. `criteria` are those of the row
+    with their points, for the profile that judges by them."""
 
     conversation: Sequence[tuple[str, str]]
     responses: tuple[str, ...]
@@ -75,7 +78,9 @@ class ListwisePrompt:
 
 @dataclass(frozen=True, slots=True)
 class ChatPrompt:
-    """A conversation to continue: a chat model is asked for its next turn, and no response is judged."""
+    """A conversation to continue: a chat model is asked for its next turn, and no response is
+    judged.
+    """
 
     conversation: Sequence[tuple[str, str]]
     responses: tuple[()] = ()
@@ -89,11 +94,11 @@ Prompt = PairwisePrompt | ListwisePrompt | ChatPrompt
 class Reply(NamedTuple):
     """A judge's reply, as its server reported it.
 
-    Attributes:
-        reasoning: reasoning that the server separated from the content.
-        finish_reason: why generation stopped, in the server's terms (`stop`, `length`, ...); None if unknown.
+    Attributes: reasoning: reasoning that the server separated from the content. finish_reason: why
+        generation stopped, in the server's terms (`stop`, `length`, ...); None if unknown.
         prompt_tokens: tokens read; None if the server does not report them. Likewise the two below.
-        tokens: if requested, the tokens of the text, each with the log probabilities of the likeliest tokens in its
+        tokens: if requested, the tokens of the text, each with the log probabilities of the
+        likeliest tokens in its
             place, including its own.
     """
 
@@ -108,7 +113,8 @@ class Reply(NamedTuple):
 
 
 class RequestId(NamedTuple):
-    """The identity of a request about a group: the judge and the repeat, from 0, and the rollouts shown.
+    """The identity of a request about a group: the judge and the repeat, from 0, and the rollouts
+    shown.
 
     `shown` has their indices, in the order shown: two of a pair, one alone, or a whole group.
     """
@@ -119,10 +125,11 @@ class RequestId(NamedTuple):
 
 
 class JudgeRequest(NamedTuple):
-    """A rendered request and its key, a sha256 of all that changes the answer. The built-in judge has neither.
+    """A rendered request and its key, a sha256 of all that changes the answer. The built-in judge
+    has neither.
 
-    `repeat` and the version of its form, of `RequestForm`, allow to render it again for another form.
-    """
+    `repeat` and the version of its form, of `RequestForm`, allow to render it again for another
+    form."""
 
     shown: Prompt
     body: bytes = b""

@@ -4,7 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations
 
-from genrm_cli.metrics.running_stats import CoSpread, Mergeable, RunningStats, Statistics, has_spread
+from genrm_cli.metrics.running_stats import (
+    CoSpread,
+    Mergeable,
+    RunningStats,
+    Statistics,
+    has_spread,
+)
 
 _Column = Sequence[float | None]
 
@@ -13,13 +19,13 @@ _Column = Sequence[float | None]
 class ComponentSummary(Statistics):
     """The values of one component over a run.
 
-    Attributes:
-        missing: rollouts without a value.
-        groups: groups with two or more values.
-        discriminating_share: share of these groups in which the values differ: in all others, the component gives no
+    Attributes: missing: rollouts without a value. groups: groups with two or more values.
+        discriminating_share: share of these groups in which the values differ: in all others, the
+        component gives no
             gradient.
-        correlation_with_total: Pearson's, over rollouts that have both values; None for fewer than two rollouts, or if
-            one of the two does not vary. Likewise `correlations` with other components.
+        correlation_with_total: Pearson's, over rollouts that have both values; None for fewer than
+            two rollouts, or if one of the two does not vary. Likewise `correlations` with other
+            components.
     """
 
     missing: int
@@ -57,7 +63,9 @@ class ComponentMetrics(Mergeable):
     _pairs: dict[frozenset[str], CoSpread] = field(default_factory=dict)
 
     def add_group(self, values: Mapping[str, _Column], totals: _Column | None = None) -> None:
-        """Add the components of one group, by name, and their totals, all of one length; None is a missing value."""
+        """Add the components of one group, by name, and their totals, all of one length; None is a
+        missing value.
+        """
         for name, column in values.items():
             one = self._by_name.setdefault(name, _OneComponent())
             one.add(column)

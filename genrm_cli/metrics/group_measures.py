@@ -13,7 +13,9 @@ NOISY_BELOW = 0.5
 RELIABLE_FROM = 0.8
 """Reliability from which differences between rewards are mostly real."""
 STRONG_LENGTH = 0.3
-"""Mean length effect from which a policy that is trained on the rewards learns to write more, or less."""
+"""Mean length effect from which a policy that is trained on the rewards learns to write more, or
+less.
+"""
 _LEAST_POINTS = 3  # two points always correlate perfectly
 
 
@@ -21,13 +23,11 @@ _LEAST_POINTS = 3  # two points always correlate perfectly
 class GroupMeasures:
     """The signal in a group; "not measurable" is None, never 0.
 
-    Attributes:
-        rewards: those that are known.
-        lengths: characters of the same responses, without white space around them; empty where they are not measured.
-        reliability: share of the spread that is signal.
-        uncertainty: standard error of the log odds of the reliability.
-        verdicts: ties, first places and flips of its verdicts.
-        densities: markup of the same responses for each character; empty where it is not measured.
+    Attributes: rewards: those that are known. lengths: characters of the same responses, without
+        white space around them; empty where they are not measured. reliability: share of the spread
+        that is signal. uncertainty: standard error of the log odds of the reliability. verdicts:
+        ties, first places and flips of its verdicts. densities: markup of the same responses for
+        each character; empty where it is not measured.
     """
 
     rewards: Sequence[float] = ()
@@ -54,7 +54,9 @@ class GroupMeasures:
 
     @cached_property
     def length_effect(self) -> float | None:
-        """Pearson's correlation of reward and length; None below three rewards, or if one does not vary."""
+        """Pearson's correlation of reward and length; None below three rewards, or if one does not
+        vary.
+        """
         return correlation(self.rewards, self.lengths) if self.lengths else None
 
     @cached_property
@@ -64,15 +66,21 @@ class GroupMeasures:
 
 
 def count_verdicts(of_judges: Iterable[Verdicts], *, in_order: bool = True) -> VerdictCounts:
-    """Count the verdicts of a group, each judge compared with itself only; see `VerdictCounts.add_group`."""
+    """Count the verdicts of a group, each judge compared with itself only; see
+    `VerdictCounts.add_group`.
+    """
     counts = VerdictCounts()
     for verdicts in of_judges:
         counts.add_group(verdicts, in_order=in_order)
     return counts
 
 
-def correlation(first: Sequence[float], second: Sequence[float], least: int = _LEAST_POINTS) -> float | None:
-    """Return Pearson's correlation; None below `least` points, or where one of the two does not vary."""
+def correlation(
+    first: Sequence[float], second: Sequence[float], least: int = _LEAST_POINTS
+) -> float | None:
+    """Return Pearson's correlation; None below `least` points, or where one of the two does not
+    vary.
+    """
     pairs = CoSpread()
     for x, y in zip(first, second, strict=True):
         pairs.add(x, y)

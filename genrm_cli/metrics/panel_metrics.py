@@ -26,8 +26,8 @@ class PanelJudge:
 class PanelPair:
     """Two judges of a panel.
 
-    Attributes:
-        agreement: share of the comparisons judged by both on which they prefer the same response; a tie agrees with a
+    Attributes: agreement: share of the comparisons judged by both on which they prefer the same
+        response; a tie agrees with a
             tie only.
     """
 
@@ -50,11 +50,12 @@ class PanelSummary:
 class Alpha(Mergeable):
     """Krippendorff's alpha for interval data, over units added one by one.
 
-    1 is perfect agreement, 0 is chance, and below 0 is less than chance. Values are the judges' preferences: 1 for the
-    response shown first, -1 for the second, 0 for neither, so a tie is half-way to a disagreement.
+    1 is perfect agreement, 0 is chance, and below 0 is less than chance. Values are the judges'
+    preferences: 1 for the response shown first, -1 for the second, 0 for neither, so a tie is
+    half-way to a disagreement.
 
-    Source: K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), section C, with the interval metric.
-    """
+    Source: K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), section C, with the
+    interval metric."""
 
     _units: int = 0
     _count: int = 0
@@ -67,12 +68,15 @@ class Alpha(Mergeable):
         n = len(values)
         if n < 2:
             return
-        total, squares = math.fsum(values), math.fsum(value * value for value in values)
+        total = math.fsum(values)
+        squares = math.fsum(value * value for value in values)
         self._units += 1
         self._count += n
         self._sum += total
         self._squares += squares
-        self._within += 2 * (n * squares - total * total) / (n - 1)  # squared differences of all ordered pairs
+        self._within += (
+            2 * (n * squares - total * total) / (n - 1)
+        )  # squared differences of all ordered pairs
 
     def value(self) -> float | None:
         """Return alpha; None for fewer than two units, or if all values are equal."""
@@ -105,7 +109,11 @@ class PanelMetrics(Mergeable):
         self._pairs = {pair: Agreement() for pair in combinations(range(len(self.names)), 2)}
 
     def add_comparison(
-        self, verdicts: Sequence[Verdict | None], *, counts: bool, asked: Sequence[bool] | None = None
+        self,
+        verdicts: Sequence[Verdict | None],
+        *,
+        counts: bool,
+        asked: Sequence[bool] | None = None,
     ) -> None:
         """Add the verdicts on one comparison, None for a failure.
 
@@ -121,7 +129,8 @@ class PanelMetrics(Mergeable):
             elif asked is None or asked[number]:
                 self._failures[number] += 1
         for (one, other), agreement in self._pairs.items():
-            first, second = verdicts[one], verdicts[other]
+            first = verdicts[one]
+            second = verdicts[other]
             if first is not None and second is not None:
                 agreement.add([(first, second)])
         self._alpha.add([preferred(verdict) for verdict in verdicts if verdict is not None])
@@ -134,12 +143,18 @@ class PanelMetrics(Mergeable):
                 weight=self.weights[number],
                 verdicts=self._verdicts[number].verdicts,
                 failures=self._failures[number],
-                first_place_win_rate=self._verdicts[number].first_share if self.comparing[number] else None,
+                first_place_win_rate=self._verdicts[number].first_share
+                if self.comparing[number]
+                else None,
             )
             for number, name in enumerate(self.names)
         )
         pairs = tuple(
-            PanelPair(judges=(self.names[one], self.names[other]), comparisons=found.pairs, agreement=found.rate())
+            PanelPair(
+                judges=(self.names[one], self.names[other]),
+                comparisons=found.pairs,
+                agreement=found.rate(),
+            )
             for (one, other), found in self._pairs.items()
         )
         return PanelSummary(

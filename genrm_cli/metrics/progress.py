@@ -24,7 +24,16 @@ class Pace(Protocol):
 
 
 COUNTS = (
-    *("lines", "rollouts", "rejects", "groups", "groups_done", "planned", "verdicts", "journal_hits"),
+    *(
+        "lines",
+        "rollouts",
+        "rejects",
+        "groups",
+        "groups_done",
+        "planned",
+        "verdicts",
+        "journal_hits",
+    ),
     *("calls", "retries", "prompt_tokens", "completion_tokens"),
 )
 """The counts of `RunMetrics` that tell the progress of a run."""
@@ -39,8 +48,8 @@ class RunProgress:
 
     def __init__(self) -> None:
         self.pace: Pace | None = None
-        # The sum of the finished inputs, then those in progress. Replaced in one step, so that another thread sees
-        # each input once.
+        # The sum of the finished inputs, then those in progress. Replaced in one step, so that
+        # another thread sees each input once.
         self._parts: tuple[RunMetrics, ...] = (RunMetrics(),)
 
     def begin(self) -> RunMetrics:
@@ -52,7 +61,10 @@ class RunProgress:
     def end(self, metrics: RunMetrics) -> None:
         """Finish the metrics of an input; they stay in the total."""
         done, *in_progress = self._parts
-        self._parts = (_sum([done, metrics]), *(each for each in in_progress if each is not metrics))
+        self._parts = (
+            _sum([done, metrics]),
+            *(each for each in in_progress if each is not metrics),
+        )
 
     def discard(self, metrics: RunMetrics) -> None:
         """Forget an input in progress."""
@@ -63,7 +75,9 @@ class RunProgress:
         return _sum(self._parts)
 
     def now(self) -> RunMetrics:
-        """Return `COUNTS` and failures of all inputs so far. Safe to call from another thread during the run."""
+        """Return `COUNTS` and failures of all inputs so far. Safe to call from another thread
+        during the run.
+        """
         now = RunMetrics()
         for part in self._parts:
             for name in COUNTS:

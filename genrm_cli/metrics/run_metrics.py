@@ -109,13 +109,17 @@ class RunMetrics(Mergeable):
     def add_outcome(self, outcome: Outcome) -> None:
         """Count a comparison: its verdict or failure, and its cost to this run."""
         if isinstance(outcome.result, Failure):
-            self.failures[outcome.result.kind.value] += 1  # plain text, because it becomes a key in JSON
+            self.failures[outcome.result.kind.value] += (
+                1  # plain text, because it becomes a key in JSON
+            )
             self.failure_examples.setdefault(outcome.result.kind.value, outcome.result.detail)
         elif outcome.from_journal:
             self.journal_hits += 1
         else:
             self.verdicts += 1
-        self.expected_verdicts += isinstance(outcome.result, Verdict) and bool(outcome.result.likely)
+        self.expected_verdicts += isinstance(outcome.result, Verdict) and bool(
+            outcome.result.likely
+        )
         if not outcome.from_journal:
             self.calls += outcome.attempts
             self.retries += max(0, outcome.attempts - outcome.turns)
@@ -144,5 +148,7 @@ class RunMetrics(Mergeable):
         self.groups_without_spread += group.is_flat
 
     def unscored_share(self) -> float:
-        """Return the share of rollouts without a reward among those in groups of two or more; 0 without any."""
+        """Return the share of rollouts without a reward among those in groups of two or more; 0
+        without any.
+        """
         return self.unscored_in_groups / self.rollouts_in_groups if self.rollouts_in_groups else 0.0

@@ -8,7 +8,13 @@ from typing import Any
 from genrm_cli.metrics.component_metrics import ComponentSummary
 from genrm_cli.metrics.panel_metrics import PanelSummary
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.running_stats import LatencySummary, RunningStats, Statistics, odds_interval, wilson_interval
+from genrm_cli.metrics.running_stats import (
+    LatencySummary,
+    RunningStats,
+    Statistics,
+    odds_interval,
+    wilson_interval,
+)
 from genrm_cli.metrics.session_metrics import SessionSummary
 from genrm_cli.verdicts import StoppedBy
 
@@ -17,32 +23,36 @@ from genrm_cli.verdicts import StoppedBy
 class RunSummary:
     """The counts and statistics of a run. Rates are None if nothing was counted.
 
-    Attributes:
-        unscored_share: rollouts without a reward among those in groups of two or more.
-        unscored_reasons: rollouts without a reward by the code of the reason; `unscored_examples`: details of one.
-        sabotaged: rollouts whose texts made requests fail; `sabotaged_most` names the one with most of them.
-        comparisons_planned: `verdicts` + `journal_hits` + `failures`.
-        expected_verdicts: of `verdicts` and `journal_hits`, those that are expected values over score tokens.
-        neutralised: rollouts with text in the form of a verdict, a marker or a control token, broken up for the judge.
-        copies: rollouts in which judges see no difference to an earlier one of their group; they share its comparisons.
-        redactions: masked texts of the judged groups, each counted once, by pattern.
-        shortened_rollouts: rollouts whose prompt or response was cut so that it fits into the judges' context.
-        first_place_win_rate: share of decided verdicts that prefer the response shown first, with its 95 % interval:
-            0.5 for a judge without position bias over balanced pairs; None if no judge compares pairs.
+    Attributes: unscored_share: rollouts without a reward among those in groups of two or more.
+        unscored_reasons: rollouts without a reward by the code of the reason; `unscored_examples`:
+        details of one. sabotaged: rollouts whose texts made requests fail; `sabotaged_most` names
+        the one with most of them. comparisons_planned: `verdicts` + `journal_hits` + `failures`.
+        expected_verdicts: of `verdicts` and `journal_hits`, those that are expected values over
+        score tokens. neutralised: rollouts with text in the form of a verdict, a marker or a
+        control token, broken up for the judge. copies: rollouts in which judges see no difference
+        to an earlier one of their group; they share its comparisons. redactions: masked texts of
+        the judged groups, each counted once, by pattern. shortened_rollouts: rollouts whose prompt
+        or response was cut so that it fits into the judges' context. first_place_win_rate: share of
+        decided verdicts that prefer the response shown first, with its 95 % interval:
+            0.5 for a judge without position bias over balanced pairs; None if no judge compares
+            pairs.
         flip_rate: share of pairs judged in both orders whose verdicts disagree.
-        contradiction_rate: share of verdicts whose scores prefer one response and whose ranking prefers the other.
+        contradiction_rate: share of verdicts whose scores prefer one response and whose ranking
+            prefers the other.
         echoed_ranking_rate: share of rankings that only repeat the score of both responses.
         repeat_agreement: share of pairs of repeats that agree.
         panel: agreement of a panel; None for a single judge.
-        reliability: share of a group's spread that is signal, over the groups where it is known; with the 95 % interval
-            of its mean, as far as that depends on what is known of the judge's noise.
-        length_effect: correlation of reward and length within groups of three or more, with the 95 % interval of its
-            mean.
-        markup_effect: mean correlation of reward and markup within groups; measured where judges are watched, as is
-            `addressed_judge`, the number of responses that speak to a judge.
+        reliability: share of a group's spread that is signal, over the groups where it is known;
+            with the 95 % interval of its mean, as far as that depends on what is known of the
+            judge's noise.
+        length_effect: correlation of reward and length within groups of three or more, with the 95
+            % interval of its mean.
+        markup_effect: mean correlation of reward and markup within groups; measured where judges
+            are watched, as is `addressed_judge`, the number of responses that speak to a judge.
         tie_rate: share of verdicts that prefer neither response.
         groups_noisy: groups whose reliability is below `NOISY_BELOW`.
-        not_numbers: NaN, infinities and numbers beyond a double, read and written back as null; the first is named.
+        not_numbers: NaN, infinities and numbers beyond a double, read and written back as null; the
+            first is named.
         contradicting_ids: task ids of a set of files that name several prompts.
         groups_over_steps: groups that compare rollouts of several training steps.
         reward_sources: shares of the weighted parts of all rewards by component.
@@ -133,16 +143,17 @@ class RunSummary:
     comparisons_per_s: float | None
 
 
-_SAME_NAMES = {each.name for each in fields(RunMetrics)} & {each.name for each in fields(RunSummary)}
+_SAME_NAMES = {each.name for each in fields(RunMetrics)} & {
+    each.name for each in fields(RunSummary)
+}
 _SAME_NAMES -= {"sabotaged_most", "panel", "components", "failures", "sessions", "markup_effect"}
 
 
 def reference_metrics(metrics: RunMetrics) -> dict[str, float]:
     """Return the three metrics of NeMo Gym's compare reply; empty without a verdict.
 
-    Source: NVIDIA NeMo Gym, `genrm_compare`: mean and population standard deviation of all raw scores before
-    the tiebreak, and the share of comparisons whose scores tied.
-    """
+    Source: NVIDIA NeMo Gym, `genrm_compare`: mean and population standard deviation of all raw
+    scores before the tiebreak, and the share of comparisons whose scores tied."""
     scores = metrics.individual_scores
     deviation = scores.deviation()
     if scores.mean is None or deviation is None:
@@ -156,9 +167,12 @@ def reference_metrics(metrics: RunMetrics) -> dict[str, float]:
 
 def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
     """Return the counts and statistics of a run that took this long."""
-    pairs, reference = metrics.pairs, reference_metrics(metrics)
-    first_rate, agreement = pairs.first_share, pairs.both_orders.rate()
-    mean, error = metrics.reliability.mean, metrics.uncertainties.mean
+    pairs = metrics.pairs
+    reference = reference_metrics(metrics)
+    first_rate = pairs.first_share
+    agreement = pairs.both_orders.rate()
+    mean = metrics.reliability.mean
+    error = metrics.uncertainties.mean
     return RunSummary(
         **{name: _figure(getattr(metrics, name)) for name in _SAME_NAMES},
         rejected_lines=metrics.rejects,
@@ -174,11 +188,15 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         std_individual_score=reference.get("std_individual_score"),
         tiebreak_usage_rate=reference.get("tiebreak_usage_rate"),
         first_place_win_rate=first_rate,
-        first_place_win_rate_interval=None if first_rate is None else wilson_interval(first_rate, pairs.decided),
+        first_place_win_rate_interval=None
+        if first_rate is None
+        else wilson_interval(first_rate, pairs.decided),
         pairs_in_both_orders=pairs.both_orders.pairs,
         flip_rate=None if agreement is None else 1.0 - agreement,
         contradiction_rate=pairs.contradictions / pairs.verdicts if pairs.verdicts else None,
-        tie_rate=1.0 - (pairs.first_wins + pairs.second_wins) / pairs.verdicts if pairs.verdicts else None,
+        tie_rate=1.0 - (pairs.first_wins + pairs.second_wins) / pairs.verdicts
+        if pairs.verdicts
+        else None,
         echoed_ranking_rate=pairs.echoes / pairs.verdicts if pairs.verdicts else None,
         repeat_agreement=pairs.repeats.rate(),
         panel=None if metrics.panel is None else metrics.panel.summary(),
@@ -199,7 +217,11 @@ def _figure(value: Any) -> Any:
     """Return a count, the statistics of a quantity, or counts sorted by what they count."""
     if isinstance(value, RunningStats):
         return value.statistics()
-    return {str(key): count for key, count in sorted(value.items())} if isinstance(value, Mapping) else value
+    return (
+        {str(key): count for key, count in sorted(value.items())}
+        if isinstance(value, Mapping)
+        else value
+    )
 
 
 def _shares(parts: Mapping[str, float]) -> dict[str, float]:

@@ -1,4 +1,6 @@
-"""Statistics of numbers and latencies in constant memory, counts that can be merged, and confidence intervals."""
+"""Statistics of numbers and latencies in constant memory, counts that can be merged, and confidence
+intervals.
+"""
 
 import copy
 import math
@@ -14,12 +16,18 @@ LEAST_SPREAD = 1e-9
 
 
 def has_spread(values: Sequence[float]) -> bool:
-    """Return whether values differ by more than rounding, relative to the largest of them if that exceeds 1."""
-    return len(values) > 1 and max(values) - min(values) > LEAST_SPREAD * max(1.0, *map(abs, values))
+    """Return whether values differ by more than rounding, relative to the largest of them if that
+    exceeds 1.
+    """
+    return len(values) > 1 and max(values) - min(values) > LEAST_SPREAD * max(
+        1.0, *map(abs, values)
+    )
 
 
 def sample_variance(values: Sequence[float]) -> float:
-    """Return the sample variance (n - 1) of two or more values; `statistics.variance` takes twenty times as long."""
+    """Return the sample variance (n - 1) of two or more values; `statistics.variance` takes twenty
+    times as long.
+    """
     mean = math.fsum(values) / len(values)
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
@@ -36,7 +44,9 @@ class Mergeable:
 
 
 def _merged(mine: Any, theirs: Any) -> Any:
-    """Merge two values of one field: add numbers, merge counts and those in tables, keep the first of other values."""
+    """Merge two values of one field: add numbers, merge counts and those in tables, keep the first
+    of other values.
+    """
     if mine is None:
         return copy.deepcopy(theirs)
     if theirs is None or isinstance(mine, str | list | tuple):
@@ -94,12 +104,16 @@ class RunningStats:
         if other.mean is None or other.low is None or other.high is None:
             return
         if self.mean is None or self.low is None or self.high is None:
-            self.mean, self.low, self.high = other.mean, other.low, other.high
-        count, gap = self.count + other.count, other.mean - self.mean
+            self.mean = other.mean
+            self.low = other.low
+            self.high = other.high
+        count = self.count + other.count
+        gap = other.mean - self.mean
         self.squares += other.squares + gap * gap * self.count * other.count / count
         self.mean += gap * other.count / count
         self.count = count
-        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        self.low = min(self.low, other.low)
+        self.high = max(self.high, other.high)
 
     def deviation(self) -> float | None:
         """Return the population standard deviation; None without a number."""
@@ -111,7 +125,9 @@ class RunningStats:
 
     def statistics(self) -> Statistics:
         """Return the statistics of the numbers so far."""
-        return Statistics(count=self.count, mean=self.mean, std=self.deviation(), min=self.low, max=self.high)
+        return Statistics(
+            count=self.count, mean=self.mean, std=self.deviation(), min=self.low, max=self.high
+        )
 
 
 @dataclass(slots=True)
@@ -124,15 +140,16 @@ class Worst:
     def merge(self, other: "Worst") -> None:
         """Take the other count if it is higher."""
         if other.count > self.count:
-            self.count, self.name = other.count, other.name
+            self.count = other.count
+            self.name = other.name
 
 
 @dataclass(slots=True)
 class CoSpread:
     """Covariation of two numbers over a stream of pairs, kept in constant memory.
 
-    Source: Bennett et al., Numerically stable, single-pass, parallel statistics algorithms, IEEE Cluster 2009.
-    """
+    Source: Bennett et al., Numerically stable, single-pass, parallel statistics algorithms, IEEE
+    Cluster 2009."""
 
     x: RunningStats = field(default_factory=RunningStats)
     y: RunningStats = field(default_factory=RunningStats)
@@ -147,8 +164,11 @@ class CoSpread:
 
     def merge(self, other: "CoSpread") -> None:
         """Add the pairs of another stream."""
-        mine, theirs = self.x.count, other.x.count
-        gaps = ((a.mean or 0.0) - (b.mean or 0.0) for a, b in ((other.x, self.x), (other.y, self.y)))
+        mine = self.x.count
+        theirs = other.x.count
+        gaps = (
+            (a.mean or 0.0) - (b.mean or 0.0) for a, b in ((other.x, self.x), (other.y, self.y))
+        )
         self.products += other.products + math.prod(gaps) * mine * theirs / max(1, mine + theirs)
         self.x.merge(other.x)
         self.y.merge(other.y)
@@ -161,7 +181,9 @@ class CoSpread:
         return max(-1.0, min(1.0, self.products / math.sqrt(squares[0]) / math.sqrt(squares[1])))
 
 
-_LATENCY_STEP = 1.1  # each bucket is a tenth wider than the previous one: quantiles are accurate to 5 %
+_LATENCY_STEP = (
+    1.1  # each bucket is a tenth wider than the previous one: quantiles are accurate to 5 %
+)
 _LEAST_LATENCY_S = 0.001
 
 
@@ -199,12 +221,15 @@ class Latencies:
     def since(self, earlier: "Latencies") -> "Latencies":
         """Return the latencies that were added to a copy, `earlier`, to become these."""
         added = Latencies()
-        added.count, added._sum_s = self.count - earlier.count, self._sum_s - earlier._sum_s
+        added.count = self.count - earlier.count
+        added._sum_s = self._sum_s - earlier._sum_s
         added._buckets = self._buckets - earlier._buckets
         return added
 
     def quantile_s(self, share: float) -> float | None:
-        """Return the latency that this share (0 to 1) of the calls did not exceed; None without calls."""
+        """Return the latency that this share (0 to 1) of the calls did not exceed; None without
+        calls.
+        """
         if not self.count:
             return None
         needed = share * self.count
@@ -235,21 +260,27 @@ class Latencies:
 
 
 def student_95(freedom: int, z: float = Z_95) -> float:
-    """Return the 97.5 % point of Student's distribution, to 3 % from two degrees of freedom on; the normal one for 0.
+    """Return the 97.5 % point of Student's distribution, to 3 % from two degrees of freedom on; the
+    normal one for 0.
 
-    Args:
-        freedom: degrees of freedom.
-        z: the point of the normal distribution, for another probability; further out it needs more freedom.
+    Args: freedom: degrees of freedom. z: the point of the normal distribution, for another
+        probability; further out it needs more freedom.
 
     Source: M. Abramowitz and I. A. Stegun, Handbook of Mathematical Functions (1964), 26.7.5.
     """
     v = freedom or math.inf
-    terms = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
     return sum(term / v**power for power, term in enumerate(terms))
 
 
 def joint_z_95(comparisons: int) -> float:
-    """Return the quantile of the normal distribution for 95 % intervals of so many comparisons together.
+    """Return the quantile of the normal distribution for 95 % intervals of so many comparisons
+    together.
 
     Source: C. E. Bonferroni; see R. G. Miller, Simultaneous Statistical Inference (1981).
     """
@@ -257,7 +288,9 @@ def joint_z_95(comparisons: int) -> float:
 
 
 def mean_interval(mean: float, squares: float, count: int) -> tuple[float, float] | None:
-    """Return the normal 95 % interval of a mean, from the sum of squared distances; None for fewer than two numbers."""
+    """Return the normal 95 % interval of a mean, from the sum of squared distances; None for fewer
+    than two numbers.
+    """
     half = Z_95 * math.sqrt(squares / count / (count - 1)) if count > 1 else None
     return None if half is None else (mean - half, mean + half)
 
@@ -273,9 +306,9 @@ def odds_interval(share: float, error: float) -> tuple[float, float]:
 def wilson_interval(share: float, count: float, quantile: float = Z_95) -> tuple[float, float]:
     """Return the 95 % interval of a share of `count` independent observations (more than 0).
 
-    It stays within 0 and 1, and has a positive width even at shares of 0 and 1 and for few observations. With ties
-    that count half, or averages of two orders, it is conservative: of all observations between 0 and 1 with the same
-    mean, those that are 0 or 1 vary most.
+    It stays within 0 and 1, and has a positive width even at shares of 0 and 1 and for few
+    observations. With ties that count half, or averages of two orders, it is conservative: of all
+    observations between 0 and 1 with the same mean, those that are 0 or 1 vary most.
 
     Source: E. B. Wilson, Journal of the American Statistical Association 22 (1927) 209.
     """
@@ -286,8 +319,11 @@ def wilson_interval(share: float, count: float, quantile: float = Z_95) -> tuple
     return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
 
 
-def clustered_interval(share: float, error: float, n: int, verdicts: int, z: float = Z_95) -> tuple[float, float]:
-    """Return Wilson's interval of the mean of n > 1 shares, for as many independent verdicts as would vary like them.
+def clustered_interval(
+    share: float, error: float, n: int, verdicts: int, z: float = Z_95
+) -> tuple[float, float]:
+    """Return Wilson's interval of the mean of n > 1 shares, for as many independent verdicts as
+    would vary like them.
 
     Args:
         error: standard error of the mean.

@@ -1,11 +1,19 @@
-"""Statistics of a judge's verdicts on pairs, shared by a run's metrics, its report and `genrm eval`."""
+"""Statistics of a judge's verdicts on pairs, shared by a run's metrics, its report and `genrm
+eval`.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from genrm_cli.metrics.running_stats import Mergeable
 from genrm_cli.pairing import Comparison
-from genrm_cli.verdicts import Verdict, contradicts_itself, echoes_score, preferred, verdict_after_swap
+from genrm_cli.verdicts import (
+    Verdict,
+    contradicts_itself,
+    echoes_score,
+    preferred,
+    verdict_after_swap,
+)
 
 Verdicts = Mapping[Comparison, Verdict]
 """Verdicts of one judge by the rollout shown first, the one shown second, and the repeat."""
@@ -13,7 +21,9 @@ Verdicts = Mapping[Comparison, Verdict]
 
 @dataclass(slots=True)
 class Agreement(Mergeable):
-    """Agreement of two verdicts on one pair about the preferred response; a tie agrees only with a tie."""
+    """Agreement of two verdicts on one pair about the preferred response; a tie agrees only with a
+    tie.
+    """
 
     pairs: int = 0
     agreeing: int = 0
@@ -33,12 +43,11 @@ class Agreement(Mergeable):
 class VerdictCounts(Mergeable):
     """Counts of verdicts on pairs.
 
-    Attributes:
-        first_wins: verdicts that prefer the response shown first; likewise `second_wins`. All others are ties.
-        contradictions: verdicts whose scores prefer one response and whose ranking prefers the other.
-        echoes: verdicts whose ranking only repeats the score of both responses.
-        both_orders: pairs judged in both orders. Those that do not agree flip.
-        repeats: pairs of repeats of a comparison.
+    Attributes: first_wins: verdicts that prefer the response shown first; likewise `second_wins`.
+        All others are ties. contradictions: verdicts whose scores prefer one response and whose
+        ranking prefers the other. echoes: verdicts whose ranking only repeats the score of both
+        responses. both_orders: pairs judged in both orders. Those that do not agree flip. repeats:
+        pairs of repeats of a comparison.
     """
 
     verdicts: int = 0
@@ -72,9 +81,8 @@ class VerdictCounts(Mergeable):
     def add_group(self, verdicts: Verdicts, *, in_order: bool = True) -> None:
         """Add the verdicts of one judge on a group.
 
-        `in_order` is False if each response was graded alone, which gives the same verdict in either order: then only
-        repeats count.
-        """
+        `in_order` is False if each response was graded alone, which gives the same verdict in
+        either order: then only repeats count."""
         if in_order:
             for verdict in verdicts.values():
                 self.add(verdict)

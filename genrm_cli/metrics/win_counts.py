@@ -4,15 +4,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from genrm_cli.metrics.running_stats import Mergeable, RunningStats, clustered_interval, wilson_interval
+from genrm_cli.metrics.running_stats import (
+    Mergeable,
+    RunningStats,
+    clustered_interval,
+    wilson_interval,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class WinRate:
     """How often responses beat fixed answers to their prompts.
 
-    Attributes:
-        win_percent: mean over groups of the share of comparisons won, ties half, 0 to 100; its 95 % interval is from
+    Attributes: win_percent: mean over groups of the share of comparisons won, ties half, 0 to 100;
+        its 95 % interval is from
             `low_percent` to `high_percent`.
         comparisons: number of comparisons with a verdict.
         failed: number of comparisons without one, which count neither as won nor as lost.
@@ -34,15 +39,20 @@ class WinCounts(Mergeable):
     failed: int = 0
 
     def add(self, wins: Sequence[float], failed: int) -> None:
-        """Add a group: 1 for each comparison won, 0.5 for a tie, 0 for a loss, and the number of failed ones."""
+        """Add a group: 1 for each comparison won, 0.5 for a tie, 0 for a loss, and the number of
+        failed ones.
+        """
         self.comparisons += len(wins)
         self.failed += failed
         if wins:
             self.shares.add(sum(wins) / len(wins))
 
     def rate(self) -> WinRate | None:
-        """Return the win rate; None without a verdict. Comparisons of one group depend on each other."""
-        count, mean = self.shares.count, self.shares.mean
+        """Return the win rate; None without a verdict. Comparisons of one group depend on each
+        other.
+        """
+        count = self.shares.count
+        mean = self.shares.mean
         if mean is None:
             return None
         if count == 1:

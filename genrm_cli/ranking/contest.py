@@ -23,16 +23,14 @@ _NO_POLICY = -1
 class RankOptions:
     """What to rank, and how.
 
-    Attributes:
-        policy_field: dotted path of the field that names the policy; None for one policy per file.
-        over: dotted path of a field whose numbers are the policies, in order; None for no curve.
-        baseline: the only policy to compare the others with; for a curve, the first step unless it is given.
-        budget: most calls to plan, those with known answers included; None for all pairs.
-        samples: most responses of a policy to a prompt; the n-th of one meets the n-th of the other.
-        both_orders: show each pair in both orders; else in one, at random.
-        limit: most prompts; None for all.
-        seed: random seed of pairs and intervals.
-        recorded: name of the judge of recorded verdicts, which are then ranked; None to read rollouts.
+    Attributes: policy_field: dotted path of the field that names the policy; None for one policy
+        per file. over: dotted path of a field whose numbers are the policies, in order; None for no
+        curve. baseline: the only policy to compare the others with; for a curve, the first step
+        unless it is given. budget: most calls to plan, those with known answers included; None for
+        all pairs. samples: most responses of a policy to a prompt; the n-th of one meets the n-th
+        of the other. both_orders: show each pair in both orders; else in one, at random. limit:
+        most prompts; None for all. seed: random seed of pairs and intervals. recorded: name of the
+        judge of recorded verdicts, which are then ranked; None to read rollouts.
     """
 
     policy_field: str | None = None
@@ -50,9 +48,8 @@ class RankOptions:
 class Entrants:
     """The responses to one prompt; indices count in the group.
 
-    Attributes:
-        of_policy: indices of the responses of each policy.
-        original: for those that can be compared, the first one that is equal to judges. `chars`: characters of each.
+    Attributes: of_policy: indices of the responses of each policy. original: for those that can be
+        compared, the first one that is equal to judges. `chars`: characters of each.
     """
 
     of_policy: dict[int, list[int]]
@@ -61,10 +58,14 @@ class Entrants:
 
     def meetings(self, pair: Pair) -> list[tuple[int, int]]:
         """Return the responses of two policies that meet: each policy's n-th."""
-        return list(zip(self.of_policy.get(pair[0], ()), self.of_policy.get(pair[1], ()), strict=False))
+        return list(
+            zip(self.of_policy.get(pair[0], ()), self.of_policy.get(pair[1], ()), strict=False)
+        )
 
     def ruled(self, i: int, j: int) -> float | None:
-        """Return the share that the first wins without a judge: blank responses lose, equal ones tie; else None."""
+        """Return the share that the first wins without a judge: blank responses lose, equal ones
+        tie; else None.
+        """
         if i in self.original and j in self.original:
             return 0.5 if self.original[i] == self.original[j] else None
         return 0.5 + ((i in self.original) - (j in self.original)) / 2
@@ -75,7 +76,8 @@ class Entrants:
 
 
 class Contest:
-    """The prompts that at least two policies answered. It is called with each rollout while an input is indexed.
+    """The prompts that at least two policies answered. It is called with each rollout while an
+    input is indexed.
 
     Attributes:
         policies: names, in the order of the files, of their first appearance, or of their numbers.
@@ -84,16 +86,24 @@ class Contest:
     """
 
     def __init__(self, options: RankOptions, group_by: str | None, plan: GroupPlan) -> None:
-        self.options, self.policies, self.left_out = options, list[str](), Counter[str]()
+        self.options = options
+        self.policies = list[str]()
+        self.left_out = Counter[str]()
         self.rows: list[array[int]] = []
         self._names: dict[str, int] = {}
-        self._path, self._group_by, self._plan = options.over or options.policy_field, group_by, plan
+        self._path = options.over or options.policy_field
+        self._group_by = group_by
+        self._plan = plan
         self._policies, self._chars, self._blank = array("l"), array("L"), array("B")  # by row
 
     def __call__(self, rollout: Rollout, record: Record, line: int | str) -> str | None:
-        """Note the next rollout, and return the key of its group: rollouts are grouped by their prompts."""
+        """Note the next rollout, and return the key of its group: rollouts are grouped by their
+        prompts.
+        """
         name = None if self._path is None else name_at(record, self._path)
-        self._policies.append(_NO_POLICY if name is None else self._names.setdefault(name, len(self._names)))
+        self._policies.append(
+            _NO_POLICY if name is None else self._names.setdefault(name, len(self._names))
+        )
         why = self._plan.why_not_compared(rollout)
         self._chars.append(len(rollout.answer or ""))
         self._blank.append(why is not None and why.reason is Reason.BLANK)
@@ -105,8 +115,12 @@ class Contest:
         return group_key(rollout, line, f"prompt:{digest_of_prompt(rollout.prompt):016x}")
 
     def find_prompts(self, index: InputIndex) -> None:
-        """Name the policies of the indexed input and find the prompts that they share; refuse an input without any."""
-        self.index, uri, names = index, index.sources.uri, list(self._names)
+        """Name the policies of the indexed input and find the prompts that they share; refuse an
+        input without any.
+        """
+        self.index = index
+        uri = index.sources.uri
+        names = list(self._names)
         if self._path is None:
             names = _names_of_files(index)
             for number in range(len(names)):
@@ -114,15 +128,21 @@ class Contest:
                     self._policies[row] = number
         elif not names:
             setting = "over" if self.options.over is not None else "policy_field"
-            raise InputError(f"{uri}: no rollout has a value under ", SettingRef(setting, self._path), ".")
+            raise InputError(
+                f"{uri}: no rollout has a value under ", SettingRef(setting, self._path), "."
+            )
         if self.options.over is not None:
             order = sorted_steps(names, self.options.over)
-            self._policies = array("l", (each if each < 0 else order.index(names[each]) for each in self._policies))
+            self._policies = array(
+                "l", (each if each < 0 else order.index(names[each]) for each in self._policies)
+            )
             names = order
         if len(names) < 2:
             raise InputError(
                 f"{uri}: its only policy is {names[0]!r}, and a ranking needs two. ",
-                naming("Name several files, or the field that names the policy with $policy_field."),
+                naming(
+                    "Name several files, or the field that names the policy with $policy_field."
+                ),
             )
         refuse_unknown(self.options.baseline, names)
         self.policies = names
@@ -135,7 +155,8 @@ class Contest:
                 self.left_out["prompt without two policies"] += 1
         if not self.rows:
             raise InputError(
-                f"{uri}: no prompt was answered by two of the policies {', '.join(names)}, so nothing can be compared. "
+                f"{uri}: no prompt was answered by two of the policies {', '.join(names)}, so "
+                "nothing can be compared. "
                 "Prompts are matched by their text; ",
                 naming("if it differs, name the field of the task with $group_by."),
             )
@@ -146,7 +167,8 @@ class Contest:
         return self._entrants(self.rows[prompt].tolist(), Counter())
 
     def _entrants(self, rows: list[int], left_out: Counter[str]) -> Entrants:
-        originals, excluded = self.index.table.originals(rows), self.index.table.left_out(rows)
+        originals = self.index.table.originals(rows)
+        excluded = self.index.table.left_out(rows)
         place = {row: index for index, row in enumerate(rows)}
         found: dict[int, list[int]] = {}
         for index, row in enumerate(rows):
@@ -160,16 +182,23 @@ class Contest:
             else:
                 found.setdefault(policy, []).append(index)
         chars = [self._chars[row] for row in rows]
-        return Entrants(found, {place[row]: place[first] for row, first in originals.items()}, chars)
+        return Entrants(
+            found, {place[row]: place[first] for row, first in originals.items()}, chars
+        )
 
     def comparisons(self, prompt: int, pairs: Iterable[Pair]) -> list[Comparison]:
         """Return the requests for pairs of policies on a prompt, each once."""
-        entrants, asked = self.entrants(prompt), dict[Comparison, None]()
+        entrants = self.entrants(prompt)
+        asked = dict[Comparison, None]()
         for i, j in (meeting for pair in pairs for meeting in entrants.meetings(pair)):
             if entrants.ruled(i, j) is None:
                 orders = sorted([entrants.shown(i, j), entrants.shown(j, i)])
                 if not self.options.both_orders:
-                    orders = [orders[generator_of(f"{prompt} {orders[0]}", self.options.seed).random() < 0.5]]
+                    orders = [
+                        orders[
+                            generator_of(f"{prompt} {orders[0]}", self.options.seed).random() < 0.5
+                        ]
+                    ]
                 asked.update({Comparison(*shown, 0): None for shown in orders})
         return list(asked)
 
@@ -191,11 +220,18 @@ def sorted_steps(names: Iterable[str], path: str) -> list[str]:
 def refuse_unknown(baseline: str | None, policies: Sequence[str]) -> None:
     """Refuse a baseline that is none of the policies with a UsageError."""
     if baseline is not None and baseline not in policies:
-        raise UsageError(SettingRef("baseline", baseline), f": the policies are {', '.join(policies)}.")
+        raise UsageError(
+            SettingRef("baseline", baseline), f": the policies are {', '.join(policies)}."
+        )
 
 
 def _names_of_files(index: InputIndex) -> list[str]:
     """Return names that tell the files apart, without folders if possible."""
-    uris = [stem_of(uri) for uri in (index.sources.names() if index.sources.are_many else index.sources.uris)]
+    uris = [
+        stem_of(uri)
+        for uri in (index.sources.names() if index.sources.are_many else index.sources.uris)
+    ]
     short = [uri.rpartition("/")[2] for uri in uris]
-    return next((names for names in (short, uris) if len(set(names)) == len(uris)), list(index.sources.uris))
+    return next(
+        (names for names in (short, uris) if len(set(names)) == len(uris)), list(index.sources.uris)
+    )

@@ -29,29 +29,39 @@ def rank(
     examples: int = 0,
     **settings: Any,
 ) -> Ranking:
-    """Compare policies on the same prompts and return win rates and strengths; blocks until the judge has answered.
+    """Compare policies on the same prompts and return win rates and strengths; blocks until the
+    judge has answered.
 
-        genrm.rank({"old": old, "new": new}, prompts, base_url="http://localhost:8000/v1", model="judge")
+        genrm.rank({"old": old, "new": new}, prompts, base_url="http://localhost:8000/v1",
+        model="judge")
 
-    Args:
-        policies: files of rollouts, as for `genrm rank`; or by policy a response to each prompt, each as in
+    Args: policies: files of rollouts, as for `genrm rank`; or by policy a response to each prompt,
+        each as in
             `Group.of`, or a tuple of several.
         prompts: the prompts of responses; None for files.
-        policy_field: dotted path of the field that names the policy; the next ones are the flags of `genrm rank`, too.
+        policy_field: dotted path of the field that names the policy; the next ones are the flags of
+            `genrm rank`, too.
         examples: number of prompts to return on which policies differ most.
-        settings: settings by their name in a settings file. Responses in memory are not journalled unless `journal` is
-            set.
+        settings: settings by their name in a settings file. Responses in memory are not journalled
+            unless `journal` is set.
 
-    Raises:
-        GenrmError: a subclass for each kind of failure. Some failed comparisons raise nothing; see `failed`.
+    Raises: GenrmError: a subclass for each kind of failure. Some failed comparisons raise nothing;
+        see `failed`.
     """
-    own = {"over": over, "baseline": baseline, "recorded": recorded, "samples": samples, "both_orders": both_orders}
+    own = {
+        "over": over,
+        "baseline": baseline,
+        "recorded": recorded,
+        "samples": samples,
+        "both_orders": both_orders,
+    }
     given = settings_of("rank", settings)
     with TemporaryDirectory() as folder:
         if isinstance(policies, Mapping):
             path = Path(folder) / "policies.jsonl"
             path.write_text("".join(_lines(policies, prompts)), encoding="utf-8")
-            uris, policy_field = [str(path)], "policy"
+            uris = [str(path)]
+            policy_field = "policy"
             given = changed(given, use_journal=given.journal.journal is not None)
         else:
             uris = [os.fspath(each) for each in policies]
@@ -65,8 +75,13 @@ def _lines(policies: Mapping[str, Sequence[Any]], prompts: Sequence[Any] | None)
     lines = []
     for name, responses in policies.items():
         if prompts is None or len(responses) != len(prompts):
-            raise InputError(f"policy {name!r} has {len(responses)} responses to {len(prompts or ())} prompts.")
+            raise InputError(
+                f"policy {name!r} has {len(responses)} responses to {len(prompts or ())} prompts."
+            )
         for prompt, response in zip(prompts, responses, strict=True):
             of_prompt = response if isinstance(response, tuple) else (response,)
-            lines += [json.dumps({"prompt": prompt, "response": each, "policy": name}) + "\n" for each in of_prompt]
+            lines += [
+                json.dumps({"prompt": prompt, "response": each, "policy": name}) + "\n"
+                for each in of_prompt
+            ]
     return lines

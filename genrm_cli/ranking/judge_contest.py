@@ -28,12 +28,16 @@ from genrm_cli.ranking.strengths import fit_strengths
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 _PILOT_SHARE = 1 / 3
-_WIDE_FIELD = 6  # policies from which a pilot chooses the pairs; of fewer, most are at most two ranks apart
+_WIDE_FIELD = (
+    6  # policies from which a pilot chooses the pairs; of fewer, most are at most two ranks apart
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A prompt on which two policies differ: its last turn, a response of each, and the share that `a` won."""
+    """A prompt on which two policies differ: its last turn, a response of each, and the share that
+    `a` won.
+    """
 
     prompt: str
     a: str
@@ -44,27 +48,38 @@ class Example:
 
 
 class ContestJudging:
-    """The comparisons of a contest, and their outcomes so far. `is_pilot`: those chosen decide which others follow."""
+    """The comparisons of a contest, and their outcomes so far. `is_pilot`: those chosen decide
+    which others follow.
+    """
 
     def __init__(self, contest: Contest, plan: GroupPlan, metrics: RunMetrics) -> None:
         """Plan nothing yet; refuse a budget for judges that grade each response once."""
-        self.contest, self.plan, self._metrics, options = contest, plan, metrics, contest.options
+        self.contest = contest
+        self.plan = plan
+        self._metrics = metrics
+        options = contest.options
         if options.budget is not None and not plan.compares_pairs:
-            raise UsageError(naming("$budget chooses pairs, but this judge grades each response once; omit it."))
+            raise UsageError(
+                naming("$budget chooses pairs, but this judge grades each response once; omit it.")
+            )
         self.anchor = None if options.baseline is None else contest.policies.index(options.baseline)
         if options.over is not None and self.anchor is None:
             self.anchor = 0
-        self.is_pilot, self.pairs = False, PairPlan(len(contest.policies), plan.pairing.seed)
-        self._allowed = all_pairs(len(contest.policies), self.anchor, is_curve=options.over is not None)
-        # By the responses shown: the verdict, the share of the first if one made the request fail and so lost, or None
-        # for other failures.
+        self.is_pilot = False
+        self.pairs = PairPlan(len(contest.policies), plan.pairing.seed)
+        self._allowed = all_pairs(
+            len(contest.policies), self.anchor, is_curve=options.over is not None
+        )
+        # By the responses shown: the verdict, the share of the first if one made the request fail
+        # and so lost, or None for other failures.
         self._results: dict[int, dict[tuple[int, ...], Verdict | float | None]] = {}
         self._asked: dict[int, set[Pair]] = {}
         self._offers: dict[int, list[tuple[Pair, int]]] = {}
 
     def choose(self, judges: JudgeSet | None) -> None:
         """Choose the comparisons, within the budget those first whose answers the judges recall."""
-        budget, whole = self.contest.options.budget, 0
+        budget = self.contest.options.budget
+        whole = 0
         for prompt in range(len(self.contest.rows)):
             present = sorted(self.contest.entrants(prompt).of_policy)
             pairs = [pair for pair in combinations(present, 2) if pair in self._allowed]
@@ -75,44 +90,65 @@ class ContestJudging:
                 self._offers[prompt] = self._offer(prompt, pairs, judges)
                 whole += sum(calls for _, calls in self._offers[prompt])
         if budget is not None:
-            self.is_pilot = len(self.contest.policies) >= _WIDE_FIELD and self.anchor is None and whole > budget
+            self.is_pilot = (
+                len(self.contest.policies) >= _WIDE_FIELD and self.anchor is None and whole > budget
+            )
             self.pairs.spend(self._offers, int(budget * _PILOT_SHARE) if self.is_pilot else budget)
             if not self.pairs.calls and whole:
                 raise UsageError(naming("$budget allows no comparison; raise it.", budget=budget))
         self._count()
 
-    def _offer(self, prompt: int, pairs: list[Pair], judges: JudgeSet | None) -> list[tuple[Pair, int]]:
-        """Return the calls that each pair needs on a prompt, and choose those pairs whose answers are known."""
+    def _offer(
+        self, prompt: int, pairs: list[Pair], judges: JudgeSet | None
+    ) -> list[tuple[Pair, int]]:
+        """Return the calls that each pair needs on a prompt, and choose those pairs whose answers
+        are known.
+        """
         calls_each = sum(judge.turns for judge in self.plan.judges)
         needed = {pair: self.contest.comparisons(prompt, [pair]) for pair in pairs}
         offers = [(pair, len(asked) * calls_each) for pair, asked in needed.items()]
         if judges is not None:
-            found = [id_.shown for id_, _ in known_results(self._group(prompt, pairs), self.plan, judges)]
+            found = [
+                id_.shown for id_, _ in known_results(self._group(prompt, pairs), self.plan, judges)
+            ]
             for pair, calls in offers:
-                if calls and all(found.count((i, j)) == len(self.plan.judges) for i, j, _ in needed[pair]):
+                if calls and all(
+                    found.count((i, j)) == len(self.plan.judges) for i, j, _ in needed[pair]
+                ):
                     self.pairs.take(prompt, pair, calls)
         return offers
 
     def choose_rest(self) -> None:
-        """Spend the rest of the budget on policies that are at most two ranks apart by the verdicts so far."""
+        """Spend the rest of the budget on policies that are at most two ranks apart by the verdicts
+        so far.
+        """
         fit = fit_strengths(self.outcomes())
         near = self._allowed if fit is None else near_pairs(fit.theta.tolist())
-        offers = {prompt: [each for each in found if each[0] in near] for prompt, found in self._offers.items()}
+        offers = {
+            prompt: [each for each in found if each[0] in near]
+            for prompt, found in self._offers.items()
+        }
         self.pairs.spend(offers, self.contest.options.budget or 0)
         self._count()
 
     def _count(self) -> None:
         """Count what is planned."""
-        metrics, table = self._metrics, self.contest.index.table
+        metrics = self._metrics
+        table = self.contest.index.table
         metrics.groups = len(self.pairs.chosen)
         metrics.planned = metrics.planned_calls = metrics.prompt_chars = 0
         for prompt, pairs in self.pairs.chosen.items():
-            rows, asked = self.contest.rows[prompt].tolist(), len(self.contest.comparisons(prompt, pairs))
-            for judge, effort in zip(self.plan.judges, self.plan.efforts(table.count_answered(rows)), strict=False):
+            rows = self.contest.rows[prompt].tolist()
+            asked = len(self.contest.comparisons(prompt, pairs))
+            for judge, effort in zip(
+                self.plan.judges, self.plan.efforts(table.count_answered(rows)), strict=False
+            ):
                 requests = asked if judge.grading is None else effort.requests
                 metrics.planned += requests
                 metrics.planned_calls += requests * effort.turns
-                metrics.prompt_chars += round(requests * effort.turns * table.chars_shown(rows, effort.responses))
+                metrics.prompt_chars += round(
+                    requests * effort.turns * table.chars_shown(rows, effort.responses)
+                )
 
     def _group(self, prompt: int, pairs: list[Pair]) -> Group:
         group = self.contest.index.read_group(self.contest.rows[prompt].tolist())
@@ -130,16 +166,22 @@ class ContestJudging:
         self._asked = {prompt: set(pairs) for prompt, pairs in self.pairs.chosen.items()}
 
     def _take(self, prompt: int, judged: JudgedGroup) -> None:
-        found, results = verdicts_of(judged, self.plan), self._results.setdefault(prompt, {})
+        found = verdicts_of(judged, self.plan)
+        results = self._results.setdefault(prompt, {})
         ungraded = set[int]()
         for request, outcome in found.judged.results:
-            if not isinstance(outcome.result, Failure) or outcome.result.kind is FailureKind.NOT_ASKED:
+            if (
+                not isinstance(outcome.result, Failure)
+                or outcome.result.kind is FailureKind.NOT_ASKED
+            ):
                 continue
             if self.plan.judges[request.judge].grading is not None:
                 ungraded.update(request.shown)
                 continue
             culprits = found.causes.get(request, ())
-            results[request.shown] = float(culprits[0] != request.shown[0]) if len(culprits) == 1 else None
+            results[request.shown] = (
+                float(culprits[0] != request.shown[0]) if len(culprits) == 1 else None
+            )
         if ungraded:
             asked = self.contest.comparisons(prompt, self.pairs.chosen[prompt])
             results.update({(i, j): None for i, j, _ in asked if ungraded & {i, j}})
@@ -153,9 +195,15 @@ class ContestJudging:
         for prompt, results in sorted(self._results.items()):
             entrants = self.contest.entrants(prompt)
             chars = entrants.chars
-            table.begin_prompt({a: fmean(chars[i] for i in found) for a, found in entrants.of_policy.items()})
-            meetings = [(pair, met) for pair in self.pairs.chosen[prompt] for met in entrants.meetings(pair)]
-            for (a, b), (i, j) in (order for pair, met in meetings for order in ((pair, met), (pair[::-1], met[::-1]))):
+            table.begin_prompt(
+                {a: fmean(chars[i] for i in found) for a, found in entrants.of_policy.items()}
+            )
+            meetings = [
+                (pair, met) for pair in self.pairs.chosen[prompt] for met in entrants.meetings(pair)
+            ]
+            for (a, b), (i, j) in (
+                order for pair, met in meetings for order in ((pair, met), (pair[::-1], met[::-1]))
+            ):
                 longer = float(chars[i] - chars[j])
                 if (won := entrants.ruled(i, j)) is not None:
                     table.add(a, b, longer, won)
@@ -167,8 +215,12 @@ class ContestJudging:
         """Yield the prompts on which two policies differ most, with the first response of each."""
         prompts = sorted(self._results)
         for number, a, b, share in most_different(outcomes, count):
-            rollouts = self.contest.index.read_group(self.contest.rows[prompts[number]].tolist()).rollouts
-            first, second = (rollouts[i] for i in self.contest.entrants(prompts[number]).meetings((a, b))[0])
+            rollouts = self.contest.index.read_group(
+                self.contest.rows[prompts[number]].tolist()
+            ).rollouts
+            first, second = (
+                rollouts[i] for i in self.contest.entrants(prompts[number]).meetings((a, b))[0]
+            )
             yield Example(
                 prompt=first.prompt[-1].text if first.prompt else "",
                 a=self.contest.policies[a],

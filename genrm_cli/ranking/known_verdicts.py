@@ -1,4 +1,6 @@
-"""Outcomes from verdicts that exist: those beside scored lines, and recorded ones. Nobody is asked."""
+"""Outcomes from verdicts that exist: those beside scored lines, and recorded ones. Nobody is
+asked.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -19,7 +21,9 @@ from genrm_cli.storage.location import is_scored_file
 from genrm_cli.verdicts import FailureKind
 
 
-def read_known(given: Sequence[str], options: RankOptions, settings: Settings) -> tuple[Outcomes, str]:
+def read_known(
+    given: Sequence[str], options: RankOptions, settings: Settings
+) -> tuple[Outcomes, str]:
     """Return the outcomes of verdicts that exist, and the name of their judge."""
     if options.recorded is None:
         return _read_paid(given, options, settings)
@@ -29,40 +33,63 @@ def read_known(given: Sequence[str], options: RankOptions, settings: Settings) -
 
 
 def uses_known(given: Sequence[str], options: RankOptions, settings: Settings) -> bool:
-    """Return whether verdicts that exist are ranked: recorded ones, or those of scored lines if no judge is named."""
+    """Return whether verdicts that exist are ranked: recorded ones, or those of scored lines if no
+    judge is named.
+    """
     judge = settings.judge
     has_judge = judge.judge or judge.model or judge.base_url or settings.panel.judges
     return options.recorded is not None or (not has_judge and all(map(is_scored_file, given)))
 
 
 def read_recorded(uri: str, judge: str) -> Outcomes:
-    """Return the recorded verdicts of a judge, named `source/judge`; see `read_judges` for the form of the file."""
+    """Return the recorded verdicts of a judge, named `source/judge`; see `read_judges` for the form
+    of the file.
+    """
     names: dict[str, dict[object, int]] = defaultdict(dict)
     by_judge = read_judges(uri, names)
     if judge not in by_judge:
-        raise InputError(f"{uri}: no verdicts of ", SettingRef("recorded", judge), f"; it has {', '.join(by_judge)}.")
-    name_of = {group: {place: str(name) for name, place in names[group].items()} for group in by_judge[judge]}
-    compared = {name_of[group][i] for group, verdicts in by_judge[judge].items() for pair in verdicts for i in pair[:2]}
+        raise InputError(
+            f"{uri}: no verdicts of ",
+            SettingRef("recorded", judge),
+            f"; it has {', '.join(by_judge)}.",
+        )
+    name_of = {
+        group: {place: str(name) for name, place in names[group].items()}
+        for group in by_judge[judge]
+    }
+    compared = {
+        name_of[group][i]
+        for group, verdicts in by_judge[judge].items()
+        for pair in verdicts
+        for i in pair[:2]
+    }
     table = OutcomeTable(sorted(compared))
     for group, verdicts in by_judge[judge].items():
-        number = {i: table.policies.index(name) for i, name in name_of[group].items() if name in compared}
+        number = {
+            i: table.policies.index(name) for i, name in name_of[group].items() if name in compared
+        }
         table.begin_prompt({number[i]: 0.0 for pair in verdicts for i in pair[:2]})
         for (i, j, _), verdict in verdicts.items():
             table.add(number[i], number[j], 0.0, verdict)
     return table.outcomes()
 
 
-def _read_paid(given: Sequence[str], options: RankOptions, settings: Settings) -> tuple[Outcomes, str]:
+def _read_paid(
+    given: Sequence[str], options: RankOptions, settings: Settings
+) -> tuple[Outcomes, str]:
     """Return the outcomes of all comparisons beside scored lines, and the name of their judge.
 
-    Equal responses share their verdicts, and blank ones were not compared: a pair of policies counts where it has
-    different responses.
-    """
+    Equal responses share their verdicts, and blank ones were not compared: a pair of policies
+    counts where it has different responses."""
     if (path := options.over or options.policy_field) is None:
         raise UsageError(
-            naming("no judge given: pass $base_url and $model. Scored lines need none if $policy_field names policies.")
+            naming(
+                "no judge given: pass $base_url and $model. Scored lines need none if "
+                "$policy_field names policies."
+            )
         )
-    names, judges = dict[str, None](), set[str]()
+    names = dict[str, None]()
+    judges = set[str]()
 
     def policy_of(record: Record) -> Record:
         name = name_at(record, path)
@@ -76,27 +103,46 @@ def _read_paid(given: Sequence[str], options: RankOptions, settings: Settings) -
             run.read(s3_options(settings))
             judges |= run.judges
         table = OutcomeTable(list(names) if options.over is None else sorted_steps(names, path))
-        is_swapped = [each for run in runs for group in run.iter_groups() for each in _add_group(table, group)]
+        is_swapped = [
+            each for run in runs for group in run.iter_groups() for each in _add_group(table, group)
+        ]
     table.both_orders = 2 * sum(is_swapped) > len(is_swapped)
     if len(judges) != 1 or not is_swapped:
-        found = f"verdicts of {len(judges)} judges" if len(judges) > 1 else "no verdict on responses of two policies"
-        raise InputError(f"{', '.join(given)}: {found}; ", naming("pass $base_url and $model of the judge to ask."))
+        found = (
+            f"verdicts of {len(judges)} judges"
+            if len(judges) > 1
+            else "no verdict on responses of two policies"
+        )
+        raise InputError(
+            f"{', '.join(given)}: {found}; ",
+            naming("pass $base_url and $model of the judge to ask."),
+        )
     return table.outcomes(), judges.pop()
 
 
 def _add_group(table: OutcomeTable, group: ScoredGroup) -> list[bool]:
     """Add a group; return for each of its pairs of responses whether both orders were asked."""
-    policies, chars, equal = dict[int, int](), dict[int, int](), defaultdict[int, list[int]](list)
+    policies = dict[int, int]()
+    chars = dict[int, int]()
+    equal = defaultdict[int, list[int]](list)
     for member in group.members:
-        index, line, name = member.line.index, member.line, member.record["policy"]
+        index = member.line.index
+        line = member.line
+        name = member.record["policy"]
         if name is not None and member.rollout.is_comparable:
-            policies[index], chars[index] = table.policies.index(name), len(member.rollout.answer or "")
+            policies[index] = table.policies.index(name)
+            chars[index] = len(member.rollout.answer or "")
             equal[index if line.equal_to is None else line.equal_to].append(index)
-    means = {each: fmean(chars[i] for i in chars if policies[i] == each) for each in set(policies.values())}
+    means = {
+        each: fmean(chars[i] for i in chars if policies[i] == each)
+        for each in set(policies.values())
+    }
     table.begin_prompt(means)
     asked = set[tuple[int, int]]()
     for comparison in group.comparisons:
-        if comparison.is_pair and (comparison.failure is None or comparison.failure.kind is not FailureKind.NOT_ASKED):
+        if comparison.is_pair and (
+            comparison.failure is None or comparison.failure.kind is not FailureKind.NOT_ASKED
+        ):
             i, j = comparison.indices
             for a, b in ((a, b) for a in equal[i] for b in equal[j] if policies[a] != policies[b]):
                 table.add(policies[a], policies[b], float(chars[a] - chars[b]), comparison.verdict)

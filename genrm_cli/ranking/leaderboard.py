@@ -17,7 +17,10 @@ ELO = float(400 / np.log(10))
 """Elo points of a strength of 1: ten times the odds are 400 points."""
 LEAST_PROMPTS = 20  # fewer describe these prompts only
 _MOST_RESAMPLED, _ROUNDS = 24, 1_000  # policies, for which resampling takes seconds
-_USUAL, _USUAL_PROMPTS = (0.1, 0.9), 50  # win rates whose interval is Student's, from this number of prompts on
+_USUAL, _USUAL_PROMPTS = (
+    (0.1, 0.9),
+    50,
+)  # win rates whose interval is Student's, from this number of prompts on
 _MUCH = 0.05  # of failures, contradictions, and the distance from a predicted win rate
 _OVERLAP = 2.0  # deviations between the lengths of two policies
 _DETECTED = 0.05  # the difference from one half for which a finding says how many prompts it needs
@@ -29,15 +32,19 @@ Interval = tuple[float | None, float | None]
 class PolicyRow:
     """One policy. None where a number is unknown; win rates and shares are between 0 and 1.
 
-    Attributes:
-        rank_lo: 1 + the policies that are surely better; `rank_hi` is K - those that are surely worse.
-        elo: strength against the baseline, or else the mean of all; 400 points are a factor of ten in the odds. Its
-            95 % interval is `elo_lo` to `elo_hi`; the band `band_lo` to `band_hi` holds for all policies together.
-        bound: `>=` if the policy never lost, `<=` if it never won: its strength then rests on an assumption.
+    Attributes: rank_lo: 1 + the policies that are surely better; `rank_hi` is K - those that are
+        surely worse. elo: strength against the baseline, or else the mean of all; 400 points are a
+        factor of ten in the odds. Its
+            95 % interval is `elo_lo` to `elo_hi`; the band `band_lo` to `band_hi` holds for all
+            policies together.
+        bound: `>=` if the policy never lost, `<=` if it never won: its strength then rests on an
+            assumption.
         elo_length: the strength if all responses were equally long.
-        win_rate: against the baseline, or else the mean against all others, on prompts that all answered.
+        win_rate: against the baseline, or else the mean against all others, on prompts that all
+            answered.
         first_share: share of draws of the prompts in which it is the best.
-        chars: mean characters of its responses. `verdicts` and `failed` count the comparisons about it.
+        chars: mean characters of its responses. `verdicts` and `failed` count the comparisons about
+            it.
     """
 
     name: str
@@ -65,12 +72,12 @@ class PolicyRow:
 class PairRow:
     """Two policies that were compared.
 
-    Attributes:
-        w: mean over prompts of the share that `a` won against `b`, 0 to 1, in both orders alike; None if unknown.
-        lo: `lo` to `hi` is its 95 % interval; `lo_sim` to `hi_sim` holds for all pairs together.
-        better: the policy that is better by the interval for all pairs; None if neither is.
-        n_prompts: prompts that count. The other counts are of comparisons; `by_rule` of those without a judge.
-        resid_z: deviation from the win rate that the strengths predict, in standard errors.
+    Attributes: w: mean over prompts of the share that `a` won against `b`, 0 to 1, in both orders
+        alike; None if unknown. lo: `lo` to `hi` is its 95 % interval; `lo_sim` to `hi_sim` holds
+        for all pairs together. better: the policy that is better by the interval for all pairs;
+        None if neither is. n_prompts: prompts that count. The other counts are of comparisons;
+        `by_rule` of those without a judge. resid_z: deviation from the win rate that the strengths
+        predict, in standard errors.
     """
 
     a: str
@@ -94,15 +101,14 @@ class PairRow:
 class Leaderboard:
     """The statistics of a ranking. The unit of all intervals is the prompt.
 
-    Attributes:
-        policies: best first; in the order of `over` for a curve.
-        baseline: the policy that strengths are relative to; None for the mean of all.
-        over: the field whose values the policies are; None for no curve. `seed` is that of the draws of prompts.
-        comparisons_accounted: comparisons between policies that `better` accounts for, by Bonferroni.
-        cov: covariance of the strengths in the order of `policies`, in squared Elo points.
-        contradicting: share of verdicts whose scores and ranking contradict each other.
-        position: advantage of the response shown first, in log odds.
-        length: log odds of a response that is much longer. `longer_preferred` is the share of decided verdicts that
+    Attributes: policies: best first; in the order of `over` for a curve. baseline: the policy that
+        strengths are relative to; None for the mean of all. over: the field whose values the
+        policies are; None for no curve. `seed` is that of the draws of prompts.
+        comparisons_accounted: comparisons between policies that `better` accounts for, by
+        Bonferroni. cov: covariance of the strengths in the order of `policies`, in squared Elo
+        points. contradicting: share of verdicts whose scores and ranking contradict each other.
+        position: advantage of the response shown first, in log odds. length: log odds of a response
+        that is much longer. `longer_preferred` is the share of decided verdicts that
             prefer the longer response: the agreement of length alone.
     """
 
@@ -130,7 +136,9 @@ class Leaderboard:
     warnings: tuple[str, ...]
 
     def win_rate(self, a: str, b: str | None) -> tuple[PairRow, float, Interval] | None:
-        """Return the row of two policies, the win rate of `a` and its interval; None if it is unknown."""
+        """Return the row of two policies, the win rate of `a` and its interval; None if it is
+        unknown.
+        """
         for row in self.pairs:
             if row.w is not None and (row.a, row.b) == (a, b):
                 return row, row.w, (row.lo, row.hi)
@@ -143,12 +151,13 @@ def _others(share: float | None) -> float | None:
     return None if share is None else 1 - share
 
 
-def share_interval(share: float | None, error: float | None, n: int, verdicts: int, z: float = Z_95) -> Interval:
+def share_interval(
+    share: float | None, error: float | None, n: int, verdicts: int, z: float = Z_95
+) -> Interval:
     """Return the interval of a mean of shares over n prompts; (None, None) for fewer than two.
 
-    Student's; near 0 and 1 and for few prompts Wilson's: on 20 prompts, Student's holds a share of .95 in 81 % of cases
-    only.
-    """
+    Student's; near 0 and 1 and for few prompts Wilson's: on 20 prompts, Student's holds a share of
+    .95 in 81 % of cases only."""
     if share is None or error is None or n < 2:
         return None, None
     if n < _USUAL_PROMPTS or not _USUAL[0] <= share <= _USUAL[1]:
@@ -160,16 +169,24 @@ def share_interval(share: float | None, error: float | None, n: int, verdicts: i
 def build_leaderboard(
     outcomes: Outcomes, *, baseline: str | None = None, over: str | None = None, seed: int = 0
 ) -> Leaderboard:
-    """Compute all statistics of a ranking of at least one comparison; the arguments are fields of `Leaderboard`."""
+    """Compute all statistics of a ranking of at least one comparison; the arguments are fields of
+    `Leaderboard`.
+    """
     return _Statistics(outcomes, baseline, over, seed).leaderboard()
 
 
 class _Statistics:
     """The numbers behind a leaderboard. NaN is an unknown number, here only."""
 
-    def __init__(self, outcomes: Outcomes, baseline: str | None, over: str | None, seed: int) -> None:
-        self.of, self.names, self.k = outcomes, outcomes.table.policies, outcomes.k
-        self.over, self.seed, self.judged = over, seed, ~outcomes.by_rule
+    def __init__(
+        self, outcomes: Outcomes, baseline: str | None, over: str | None, seed: int
+    ) -> None:
+        self.of = outcomes
+        self.names = outcomes.table.policies
+        self.k = outcomes.k
+        self.over = over
+        self.seed = seed
+        self.judged = ~outcomes.by_rule
         self.anchor = None if baseline is None else self.names.index(baseline)
         self.pairs, self.shares = outcomes.win_shares()
         self.accounted = self.k - 1 if self.anchor is not None else self.k * (self.k - 1) // 2
@@ -186,20 +203,30 @@ class _Statistics:
             self.drawn = resample(outcomes, _ROUNDS, seed)
 
     def _in_elo(self, fit: Strengths | None) -> tuple[Floats, Floats]:
-        """Return [K] strengths against the baseline or the mean of all in Elo points, and their covariance [K, K]."""
+        """Return [K] strengths against the baseline or the mean of all in Elo points, and their
+        covariance [K, K].
+        """
         if fit is None:
             return np.full(self.k, np.nan), np.full((self.k, self.k), np.nan)
-        weights = np.eye(self.k) - (1 / self.k if self.anchor is None else np.eye(self.k)[self.anchor])
-        return ELO * (weights @ fit.theta), weights @ fit.cov[: self.k, : self.k] @ weights.T * ELO**2
+        weights = np.eye(self.k) - (
+            1 / self.k if self.anchor is None else np.eye(self.k)[self.anchor]
+        )
+        return ELO * (weights @ fit.theta), weights @ fit.cov[
+            : self.k, : self.k
+        ] @ weights.T * ELO**2
 
     def leaderboard(self) -> Leaderboard:
-        of, fit, judged = self.of, self.fit, int(self.judged.sum())
+        of = self.of
+        fit = self.fit
+        judged = int(self.judged.sum())
         pairs = [self._pair_row(number) for number in range(len(self.pairs))]
         rows = self._policy_rows(pairs)
         order = list(range(self.k))
         if self.over is None:
             # Rounded: machines differ in the last bits, which must not order equal policies.
-            order.sort(key=lambda each: (-round(rows[each].elo or 0.0, 6), -(rows[each].win_rate or 0.0)))
+            order.sort(
+                key=lambda each: (-round(rows[each].elo or 0.0, 6), -(rows[each].win_rate or 0.0))
+            )
         told = (of.won != 0.5) & self.judged & (of.longer != 0)
         cov = self.cov[np.ix_(order, order)].round(3)
         return Leaderboard(
@@ -218,21 +245,33 @@ class _Statistics:
             position_se=None if fit is None or fit.gamma is None else _error_at(fit, self.k),
             length=None if self.by_length is None else self.by_length.beta,
             length_se=None if self.by_length is None else _error_at(self.by_length, -1),
-            longer_preferred=float(((of.won == 1) == (of.longer > 0))[told].mean()) if told.any() else None,
+            longer_preferred=float(((of.won == 1) == (of.longer > 0))[told].mean())
+            if told.any()
+            else None,
             cov=None if np.isnan(cov).any() else tuple(map(tuple, cov.tolist())),
             warnings=tuple(self._warnings(rows, pairs, judged)),
         )
 
     def _pair_row(self, number: int) -> PairRow:
-        of, (a, b) = self.of, self.pairs[number].tolist()
-        here, shares = of.pair == a * self.k + b, self.shares[:, number]
-        shares, asked = shares[~np.isnan(shares)], here & self.judged
-        n, verdicts = len(shares), int(here.sum())
-        w, error = float(shares.mean()) if n else None, float(shares.std(ddof=1) / np.sqrt(n)) if n > 1 else None
+        of = self.of
+        (a, b) = self.pairs[number].tolist()
+        here = of.pair == a * self.k + b
+        shares = self.shares[:, number]
+        shares = shares[~np.isnan(shares)]
+        asked = here & self.judged
+        n = len(shares)
+        verdicts = int(here.sum())
+        w = float(shares.mean()) if n else None
+        error = float(shares.std(ddof=1) / np.sqrt(n)) if n > 1 else None
         low, high = share_interval(w, error, n, verdicts)
         low_sim, high_sim = share_interval(w, error, n, verdicts, joint_z_95(self.accounted))
         better = z = None
-        if low_sim is not None and high_sim is not None and n >= LEAST_PROMPTS and self.anchor in (None, a, b):
+        if (
+            low_sim is not None
+            and high_sim is not None
+            and n >= LEAST_PROMPTS
+            and self.anchor in (None, a, b)
+        ):
             better = self.names[a] if low_sim > 0.5 else self.names[b] if high_sim < 0.5 else None
         if self.drawn is not None and w is not None and n >= LEAST_PROMPTS and self.k > 2:
             deviation = float(self.drawn[1][:, number].std())
@@ -256,16 +295,26 @@ class _Statistics:
         )
 
     def _policy_rows(self, pairs: Sequence[PairRow]) -> list[PolicyRow]:
-        of, by_length = self.of, self._in_elo(self.by_length)[0]
-        half, band = (student_95(self.n - 1, z) * self.errors for z in (Z_95, joint_z_95(self.accounted)))
+        of = self.of
+        by_length = self._in_elo(self.by_length)[0]
+        half, band = (
+            student_95(self.n - 1, z) * self.errors for z in (Z_95, joint_z_95(self.accounted))
+        )
         best = None if self.drawn is None else self.drawn[0].argmax(axis=1)
         rows = []
         for policy, (rank_lo, rank_hi) in enumerate(self._ranks(pairs)):
-            own, chars = (of.first == policy) | (of.second == policy), of.chars[:, policy]
+            own = (of.first == policy) | (of.second == policy)
+            chars = of.chars[:, policy]
             won = np.where(of.first == policy, of.won, 1 - of.won)[own]
             rate, interval = self._rate(policy)
-            is_bound = self.fit is not None and policy != self.anchor and len(won) > 0 and won.mean() in (0, 1)
-            known, elo = chars[~np.isnan(chars)], float(self.elo[policy])
+            is_bound = (
+                self.fit is not None
+                and policy != self.anchor
+                and len(won) > 0
+                and won.mean() in (0, 1)
+            )
+            known = chars[~np.isnan(chars)]
+            elo = float(self.elo[policy])
             row = PolicyRow(
                 name=self.names[policy],
                 rank_lo=rank_lo,
@@ -293,9 +342,13 @@ class _Statistics:
     def _rate(self, policy: int) -> tuple[float | None, Interval]:
         """Return the win rate against the baseline or all others, and its interval.
 
-        All opponents have the same weight; the error sums the deviations of a prompt before it squares them.
-        """
-        opponents = [self.anchor] if self.anchor is not None else [each for each in range(self.k) if each != policy]
+        All opponents have the same weight; the error sums the deviations of a prompt before it
+        squares them."""
+        opponents = (
+            [self.anchor]
+            if self.anchor is not None
+            else [each for each in range(self.k) if each != policy]
+        )
         place = {frozenset(pair): number for number, pair in enumerate(self.pairs.tolist())}
         columns = [place.get(frozenset((policy, each)), -1) for each in opponents]
         if policy == self.anchor or -1 in columns:
@@ -304,57 +357,82 @@ class _Statistics:
         shares = self.shares[complete][:, columns]
         shares = np.where(self.pairs[columns, 1] == policy, 1 - shares, shares)
         known = ~np.isnan(shares)
-        counts, n = known.sum(axis=0), int(known.any(axis=1).sum())
+        counts = known.sum(axis=0)
+        n = int(known.any(axis=1).sum())
         if not counts.all():
             return None, (None, None)
         means = np.where(known, shares, 0.0).sum(axis=0) / counts
         deviations = (np.where(known, shares - means, 0.0) / counts).sum(axis=1) / len(columns)
-        rate, error = float(means.mean()), float(np.sqrt((deviations**2).sum() * n / (n - 1))) if n > 1 else None
+        rate = float(means.mean())
+        error = float(np.sqrt((deviations**2).sum() * n / (n - 1))) if n > 1 else None
         return rate, share_interval(rate, error, n, 2 * int(known.sum()))
 
     def _ranks(self, pairs: Sequence[PairRow]) -> list[tuple[int | None, int | None]]:
-        """Return the ranks that the gaps between strengths leave each policy, or of two policies their win rate."""
+        """Return the ranks that the gaps between strengths leave each policy, or of two policies
+        their win rate.
+        """
         if self.fit is None or self.n < LEAST_PROMPTS:
             return [(None, None)] * self.k
         if self.k == 2:
             lost = [pairs[0].better not in (None, name) for name in self.names]
             return [(1 + lost[0], 2 - lost[1]), (1 + lost[1], 2 - lost[0])]
-        gaps, cov = np.subtract.outer(self.fit.theta, self.fit.theta), self.fit.cov[: self.k, : self.k]
+        gaps = np.subtract.outer(self.fit.theta, self.fit.theta)
+        cov = self.fit.cov[: self.k, : self.k]
         errors = np.sqrt(np.maximum(0.0, np.add.outer(np.diag(cov), np.diag(cov)) - 2 * cov))
         sure = student_95(self.n - 1, joint_z_95(self.k * (self.k - 1) // 2)) * errors
-        above, below = (gaps > sure).sum(axis=0).tolist(), (-gaps > sure).sum(axis=0).tolist()
+        above = (gaps > sure).sum(axis=0).tolist()
+        below = (-gaps > sure).sum(axis=0).tolist()
         return [(1 + better, self.k - worse) for better, worse in zip(above, below, strict=True)]
 
-    def _warnings(self, rows: Sequence[PolicyRow], pairs: Sequence[PairRow], judged: int) -> Iterator[str]:
-        of, failed = self.of, self.of.table.failed.total()
+    def _warnings(
+        self, rows: Sequence[PolicyRow], pairs: Sequence[PairRow], judged: int
+    ) -> Iterator[str]:
+        of = self.of
+        failed = self.of.table.failed.total()
         if self.n < LEAST_PROMPTS:
-            yield f"only {self.n} prompt{'s' * (self.n != 1)}: the table describes them, and nothing else is sure."
+            yield (
+                f"only {self.n} prompt{'s' * (self.n != 1)}: the table describes them, and "
+                "nothing else is sure."
+            )
         if self.fit is None:
             yield "no chain of comparisons joins all policies, so they have no common Elo."
         elif self.fit.separated:
             yield "some policies never lost or never won: their Elo is a bound; read the win rates."
         if self.fit is not None and self.fit.gamma is None:
-            yield "no pair was judged in both orders: a preference for the first position may decide."
+            yield (
+                "no pair was judged in both orders: a preference for the first position may decide."
+            )
         if failed > _MUCH * (failed + judged):
             most = max(rows, key=lambda row: row.failed).name
-            yield f"{100 * failed / (failed + judged):.1f} % of the comparisons failed, most of them about {most}."
+            yield (
+                f"{100 * failed / (failed + judged):.1f} % of the comparisons failed, most of "
+                f"them about {most}."
+            )
         if of.table.contradicting > _MUCH * judged:
             share = 100 * of.table.contradicting / judged
-            yield f"the scores and the ranking of {share:.1f} % of the verdicts contradict each other."
+            yield (
+                f"the scores and the ranking of {share:.1f} % of the verdicts contradict each "
+                "other."
+            )
         surprises = [abs(row.resid_z or 0.0) for row in pairs]
         if max(surprises, default=0.0) > joint_z_95(len(pairs)):
             worst = surprises.index(max(surprises))
-            found, expected = pairs[worst].w or 0.0, float(self.predicted[worst])
+            found = pairs[worst].w or 0.0
+            expected = float(self.predicted[worst])
             if abs(found - expected) > _MUCH:
                 yield (
-                    f"not transitive: {pairs[worst].a} wins {100 * found:.1f} % against {pairs[worst].b}, and the Elo "
+                    f"not transitive: {pairs[worst].a} wins {100 * found:.1f} % against "
+                    f"{pairs[worst].b}, and the Elo "
                     f"predicts {100 * expected:.1f} %; read the matrix."
                 )
         for (a, b), row in zip(self.pairs.tolist(), pairs, strict=True):
             gaps = of.chars[:, a] - of.chars[:, b]
             gaps = gaps[~np.isnan(gaps)]
             if len(gaps) >= LEAST_PROMPTS and abs(gaps.mean()) > _OVERLAP * gaps.std() > 0:
-                yield f"lengths of {row.a} and {row.b} hardly overlap: Elo at equal length is an extrapolation."
+                yield (
+                    f"lengths of {row.a} and {row.b} hardly overlap: Elo at equal length is an "
+                    "extrapolation."
+                )
                 break
 
 
@@ -367,7 +445,9 @@ def _number(value: float) -> float | None:
 
 
 def most_different(outcomes: Outcomes, count: int) -> list[tuple[int, int, int, float]]:
-    """Return prompts on which two policies differ most: prompt, both policies, and the share that the first won."""
+    """Return prompts on which two policies differ most: prompt, both policies, and the share that
+    the first won.
+    """
     pairs, shares = outcomes.win_shares()
     sides = np.where(np.isnan(shares), 0.0, np.abs(shares - 0.5))
     order = np.argsort(-sides, axis=None, kind="stable")[:count].tolist()
@@ -381,14 +461,19 @@ def findings(board: Leaderboard, judge: str) -> Iterator[str]:
     needed = prompts_to_show(_DETECTED, fmean(deviations)) if deviations else 0
     names = [row.name for row in board.policies]
     if board.over is not None:
-        yield "a step chosen for its place on this curve looks better than it is: judge it again on other prompts."
+        yield (
+            "a step chosen for its place on this curve looks better than it is: judge it again "
+            "on other prompts."
+        )
     compared = [(name, board.baseline) for name in names if board.baseline not in (None, name)]
     if board.baseline is None and len(names) == 2:
         compared = [(names[0], names[1])]
     elif board.baseline is None:
         first = [row.name for row in board.policies if row.rank_lo == 1]
         if len(first) == 1:
-            yield f"{judge} prefers {first[0]} to every other policy, all comparisons accounted for."
+            yield (
+                f"{judge} prefers {first[0]} to every other policy, all comparisons accounted for."
+            )
         elif 1 < len(first) < len(names):
             yield f"not separated at the top: {', '.join(first)}."
     for name, other in compared:
@@ -403,8 +488,15 @@ def findings(board: Leaderboard, judge: str) -> Iterator[str]:
         if row.better is not None:
             yield f"{judge} prefers {name} to {other}: {shown}."
         elif row.n_prompts < LEAST_PROMPTS:
-            yield f"{row.n_prompts} of {LEAST_PROMPTS} prompts that {name} and {other} need at least: {shown}."
+            yield (
+                f"{row.n_prompts} of {LEAST_PROMPTS} prompts that {name} and {other} need at "
+                f"least: {shown}."
+            )
         else:
             more = needed - row.n_prompts
-            shown += f"; {more:,} more prompts would detect {100 * _DETECTED:.0f} points" if more > 0 else ""
+            shown += (
+                f"; {more:,} more prompts would detect {100 * _DETECTED:.0f} points"
+                if more > 0
+                else ""
+            )
             yield f"{name} and {other} are not separated by {row.n_prompts:,} prompts: {shown}."

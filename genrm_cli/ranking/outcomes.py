@@ -29,14 +29,16 @@ class OutcomeTable:
     _chars: list[Mapping[int, float]] = field(default_factory=list)
 
     def begin_prompt(self, chars: Mapping[int, float]) -> None:
-        """Begin the next prompt: the policies that answered it, with the mean characters of their responses."""
+        """Begin the next prompt: the policies that answered it, with the mean characters of their
+        responses.
+        """
         self._chars.append(chars)
 
     def add(self, first: int, second: int, longer: float, result: Verdict | float | None) -> None:
         """Add a comparison of two policies; the first response is longer by so many characters.
 
-        Args:
-            result: a verdict, None for a failure, or the share that the first one won where a rule decides.
+        Args: result: a verdict, None for a failure, or the share that the first one won where a
+            rule decides.
         """
         if result is None:
             self.failed[first, second] += 1
@@ -86,26 +88,34 @@ class Outcomes:
 
     @property
     def pair(self) -> Indices:
-        """[N] a number of the pair, the same for both orders: the lower policy times K + the higher."""
+        """[N] a number of the pair, the same for both orders: the lower policy times K + the
+        higher.
+        """
         return np.minimum(self.first, self.second) * self.k + np.maximum(self.first, self.second)
 
     @property
     def weights(self) -> Floats:
         """[N] 1 / the outcomes of the same pair on the same prompt."""
-        _, place, counts = np.unique(self.prompt * self.k**2 + self.pair, return_inverse=True, return_counts=True)
+        _, place, counts = np.unique(
+            self.prompt * self.k**2 + self.pair, return_inverse=True, return_counts=True
+        )
         return np.asarray(1.0 / counts[place])
 
     def win_shares(self) -> tuple[Indices, Floats]:
-        """Return the compared pairs [M, 2], and the share that the first policy of each won on each prompt, [P, M].
+        """Return the compared pairs [M, 2], and the share that the first policy of each won on each
+        prompt, [P, M].
 
-        A share is the mean of both orders. It is NaN without verdicts, or if one of two planned orders has none.
-        """
+        A share is the mean of both orders. It is NaN without verdicts, or if one of two planned
+        orders has none."""
         known, column = np.unique(self.pair, return_inverse=True)
         sums, counts = np.zeros((2, 2, len(self.chars), len(known)))
         forward = (self.first < self.second).astype(np.intp)
-        np.add.at(sums, (forward, self.prompt, column), np.where(forward > 0, self.won, 1 - self.won))
+        np.add.at(
+            sums, (forward, self.prompt, column), np.where(forward > 0, self.won, 1 - self.won)
+        )
         np.add.at(counts, (forward, self.prompt, column), 1)
-        orders, means = (counts > 0).sum(axis=0), (sums / np.maximum(counts, 1)).sum(axis=0)
+        orders = (counts > 0).sum(axis=0)
+        means = (sums / np.maximum(counts, 1)).sum(axis=0)
         least = 2 if self.table.both_orders else 1
         shares = np.where(orders >= least, means / np.maximum(orders, 1), np.nan)
         return np.column_stack([known // self.k, known % self.k]), shares

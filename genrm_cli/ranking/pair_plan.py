@@ -18,14 +18,19 @@ Offers = Mapping[int, Sequence[tuple[Pair, int]]]
 """By prompt, the pairs that it allows, each with its number of calls."""
 
 POWER = 0.8
-# Variance of the share won on a prompt: of prompts and of samples. Deviations are .38 with one sample and .29 with
-# four for GPT-4 on close systems; with one order instead of both .455.
-_OF_PROMPTS, _OF_SAMPLES, _OF_ONE_ORDER = 0.064, 0.080, 0.063
+# Variance of the share won on a prompt: of prompts and of samples. Deviations are .38 with one
+# sample and .29 with four for GPT-4 on close systems; with one order instead of both .455.
+_OF_PROMPTS = 0.064
+_OF_SAMPLES = 0.080
+_OF_ONE_ORDER = 0.063
 
 
 def all_pairs(policies: int, anchor: int | None, *, is_curve: bool) -> set[Pair]:
-    """Return the pairs to choose from: all, those with the anchor, or of a curve also steps near and far."""
-    pairs, far = set(combinations(range(policies), 2)), max(2, policies // 2)
+    """Return the pairs to choose from: all, those with the anchor, or of a curve also steps near
+    and far.
+    """
+    pairs = set(combinations(range(policies), 2))
+    far = max(2, policies // 2)
     if is_curve:
         return {(a, b) for a, b in pairs if anchor in (a, b) or b - a in (1, far)}
     return pairs if anchor is None else {pair for pair in pairs if anchor in pair}
@@ -34,10 +39,14 @@ def all_pairs(policies: int, anchor: int | None, *, is_curve: bool) -> set[Pair]
 def near_pairs(theta: Sequence[float]) -> set[Pair]:
     """Return the pairs of policies at most two ranks apart, by their strengths.
 
-    Source: simulated for 8 policies 100 Elo apart: standard errors of gaps are 22, and 29 with all pairs.
-    """
+    Source: simulated for 8 policies 100 Elo apart: standard errors of gaps are 22, and 29 with all
+    pairs."""
     ranked = sorted(range(len(theta)), key=lambda each: -theta[each])
-    return {(min(pair), max(pair)) for apart in (1, 2) for pair in zip(ranked, ranked[apart:], strict=False)}
+    return {
+        (min(pair), max(pair))
+        for apart in (1, 2)
+        for pair in zip(ranked, ranked[apart:], strict=False)
+    }
 
 
 @dataclass(slots=True)
@@ -58,12 +67,14 @@ class PairPlan:
             self.calls += calls
 
     def spend(self, offers: Offers, budget: int) -> None:
-        """Choose pairs until all calls of the budget are planned: in each round another one on every prompt.
+        """Choose pairs until all calls of the budget are planned: in each round another one on
+        every prompt.
 
-        Each is the pair of its prompt that was chosen least so far, so that all are chosen about equally often.
-        Neighbours on a random ring come first, so that even a few pairs join all policies.
-        """
-        generator, ring = Random(self.seed), list(range(self.policies))
+        Each is the pair of its prompt that was chosen least so far, so that all are chosen about
+        equally often. Neighbours on a random ring come first, so that even a few pairs join all
+        policies."""
+        generator = Random(self.seed)
+        ring = list(range(self.policies))
         waiting = list(offers)
         generator.shuffle(ring)
         generator.shuffle(waiting)
@@ -75,8 +86,11 @@ class PairPlan:
         while waiting:
             again = []
             for prompt in waiting:
-                left, chosen = budget - self.calls, self.chosen.get(prompt, ())
-                if open_ := [each for each in offers[prompt] if each[0] not in chosen and each[1] <= left]:
+                left = budget - self.calls
+                chosen = self.chosen.get(prompt, ())
+                if open_ := [
+                    each for each in offers[prompt] if each[0] not in chosen and each[1] <= left
+                ]:
                     self.take(prompt, *min(open_, key=turn))
                     again.append(prompt)
             waiting = again
@@ -93,10 +107,9 @@ class PairPlan:
 class Forecast:
     """What a plan can show about a typical gap: the median of the pairs that count.
 
-    Attributes:
-        half_width: of the 95 % interval of a win rate.
-        smallest_difference: from a win rate of one half, shown with this `power`; all comparisons are accounted for.
-        deviation: assumed, of the share won on a prompt.
+    Attributes: half_width: of the 95 % interval of a win rate. smallest_difference: from a win rate
+        of one half, shown with this `power`; all comparisons are accounted for. deviation: assumed,
+        of the share won on a prompt.
     """
 
     half_width: float
@@ -107,20 +120,26 @@ class Forecast:
 
 def assumed_deviation(samples: int, *, both_orders: bool) -> float:
     """Return the deviation over prompts of the share that one of two close policies wins."""
-    return float((_OF_PROMPTS + (_OF_SAMPLES + (0.0 if both_orders else _OF_ONE_ORDER)) / samples) ** 0.5)
+    return float(
+        (_OF_PROMPTS + (_OF_SAMPLES + (0.0 if both_orders else _OF_ONE_ORDER)) / samples) ** 0.5
+    )
 
 
 def forecast(counts: Floats, deviation: float, anchor: int | None) -> Forecast | None:
-    """Return what comparisons on these numbers of prompts [K, K] can show; None if they do not join all policies.
+    """Return what comparisons on these numbers of prompts [K, K] can show; None if they do not join
+    all policies.
 
-    The variance of a gap is the resistance between two policies where each pair conducts by its number of prompts.
+    The variance of a gap is the resistance between two policies where each pair conducts by its
+    number of prompts.
 
     Source: A. Ghosh, S. Boyd, A. Saberi, SIAM Review 50 (2008) 37; sample size of the normal test.
     """
-    k, laplacian = len(counts), np.diag(counts.sum(axis=1)) - counts
+    k = len(counts)
+    laplacian = np.diag(counts.sum(axis=1)) - counts
     if np.linalg.matrix_rank(laplacian, hermitian=True) < k - 1:
         return None
-    inverse, z = np.linalg.pinv(laplacian, hermitian=True), NormalDist().inv_cdf(POWER)
+    inverse = np.linalg.pinv(laplacian, hermitian=True)
+    z = NormalDist().inv_cdf(POWER)
     resistances = [
         inverse[a, a] + inverse[b, b] - 2 * inverse[a, b]
         for a, b in combinations(range(k), 2)
@@ -136,5 +155,7 @@ def forecast(counts: Floats, deviation: float, anchor: int | None) -> Forecast |
 
 
 def prompts_to_show(difference: float, deviation: float) -> int:
-    """Return the prompts on which to compare two policies to show a difference from one half, in 80 % of cases."""
+    """Return the prompts on which to compare two policies to show a difference from one half, in 80
+    % of cases.
+    """
     return int(np.ceil(((Z_95 + NormalDist().inv_cdf(POWER)) * deviation / difference) ** 2))

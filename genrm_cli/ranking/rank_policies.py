@@ -13,7 +13,13 @@ from genrm_cli.jobs.due.inputs import is_one_input, iter_files
 from genrm_cli.jobs.due.sources import Sources
 from genrm_cli.jobs.estimate import Estimate, add_known, estimate_rest
 from genrm_cli.jobs.index import FirstRejects, index_input
-from genrm_cli.jobs.journals import asks_anybody, check_journal_place, known_journal, open_journal, take_in_others
+from genrm_cli.jobs.journals import (
+    asks_anybody,
+    check_journal_place,
+    known_journal,
+    open_journal,
+    take_in_others,
+)
 from genrm_cli.jobs.judge_input import asking
 from genrm_cli.jobs.score_file import refuse_problems, refuse_unreadable
 from genrm_cli.judging.engine import JudgeSet
@@ -33,7 +39,13 @@ from genrm_cli.scored.run_record import PanelRecord
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import changed
 from genrm_cli.storage.listing import names_many
-from genrm_cli.storage.location import folder_of, is_scored_file, is_stream, render_place, stem_of_set
+from genrm_cli.storage.location import (
+    folder_of,
+    is_scored_file,
+    is_stream,
+    render_place,
+    stem_of_set,
+)
 from genrm_cli.verdicts import StoppedBy
 
 
@@ -62,12 +74,10 @@ class RankPlan:
 class Ranking(Leaderboard):
     """A leaderboard, and how it came about.
 
-    Attributes:
-        judge: name of the judge or the panel. `judged_by` describes it, unless the verdicts were there before.
-        stopped_by: the limit that left comparisons unasked; None for none.
-        calls: made by this run. `known`: verdicts that needed none.
-        plan: None if nothing was planned.
-        findings: what the leaderboard says, in sentences.
+    Attributes: judge: name of the judge or the panel. `judged_by` describes it, unless the verdicts
+        were there before. stopped_by: the limit that left comparisons unasked; None for none.
+        calls: made by this run. `known`: verdicts that needed none. plan: None if nothing was
+        planned. findings: what the leaderboard says, in sentences.
     """
 
     format: Literal[1] = 1
@@ -83,11 +93,23 @@ class Ranking(Leaderboard):
 
 
 def split_options(settings: Settings, **own: Any) -> tuple[RankOptions, Settings]:
-    """Return the options of a ranking, some of which are settings, and what the settings say of all else."""
+    """Return the options of a ranking, some of which are settings, and what the settings say of all
+    else.
+    """
     options = RankOptions(
-        budget=settings.pairing.budget, limit=settings.limits.limit, seed=settings.pairing.seed, **own
+        budget=settings.pairing.budget,
+        limit=settings.limits.limit,
+        seed=settings.pairing.seed,
+        **own,
     )
-    plan = {"strategy": "ring", "goal": "rewards", "repeats": 1, "both_orders": False, "budget": None, "limit": None}
+    plan = {
+        "strategy": "ring",
+        "goal": "rewards",
+        "repeats": 1,
+        "both_orders": False,
+        "budget": None,
+        "limit": None,
+    }
     return options, changed(without_components(settings), together=True, **plan)
 
 
@@ -101,15 +123,19 @@ def plan_ranking(given: Sequence[str], options: RankOptions, run: RunContext) ->
         path = known_journal(_journal_for(uris, run.settings), run.settings)
         journal = None if path is None else opened.enter_context(Journal(str(path), read_only=True))
         judges, specs = idle_judges(judge_specs(run.settings), run.open_options, journal)
-        return _choose(ContestJudging(contest, run.plan.with_judges(specs), run.metrics), judges, journal, run)
+        return _choose(
+            ContestJudging(contest, run.plan.with_judges(specs), run.metrics), judges, journal, run
+        )
 
 
-async def rank_policies(given: Sequence[str], options: RankOptions, run: RunContext, *, examples: int = 0) -> Ranking:
+async def rank_policies(
+    given: Sequence[str], options: RankOptions, run: RunContext, *, examples: int = 0
+) -> Ranking:
     """Ask the judges to compare policies where no verdict is known, and return the leaderboard.
 
-    Verdicts go to the journal that `genrm score` uses for these inputs together. The events `plan` and `forecast`
-    announce the plan before the first call. Nobody is asked about recorded verdicts, nor about scored lines if no judge
-    is named.
+    Verdicts go to the journal that `genrm score` uses for these inputs together. The events `plan`
+    and `forecast` announce the plan before the first call. Nobody is asked about recorded verdicts,
+    nor about scored lines if no judge is named.
 
     Args:
         given: files, folders, prefixes and patterns.
@@ -125,21 +151,28 @@ async def rank_policies(given: Sequence[str], options: RankOptions, run: RunCont
         known = await run.in_thread(partial(read_known, given, options, run.settings))
         return _ranking(given, *known, options, run.metrics, judged_by=None, plan=None, examples=())
     run, uris = _checked(run, options), _find_files(given, run)
-    metrics, settings = run.metrics, run.settings
+    metrics = run.metrics
+    settings = run.settings
     with ExitStack() as opened:
         async with (
             cancelled_by_signals(),
             open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
             open_journal(_journal_for(uris, settings), run) as journal,
         ):
-            contest = await run.in_thread(lambda: opened.enter_context(_reading(uris, options, run)))
+            contest = await run.in_thread(
+                lambda: opened.enter_context(_reading(uris, options, run))
+            )
             if journal is not None:
-                await run.in_thread(partial(take_in_others, journal, _scored_uris(uris, settings), run))
+                await run.in_thread(
+                    partial(take_in_others, journal, _scored_uris(uris, settings), run)
+                )
             await judges.settle(journal)
             run.progress.pace = judges if judges.is_remote else None
             judge_set = judges.with_journal(journal, metrics.add_outcome)
             work = ContestJudging(contest, run.plan.with_judges(judges.specs), metrics)
-            plan = await run.in_thread(lambda: _choose(work, judges.with_journal(journal), journal, run))
+            plan = await run.in_thread(
+                lambda: _choose(work, judges.with_journal(journal), journal, run)
+            )
             if judges.is_remote:
                 run.on_event("plan", plan.estimate.as_dict())
             run.on_event("forecast", to_json(plan))
@@ -151,30 +184,58 @@ async def rank_policies(given: Sequence[str], options: RankOptions, run: RunCont
         outcomes = work.outcomes()
         if not len(outcomes.won):
             kinds = ", ".join(f"{count} × {kind}" for kind, count in metrics.failures.most_common())
-            raise TooManyUnscoredError(f"no comparison has a verdict ({kinds or 'nothing was asked'}).")
+            raise TooManyUnscoredError(
+                f"no comparison has a verdict ({kinds or 'nothing was asked'})."
+            )
         judge = judge_record(settings, judges.specs)
         shown = tuple(work.examples(outcomes, examples))
-    return _ranking(uris, outcomes, str(judge.name), options, metrics, judged_by=judge, plan=plan, examples=shown)
+    return _ranking(
+        uris,
+        outcomes,
+        str(judge.name),
+        options,
+        metrics,
+        judged_by=judge,
+        plan=plan,
+        examples=shown,
+    )
 
 
 def _ranking(
-    uris: Sequence[str], outcomes: Outcomes, judge: str, options: RankOptions, metrics: RunMetrics, **own: Any
+    uris: Sequence[str],
+    outcomes: Outcomes,
+    judge: str,
+    options: RankOptions,
+    metrics: RunMetrics,
+    **own: Any,
 ) -> Ranking:
     baseline = options.baseline
     refuse_unknown(baseline, outcomes.table.policies)
     if options.over is not None and baseline is None:
         baseline = outcomes.table.policies[0]
     board = build_leaderboard(outcomes, baseline=baseline, over=options.over, seed=options.seed)
-    numbers = {"stopped_by": metrics.stopped_by, "calls": metrics.calls, "known": metrics.journal_hits}
+    numbers = {
+        "stopped_by": metrics.stopped_by,
+        "calls": metrics.calls,
+        "known": metrics.journal_hits,
+    }
     said = tuple(findings(board, judge))
-    return extended(Ranking, board, inputs=tuple(uris), judge=judge, findings=said, **numbers, **own)
+    return extended(
+        Ranking, board, inputs=tuple(uris), judge=judge, findings=said, **numbers, **own
+    )
 
 
 def refuse_partial(ranking: Ranking, settings: Settings) -> None:
-    """Refuse a ranking that was stopped early, or of which too much failed, with a `TooManyUnscoredError`."""
-    asked, setting = ranking.failed + ranking.n_verdicts, SettingRef("max_unscored", settings.rewards.max_unscored)
+    """Refuse a ranking that was stopped early, or of which too much failed, with a
+    `TooManyUnscoredError`.
+    """
+    asked = ranking.failed + ranking.n_verdicts
+    setting = SettingRef("max_unscored", settings.rewards.max_unscored)
     if ranking.stopped_by is not None:
-        again = "the ranking is partial. Run the same command again: verdicts in the journal are not asked again."
+        again = (
+            "the ranking is partial. Run the same command again: verdicts in the journal are "
+            "not asked again."
+        )
         raise TooManyUnscoredError(SettingRef(ranking.stopped_by), f" stopped the run: {again}")
     if ranking.failed > settings.rewards.max_unscored * asked:
         raise TooManyUnscoredError(
@@ -183,13 +244,18 @@ def refuse_partial(ranking: Ranking, settings: Settings) -> None:
 
 
 def _checked(run: RunContext, options: RankOptions) -> RunContext:
-    """Return the run with the plan of its verdicts: each counts alone, and grades give one on every pair."""
-    settings, plan = run.settings, run.plan
+    """Return the run with the plan of its verdicts: each counts alone, and grades give one on every
+    pair.
+    """
+    settings = run.settings
+    plan = run.plan
     check_settings(settings)
     check_journal_place(settings)
     refuse_defaults(settings, "policies")
     if settings.offline.is_used:
-        raise UsageError(naming("a ranking asks the judge itself; omit $batch, $requests_to and $replies_from."))
+        raise UsageError(
+            naming("a ranking asks the judge itself; omit $batch, $requests_to and $replies_from.")
+        )
     if options.over is not None and options.policy_field is not None:
         raise UsageError(naming("$over names the field of the policies, too; omit $policy_field."))
     pairing = PairingPlan("all_pairs", both_orders=not plan.compares_pairs, seed=plan.pairing.seed)
@@ -208,23 +274,33 @@ def _find_files(given: Sequence[str], run: RunContext) -> list[str]:
 
 
 def _scored_uris(uris: Sequence[str], settings: Settings) -> list[str]:
-    """Return where `genrm score` puts the scored lines of these files; the journals are beside them."""
+    """Return where `genrm score` puts the scored lines of these files; the journals are beside
+    them.
+    """
     template = settings.output.output_template
     return [
-        uri if is_stream(uri) or is_scored_file(uri) else render_place(template, uri, folder_of(uri)) for uri in uris
+        uri
+        if is_stream(uri) or is_scored_file(uri)
+        else render_place(template, uri, folder_of(uri))
+        for uri in uris
     ]
 
 
 def _journal_for(uris: Sequence[str], settings: Settings) -> str:
     """Return the output whose journal `genrm score` uses for these inputs together."""
     scored = _scored_uris(uris, settings)
-    return scored[0] if len(scored) == 1 else f"{stem_of_set(scored, settings.output.set_name)}.scored.jsonl"
+    return (
+        scored[0]
+        if len(scored) == 1
+        else f"{stem_of_set(scored, settings.output.set_name)}.scored.jsonl"
+    )
 
 
 @contextmanager
 def _reading(uris: Sequence[str], options: RankOptions, run: RunContext) -> Iterator[Contest]:
     """Read the inputs and find the policies; blocks."""
-    first, contest = FirstRejects(), Contest(options, run.settings.input.group_by, run.plan)
+    first = FirstRejects()
+    contest = Contest(options, run.settings.input.group_by, run.plan)
     with (
         Sources(uris, run, ", ".join(uris) if len(uris) > 1 else None) as sources,
         index_input(sources, run, first, contest) as index,
@@ -236,9 +312,13 @@ def _reading(uris: Sequence[str], options: RankOptions, run: RunContext) -> Iter
         yield contest
 
 
-def _choose(work: ContestJudging, judges: JudgeSet, journal: Journal | None, run: RunContext) -> RankPlan:
+def _choose(
+    work: ContestJudging, judges: JudgeSet, journal: Journal | None, run: RunContext
+) -> RankPlan:
     """Choose the comparisons, count those that are known, and estimate the others."""
-    is_known, metrics, contest = journal is not None and journal.has_verdicts, run.metrics, work.contest
+    is_known = journal is not None and journal.has_verdicts
+    metrics = run.metrics
+    contest = work.contest
     work.choose(judges if is_known else None)
     metrics.known = metrics.known_calls = 0
     if is_known:
@@ -249,6 +329,8 @@ def _choose(work: ContestJudging, judges: JudgeSet, journal: Journal | None, run
         pairs=sum(map(len, work.pairs.chosen.values())),
         is_pilot=work.is_pilot,
         left_out=dict(sorted(contest.left_out.items())),
-        estimate=estimate_rest(run, journal) if asks_anybody(run.settings) else Estimate(metrics.planned),
+        estimate=estimate_rest(run, journal)
+        if asks_anybody(run.settings)
+        else Estimate(metrics.planned),
         forecast=work.forecast(),
     )

@@ -51,17 +51,19 @@ class Blocks(AbstractContextManager["Blocks"]):
         """Close the last block."""
         if self._waiting:
             self._blocks.add(len(self._blocks), packed(b"[" + b",".join(self._waiting) + b"]"))
-            self._waiting, self._waiting_bytes = [], 0
+            self._waiting = []
+            self._waiting_bytes = 0
 
     def __iter__(self) -> Iterator[bytes]:
         return map(self._blocks.__getitem__, range(len(self._blocks)))
 
 
 def packed(data: bytes) -> bytes:
-    """Return data compressed, as ASCII that neither ends a script element nor is changed by an HTML parser.
+    """Return data compressed, as ASCII that neither ends a script element nor is changed by an HTML
+    parser.
 
-    Each character holds seven bits, so a page is an eighth smaller than with base64. The script's `bytesOf` reads it.
-    """
+    Each character holds seven bits, so a page is an eighth smaller than with base64. The script's
+    `bytesOf` reads it."""
     bits = np.unpackbits(np.frombuffer(gzip.compress(data, _LEVEL, mtime=0), dtype=np.uint8))
     bits = np.pad(bits, (0, -len(bits) % 7))
     text = (np.packbits(bits.reshape(-1, 7), axis=1) >> 1).tobytes()

@@ -7,7 +7,10 @@ from markupsafe import Markup, escape
 
 from genrm_cli.report.figures import Histogram, Mean
 
-_WIDTH, _HEIGHT, _FOOT, _TOP = 360, 150, 18, 12
+_WIDTH = 360
+_HEIGHT = 150
+_FOOT = 18
+_TOP = 12
 _PLACES = 10  # written below a chart
 
 
@@ -19,20 +22,31 @@ def draw_histogram(histogram: Histogram, tag: str, what: str) -> Markup:
         tag: prefix of the tags of its bins.
         what: name of the counted items, for the titles.
     """
-    counts, edges = histogram.counts, histogram.edges
-    top, width = max(counts), _WIDTH / len(counts)
+    counts = histogram.counts
+    edges = histogram.edges
+    top = max(counts)
+    width = _WIDTH / len(counts)
     bars = []
     for number, count in enumerate(counts):
         if count:
             height = max(1.5, (_HEIGHT - _FOOT - _TOP) * count / top)
-            title = f"{what} from {number_text(edges[number])} to {number_text(edges[number + 1])}: {count:,}"
+            title = (
+                f"{what} from {number_text(edges[number])} to "
+                f"{number_text(edges[number + 1])}: {count:,}"
+            )
             bars.append(
                 f'<a href="#list={escape(tag)}-{number}"><title>{escape(title)}</title>'
-                f'<rect class="bar" x="{number * width + 0.5:.1f}" y="{_HEIGHT - _FOOT - height:.1f}" '
+                f'<rect class="bar" x="{number * width + 0.5:.1f}" '
+                f'y="{_HEIGHT - _FOOT - height:.1f}" '
                 f'width="{width - 1:.1f}" height="{height:.1f}"/></a>'
             )
-    label = f"histogram of {what}: {sum(counts):,} from {number_text(edges[0])} to {number_text(edges[-1])}"
-    low, high, line_y = edges[0], edges[-1], _HEIGHT - _FOOT
+    label = (
+        f"histogram of {what}: {sum(counts):,} from {number_text(edges[0])} to "
+        f"{number_text(edges[-1])}"
+    )
+    low = edges[0]
+    high = edges[-1]
+    line_y = _HEIGHT - _FOOT
     axis = f'<line class="axis" x1="0" x2="{_WIDTH}" y1="{line_y}" y2="{line_y}"/>'
     places = ((0, "start", low), (_WIDTH / 2, "middle", (low + high) / 2), (_WIDTH, "end", high))
     texts = [_text(x, _HEIGHT - 4, anchor, number_text(value)) for x, anchor, value in places]
@@ -59,7 +73,9 @@ def draw_means(means: Sequence[tuple[float, Mean]], what: str) -> Markup:
     """Return means at numbers, such as training steps."""
     points = []
     for at, found in means:
-        title = "" if found.mean is None else f"{at:g}: {number_text(found.mean)}, n = {found.count:,}"
+        title = (
+            "" if found.mean is None else f"{at:g}: {number_text(found.mean)}, n = {found.count:,}"
+        )
         points.append(Point(found.mean, found.low, found.high, title, f"{at:g}"))
     return draw_series(points, what)
 
@@ -69,7 +85,8 @@ def draw_series(points: Sequence[Point], what: str) -> Markup:
     known = [number for p in points for number in (p.value, p.low, p.high) if number is not None]
     if not known:
         return Markup()
-    low, high = min(known), max(known)
+    low = min(known)
+    high = max(known)
     span = high - low or 1.0
     step = _WIDTH / len(points)
 
@@ -94,7 +111,10 @@ def draw_series(points: Sequence[Point], what: str) -> Markup:
         for number, point in enumerate(points)
         if point.place and number % every == 0
     ]
-    edges = [_text(0, _TOP - 3, "start", number_text(high)), _text(0, _HEIGHT - _FOOT - 2, "start", number_text(low))]
+    edges = [
+        _text(0, _TOP - 3, "start", number_text(high)),
+        _text(0, _HEIGHT - _FOOT - 2, "start", number_text(low)),
+    ]
     return _svg(what, [*marks, *below, *edges])
 
 

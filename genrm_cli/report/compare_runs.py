@@ -67,21 +67,31 @@ def contents_of(group: ScoredGroup) -> GroupContents:
     return GroupContents(
         _digest("\0".join(f"{turn.role}\0{turn.text}" for turn in first.prompt)),
         tuple(
-            _Scored(_digest(words_of(each.rollout.response or ())), each.line.index, each.line.reward, each.line.rank)
+            _Scored(
+                _digest(words_of(each.rollout.response or ())),
+                each.line.index,
+                each.line.reward,
+                each.line.rank,
+            )
             for each in group.members
             if each.line.reward is not None
         ),
     )
 
 
-def compare_runs(first: Mapping[int, GroupContents], second: Mapping[int, GroupContents]) -> RunComparison:
+def compare_runs(
+    first: Mapping[int, GroupContents], second: Mapping[int, GroupContents]
+) -> RunComparison:
     """Match the groups of two runs, which are given by their numbers on the page."""
     by_prompt: dict[bytes, list[int]] = {}
     for number, group in second.items():
         by_prompt.setdefault(group.prompt, []).append(number)
     matched = []
     for number, group in first.items():
-        found = [_match(group, second[other], (number, other)) for other in by_prompt.get(group.prompt, ())]
+        found = [
+            _match(group, second[other], (number, other))
+            for other in by_prompt.get(group.prompt, ())
+        ]
         best = max(found, key=lambda each: len(each.rows), default=None)
         if best is not None and len(best.rows) > 1:
             matched.append(best)
@@ -90,7 +100,11 @@ def compare_runs(first: Mapping[int, GroupContents], second: Mapping[int, GroupC
     changed = sum(not each.same_best for each in matched)
     rollouts = sum(len(each.rows) for each in matched)
     return RunComparison(
-        len(matched), rollouts, mean_of(correlations, 1.0), share_of(changed, len(matched)), tuple(matched)
+        len(matched),
+        rollouts,
+        mean_of(correlations, 1.0),
+        share_of(changed, len(matched)),
+        tuple(matched),
     )
 
 
@@ -99,15 +113,20 @@ def _match(here: GroupContents, there: GroupContents, numbers: tuple[int, int]) 
     for each in there.scored:
         waiting.setdefault(each.response, []).append(each)
     # Equal responses are matched in their order.
-    pairs = [(each, waiting[each.response].pop(0)) for each in here.scored if waiting.get(each.response)]
-    mine, theirs = [a.reward for a, _ in pairs], [b.reward for _, b in pairs]
+    pairs = [
+        (each, waiting[each.response].pop(0)) for each in here.scored if waiting.get(each.response)
+    ]
+    mine = [a.reward for a, _ in pairs]
+    theirs = [b.reward for _, b in pairs]
     rows = tuple((a.index, b.index, a.rank, b.rank) for a, b in pairs)
     same = bool(pairs) and mine.index(max(mine)) == theirs.index(max(theirs))
     return MatchedGroup(numbers, rank_correlation(mine, theirs), rows, same)
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Return Spearman's rank correlation, ties with their mean rank; None if one of the two is constant."""
+    """Return Spearman's rank correlation, ties with their mean rank; None if one of the two is
+    constant.
+    """
     ranks: list[list[float]] = []
     for values in (first, second):
         _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
@@ -155,7 +174,10 @@ class Change:
 
 def in_time(runs: Sequence[RunFigures]) -> list[int]:
     """Return the numbers of the runs by time; those without one last, in their order."""
-    return sorted(range(len(runs)), key=lambda number: (runs[number].time is None, runs[number].time or "", number))
+    return sorted(
+        range(len(runs)),
+        key=lambda number: (runs[number].time is None, runs[number].time or "", number),
+    )
 
 
 def iter_changes(runs: Sequence[RunFigures]) -> Iterator[Change]:
@@ -163,7 +185,8 @@ def iter_changes(runs: Sequence[RunFigures]) -> Iterator[Change]:
     ordered = [runs[number] for number in in_time(runs)]
     for earlier, later in pairwise(ordered):
         for name, measure in _MEASURES.items():
-            before, after = measure(earlier), measure(later)
+            before = measure(earlier)
+            after = measure(later)
             p_value = _p_value(before, after)
             yield Change(name, earlier.uri, later.uri, before.value, after.value, p_value)
 
@@ -178,11 +201,18 @@ def iter_series(runs: Sequence[RunFigures]) -> Iterator[tuple[str, list[Point]]]
     ordered = [runs[number] for number in in_time(runs)]
     for name, measure in _MEASURES.items():
         found = [(run.uri, measure(run)) for run in ordered]
-        yield name, [Point(each.value, each.low, each.high, f"{uri}: {_text(each)}") for uri, each in found]
+        yield (
+            name,
+            [
+                Point(each.value, each.low, each.high, f"{uri}: {_text(each)}")
+                for uri, each in found
+            ],
+        )
 
 
 def _p_value(before: Mean | Share, after: Mean | Share) -> float | None:
-    first, second = _with_variance(before), _with_variance(after)
+    first = _with_variance(before)
+    second = _with_variance(after)
     if first is None or second is None:
         return None
     variance = first[1] + second[1]

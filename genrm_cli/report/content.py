@@ -23,7 +23,13 @@ from genrm_cli.report.compare_runs import (
     iter_series,
 )
 from genrm_cli.report.figures import FORMAT, RunFigures, figures_of, reason_text
-from genrm_cli.report.group_document import group_document, mask_of, prompt_beginning, rounded, with_labels_masked
+from genrm_cli.report.group_document import (
+    group_document,
+    mask_of,
+    prompt_beginning,
+    rounded,
+    with_labels_masked,
+)
 from genrm_cli.report.judge_trust import Trust, judge_trust
 from genrm_cli.report.measure_group import GroupFigures, measure_group
 from genrm_cli.rollouts.formats.format import number_or_none
@@ -42,8 +48,12 @@ class Tag:
     groups: list[int] = field(default_factory=list)
 
 
-def add_tags(tags: dict[str, Tag], run: int, start: int, figures: RunFigures, groups: Sequence[GroupFigures]) -> None:
-    """Add the tags of a run, whose first group has the number `start`, by names with a prefix of its own."""
+def add_tags(
+    tags: dict[str, Tag], run: int, start: int, figures: RunFigures, groups: Sequence[GroupFigures]
+) -> None:
+    """Add the tags of a run, whose first group has the number `start`, by names with a prefix of
+    its own.
+    """
     for number, group in enumerate(groups, start):
         of = group.measures
         for name, words, histogram, values in (
@@ -54,14 +64,17 @@ def add_tags(tags: dict[str, Tag], run: int, start: int, figures: RunFigures, gr
         ):
             for bin_ in sorted({histogram.bin_of(value) for value in values if value is not None}):
                 low, high = map(number_text, histogram.edges[bin_ : bin_ + 2])
-                tags.setdefault(f"{run}-{name}-{bin_}", Tag(f"{words} from {low} to {high}")).groups.append(number)
+                tags.setdefault(
+                    f"{run}-{name}-{bin_}", Tag(f"{words} from {low} to {high}")
+                ).groups.append(number)
         for name, label in _marks(group):
             tags.setdefault(f"{run}-{name}", Tag(label)).groups.append(number)
 
 
 def _marks(group: GroupFigures) -> list[tuple[str, str]]:
     """Return the names and labels of the tags that a group has by itself."""
-    measures, effect = group.measures, group.measures.length_effect
+    measures = group.measures
+    effect = group.measures.length_effect
     marks = (
         ("all", "all groups", True),
         ("baseline", "judged by the built-in baseline", group.is_baseline),
@@ -79,10 +92,26 @@ def _marks(group: GroupFigures) -> list[tuple[str, str]]:
     named = [(name, label) for name, label, holds in marks if holds]
     kinds = [(f"failure-{kind}", f"failures of kind {kind}") for kind in group.failures]
     kinds += [(f"component-{name}", f"rollouts that differ in {name}") for name in group.varying]
-    return named + kinds + [(f"reason-{reason}", f"unscored: {reason_text(reason)}") for reason in group.unscored]
+    return (
+        named
+        + kinds
+        + [(f"reason-{reason}", f"unscored: {reason_text(reason)}") for reason in group.unscored]
+    )
 
 
-COLUMNS = ["run", "key", "prompt", "size", "mean", "spread", "reliability", "length", "failed", "rewards", "at"]
+COLUMNS = [
+    "run",
+    "key",
+    "prompt",
+    "size",
+    "mean",
+    "spread",
+    "reliability",
+    "length",
+    "failed",
+    "rewards",
+    "at",
+]
 """Columns of the index; `at` is the number of the block and the position in it."""
 _NOT_FIGURES = ("run", "prompt", "rewards", "at")
 
@@ -114,7 +143,9 @@ class RunPage:
         return {"group": key} if self.alone else {"group": key, "run": self.number}
 
     def as_dict(self, rows: Sequence[Row], tags: Mapping[str, Tag]) -> Record:
-        """Return all numbers of the run on the page, JSON-ready, from the index and the tags of all runs."""
+        """Return all numbers of the run on the page, JSON-ready, from the index and the tags of all
+        runs.
+        """
         own = rows[self.start : self.start + len(self.groups)]
         prefix = f"{self.number}-"
         return {
@@ -124,21 +155,36 @@ class RunPage:
             "weight": self.trust.weight,
             "reasons": [asdict(reason) for reason in self.trust.reasons],
             "groups_with": {
-                name.removeprefix(prefix): len(tag.groups) for name, tag in tags.items() if name.startswith(prefix)
+                name.removeprefix(prefix): len(tag.groups)
+                for name, tag in tags.items()
+                if name.startswith(prefix)
             },
             "by_group": [
-                {name: value for name, value in zip(COLUMNS, row, strict=True) if name not in _NOT_FIGURES}
+                {
+                    name: value
+                    for name, value in zip(COLUMNS, row, strict=True)
+                    if name not in _NOT_FIGURES
+                }
                 for row in own
             ],
         }
 
 
 def read_run(
-    number: int, scored: ScoredInput, settings: Settings, blocks: Blocks, rows: list[Row], *, alone: bool, compare: bool
+    number: int,
+    scored: ScoredInput,
+    settings: Settings,
+    blocks: Blocks,
+    rows: list[Row],
+    *,
+    alone: bool,
+    compare: bool,
 ) -> RunPage:
     """Read a run, pack its groups, and add their rows to the index."""
     mask = mask_of(settings.judge.redact_pattern)
-    start, judge, measured = len(rows), None, list[GroupFigures]()
+    start = len(rows)
+    judge = None
+    measured = list[GroupFigures]()
     components: dict[str, list[float]] = {}
     contents: dict[int, GroupContents] = {}
     keys = Counter[str]()
@@ -162,20 +208,31 @@ def read_run(
             judge = judge or group.line.judge
             if compare:
                 contents[len(rows) - 1] = contents_of(group)
-        summary, prices = sessions.summary(), (settings.limits.price_in, settings.limits.price_out)
-        figures_of_run = figures_of(scored.name, measured, components, run.metrics, judge, summary, prices)
+        summary = sessions.summary()
+        prices = (settings.limits.price_in, settings.limits.price_out)
+        figures_of_run = figures_of(
+            scored.name, measured, components, run.metrics, judge, summary, prices
+        )
         trust = judge_trust(figures_of_run, has_comparisons=run.has_comparisons)
-        return RunPage(number, start, figures_of_run, trust, measured, run.rejects.total(), alone, contents)
+        return RunPage(
+            number, start, figures_of_run, trust, measured, run.rejects.total(), alone, contents
+        )
 
 
 def _kept_of(record: Record) -> Record:
-    """Return what rewards are broken down by: the training step, the number that the reward replaced, the session."""
+    """Return what rewards are broken down by: the training step, the number that the reward
+    replaced, the session.
+    """
     earlier = (field_at(record, f"genrm.previous_{name}") for name in ("score", "reward"))
     known = (number for value in earlier if (number := number_or_none(value)) is not None)
     kept = {"step": number_or_none(record.get("step")), "earlier": next(known, None)}
     if "scenario" not in record:
         return kept
-    return {**kept, "scenario": record["scenario"], "metadata": {"end_reason": field_at(record, "metadata.end_reason")}}
+    return {
+        **kept,
+        "scenario": record["scenario"],
+        "metadata": {"end_reason": field_at(record, "metadata.end_reason")},
+    }
 
 
 def _row(run: int, group: GroupFigures, at: tuple[int, int]) -> Row:
@@ -184,7 +241,16 @@ def _row(run: int, group: GroupFigures, at: tuple[int, int]) -> Row:
     mean = sum(of.rewards) / len(of.rewards) if of.rewards else None
     measured = map(rounded, (mean, of.spread, of.reliability, of.length_effect))
     rewards = [round(reward, 2) for reward in of.rewards]
-    return [run, group.key, group.prompt, group.size, *measured, group.failures.total(), rewards, at]
+    return [
+        run,
+        group.key,
+        group.prompt,
+        group.size,
+        *measured,
+        group.failures.total(),
+        rewards,
+        at,
+    ]
 
 
 _LISTED = 20
@@ -219,7 +285,10 @@ class Content:
             "dumps": self._dumps() if len(self.runs) > 1 else [],
             "mixed": len({(each.judge, each.settings_digest) for each in figures}) > 1,
             "changes": list(iter_changes(figures)),
-            "charts": [(name, draw_series(points, f"{name} by dump")) for name, points in iter_series(figures)],
+            "charts": [
+                (name, draw_series(points, f"{name} by dump"))
+                for name, points in iter_series(figures)
+            ],
             "comparison": self.comparison,
             "listed": self._listed(),
         }
@@ -230,7 +299,9 @@ class Content:
             "runs": [{"uri": run.figures.uri} for run in self.runs],
             "columns": COLUMNS,
             "groups": self.rows,
-            "tags": {name: {"label": tag.label, "groups": tag.groups} for name, tag in self.tags.items()},
+            "tags": {
+                name: {"label": tag.label, "groups": tag.groups} for name, tag in self.tags.items()
+            },
             "compared": self._compared(),
         }
 
@@ -240,7 +311,9 @@ class Content:
             "format": FORMAT,
             "output": output,
             "runs": [run.as_dict(self.rows, self.tags) for run in self.runs],
-            "changes": [asdict(change) for change in iter_changes([run.figures for run in self.runs])],
+            "changes": [
+                asdict(change) for change in iter_changes([run.figures for run in self.runs])
+            ],
             "comparison": self._comparison_record(),
         }
 
@@ -273,14 +346,22 @@ class Content:
         for each in () if self.comparison is None else self.comparison.matched[:_LISTED]:
             key, prompt = self.rows[each.numbers[0]][1:3]
             hash_ = self.runs[0].hash_of(key)
-            listed.append({"key": key, "prompt": prompt, "hash": hash_, "correlation": each.correlation})
+            listed.append(
+                {"key": key, "prompt": prompt, "hash": hash_, "correlation": each.correlation}
+            )
         return listed
 
     def _compared(self) -> Record:
-        """Return for each matched group, both ways: the other, and the indices and ranks here and there."""
+        """Return for each matched group, both ways: the other, and the indices and ranks here and
+        there.
+        """
         found: Record = {}
         for each in () if self.comparison is None else self.comparison.matched:
             back = [(b, a, rank_b, rank_a) for a, b, rank_a, rank_b in each.rows]
             for here, there, rows in ((*each.numbers, each.rows), (*each.numbers[::-1], back)):
-                found[str(here)] = {"other": there, "correlation": rounded(each.correlation), "rows": rows}
+                found[str(here)] = {
+                    "other": there,
+                    "correlation": rounded(each.correlation),
+                    "rows": rows,
+                }
         return found

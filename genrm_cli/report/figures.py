@@ -62,35 +62,36 @@ class Histogram:
 
     def bin_of(self, value: float) -> int:
         """Return the bin of a value that was counted."""
-        return min(max(int(np.searchsorted(self.edges, value, side="right")) - 1, 0), len(self.counts) - 1)
+        return min(
+            max(int(np.searchsorted(self.edges, value, side="right")) - 1, 0), len(self.counts) - 1
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFigures:
     """One scored file in numbers.
 
-    Attributes:
-        time: time of scoring; None without a metrics file, as are `settings_digest` and both agreements.
-        partial: why the run is incomplete; None if it is complete.
-        is_baseline: whether the built-in baseline judged any group.
-        probe: the worst result of the probes of its judges; None without verdicts or a metrics file.
-        unscored: rollouts without a reward by the code of the reason.
-        rewards: over rollouts; `spread`, `reliability` and both effects are means over groups.
-        flat: groups of two and more rewards that are all equal.
-        noisy: groups whose reliability is known and below `NOISY_BELOW`.
-        failed: requests to judges that were not answered, by kind in `failures`; `not_asked` were only planned.
-        replies: answered requests whose replies are known.
-        first_place: verdicts for the response shown first, of those that prefer one.
-        sabotaged: rollouts whose texts made the judge fail.
-        repeated: responses equal to another of their group.
-        panel_agreement: Krippendorff's alpha of a panel of judges.
-        cost: calls, tokens, seconds and, with prices, money, in all and for 1,000 rollouts; empty without a metrics
+    Attributes: time: time of scoring; None without a metrics file, as are `settings_digest` and
+        both agreements. partial: why the run is incomplete; None if it is complete. is_baseline:
+        whether the built-in baseline judged any group. probe: the worst result of the probes of its
+        judges; None without verdicts or a metrics file. unscored: rollouts without a reward by the
+        code of the reason. rewards: over rollouts; `spread`, `reliability` and both effects are
+        means over groups. flat: groups of two and more rewards that are all equal. noisy: groups
+        whose reliability is known and below `NOISY_BELOW`. failed: requests to judges that were not
+        answered, by kind in `failures`; `not_asked` were only planned. replies: answered requests
+        whose replies are known. first_place: verdicts for the response shown first, of those that
+        prefer one. sabotaged: rollouts whose texts made the judge fail. repeated: responses equal
+        to another of their group. panel_agreement: Krippendorff's alpha of a panel of judges. cost:
+        calls, tokens, seconds and, with prices, money, in all and for 1,000 rollouts; empty without
+        a metrics
             file.
         masked: matches of the redaction patterns that the judge was not sent, by pattern.
         sessions: rewards of sessions by what was played; None without sessions.
         by_step: rewards of each training step, where the lines have a `step`.
-        by_earlier: rewards by the score that the lines had before, such as a verifier's; in bins if it has many values.
-        agreement: pairs of a group with different earlier scores whose rewards agree on the better one.
+        by_earlier: rewards by the score that the lines had before, such as a verifier's; in bins if
+            it has many values.
+        agreement: pairs of a group with different earlier scores whose rewards agree on the better
+            one.
         look_here: keys and values of the groups that stand out most, by measure.
     """
 
@@ -152,13 +153,17 @@ def figures_of(
     """Return the figures of a run; its prices are per million tokens of prompts and of replies."""
     measured = [group.measures for group in groups]
     rewards = [reward for each in measured for reward in each.rewards]
-    spreads, effects, reliabilities = (_known(measured, name) for name in ("spread", "length_effect", "reliability"))
+    spreads, effects, reliabilities = (
+        _known(measured, name) for name in ("spread", "length_effect", "reliability")
+    )
     failures = _counted(group.failures for group in groups)
     verdicts = VerdictCounts()
     for each in measured:
         verdicts.merge(each.verdicts)
-    asked, failed = _total(groups, "asked"), sum(failures.values())
-    rollouts, reliability = _total(groups, "size"), mean_of(reliabilities, 1.0)
+    asked = _total(groups, "asked")
+    failed = sum(failures.values())
+    rollouts = _total(groups, "size")
+    reliability = mean_of(reliabilities, 1.0)
     # Groups share what is not known of the judge: the run knows the interval.
     interval = None if metrics is None else metrics.reliability_interval
     return RunFigures(
@@ -174,7 +179,9 @@ def figures_of(
         spread=mean_of(spreads),
         spread_histogram=histogram_of(spreads, least=0.0),
         flat=share_of(sum(each.is_flat for each in measured), len(spreads)),
-        reliability=reliability if interval is None else replace(reliability, low=interval[0], high=interval[1]),
+        reliability=reliability
+        if interval is None
+        else replace(reliability, low=interval[0], high=interval[1]),
         reliability_histogram=histogram_of(reliabilities, least=0.0, most=1.0),
         noisy=share_of(sum(each.is_noisy for each in measured), len(reliabilities)),
         length_chars=mean_of([float(chars) for group in groups for chars in group.lengths_chars]),
@@ -194,8 +201,12 @@ def figures_of(
         components={name: mean_of(values) for name, values in components.items()},
         sessions=sessions,
         by_step=_means_by([(step, reward) for group in groups for reward, step, _ in group.points]),
-        by_earlier=_means_by([(score, reward) for group in groups for reward, _, score in group.points], _MOST_VALUES),
-        agreement=share_of(*(sum(counts) for counts in zip(*(group.agreement for group in groups), strict=True))),
+        by_earlier=_means_by(
+            [(score, reward) for group in groups for reward, _, score in group.points], _MOST_VALUES
+        ),
+        agreement=share_of(
+            *(sum(counts) for counts in zip(*(group.agreement for group in groups), strict=True))
+        ),
         look_here=_stand_out(groups),
         **({} if metrics is None else _recorded(metrics, prices)),
     )
@@ -220,16 +231,23 @@ def _recorded(metrics: RunRecord, prices: tuple[float, float]) -> Record:
     }
 
 
-def _means_by(points: Sequence[tuple[float | None, float]], most: int | None = None) -> tuple[tuple[float, Mean], ...]:
+def _means_by(
+    points: Sequence[tuple[float | None, float]], most: int | None = None
+) -> tuple[tuple[float, Mean], ...]:
     """Return the means of rewards by another number, in `most` bins if it has more values."""
-    known = sorted(((place, reward) for place, reward in points if place is not None), key=lambda each: each[0])
+    known = sorted(
+        ((place, reward) for place, reward in points if place is not None), key=lambda each: each[0]
+    )
     places = np.array([place for place, _ in known])
     values = np.unique(places)
     if most is not None and len(values) > most:
         values = np.unique(np.quantile(places, np.linspace(0, 1, most + 1)[:-1], method="lower"))
     bins = np.searchsorted(values, places, side="right") - 1
     rewards = np.array([reward for _, reward in known])
-    return tuple((float(value), mean_of(rewards[bins == number].tolist())) for number, value in enumerate(values))
+    return tuple(
+        (float(value), mean_of(rewards[bins == number].tolist()))
+        for number, value in enumerate(values)
+    )
 
 
 def reason_text(code: str) -> str:
@@ -238,11 +256,14 @@ def reason_text(code: str) -> str:
 
 
 def mean_of(values: Sequence[float], bound: float = math.inf) -> Mean:
-    """Return the mean with its normal 95 % interval, within plus and minus `bound`; none for fewer than two values."""
+    """Return the mean with its normal 95 % interval, within plus and minus `bound`; none for fewer
+    than two values.
+    """
     count = len(values)
     if not count:
         return Mean(0, None, None, None)
-    mean, deviation = float(np.mean(values)), float(np.std(values))
+    mean = float(np.mean(values))
+    deviation = float(np.std(values))
     found = mean_interval(mean, count * deviation**2, count)
     if found is None:
         return Mean(count, mean, None, None)
@@ -251,17 +272,24 @@ def mean_of(values: Sequence[float], bound: float = math.inf) -> Mean:
 
 def share_of(count: int, of: int) -> Share:
     """Return a share with its Wilson interval."""
-    return Share(count, of, count / of, *wilson_interval(count / of, of)) if of else Share(count, of, None, None, None)
+    return (
+        Share(count, of, count / of, *wilson_interval(count / of, of))
+        if of
+        else Share(count, of, None, None, None)
+    )
 
 
-def histogram_of(values: Sequence[float], least: float | None = None, most: float | None = None) -> Histogram:
+def histogram_of(
+    values: Sequence[float], least: float | None = None, most: float | None = None
+) -> Histogram:
     """Return counts in equal bins, from `least` to `most` where given."""
     if not values:
         return Histogram((), ())
     low = min(values) if least is None else least
     high = max(values) if most is None else most
     if high - low < LEAST_SPREAD:
-        low, high = low - 0.5, high + 0.5
+        low = low - 0.5
+        high = high + 0.5
     counts, edges = np.histogram(values, bins=_BINS, range=(low, high))
     return Histogram(tuple(edges.tolist()), tuple(counts.tolist()))
 
@@ -297,7 +325,9 @@ def _stand_out(groups: Sequence[GroupFigures]) -> dict[str, tuple[tuple[str, flo
         "strongest length effect": lambda group: group.measures.length_effect,
         "most failures": lambda group: group.failures.total() or None,
         "most repeated responses": lambda group: group.duplicates or None,
-        "most pairs against the earlier score": lambda group: group.agreement[1] - group.agreement[0] or None,
+        "most pairs against the earlier score": lambda group: (
+            group.agreement[1] - group.agreement[0] or None
+        ),
     }
     listed = {}
     for name, measure in columns.items():

@@ -7,7 +7,16 @@ from typing import Any
 
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import redactor_of
-from genrm_cli.rollouts.rollout import Item, Media, Reasoning, Rollout, ToolCall, ToolResult, Turn, call_text
+from genrm_cli.rollouts.rollout import (
+    Item,
+    Media,
+    Reasoning,
+    Rollout,
+    ToolCall,
+    ToolResult,
+    Turn,
+    call_text,
+)
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredRollout
 
 Mask = Callable[[str], str]
@@ -19,7 +28,8 @@ def mask_of(patterns: tuple[str, ...]) -> Mask:
     """Return the function that masks the texts of a page, with the same patterns as for a judge."""
     if not patterns:
         return str
-    redactor, counts = redactor_of(patterns), Counter[str]()
+    redactor = redactor_of(patterns)
+    counts = Counter[str]()
     return lambda text: redactor.redact(text, counts)
 
 
@@ -60,7 +70,8 @@ def rounded(value: float | None) -> float | None:
 
 
 def _rollout(scored: ScoredRollout, prompt: tuple[Turn, ...], mask: Mask) -> Record:
-    rollout, line = scored.rollout, scored.line
+    rollout = scored.rollout
+    line = scored.line
     document: Record = {
         "index": line.index,
         "reward": rounded(line.reward),

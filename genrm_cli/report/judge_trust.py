@@ -8,11 +8,13 @@ from genrm_cli.metrics.group_measures import NOISY_BELOW, RELIABLE_FROM, STRONG_
 from genrm_cli.report.figures import Mean, RunFigures, Share
 
 Weight = Literal["no", "care", "fine", "unknown"]
-_MANY, _SOME = 0.25, 0.05
+_MANY = 0.25
+_SOME = 0.05
 _FLIPS = 0.25
 _LEANS = 0.05  # of the first place, beyond its interval
 _PROBES = {
-    "skipped": "The judge was not probed: nothing shows that it prefers a right answer to nonsense.",
+    "skipped": "The judge was not probed: nothing shows that it prefers a right answer to "
+    "nonsense.",
     "incomplete": "The probe of the judge is incomplete: an endpoint was busy or down.",
 }
 _ANSWERS = {
@@ -44,13 +46,17 @@ def judge_trust(figures: RunFigures, *, has_comparisons: bool) -> Trust:
     """Return how far the rewards of a run can be trusted."""
     order = {"no": 0, "care": 1, "unknown": 2, "fine": 3}
     reasons = sorted(_iter_reasons(figures, has_comparisons), key=lambda each: order[each.weight])
-    weight: Weight = next((each.weight for each in reasons if each.weight in ("no", "care")), "fine")
+    weight: Weight = next(
+        (each.weight for each in reasons if each.weight in ("no", "care")), "fine"
+    )
     return Trust(weight, _ANSWERS[weight], tuple(reasons))
 
 
 def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Ground]:
     if figures.is_baseline:
-        yield Ground("no", "The built-in lexical baseline judged this, not a reward model.", "baseline")
+        yield Ground(
+            "no", "The built-in lexical baseline judged this, not a reward model.", "baseline"
+        )
     if figures.partial is not None:
         yield Ground("no", f"Partial: {figures.partial}.", "unscored")
     if figures.probe in _PROBES:
@@ -61,18 +67,30 @@ def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Ground
     yield from _spread(figures)
     yield from _reliability(figures)
     if not has_comparisons:
-        yield Ground("unknown", "No comparisons file next to the scored lines: the judge's replies are unknown.")
+        yield Ground(
+            "unknown",
+            "No comparisons file next to the scored lines: the judge's replies are unknown.",
+        )
     elif figures.failed.of or figures.not_asked:
         yield from _judging(figures)
     yield from _length(figures.length_effect)
-    agreement, sabotaged, repeated = figures.agreement, figures.sabotaged.count, figures.repeated.count
+    agreement = figures.agreement
+    sabotaged = figures.sabotaged.count
+    repeated = figures.repeated.count
     if agreement.value is not None:
-        text = f"Rewards order {_share_text(agreement)} pairs like the scores that the lines had before."
+        text = (
+            f"Rewards order {_share_text(agreement)} pairs like the scores that the lines had "
+            "before."
+        )
         yield Ground("fine" if agreement.value > 0.5 else "care", text, "disputed")
     if sabotaged:
-        yield Ground("care", f"{sabotaged:,} rollouts made the judge fail by their texts.", "sabotaged")
+        yield Ground(
+            "care", f"{sabotaged:,} rollouts made the judge fail by their texts.", "sabotaged"
+        )
     if repeated:
-        yield Ground("care", f"{repeated:,} responses duplicate another response in their group.", "repeated")
+        yield Ground(
+            "care", f"{repeated:,} responses duplicate another response in their group.", "repeated"
+        )
 
 
 def _unscored(figures: RunFigures) -> Iterator[Ground]:
@@ -80,7 +98,11 @@ def _unscored(figures: RunFigures) -> Iterator[Ground]:
     if missing:
         share = missing / figures.rollouts
         weight: Weight = "no" if share > _MANY else "care" if share > _SOME else "fine"
-        yield Ground(weight, f"{missing:,} of {figures.rollouts:,} rollouts ({share:.1%}) have no reward.", "unscored")
+        yield Ground(
+            weight,
+            f"{missing:,} of {figures.rollouts:,} rollouts ({share:.1%}) have no reward.",
+            "unscored",
+        )
     else:
         yield Ground("fine", "Every rollout has a reward.")
 
@@ -89,8 +111,13 @@ def _spread(figures: RunFigures) -> Iterator[Ground]:
     if figures.flat.value is None:
         yield Ground("unknown", "Spread within groups: not measurable, no group has two rewards.")
     elif figures.flat.count:
-        weight: Weight = "no" if figures.flat.value > 0.5 else "care" if figures.flat.value > _SOME else "fine"
-        text = f"In {figures.flat.count:,} of {figures.flat.of:,} groups all rewards are equal: nothing to learn there."
+        weight: Weight = (
+            "no" if figures.flat.value > 0.5 else "care" if figures.flat.value > _SOME else "fine"
+        )
+        text = (
+            f"In {figures.flat.count:,} of {figures.flat.of:,} groups all rewards are equal: "
+            "nothing to learn there."
+        )
         yield Ground(weight, text, "no-spread")
 
 
@@ -98,14 +125,21 @@ def _reliability(figures: RunFigures) -> Iterator[Ground]:
     mean = figures.reliability.mean
     if mean is None:
         yield Ground(
-            "unknown", "Signal or noise: not measurable with this plan; raise ring_k or repeats, or omit goal."
+            "unknown",
+            "Signal or noise: not measurable with this plan; raise ring_k or repeats, or omit "
+            "goal.",
         )
         return
     weight: Weight = "fine" if mean >= RELIABLE_FROM else "care" if mean >= NOISY_BELOW else "no"
     words = {"fine": "mostly real", "care": "more real than noise", "no": "mostly noise"}[weight]
-    low, high = figures.reliability.low, figures.reliability.high
+    low = figures.reliability.low
+    high = figures.reliability.high
     interval = "" if low is None else f" ({low:.2f} to {high:.2f})"
-    yield Ground(weight, f"Mean reliability {mean:.2f}{interval}: differences between rewards are {words}.", "noisy")
+    yield Ground(
+        weight,
+        f"Mean reliability {mean:.2f}{interval}: differences between rewards are {words}.",
+        "noisy",
+    )
     if figures.noisy.count and weight != "no":
         noisy = f"{figures.noisy.count:,} of {figures.noisy.of:,} groups"
         text = f"{noisy} are mostly noise (reliability below {NOISY_BELOW})."
@@ -114,20 +148,30 @@ def _reliability(figures: RunFigures) -> Iterator[Ground]:
 
 def _judging(figures: RunFigures) -> Iterator[Ground]:
     if figures.not_asked:
-        yield Ground("care", f"{figures.not_asked:,} planned comparisons were not asked.", "not-asked")
+        yield Ground(
+            "care", f"{figures.not_asked:,} planned comparisons were not asked.", "not-asked"
+        )
     failed = figures.failed
     if failed.value:
-        weight: Weight = "no" if failed.value > _MANY else "care" if failed.value > _SOME else "fine"
+        weight: Weight = (
+            "no" if failed.value > _MANY else "care" if failed.value > _SOME else "fine"
+        )
         yield Ground(weight, f"{_share_text(failed)} comparisons have no verdict.", "failed")
     first = figures.first_place
     if first.value is not None and first.low is not None and first.high is not None:
         leans = first.low > 0.5 + _LEANS or first.high < 0.5 - _LEANS
         side = "first" if first.value >= 0.5 else "second"
-        text = f"The response shown {side} wins {max(first.value, 1 - first.value):.1%} of {first.of:,} verdicts"
+        text = (
+            f"The response shown {side} wins {max(first.value, 1 - first.value):.1%} of "
+            f"{first.of:,} verdicts"
+        )
         yield Ground("care" if leans else "fine", f"{text}; 50% is fair.")
     flips = figures.flips
     if flips.value is None:
-        yield Ground("unknown", "Flips when the order is swapped: not measurable, no pair was judged in both orders.")
+        yield Ground(
+            "unknown",
+            "Flips when the order is swapped: not measurable, no pair was judged in both orders.",
+        )
     elif flips.count:
         text = f"{_share_text(flips)} pairs flip when the order is swapped."
         yield Ground("care" if flips.value > _FLIPS else "fine", text, "flips")
@@ -135,14 +179,21 @@ def _judging(figures: RunFigures) -> Iterator[Ground]:
 
 def _length(effect: Mean) -> Iterator[Ground]:
     if effect.mean is None:
-        yield Ground("unknown", "Length effect: not measurable, no group has three rewards and lengths that differ.")
+        yield Ground(
+            "unknown",
+            "Length effect: not measurable, no group has three rewards and lengths that differ.",
+        )
         return
-    sure = effect.low is not None and effect.high is not None and (effect.low > 0 or effect.high < 0)
+    sure = (
+        effect.low is not None and effect.high is not None and (effect.low > 0 or effect.high < 0)
+    )
     strong = abs(effect.mean) > STRONG_LENGTH and sure
     direction = "longer" if effect.mean > 0 else "shorter"
     text = f"Reward and length correlate by {effect.mean:+.2f} within groups"
     yield Ground(
-        "care" if strong else "fine", f"{text}: {direction} responses win." if strong else f"{text}.", "long-wins"
+        "care" if strong else "fine",
+        f"{text}: {direction} responses win." if strong else f"{text}.",
+        "long-wins",
     )
 
 

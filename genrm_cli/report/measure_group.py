@@ -23,20 +23,16 @@ _MARKUP = ("**", "\n#", "\n- ", "\n* ", "\n1.", "```", "\n|")
 class GroupFigures:
     """One group in numbers.
 
-    Attributes:
-        prompt: beginning of its last turn.
-        lengths_chars: of the words of each response.
-        measures: its rewards, verdicts and lengths.
-        markup_effect: Pearson's correlation of reward and the number of marks of Markdown; None below three rewards.
-        asked: requests to judges, those for verdicts on pairs and for grades alike.
-        failures: requests without an answer, by kind.
-        not_asked: requests that were planned but not made.
-        replies: answered requests whose replies are known.
-        unscored: rollouts without a reward, by the code of the reason.
-        sabotaged: rollouts whose texts made the judge fail.
-        duplicates: responses equal to an earlier one except for case, spaces and punctuation.
-        varying: components that differ between its rollouts.
-        points: for each reward, the training step and the score that its line had before; None where it had none.
+    Attributes: prompt: beginning of its last turn. lengths_chars: of the words of each response.
+        measures: its rewards, verdicts and lengths. markup_effect: Pearson's correlation of reward
+        and the number of marks of Markdown; None below three rewards. asked: requests to judges,
+        those for verdicts on pairs and for grades alike. failures: requests without an answer, by
+        kind. not_asked: requests that were planned but not made. replies: answered requests whose
+        replies are known. unscored: rollouts without a reward, by the code of the reason.
+        sabotaged: rollouts whose texts made the judge fail. duplicates: responses equal to an
+        earlier one except for case, spaces and punctuation. varying: components that differ between
+        its rollouts. points: for each reward, the training step and the score that its line had
+        before; None where it had none.
     """
 
     key: str
@@ -58,8 +54,12 @@ class GroupFigures:
 
     @property
     def agreement(self) -> tuple[int, int]:
-        """Pairs of rollouts with different earlier scores whose rewards agree on the better one, and all such pairs."""
-        known = np.array([(reward, earlier) for reward, _, earlier in self.points if earlier is not None])
+        """Pairs of rollouts with different earlier scores whose rewards agree on the better one,
+        and all such pairs.
+        """
+        known = np.array(
+            [(reward, earlier) for reward, _, earlier in self.points if earlier is not None]
+        )
         if len(known) < 2:
             return 0, 0
         reward, earlier = (np.sign(np.subtract.outer(column, column)) for column in known.T)
@@ -72,7 +72,9 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
     lengths = tuple(len(text.strip()) for text in words)
     known = [number for number, each in enumerate(group.members) if each.line.reward is not None]
     pairs = [each for each in group.comparisons if each.is_pair and each.verdict is not None]
-    failures = Counter(each.failure.kind.value for each in group.comparisons if each.failure is not None)
+    failures = Counter(
+        each.failure.kind.value for each in group.comparisons if each.failure is not None
+    )
     said = [plain for text in words if (plain := _plain(text))]
     not_asked = failures.pop(FailureKind.NOT_ASKED.value, 0)
     return GroupFigures(
@@ -86,12 +88,18 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
             group.line.reliability,
             verdicts=_count_verdicts(pairs),
         ),
-        correlation(group.rewards, [sum(map(f"\n{words[number]}".count, _MARKUP)) for number in known]),
+        correlation(
+            group.rewards, [sum(map(f"\n{words[number]}".count, _MARKUP)) for number in known]
+        ),
         len(group.comparisons) - not_asked,
         failures,
         not_asked,
         sum(bool(each.reply) and each.failure is None for each in group.comparisons),
-        Counter(str(each.line.reason or each.line.status) for each in group.members if each.line.reward is None),
+        Counter(
+            str(each.line.reason or each.line.status)
+            for each in group.members
+            if each.line.reward is None
+        ),
         sum(bool(each.line.sabotaged) for each in group.members),
         len(said) - len(set(said)),
         _varying(group),

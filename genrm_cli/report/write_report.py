@@ -1,7 +1,7 @@
 """Write a report: read all runs, and render them as one page.
 
-The page holds figures and charts as HTML, data as inert blocks, and a policy that runs our own script only.
-"""
+The page holds figures and charts as HTML, data as inert blocks, and a policy that runs our own
+script only."""
 
 import hashlib
 from base64 import b64encode
@@ -41,11 +41,10 @@ _MARK = "<!--blocks-->"  # page text cannot contain it: the template escapes eve
 class WrittenReport:
     """A finished report: its figures, and where it is.
 
-    Attributes:
-        groups_bytes: size of the groups in the page.
-        answers: for each run, its name, whether its rewards can be trusted, and why.
-        unknown_replies: answered requests whose replies are in neither the comparisons nor the journal.
-        rejected_lines: lines of scored files that could not be read.
+    Attributes: groups_bytes: size of the groups in the page. answers: for each run, its name,
+        whether its rewards can be trusted, and why. unknown_replies: answered requests whose
+        replies are in neither the comparisons nor the journal. rejected_lines: lines of scored
+        files that could not be read.
     """
 
     figures: Record
@@ -81,20 +80,30 @@ def write_report(
     if compare and len(scored) != 2:
         raise UsageError(naming("$compare requires two scored files"), f"; got {len(scored)}.")
     target = output or (sibling(scored[0].uri, SUFFIX) if len(scored) == 1 else "report.html")
-    uris = [uri for each in scored for uri in each.files] or list(() if ranking is None else ranking.inputs)
+    uris = [uri for each in scored for uri in each.files] or list(
+        () if ranking is None else ranking.inputs
+    )
     if any(is_same_place(uri, target) for uri in uris):
         raise UsageError(f"the output {target} is an input; choose another output with -o.")
     mode = reduce(int.__and__, map(mode_of, uris))  # as private as the most private input
     with Blocks() as blocks, Outputs(s3, overwrite=settings.output.force, mode=mode) as outputs:
         sink = outputs.open(target)
-        tags, rows, runs = dict[str, Tag](), list[Row](), list[RunPage]()
+        tags = dict[str, Tag]()
+        rows = list[Row]()
+        runs = list[RunPage]()
         for number, each in enumerate(scored):
-            run = read_run(number, each, settings, blocks, rows, alone=len(scored) == 1, compare=compare)
+            run = read_run(
+                number, each, settings, blocks, rows, alone=len(scored) == 1, compare=compare
+            )
             add_tags(tags, number, run.start, run.figures, run.groups)
             runs.append(run)
         blocks.finish()
-        content = Content(runs, tags, rows, compare_runs(runs[0].contents, runs[1].contents) if compare else None)
-        values = content.page_values(settings.judge.redact_pattern) | _ranking_values(ranking, settings)
+        content = Content(
+            runs, tags, rows, compare_runs(runs[0].contents, runs[1].contents) if compare else None
+        )
+        values = content.page_values(settings.judge.redact_pattern) | _ranking_values(
+            ranking, settings
+        )
         for piece in _iter_page(values, content.page_index(), blocks):
             sink.write(piece)
         outputs.commit()
@@ -116,16 +125,26 @@ def _ranking_values(ranking: Ranking | None, settings: Settings) -> Record:
         return {"ranking": None}
     mask = mask_of(settings.judge.redact_pattern)
     examples = [
-        replace(each, prompt=mask(each.prompt), response_a=mask(each.response_a), response_b=mask(each.response_b))
+        replace(
+            each,
+            prompt=mask(each.prompt),
+            response_a=mask(each.response_a),
+            response_b=mask(each.response_b),
+        )
         for each in ranking.examples
     ]
-    points = [Point(row.elo, row.band_lo, row.band_hi, f"{row.name}: {row.elo}") for row in ranking.policies]
+    points = [
+        Point(row.elo, row.band_lo, row.band_hi, f"{row.name}: {row.elo}")
+        for row in ranking.policies
+    ]
     curve = draw_series(points, "Elo") if ranking.over is not None else None
     return {"ranking": replace(ranking, examples=tuple(examples)), "curve": curve}
 
 
 def _iter_page(values: JsonObject, index: Record, blocks: Blocks) -> Iterator[bytes]:
-    """Yield the page piece by piece: `values` are those of the template, `index` is for its script."""
+    """Yield the page piece by piece: `values` are those of the template, `index` is for its
+    script.
+    """
     before, after = _render(values).split(_MARK)
     yield before.encode()
     yield _inert("index", packed(render_record(index)))
@@ -136,13 +155,21 @@ def _iter_page(values: JsonObject, index: Record, blocks: Blocks) -> Iterator[by
 
 def _render(values: JsonObject) -> str:
     template, style, script = (
-        (_FOLDER / name).read_text(encoding="utf-8") for name in ("report.html.jinja", "report.css", "report.js")
+        (_FOLDER / name).read_text(encoding="utf-8")
+        for name in ("report.html.jinja", "report.css", "report.js")
     )
     hashes = f"script-src '{_hash(script)}'; style-src '{_hash(style)}'"
     policy = f"default-src 'none'; {hashes}; base-uri 'none'; form-action 'none'"
     loader = FunctionLoader(lambda name: (_FOLDER / name).read_text(encoding="utf-8"))
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=loader)
-    shown = {"draw": draw_histogram, "draw_means": draw_means, "short": number_text, "reason_text": reason_text}
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=loader
+    )
+    shown = {
+        "draw": draw_histogram,
+        "draw_means": draw_means,
+        "short": number_text,
+        "reason_text": reason_text,
+    }
     texts = {"policy": policy, "style": Markup(style), "script": Markup(script)}  # noqa: S704
     return environment.from_string(template).render(**values, **texts, **shown)
 

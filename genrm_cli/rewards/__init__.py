@@ -1,1 +1,3 @@
-"""Turn the verdicts of a group into numbers: estimators, length and style terms, rewards and advantages."""
+"""Turn the verdicts of a group into numbers: estimators, length and style terms, rewards and
+advantages.
+"""

@@ -1,7 +1,7 @@
 """Reward components: the values of one component for a group, and the kinds of components.
 
-A kind is a module of `genrm_cli.rewards.components`, or an entry point `genrm.components` of an installed package.
-"""
+A kind is a module of `genrm_cli.rewards.components`, or an entry point `genrm.components` of an
+installed package."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,8 @@ MOST = 1e9
 
 @dataclass(slots=True)
 class Column:
-    """One component of all rollouts of a group, in its order; None for a missing value, and `failure` why.
+    """One component of all rollouts of a group, in its order; None for a missing value, and
+    `failure` why.
 
     `notes` are the evidence for each value (phrases, quotations); empty if there is none.
     """
@@ -51,20 +52,26 @@ class Column:
         return Column(values, notes, self.failure)
 
     def with_copies(self, copies: Mapping[int, int]) -> "Column":
-        """Return the column in which a rollout without a value has that of the one that it copies."""
+        """Return the column in which a rollout without a value has that of the one that it
+        copies.
+        """
         if not copies:
             return self
-        of = [copies.get(index, index) if value is None else index for index, value in enumerate(self.values)]
+        of = [
+            copies.get(index, index) if value is None else index
+            for index, value in enumerate(self.values)
+        ]
         notes = [self.notes[index] for index in of] if self.notes else []
         return Column([self.values[index] for index in of], notes, self.failure)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalKind(ComponentKind):
-    """A kind that needs neither judge nor verdict; if it is `of_a_group`, rollouts of different prompts have no values.
+    """A kind that needs neither judge nor verdict; if it is `of_a_group`, rollouts of different
+    prompts have no values.
 
-    `compute` takes the rollouts of a group, their lines and their ids. May be slow; runs in a thread.
-    """
+    `compute` takes the rollouts of a group, their lines and their ids. May be slow; runs in a
+    thread."""
 
     compute: Callable[[Component, Rollouts, Lines, Ids], Column]
     reads_record: Callable[[Component], bool] = lambda _component: True
@@ -73,17 +80,19 @@ class LocalKind(ComponentKind):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupKind(ComponentKind):
-    """A kind that is computed from the verdicts on a group, or from other components of it (`inputs`).
+    """A kind that is computed from the verdicts on a group, or from other components of it
+    (`inputs`).
 
-    `compute` takes the component, the number of rollouts, the verdicts and the columns of `inputs`. It is called only
-    where the rollouts answer one prompt.
-    """
+    `compute` takes the component, the number of rollouts, the verdicts and the columns of `inputs`.
+    It is called only where the rollouts answer one prompt."""
 
     compute: Callable[[Component, int, Verdicts, Mapping[str, Column]], Values]
 
 
 def local_kind(component: Component) -> LocalKind | None:
-    """Return the kind of a component that needs neither judge nor verdict; None for other components."""
+    """Return the kind of a component that needs neither judge nor verdict; None for other
+    components.
+    """
     kind = find_kind(component.kind)
     return kind if isinstance(kind, LocalKind) else None
 
@@ -96,5 +105,9 @@ def reads_record(component: Component) -> bool:
 
 def why_refused(found: Sequence[object], read: Sequence[object], expected: str) -> str | None:
     """Describe the first unreadable value; None if there is none."""
-    refused = [given for given, value in zip(found, read, strict=True) if given is not None and value is None]
+    refused = [
+        given
+        for given, value in zip(found, read, strict=True)
+        if given is not None and value is None
+    ]
     return f"{refused[0]!r:.40} is not a {expected}" if refused else None

@@ -1,4 +1,6 @@
-"""Combine base scores, adjustments and components into the reward, rank and advantage of each rollout of a group."""
+"""Combine base scores, adjustments and components into the reward, rank and advantage of each
+rollout of a group.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,10 +14,10 @@ from genrm_cli.rewards.shaping import Adjustments, ShapingTerms, TextShape, plan
 class RolloutReward(NamedTuple):
     """The numbers of one rollout.
 
-    Attributes:
-        base_score: score from the estimator. Without a verdict it is None, as are reward, rank and advantage.
-        rank: 1 = best of the group; equal rewards share the better rank.
-        advantage: (reward - group mean) / group standard deviation, of unit variance; 0 without spread.
+    Attributes: base_score: score from the estimator. Without a verdict it is None, as are reward,
+        rank and advantage. rank: 1 = best of the group; equal rewards share the better rank.
+        advantage: (reward - group mean) / group standard deviation, of unit variance; 0 without
+        spread.
     """
 
     base_score: float | None
@@ -30,23 +32,30 @@ def compose_rewards(
 ) -> list[RolloutReward]:
     """Combine base scores with length and style terms, and compare the rewards within the group.
 
-    A rollout without a base score has no reward, and is ignored in the terms, ranks and advantages of others.
-    """
+    A rollout without a base score has no reward, and is ignored in the terms, ranks and advantages
+    of others."""
     scored = [index for index, score in enumerate(base_scores) if score is not None]
     scores = [score for score in base_scores if score is not None]
     adjustments = plan_adjustments(scores, [shapes[index] for index in scored], terms)
-    rewards = [score + adjustment.total() for score, adjustment in zip(scores, adjustments, strict=True)]
+    rewards = [
+        score + adjustment.total() for score, adjustment in zip(scores, adjustments, strict=True)
+    ]
     composed = [RolloutReward(None, Adjustments(), None, None, None) for _ in base_scores]
-    rows = zip(scored, scores, adjustments, rewards, ranks_of(rewards), advantages_of(rewards), strict=True)
+    rows = zip(
+        scored, scores, adjustments, rewards, ranks_of(rewards), advantages_of(rewards), strict=True
+    )
     for index, *numbers in rows:
         composed[index] = RolloutReward(*numbers)
     return composed
 
 
-def with_totals(rewards: Sequence[RolloutReward], totals: Sequence[float | None]) -> list[RolloutReward]:
+def with_totals(
+    rewards: Sequence[RolloutReward], totals: Sequence[float | None]
+) -> list[RolloutReward]:
     """Replace the rewards of a group, and recompute ranks and advantages."""
     scored = [total for total in totals if total is not None]
-    ranks, advantages = iter(ranks_of(scored)), iter(advantages_of(scored))
+    ranks = iter(ranks_of(scored))
+    advantages = iter(advantages_of(scored))
     return [
         reward._replace(reward=None, rank=None, advantage=None)
         if total is None
@@ -64,11 +73,11 @@ def ranks_of(rewards: Sequence[float]) -> list[int]:
 
 
 def advantages_of(rewards: Sequence[float]) -> list[float]:
-    """Return (reward - mean) / sample standard deviation; 0 without spread, and for a single reward.
+    """Return (reward - mean) / sample standard deviation; 0 without spread, and for a single
+    reward.
 
-    Source: GRPO's group-relative advantage, arXiv 2402.03300 §4.1.2, with the sample standard deviation
-    (n - 1) that TRL and verl use.
-    """
+    Source: GRPO's group-relative advantage, arXiv 2402.03300 §4.1.2, with the sample standard
+    deviation (n - 1) that TRL and verl use."""
     if not has_spread(rewards):
         return [0.0] * len(rewards)
     mean = math.fsum(rewards) / len(rewards)
@@ -76,17 +85,19 @@ def advantages_of(rewards: Sequence[float]) -> list[float]:
     return [(reward - mean) / deviation for reward in rewards]
 
 
-def weight_of(kind: str, variance: float | None, pool: float | None, reliability: float | None) -> float:
+def weight_of(
+    kind: str, variance: float | None, pool: float | None, reliability: float | None
+) -> float:
     """Return by what the advantages of a group, of unit variance, are multiplied.
 
     - `unit`: 1.
-    - `pooled`: √2 / √(1 + pool / variance): a group without real differences, whose spread is noise, counts less.
-      `pool` is the mean of the variances over the groups of the run.
+    - `pooled`: √2 / √(1 + pool / variance): a group without real differences, whose spread is
+      noise, counts less. `pool` is the mean of the variances over the groups of the run.
     - `reliability`: the share of its spread that is signal, 0 to 1.
     - `raw`: its standard deviation, so that advantages are reward less mean.
 
-    Without a known pool or reliability, the weight is 1. The variance is None for fewer than two rewards.
-    """
+    Without a known pool or reliability, the weight is 1. The variance is None for fewer than two
+    rewards."""
     if kind == "raw":
         return math.sqrt(variance or 0.0)
     if kind == "pooled" and pool is not None and variance:
@@ -112,10 +123,9 @@ class Gate(NamedTuple):
 class TotalTerms:
     """The terms of a total.
 
-    Attributes:
-        gates: hard constraints, any number for a component.
-        clip: minimum and maximum of the total; None means no limit.
-        normalise: divide by the sum of the weights of the present components: a weighted mean, between the smallest
+    Attributes: gates: hard constraints, any number for a component. clip: minimum and maximum of
+        the total; None means no limit. normalise: divide by the sum of the weights of the present
+        components: a weighted mean, between the smallest
             and the largest component.
     """
 
@@ -129,11 +139,10 @@ class TotalTerms:
 class Total:
     """The total of one rollout and its derivation.
 
-    Attributes:
-        value: the total; None if a required component is missing.
-        terms: weight times component of each present component with a weight, before normalising and clipping.
-        gated_by: components below their gates; any of them makes the value 0.
-        missing: missing components that prevent a value; empty if there is a value, or if all weights are 0.
+    Attributes: value: the total; None if a required component is missing. terms: weight times
+        component of each present component with a weight, before normalising and clipping.
+        gated_by: components below their gates; any of them makes the value 0. missing: missing
+        components that prevent a value; empty if there is a value, or if all weights are 0.
     """
 
     value: float | None
@@ -150,16 +159,19 @@ def compose_total(
 ) -> Total:
     """Weigh and add the components of a rollout, then apply gates, then clip.
 
-    Missing takes precedence over gated: without a component that a weight or a gate requires, the value is None, not
-    0. It is also None if every optional component is missing, or if the present weights add up to 0 and
-    `normalise` would divide by that. A gated total stays 0, regardless of `clip`. Components are divided by `sizes`, of
-    clusters, before they are weighted; gates apply to the undivided ones. `broken` gates are known to be.
-    """
+    Missing takes precedence over gated: without a component that a weight or a gate requires, the
+    value is None, not
+    0. It is also None if every optional component is missing, or if the present weights add up to 0
+    and `normalise` would divide by that. A gated total stays 0, regardless of `clip`. Components
+    are divided by `sizes`, of clusters, before they are weighted; gates apply to the undivided
+    ones. `broken` gates are known to be."""
     sizes = sizes or {}
     present = {name: value for name, value in components.items() if value is not None}
     weighed = {name: weight for name, (weight, _) in terms.weights.items() if name in present}
     # `+ 0.0` turns the -0.0 of a weight of 0 on a negative component into 0.0.
-    added = {name: weight * present[name] / sizes.get(name, 1) + 0.0 for name, weight in weighed.items()}
+    added = {
+        name: weight * present[name] / sizes.get(name, 1) + 0.0 for name, weight in weighed.items()
+    }
     closed = (name for name, least in terms.gates if present.get(name, least) < least)
     gated_by = tuple(dict.fromkeys([*broken, *closed]))
     divisor = math.fsum(weighed.values()) if terms.normalise else 1.0
@@ -169,7 +181,9 @@ def compose_total(
     if missing := tuple(name for name in dict.fromkeys(required) if name not in present):
         return Total(None, added, gated_by, missing)
     if not weighed or divisor == 0:
-        return Total(None, added, gated_by, tuple(name for name in terms.weights if name not in present))
+        return Total(
+            None, added, gated_by, tuple(name for name in terms.weights if name not in present)
+        )
     if gated_by:
         return Total(0.0, added, gated_by)
     low, high = terms.clip or (None, None)

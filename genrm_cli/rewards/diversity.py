@@ -10,7 +10,8 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """The number and the size of the cluster of near-duplicates of each rollout; None and 1 without a response.
+    """The number and the size of the cluster of near-duplicates of each rollout; None and 1 without
+    a response.
 
     `failed` says that the judge gave no clusters, so that the fallback applies.
     """
@@ -21,25 +22,31 @@ class Clusters:
 
 
 def ngram_clusters(texts: Sequence[str], n: int = 3, threshold: float = 0.5) -> list[int]:
-    """Cluster texts by single linkage, numbered from 0: a text joins a cluster if it is similar to any of its members.
+    """Cluster texts by single linkage, numbered from 0: a text joins a cluster if it is similar to
+    any of its members.
 
-    The similarity is Jaccard's index of the sets of character n-grams of the texts, lower-cased and stripped. A text
-    shorter than n is a single gram. Two empty texts have similarity 1.0, an empty and a non-empty one 0.0. Time grows
-    with the square of the number of different texts, and with their length.
-    """
+    The similarity is Jaccard's index of the sets of character n-grams of the texts, lower-cased and
+    stripped. A text shorter than n is a single gram. Two empty texts have similarity 1.0, an empty
+    and a non-empty one 0.0. Time grows with the square of the number of different texts, and with
+    their length."""
     normalised = [text.lower().strip() for text in texts]
     distinct = list(dict.fromkeys(normalised))
     roots = _link(_gram_sets(distinct, n), threshold) if len(distinct) > 1 else [0] * len(distinct)
     numbers: dict[int, int] = {}
-    clusters = {text: numbers.setdefault(root, len(numbers)) for text, root in zip(distinct, roots, strict=True)}
+    clusters = {
+        text: numbers.setdefault(root, len(numbers))
+        for text, root in zip(distinct, roots, strict=True)
+    }
     return [clusters[text] for text in normalised]
 
 
-def clusters_of(found: Sequence[int] | None, answered: Sequence[int], size: int, *, uniform_fallback: bool) -> Clusters:
+def clusters_of(
+    found: Sequence[int] | None, answered: Sequence[int], size: int, *, uniform_fallback: bool
+) -> Clusters:
     """Spread the clusters of the answered rollouts over the whole group, of `size` rollouts.
 
-    Without clusters, all responses are one cluster with `uniform_fallback`, and each is unique otherwise.
-    """
+    Without clusters, all responses are one cluster with `uniform_fallback`, and each is unique
+    otherwise."""
     numbers: list[int | None] = [None] * size
     sizes = [1] * size
     if found is None:
@@ -47,14 +54,19 @@ def clusters_of(found: Sequence[int] | None, answered: Sequence[int], size: int,
         return Clusters(numbers, [fallback] * size, failed=True)
     members = Counter(found)
     for index, number in zip(answered, found, strict=True):
-        numbers[index], sizes[index] = number, members[number]
+        numbers[index] = number
+        sizes[index] = members[number]
     return Clusters(numbers, sizes)
 
 
 def _gram_sets(texts: Sequence[str], n: int) -> list[int]:
-    """Return the set of n-grams of each text as the bits of an integer: an intersection then takes microseconds."""
+    """Return the set of n-grams of each text as the bits of an integer: an intersection then takes
+    microseconds.
+    """
     numbers: defaultdict[object, int] = defaultdict(count().__next__)
-    rows = [np.fromiter(map(numbers.__getitem__, _iter_grams(text, n)), dtype=np.intp) for text in texts]
+    rows = [
+        np.fromiter(map(numbers.__getitem__, _iter_grams(text, n)), dtype=np.intp) for text in texts
+    ]
     sets = []
     for row in rows:
         flags = np.zeros(len(numbers), dtype=np.bool_)

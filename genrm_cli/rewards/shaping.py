@@ -1,8 +1,7 @@
 """Length and style terms that are added to the base scores of a group.
 
-Source of every formula here: NVIDIA NeMo Gym, `genrm_compare`, `apply_length_bonuses` and `apply_style_penalties`;
-the style elements are Arena-Hard's with emoji added.
-"""
+Source of every formula here: NVIDIA NeMo Gym, `genrm_compare`, `apply_length_bonuses` and
+`apply_style_penalties`; the style elements are Arena-Hard's with emoji added."""
 
 import re
 from collections.abc import Sequence
@@ -11,23 +10,32 @@ from typing import NamedTuple
 
 _CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
 _HEADER = re.compile(r"^#{1,6}\s", re.MULTILINE)
-# The reference's patterns begin with ^\s*: they count the same items but take minutes for 100,000 blank lines.
-_LIST_ITEMS = (re.compile(r"^[^\S\n]*\d+\.\s", re.MULTILINE), re.compile(r"^[^\S\n]*[-*+]\s", re.MULTILINE))
+# The reference's patterns begin with ^\s*: they count the same items but take minutes for 100,000
+# blank lines.
+_LIST_ITEMS = (
+    re.compile(r"^[^\S\n]*\d+\.\s", re.MULTILINE),
+    re.compile(r"^[^\S\n]*[-*+]\s", re.MULTILINE),
+)
 _BOLD = (re.compile(r"\*\*[^*\n]+\*\*"), re.compile(r"__[^_\n]+__"))
 _EMOJI = re.compile(
     "[\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001f9ff"
     "\U0001fa00-\U0001faff]"
 )
-# The reference's pattern also spans U+24C2 to U+1F251: every Chinese, Japanese and Korean character is an emoji.
-_GYM_EMOJI = re.compile("[\u24c2-\U0001f251\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001faff]")
+# The reference's pattern also spans U+24C2 to U+1F251: every Chinese, Japanese and Korean character
+# is an emoji.
+_GYM_EMOJI = re.compile(
+    "[\u24c2-\U0001f251\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001faff]"
+)
 
 
 # Words for whoever judges, and not for the user.
 _ADDRESSED = re.compile(
     r"\b(?:dear|attention|note to(?: the)?|to the|as (?:an?|the)|you are (?:an?|the)) "
     r"(?:judge|grader|evaluator|reviewer|rater|reward model)\b"
-    r"|\b(?:rate|score|grade|prefer|choose|pick|rank) (?:this|my|the (?:first|second|above)) (?:response|answer)\b"
-    r"|\bthis (?:response|answer) (?:is|should be|must be) (?:rated|scored|preferred|the better|better than)\b",
+    r"|\b(?:rate|score|grade|prefer|choose|pick|rank) (?:this|my|the (?:first|second|above)) "
+    r"(?:response|answer)\b"
+    r"|\bthis (?:response|answer) (?:is|should be|must be) (?:rated|scored|preferred|the "
+    r"better|better than)\b",
     re.IGNORECASE,
 )
 
@@ -36,8 +44,8 @@ _ADDRESSED = re.compile(
 class ShapingTerms:
     """Weights of the terms, under the reference's names; all 0 or more; 0 disables a term.
 
-    `top_percentile` is the share of the group (0 to 1) that counts as the top for the two bonuses; at least one.
-    """
+    `top_percentile` is the share of the group (0 to 1) that counts as the top for the two bonuses;
+    at least one."""
 
     reasoning_bonus: float = 0.0
     answer_bonus: float = 0.0
@@ -48,10 +56,11 @@ class ShapingTerms:
 
 
 class TextShape(NamedTuple):
-    """The lengths in characters and the style of one rollout's stripped texts, as needed by the terms.
+    """The lengths in characters and the style of one rollout's stripped texts, as needed by the
+    terms.
 
-    The style density of the answer, and whether it speaks to a judge, are 0 and False if they were not measured.
-    """
+    The style density of the answer, and whether it speaks to a judge, are 0 and False if they were
+    not measured."""
 
     reasoning_chars: int
     answer_chars: int
@@ -59,12 +68,18 @@ class TextShape(NamedTuple):
     addresses_judge: bool = False
 
 
-def measure_text(reasoning: str, answer: str, *, with_style: bool = True, as_gym: bool = False) -> TextShape:
-    """Measure the texts of a rollout; `as_gym` counts as emoji what NeMo Gym does (setting `compat`)."""
+def measure_text(
+    reasoning: str, answer: str, *, with_style: bool = True, as_gym: bool = False
+) -> TextShape:
+    """Measure the texts of a rollout; `as_gym` counts as emoji what NeMo Gym does (setting
+    `compat`).
+    """
     lengths = len(reasoning.strip()), len(answer.strip())
     if not with_style:
         return TextShape(*lengths)
-    return TextShape(*lengths, style_density(answer, as_gym=as_gym), _ADDRESSED.search(answer) is not None)
+    return TextShape(
+        *lengths, style_density(answer, as_gym=as_gym), _ADDRESSED.search(answer) is not None
+    )
 
 
 @dataclass(slots=True)
@@ -79,7 +94,13 @@ class Adjustments:
 
     def total(self) -> float:
         """Return the sum of all terms."""
-        return self.reasoning_bonus + self.answer_bonus + self.reasoning_length + self.answer_length + self.style
+        return (
+            self.reasoning_bonus
+            + self.answer_bonus
+            + self.reasoning_length
+            + self.answer_length
+            + self.style
+        )
 
     def as_dict(self) -> dict[str, float]:
         """Return the terms by name."""
@@ -87,13 +108,15 @@ class Adjustments:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def plan_adjustments(scores: Sequence[float], shapes: Sequence[TextShape], terms: ShapingTerms) -> list[Adjustments]:
+def plan_adjustments(
+    scores: Sequence[float], shapes: Sequence[TextShape], terms: ShapingTerms
+) -> list[Adjustments]:
     """Compute the length and style terms of each rollout of a group.
 
-    Bonuses come first and count towards the threshold of the second one; lengths are characters of the stripped
-    text; group terms are 1 for the least and 0 for the most, centred on the group's mean, and 0 where all are
-    equal. A group of one gets no adjustment. An empty text is the shortest for the group term but never gets the bonus.
-    """
+    Bonuses come first and count towards the threshold of the second one; lengths are characters of
+    the stripped text; group terms are 1 for the least and 0 for the most, centred on the group's
+    mean, and 0 where all are equal. A group of one gets no adjustment. An empty text is the
+    shortest for the group term but never gets the bonus."""
     n = len(scores)
     adjustments = [Adjustments() for _ in range(n)]
     if n < 2:
@@ -106,23 +129,34 @@ def plan_adjustments(scores: Sequence[float], shapes: Sequence[TextShape], terms
     if shortest is not None and scores[shortest] >= threshold:
         adjustments[shortest].reasoning_bonus = terms.reasoning_bonus
     shortest = _shortest(answer_chars)
-    if shortest is not None and scores[shortest] + adjustments[shortest].reasoning_bonus >= threshold:
+    if (
+        shortest is not None
+        and scores[shortest] + adjustments[shortest].reasoning_bonus >= threshold
+    ):
         adjustments[shortest].answer_bonus = terms.answer_bonus
 
     reasoning_weights = _centred_weights(reasoning_chars)
     answer_weights = _centred_weights(answer_chars)
     styled = terms.group_style_penalty_coeff > 0
-    style_weights = _centred_weights([shape.style_density for shape in shapes]) if styled else [0.0] * n
+    style_weights = (
+        _centred_weights([shape.style_density for shape in shapes]) if styled else [0.0] * n
+    )
     for index, adjustment in enumerate(adjustments):
         # `+ 0.0` turns the -0.0 of a negative weight under a coefficient of 0 into 0.0.
-        adjustment.reasoning_length = reasoning_weights[index] * terms.group_reasoning_length_penalty_coeff + 0.0
-        adjustment.answer_length = answer_weights[index] * terms.group_answer_length_penalty_coeff + 0.0
+        adjustment.reasoning_length = (
+            reasoning_weights[index] * terms.group_reasoning_length_penalty_coeff + 0.0
+        )
+        adjustment.answer_length = (
+            answer_weights[index] * terms.group_answer_length_penalty_coeff + 0.0
+        )
         adjustment.style = style_weights[index] * terms.group_style_penalty_coeff + 0.0
     return adjustments
 
 
 def style_density(text: str, *, as_gym: bool = False) -> float:
-    """Return headers, list items, bold spans and emoji per character, without code blocks; 0 for an empty text."""
+    """Return headers, list items, bold spans and emoji per character, without code blocks; 0 for an
+    empty text.
+    """
     prose = _CODE_BLOCK.sub("", text)
     length_chars = len(prose.strip())
     return sum(count_style_elements(prose, as_gym=as_gym)) / length_chars if length_chars else 0.0
@@ -139,14 +173,17 @@ def count_style_elements(text: str, *, as_gym: bool = False) -> tuple[int, int, 
 
 
 def _shortest(lengths_chars: Sequence[int]) -> int | None:
-    """Return the index of the shortest non-empty text, the first of equals; None if all are empty."""
+    """Return the index of the shortest non-empty text, the first of equals; None if all are
+    empty.
+    """
     filled = [index for index, length in enumerate(lengths_chars) if length > 0]
     return min(filled, key=lambda index: lengths_chars[index], default=None)
 
 
 def _centred_weights(sizes: Sequence[float]) -> list[float]:
     """Return 1 for the smallest and 0 for the largest, minus the mean; all 0 if all are equal."""
-    low, high = min(sizes), max(sizes)
+    low = min(sizes)
+    high = max(sizes)
     if low == high:
         return [0.0] * len(sizes)
     weights = [1.0 - (size - low) / (high - low) for size in sizes]

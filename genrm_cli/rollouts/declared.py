@@ -15,7 +15,9 @@ _SETTING = SettingRef("require_metadata")
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A field, by its dotted path, and its value as `text` and as true, false, null or a number if it is one."""
+    """A field, by its dotted path, and its value as `text` and as true, false, null or a number if
+    it is one.
+    """
 
     path: str
     text: str
@@ -24,20 +26,26 @@ class Requirement:
     def admits(self, found: object) -> bool:
         """Return whether a value in a record is the required one.
 
-        JSON true and the text "true" both declare `true`, because several formats store metadata as text. Numbers
-        compare by value (1 equals 1.0, but not true). Lists and objects never match.
+        JSON true and the text "true" both declare `true`, because several formats store metadata as
+        text. Numbers compare by value (1 equals 1.0, but not true). Lists and objects never match.
         """
         if isinstance(found, str):
             return found == self.text
         if isinstance(found, bool) or found is None:
             return found is self.value
         if isinstance(found, int | float):
-            return isinstance(self.value, int | float) and not isinstance(self.value, bool) and found == self.value
+            return (
+                isinstance(self.value, int | float)
+                and not isinstance(self.value, bool)
+                and found == self.value
+            )
         return False
 
 
 def parse_requirement(text: str) -> Requirement:
-    """Parse `FIELD=VALUE`, or raise `UsageError`; spaces around are dropped, and VALUE may contain equals signs."""
+    """Parse `FIELD=VALUE`, or raise `UsageError`; spaces around are dropped, and VALUE may contain
+    equals signs.
+    """
     path, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not all(path.split(".")):
         raise UsageError(_SETTING, f": {text!r} is not FIELD=VALUE, for example synthetic=true.")
@@ -45,17 +53,24 @@ def parse_requirement(text: str) -> Requirement:
 
 
 def check_declared(record: JsonObject, requirements: Sequence[Requirement]) -> None:
-    """Check that a record declares all required values, in a field of its own or below `metadata`."""
+    """Check that a record declares all required values, in a field of its own or below
+    `metadata`.
+    """
     for required in requirements:
         parts = required.path.split(".")
         is_declared, found = _look_up(record, parts)
         if not is_declared:
             is_declared, found = _look_up(record.get("metadata"), parts)
         if not is_declared:
-            raise UnreadableRecordError(f"does not declare {required.path}={required.text} (", _SETTING, ")")
+            raise UnreadableRecordError(
+                f"does not declare {required.path}={required.text} (", _SETTING, ")"
+            )
         if not required.admits(found):
             raise UnreadableRecordError(
-                f"declares {required.path}={_shown(found)}, not {required.text or 'an empty text'} (", _SETTING, ")"
+                f"declares {required.path}={_shown(found)}, not "
+                f"{required.text or 'an empty text'} (",
+                _SETTING,
+                ")",
             )
 
 
@@ -79,4 +94,6 @@ def _parse_scalar(text: str) -> str | float | bool | None:
 def _shown(found: object) -> str:
     if isinstance(found, dict | list):
         return kind_of(found)
-    return repr(found[:_SHOWN_CHARS]) if isinstance(found, str) else json.dumps(found)[:_SHOWN_CHARS]
+    return (
+        repr(found[:_SHOWN_CHARS]) if isinstance(found, str) else json.dumps(found)[:_SHOWN_CHARS]
+    )

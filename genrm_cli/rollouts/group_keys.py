@@ -10,10 +10,9 @@ from genrm_cli.rollouts.rollout import Rollout, Turn
 def group_key(rollout: Rollout, line: int | str, override: str | None = None) -> str:
     """Return the key of the group that a rollout belongs to.
 
-    It is the override (from `group_by`), or else the task of the line, or else the prompt, always together with the
-    principle. A line that is a whole group, and a rollout with neither task nor prompt, get their own key, which names
-    the line.
-    """
+    It is the override (from `group_by`), or else the task of the line, or else the prompt, always
+    together with the principle. A line that is a whole group, and a rollout with neither task nor
+    prompt, get their own key, which names the line."""
     if override is not None:
         key = override
     elif rollout.line_is_group:
@@ -41,7 +40,9 @@ def digest_of_prompt(prompt: tuple[Turn, ...]) -> int:
 
 
 def value_at(record: JsonObject, path: str) -> str | None:
-    """Return the text or number at a path, or at several, separated by commas; None if one of them is missing."""
+    """Return the text or number at a path, or at several, separated by commas; None if one of them
+    is missing.
+    """
     values = [_at(record, part.strip()) for part in path.split(",")]
     if None in values:
         return None
@@ -57,7 +58,9 @@ _STEP_NAMES = ("step", "global_step", "global_steps", "training_step")
 
 
 def step_of(record: JsonObject) -> str | None:
-    """Return the training step that a line names, with the name of its field; None if it names none."""
+    """Return the training step that a line names, with the name of its field; None if it names
+    none.
+    """
     found = (value_at(record, name) for name in _STEP_NAMES if name in record)
     return next((step for step in found if step is not None), None)
 
@@ -68,7 +71,13 @@ def digest_of_key(key: str) -> int:
 
 
 def prompt_as_key(prompt: int, rollout: Rollout) -> int:
-    """Return the digest of a prompt with the principle; 0 for no prompt, which is the same as no other."""
+    """Return the digest of a prompt with the principle; 0 for no prompt, which is the same as no
+    other.
+    """
     if not prompt or not rollout.has_prompt:
         return 0
-    return prompt if rollout.principle is None else digest_of_prompt((Turn(f"{prompt:016x}", rollout.principle),))
+    return (
+        prompt
+        if rollout.principle is None
+        else digest_of_prompt((Turn(f"{prompt:016x}", rollout.principle),))
+    )

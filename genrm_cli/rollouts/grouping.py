@@ -1,4 +1,6 @@
-"""Find the rollouts of each group of an input, with about 55 bytes per rollout, regardless of its text."""
+"""Find the rollouts of each group of an input, with about 55 bytes per rollout, regardless of its
+text.
+"""
 
 from array import array
 from bisect import bisect_right
@@ -14,11 +16,14 @@ from genrm_cli.verdicts import Explanation, Reason
 
 _NO_INDEX = -(2**63)
 _ATTEMPT_MASK = 2**32 - 1
-_WAS_SPLIT, _BY_PROMPT = 2, 3
+_WAS_SPLIT = 2
+_BY_PROMPT = 3
 
 
 class Place(NamedTuple):
-    """The position of a rollout in the input: its line, from 1, its position in it and its file of a set, from 0."""
+    """The position of a rollout in the input: its line, from 1, its position in it and its file of
+    a set, from 0.
+    """
 
     line: int
     position: int
@@ -28,10 +33,10 @@ class Place(NamedTuple):
 class GroupTable:
     """The groups that the rollouts of an input form.
 
-    Rows are rollouts in the order of the input. The number of a row identifies the rollout within a run. In a set of
-    several files, task ids may contradict each other: one names a group only if all its rollouts have one prompt.
-    Rollouts of other ids, and all others with the same prompts, are grouped by the prompt.
-    """
+    Rows are rollouts in the order of the input. The number of a row identifies the rollout within a
+    run. In a set of several files, task ids may contradict each other: one names a group only if
+    all its rollouts have one prompt. Rollouts of other ids, and all others with the same prompts,
+    are grouped by the prompt."""
 
     def __init__(self, *, spans_files: bool = False) -> None:
         self._spans_files = spans_files
@@ -72,18 +77,19 @@ class GroupTable:
     ) -> None:
         """Add a rollout with its group key; None if it belongs to no group.
 
-        Args:
-            compared: whether it can be compared; by default, whether it has a response and is not excluded.
-            may_split: whether different prompts under this key are different groups instead of a mistake.
-            prompt: digest of the prompt that counts; by default, that of the rollout.
-            shown: what judges see of it; rollouts of a group that are equal in it are one. By default, all differ.
+        Args: compared: whether it can be compared; by default, whether it has a response and is not
+            excluded. may_split: whether different prompts under this key are different groups
+            instead of a mistake. prompt: digest of the prompt that counts; by default, that of the
+            rollout. shown: what judges see of it; rollouts of a group that are equal in it are one.
+            By default, all differ.
         """
         if compared is None:
             compared = rollout.is_comparable
         self._groups = None
         # No other key begins with NUL: each begins with the path of a field, or with a kind.
         self._keys.append(digest_of_key(f"\0{len(self)}" if key is None else key))
-        # Episodes of one scenario may open differently; their common part is found when the group is read.
+        # Episodes of one scenario may open differently; their common part is found when the group
+        # is read.
         if prompt is None:
             prompt = 0 if rollout.opens_freely else digest_of_prompt(rollout.prompt)
         if self._spans_files:  # the prompt may become the key
@@ -106,7 +112,9 @@ class GroupTable:
 
     @property
     def contradicting_ids(self) -> int:
-        """Number of task ids that name several prompts in a set of files; their rollouts are grouped by prompt."""
+        """Number of task ids that name several prompts in a set of files; their rollouts are
+        grouped by prompt.
+        """
         if len(self):
             self._formed()
         return self._contradicting_ids
@@ -128,7 +136,9 @@ class GroupTable:
         return max(0, bisect_right(self._file_starts, row) - 1)
 
     def iter_groups(self) -> Iterator[list[int]]:
-        """Yield the rows of each group, groups by first appearance; within a group by rollout index if all have one."""
+        """Yield the rows of each group, groups by first appearance; within a group by rollout index
+        if all have one.
+        """
         if not len(self):
             return
         for rows in self._formed():
@@ -138,13 +148,16 @@ class GroupTable:
                 yield members
 
     def shard_of(self, rows: list[int], shards: int) -> int:
-        """Return the shard that a group belongs to, from 0, by a hash of its key: the same on every machine."""
+        """Return the shard that a group belongs to, from 0, by a hash of its key: the same on every
+        machine.
+        """
         told_apart = self._prompt_of(rows) if self._split[rows[0]] == _WAS_SPLIT else 0
         return (self._keys[rows[0]] ^ told_apart) % shards
 
     def prompts(self) -> Words:
         """Return the digests of the prompts of the rollouts that can be compared, each once."""
-        prompts, answered = np.frombuffer(self._prompts, np.uint64), np.frombuffer(self._answered, np.uint8)
+        prompts = np.frombuffer(self._prompts, np.uint64)
+        answered = np.frombuffer(self._answered, np.uint8)
         return np.unique(prompts[(answered > 0) & (prompts > 0)])
 
     def leave_out(self, rows: list[int]) -> None:
@@ -155,8 +168,8 @@ class GroupTable:
     def key_of(self, rows: list[int], key: str | None) -> str | None:
         """Return the key of a group whose rollouts were added with `key`.
 
-        The prompt distinguishes a group from others of the same key, and is the key if task ids contradict each other.
-        """
+        The prompt distinguishes a group from others of the same key, and is the key if task ids
+        contradict each other."""
         split = self._split[rows[0]]
         if key is None:
             return None
@@ -180,9 +193,9 @@ class GroupTable:
     def superseded(self, rows: list[int]) -> dict[int, Explanation]:
         """Return the rows of a group that a later attempt replaces, each with the reason.
 
-        The last attempt at a group replaces all earlier ones; within it, the last attempt at a rollout index replaces
-        earlier ones. Each file of a set numbers its attempts and rollouts independently.
-        """
+        The last attempt at a group replaces all earlier ones; within it, the last attempt at a
+        rollout index replaces earlier ones. Each file of a set numbers its attempts and rollouts
+        independently."""
         if not self._attempts:
             return {}
         last_groups: dict[int, int] = {}  # by file
@@ -202,7 +215,9 @@ class GroupTable:
         return replaced
 
     def duplicates(self, rows: list[int]) -> list[int]:
-        """Return the rows of a group whose rollout index occurred before in their file, except superseded ones."""
+        """Return the rows of a group whose rollout index occurred before in their file, except
+        superseded ones.
+        """
         repeated = []
         replaced = self.superseded(rows)
         seen: set[tuple[int, int]] = set()
@@ -229,17 +244,23 @@ class GroupTable:
         return len(set(self.originals(rows).values()))
 
     def originals(self, rows: list[int]) -> dict[int, int]:
-        """Return the rows of a group that can be compared, each with the first one that is equal to judges."""
+        """Return the rows of a group that can be compared, each with the first one that is equal to
+        judges.
+        """
         first: dict[int, int] = {}
         return {row: first.setdefault(self._shown[row], row) for row in self.compared(rows)}
 
     def compared(self, rows: list[int]) -> list[int]:
-        """Return the rows of a group that can be compared: those with a response that nothing excludes."""
+        """Return the rows of a group that can be compared: those with a response that nothing
+        excludes.
+        """
         left_out = self.left_out(rows)
         return [row for row in rows if self._answered[row] and row not in left_out]
 
     def chars_shown(self, rows: list[int], responses: int = 2) -> float:
-        """Return the mean number of characters that a judge is shown with the prompt and this many responses."""
+        """Return the mean number of characters that a judge is shown with the prompt and this many
+        responses.
+        """
         answered = self.compared(rows)
         if not answered:
             return 0.0
@@ -248,22 +269,29 @@ class GroupTable:
         return (prompts + responses * answers) / len(answered)
 
     def mixed(self, rows: list[int]) -> Reason | None:
-        """Return why comparing the rollouts of a group means nothing: what they answer differs; None if it does not.
+        """Return why comparing the rollouts of a group means nothing: what they answer differs;
+        None if it does not.
 
-        Rollouts without a response do not count: if the environment states the task, their lines lack it.
-        """
+        Rollouts without a response do not count: if the environment states the task, their lines
+        lack it."""
         answered = [row for row in rows if self._answered[row]]
         if len({self._prompts[row] for row in answered}) > 1:
             return Reason.MIXED_PROMPTS
-        return Reason.MIXED_REFERENCES if len({self._references[row] for row in answered}) > 1 else None
+        return (
+            Reason.MIXED_REFERENCES
+            if len({self._references[row] for row in answered}) > 1
+            else None
+        )
 
     def _split_by_prompt(self, rows: list[int]) -> list[list[int]]:
-        """Split a task index that was used for several prompts into one group per prompt, in order of appearance.
+        """Split a task index that was used for several prompts into one group per prompt, in order
+        of appearance.
 
-        A rollout that cannot be compared stays with its prompt, or with the first group if no other has it: if the
-        environment states the task, lines without a response lack it.
-        """
-        prompts = dict.fromkeys(self._prompts[row] for row in rows if self._answered[row] and self._split[row])
+        A rollout that cannot be compared stays with its prompt, or with the first group if no other
+        has it: if the environment states the task, lines without a response lack it."""
+        prompts = dict.fromkeys(
+            self._prompts[row] for row in rows if self._answered[row] and self._split[row]
+        )
         if len(prompts) < 2:
             return [rows]
         groups: dict[int, list[int]] = {prompt: [] for prompt in prompts}
@@ -284,10 +312,11 @@ class GroupTable:
         return self._groups
 
     def _group_by_prompt(self, keys: Words, groups: RowGroups) -> bool:
-        """Give the rollouts of task ids that name several prompts, and others with these prompts, keys of the prompt.
+        """Give the rollouts of task ids that name several prompts, and others with these prompts,
+        keys of the prompt.
 
-        Returns whether there are any. Rollouts without a prompt of their own, such as episodes, keep their keys.
-        """
+        Returns whether there are any. Rollouts without a prompt of their own, such as episodes,
+        keep their keys."""
         prompts = np.frombuffer(self._prompts, dtype=np.uint64)
         split = np.frombuffer(self._split, dtype=np.uint8)
         counts = (np.frombuffer(self._answered, dtype=np.uint8) > 0) & (split > 0) & (prompts > 0)
@@ -304,7 +333,8 @@ class GroupTable:
             block = slice(start, start + BLOCK_ROWS)
             nearest = theirs[np.searchsorted(theirs[:-1], prompts[block])]
             moved = (nearest == prompts[block]) & (split[block] > 0)
-            keys[block][moved], split[block][moved] = prompts[block][moved], _BY_PROMPT
+            keys[block][moved] = prompts[block][moved]
+            split[block][moved] = _BY_PROMPT
         return True
 
 

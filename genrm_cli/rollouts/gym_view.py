@@ -1,7 +1,8 @@
 """Show a judge exactly what NeMo Gym's `genrm_compare` shows, to reproduce its numbers.
 
-It deliberately differs from our own views: messages are joined without a separator, inline thinking stays, refusals
-and calls are omitted, an empty response is the word `None`, and input content other than plain text becomes empty.
+It deliberately differs from our own views: messages are joined without a separator, inline thinking
+stays, refusals and calls are omitted, an empty response is the word `None`, and input content other
+than plain text becomes empty.
 Source: NVIDIA-NeMo/Gym 07d6b0d0 `resources_servers/genrm_compare/{app,utils}.py`.
 """
 
@@ -19,26 +20,36 @@ _INDICES = ("_ng_task_index", "task_index", "_ng_rollout_index", "rollout_index"
 
 
 def is_of_gym(record: JsonObject) -> bool:
-    """Whether a record is in a form that NeMo Gym accepts: a line, or one response of a compare request."""
+    """Whether a record is in a form that NeMo Gym accepts: a line, or one response of a compare
+    request.
+    """
     return "responses_create_params" in record or "conversation_history" in record
 
 
 def gym_line(prompt: object, response: object) -> dict[str, object] | None:
-    """Return a prompt and an object of the Responses API, or null, as a line of NeMo Gym; None for other responses."""
-    if response is not None and not (isinstance(response, dict) and (not response or "output" in response)):
+    """Return a prompt and an object of the Responses API, or null, as a line of NeMo Gym; None for
+    other responses.
+    """
+    if response is not None and not (
+        isinstance(response, dict) and (not response or "output" in response)
+    ):
         return None
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     return {"responses_create_params": {"input": messages}, "response": response}
 
 
 def refuse_as_gym(record: JsonObject) -> None:
-    """Refuse fields of other types than NeMo Gym's (HTTP 422): messages are objects of texts, indices are integers."""
+    """Refuse fields of other types than NeMo Gym's (HTTP 422): messages are objects of texts,
+    indices are integers.
+    """
     if not is_of_gym(record):
         return
     is_row = "responses_create_params" in record
     for name in _INDICES if is_row else ():
         if not _is_integer(record.get(name)):
-            raise UnreadableRecordError(f"{name} is not an integer, which NeMo Gym refuses (HTTP 422)")
+            raise UnreadableRecordError(
+                f"{name} is not an integer, which NeMo Gym refuses (HTTP 422)"
+            )
     optional = ("principle", "prompt_id") if is_row else ("principle",)
     given = {name: "" if record.get(name) is None else record[name] for name in optional}
     history = record.get("conversation_history", [])
@@ -51,30 +62,37 @@ def refuse_as_gym(record: JsonObject) -> None:
 
 
 def refuse_unanswered(row: JsonObject) -> None:
-    """Refuse a row for `/verify` without a response; only a compare request may have empty objects."""
+    """Refuse a row for `/verify` without a response; only a compare request may have empty
+    objects.
+    """
     response = row.get("response")
     if not isinstance(response, dict) or not isinstance(response.get("output"), list):
-        raise UnreadableRecordError("response has no list output, which NeMo Gym refuses (HTTP 422)")
+        raise UnreadableRecordError(
+            "response has no list output, which NeMo Gym refuses (HTTP 422)"
+        )
 
 
 def view_gym_group(records: Sequence[JsonObject]) -> SharedView:
-    """Return the NeMo Gym view of a group: the input of its first record, and the response of each record."""
+    """Return the NeMo Gym view of a group: the input of its first record, and the response of each
+    record.
+    """
     if "conversation_history" in records[0]:
         conversation = gym_history(records[0]["conversation_history"])
     else:
         first = records[0].get("responses_create_params")
         conversation = gym_conversation(first.get("input") if isinstance(first, dict) else None)
     # Nothing is blank in NeMo Gym: the judge is asked about the word None.
-    return SharedView(conversation, [gym_response_text(_response_of(record)) for record in records], "answer")
+    return SharedView(
+        conversation, [gym_response_text(_response_of(record)) for record in records], "answer"
+    )
 
 
 def gym_conversation(given: object) -> tuple[Turn, ...]:
     """Return the conversation that NeMo Gym makes of a request's `input`.
 
-    A text becomes one empty user turn for each character; an item without a role (a tool call, its result,
-    reasoning) an empty user turn. Of content in parts only `output_text` counts, and not within an output message,
-    which has an id.
-    """
+    A text becomes one empty user turn for each character; an item without a role (a tool call, its
+    result, reasoning) an empty user turn. Of content in parts only `output_text` counts, and not
+    within an output message, which has an id."""
     if isinstance(given, str):
         return tuple(Turn("user", "") for _ in given)
     items = given if isinstance(given, list) else []
@@ -82,7 +100,9 @@ def gym_conversation(given: object) -> tuple[Turn, ...]:
 
 
 def digest_of_gym_input(record: JsonObject) -> int | None:
-    """Return a 64-bit digest of a line's `input`, which with the task names its cohort; None for another format."""
+    """Return a 64-bit digest of a line's `input`, which with the task names its cohort; None for
+    another format.
+    """
     request = record.get("responses_create_params")
     if not isinstance(request, dict):
         return None
@@ -110,8 +130,14 @@ def gym_texts(response: object) -> tuple[str, str]:
     """Return reasoning and text of a response as NeMo Gym measures their lengths."""
     output = response.get("output") if isinstance(response, dict) else None
     items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
-    reasoning = [_parts(item.get("summary"), None) for item in items if item.get("type") == "reasoning"]
-    texts = [_parts(item.get("content"), "output_text") for item in items if item.get("type") == "message"]
+    reasoning = [
+        _parts(item.get("summary"), None) for item in items if item.get("type") == "reasoning"
+    ]
+    texts = [
+        _parts(item.get("content"), "output_text")
+        for item in items
+        if item.get("type") == "message"
+    ]
     return "".join(reasoning), "".join(texts)
 
 
@@ -121,7 +147,9 @@ def gym_texts_of_record(record: JsonObject) -> tuple[str, str]:
 
 
 def with_gym_response(rollout: Rollout, record: JsonObject) -> Rollout:
-    """Return a rollout with the response that NeMo Gym finds in its record, which may be an empty object."""
+    """Return a rollout with the response that NeMo Gym finds in its record, which may be an empty
+    object.
+    """
     is_empty = rollout.response is None and isinstance(_response_of(record), dict)
     return replace(rollout, response=()) if is_empty else rollout
 
@@ -141,7 +169,9 @@ def _turn_of_item(item: JsonObject) -> Turn:
 def _is_integer(value: object) -> bool:
     """Whether the field may hold an optional integer: as a number or as a text, as for Pydantic."""
     try:
-        return value is None or (isinstance(value, int | float | str) and int(value) == float(value))
+        return value is None or (
+            isinstance(value, int | float | str) and int(value) == float(value)
+        )
     except (ValueError, OverflowError):
         return False
 
@@ -150,5 +180,7 @@ def _parts(parts: object, kind: str | None) -> str:
     return "".join(
         part["text"]
         for part in (parts if isinstance(parts, list) else ())
-        if isinstance(part, dict) and isinstance(part.get("text"), str) and kind in (None, part.get("type"))
+        if isinstance(part, dict)
+        and isinstance(part.get("text"), str)
+        and kind in (None, part.get("type"))
     )

@@ -1,14 +1,15 @@
 """The written forms of e-mail addresses, phone numbers and identity numbers.
 
 - `email`: name@domain.tld, also with `%40`. Not: quoted names, domains without a dot.
-- `phone`: a `+` with a number that its country allows; (ddd) ddd-dddd and ddd-ddd-dddd; grouped numbers that start with
-  a 0 or end in -dddd and are valid in one of a few countries; any groups after a word such as "call". Not: integers,
-  dates, times, versions, IP addresses.
-- `identity`: IBAN, payment card, US SSN and ITIN, UK National Insurance number, Brazilian CPF, Spanish DNI and NIE,
-  Indian Aadhaar, Canadian SIN. Check digits must be right, so one in ten unrelated numbers of that shape is masked too.
+- `phone`: a `+` with a number that its country allows; (ddd) ddd-dddd and ddd-ddd-dddd; grouped
+  numbers that start with a 0 or end in -dddd and are valid in one of a few countries; any groups
+  after a word such as "call". Not: integers, dates, times, versions, IP addresses.
+- `identity`: IBAN, payment card, US SSN and ITIN, UK National Insurance number, Brazilian CPF,
+  Spanish DNI and NIE, Indian Aadhaar, Canadian SIN. Check digits must be right, so one in ten
+  unrelated numbers of that shape is masked too.
 
-Digits are 0 to 9; separators are single spaces (no-break ones too), dots, slashes, hyphens and dashes.
-"""
+Digits are 0 to 9; separators are single spaces (no-break ones too), dots, slashes, hyphens and
+dashes."""
 
 import re
 from collections.abc import Callable
@@ -23,14 +24,15 @@ from stdnum.in_ import aadhaar
 
 MARKS = {"email": "[EMAIL]", "identity": "[IDENTITY]", "phone": "[PHONE]"}  # masked in this order
 
-# Repeats are possessive (`++`) or bounded and lookbehinds anchor each start, so hostile text takes linear time.
+# Repeats are possessive (`++`) or bounded and lookbehinds anchor each start, so hostile text takes
+# linear time.
 _SP = r" \u00a0\u202f"
 _DASH = r"\-\u2010-\u2013\u2212"
 _ANY = rf"{_SP}{_DASH}./"
 # Scripts without spaces between words are excluded: an address may begin and end anywhere in them.
-_LETTER = r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
-# A number that continues on either side is part of something longer: a decimal, a version, a UUID. A mark counts as a
-# number here, so that masking twice changes nothing.
+_LETTER = r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"  # noqa: E501
+# A number that continues on either side is part of something longer: a decimal, a version, a UUID.
+# A mark counts as a number here, so that masking twice changes nothing.
 _AT_MARK = "".join(rf"(?<!{re.escape(mark)})" for mark in MARKS.values())
 _BEFORE = rf"(?<!{_LETTER})(?<!\+){_AT_MARK}(?<![0-9\]][.{_DASH}])"
 _AFTER = rf"(?!{_LETTER}|[.{_DASH}](?:[0-9]|\[[A-Z]))"
@@ -49,11 +51,15 @@ class Form:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The compiled expression; compiling all of them takes 0.2 s, so runs without redaction should not."""
+        """The compiled expression; compiling all of them takes 0.2 s, so runs without redaction
+        should not.
+        """
         return re.compile(self.regex)
 
     def private_chars(self, text: str) -> int:
-        """Return the length of the longest private start of the text that ends at a space or at the end."""
+        """Return the length of the longest private start of the text that ends at a space or at the
+        end.
+        """
         if self.is_private is None:
             return len(text)
         ends = (found.end() for found in reversed([*_GROUP_END.finditer(text)]))
@@ -85,21 +91,35 @@ EMAIL = Form(rf"(?<!{_LETTER})(?<!{_NAME_SIGN})(?P<it>{_ADDRESS}(?:(?={_NAME_SIG
 _CARD_START = "(?=[3-6]|220[0-4]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720)"
 _SSN_CUE = r"(?i:(?<![A-Za-z])(?:ssn|social security(?: number| no\.?)?)(?: is)?)[ :#=.*]{0,4}"
 IDENTITIES = (
-    _identity(rf"[A-Z]{{2}}[0-9]{{2}}(?:[{_SP}]?[A-Z0-9]){{11,30}}", partial(iban.is_valid, check_country=False)),
+    _identity(
+        rf"[A-Z]{{2}}[0-9]{{2}}(?:[{_SP}]?[A-Z0-9]){{11,30}}",
+        partial(iban.is_valid, check_country=False),
+    ),
     *(
         _identity(_CARD_START + digits, lambda text: len(text) >= 13 and luhn.is_valid(text))
-        for digits in ("[0-9]{13,19}", *(_grouped(4, *rest) for rest in ((4, 4, 4, 3), (4, 4, 4), (6, 5), (6, 4))))
+        for digits in (
+            "[0-9]{13,19}",
+            *(_grouped(4, *rest) for rest in ((4, 4, 4, 3), (4, 4, 4), (6, 5), (6, 4))),
+        )
     ),
-    # Area, group and serial number are never zero; an area from 900 is an ITIN's, whose group is 50 or more.
-    _number(rf"(?!000|666|9[0-9]{{2}}.[0-4]|.{{4}}00|.{{7}}0000){_grouped(3, 2, 4, separators=_DASH)}"),
+    # Area, group and serial number are never zero; an area from 900 is an ITIN's, whose group is 50
+    # or more.
+    _number(
+        rf"(?!000|666|9[0-9]{{2}}.[0-4]|.{{4}}00|.{{7}}0000){_grouped(3, 2, 4, separators=_DASH)}"
+    ),
     Form(rf"{_SSN_CUE}(?P<it>[0-9]{{3}}[ ]?[0-9]{{2}}[ ]?[0-9]{{4}}){_AFTER}"),
     _identity(rf"[0-9]{{3}}\.[0-9]{{3}}\.[0-9]{{3}}[{_DASH}][0-9]{{2}}", cpf.is_valid),
     _number(
         rf"(?!BG|GB|KN|NK|NT|TN|ZZ)(?:QQ|[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z])(?:[{_SP}]?[0-9]{{2}}){{3}}[{_SP}]?[A-D]"
     ),
-    _identity(rf"(?:[XYZ][{_DASH}]?[0-9]{{7}}|[0-9]{{2}}\.?[0-9]{{3}}\.?[0-9]{{3}})[{_DASH}]?[A-Z]", nif.is_valid),
+    _identity(
+        rf"(?:[XYZ][{_DASH}]?[0-9]{{7}}|[0-9]{{2}}\.?[0-9]{{3}}\.?[0-9]{{3}})[{_DASH}]?[A-Z]",
+        nif.is_valid,
+    ),
     _identity(rf"{_APART}{_grouped(4, 4, 4)}{_ALONE}", aadhaar.is_valid),
-    _identity(rf"{_APART}{_grouped(3, 3, 3)}{_ALONE}", lambda text: len(text) == 9 and luhn.is_valid(text)),
+    _identity(
+        rf"{_APART}{_grouped(3, 3, 3)}{_ALONE}", lambda text: len(text) == 9 and luhn.is_valid(text)
+    ),
 )
 
 # Dates, decimals, IP addresses, round numbers, rows of bits and rows of single digits.
@@ -123,7 +143,9 @@ def _is_phone(text: str) -> bool:
 
 def _is_international(text: str) -> bool:
     try:
-        return _is_phone(text) and phonenumbers.is_possible_number(phonenumbers.parse(f"+{_digits(text)}"))
+        return _is_phone(text) and phonenumbers.is_possible_number(
+            phonenumbers.parse(f"+{_digits(text)}")
+        )
     except phonenumbers.NumberParseException:  # no such country, or too long
         return False
 
@@ -135,7 +157,10 @@ def _is_national(text: str, countries: tuple[str, ...]) -> bool:
 @lru_cache(maxsize=4096)
 def _is_valid(digits: str, countries: tuple[str, ...]) -> bool:
     try:
-        return any(phonenumbers.is_valid_number(phonenumbers.parse(digits, country)) for country in countries)
+        return any(
+            phonenumbers.is_valid_number(phonenumbers.parse(digits, country))
+            for country in countries
+        )
     except phonenumbers.NumberParseException:  # too long
         return False
 
@@ -145,9 +170,12 @@ _PHONE_WORD = (
     r"|t[eé]l[eé]phone|t[eé]l|tel[eé]fono|telefone?|telefon(?:nummer)?|handy(?:nummer)?|celular|m[oó]vil)"
     r"(?:[ ](?i:number|no|nr|me|us|him|her|them|at|on|is)){0,3}[ .:=#*_]{0,4}+"
 )
-# Dots are not mixed with other separators, or a number would take in the times and decimals behind it.
-_GROUPS = rf"(?:(?:(?:[{_SP}]?\(|\)[{_SP}{_DASH}]?|[{_SP}{_DASH}/])?[0-9]){{6,14}}|(?:\.?[0-9]){{6,14}})"
-_TRUNK_REST = rf"[0-9]{{2,8}}(?:(?P<separator>[{_SP}{_DASH}.])[0-9]{{2,8}}(?:(?P=separator)[0-9]{{2,8}}){{0,3}})?"
+# Dots are not mixed with other separators, or a number would take in the times and decimals behind
+# it.
+_GROUPS = (
+    rf"(?:(?:(?:[{_SP}]?\(|\)[{_SP}{_DASH}]?|[{_SP}{_DASH}/])?[0-9]){{6,14}}|(?:\.?[0-9]){{6,14}})"
+)
+_TRUNK_REST = rf"[0-9]{{2,8}}(?:(?P<separator>[{_SP}{_DASH}.])[0-9]{{2,8}}(?:(?P=separator)[0-9]{{2,8}}){{0,3}})?"  # noqa: E501
 PHONES = (
     Form(rf"{_PHONE_WORD}(?P<it>(?:\((?=[0-9]{{1,5}}\)))?[0-9]{_GROUPS}){_AFTER}", _is_phone),
     _number(rf"\+[1-9]{_GROUPS}", _is_international),

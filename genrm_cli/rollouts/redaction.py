@@ -9,14 +9,16 @@ from genrm_cli.regex import compile_regex
 from genrm_cli.rollouts.private_forms import EMAIL, IDENTITIES, MARKS, PHONES, Form
 
 OWN_MARK = "[REDACTED]"
-_LONG_NUMBER = re.compile(r"[0-9](?:[^0-9A-Za-z\n]{0,3}[0-9]){5}")  # every form has at least six digits
+_LONG_NUMBER = re.compile(
+    r"[0-9](?:[^0-9A-Za-z\n]{0,3}[0-9]){5}"
+)  # every form has at least six digits
 
 
 class Redactor:
     """Mask matches of patterns: built-in names, or regular expressions.
 
-    Built-in patterns run first, in a fixed order; regular expressions follow in the order given and see the marks.
-    """
+    Built-in patterns run first, in a fixed order; regular expressions follow in the order given and
+    see the marks."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         """Compile the patterns; `ValueError` if RE2 does not accept one."""
@@ -26,10 +28,11 @@ class Redactor:
         self._own = {text: compile_regex(text) for text in patterns if text not in MARKS}
 
     def redact(self, text: str, counts: Counter[str]) -> str:
-        """Return the text with each match replaced by `[EMAIL]`, `[PHONE]`, `[IDENTITY]` or `[REDACTED]`.
+        """Return the text with each match replaced by `[EMAIL]`, `[PHONE]`, `[IDENTITY]` or
+        `[REDACTED]`.
 
-        `counts` is incremented for each match, under the built-in name or the regular expression itself.
-        """
+        `counts` is incremented for each match, under the built-in name or the regular expression
+        itself."""
         if self._email and ("@" in text or "%40" in text):
             text = _mask(text, EMAIL, "email", counts)
         if self._numbers:
@@ -83,7 +86,9 @@ def _mask_own(text: str, pattern: re.Pattern[str], name: str, counts: Counter[st
         start, end = found.span()
         # `[A-Z]+` must not mask the marks themselves.
         at = text.rfind("[", max(0, start - len(OWN_MARK)), start + 1)
-        is_in_mark = at >= 0 and any(text.startswith(each, at) and end <= at + len(each) for each in marks)
+        is_in_mark = at >= 0 and any(
+            text.startswith(each, at) and end <= at + len(each) for each in marks
+        )
         if start == end or is_in_mark:
             return str(found[0])
         counts[name] += 1

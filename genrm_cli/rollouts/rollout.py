@@ -26,14 +26,19 @@ class Turn(NamedTuple):
 
 
 class CallingTurn(Turn):
-    """A turn of a prompt that calls tools. It equals the plain turn with the calls as text; `words` lacks them."""
+    """A turn of a prompt that calls tools. It equals the plain turn with the calls as text; `words`
+    lacks them.
+    """
 
     words: str
     calls: "tuple[ToolCall, ...]"
 
-    def __new__(cls, role: str, text: str, words: str = "", calls: "tuple[ToolCall, ...]" = ()) -> Self:
+    def __new__(
+        cls, role: str, text: str, words: str = "", calls: "tuple[ToolCall, ...]" = ()
+    ) -> Self:
         turn = super().__new__(cls, role, text)
-        turn.words, turn.calls = words, calls
+        turn.words = words
+        turn.calls = calls
         return turn
 
 
@@ -56,7 +61,9 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class Text(_Part):
-    """Text that the policy wrote for its reader; `stripped_tokens` of a chat template were removed from its end."""
+    """Text that the policy wrote for its reader; `stripped_tokens` of a chat template were removed
+    from its end.
+    """
 
     text: str
     stripped_tokens: int = 0
@@ -64,7 +71,9 @@ class Text(_Part):
 
 @dataclass(frozen=True, slots=True)
 class Reasoning(_Part):
-    """Reasoning of the policy, not shown to a judge; unless it `is_opened`, only a closing tag says what it is."""
+    """Reasoning of the policy, not shown to a judge; unless it `is_opened`, only a closing tag says
+    what it is.
+    """
 
     text: str
     is_opened: bool = True
@@ -95,15 +104,23 @@ class ToolResult(_Part):
 
 @dataclass(frozen=True, slots=True)
 class Media(_Part):
-    """An image, a file or another part that is not text; `url`, also `data:`, of an image that could be shown."""
+    """An image, a file or another part that is not text; `url`, also `data:`, of an image that
+    could be shown.
+    """
 
     kind: str
     url: str | None = None
 
     @property
     def mark(self) -> str:
-        """Its place in a text; that of an image with a URL names its content, which no other text can know."""
-        return f"[{self.kind}]" if self.url is None else f"[{self.kind} {sha256(self.url.encode()).hexdigest()[:16]}]"
+        """Its place in a text; that of an image with a URL names its content, which no other text
+        can know.
+        """
+        return (
+            f"[{self.kind}]"
+            if self.url is None
+            else f"[{self.kind} {sha256(self.url.encode()).hexdigest()[:16]}]"
+        )
 
 
 Item = Text | Reasoning | Refusal | ToolCall | ToolResult | Turn | Media
@@ -137,8 +154,9 @@ def only_words(items: Iterable[Item]) -> bool:
     return all(isinstance(item, _WORDS_AND_REASONING) for item in items)
 
 
-# White space, control, format and filler characters, and markup that renders as nothing. An answer may be one sign of
-# punctuation, such as `*` or `**`, in backticks; possessive, so that the text is read once.
+# White space, control, format and filler characters, and markup that renders as nothing. An answer
+# may be one sign of punctuation, such as `*` or `**`, in backticks; possessive, so that the text is
+# read once.
 _NOTHING = re.compile(
     r"(?:[\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
@@ -150,14 +168,20 @@ _NOTHING = re.compile(
 
 
 def is_blank_text(text: str) -> bool:
-    """Whether a reader would see nothing: white space, invisible characters and empty markup only."""
+    """Whether a reader would see nothing: white space, invisible characters and empty markup
+    only.
+    """
     return _NOTHING.fullmatch(text) is not None
 
 
 def has_act(items: Iterable[Item]) -> bool:
-    """Whether the policy did anything that can be judged: wrote text, refused, called a tool, or made media."""
+    """Whether the policy did anything that can be judged: wrote text, refused, called a tool, or
+    made media.
+    """
     return any(
-        not is_blank_text(item.text) if isinstance(item, _WORDS) else isinstance(item, ToolCall | Media)
+        not is_blank_text(item.text)
+        if isinstance(item, _WORDS)
+        else isinstance(item, ToolCall | Media)
         for item in items
     )
 
@@ -174,12 +198,16 @@ def chars_of_items(items: Iterable[Item]) -> int:
 
 
 def turns_of_items(items: Iterable[Item]) -> tuple[Turn, ...]:
-    """Return a response as turns of a conversation, without reasoning; calls follow the text of their turn."""
+    """Return a response as turns of a conversation, without reasoning; calls follow the text of
+    their turn.
+    """
     turns: list[Turn] = []
     calling = False  # whether a call belongs to the turn before it
     for item in items:
         if isinstance(item, ToolCall) and calling:
-            turns[-1] = Turn("assistant", join_texts([turns[-1].text, call_text(item.name, item.arguments)]))
+            turns[-1] = Turn(
+                "assistant", join_texts([turns[-1].text, call_text(item.name, item.arguments)])
+            )
         elif not isinstance(item, Reasoning):
             turns.append(_turn_of_item(item))
             calling = isinstance(item, Text | Refusal | ToolCall)
@@ -225,25 +253,31 @@ class UnreadableRecordError(BadInputLineError):
 class Rollout:
     """One response (or episode) of the policy to one task.
 
-    Attributes:
-        prompt: the conversation that the policy answered.
-        response: its response in order; empty if it did nothing; None if the line has no response (only inputs, or a
+    Attributes: prompt: the conversation that the policy answered. response: its response in order;
+        empty if it did nothing; None if the line has no response (only inputs, or a
             failed generation).
         task: name of the group in the line (`task:3`, `prompt_id:x`); None if it has none.
-        group_attempt: number of the attempt at the whole group; a later attempt replaces an earlier one.
+        group_attempt: number of the attempt at the whole group; a later attempt replaces an earlier
+            one.
         attempt: number of the attempt at this rollout; likewise.
-        is_session: whether it is an episode, so that the whole session is judged instead of one answer.
-        opens_freely: whether episodes of its group may begin with other words; otherwise a group answers one prompt.
-        line_is_group: whether all rollouts of the line form one group (several responses in one line).
+        is_session: whether it is an episode, so that the whole session is judged instead of one
+            answer.
+        opens_freely: whether episodes of its group may begin with other words; otherwise a group
+            answers one prompt.
+        line_is_group: whether all rollouts of the line form one group (several responses in one
+            line).
         is_truncated: whether a token, turn or time limit cut the response off.
         excluded: why it must not be compared (masked, failed); None if it may be.
-        left_out: why this run excludes it, rather than its line: a later attempt replaces it, or a trial does not
-            reach it.
+        left_out: why this run excludes it, rather than its line: a later attempt replaces it, or a
+            trial does not reach it.
         reference: the known answer of the task, if the judge is to be shown one; never a response.
-        scenario: of a session, for the judge: its goal, constraints and the like; None if it has none.
+        scenario: of a session, for the judge: its goal, constraints and the like; None if it has
+            none.
         criteria: the rubric of its row, if the judge is to be shown one.
-        gated_by: of a session, the gates that it broke when it was collected: its reward is the lowest of its group.
-        tools: the functions that the policy could call: JSON texts in the shape of OpenAI's chat completions.
+        gated_by: of a session, the gates that it broke when it was collected: its reward is the
+            lowest of its group.
+        tools: the functions that the policy could call: JSON texts in the shape of OpenAI's chat
+            completions.
     """
 
     prompt: tuple[Turn, ...]
@@ -268,14 +302,20 @@ class Rollout:
 
     @cached_property
     def answer(self) -> str | None:
-        """All text of the policy, joined, without reasoning; empty if it wrote none, None without a response."""
+        """All text of the policy, joined, without reasoning; empty if it wrote none, None without a
+        response.
+        """
         return None if self.response is None else words_of(self.response)
 
     @cached_property
     def final_answer(self) -> str:
-        """The text after the last call, result or turn of the environment; empty if the response ends with one."""
+        """The text after the last call, result or turn of the environment; empty if the response
+        ends with one.
+        """
         backwards = reversed(self.response or ())
-        last = list(takewhile(lambda item: not isinstance(item, ToolCall | ToolResult | Turn), backwards))
+        last = list(
+            takewhile(lambda item: not isinstance(item, ToolCall | ToolResult | Turn), backwards)
+        )
         return words_of(last[::-1])
 
     @cached_property

@@ -38,7 +38,9 @@ class RareNumbers:
 
 
 class TornPrompts:
-    """Counts the prompts that several inputs answer, as groups torn over files; 8 bytes for each prompt of an input."""
+    """Counts the prompts that several inputs answer, as groups torn over files; 8 bytes for each
+    prompt of an input.
+    """
 
     def __init__(self) -> None:
         self._prompts: list[Words] = []
@@ -56,7 +58,9 @@ class TornPrompts:
 
 @dataclass(frozen=True, slots=True)
 class RowGroups:
-    """Rows sorted by key, and where each group starts and ends among them; groups by first appearance."""
+    """Rows sorted by key, and where each group starts and ends among them; groups by first
+    appearance.
+    """
 
     rows: NDArray[np.uint32]
     starts: NDArray[np.int64]

@@ -20,24 +20,32 @@ class Scenario:
 
     @property
     def is_crisis(self) -> bool:
-        """Whether the risk level is crisis, imminent, acute or emergency, and not a denial such as `no crisis`."""
+        """Whether the risk level is crisis, imminent, acute or emergency, and not a denial such as
+        `no crisis`.
+        """
         words = set(self.risk_level.lower().replace("_", " ").replace("-", " ").split())
         return not _ACUTE.isdisjoint(words) and _DENIALS.isdisjoint(words)
 
 
 def parse_scenario(record: Mapping[str, object]) -> Scenario:
-    """Parse the scenario of a record: `scenario`, else `metadata.scenario`, `metadata` or the record itself.
+    """Parse the scenario of a record: `scenario`, else `metadata.scenario`, `metadata` or the
+    record itself.
 
     Strings, lists and objects are read as texts; other types are ignored. Never fails.
     """
     metadata = record.get("metadata")
     inner = metadata.get("scenario") if isinstance(metadata, dict) else None
-    places = [place for place in (record.get("scenario"), inner, metadata, record) if isinstance(place, dict)]
+    places = [
+        place
+        for place in (record.get("scenario"), inner, metadata, record)
+        if isinstance(place, dict)
+    ]
     return Scenario(
         goal=" ".join(_first(places, "goal", "goals", "objective", "description")),
         constraints=_first(places, "hard_constraints", "constraints"),
         risk_level=" ".join(_first(places, "risk_level", "risk")),
-        expected_outcomes=_first(places, "expected_outcomes", "outcomes") + _first(places, "tasks", "explicit_tasks"),
+        expected_outcomes=_first(places, "expected_outcomes", "outcomes")
+        + _first(places, "tasks", "explicit_tasks"),
         client_profile=_first(places, "client_profile", "profile"),
     )
 

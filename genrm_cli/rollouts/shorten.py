@@ -1,7 +1,7 @@
 """Shorten the texts of a group until they fit into the context of its judges.
 
-Tokens are estimated, since a judge's tokeniser is not at hand and requests must be the same in every run.
-"""
+Tokens are estimated, since a judge's tokeniser is not at hand and requests must be the same in
+every run."""
 
 import string
 from collections.abc import Sequence
@@ -18,18 +18,20 @@ _LEAST_TOKENS = 64  # less of a text is not worth judging
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The tokens for texts in a prompt of a judge, and its number of responses; None for all of a group."""
+    """The tokens for texts in a prompt of a judge, and its number of responses; None for all of a
+    group.
+    """
 
     tokens: int
     responses: int | None
 
 
 def estimate_tokens(text: str) -> int:
-    """Return about the most tokens of a text: one for each digit and ASCII symbol, one for three other bytes.
+    """Return about the most tokens of a text: one for each digit and ASCII symbol, one for three
+    other bytes.
 
-    Prose, code, JSON, LaTeX and Chinese take 0.6 to 1.04 times as many with Mistral's vocabularies of 32,000 and
-    131,000 tokens; base64 takes 1.8 times as many, emoji up to 3 times.
-    """
+    Prose, code, JSON, LaTeX and Chinese take 0.6 to 1.04 times as many with Mistral's vocabularies
+    of 32,000 and 131,000 tokens; base64 takes 1.8 times as many, emoji up to 3 times."""
     raw = text.encode("utf-8", "replace")
     others = len(raw.translate(None, _DENSE))
     return len(raw) - others + -(-others // 3)
@@ -38,28 +40,41 @@ def estimate_tokens(text: str) -> int:
 def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) -> SharedView:
     """Cut the middle out of the longest texts of a group until each prompt fits into each room.
 
-    Conversation and responses get the same limit, the largest with which the longest responses fit into one prompt. So
-    a rollout is shown alike in all its comparisons. The conversation may take half of the room before the responses do:
-    otherwise long responses would hide the task from the judge, also where others are compared. Principle, rubric,
-    reference and background stay whole. So does a view that fits, or of which too little would be left. If
-    the texts are marked already, nothing in them can imitate a marker.
-    """
+    Conversation and responses get the same limit, the largest with which the longest responses fit
+    into one prompt. So a rollout is shown alike in all its comparisons. The conversation may take
+    half of the room before the responses do: otherwise long responses would hide the task from the
+    judge, also where others are compared. Principle, rubric, reference and background stay whole.
+    So does a view that fits, or of which too little would be left. If the texts are marked already,
+    nothing in them can imitate a marker."""
     if not rooms or not view.responses:
         return view
     turns = [estimate_tokens(turn.text) for turn in view.conversation]
     responses = [estimate_tokens(text) for text in view.responses]
     listed = (*view.criteria.values(), *view.constraints.values())
     rubrics = ["\n".join(each.text for each in criteria) for criteria in listed]
-    longest = (max((text or "" for text in each), key=len, default="") for each in (view.backgrounds.values(), rubrics))
+    longest = (
+        max((text or "" for text in each), key=len, default="")
+        for each in (view.backgrounds.values(), rubrics)
+    )
     others = view.comparing_principle or "", view.reference or "", *longest
-    fixed = sum(map(estimate_tokens, others)) + _TURN_TOKENS * len(turns) + _IMAGE_TOKENS * len(view.images)
+    fixed = (
+        sum(map(estimate_tokens, others))
+        + _TURN_TOKENS * len(turns)
+        + _IMAGE_TOKENS * len(view.images)
+    )
     limits = [_limits(turns, responses, room.responses, room.tokens - fixed) for room in rooms]
     of_turns, of_responses = (min(each) for each in zip(*limits, strict=True))
     is_cut = max(turns, default=0) > of_turns, max(responses) > of_responses
-    if not any(is_cut) or (is_cut[0] and of_turns < _LEAST_TOKENS) or (is_cut[1] and of_responses < _LEAST_TOKENS):
+    if (
+        not any(is_cut)
+        or (is_cut[0] and of_turns < _LEAST_TOKENS)
+        or (is_cut[1] and of_responses < _LEAST_TOKENS)
+    ):
         return view
     texts = view.responses if is_marked else list(map(neutralise, view.responses))
-    shown = [_shorten(text, tokens, of_responses) for text, tokens in zip(texts, responses, strict=True)]
+    shown = [
+        _shorten(text, tokens, of_responses) for text, tokens in zip(texts, responses, strict=True)
+    ]
     asked = [
         _shorten(neutralise(turn.text) if tokens > of_turns else turn.text, tokens, of_turns)
         for turn, tokens in zip(view.conversation, turns, strict=True)
@@ -67,14 +82,19 @@ def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) ->
     cut = sum(chars for _, chars in asked)
     return replace(
         view,
-        conversation=tuple(Turn(turn.role, text) for turn, (text, _) in zip(view.conversation, asked, strict=True)),
+        conversation=tuple(
+            Turn(turn.role, text) for turn, (text, _) in zip(view.conversation, asked, strict=True)
+        ),
         responses=[text for text, _ in shown],
         shortened=tuple(cut + chars for _, chars in shown),
     )
 
 
-def _limits(turns: Sequence[int], responses: Sequence[int], count: int | None, room: int) -> tuple[int, int]:
-    """Return the most tokens that each turn and each response may have if the longest responses share a room.
+def _limits(
+    turns: Sequence[int], responses: Sequence[int], count: int | None, room: int
+) -> tuple[int, int]:
+    """Return the most tokens that each turn and each response may have if the longest responses
+    share a room.
 
     A response that has not arrived yet may be as long as the longest.
     """

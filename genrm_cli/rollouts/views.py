@@ -1,8 +1,7 @@
 """Views of a response for a judge: the answer, or a transcript of everything except reasoning.
 
-A transcript has a marker line before each step: `[--- ASSISTANT ---]`, `[--- TOOL CALL look ---]`. Shown text cannot
-imitate a marker.
-"""
+A transcript has a marker line before each step: `[--- ASSISTANT ---]`, `[--- TOOL CALL look ---]`.
+Shown text cannot imitate a marker."""
 
 import json
 import re
@@ -34,7 +33,8 @@ from genrm_cli.verdicts import Explanation, Reason
 
 View = Literal["auto", "answer", "transcript"]
 Listed = Mapping[int, Sequence[Criterion]]
-READING_VERSION = 5  # increase it when responses are read or shown differently, so that earlier outputs become stale
+# increase it when responses are read or shown differently, so that earlier outputs become stale
+READING_VERSION = 5
 
 _FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
 _TOOLS_HEADING = "Tools that the assistant can call:"
@@ -46,8 +46,8 @@ _LEAST_SHOWN = 40  # minimum number of characters that a cut leaves
 class ViewOptions:
     """Options for showing responses to a judge.
 
-    Attributes:
-        view: `answer`, the text after the last call or turn; `transcript`, everything except reasoning; `auto`, the
+    Attributes: view: `answer`, the text after the last call or turn; `transcript`, everything
+        except reasoning; `auto`, the
             answer if all responses in the group are plain text, otherwise the transcript.
         max_chars: cut the middle out of a response longer than this.
         max_step_chars: likewise for each tool call and result of a transcript.
@@ -74,22 +74,22 @@ worse than any that does not.
 Then, skill: whether the assistant takes up what this user says, answers what is asked and understands before it \
 advises, instead of repeating itself or reciting phrases; whether the user's background and identity are respected; \
 and whether the user is closer to the goal and the expected outcomes at the end.
-Length, praise and the number of techniques named are no merits."""
+Length, praise and the number of techniques named are no merits."""  # noqa: E501
 """The principle for sessions with a scenario, if neither the line nor the settings have one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedView:
-    """The view of a group for a judge: one conversation, and one text per rollout in the group's order.
+    """The view of a group for a judge: one conversation, and one text per rollout in the group's
+    order.
 
-    Attributes:
-        view: the view chosen by `auto`.
-        reference: the known answer of the task, to be shown as such; None for none.
-        principle: the criterion to judge by; None leaves it to the profile.
-        scenario: of a session, for judges that compare: its goal, constraints and the like; None for none.
-        backgrounds: further context of each rollout's task for graders, by index in its group.
-        criteria: likewise, the rubric of its row; `constraints` are those of its scenario.
-        shortened: number of characters cut out of each response and its prompt so that they fit into the judge's
+    Attributes: view: the view chosen by `auto`. reference: the known answer of the task, to be
+        shown as such; None for none. principle: the criterion to judge by; None leaves it to the
+        profile. scenario: of a session, for judges that compare: its goal, constraints and the
+        like; None for none. backgrounds: further context of each rollout's task for graders, by
+        index in its group. criteria: likewise, the rubric of its row; `constraints` are those of
+        its scenario. shortened: number of characters cut out of each response and its prompt so
+        that they fit into the judge's
             context; empty if all fit.
         images: mark and URL of each image to show.
     """
@@ -129,14 +129,17 @@ class SharedView:
 
 
 def _mask_listed(listed: Listed, mask: Callable[[str], str]) -> Listed:
-    return {index: [Criterion(mask(text), points) for text, points in each] for index, each in listed.items()}
+    return {
+        index: [Criterion(mask(text), points) for text, points in each]
+        for index, each in listed.items()
+    }
 
 
 def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> SharedView:
     """Return the view of rollouts that share a prompt and all have a response.
 
-    Episodes share the leading turns that are equal in all of them; the rest of each session is its response.
-    """
+    Episodes share the leading turns that are equal in all of them; the rest of each session is its
+    response."""
     rollouts = _with_unproven(rollouts)
     view = choose_view(rollouts, options)
     shared = len(rollouts[0].prompt)
@@ -146,23 +149,40 @@ def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> Shar
     responses = [_show(rollout, rollout.prompt[shared:], view, options) for rollout in rollouts]
     conversation = rollouts[0].prompt[:shared]
     tools = {rollout.tools for rollout in rollouts}
-    if view == "transcript" and options.tool_definitions and len(tools) == 1 and (given := tools.pop()):
+    if (
+        view == "transcript"
+        and options.tool_definitions
+        and len(tools) == 1
+        and (given := tools.pop())
+    ):
         conversation = _with_tools(conversation, given, options.max_step_chars)
-    images = {each.mark: each.url for rollout in rollouts for each in rollout.media if options.images and each.url}
-    return SharedView(conversation, responses, view, rollouts[0].reference, images=tuple(images.items()))
+    images = {
+        each.mark: each.url
+        for rollout in rollouts
+        for each in rollout.media
+        if options.images and each.url
+    }
+    return SharedView(
+        conversation, responses, view, rollouts[0].reference, images=tuple(images.items())
+    )
 
 
 def _with_unproven(rollouts: Sequence[Rollout]) -> Sequence[Rollout]:
-    """Return rollouts whose reasoning is shown as text if only a closing tag says what it is, and the group denies it.
+    """Return rollouts whose reasoning is shown as text if only a closing tag says what it is, and
+    the group denies it.
 
-    A chat template that pre-fills the opening tag does so for the whole group: its responses all hold a closing tag,
-    unless they were cut off. If at least as many hold none, the tag is the policy's own, and hides nothing.
-    """
-    reasonings = [[item for item in each.response or () if isinstance(item, Reasoning)] for each in rollouts]
+    A chat template that pre-fills the opening tag does so for the whole group: its responses all
+    hold a closing tag, unless they were cut off. If at least as many hold none, the tag is the
+    policy's own, and hides nothing."""
+    reasonings = [
+        [item for item in each.response or () if isinstance(item, Reasoning)] for each in rollouts
+    ]
     unproven = [not all(item.is_opened for item in items) for items in reasonings]
     if not any(unproven):
         return rollouts
-    plain = sum(not (each.is_truncated or items) for each, items in zip(rollouts, reasonings, strict=True))
+    plain = sum(
+        not (each.is_truncated or items) for each, items in zip(rollouts, reasonings, strict=True)
+    )
     if plain < sum(unproven):
         return rollouts
     return [replace(each, response=tuple(map(_as_text, each.response or ()))) for each in rollouts]
@@ -172,9 +192,15 @@ def _as_text(item: Item) -> Item:
     return Text(item.text) if isinstance(item, Reasoning) and not item.is_opened else item
 
 
-def _with_tools(conversation: tuple[Turn, ...], tools: Sequence[str], max_chars: int) -> tuple[Turn, ...]:
-    """Return a conversation whose system turn, the only one that every chat template takes, ends with the tools."""
-    text = "\n".join([_TOOLS_HEADING, *(cut_middle(_tool_line(tool), max_chars)[0] for tool in tools)])
+def _with_tools(
+    conversation: tuple[Turn, ...], tools: Sequence[str], max_chars: int
+) -> tuple[Turn, ...]:
+    """Return a conversation whose system turn, the only one that every chat template takes, ends
+    with the tools.
+    """
+    text = "\n".join(
+        [_TOOLS_HEADING, *(cut_middle(_tool_line(tool), max_chars)[0] for tool in tools)]
+    )
     if conversation and conversation[0].role in ("system", "developer"):
         first, *rest = conversation
         return Turn(first.role, join_texts([first.text, text])), *rest
@@ -182,22 +208,30 @@ def _with_tools(conversation: tuple[Turn, ...], tools: Sequence[str], max_chars:
 
 
 def _tool_line(tool: str) -> str:
-    """Return name, description and parameters of a tool; one that is no function is shown as it is."""
+    """Return name, description and parameters of a tool; one that is no function is shown as it
+    is.
+    """
     function = json.loads(tool).get("function")
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         return f"- {tool}"
-    parameters = json.dumps(function.get("parameters") or {}, ensure_ascii=False, separators=(",", ":"))
+    parameters = json.dumps(
+        function.get("parameters") or {}, ensure_ascii=False, separators=(",", ":")
+    )
     told = str(function.get("description") or "").split()
     return " ".join([f"- {function['name']}:", *told, "Parameters:", parameters])
 
 
 def choose_view(rollouts: Sequence[Rollout], options: ViewOptions) -> View:
-    """Return the view of a group. It is the same for all rollouts, so that their form does not distinguish them."""
+    """Return the view of a group. It is the same for all rollouts, so that their form does not
+    distinguish them.
+    """
     if options.answer_tool or options.answer_field:
         return "answer"
     if options.view != "auto":
         return options.view
-    plain = all(not rollout.is_session and only_words(rollout.response or ()) for rollout in rollouts)
+    plain = all(
+        not rollout.is_session and only_words(rollout.response or ()) for rollout in rollouts
+    )
     return "answer" if plain else "transcript"
 
 
@@ -209,7 +243,9 @@ def is_blank(rollout: Rollout, options: ViewOptions = AUTO) -> bool:
 
 
 def answer_shown(rollout: Rollout, options: ViewOptions) -> str:
-    """Return the final answer: the text, the arguments of a tool call, or a field of either; empty if missing."""
+    """Return the final answer: the text, the arguments of a tool call, or a field of either; empty
+    if missing.
+    """
     text = rollout.final_answer
     if options.answer_tool is not None:
         text = last_arguments_of(rollout.response or (), options.answer_tool) or ""
@@ -217,13 +253,25 @@ def answer_shown(rollout: Rollout, options: ViewOptions) -> str:
 
 
 def shown_parts(rollout: Rollout, options: ViewOptions) -> tuple[object, ...]:
-    """Return all of a rollout that the view of some group could show: equal parts are shown alike in every group."""
+    """Return all of a rollout that the view of some group could show: equal parts are shown alike
+    in every group.
+    """
     # Reasoning that only a closing tag reveals is text in some groups.
-    items = [item for item in rollout.response or () if not (isinstance(item, Reasoning) and item.is_opened)]
+    items = [
+        item
+        for item in rollout.response or ()
+        if not (isinstance(item, Reasoning) and item.is_opened)
+    ]
     if options.view == "answer" or options.answer_tool or options.answer_field:
-        return answer_shown(rollout, options), *(item for item in items if isinstance(item, Reasoning))
+        return answer_shown(rollout, options), *(
+            item for item in items if isinstance(item, Reasoning)
+        )
     opening = rollout.prompt if rollout.is_session else ()
-    return opening, rollout.media, *(item.text if isinstance(item, Text) else item for item in items)
+    return (
+        opening,
+        rollout.media,
+        *(item.text if isinstance(item, Text) else item for item in items),
+    )
 
 
 def why_not_compared(
@@ -242,21 +290,34 @@ def why_not_compared(
 
 
 def unseen_media(rollout: Rollout, options: ViewOptions) -> tuple[str, ...]:
-    """Return the kinds of the images and files that the judge does not see; an answer is text alone."""
-    is_text = not options.images or options.view == "answer" or options.answer_tool or options.answer_field
+    """Return the kinds of the images and files that the judge does not see; an answer is text
+    alone.
+    """
+    is_text = (
+        not options.images
+        or options.view == "answer"
+        or options.answer_tool
+        or options.answer_field
+    )
     hidden = [each for each in rollout.prompt_media if not options.images or each.url is None]
     hidden += [each for each in media_of(rollout.response or ()) if is_text or each.url is None]
     return tuple(each.kind for each in hidden)
 
 
-def render_transcript(items: Sequence[Item], max_step_chars: int = AUTO.max_step_chars, *, images: bool = False) -> str:
-    """Render a response step by step, without reasoning, with the marks of images if they are shown."""
+def render_transcript(
+    items: Sequence[Item], max_step_chars: int = AUTO.max_step_chars, *, images: bool = False
+) -> str:
+    """Render a response step by step, without reasoning, with the marks of images if they are
+    shown.
+    """
     sections: list[str] = []
     for item in items:
         if isinstance(item, Reasoning):
             continue
         if isinstance(item, Media) and item.url is not None and images:
-            if not sections or item.mark not in sections[-1]:  # within the text of a result, or a part of its own
+            if (
+                not sections or item.mark not in sections[-1]
+            ):  # within the text of a result, or a part of its own
                 sections.append(f"[--- IMAGE ---]\n{item.mark}")
             continue
         marker, text = _step_of(item)
@@ -267,7 +328,9 @@ def render_transcript(items: Sequence[Item], max_step_chars: int = AUTO.max_step
 
 
 def cut_middle(text: str, max_chars: int | None) -> tuple[str, int]:
-    """Cut the middle out of a long text, keeping start and end; return it with the number of characters cut."""
+    """Cut the middle out of a long text, keeping start and end; return it with the number of
+    characters cut.
+    """
     if max_chars is None or len(text) <= max_chars:
         return text, 0
     mark_chars = len(_cut_mark(len(text)))
@@ -286,7 +349,9 @@ def neutralise(text: str) -> str:
 
 def _show(rollout: Rollout, opening: Sequence[Turn], view: View, options: ViewOptions) -> str:
     if view == "transcript":
-        text = render_transcript((*opening, *(rollout.response or ())), options.max_step_chars, images=options.images)
+        text = render_transcript(
+            (*opening, *(rollout.response or ())), options.max_step_chars, images=options.images
+        )
     else:
         text = answer_shown(rollout, options)
         if options.max_chars is not None:
@@ -312,7 +377,9 @@ def _step_of(item: Item) -> tuple[str, str]:
 
 
 def _name(name: str) -> str:
-    """Return a role's or tool's name as part of a marker: one short line without consecutive dashes."""
+    """Return a role's or tool's name as part of a marker: one short line without consecutive
+    dashes.
+    """
     return re.sub(r"-{2,}", "-", " ".join(name.split()))[:80].replace("[", "(").replace("]", ")")
 
 
@@ -321,7 +388,9 @@ def _cut_mark(chars: int) -> str:
 
 
 def _field_of(text: str, path: str) -> str:
-    """Return the value at a dotted path of a JSON text, possibly in a fence; empty if there is none."""
+    """Return the value at a dotted path of a JSON text, possibly in a fence; empty if there is
+    none.
+    """
     fenced = _FENCE.search(text)
     try:
         value = _at(json.loads(fenced["body"] if fenced else text), path.split("."))
@@ -336,7 +405,11 @@ def _field_of(text: str, path: str) -> str:
 def _at(value: object, parts: Sequence[str]) -> object:
     for part in parts:
         if isinstance(value, list):
-            value = value[int(part)] if part.isdecimal() and len(part) < 9 and int(part) < len(value) else None
+            value = (
+                value[int(part)]
+                if part.isdecimal() and len(part) < 9 and int(part) < len(value)
+                else None
+            )
         else:
             value = value.get(part) if isinstance(value, dict) else None
     return value

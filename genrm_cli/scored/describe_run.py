@@ -1,4 +1,6 @@
-"""Turn a finished run into its record: its judges, the components of its rewards, and its inputs."""
+"""Turn a finished run into its record: its judges, the components of its rewards, and its
+inputs.
+"""
 
 import platform
 from collections.abc import Sequence
@@ -34,9 +36,15 @@ from genrm_cli.storage.sink import place_of
 
 
 def run_totals(
-    settings: Settings, metrics: RunMetrics, plan: GroupPlan, judges: Sequence[JudgeSpec], wall_time_s: float
+    settings: Settings,
+    metrics: RunMetrics,
+    plan: GroupPlan,
+    judges: Sequence[JudgeSpec],
+    wall_time_s: float,
 ) -> RunTotals:
-    """Return the totals of a run over one input or over many, with the judges as they were asked."""
+    """Return the totals of a run over one input or over many, with the judges as they were
+    asked.
+    """
     pairing = plan.pairing
     return extended(
         RunTotals,
@@ -99,13 +107,17 @@ def judge_record(settings: Settings, judges: Sequence[JudgeSpec] | None = None) 
 
     `judges` are those of the run as they were asked; by default as the settings describe them.
     """
-    specs = [spec for spec in (judge_specs(settings) if judges is None else judges) if spec.compares]
+    specs = [
+        spec for spec in (judge_specs(settings) if judges is None else judges) if spec.compares
+    ]
     name = judge_name(settings) if specs else None
     if not specs or not settings.panel.judges:
         return _one_judge(name, specs[0] if specs else None, settings)
     return replace(
         _one_judge(name, None, settings),
-        panel=tuple(_one_judge(spec.config.name, spec, settings, spec.config.weight) for spec in specs),
+        panel=tuple(
+            _one_judge(spec.config.name, spec, settings, spec.config.weight) for spec in specs
+        ),
         quorum=settings.panel.quorum or len(specs),
     )
 
@@ -130,14 +142,20 @@ def _one_judge(
 
 
 def reward_record(settings: Settings, rewards: RewardPlan) -> RewardRecord | None:
-    """Return the components of rewards, with versions of their sources; None if rewards come from verdicts alone."""
+    """Return the components of rewards, with versions of their sources; None if rewards come from
+    verdicts alone.
+    """
     if not rewards.is_composed:
         return None
     given = settings.rewards
     total = given.total
     return RewardRecord(
         components={name: rewards.sources[name] for name in rewards.names},
-        versions={c.name: version for c in given.components if (version := find_kind(c.kind).version(c)) is not None},
+        versions={
+            c.name: version
+            for c in given.components
+            if (version := find_kind(c.kind).version(c)) is not None
+        },
         graders={
             grader.component: GraderRecord(
                 model=grader.config.judge.model,
@@ -148,7 +166,9 @@ def reward_record(settings: Settings, rewards: RewardPlan) -> RewardRecord | Non
             for grader in graders_in(settings)
         },
         diversity=None if given.diversity is None else asdict(given.diversity) | {"judge": None},
-        total=None if total is None else asdict(total) | {"weights": dict(total.weights), "gates": dict(total.gates)},
+        total=None
+        if total is None
+        else asdict(total) | {"weights": dict(total.weights), "gates": dict(total.gates)},
     )
 
 

@@ -37,8 +37,8 @@ REMEDY = (
 class ScoredInput:
     """One output of `genrm score`.
 
-    Attributes:
-        uri: URI of the scored lines. A set of files (`together`) has several; their companion files are named as if
+    Attributes: uri: URI of the scored lines. A set of files (`together`) has several; their
+        companion files are named as if
             all lines were in this one.
         files: the files with the scored lines.
     """
@@ -49,7 +49,9 @@ class ScoredInput:
     @property
     def name(self) -> str:
         """The file, or the name and the size of the set."""
-        return self.uri if len(self.files) == 1 else f"{stem_of(self.uri)} ({len(self.files):,} files)"
+        return (
+            self.uri if len(self.files) == 1 else f"{stem_of(self.uri)} ({len(self.files):,} files)"
+        )
 
     @property
     def stem(self) -> str:
@@ -71,20 +73,22 @@ def open_scored(uri: str, s3: S3Options, settings: Settings) -> Source:
 
 
 def find_scored(given: Sequence[str], settings: Settings, s3: S3Options) -> list[ScoredInput]:
-    """Return the scored files that a command line names, each once; in folders and prefixes those named `.scored`.
+    """Return the scored files that a command line names, each once; in folders and prefixes those
+    named `.scored`.
 
     With the setting `together`, they are one set.
 
-    Raises:
-        InputError: a folder, prefix or pattern without scored files.
-        UsageError: stdin and others; files that were scored as a set are read alone, or others as a set.
+    Raises: InputError: a folder, prefix or pattern without scored files. UsageError: stdin and
+        others; files that were scored as a set are read alone, or others as a set.
     """
     found: dict[str, str] = {}
     for uri in given:
         if not names_many(uri):
             found.setdefault(place_of(uri), uri)
             continue
-        scored = [each.identity.uri for each in iter_found(uri, s3) if is_scored_file(each.identity.uri)]
+        scored = [
+            each.identity.uri for each in iter_found(uri, s3) if is_scored_file(each.identity.uri)
+        ]
         if not scored:
             raise InputError(f"{uri}: no scored files (*.scored.jsonl); run `genrm score` first")
         for each in scored:
@@ -142,7 +146,9 @@ def is_marked(found: Mark, recorded: OutputMark) -> bool:
 
 
 def _set_of(uris: Sequence[str], name: str, s3: S3Options) -> ScoredInput:
-    """Return scored files as one set; refuse it if some were not scored together or changed since, or are missing."""
+    """Return scored files as one set; refuse it if some were not scored together or changed since,
+    or are missing.
+    """
     stem = stem_of_set(uris, name)
     known = _parts_of(stem, s3)
     for uri in uris:
@@ -151,15 +157,21 @@ def _set_of(uris: Sequence[str], name: str, s3: S3Options) -> ScoredInput:
             raise InputError(f"{uri}: no such file; check the path")
         if record is None:
             raise UsageError(
-                f"{uri}: {stem}.metrics.json does not name it, so it was not scored with the others. ",
+                f"{uri}: {stem}.metrics.json does not name it, so it was not scored with the "
+                "others. ",
                 naming(
-                    "Remove $together, name only the files of the set, or pass the $set_name that it was scored with."
+                    "Remove $together, name only the files of the set, or pass the $set_name that "
+                    "it was scored with."
                 ),
             )
         if not _is_recorded(uri, record, s3):
-            raise UsageError(f"{uri} was changed or scored alone since the set was scored: score the set again.")
+            raise UsageError(
+                f"{uri} was changed or scored alone since the set was scored: score the set again."
+            )
     if missing := known.keys() - {name_below(folder_of(stem), uri) for uri in uris}:
-        raise UsageError(f"{min(missing)} belongs to the set {stem}, too: name all of its {len(known)} files.")
+        raise UsageError(
+            f"{min(missing)} belongs to the set {stem}, too: name all of its {len(known)} files."
+        )
     return ScoredInput(f"{stem}.scored.jsonl", tuple(uris))
 
 
@@ -182,5 +194,6 @@ def _parts_of(stem: str, s3: S3Options) -> dict[str, FileRecord]:
 
 def _is_recorded(uri: str, record: FileRecord, s3: S3Options) -> bool:
     """Whether a file of a set matches its record in the metrics, if they have one."""
-    found, known = mark_of(uri, s3), record.output_mark
+    found = mark_of(uri, s3)
+    known = record.output_mark
     return found is not None and (known is None or is_marked(found, known))

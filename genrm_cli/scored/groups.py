@@ -39,7 +39,8 @@ class ScoredFile:
 
 
 class ScoredRun(AbstractContextManager["ScoredRun"]):
-    """Scored lines, their comparisons and metrics; about 60 bytes of memory a rollout. Use it as a context manager.
+    """Scored lines, their comparisons and metrics; about 60 bytes of memory a rollout. Use it as a
+    context manager.
 
     Attributes:
         name: of the scored lines, or of the set of their files.
@@ -59,11 +60,9 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
     ) -> None:
         """Open temporary files.
 
-        Args:
-            scored: the scored lines.
-            settings: how lines are read.
-            open_journal: opens the journal for replies that the comparisons lack; None to leave them unknown.
-            kept_of: returns the fields of a rollout's line to keep in `ScoredRollout.record`.
+        Args: scored: the scored lines. settings: how lines are read. open_journal: opens the
+            journal for replies that the comparisons lack; None to leave them unknown. kept_of:
+            returns the fields of a rollout's line to keep in `ScoredRollout.record`.
         """
         self.name = scored.name
         self.files: list[ScoredFile] = []
@@ -73,12 +72,16 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         self.rejects = Counter[str]()
         self.judges: set[str] = set()
         self._kept_of = kept_of
-        self._scored, self._settings, self._open_journal = scored, settings, open_journal
+        self._scored = scored
+        self._settings = settings
+        self._open_journal = open_journal
         self._keys: dict[str, int] = {}
         self._groups = array("I")  # group of each rollout
         self._asked = array("I")  # group of each comparison
         self._opened = ExitStack()
-        self._rollouts: RolloutStore[tuple[ScoredLine, Record]] = self._opened.enter_context(RolloutStore())
+        self._rollouts: RolloutStore[tuple[ScoredLine, Record]] = self._opened.enter_context(
+            RolloutStore()
+        )
         self._comparisons = Pieces(self._opened.enter_context(Spool()))
         self._journal: Journal | None = None
 
@@ -91,8 +94,8 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
     def read(self, s3: S3Options, *, comparisons: bool = True) -> None:
         """Read the scored lines and their companion files.
 
-        Raises:
-            InputError: none of the lines is scored, one of them is not with the setting `strict`, or a companion file
+        Raises: InputError: none of the lines is scored, one of them is not with the setting
+            `strict`, or a companion file
                 cannot be read.
         """
         first = self._read_scored(s3)
@@ -113,14 +116,24 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
             kept = (self._rollouts.read(int(row)) for row in rows_of[number])
             members = [ScoredRollout(rollout, line, record) for _, rollout, (line, record) in kept]
             members.sort(key=lambda each: each.line.index)
-            yield ScoredGroup(key, tuple(members), tuple(self._comparison(int(number)) for number in lines_of[number]))
+            yield ScoredGroup(
+                key,
+                tuple(members),
+                tuple(self._comparison(int(number)) for number in lines_of[number]),
+            )
 
     def _comparison(self, number: int) -> ComparisonRecord:
         comparison = from_json(ComparisonRecord, parse_record(self._comparisons[number]))
-        return comparison if comparison.reply is not None else replace(comparison, reply=self._reply_of(comparison))
+        return (
+            comparison
+            if comparison.reply is not None
+            else replace(comparison, reply=self._reply_of(comparison))
+        )
 
     def _reply_of(self, comparison: ComparisonRecord) -> str | None:
-        """Return the reply to a comparison from the journal; None if the journal has none, or a later one."""
+        """Return the reply to a comparison from the journal; None if the journal has none, or a
+        later one.
+        """
         if self._journal is None or comparison.journal_key is None:
             return None
         try:
@@ -138,7 +151,9 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         first = ""
         for uri in self._scored.files:
             with open_scored(uri, s3, self._settings) as source:
-                digest, lines, rollouts = hashlib.sha256(), self.lines, len(self._groups)
+                digest = hashlib.sha256()
+                lines = self.lines
+                rollouts = len(self._groups)
                 for line, found, problem in iter_scored(source, self._settings.input):
                     self.lines += 1
                     digest.update(line.raw + b"\n")
@@ -160,7 +175,8 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
             self.judges.add(scored.line.judge)
 
     def _read_comparisons(self, s3: S3Options) -> None:
-        source, lacks_reply = self._scored.open_beside(".comparisons.jsonl", s3, self._settings), False
+        source = self._scored.open_beside(".comparisons.jsonl", s3, self._settings)
+        lacks_reply = False
         self.has_comparisons = source is not None
         for line, comparison in () if source is None else _iter_comparisons(source):
             group = self._keys.get(str(comparison.group))
@@ -169,7 +185,9 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
                 self._asked.append(group)
                 lacks_reply |= comparison.journal_key is not None
         if lacks_reply and self._open_journal is not None:
-            self._journal = self._opened.enter_context(self._open_journal(self._scored.uri, self._settings))
+            self._journal = self._opened.enter_context(
+                self._open_journal(self._scored.uri, self._settings)
+            )
 
 
 def _iter_comparisons(source: Source) -> Iterator[tuple[Line, ComparisonRecord]]:
@@ -180,11 +198,15 @@ def _iter_comparisons(source: Source) -> Iterator[tuple[Line, ComparisonRecord]]
                     raise BadLineError("longer than max_line_bytes")
                 yield line, from_json(ComparisonRecord, parse_record(line.raw))
             except (BadLineError, FormError) as error:
-                raise InputError(f"{source.uri}: {source.unit} {line.number}: {error}", *REMEDY) from error
+                raise InputError(
+                    f"{source.uri}: {source.unit} {line.number}: {error}", *REMEDY
+                ) from error
 
 
 def _members(groups: "array[int]", count: int) -> Sequence[Sequence[int]]:
     """Return the row numbers of each group, in their order."""
-    numbers = np.frombuffer(groups, dtype=np.uint32) if len(groups) else np.zeros(0, dtype=np.uint32)
+    numbers = (
+        np.frombuffer(groups, dtype=np.uint32) if len(groups) else np.zeros(0, dtype=np.uint32)
+    )
     order = np.argsort(numbers, kind="stable")
     return np.split(order, np.searchsorted(numbers[order], np.arange(1, count)))  # type: ignore[return-value]

@@ -1,8 +1,8 @@
-"""Dataclasses as JSON, and back: one definition of each format for its writer, its reader and its JSON Schema.
+"""Dataclasses as JSON, and back: one definition of each format for its writer, its reader and its
+JSON Schema.
 
-A field whose default is None is optional: it is written only if it is not None. All others are always written, and
-required when read. Keys that a class does not declare are ignored.
-"""
+A field whose default is None is optional: it is written only if it is not None. All others are
+always written, and required when read. Keys that a class does not declare are ignored."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -29,7 +29,9 @@ _SCALARS: Mapping[object, tuple[str, tuple[type, ...], str]] = {
 
 
 class FormError(ValueError):
-    """A JSON value does not have the form of a class; the message names the key, and what was found and expected."""
+    """A JSON value does not have the form of a class; the message names the key, and what was found
+    and expected.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,17 @@ def to_json(record: object) -> Json:
 
 @cache
 def _writer(form: type) -> tuple[list[str], Callable[[object], tuple[Any, ...]], list[_Member]]:
-    """Return the names of a class, what takes their values, and the members that are converted or may be left out."""
+    """Return the names of a class, what takes their values, and the members that are converted or
+    may be left out.
+    """
     members = _members(form)
     names = [member.name for member in members]
     # The class comes last: of a single name, `attrgetter` returns no tuple.
-    return names, attrgetter(*names, "__class__"), [each for each in members if each.is_optional or each.write]
+    return (
+        names,
+        attrgetter(*names, "__class__"),
+        [each for each in members if each.is_optional or each.write],
+    )
 
 
 def from_json(form: type[_T], value: object) -> _T:
@@ -104,7 +112,9 @@ def json_schema(form: type) -> Json:
 
 def extended(form: type[_T], base: object, **own: object) -> _T:
     """Return an instance of a class, with the fields of an instance of its base and others."""
-    return form(**{member.name: getattr(base, member.name) for member in _members(type(base))}, **own)  # type: ignore[arg-type]
+    return form(
+        **{member.name: getattr(base, member.name) for member in _members(type(base))}, **own
+    )  # type: ignore[arg-type]
 
 
 @cache
@@ -115,7 +125,10 @@ def _members(form: type) -> tuple[_Member, ...]:
         optional = {field.name for field in fields(form) if field.default is None}
     else:
         optional = {name for name, default in form._field_defaults.items() if default is None}  # type: ignore[attr-defined]
-    return tuple(_Member(name, *_conversion(hints[name]), is_optional=name in optional) for name in _names_of(form))
+    return tuple(
+        _Member(name, *_conversion(hints[name]), is_optional=name in optional)
+        for name in _names_of(form)
+    )
 
 
 def _names_of(form: type) -> list[str]:
@@ -128,7 +141,8 @@ def _names_of(form: type) -> list[str]:
 
 def _conversion(hint: Any) -> tuple[_Convert | None, _Convert, Json]:
     """Return how values of a type are written and read, and their schema."""
-    origin, arguments = get_origin(hint), get_args(hint)
+    origin = get_origin(hint)
+    arguments = get_args(hint)
     if hint is Any:
         return None, lambda value: value, {}
     if hint in _SCALARS:
@@ -136,7 +150,11 @@ def _conversion(hint: Any) -> tuple[_Convert | None, _Convert, Json]:
     if origin in (Union, UnionType):
         return _union(arguments)
     if origin is Literal:
-        return None, _reader_of(arguments, f"one of {', '.join(map(repr, arguments))}"), {"enum": list(arguments)}
+        return (
+            None,
+            _reader_of(arguments, f"one of {', '.join(map(repr, arguments))}"),
+            {"enum": list(arguments)},
+        )
     if origin is tuple:
         return _list(arguments[0])
     if isinstance(origin, type) and issubclass(origin, Mapping):
@@ -209,14 +227,21 @@ def _object(member: Any) -> tuple[_Convert | None, _Convert, Json]:
     write, read, schema = _conversion(member)
 
     def write_all(value: Any) -> Any:
-        return {name: each if write is None or each is None else write(each) for name, each in value.items()}
+        return {
+            name: each if write is None or each is None else write(each)
+            for name, each in value.items()
+        }
 
     def read_all(value: Any) -> Any:
         if not isinstance(value, Mapping):
             raise FormError(f"{_found(value)}; expected an object")
         return {str(name): read(each) for name, each in value.items()}
 
-    return dict if write is None else write_all, read_all, {"type": "object", "additionalProperties": schema}
+    return (
+        dict if write is None else write_all,
+        read_all,
+        {"type": "object", "additionalProperties": schema},
+    )
 
 
 def _found(value: object) -> str:

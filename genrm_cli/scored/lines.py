@@ -12,25 +12,24 @@ from genrm_cli.scored.json_form import FormError, from_json, to_json
 from genrm_cli.verdicts import FailureKind, Reason, Verdict
 
 FORMAT: Literal[1] = 1
-"""Version of scored lines and of comparison records; increased when a key changes its meaning or is removed."""
+"""Version of scored lines and of comparison records; increased when a key changes its meaning or is
+removed.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutResult:
     """The reward of a rollout and its basis, in scored lines and in responses of the server.
 
-    Attributes:
-        reward: the number for the trainer; None for an unscored rollout.
-        reason: why there is no reward, as a code, and as a sentence in `reason_text`; None if there is one.
-        base_score: the estimator's score, before length and style terms.
-        standard_error: of the base score against the group's mean; None if unknown.
-        rank: 1 is the best of the group; equal rewards share a rank.
-        advantage: reward less the group's mean, scaled as the setting `advantage` says.
-        comparisons: verdicts that count for it.
-        failed: failed requests about it.
-        sabotaged: those that its text made fail; None if there are none.
-        components: values by name; None if the reward comes from verdicts alone.
-        shortened: characters cut out of prompt and response so that they fit into the judges' context; None if all fit.
+    Attributes: reward: the number for the trainer; None for an unscored rollout. reason: why there
+        is no reward, as a code, and as a sentence in `reason_text`; None if there is one.
+        base_score: the estimator's score, before length and style terms. standard_error: of the
+        base score against the group's mean; None if unknown. rank: 1 is the best of the group;
+        equal rewards share a rank. advantage: reward less the group's mean, scaled as the setting
+        `advantage` says. comparisons: verdicts that count for it. failed: failed requests about it.
+        sabotaged: those that its text made fail; None if there are none. components: values by
+        name; None if the reward comes from verdicts alone. shortened: characters cut out of prompt
+        and response so that they fit into the judges' context; None if all fit.
     """
 
     reward: float | None
@@ -72,17 +71,15 @@ class DiversityRecord:
 class ScoredLine(RolloutResult):
     """The `genrm` object of a rollout in a scored line, with its reward.
 
-    Attributes:
-        reliability: share of the group's spread that is signal; None if unknown.
-        adjustments: contribution of each length and style term.
-        group: key of the group, None for a rollout that belongs to none; the group had `group_size` rollouts.
-        index: of the rollout in its group; `i` and `j` of comparison records.
-        defaulted: comparisons that count with a default.
-        is_baseline: whether the judge is the built-in lexical baseline.
-        component_notes: evidence for the values of components.
-        component_failures: why values of components are missing.
-        neutralised: places where the text was broken up for the judge; None for none.
-        equal_to: index of the rollout whose comparisons count for this one, too: judges see no difference; None for its
+    Attributes: reliability: share of the group's spread that is signal; None if unknown.
+        adjustments: contribution of each length and style term. group: key of the group, None for a
+        rollout that belongs to none; the group had `group_size` rollouts. index: of the rollout in
+        its group; `i` and `j` of comparison records. defaulted: comparisons that count with a
+        default. is_baseline: whether the judge is the built-in lexical baseline. component_notes:
+        evidence for the values of components. component_failures: why values of components are
+        missing. neutralised: places where the text was broken up for the judge; None for none.
+        equal_to: index of the rollout whose comparisons count for this one, too: judges see no
+        difference; None for its
             own.
     """
 
@@ -103,7 +100,9 @@ class ScoredLine(RolloutResult):
     equal_to: int | None = None
 
     def group_name(self, line: int) -> str:
-        """Return the key of the group; for a rollout of this line that belongs to none, a name of its own."""
+        """Return the key of the group; for a rollout of this line that belongs to none, a name of
+        its own.
+        """
         return f"(no group, line {line})" if self.group is None else self.group
 
     def as_score(self) -> Score:
@@ -124,10 +123,9 @@ class FailureRecord:
 class OutcomeRecord:
     """The result of one request to a judge.
 
-    Attributes:
-        score_1: of the verdict that counts, as are `score_2` and `ranking`; None for a failure and for grades.
-        grades: of the responses shown; None for a verdict.
-        expected: True for a verdict that is an expected value over score tokens; None for others.
+    Attributes: score_1: of the verdict that counts, as are `score_2` and `ranking`; None for a
+        failure and for grades. grades: of the responses shown; None for a verdict. expected: True
+        for a verdict that is an expected value over score tokens; None for others.
     """
 
     score_1: float | None
@@ -144,7 +142,12 @@ class OutcomeRecord:
     @property
     def verdict(self) -> Verdict | None:
         """The verdict; None for a failure and for grades."""
-        if self.failure is not None or self.score_1 is None or self.score_2 is None or self.ranking is None:
+        if (
+            self.failure is not None
+            or self.score_1 is None
+            or self.score_2 is None
+            or self.ranking is None
+        ):
             return None
         return Verdict(self.score_1, self.score_2, self.ranking)
 
@@ -153,14 +156,11 @@ class OutcomeRecord:
 class ComparisonRecord(OutcomeRecord):
     """One line of the comparisons file: a request about a group, and its result.
 
-    Attributes:
-        i: index of the rollout shown first, `j` of the second; a graded rollout is `i` alone, a whole group neither.
-        judge_idx: number of the repeat, from 0.
-        component: component that was graded; None for a request whose verdict counts.
-        shown: indices of a whole group, in the order shown.
-        caused_by: indices of the rollouts whose texts made the request fail.
-        reply: the judge's reply, if replies are kept.
-        journal_key: key of the reply in the journal.
+    Attributes: i: index of the rollout shown first, `j` of the second; a graded rollout is `i`
+        alone, a whole group neither. judge_idx: number of the repeat, from 0. component: component
+        that was graded; None for a request whose verdict counts. shown: indices of a whole group,
+        in the order shown. caused_by: indices of the rollouts whose texts made the request fail.
+        reply: the judge's reply, if replies are kept. journal_key: key of the reply in the journal.
     """
 
     format: Literal[1] = FORMAT
@@ -177,7 +177,9 @@ class ComparisonRecord(OutcomeRecord):
 
     @property
     def indices(self) -> tuple[int, ...]:
-        """Indices of the rollouts shown, in the order shown: two of a pair, one alone, or a whole group."""
+        """Indices of the rollouts shown, in the order shown: two of a pair, one alone, or a whole
+        group.
+        """
         return self.shown or tuple(index for index in (self.i, self.j) if index is not None)
 
     @property
@@ -188,7 +190,9 @@ class ComparisonRecord(OutcomeRecord):
 
 @dataclass(frozen=True, slots=True)
 class ScoredRollout:
-    """A rollout with its scored line, and the fields of the line that belong to it where they are needed."""
+    """A rollout with its scored line, and the fields of the line that belong to it where they are
+    needed.
+    """
 
     rollout: Rollout
     line: ScoredLine
@@ -197,7 +201,9 @@ class ScoredRollout:
 
 @dataclass(frozen=True, slots=True)
 class ScoredGroup:
-    """The rollouts of one task by index, and the requests about them in the order of the comparisons file."""
+    """The rollouts of one task by index, and the requests about them in the order of the
+    comparisons file.
+    """
 
     key: str
     members: tuple[ScoredRollout, ...]
@@ -205,7 +211,9 @@ class ScoredGroup:
 
     @property
     def line(self) -> ScoredLine:
-        """The scored line of any rollout: its statements about the group and the judge are the same in all."""
+        """The scored line of any rollout: its statements about the group and the judge are the same
+        in all.
+        """
         return self.members[0].line
 
     @property

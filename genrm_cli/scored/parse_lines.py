@@ -21,7 +21,8 @@ def parse_line(
     requirements: Sequence[Requirement] = (),
     on_null: Callable[[str], object] = str,
 ) -> tuple[Record, Format, list[Rollout]]:
-    """Return the record of a line, its format and its rollouts; `on_null` gets each NaN or infinity, read as null.
+    """Return the record of a line, its format and its rollouts; `on_null` gets each NaN or
+    infinity, read as null.
 
     Raises:
         BadLineError: it is too long, or not a JSON object.
@@ -37,19 +38,27 @@ def parse_line(
     return record, format_, rollouts
 
 
-def _parse_scored(line: Line, settings: InputSettings, requirements: Sequence[Requirement]) -> list[ScoredRollout]:
-    """Return the rollouts of a scored line; errors as of `parse_line`, also if it is not one, or was changed since."""
+def _parse_scored(
+    line: Line, settings: InputSettings, requirements: Sequence[Requirement]
+) -> list[ScoredRollout]:
+    """Return the rollouts of a scored line; errors as of `parse_line`, also if it is not one, or
+    was changed since.
+    """
     record, format_, rollouts = parse_line(line, settings, requirements)
     scores = format_.scores(record)
     if len(rollouts) != len(scores):
-        raise UnreadableRecordError(f"{len(rollouts)} rollouts but {len(scores)} scores; score it again")
+        raise UnreadableRecordError(
+            f"{len(rollouts)} rollouts but {len(scores)} scores; score it again"
+        )
     return [
         ScoredRollout(rollout, parse_scored_line(score), format_.own_record(record, position))
         for position, (rollout, score) in enumerate(zip(rollouts, scores, strict=True))
     ]
 
 
-def iter_scored(source: Source, settings: InputSettings) -> Iterator[tuple[Line, list[ScoredRollout], str | None]]:
+def iter_scored(
+    source: Source, settings: InputSettings
+) -> Iterator[tuple[Line, list[ScoredRollout], str | None]]:
     """Yield each line with its rollouts, and why it has none if it cannot be read."""
     requirements = [parse_requirement(text) for text in settings.require_metadata]
     for line in source.iter_lines():
@@ -71,14 +80,18 @@ def format_of(record: Record, settings: InputSettings) -> Format:
 def installed_formats() -> Mapping[str, Format]:
     """Return the formats that installed packages register, by name.
 
-    Raises:
-        UsageError: one cannot be loaded, or its name is not that of its entry point or belongs to a built-in format.
+    Raises: UsageError: one cannot be loaded, or its name is not that of its entry point or belongs
+        to a built-in format.
     """
     installed = load_extensions(Seam.FORMATS, Format)
     for name, format_ in installed.items():
         if name != format_.name or name in FORMATS:
-            problem = "that name is built in" if name in FORMATS else f"it calls itself {format_.name!r}"
-            raise UsageError(f"the format {name!r} of an installed package cannot be used: {problem}.")
+            problem = (
+                "that name is built in" if name in FORMATS else f"it calls itself {format_.name!r}"
+            )
+            raise UsageError(
+                f"the format {name!r} of an installed package cannot be used: {problem}."
+            )
     return installed
 
 

@@ -1,9 +1,9 @@
-"""The review file of scored lines: experts' verdicts on single rollouts; and what a session says of its own review.
+"""The review file of scored lines: experts' verdicts on single rollouts; and what a session says of
+its own review.
 
-`X.review.jsonl` belongs to `X.scored.jsonl`. Each line is an object with `group` and `index` of a rollout, as in its
-`genrm` object, and a `status`; of several lines about one rollout the last counts. Other keys (name, time, comment)
-are for people.
-"""
+`X.review.jsonl` belongs to `X.scored.jsonl`. Each line is an object with `group` and `index` of a
+rollout, as in its `genrm` object, and a `status`; of several lines about one rollout the last
+counts. Other keys (name, time, comment) are for people."""
 
 from collections.abc import Mapping
 
@@ -16,19 +16,27 @@ from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.location import S3Options
 
 SUFFIX = ".review.jsonl"
-APPROVED, PENDING = "approved", "pending"
+APPROVED = "approved"
+PENDING = "pending"
 STATUSES = (APPROVED, PENDING, "held", "rejected")
 
 
 def own_status(rollout: Rollout, record: JsonObject) -> str | None:
-    """Return the status in `metadata.review` of a session, `pending` after `genrm collect`; None without one."""
+    """Return the status in `metadata.review` of a session, `pending` after `genrm collect`; None
+    without one.
+    """
     metadata = record.get("metadata")
-    status = metadata.get("review") if rollout.is_session and isinstance(metadata, Mapping) else None
+    status = (
+        metadata.get("review") if rollout.is_session and isinstance(metadata, Mapping) else None
+    )
     return next((each for each in STATUSES if each == str(status).strip().lower()), None)
 
 
-def read_statuses(scored: ScoredInput, s3: S3Options, settings: Settings) -> dict[tuple[str, int], str]:
-    """Return the last status of each rollout in a review file, by group and index; empty without one.
+def read_statuses(
+    scored: ScoredInput, s3: S3Options, settings: Settings
+) -> dict[tuple[str, int], str]:
+    """Return the last status of each rollout in a review file, by group and index; empty without
+    one.
 
     Raises:
         InputError: a line is not a review; a rollout that should be withheld must not slip through.
@@ -43,11 +51,16 @@ def read_statuses(scored: ScoredInput, s3: S3Options, settings: Settings) -> dic
             try:
                 record = parse_record(line.raw)
             except BadLineError as error:
-                raise InputError(f"{where}: {error}; expected an object with group, index and status") from error
-            group, index, status = record.get("group"), record.get("index"), record.get("status")
+                raise InputError(
+                    f"{where}: {error}; expected an object with group, index and status"
+                ) from error
+            group = record.get("group")
+            index = record.get("index")
+            status = record.get("status")
             if not isinstance(group, str) or not isinstance(index, int) or status not in STATUSES:
                 raise InputError(
-                    f"{where}: not a review; expected group (text), index (integer) and status ({', '.join(STATUSES)})"
+                    f"{where}: not a review; expected group (text), index (integer) and status "
+                    f"({', '.join(STATUSES)})"
                 )
             statuses[group, index] = status
     return statuses

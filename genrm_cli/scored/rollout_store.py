@@ -18,13 +18,15 @@ _Prompt = tuple[tuple[Turn, ...], tuple[str, ...], tuple[Media, ...]]
 
 
 class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]):
-    """The rollouts of an input by row, each with its group key and a value; 8 bytes of memory a rollout.
+    """The rollouts of an input by row, each with its group key and a value; 8 bytes of memory a
+    rollout.
 
     A prompt that several recent rollouts share is kept once, with its tools and images.
     """
 
     def __init__(self) -> None:
-        self._rollouts, self._prompts = Spool(), Spool()
+        self._rollouts = Spool()
+        self._prompts = Spool()
         self._offsets = array("Q")
         self._recent: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
         self._last: tuple[tuple[int, int], _Prompt] | None = None
@@ -44,7 +46,9 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
         self._offsets.append(offset)
 
     def _keep_prompt(self, rollout: Rollout) -> tuple[int, int]:
-        turns = [turn if isinstance(turn, CallingTurn) else tuple(turn) for turn in rollout.prompt]  # smaller
+        turns = [
+            turn if isinstance(turn, CallingTurn) else tuple(turn) for turn in rollout.prompt
+        ]  # smaller
         prompt = turns, rollout.tools, rollout.prompt_media
         pickled = pickle.dumps(prompt, pickle.HIGHEST_PROTOCOL)
         digest = hashlib.blake2b(pickled, digest_size=16).digest()
@@ -62,12 +66,21 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
         packed = self._rollouts.read(self._offsets[row], end - self._offsets[row])
         key, span, values, kept = pickle.loads(packed)  # noqa: S301  (our own bytes, in a file without a name)
         prompt, tools, media = self._prompt_at(span)
-        rollout = Rollout.__new__(Rollout)  # as unpickling does it: with what was computed, and without its checks
+        rollout = Rollout.__new__(
+            Rollout
+        )  # as unpickling does it: with what was computed, and without its checks
         vars(rollout).update(values, prompt=prompt, tools=tools, prompt_media=media)
         return key, rollout, kept
 
     def _prompt_at(self, span: tuple[int, int]) -> _Prompt:
         if self._last is None or self._last[0] != span:
             turns, tools, media = pickle.loads(self._prompts.read(*span))  # noqa: S301  (as above)
-            self._last = span, (tuple(turn if isinstance(turn, Turn) else Turn(*turn) for turn in turns), tools, media)
+            self._last = (
+                span,
+                (
+                    tuple(turn if isinstance(turn, Turn) else Turn(*turn) for turn in turns),
+                    tools,
+                    media,
+                ),
+            )
         return self._last[1]

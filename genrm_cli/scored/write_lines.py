@@ -21,8 +21,11 @@ def result_of(score: RolloutScore, rewards: GroupRewards) -> RolloutResult:
 
 
 def _result(score: RolloutScore, rewards: GroupRewards) -> Json:
-    """Return the fields of the result of a rollout; a `RolloutResult` to copy them from would be made for each."""
-    numbers, columns = score.numbers, rewards.columns
+    """Return the fields of the result of a rollout; a `RolloutResult` to copy them from would be
+    made for each.
+    """
+    numbers = score.numbers
+    columns = rewards.columns
     return {
         "reward": score.reward,
         "status": score.status,
@@ -35,14 +38,17 @@ def _result(score: RolloutScore, rewards: GroupRewards) -> Json:
         "comparisons": score.comparisons,
         "failed": score.failed,
         "sabotaged": score.sabotaged or None,
-        "components": {name: column.values[score.index] for name, column in columns.items()} if columns else None,
+        "components": {name: column.values[score.index] for name, column in columns.items()}
+        if columns
+        else None,
         "shortened": score.shortened or None,
     }
 
 
 def scored_line(score: RolloutScore, rewards: GroupRewards, plan: GroupPlan) -> ScoredLine:
     """Return the scored line of a rollout of a group."""
-    columns, clusters = rewards.columns, rewards.clusters
+    columns = rewards.columns
+    clusters = rewards.clusters
     notes = {name: note for name, column in columns.items() if (note := column.note(score.index))}
     failures = {name: column.failure for name, column in columns.items() if column.failure}
     return ScoredLine(
@@ -65,7 +71,9 @@ def scored_line(score: RolloutScore, rewards: GroupRewards, plan: GroupPlan) -> 
         diversity=None
         if clusters is None
         else DiversityRecord(
-            cluster=clusters.numbers[score.index], size=clusters.sizes[score.index], failed=clusters.failed
+            cluster=clusters.numbers[score.index],
+            size=clusters.sizes[score.index],
+            failed=clusters.failed,
         ),
     )
 
@@ -88,7 +96,9 @@ def outcome_fields(outcome: Outcome, verdict: Verdict | None) -> Json:
         "score_1": None if verdict is None else verdict.score_1,
         "score_2": None if verdict is None else verdict.score_2,
         "ranking": None if verdict is None else verdict.ranking,
-        "failure": FailureRecord(kind=result.kind, detail=result.detail) if isinstance(result, Failure) else None,
+        "failure": FailureRecord(kind=result.kind, detail=result.detail)
+        if isinstance(result, Failure)
+        else None,
         "attempts": outcome.attempts,
         "latency_s": round(outcome.latency_s, 4),
         "prompt_tokens": outcome.prompt_tokens,
@@ -99,9 +109,14 @@ def outcome_fields(outcome: Outcome, verdict: Verdict | None) -> Json:
 
 
 def comparison_json(comparison: ComparisonResult, *, with_reply: bool) -> Json:
-    """Return one line of the comparisons file as JSON; with replies, a request without one has `null`."""
-    shown, outcome = comparison.shown, comparison.outcome
-    key = outcome.journal_key.hex() if outcome.journal_key and not with_reply else None  # where the reply can be found
+    """Return one line of the comparisons file as JSON; with replies, a request without one has
+    `null`.
+    """
+    shown = comparison.shown
+    outcome = comparison.outcome
+    key = (
+        outcome.journal_key.hex() if outcome.journal_key and not with_reply else None
+    )  # where the reply can be found
     record = ComparisonRecord(
         **outcome_fields(outcome, comparison.verdict),
         group=comparison.group,

@@ -27,15 +27,12 @@ class CalibrationRecord:
 class GroupCounts:
     """Members, comparisons and calls of one group, as shown in its reply and the log.
 
-    Attributes:
-        came: members judged together.
-        reliability: of the rewards, 0 to 1; None if unknown.
-        reward_mean: over the members with a reward; None without any, as for the other figures of rewards.
-        reward_mean_before: of all rewards that the server gave before.
-        reward_spread: highest minus lowest reward.
-        sabotaged: members whose texts made requests fail.
-        unanswered: comparisons that failed because of the judge, whatever the texts.
-        reference: how often the members beat the reference answer to their prompt; None if there is none.
+    Attributes: came: members judged together. reliability: of the rewards, 0 to 1; None if unknown.
+        reward_mean: over the members with a reward; None without any, as for the other figures of
+        rewards. reward_mean_before: of all rewards that the server gave before. reward_spread:
+        highest minus lowest reward. sabotaged: members whose texts made requests fail. unanswered:
+        comparisons that failed because of the judge, whatever the texts. reference: how often the
+        members beat the reference answer to their prompt; None if there is none.
     """
 
     size: int
@@ -56,11 +53,16 @@ class GroupCounts:
 
     @classmethod
     def of(
-        cls, rewards: GroupRewards, size: int, reward_mean_before: float | None = None, reference: WinRate | None = None
+        cls,
+        rewards: GroupRewards,
+        size: int,
+        reward_mean_before: float | None = None,
+        reference: WinRate | None = None,
     ) -> Self:
         """Count a group of this expected size."""
         known = [reward for reward in rewards.rewards if reward is not None]
-        outcomes, failures = [each.outcome for each in rewards.comparisons], rewards.failures
+        outcomes = [each.outcome for each in rewards.comparisons]
+        failures = rewards.failures
         return cls(
             size=size,
             came=len(rewards.scores),
@@ -75,7 +77,10 @@ class GroupCounts:
             reward_min=min(known, default=None),
             reward_spread=max(known) - min(known) if known else None,
             sabotaged=sum(score.sabotaged > 0 for score in rewards.scores),
-            unanswered=sum(each.failure is not None and not each.failure.kind.depends_on_texts for each in failures),
+            unanswered=sum(
+                each.failure is not None and not each.failure.kind.depends_on_texts
+                for each in failures
+            ),
             reference=reference,
         )
 

@@ -2,9 +2,9 @@
 
     OPEN ──(all members came, or the deadline passed)──> CLOSED
 
-A closed cohort has the members that its rewards rest on. One that closed without all of them takes late members, each
-of which is compared with the members that it closed with and with no other late one.
-"""
+A closed cohort has the members that its rewards rest on. One that closed without all of them takes
+late members, each of which is compared with the members that it closed with and with no other late
+one."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -58,12 +58,9 @@ class SupersededError(DisagreementError):
 class Member:
     """One rollout of a cohort.
 
-    Attributes:
-        id: unique in its cohort; it fixes the order of the members.
-        line: the rollout as in a line of a file.
-        digest: of the line.
-        task: the prompt's digest, the principle and the reference, which all members of a cohort share.
-        size_bytes: length of the line as JSON.
+    Attributes: id: unique in its cohort; it fixes the order of the members. line: the rollout as in
+        a line of a file. digest: of the line. task: the prompt's digest, the principle and the
+        reference, which all members of a cohort share. size_bytes: length of the line as JSON.
     """
 
     id: str
@@ -74,7 +71,9 @@ class Member:
     size_bytes: int = 0
 
     @classmethod
-    def of(cls, id_: str, line: Mapping[str, Any], rollout: Rollout, digest: bytes, size_bytes: int = 0) -> Self:
+    def of(
+        cls, id_: str, line: Mapping[str, Any], rollout: Rollout, digest: bytes, size_bytes: int = 0
+    ) -> Self:
         """Return a member; its task is that of its rollout."""
         task = repr((digest_of_prompt(rollout.prompt), rollout.principle, rollout.reference))
         return cls(id_, line, rollout, digest, task, size_bytes)
@@ -90,7 +89,11 @@ def in_order(ids: Iterable[str]) -> list[str]:
 
 def index_in(id_: str) -> int | None:
     """Return the non-negative integer that an id spells; None for other ids."""
-    return int(id_) if id_.isascii() and id_.isdecimal() and len(id_) < 10 and str(int(id_)) == id_ else None
+    return (
+        int(id_)
+        if id_.isascii() and id_.isdecimal() and len(id_) < 10 and str(int(id_)) == id_
+        else None
+    )
 
 
 @dataclass(slots=True)
@@ -105,15 +108,19 @@ class Cohort:
     _has_indices: bool = True
 
     def join(self, member: Member, size: int) -> Joining:
-        """Process a request of a member; raise `DisagreementError`, and change nothing, if it contradicts another."""
+        """Process a request of a member; raise `DisagreementError`, and change nothing, if it
+        contradicts another.
+        """
         if size != self.size:
             raise DisagreementError(
-                f"group {self.name!r}: member {member.id!r} says size {size}, the first member said {self.size}"
+                f"group {self.name!r}: member {member.id!r} says size {size}, the first member "
+                f"said {self.size}"
             )
         first = next(iter(self.members.values()), None)
         if first is not None and first.task != member.task:
             raise DisagreementError(
-                f"group {self.name!r}: messages, principle or reference of member {member.id!r} are not those of "
+                f"group {self.name!r}: messages, principle or reference of member {member.id!r} "
+                "are not those of "
                 f"{first.id!r}"
             )
         known = self.members.get(member.id) or self.late.get(member.id)
@@ -126,7 +133,8 @@ class Cohort:
             return Joining.REPEATED
         if len(self.members) + len(self.late) >= self.size:
             raise DisagreementError(
-                f"group {self.name!r}: its {self.size} members have come, {member.id!r} is one more; "
+                f"group {self.name!r}: its {self.size} members have come, {member.id!r} is one "
+                "more; "
                 "give each group of each step its own id"
             )
         if self.is_closed:
@@ -139,7 +147,9 @@ class Cohort:
 
     def release_texts(self) -> None:
         """Drop the texts of a cohort that takes no late member."""
-        self.members = {id_: replace(each, line={}, rollout=NO_ROLLOUT) for id_, each in self.members.items()}
+        self.members = {
+            id_: replace(each, line={}, rollout=NO_ROLLOUT) for id_, each in self.members.items()
+        }
 
     @property
     def is_complete(self) -> bool:
@@ -147,7 +157,9 @@ class Cohort:
         return len(self.members) == self.size
 
     def index_of(self, member_id: str) -> int | None:
-        """Return the index that a member has if all come; None unless all ids so far are 0 to size - 1."""
+        """Return the index that a member has if all come; None unless all ids so far are 0 to size
+        - 1.
+        """
         return index_in(member_id) if self._has_indices else None
 
     def in_order(self, *late: str) -> list[Member]:

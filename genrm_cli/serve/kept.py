@@ -1,4 +1,5 @@
-"""Groups and cohorts that a server keeps for repeated requests: in memory and, of cohorts, the answers in the journal.
+"""Groups and cohorts that a server keeps for repeated requests: in memory and, of cohorts, the
+answers in the journal.
 
 A member that asks again after a kill gets the reward that it was given before.
 """
@@ -60,9 +61,11 @@ class KnownGroup:
     def answer_of(self, member_id: str) -> "asyncio.Future[GroupAnswer] | None":
         """Return the answer for a member; None if the member is to be judged now.
 
-        A late member is, and one without a reward because the judge did not answer, as far as texts are known.
-        """
-        answer = self.late.get(member_id) or (self.answer if member_id in self.cohort.members else None)
+        A late member is, and one without a reward because the judge did not answer, as far as texts
+        are known."""
+        answer = self.late.get(member_id) or (
+            self.answer if member_id in self.cohort.members else None
+        )
         if answer is None or self.judged is None or not answer.done():
             return answer
         if answer.exception() is not None:
@@ -82,7 +85,8 @@ class KnownGroups:
         self.groups: dict[str, KnownGroup] = {}
         self.cohorts: dict[str, KnownGroup] = {}
         self.held_bytes = 0
-        self._keep_s, self._most = settings.keep, settings.max_cohorts
+        self._keep_s = settings.keep
+        self._most = settings.max_cohorts
         self._kept: deque[tuple[float, KnownGroup]] = deque()
 
     def hold(self, known: KnownGroup, member: Member) -> None:
@@ -143,13 +147,18 @@ class KeptAnswer:
         rewards = answer.rewards
         columns = {name: tuple(column.values) for name, column in rewards.columns.items()}
         scores = tuple(rewards.scores)
-        return cls(tuple(answer.ids), scores, columns, answer.calibration, answer.counts, rewards.weight)
+        return cls(
+            tuple(answer.ids), scores, columns, answer.calibration, answer.counts, rewards.weight
+        )
 
     def answer(self, name: str) -> GroupAnswer:
         """Return the answer for the members of the cohort of this name."""
         columns = {name: Column(list(values)) for name, values in self.columns.items()}
-        scores, reliability = list(self.scores), self.counts.reliability
-        rewards = GroupRewards(None, scores, {}, {}, reliability, converged=True, columns=columns, weight=self.weight)
+        scores = list(self.scores)
+        reliability = self.counts.reliability
+        rewards = GroupRewards(
+            None, scores, {}, {}, reliability, converged=True, columns=columns, weight=self.weight
+        )
         return GroupAnswer(name, self.ids, rewards, self.calibration, self.counts)
 
 
@@ -176,7 +185,8 @@ class KeptCohort:
         """Return a cohort and its answers as they are kept."""
         task = next(iter(cohort.members.values())).task
         members, late = (
-            {id_: member.digest.hex() for id_, member in each.items()} for each in (cohort.members, cohort.late)
+            {id_: member.digest.hex() for id_, member in each.items()}
+            for each in (cohort.members, cohort.late)
         )
         kept = {id_: KeptAnswer.of(answer) for id_, answer in answers.items()}
         return cls(cohort.name, cohort.size, task, members, late, kept)
@@ -184,7 +194,10 @@ class KeptCohort:
     def cohort(self) -> Cohort:
         """Return the cohort, closed."""
         members, late = (
-            {id_: Member(id_, {}, NO_ROLLOUT, bytes.fromhex(digest), self.task) for id_, digest in each.items()}
+            {
+                id_: Member(id_, {}, NO_ROLLOUT, bytes.fromhex(digest), self.task)
+                for id_, digest in each.items()
+            }
             for each in (self.members, self.late)
         )
         return Cohort(self.name, self.size, members, late, is_closed=True)
@@ -194,7 +207,9 @@ class KeptCohorts:
     """The answered cohorts of one server in its journal."""
 
     def __init__(self, journal: Journal | None, owner: str, keep_s: float) -> None:
-        """Keep them in a journal, if there is one; `owner` tells this server from others on it, after a restart too."""
+        """Keep them in a journal, if there is one; `owner` tells this server from others on it,
+        after a restart too.
+        """
         self._records: KeptRecords | None = None if journal is None else journal.kept_records()
         self._owner = owner
         self._keep_s = keep_s
@@ -211,7 +226,9 @@ class KeptCohorts:
     def write(self, cohorts: Mapping[str, KeptCohort], marks: Iterable[bytes] = ()) -> None:
         """Keep cohorts by name, and marks. Marks that the disk has no room for wait in memory."""
         self._unwritten.update(marks)
-        records = {self._key_of(name): orjson.dumps(to_json(cohort)) for name, cohort in cohorts.items()}
+        records = {
+            self._key_of(name): orjson.dumps(to_json(cohort)) for name, cohort in cohorts.items()
+        }
         records |= {self._key_of(mark.hex()): b"" for mark in self._unwritten}
         if self._records is not None and records:
             self._records.write(records, self._keep_s)
@@ -219,7 +236,9 @@ class KeptCohorts:
 
     def has(self, mark: bytes) -> bool:
         """Whether a mark is kept."""
-        kept = mark in self._unwritten or (self._records and self._records.read(self._key_of(mark.hex())) is not None)
+        kept = mark in self._unwritten or (
+            self._records and self._records.read(self._key_of(mark.hex())) is not None
+        )
         return bool(kept)
 
     def drop(self, name: str) -> None:

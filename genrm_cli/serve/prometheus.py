@@ -29,43 +29,86 @@ class ServiceCollector(Collector):
         yield from self._of_groups()
         yield from self._of_judges()
         if self._service.steps is not None and (rate := self._service.steps.win_rate) is not None:
-            text = "Win rate against the reference answers in the latest step, and its 95 % interval"
+            text = (
+                "Win rate against the reference answers in the latest step, and its 95 % interval"
+            )
             shares = {name: getattr(rate, f"{name}_percent") for name in ("win", "low", "high")}
             yield _labelled(GaugeMetricFamily, "reference_win_percent", text, "value", shares)
         if (windows := self._service.windows) is not None and windows.latest is not None:
             yield from _watched(windows.latest)
 
     def _of_groups(self) -> Iterator[Metric]:
-        service, calibration, counts = self._service, self._scorer.latest, self._service.counts
+        service = self._service
+        calibration = self._scorer.latest
+        counts = self._service.counts
         for name, text, value in (
             ("open_groups", "Groups and cohorts without an answer", service.open_groups),
-            ("oldest_group_age_seconds", "Age of the oldest group without an answer", service.known.oldest_s),
+            (
+                "oldest_group_age_seconds",
+                "Age of the oldest group without an answer",
+                service.known.oldest_s,
+            ),
             ("waiting_requests", "Requests that wait for an answer", service.waiting),
-            ("comparisons_being_judged", "Comparisons of groups whose members have come", service.being_judged),
-            ("judge_calls_in_flight", "Calls to judges in flight", self._scorer.open_judges.in_flight),
+            (
+                "comparisons_being_judged",
+                "Comparisons of groups whose members have come",
+                service.being_judged,
+            ),
+            (
+                "judge_calls_in_flight",
+                "Calls to judges in flight",
+                self._scorer.open_judges.in_flight,
+            ),
             ("position_preference", "Share of verdicts for position 1", calibration.first_share),
-            ("calibration_comparisons", "Comparisons that the calibration is based on", calibration.comparisons),
+            (
+                "calibration_comparisons",
+                "Comparisons that the calibration is based on",
+                calibration.comparisons,
+            ),
         ):
             yield GaugeMetricFamily(f"genrm_{name}", text, value)
         for name, text, value in (
             ("deadlines", "Cohorts closed by their deadline", counts.deadlines),
-            ("repeated_requests", "Requests of members or groups that had come before", counts.repeated),
+            (
+                "repeated_requests",
+                "Requests of members or groups that had come before",
+                counts.repeated,
+            ),
             ("late_members", "Members that came after their cohort was closed", counts.late),
             ("disagreements", "Requests that contradicted an earlier one", counts.disagreements),
             ("refused_requests", "Requests refused because of load or shutdown", counts.refused),
-            ("wasted_comparisons", "Comparisons made early that their group did not need", counts.wasted),
+            (
+                "wasted_comparisons",
+                "Comparisons made early that their group did not need",
+                counts.wasted,
+            ),
             ("default_rewards", "Rewards replaced by on_failure", counts.defaults_sent),
         ):
             yield CounterMetricFamily(f"genrm_{name}", text, value)
         yield _labelled(CounterMetricFamily, "groups", "Groups answered", "status", counts.groups)
-        text, spreads = "Highest less lowest reward of a group", counts.spreads
-        yield SummaryMetricFamily("genrm_reward_spread", text, spreads.count, spreads.count * (spreads.mean or 0.0))
+        text = "Highest less lowest reward of a group"
+        spreads = counts.spreads
+        yield SummaryMetricFamily(
+            "genrm_reward_spread", text, spreads.count, spreads.count * (spreads.mean or 0.0)
+        )
 
     def _of_judges(self) -> Iterator[Metric]:
         metrics = self._scorer.metrics
-        results = {"verdict": metrics.verdicts, "journal": metrics.journal_hits, "failure": metrics.failed}
-        yield _labelled(CounterMetricFamily, "comparisons", "Comparisons with a result", "result", results)
-        yield _labelled(CounterMetricFamily, "comparison_failures", "Failed comparisons", "kind", metrics.failures)
+        results = {
+            "verdict": metrics.verdicts,
+            "journal": metrics.journal_hits,
+            "failure": metrics.failed,
+        }
+        yield _labelled(
+            CounterMetricFamily, "comparisons", "Comparisons with a result", "result", results
+        )
+        yield _labelled(
+            CounterMetricFamily,
+            "comparison_failures",
+            "Failed comparisons",
+            "kind",
+            metrics.failures,
+        )
         text = "Rollouts whose texts made the judge fail"
         yield CounterMetricFamily("genrm_sabotaged_rollouts", text, metrics.sabotaged)
         yield CounterMetricFamily("genrm_judge_calls", "Calls to judges", metrics.calls)
@@ -76,7 +119,9 @@ class ServiceCollector(Collector):
 
 def _histogram(latencies: Latencies) -> Metric:
     """Return the latencies of judges; their sum is that of the buckets' upper bounds."""
-    counts, total, seen = [], 0.0, 0
+    counts = []
+    total = 0.0
+    seen = 0
     for bound_s, count in latencies.doubling_buckets():
         seen += count
         total += bound_s * count
@@ -88,13 +133,23 @@ def _histogram(latencies: Latencies) -> Metric:
 
 def _watched(latest: Judgement) -> Iterator[Metric]:
     states = {each.value: float(each is latest.state) for each in State}
-    yield _labelled(GaugeMetricFamily, "watch_state", "1 for the state of the watched judges", "state", states)
-    signals = {name: signal.value for name, signal in latest.signals.items() if signal.value is not None}
-    yield _labelled(GaugeMetricFamily, "watch_signal", "Watched figures in the last window", "signal", signals)
+    yield _labelled(
+        GaugeMetricFamily, "watch_state", "1 for the state of the watched judges", "state", states
+    )
+    signals = {
+        name: signal.value for name, signal in latest.signals.items() if signal.value is not None
+    }
+    yield _labelled(
+        GaugeMetricFamily, "watch_signal", "Watched figures in the last window", "signal", signals
+    )
 
 
 def _labelled(
-    form: type[CounterMetricFamily | GaugeMetricFamily], name: str, text: str, label: str, values: Mapping[str, float]
+    form: type[CounterMetricFamily | GaugeMetricFamily],
+    name: str,
+    text: str,
+    label: str,
+    values: Mapping[str, float],
 ) -> Metric:
     family = form(f"genrm_{name}", text, labels=[label])
     for value, number in sorted(values.items()):

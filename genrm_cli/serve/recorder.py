@@ -34,28 +34,48 @@ class Recorder(RollingFiles[RunTotals]):
     kind = "served"
 
     def __init__(
-        self, folder: str, settings: Settings, plan: GroupPlan, judges: Sequence[JudgeSpec], on_event: OnEvent
+        self,
+        folder: str,
+        settings: Settings,
+        plan: GroupPlan,
+        judges: Sequence[JudgeSpec],
+        on_event: OnEvent,
     ) -> None:
         """Prepare the folder; writes nothing."""
-        super().__init__(folder, settings.serve.record_every, on_event, any_prefix=settings.storage.any_prefix)
-        self._settings, self._plan, self._judges = settings, plan, judges
+        super().__init__(
+            folder, settings.serve.record_every, on_event, any_prefix=settings.storage.any_prefix
+        )
+        self._settings = settings
+        self._plan = plan
+        self._judges = judges
         self._names: set[str | None] = set()
         self._metrics = RunMetrics()
 
     async def open(self, keep_marks: Callable[[Iterable[bytes]], None]) -> None:
-        """Write the groups that killed servers left, once their marks are kept: nothing may record them again."""
-        await self.write_left(lambda left: keep_marks([mark for _, _, mark in left.iter_blocks() if mark]))
+        """Write the groups that killed servers left, once their marks are kept: nothing may record
+        them again.
+        """
+        await self.write_left(
+            lambda left: keep_marks([mark for _, _, mark in left.iter_blocks() if mark])
+        )
 
-    def add(self, members: Sequence[Member], judged: JudgedGroup, rewards: GroupRewards, mark: bytes) -> None:
+    def add(
+        self, members: Sequence[Member], judged: JudgedGroup, rewards: GroupRewards, mark: bytes
+    ) -> None:
         """Record a group. A file never holds two groups of one name.
 
-        `mark` says that the group was recorded, for `open` after a kill; empty if it may be recorded again.
-        """
+        `mark` says that the group was recorded, for `open` after a kill; empty if it may be
+        recorded again."""
         comparisons = b"".join(
-            orjson.dumps(comparison_json(each, with_reply=self._plan.keep_replies), option=orjson.OPT_APPEND_NEWLINE)
+            orjson.dumps(
+                comparison_json(each, with_reply=self._plan.keep_replies),
+                option=orjson.OPT_APPEND_NEWLINE,
+            )
             for each in rewards.comparisons
         )
-        self._spool_lines(rewards.key, scored_lines(members, rewards, self._plan), comparisons, mark)
+        self._spool_lines(
+            rewards.key, scored_lines(members, rewards, self._plan), comparisons, mark
+        )
         count_served_group(self._metrics, judged, rewards, self._plan)
 
     def add_late(self, member: Member, rewards: GroupRewards, index: int) -> None:
@@ -70,12 +90,17 @@ class Recorder(RollingFiles[RunTotals]):
     def _seal(self) -> RunTotals:
         wall_time_s = (datetime.now(UTC) - self._begun).total_seconds()
         totals = run_totals(self._settings, self._metrics, self._plan, self._judges, wall_time_s)
-        self._names, self._metrics = set(), RunMetrics()
+        self._names = set()
+        self._metrics = RunMetrics()
         return totals
 
     def _write_file(self, place: str, spool: RecordSpool, sealed: RunTotals | None) -> str:
-        """Write the files of a spool, all of them or none; without metrics those that a killed server left."""
-        with Outputs(s3_options(self._settings), overwrite=True, manifest_uri=f"{place}.commit") as outputs:
+        """Write the files of a spool, all of them or none; without metrics those that a killed
+        server left.
+        """
+        with Outputs(
+            s3_options(self._settings), overwrite=True, manifest_uri=f"{place}.commit"
+        ) as outputs:
             comparisons = outputs.open(f"{place}.comparisons.jsonl")
             metrics = None if sealed is None else outputs.open(f"{place}.metrics.json")
             scored = outputs.open(f"{place}.scored.jsonl")
@@ -84,10 +109,17 @@ class Recorder(RollingFiles[RunTotals]):
                 comparisons.write(comparisons_block)
             scored.finish()
             if metrics is not None and sealed is not None:
-                journal = self._settings.journal.journal if self._settings.journal.use_journal else None
+                journal = (
+                    self._settings.journal.journal if self._settings.journal.use_journal else None
+                )
                 mark = output_mark(scored.mark)
                 record = run_record(
-                    sealed, self._settings, input_=None, output=scored.uri, output_mark=mark, journal=journal
+                    sealed,
+                    self._settings,
+                    input_=None,
+                    output=scored.uri,
+                    output_mark=mark,
+                    journal=journal,
                 )
                 metrics.write(render_document(to_json(record)))
             outputs.commit()
@@ -95,12 +127,18 @@ class Recorder(RollingFiles[RunTotals]):
 
 
 def scored_lines(members: Sequence[Member], rewards: GroupRewards, plan: GroupPlan) -> bytes:
-    """Return the lines of a group in its order, each with its reward; a compare request is one line."""
+    """Return the lines of a group in its order, each with its reward; a compare request is one
+    line.
+    """
     scores = [scored_line(score, rewards, plan).as_score() for score in rewards.scores]
-    if members and isinstance(members[0].line.get(_OF_COMPARE), dict):  # one response of a compare request
+    if members and isinstance(
+        members[0].line.get(_OF_COMPARE), dict
+    ):  # one response of a compare request
         whole = {**members[0].line, _OF_COMPARE: [member.line[_OF_COMPARE] for member in members]}
         return _annotated(whole, scores)
-    return b"".join(_annotated({**member.line}, [score]) for member, score in zip(members, scores, strict=True))
+    return b"".join(
+        _annotated({**member.line}, [score]) for member, score in zip(members, scores, strict=True)
+    )
 
 
 def _annotated(line: Json, scores: Sequence[Score]) -> bytes:

@@ -1,7 +1,8 @@
-"""Rounds: trainers that send no group id of their own use the same group again in each epoch, and retry unannounced.
+"""Rounds: trainers that send no group id of their own use the same group again in each epoch, and
+retry unannounced.
 
-A request says which group and which member it is; it does not say whether it is a retry, another equal response, or the
-same prompt one epoch later. How the earlier requests ended tells them apart:
+A request says which group and which member it is; it does not say whether it is a retry, another
+equal response, or the same prompt one epoch later. How the earlier requests ended tells them apart:
 
 - a client that left without an answer retries;
 - a client that has the answer begins the next round, whatever the response;
@@ -54,7 +55,9 @@ class Rounds:
 
     @classmethod
     def of_kept(cls, name: str, cohort: Cohort | None) -> Self:
-        """Return the rounds of a group after a restart: clients of the latest, if it is kept, may lack its answer."""
+        """Return the rounds of a group after a restart: clients of the latest, if it is kept, may
+        lack its answer.
+        """
         if cohort is None:
             return cls(name)
 
@@ -62,7 +65,10 @@ class Rounds:
             return True
 
         members = (cohort.members | cohort.late).values()
-        tickets = {each.id: Ticket(cohort.name, each.id, each.digest, has_left, has_left=True) for each in members}
+        tickets = {
+            each.id: Ticket(cohort.name, each.id, each.digest, has_left, has_left=True)
+            for each in members
+        }
         return cls(name, cohort.name, tickets)
 
     async def look(self, digest: bytes, member_id: str | None) -> None:
@@ -72,28 +78,41 @@ class Rounds:
                 ticket.has_left = ticket.has_left or await ticket.is_gone()
 
     def admit(
-        self, digest: bytes, size: int, serial: int, is_gone: IsGone, member_id: str | None = None, *, is_kept: bool
+        self,
+        digest: bytes,
+        size: int,
+        serial: int,
+        is_gone: IsGone,
+        member_id: str | None = None,
+        *,
+        is_kept: bool,
     ) -> Ticket:
         """Return the ticket of a request; `serial` is unique to the round that it may begin.
 
-        `member_id` is None if the trainer sends none. `is_kept`: the cohort of the latest round is still known.
-        """
+        `member_id` is None if the trainer sends none. `is_kept`: the cohort of the latest round is
+        still known."""
         if not is_kept or not self.round:
             self._begin_round(serial)
         if member_id is None:  # only a client that left without an answer repeats an equal response
             equal = (ticket for ticket in self.tickets.values() if ticket.digest == digest)
-            known = next((ticket for ticket in equal if ticket.has_left and not ticket.is_delivered), None)
+            known = next(
+                (ticket for ticket in equal if ticket.has_left and not ticket.is_delivered), None
+            )
         else:
             known = self.tickets.get(member_id)
-            if known is not None and (known.is_delivered or (known.has_left and known.digest != digest)):
+            if known is not None and (
+                known.is_delivered or (known.has_left and known.digest != digest)
+            ):
                 self._begin_round(serial)  # an epoch later, or dispatched again after an accident
                 known = None
         if known is not None:
-            known.has_left, known.is_gone = False, is_gone
+            known.has_left = False
+            known.is_gone = is_gone
             return known
         if len(self.tickets) >= size:
             self._begin_round(serial)
-        id_, number = member_id or digest.hex()[:24], 1
+        id_ = member_id or digest.hex()[:24]
+        number = 1
         while id_ in self.tickets:
             number += 1
             id_ = f"{digest.hex()[:24]}-{number}"
@@ -112,7 +131,9 @@ class RoundsService:
         self._service = service
         self._keep_s = keep_s
         self._groups: dict[str, Rounds] = {}
-        self._serial = time.time_ns()  # rounds that the journal keeps from before a restart have other names
+        self._serial = (
+            time.time_ns()
+        )  # rounds that the journal keeps from before a restart have other names
 
     async def join(
         self,
@@ -125,11 +146,11 @@ class RoundsService:
         asks_again: bool = True,
         needs_all: bool = False,
     ) -> tuple[RolloutScore, GroupAnswer]:
-        """Join the cohort that a request means, as `RewardService.join` does; return the member's result, and all.
+        """Join the cohort that a request means, as `RewardService.join` does; return the member's
+        result, and all.
 
-        The name of the group is the same in each epoch. The id of the member counts only if `is_named`. `asks_again`: a
-        client that gets no reward sends its request again.
-        """
+        The name of the group is the same in each epoch. The id of the member counts only if
+        `is_named`. `asks_again`: a client that gets no reward sends its request again."""
         key = f"{name}#"
         rounds = self._groups.get(name)
         if rounds is None:
@@ -140,12 +161,17 @@ class RoundsService:
                 member_id = member.id if is_named else None
                 await rounds.look(member.digest, member_id)
                 self._serial += 1
-                is_kept, earlier = self._service.knows(rounds.round), rounds.round
-                ticket = rounds.admit(member.digest, size, self._serial, is_gone, member_id, is_kept=is_kept)
+                is_kept = self._service.knows(rounds.round)
+                earlier = rounds.round
+                ticket = rounds.admit(
+                    member.digest, size, self._serial, is_gone, member_id, is_kept=is_kept
+                )
                 if earlier not in ("", ticket.round):
                     self._service.journal.drop(key)
             member = replace(member, id=ticket.member_id)
-            answer = await self._service.join(ticket.round, size, member, key=key, needs_all=needs_all)
+            answer = await self._service.join(
+                ticket.round, size, member, key=key, needs_all=needs_all
+            )
             score = answer.score_of(ticket.member_id)
             ticket.has_left = (asks_again and score.reward is None) or await is_gone()
             ticket.is_delivered = ticket.is_delivered or not ticket.has_left

@@ -32,15 +32,21 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C."""
     if settings.rewards.unscored not in ("null", "lowest"):
-        more = naming(" is for the lines of a file; a server sends $on_failure where a trainer requires a number.")
+        more = naming(
+            " is for the lines of a file; a server sends $on_failure where a trainer requires a "
+            "number."
+        )
         raise UsageError(SettingRef("unscored", settings.rewards.unscored), more)
     settings = _with_journal(settings)
-    scorer, trackers = ServedScorer(settings, api_keys, on_event), load_trackers(settings.tracking)
+    scorer = ServedScorer(settings, api_keys, on_event)
+    trackers = load_trackers(settings.tracking)
     with listen_on(settings.serve, has_token=token is not None) as listening:
         async with scorer:
             recorder = steps = None
             if settings.serve.record is not None:
-                recorder = Recorder(settings.serve.record, settings, scorer.plan, scorer.open_judges.specs, on_event)
+                recorder = Recorder(
+                    settings.serve.record, settings, scorer.plan, scorer.open_judges.specs, on_event
+                )
             log = RunLog(trackers, on_event)
             windows = None
             if settings.panel.watch is not None:
@@ -62,10 +68,14 @@ async def serve(
 
 
 def _with_journal(settings: Settings) -> Settings:
-    """Return the settings with the journal of this address and user, unless they name one or need none."""
+    """Return the settings with the journal of this address and user, unless they name one or need
+    none.
+    """
     given = settings.journal
     if given.journal is not None and is_s3(given.journal):
-        raise UsageError(SettingRef("journal"), ": genrm serve keeps its journal on a local disk; name a file.")
+        raise UsageError(
+            SettingRef("journal"), ": genrm serve keeps its journal on a local disk; name a file."
+        )
     if not given.use_journal or not asks_anybody(settings):
         return changed(settings, use_journal=False)
     if given.journal is not None:

@@ -1,4 +1,6 @@
-"""Send a made-up cohort to a server as a trainer would, and check the replies: `genrm serve --self-test`."""
+"""Send a made-up cohort to a server as a trainer would, and check the replies: `genrm serve
+--self-test`.
+"""
 
 import asyncio
 import json
@@ -56,11 +58,15 @@ async def probe_own_server(
         await serving
 
 
-async def probe_server(trainers: Sequence[str], url: str, token: str | None, on_check: OnCheck) -> None:
+async def probe_server(
+    trainers: Sequence[str], url: str, token: str | None, on_check: OnCheck
+) -> None:
     """Send a cohort to a server as each of these trainers would, one after another."""
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     timeout = httpx.Timeout(30.0, read=_REPLY_LIMIT_S)
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout, trust_env=False) as client:
+    async with httpx.AsyncClient(
+        base_url=url, headers=headers, timeout=timeout, trust_env=False
+    ) as client:
         if token is not None:
             refused = await _send(client, "/v1/groups", {}, Authorization="Bearer another")
             if refused.status_code != 401:
@@ -72,7 +78,9 @@ async def probe_server(trainers: Sequence[str], url: str, token: str | None, on_
             try:
                 rewards = rewards_in(replies)
             except (LookupError, TypeError, AttributeError) as error:  # a reply of another form
-                raise GenrmError(f"expected a reply as {trainer} reads it; it lacks {error}") from error
+                raise GenrmError(
+                    f"expected a reply as {trainer} reads it; it lacks {error}"
+                ) from error
             on_check(f"{trainer}: rewards of {_COUNT} responses: {_shown(rewards, replies)}")
 
 
@@ -101,16 +109,30 @@ async def _ask(client: httpx.AsyncClient, path: str, body: Json) -> Any:
 
 def _shown(rewards: Sequence[Any], replies: Sequence[Any]) -> str:
     if None in rewards:
-        raise JudgeError(f"rewards: {rewards.count(None)} of {len(rewards)} responses have none: {replies[0]}"[:600])
-    numbers = [each for each in rewards if isinstance(each, int | float) and not isinstance(each, bool)]
+        raise JudgeError(
+            f"rewards: {rewards.count(None)} of {len(rewards)} responses have none: {replies[0]}"[
+                :600
+            ]
+        )
+    numbers = [
+        each for each in rewards if isinstance(each, int | float) and not isinstance(each, bool)
+    ]
     if len(numbers) != _COUNT or len(rewards) != _COUNT:
-        raise GenrmError(f"expected the rewards of {_COUNT} responses; got {json.dumps(rewards)[:300]}")
+        raise GenrmError(
+            f"expected the rewards of {_COUNT} responses; got {json.dumps(rewards)[:300]}"
+        )
     return ", ".join(f"{number:.2f}" for number in numbers)
 
 
 def _trl(run_id: str) -> tuple[Requests, RewardsIn]:
-    """The adapter for TRL sends whole groups, as those for slime, NeMo RL, prime-rl and SkyRL do."""
-    group = {"id": run_id, "messages": _MESSAGES, "responses": [{"text": text} for text in _RESPONSES]}
+    """The adapter for TRL sends whole groups, as those for slime, NeMo RL, prime-rl and SkyRL
+    do.
+    """
+    group = {
+        "id": run_id,
+        "messages": _MESSAGES,
+        "responses": [{"text": text} for text in _RESPONSES],
+    }
     return [("/v1/groups", group)], lambda replies: list(replies[0]["rewards"])
 
 
@@ -124,11 +146,17 @@ def _verl(run_id: str) -> tuple[Requests, RewardsIn]:
 
 def _openrlhf(run_id: str) -> tuple[Requests, RewardsIn]:
     """OpenRLHF sends one sample a request, its prompt in the query, and reads two lists."""
-    path, label = f"/openrlhf?size={_COUNT}", json.dumps({"group_id": run_id})
+    path = f"/openrlhf?size={_COUNT}"
+    label = json.dumps({"group_id": run_id})
     prompt = f"<|im_start|>user\n{_QUESTION}<|im_end|>\n<|im_start|>assistant\n"
-    bodies = [{"query": [f"{prompt}{text}<|im_end|>"], "prompts": [prompt], "labels": [label]} for text in _RESPONSES]
+    bodies = [
+        {"query": [f"{prompt}{text}<|im_end|>"], "prompts": [prompt], "labels": [label]}
+        for text in _RESPONSES
+    ]
     return [(path, body) for body in bodies], lambda replies: [
-        each["rewards"][0] for each in replies if each["scores"] == each["rewards"] and len(each["rewards"]) == 1
+        each["rewards"][0]
+        for each in replies
+        if each["scores"] == each["rewards"] and len(each["rewards"]) == 1
     ]
 
 
@@ -140,7 +168,9 @@ def _slime(run_id: str) -> tuple[Requests, RewardsIn]:
 
 
 def _nemo_gym(run_id: str) -> tuple[Requests, RewardsIn]:
-    """NeMo Gym verifies rows, and expects each back with a reward; a failed judge call is no reward."""
+    """NeMo Gym verifies rows, and expects each back with a reward; a failed judge call is no
+    reward.
+    """
     rows = [_gym_row(run_id, number, text) for number, text in enumerate(_RESPONSES)]
     return [("/verify", row) for row in rows], lambda replies: [
         None if each.get("mask_sample") else each["reward"]
@@ -151,11 +181,19 @@ def _nemo_gym(run_id: str) -> tuple[Requests, RewardsIn]:
 
 def _gym_row(run_id: str, number: int, text: str) -> Json:
     content = [{"type": "output_text", "text": text, "annotations": []}]
-    message = {"id": f"msg-{number}", "type": "message", "role": "assistant", "status": "completed", "content": content}
+    message = {
+        "id": f"msg-{number}",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": content,
+    }
     calls = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
     kind = {"id": f"resp-{number}", "created_at": 0, "model": "policy", "object": "response"}
     return {
-        "responses_create_params": {"input": [{"role": "user", "content": f"{_QUESTION} ({run_id})"}]},
+        "responses_create_params": {
+            "input": [{"role": "user", "content": f"{_QUESTION} ({run_id})"}]
+        },
         "response": {**kind, "output": [message], **calls},
         "_ng_task_index": 0,
         "_ng_rollout_index": number,

@@ -25,15 +25,17 @@ _MOST_PENDING = 64  # groups whose sums are not in the journal yet
 
 
 class RunningCalibration:
-    """Fading sums over the groups judged so far, each counted once, and the calibration that is fitted to them.
+    """Fading sums over the groups judged so far, each counted once, and the calibration that is
+    fitted to them.
 
-    A group counts half as much once `half_life` further comparisons were judged: a judge that changes is noticed. The
-    sums of groups are added a few groups at a time, because that costs hardly more than one group. A killed server
-    loses the sums not yet added, but not their verdicts.
-    """
+    A group counts half as much once `half_life` further comparisons were judged: a judge that
+    changes is noticed. The sums of groups are added a few groups at a time, because that costs
+    hardly more than one group. A killed server loses the sums not yet added, but not their
+    verdicts."""
 
     def __init__(self, sums: KeptSums | None, name: str, half_life: float, judges: int = 0) -> None:
-        """Continue with the sums of these judges and settings in the journal; without `sums`, nothing is kept.
+        """Continue with the sums of these judges and settings in the journal; without `sums`,
+        nothing is kept.
 
         `judges` is their number if they answer different comparisons, otherwise 0.
         """
@@ -43,17 +45,19 @@ class RunningCalibration:
         self._numbers = RunStatistics().numbers(judges)
         self.name = f"{name} {len(self._numbers)}"
         self._pending: dict[bytes, RunStatistics] = {}
-        self._variances: list[float] = []  # of rewards that are known since the last group was added
+        self._variances: list[
+            float
+        ] = []  # of rewards that are known since the last group was added
         if sums is not None:
             self._numbers = sums.read(self.name) or self._numbers
         self._fit()
 
     def add(self, part: bytes, size: int, verdicts: Verdicts, own: Sequence[Verdicts] = ()) -> bool:
-        """Add the verdicts of a group of this size, unless they have been added before; return whether they were.
+        """Add the verdicts of a group of this size, unless they have been added before; return
+        whether they were.
 
-        Equal groups have equal digests `part`. `own` are the verdicts of each judge, where judges answer different
-        comparisons.
-        """
+        Equal groups have equal digests `part`. `own` are the verdicts of each judge, where judges
+        answer different comparisons."""
         if part in self._pending or (self._sums is not None and self._sums.has(self.name, part)):
             return False
         self._pending[part] = RunStatistics()
@@ -64,13 +68,17 @@ class RunningCalibration:
         return True
 
     def add_variance(self, variance: float | None) -> None:
-        """Add the variance of the rewards of a group that was added; it counts from the next group on."""
+        """Add the variance of the rewards of a group that was added; it counts from the next group
+        on.
+        """
         if variance is not None:
             self._variances.append(variance)
 
     def latest(self) -> CalibrationRecord:
         """Return the figures of `fitted`, which is fitted again if enough groups have come."""
-        if self._pending and len(self._pending) >= min(_MOST_PENDING, _REFIT_AFTER * self._record.groups):
+        if self._pending and len(self._pending) >= min(
+            _MOST_PENDING, _REFIT_AFTER * self._record.groups
+        ):
             self.flush()
             self._fit()
         return self._record
@@ -98,7 +106,9 @@ class RunningCalibration:
 class ServedScorer(GroupScorer):
     """Judges groups that arrive; keeps asking after the judge was down."""
 
-    def __init__(self, settings: Settings, api_keys: Mapping[str, str], on_event: OnEvent = ignore_event) -> None:
+    def __init__(
+        self, settings: Settings, api_keys: Mapping[str, str], on_event: OnEvent = ignore_event
+    ) -> None:
         """Check and compile the settings; opens nothing."""
         super().__init__(settings, api_keys, on_event=on_event, resumes=True)
         self._running: RunningCalibration
@@ -111,11 +121,16 @@ class ServedScorer(GroupScorer):
         name = " ".join((digest_of(self._settings), *versions))
         judges = len(self._plan.judges) if self._plan.shares_pairs else 0
         sums = None if self.journal is None else self.journal.sums
-        self._running = RunningCalibration(sums, name, self._settings.serve.calibration_half_life, judges)
+        self._running = RunningCalibration(
+            sums, name, self._settings.serve.calibration_half_life, judges
+        )
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         try:
             self._running.flush()
@@ -145,17 +160,21 @@ class ServedScorer(GroupScorer):
         return self._running.latest()
 
     def arriving(self, key: str, size: int | None, plan: GroupPlan | None = None) -> ArrivingGroup:
-        """Begin a group under this plan or the server's; with its size, `ArrivingGroup.add` may ask early."""
+        """Begin a group under this plan or the server's; with its size, `ArrivingGroup.add` may ask
+        early.
+        """
         return ArrivingGroup(key, plan or self._plan, self._open_set(), size)
 
     def conclude(
         self, groups: Sequence[tuple[bytes, Group, JudgedGroup]]
     ) -> tuple[list[GroupRewards], CalibrationRecord]:
-        """Return the rewards of judged groups, each given with its digest, and the calibration of all judged so far.
+        """Return the rewards of judged groups, each given with its digest, and the calibration of
+        all judged so far.
 
-        Several groups together cost little more than one. Raises `StorageError` if the journal cannot be written.
-        """
-        found, are_new = [], []
+        Several groups together cost little more than one. Raises `StorageError` if the journal
+        cannot be written."""
+        found = []
+        are_new = []
         for part, group, judged in groups:
             self._begin(group, self._plan)
             verdicts = verdicts_of(judged, self._plan)
@@ -171,5 +190,7 @@ class ServedScorer(GroupScorer):
     def reward_late(self, judged: JudgedGroup) -> tuple[GroupRewards, CalibrationRecord]:
         """Return the rewards of a group with a late rollout; the statistics stay unchanged."""
         record = self._running.latest()
-        (rewards,) = reward_verdicts([verdicts_of(judged, self._plan)], self._plan, self._running.fitted)
+        (rewards,) = reward_verdicts(
+            [verdicts_of(judged, self._plan)], self._plan, self._running.fitted
+        )
         return rewards, record

@@ -13,7 +13,15 @@ from genrm_cli.judging.opening.judge_spec import ignore_event
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts, ServiceCounts
-from genrm_cli.serve.cohort import BusyError, Cohort, DisagreementError, DrainingError, Joining, Member, SupersededError
+from genrm_cli.serve.cohort import (
+    BusyError,
+    Cohort,
+    DisagreementError,
+    DrainingError,
+    Joining,
+    Member,
+    SupersededError,
+)
 from genrm_cli.serve.kept import KeptCohort, KeptCohorts, KnownGroup, KnownGroups
 from genrm_cli.serve.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
@@ -43,14 +51,19 @@ class RewardService:
         recorder: Recorder | None = None,
         steps: StepMetrics | None = None,
     ) -> None:
-        self._scorer, self._settings, self._on_event = scorer, settings, on_event
-        self.recorder, self.steps = recorder, steps
+        self._scorer = scorer
+        self._settings = settings
+        self._on_event = on_event
+        self.recorder = recorder
+        self.steps = steps
         self.plan = scorer.plan
         self.counts = ServiceCounts()
         self.known = KnownGroups(settings)
         self.open_groups = self.being_judged = self.waiting = 0
         self.is_draining = False
-        self.journal = KeptCohorts(scorer.journal, f"{scorer.owner} {settings.listen}", settings.keep)
+        self.journal = KeptCohorts(
+            scorer.journal, f"{scorer.owner} {settings.listen}", settings.keep
+        )
         self._attempts: dict[str, int] = {}
         self._ready: list[KnownGroup] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -75,20 +88,25 @@ class RewardService:
         for id_, answer in answers.items():
             answer.set_result(kept.answers[id_].answer(kept.name))
         arriving = self._scorer.arriving(kept.name, None)
-        known = KnownGroup(kept.cohort(), arriving, answers.pop(""), time.monotonic(), key, late=answers)
+        known = KnownGroup(
+            kept.cohort(), arriving, answers.pop(""), time.monotonic(), key, late=answers
+        )
         self.known.cohorts[kept.name] = known
         self.known.keep(known)
         return known.cohort
 
     def supersede(self, group: str, attempt: int) -> None:
-        """Give up the cohort of the attempt before, if its members still wait: nobody will complete it.
+        """Give up the cohort of the attempt before, if its members still wait: nobody will complete
+        it.
 
         Raises `SupersededError` if a later attempt has begun.
         """
         latest = self._attempts.get(group, 0)
         if attempt == latest:
             return
-        over = SupersededError(f"attempt {min(attempt, latest)} was superseded by attempt {max(attempt, latest)}")
+        over = SupersededError(
+            f"attempt {min(attempt, latest)} was superseded by attempt {max(attempt, latest)}"
+        )
         if attempt < latest:
             raise over
         self._attempts[group] = attempt
@@ -107,20 +125,24 @@ class RewardService:
         key: str | None = None,
         needs_all: bool = False,
     ) -> GroupAnswer:
-        """Add a member to its cohort, wait for the cohort, and return the answer that has this member's reward.
+        """Add a member to its cohort, wait for the cohort, and return the answer that has this
+        member's reward.
 
-        A cancelled caller cancels nothing. The deadline is that of the first member; it limits the wait for members.
-        The answer is kept in the journal under `key`, by default the name. With `needs_all`, the answer of a cohort
-        that lacks members is not kept: those who ask again form a new one. Raises `RefusedError` if the request cannot
-        be served, and `GenrmError` if the group cannot be judged.
-        """
+        A cancelled caller cancels nothing. The deadline is that of the first member; it limits the
+        wait for members. The answer is kept in the journal under `key`, by default the name. With
+        `needs_all`, the answer of a cohort that lacks members is not kept: those who ask again form
+        a new one. Raises `RefusedError` if the request cannot be served, and `GenrmError` if the
+        group cannot be judged."""
         if name not in self.known.cohorts and key is None:
             self.restore(name)
         known = self.known.cohorts.get(name)
         if known is None:
-            self._refuse_above(self._settings.max_cohorts, self.open_groups, "cohorts are open (max_cohorts)")
+            self._refuse_above(
+                self._settings.max_cohorts, self.open_groups, "cohorts are open (max_cohorts)"
+            )
             known = self._begin(self.known.cohorts, Cohort(name, size), member)
-            known.key, known.needs_all = key or name, needs_all
+            known.key = key or name
+            known.needs_all = needs_all
             wait_s = self._settings.cohort_deadline if deadline_s is None else deadline_s
             known.deadline = asyncio.get_running_loop().call_later(wait_s, self._end_waiting, known)
         joining = self._enter(known, member, size)
@@ -135,14 +157,19 @@ class RewardService:
             answer = known.late[member.id] = asyncio.ensure_future(self._judge_late(known, member))
         return await self._wait(answer)
 
-    async def judge(self, name: str, members: Sequence[Member], deadline_s: float | None = None) -> GroupAnswer:
-        """Judge a whole group; its members have different ids. The deadline limits the wait for the judge.
+    async def judge(
+        self, name: str, members: Sequence[Member], deadline_s: float | None = None
+    ) -> GroupAnswer:
+        """Judge a whole group; its members have different ids. The deadline limits the wait for the
+        judge.
 
         Raises as `join` does.
         """
         known = self.known.groups.get(name)
         if known is None:
-            self._refuse_above(self._settings.queue, self.being_judged, "comparisons are waiting (queue)")
+            self._refuse_above(
+                self._settings.queue, self.being_judged, "comparisons are waiting (queue)"
+            )
             cohort = Cohort(name, len(members))
             for member in members:
                 cohort.join(member, len(members))
@@ -174,7 +201,9 @@ class RewardService:
         return joining
 
     def _begin(self, among: dict[str, KnownGroup], cohort: Cohort, member: Member) -> KnownGroup:
-        self._refuse_above(self._settings.max_held, self.known.held_bytes, "bytes of responses are held (max_held)")
+        self._refuse_above(
+            self._settings.max_held, self.known.held_bytes, "bytes of responses are held (max_held)"
+        )
         arriving = self._scorer.arriving(group_key(member.rollout, 1), cohort.size)
         answer = asyncio.get_running_loop().create_future()
         known = KnownGroup(cohort, arriving, answer, time.monotonic())
@@ -188,7 +217,11 @@ class RewardService:
         """Refuse a further group while the server is full or shutting down."""
         if count < most and not self.is_draining:
             return
-        error = DrainingError("the server is shutting down") if self.is_draining else BusyError(f"{count} {what}")
+        error = (
+            DrainingError("the server is shutting down")
+            if self.is_draining
+            else BusyError(f"{count} {what}")
+        )
         self.counts.refused += 1
         self._on_event("refused", {"detail": str(error)})
         raise error
@@ -196,7 +229,9 @@ class RewardService:
     def _end_waiting(self, known: KnownGroup) -> None:
         self.counts.deadlines += 1
         cohort = known.cohort
-        self._on_event("deadline", {"group": cohort.name, "size": cohort.size, "came": len(cohort.members)})
+        self._on_event(
+            "deadline", {"group": cohort.name, "size": cohort.size, "came": len(cohort.members)}
+        )
         self._close(known)
 
     def _close(self, known: KnownGroup, deadline_s: float | None = None) -> None:
@@ -234,7 +269,9 @@ class RewardService:
 
     def _conclude_ready(self) -> None:
         """Answer the groups that have been judged; several together cost little more than one."""
-        ready = [known for known in self._ready if not known.answer.done()]  # draining may have given some up
+        ready = [
+            known for known in self._ready if not known.answer.done()
+        ]  # draining may have given some up
         self._ready = []
         if not ready:
             return
@@ -242,7 +279,13 @@ class RewardService:
         for known in ready:
             members = known.cohort.in_order()
             if known.judged is not None:
-                judged.append((_digest_of(known.key or known.cohort.name, members), _group_of(members), known.judged))
+                judged.append(
+                    (
+                        _digest_of(known.key or known.cohort.name, members),
+                        _group_of(members),
+                        known.judged,
+                    )
+                )
         try:
             results, calibration = self._scorer.conclude(judged)
             answers = [
@@ -257,19 +300,25 @@ class RewardService:
         for known, answer in zip(ready, answers, strict=True):
             self._answer(known, answer)
 
-    def _store(self, ready: Sequence[KnownGroup], answers: Sequence[GroupAnswer], parts: Sequence[bytes]) -> None:
-        """Record groups, and keep the answers of cohorts. A group that is repeated after a kill is not recorded again.
+    def _store(
+        self, ready: Sequence[KnownGroup], answers: Sequence[GroupAnswer], parts: Sequence[bytes]
+    ) -> None:
+        """Record groups, and keep the answers of cohorts. A group that is repeated after a kill is
+        not recorded again.
 
         `parts` are the digests of the groups.
         """
-        kept, recorded = {}, []
+        kept = {}
+        recorded = []
         for known, answer, part in zip(ready, answers, parts, strict=True):
             is_final = known.is_to_keep(answer.counts)
             if known.key is not None and is_final:
                 kept[known.key] = KeptCohort.of(known.cohort, {"": answer})
             is_worth_it = answer.counts.scored and not (known.needs_all and answer.counts.shortfall)
             if self.recorder and known.judged and is_worth_it and not self.journal.has(part):
-                self.recorder.add(known.cohort.in_order(), known.judged, answer.rewards, part if is_final else b"")
+                self.recorder.add(
+                    known.cohort.in_order(), known.judged, answer.rewards, part if is_final else b""
+                )
                 recorded += [part] if is_final else []
         self.journal.write(kept, recorded)
 
@@ -282,9 +331,14 @@ class RewardService:
         self.counts.add(counts, answer.rewards.rewards)
         self.counts.wasted += known.arriving.wasted
         waited_s = round(time.monotonic() - known.opened_s, 3)
-        self._on_event("group", {"group": answer.name, "status": counts.status, "waited_s": waited_s, **asdict(counts)})
+        self._on_event(
+            "group",
+            {"group": answer.name, "status": counts.status, "waited_s": waited_s, **asdict(counts)},
+        )
         if known.key is not None:  # its members are sent their own results only
-            answer = replace(answer, rewards=replace(answer.rewards, verdicts={}, by_judge={}, comparisons=[]))
+            answer = replace(
+                answer, rewards=replace(answer.rewards, verdicts={}, by_judge={}, comparisons=[])
+            )
         known.answer.set_result(answer)
         if not known.is_to_keep(counts):
             self.known.forget(known)
@@ -309,10 +363,11 @@ class RewardService:
         known.answer.exception()  # nobody may be waiting
 
     async def drain(self) -> None:
-        """Accept no further group; wait until all open ones are answered, at most for `drain` seconds.
+        """Accept no further group; wait until all open ones are answered, at most for `drain`
+        seconds.
 
-        Requests still waiting are then told to ask again: the journal keeps what the judge has answered.
-        """
+        Requests still waiting are then told to ask again: the journal keeps what the judge has
+        answered."""
         self.is_draining = True
         self._on_event("draining", {"open": self.open_groups, "waiting": self.waiting})
         ends_s = time.monotonic() + self._settings.drain
@@ -324,7 +379,8 @@ class RewardService:
     async def _judge_late(self, known: KnownGroup, member: Member) -> GroupAnswer:
         await asyncio.shield(known.answer)
         if known.judged is None:  # a restart has lost the texts that it could be compared with
-            members, index = [member], 0
+            members = [member]
+            index = 0
             judged = await known.arriving.judge(_group_of(members))
         else:
             known.arriving.forget_failures()
@@ -332,25 +388,37 @@ class RewardService:
             members = known.cohort.in_order(*([member.id] if is_late else []))
             index = [each.id for each in members].index(member.id)
             if is_late:
-                judged = await known.arriving.judge_late(known.judged, _group_of(members), index, None)
+                judged = await known.arriving.judge_late(
+                    known.judged, _group_of(members), index, None
+                )
             else:
                 judged = await known.arriving.judge(_group_of(members))
         rewards, calibration = self._scorer.reward_late(judged)
         if self.recorder is not None and rewards.scores[index].reward is not None:
             self.recorder.add_late(member, rewards, index)
         answer = self._answer_of(known, members, rewards, calibration)
-        done = {id_: task.result() for id_, task in known.late.items() if task.done() and not task.exception()}
+        done = {
+            id_: task.result()
+            for id_, task in known.late.items()
+            if task.done() and not task.exception()
+        }
         answers = {"": known.answer.result(), **done, member.id: answer}
         if known.key is not None:
             self.journal.write({known.key: KeptCohort.of(known.cohort, answers)})
         return answer
 
     def _answer_of(
-        self, known: KnownGroup, members: Sequence[Member], rewards: GroupRewards, calibration: CalibrationRecord
+        self,
+        known: KnownGroup,
+        members: Sequence[Member],
+        rewards: GroupRewards,
+        calibration: CalibrationRecord,
     ) -> GroupAnswer:
         reference = None if known.compared is None else known.compared.wins.rate()
         counts = GroupCounts.of(rewards, known.cohort.size, self.counts.rewards.mean, reference)
-        return GroupAnswer(known.cohort.name, tuple(member.id for member in members), rewards, calibration, counts)
+        return GroupAnswer(
+            known.cohort.name, tuple(member.id for member in members), rewards, calibration, counts
+        )
 
 
 def name_of_attempt(group: str, attempt: int) -> str:

@@ -1,4 +1,6 @@
-"""The metrics of each training step, for trackers and Prometheus, and the fixed answers that make one comparable."""
+"""The metrics of each training step, for trackers and Prometheus, and the fixed answers that make
+one comparable.
+"""
 
 import copy
 import time
@@ -30,17 +32,23 @@ from genrm_cli.watching.windows import WatchedWindows
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The comparisons of a group with the answer to its prompt. A blank response loses without one."""
+    """The comparisons of a group with the answer to its prompt. A blank response loses without
+    one.
+    """
 
     wins: WinCounts
     outcomes: Sequence[Outcome]
 
 
 class ReferenceAnswers:
-    """The answers of a file, one for each of its prompts. No reward, and no calibration, depends on them."""
+    """The answers of a file, one for each of its prompts. No reward, and no calibration, depends on
+    them.
+    """
 
     def __init__(self, settings: Settings, scorer: ServedScorer) -> None:
-        """Read the file, if the settings name one; raise `InputError` for a line without one prompt and one answer."""
+        """Read the file, if the settings name one; raise `InputError` for a line without one prompt
+        and one answer.
+        """
         self._scorer = scorer
         self._answers: dict[int, tuple[Item, ...]] = {}
         uri = settings.serve.reference
@@ -51,7 +59,9 @@ class ReferenceAnswers:
                 try:
                     self._add(parse_line(line, settings.input)[2])
                 except (BadLineError, UnreadableRecordError) as error:
-                    raise InputError(f"{uri}: {source.unit} {line.number}: ", error.message, ".") from error
+                    raise InputError(
+                        f"{uri}: {source.unit} {line.number}: ", error.message, "."
+                    ) from error
 
     def _add(self, rollouts: Sequence[Rollout]) -> None:
         if len(rollouts) != 1:
@@ -70,11 +80,12 @@ class ReferenceAnswers:
         return self._plan.count_requests(len(group.rollouts) + 1) if has_answer else 0
 
     async def compare(self, group: Group, timeout_s: float | None) -> Compared | None:
-        """Compare each response of a group once with the answer to its prompt; None if there is none.
+        """Compare each response of a group once with the answer to its prompt; None if there is
+        none.
 
-        Equal responses share a comparison, and count each. The answer is shown first for one half of the responses,
-        second for the others. A panel gives its joint verdict. Comparisons without one after `timeout_s` have failed.
-        """
+        Equal responses share a comparison, and count each. The answer is shown first for one half
+        of the responses, second for the others. A panel gives its joint verdict. Comparisons
+        without one after `timeout_s` have failed."""
         first = group.rollouts[0]
         answer = self._answers.get(digest_of_prompt(first.prompt))
         if answer is None:
@@ -90,7 +101,14 @@ class ReferenceAnswers:
         plan = self._scorer.plan
         judges = tuple(replace(judge, pairing=None) for judge in plan.judges)
         pairing = PairingPlan(AGAINST_FIRST, seed=plan.pairing.seed)
-        return replace(plan, pairing=pairing, judges=judges, graders=(), rewards=RewardPlan(), default_score=None)
+        return replace(
+            plan,
+            pairing=pairing,
+            judges=judges,
+            graders=(),
+            rewards=RewardPlan(),
+            default_score=None,
+        )
 
 
 def _compared(judged: JudgedGroup, plan: GroupPlan) -> Compared:
@@ -108,24 +126,35 @@ def _compared(judged: JudgedGroup, plan: GroupPlan) -> Compared:
 class StepMetrics:
     """Counts answered groups. So many of them are a step: no trainer's format says where one ends.
 
-    Attributes:
-        references: answers to compare responses with.
-        windows: watches the judges at the end of each step; None to watch nothing.
-        win_rate: of the latest step in which responses were compared with reference answers; None before the first.
+    Attributes: references: answers to compare responses with. windows: watches the judges at the
+        end of each step; None to watch nothing. win_rate: of the latest step in which responses
+        were compared with reference answers; None before the first.
     """
 
     def __init__(
-        self, settings: Settings, scorer: ServedScorer, log: RunLog, windows: WatchedWindows | None = None
+        self,
+        settings: Settings,
+        scorer: ServedScorer,
+        log: RunLog,
+        windows: WatchedWindows | None = None,
     ) -> None:
-        """Read the reference answers, if there are any, and begin the first step; errors as of `ReferenceAnswers`."""
-        self._settings, self._scorer, self._log, self.windows = settings, scorer, log, windows
+        """Read the reference answers, if there are any, and begin the first step; errors as of
+        `ReferenceAnswers`.
+        """
+        self._settings = settings
+        self._scorer = scorer
+        self._log = log
+        self.windows = windows
         self.win_rate: WinRate | None = None
         self.references = ReferenceAnswers(settings, scorer)
         self._begin(1)
 
     def _begin(self, number: int) -> None:
-        self._number, self._metrics, self._wins = number, RunMetrics(), WinCounts()
-        self._earlier, self._begun_s = copy.deepcopy(self._scorer.open_judges.latencies), time.monotonic()
+        self._number = number
+        self._metrics = RunMetrics()
+        self._wins = WinCounts()
+        self._earlier = copy.deepcopy(self._scorer.open_judges.latencies)
+        self._begun_s = time.monotonic()
 
     def add(self, judged: JudgedGroup, rewards: GroupRewards, compared: Compared | None) -> None:
         """Count a group, and its comparisons with a reference answer."""
@@ -144,11 +173,17 @@ class StepMetrics:
         if not self._metrics.groups:
             return
         self._metrics.latencies = self._scorer.open_judges.latencies.since(self._earlier)
-        wall_time_s, plan = time.monotonic() - self._begun_s, self._scorer.plan
-        totals = run_totals(self._settings, self._metrics, plan, self._scorer.open_judges.specs, wall_time_s)
+        wall_time_s = time.monotonic() - self._begun_s
+        plan = self._scorer.plan
+        totals = run_totals(
+            self._settings, self._metrics, plan, self._scorer.open_judges.specs, wall_time_s
+        )
         if (rate := self._wins.rate()) is not None:
             self.win_rate = rate
-        shares = {kind: count / totals.comparisons_planned for kind, count in totals.failures_by_kind.items()}
+        shares = {
+            kind: count / totals.comparisons_planned
+            for kind, count in totals.failures_by_kind.items()
+        }
         more = {"failure_share": shares, "reference": None if rate is None else asdict(rate)}
         self._log.log(tracked_run("serve", totals, self._settings, self._number, more))
         if self.windows is not None:

@@ -1,1 +1,3 @@
-"""Episodes of simulated conversations: environments, rules, collection, review by experts, and hosting."""
+"""Episodes of simulated conversations: environments, rules, collection, review by experts, and
+hosting.
+"""

@@ -63,12 +63,20 @@ class AgentConfig:
     def as_record(self) -> Record:
         """Return the model and its sampling, JSON-ready."""
         of = self.model
-        sampling = {"temperature": of.temperature, "top_p": of.top_p, "max_tokens": of.max_reply_tokens}
-        return {"model": of.model, "sampling": {name: value for name, value in sampling.items() if value is not None}}
+        sampling = {
+            "temperature": of.temperature,
+            "top_p": of.top_p,
+            "max_tokens": of.max_reply_tokens,
+        }
+        return {
+            "model": of.model,
+            "sampling": {name: value for name, value in sampling.items() if value is not None},
+        }
 
 
 Answer = Callable[[str, Sequence[Turn], int], Awaitable[Outcome]]
-"""Asks the model of a role for its next turn; equal requests with different repeat numbers are sent separately.
+"""Asks the model of a role for its next turn; equal requests with different repeat numbers are sent
+separately.
 
 Raises `RunStoppedError` when the deadline or a budget ends the run.
 """
@@ -81,7 +89,8 @@ def _answer_of(roles: Sequence[str], judges: JudgeSet | None) -> Answer:
     async def answer(role: str, conversation: Sequence[Turn], repeat: int) -> Outcome:
         if judges is None or role not in numbers:
             raise UsageError(
-                f"the environment asks its {role}, but no model plays it; pass ", naming("$client_base_url.")
+                f"the environment asks its {role}, but no model plays it; pass ",
+                naming("$client_base_url."),
             )
         judge = judges[numbers[role]]
         request = judge.prepare(ChatPrompt(conversation), repeat)
@@ -91,7 +100,9 @@ def _answer_of(roles: Sequence[str], judges: JudgeSet | None) -> Answer:
         elif (slot := await judge.admit()) is not None:
             outcome = await judge.ask(request, slot)
         result = None if outcome is None else outcome.result
-        if outcome is None or (isinstance(result, Failure) and result.kind == FailureKind.NOT_ASKED):
+        if outcome is None or (
+            isinstance(result, Failure) and result.kind == FailureKind.NOT_ASKED
+        ):
             raise RunStoppedError(judge.stopped_by or "deadline")
         return outcome
 
@@ -109,9 +120,14 @@ def spoken_words(outcome: Outcome) -> str:
 
 @asynccontextmanager
 async def open_agents(
-    agents: Mapping[str, AgentConfig], environment: AnyEnvironment, run: RunContext, journal: Journal | None
+    agents: Mapping[str, AgentConfig],
+    environment: AnyEnvironment,
+    run: RunContext,
+    journal: Journal | None,
 ) -> AsyncIterator[Answer]:
-    """Open the models of a run, test each with a harmless question and in its role, and yield what asks them."""
+    """Open the models of a run, test each with a harmless question and in its role, and yield what
+    asks them.
+    """
     if not agents:
         yield _answer_of((), None)
         return
@@ -120,7 +136,9 @@ async def open_agents(
         limits=settings.limits,
         probe=settings.judge.probe,
         recall=RecallPolicy(with_replies=True),
-        api_keys={role: agent.api_key for role, agent in agents.items() if agent.api_key is not None},
+        api_keys={
+            role: agent.api_key for role, agent in agents.items() if agent.api_key is not None
+        },
         started_s=run.started_s,
     )
     specs = []
@@ -162,7 +180,9 @@ def _role_of(role: str) -> ModelRole:
 
 
 def setting_names(role: str) -> Mapping[str, str]:
-    """Map setting names of a judge to those of a role: `base_url` to `policy_base_url`, and so on."""
+    """Map setting names of a judge to those of a role: `base_url` to `policy_base_url`, and so
+    on.
+    """
     of = POLICY if role == POLICY else "client"
     names = {name: f"{of}_{name}" for name in ("base_url", "model", "api_key_env")}
     return names | {"max_reply_tokens": f"{of}_max_tokens"}

@@ -1,4 +1,6 @@
-"""The scenarios of a run: chosen by id, difficulty and risk, drawn by what an earlier run earned, and paired."""
+"""The scenarios of a run: chosen by id, difficulty and risk, drawn by what an earlier run earned,
+and paired.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +24,9 @@ _FIELDS = {"scenario": "scenario_id", "difficulty": "difficulty", "risk": "risk_
 def choose_scenarios(
     found: ScenarioSet, options: SessionOptions, environment: AnyEnvironment, run: RunContext
 ) -> ScenarioSet:
-    """Return the scenarios to play, in the order of their file; one that is drawn twice comes twice."""
+    """Return the scenarios to play, in the order of their file; one that is drawn twice comes
+    twice.
+    """
     chosen = found.scenarios
     for name, key in _FIELDS.items():
         if wanted := getattr(options, name):
@@ -30,14 +34,18 @@ def choose_scenarios(
     if options.weights is None:
         chosen = chosen[: options.limit]
     else:
-        weights = scenario_weights([each.scenario_id for each in chosen], _read_rewards(options.weights, run))
+        weights = scenario_weights(
+            [each.scenario_id for each in chosen], _read_rewards(options.weights, run)
+        )
         times = draw_times(weights, options.limit or len(chosen), options.client_seed)
         chosen = [each for each, count in zip(chosen, times, strict=True) for _ in range(count)]
     identities = [_parse_identity(text) for text in options.identity]
     if len(dict(identities)) < len(identities):
         raise UsageError(SettingRef("identity"), ": two identities have one name.")
     if identities:
-        named = ((replace(each, identity=name), said) for each in chosen for name, said in identities)
+        named = (
+            (replace(each, identity=name), said) for each in chosen for name, said in identities
+        )
         chosen = [environment.with_identity(each, said) for each, said in named]
     return replace(found, scenarios=chosen)
 
@@ -51,35 +59,51 @@ def _with_value(
             expected = [*dict.fromkeys(filter(None, values))][:_NAMED]
             among = f"for example {', '.join(expected)}" if expected else "and none has any"
             hint = did_you_mean(text, values)
-            raise UsageError(SettingRef(name), f": no scenario has {text!r}, {among}.{hint}", naming(" See $list."))
+            raise UsageError(
+                SettingRef(name),
+                f": no scenario has {text!r}, {among}.{hint}",
+                naming(" See $list."),
+            )
     asked = {text.casefold() for text in wanted}
-    return [each for each, value in zip(scenarios, values, strict=True) if value.casefold() in asked]
+    return [
+        each for each, value in zip(scenarios, values, strict=True) if value.casefold() in asked
+    ]
 
 
 def scenario_weights(ids: Sequence[str], earned: Mapping[str, RunningStats]) -> list[float]:
-    """Return how often scenarios are due, relative to each other: the hard and the uncertain ones more often.
+    """Return how often scenarios are due, relative to each other: the hard and the uncertain ones
+    more often.
 
-    A weight is the distance of the scenario's mean reward from the highest mean, plus its standard deviation; at least
-    a tenth of the largest. A scenario without a session has the largest. All are equal if nothing tells them apart.
-    """
-    known = [stats.mean for id_ in ids if (stats := earned.get(id_)) is not None and stats.mean is not None]
+    A weight is the distance of the scenario's mean reward from the highest mean, plus its standard
+    deviation; at least a tenth of the largest. A scenario without a session has the largest. All
+    are equal if nothing tells them apart."""
+    known = [
+        stats.mean
+        for id_ in ids
+        if (stats := earned.get(id_)) is not None and stats.mean is not None
+    ]
     if not known:
         return [1.0] * len(ids)
     best = max(known)
     weights = {
-        id_: best - stats.mean + (stats.deviation() or 0.0) for id_, stats in earned.items() if stats.mean is not None
+        id_: best - stats.mean + (stats.deviation() or 0.0)
+        for id_, stats in earned.items()
+        if stats.mean is not None
     }
     most = max(weights[id_] for id_ in ids if id_ in weights) or 1.0
     return [max(weights.get(id_, most), _LEAST_WEIGHT * most) for id_ in ids]
 
 
 def draw_times(weights: Sequence[float], count: int, seed: int) -> list[int]:
-    """Return how often each is drawn: `count` draws in proportion to the weights, each within one of its share.
+    """Return how often each is drawn: `count` draws in proportion to the weights, each within one
+    of its share.
 
     Source: systematic sampling, W. G. Madow, Annals of Mathematical Statistics 20 (1949) 333.
     """
     step = sum(weights) / count
-    offset, times, upto = Random(f"curriculum/{seed}").random(), [], 0.0
+    offset = Random(f"curriculum/{seed}").random()
+    times = []
+    upto = 0.0
     for weight in weights:
         before = -int(-(upto / step - offset) // 1)
         upto += weight
@@ -98,7 +122,10 @@ def _read_rewards(uri: str, run: RunContext) -> Mapping[str, RunningStats]:
             if isinstance(total, int | float):
                 metrics.add(record, float(total))
     if "scenario" not in metrics.by:
-        raise InputError(f"{uri}: no session with a scenario_id and a reward.total_reward; expected sessions of a run.")
+        raise InputError(
+            f"{uri}: no session with a scenario_id and a reward.total_reward; expected sessions "
+            "of a run."
+        )
     return metrics.by["scenario"]
 
 
@@ -106,6 +133,7 @@ def _parse_identity(text: str) -> tuple[str, str]:
     name, _, said = (part.strip() for part in text.partition("="))
     if not name or not said or not name.replace("-", "").replace("_", "").isalnum():
         raise UsageError(
-            SettingRef("identity", text), ": expected a name and what the client says, such as woman=I am a woman."
+            SettingRef("identity", text),
+            ": expected a name and what the client says, such as woman=I am a woman.",
         )
     return name, said

@@ -1,4 +1,6 @@
-"""The options of a collecting run and its files: outputs, records on their way there, the summary of an earlier run."""
+"""The options of a collecting run and its files: outputs, records on their way there, the summary
+of an earlier run.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -41,14 +43,20 @@ class CollectOptions(SessionOptions):
         record: Record = {"name": self.policy_name, "role": self.policy_role}
         if self.base_model is not None:
             record["base_model"] = self.base_model
-        teacher = self.policy.model.model if self.policy_role == TEACHER and self.policy is not None else None
+        teacher = (
+            self.policy.model.model
+            if self.policy_role == TEACHER and self.policy is not None
+            else None
+        )
         if teacher is not None and "nemotron" not in teacher.lower():
             record[TEACHER] = teacher
         elif named := self.nemotron_teacher or teacher:
             record["nemotron_teacher"] = named
         return record
 
-    def digest(self, environment: AnyEnvironment, scenarios: ScenarioSet, redact: Sequence[str]) -> str:
+    def digest(
+        self, environment: AnyEnvironment, scenarios: ScenarioSet, redact: Sequence[str]
+    ) -> str:
         """Return a digest of everything except the time that changes the records."""
         plain = (
             *("run_id", "policy_name", "scripted_policy", "base_model", "nemotron_teacher"),
@@ -58,7 +66,9 @@ class CollectOptions(SessionOptions):
             "environment": environment.version,
             "role": self.policy_role,
             "client": environment.identity(),
-            "scenarios": [(scenarios.digests[each.scenario_id], each.identity) for each in scenarios.scenarios],
+            "scenarios": [
+                (scenarios.digests[each.scenario_id], each.identity) for each in scenarios.scenarios
+            ],
             "policy": None if self.policy is None else self.policy.as_record(),
             "client_models": {role: agent.as_record() for role, agent in self.client.items()},
             "redact": list(redact),
@@ -85,10 +95,13 @@ class EpisodePlaces:
 
 
 def places_of(output: str, settings: Settings, role: str) -> EpisodePlaces:
-    """Return the outputs of a run; refuse streams, compressed files, and a folder that mixes teachers and policies."""
+    """Return the outputs of a run; refuse streams, compressed files, and a folder that mixes
+    teachers and policies.
+    """
     if is_stream(output) or not output.endswith(".jsonl"):
         raise UsageError(
-            SettingRef("output", output), ": episodes go to an uncompressed .jsonl file, which other loaders read, too."
+            SettingRef("output", output),
+            ": episodes go to an uncompressed .jsonl file, which other loaders read, too.",
         )
     require_rl_prefix(output, settings.storage.any_prefix)
     folders = output.lower().split("/")[:-1]
@@ -96,7 +109,8 @@ def places_of(output: str, settings: Settings, role: str) -> EpisodePlaces:
         raise UsageError(
             SettingRef("output", output),
             f": episodes of a teacher go below a folder or prefix named {TEACHER}, and no others; "
-            f"for example {'s3://bucket/rl/pixelated' if is_s3(output) else 'runs'}/{TEACHER}/run_01.jsonl.",
+            "for example "
+            f"{'s3://bucket/rl/pixelated' if is_s3(output) else 'runs'}/{TEACHER}/run_01.jsonl.",
         )
     suffixes = "_failures.jsonl", ".collect.json", MANIFEST_SUFFIX
     return EpisodePlaces(output, *(sibling(output, suffix) for suffix in suffixes))
@@ -108,4 +122,6 @@ def read_summary(uri: str, s3: S3Options) -> Record | None:
         summary = json.loads(read_object(uri, s3) or b"")
     except ValueError:
         return None
-    return summary if isinstance(summary, dict) and summary.get("format") == SUMMARY_FORMAT else None
+    return (
+        summary if isinstance(summary, dict) and summary.get("format") == SUMMARY_FORMAT else None
+    )

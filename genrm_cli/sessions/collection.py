@@ -27,7 +27,14 @@ from genrm_cli.sessions.collected_files import (
 from genrm_cli.sessions.counts import CollectCounts
 from genrm_cli.sessions.environment import PRIVATE_DATA, AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet
-from genrm_cli.sessions.episode import EpisodeSlot, Played, RunOrigin, client_record, episode_record, play_episode
+from genrm_cli.sessions.episode import (
+    EpisodeSlot,
+    Played,
+    RunOrigin,
+    client_record,
+    episode_record,
+    play_episode,
+)
 from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.leases import Lease, Leases, OtherLease
 from genrm_cli.storage.outputs import Outputs, finish_commit
@@ -52,17 +59,20 @@ async def collect(
 ) -> CollectReport:
     """Play all episodes of some scenarios and write them.
 
-    Raises:
-        GenrmError: a subclass for each kind of failure. After `TooManyUnscoredError`, the outputs exist but lack
+    Raises: GenrmError: a subclass for each kind of failure. After `TooManyUnscoredError`, the
+        outputs exist but lack
             episodes; running again continues. After any other, no output has appeared.
         CancelledError: the run was interrupted; the journal has every turn that was answered.
     """
     check_journal_place(run.settings)
     work = _Collecting(environment, scenarios, options, run)
-    output, storage = options.output, run.settings.storage
+    output = options.output
+    storage = run.settings.storage
     async with cancelled_by_signals():
         await run.in_thread(lambda: make_folder(output))  # the lease needs it, too
-        async with leased([output] if storage.leases else [], Leases(run.s3, storage.lease_expiry), run) as found:
+        async with leased(
+            [output] if storage.leases else [], Leases(run.s3, storage.lease_expiry), run
+        ) as found:
             lease = found.get(output)
             if isinstance(lease, OtherLease):
                 raise StorageError(f"{output}: {lease}; run again when it is done.")
@@ -77,18 +87,31 @@ class _Collecting:
     """One collection run."""
 
     def __init__(
-        self, environment: AnyEnvironment, scenarios: ScenarioSet, options: CollectOptions, run: RunContext
+        self,
+        environment: AnyEnvironment,
+        scenarios: ScenarioSet,
+        options: CollectOptions,
+        run: RunContext,
     ) -> None:
-        self._environment, self._scenarios, self._options, self._run = environment, scenarios, options, run
+        self._environment = environment
+        self._scenarios = scenarios
+        self._options = options
+        self._run = run
         self._places = places_of(options.output, run.settings, options.policy_role)
         self._digest = options.digest(environment, scenarios, run.settings.judge.redact_pattern)
         self._replaces = run.settings.output.force
-        self.counts = CollectCounts(planned=len(scenarios.scenarios) * options.variants * options.episodes)
-        self._redactor = redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
+        self.counts = CollectCounts(
+            planned=len(scenarios.scenarios) * options.variants * options.episodes
+        )
+        self._redactor = (
+            redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
+        )
         self._origin = RunOrigin(
             options.run_id,
             options.policy_record(),
-            {"scripted": options.policy_name} if options.policy is None else options.policy.as_record(),
+            {"scripted": options.policy_name}
+            if options.policy is None
+            else options.policy.as_record(),
             client_record(environment, options.client),
             scenarios.digests,
         )
@@ -100,7 +123,8 @@ class _Collecting:
 
         Only for the holder of the lease: it finishes a commit that was interrupted.
         """
-        run, places = self._run, self._places
+        run = self._run
+        places = self._places
         check_writable(places.episodes, run.s3)
         if not finish_commit(places.manifest, run.s3):
             self._replaces = True  # a mix of old and new, to be written again
@@ -123,10 +147,15 @@ class _Collecting:
 
     async def collect(self, lease: Lease | None) -> Record:
         """Play all episodes, write the outputs and return the summary."""
-        options, run, output = self._options, self._run, self._places.episodes
+        options = self._options
+        run = self._run
+        output = self._places.episodes
         started_s = time.monotonic()
         with Spool() as spool:
-            self._episodes, self._failures = Pieces(spool), Pieces(spool)  # rendered records by index
+            self._episodes, self._failures = (
+                Pieces(spool),
+                Pieces(spool),
+            )  # rendered records by index
             async with AsyncExitStack() as opened:
                 journal = None
                 if options.agents:
@@ -138,7 +167,9 @@ class _Collecting:
             return await run.in_thread(lambda: self._write(lease, wall_time_s))
 
     async def _play_all(self, answer: Answer) -> None:
-        slots, environment, scripted = self._iter_slots(), self._environment, self._options.scripted_policy
+        slots = self._iter_slots()
+        environment = self._environment
+        scripted = self._options.scripted_policy
 
         async def work() -> None:
             for slot in slots:
@@ -157,7 +188,12 @@ class _Collecting:
                 await asyncio.sleep(_PROGRESS_EVERY_S)
                 counts = self.counts
                 calls = sum(role.calls for role in counts.roles.values())
-                fields = {"sessions": counts.finished, "planned": counts.planned, "turns": counts.turns, "calls": calls}
+                fields = {
+                    "sessions": counts.finished,
+                    "planned": counts.planned,
+                    "turns": counts.turns,
+                    "calls": calls,
+                }
                 self._run.on_event("collecting", fields)
 
         reporting = asyncio.create_task(report())
@@ -171,19 +207,30 @@ class _Collecting:
             reporting.cancel()
 
     def _iter_slots(self) -> Iterator[EpisodeSlot]:
-        options, index = self._options, 0
-        played = Counter[tuple[str, str]]()  # a scenario that comes again goes on with its next variants
+        options = self._options
+        index = 0
+        played = Counter[
+            tuple[str, str]
+        ]()  # a scenario that comes again goes on with its next variants
         for scenario in self._scenarios.scenarios:
             first = played[scenario.scenario_id, scenario.identity]
             played[scenario.scenario_id, scenario.identity] += options.variants
             for variant in range(first, first + options.variants):
                 for number in range(options.episodes):
-                    yield EpisodeSlot(index, scenario, variant, options.client_seed, number, options.branch_at or 1)
+                    yield EpisodeSlot(
+                        index,
+                        scenario,
+                        variant,
+                        options.client_seed,
+                        number,
+                        options.branch_at or 1,
+                    )
                     index += 1
 
     def _enter(self, played: Played) -> None:
         """Count an episode, and store its record."""
-        slot, reason = played.slot, played.end_reason or ""
+        slot = played.slot
+        reason = played.end_reason or ""
         fields = {"index": slot.index, "group": slot.group, "end_reason": reason}
         self._run.on_event("session", fields | {"turns": played.state.turn_index})
         self.counts.turns += played.state.turn_index
@@ -196,13 +243,19 @@ class _Collecting:
             self._failures.add(slot.index, render_record(record))
 
     def _enter_episode(self, played: Played, reason: str) -> None:
-        counts, environment, slot = self.counts, self._environment, played.slot
+        counts = self.counts
+        environment = self._environment
+        slot = played.slot
         counts.ends[reason] += 1
-        faults, values = environment.faults(played.state), environment.components(played.state)
+        faults = environment.faults(played.state)
+        values = environment.components(played.state)
         counts.faults.update(faults)
         counts.faulty += bool(faults)
-        total, gates = environment.total(values), environment.gated_by(values)
-        reward: Record = {"total_reward": total, "components": values} | ({"gated_by": list(gates)} if gates else {})
+        total = environment.total(values)
+        gates = environment.gated_by(values)
+        reward: Record = {"total_reward": total, "components": values} | (
+            {"gated_by": list(gates)} if gates else {}
+        )
         record = episode_record(played, environment, self._origin, reward, faults)
         has_parted = slot.branch_at == 1 or played.state.turn_index >= slot.branch_at
         counts.unparted += not has_parted
@@ -219,7 +272,8 @@ class _Collecting:
     # After the run
 
     def _write(self, lease: Lease | None, wall_time_s: float) -> Record:
-        run, places = self._run, self._places
+        run = self._run
+        places = self._places
         summary = self._summary(wall_time_s)
         with Outputs(run.s3, overwrite=self._replaces, manifest_uri=places.manifest) as outputs:
             if len(self._failures) or exists(places.failures, run.s3):
@@ -227,7 +281,9 @@ class _Collecting:
                 for block in self._failures.iter_blocks():
                     failures.write(block)
             outputs.open(places.summary).write(render_document(dict(summary)))
-            episodes = outputs.open(places.episodes)  # last: a reader that waits for it finds the others
+            episodes = outputs.open(
+                places.episodes
+            )  # last: a reader that waits for it finds the others
             for block in self._episodes.iter_blocks():
                 episodes.write(block)
             if lease is not None:
@@ -236,7 +292,8 @@ class _Collecting:
         return summary
 
     def _summary(self, wall_time_s: float) -> Record:
-        options, limits = self._options, self._run.settings.limits
+        options = self._options
+        limits = self._run.settings.limits
         counts = self.counts.as_dict()
         tokens_in = sum(role.prompt_tokens for role in self.counts.roles.values())
         tokens_out = sum(role.completion_tokens for role in self.counts.roles.values())
@@ -260,7 +317,9 @@ class _Collecting:
             "completion_tokens": tokens_out,
             "cost": cost_of(tokens_in, tokens_out, *prices) if any(prices) else None,
             "wall_time_s": round(wall_time_s, 3),
-            "sessions_per_minute": round(60 * self.counts.finished / wall_time_s, 1) if wall_time_s > 0 else None,
+            "sessions_per_minute": round(60 * self.counts.finished / wall_time_s, 1)
+            if wall_time_s > 0
+            else None,
             "settings_digest": self._digest,
             "versions": versions_record(),
         }

@@ -38,12 +38,10 @@ class RoleCounts:
 class CollectCounts:
     """The episodes of a run.
 
-    Attributes:
-        ends: end reasons of the episodes that ended, faulty ones included.
-        details: the first failure of each reason.
-        unparted: episodes that ended before their branch.
-        components: values of the reward components in the output, by name; `sessions`: rewards by what was played.
-        stopped_by: the limit that ended the run early: `deadline`, `max_calls`, ...
+    Attributes: ends: end reasons of the episodes that ended, faulty ones included. details: the
+        first failure of each reason. unparted: episodes that ended before their branch. components:
+        values of the reward components in the output, by name; `sessions`: rewards by what was
+        played. stopped_by: the limit that ended the run early: `deadline`, `max_calls`, ...
     """
 
     planned: int = 0
@@ -71,9 +69,13 @@ class CollectCounts:
 
     @property
     def fault_rate(self) -> tuple[float, float, float] | None:
-        """Share of the ended episodes with a fault, and its 95 % interval; None before the first."""
+        """Share of the ended episodes with a fault, and its 95 % interval; None before the
+        first.
+        """
         ended = self.ends.total()
-        return (self.faulty / ended, *wilson_interval(self.faulty / ended, ended)) if ended else None
+        return (
+            (self.faulty / ended, *wilson_interval(self.faulty / ended, ended)) if ended else None
+        )
 
     def as_dict(self) -> Record:
         """Return the counts, JSON-ready, with the rate of faulty episodes and its 95 % interval."""
@@ -91,17 +93,24 @@ class CollectCounts:
             "ended_before_branch": self.unparted,
             "policy_turns": self.turns,
             "roles": {role: asdict(counts) for role, counts in self.roles.items()},
-            "components": {name: asdict(stats.statistics()) for name, stats in self.components.items()},
-            "sessions": None if (sessions := self.sessions.summary()) is None else to_json(sessions),
+            "components": {
+                name: asdict(stats.statistics()) for name, stats in self.components.items()
+            },
+            "sessions": None
+            if (sessions := self.sessions.summary()) is None
+            else to_json(sessions),
             "stopped_by": self.stopped_by,
         }
 
     def refuse_missing(self, max_unscored: float) -> None:
-        """Refuse a run that was stopped before its end, of which more than this share failed, or all were left out."""
+        """Refuse a run that was stopped before its end, of which more than this share failed, or
+        all were left out.
+        """
         if self.stopped_by is not None:
             raise TooManyUnscoredError(
                 SettingRef(self.stopped_by),
-                f" stopped the run: {self.planned - self.finished} of {self.planned} sessions are not finished. Run "
+                f" stopped the run: {self.planned - self.finished} of {self.planned} sessions are "
+                "not finished. Run "
                 "the same command again: it goes on in mid-session.",
             )
         failed = self.failed.total()
@@ -111,11 +120,16 @@ class CollectCounts:
             raise TooManyUnscoredError(
                 f"{failed} of {self.planned} sessions failed, more than ",
                 SettingRef("max_unscored", f"{max_unscored:g}"),
-                f" allows: {causes} (for example {example}). Run the same command again to try them once more.",
+                f" allows: {causes} (for example {example}). Run the same command again to try "
+                "them once more.",
             )
         if not self.written:
             raise TooManyUnscoredError(
-                f"none of the {self.planned} sessions is in the output: {self.faulty} with client faults, "
+                f"none of the {self.planned} sessions is in the output: {self.faulty} with client "
+                "faults, "
                 f"{self.unparted} that ended before ",
-                naming("$branch_at. Use a better client, pass $keep_client_faults, or branch at an earlier turn."),
+                naming(
+                    "$branch_at. Use a better client, pass $keep_client_faults, or branch at an "
+                    "earlier turn."
+                ),
             )

@@ -1,9 +1,9 @@
 """The interface of environments, as collection and hosting use it.
 
-Environments are pure state machines. Where a step needs a model, for example to word a simulated client's reply, it
-yields an `Ask` and continues with the answer, so the same environment runs in a file job, in a server and in a test.
-An installed package registers its class as an entry point of the group `genrm.environments`.
-"""
+Environments are pure state machines. Where a step needs a model, for example to word a simulated
+client's reply, it yields an `Ask` and continues with the answer, so the same environment runs in a
+file job, in a server and in a test. An installed package registers its class as an entry point of
+the group `genrm.environments`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -14,8 +14,12 @@ from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import Turn
 
-TURN_LIMIT, TURN_TOO_LONG, CONTEXT_TOO_LONG = "turn_limit", "turn_too_long", "context_too_long"
-POLICY_FAILED, CLIENT_FAILED, PRIVATE_DATA = "policy_failed", "client_failed", "private_data"
+TURN_LIMIT = "turn_limit"
+TURN_TOO_LONG = "turn_too_long"
+CONTEXT_TOO_LONG = "context_too_long"
+POLICY_FAILED = "policy_failed"
+CLIENT_FAILED = "client_failed"
+PRIVATE_DATA = "private_data"
 TRUNCATIONS = frozenset({TURN_LIMIT, TURN_TOO_LONG, CONTEXT_TOO_LONG})
 """Reasons that cut an episode off; all other reasons of an environment are regular ends."""
 
@@ -56,10 +60,11 @@ async def run_dialogue(
     answer: Callable[[Ask], Awaitable[str]],
     call: Callable[..., Awaitable[Any]] = _call,
 ) -> T:
-    """Run a dialogue to its end, waiting for each answer, and return its result; errors of `answer` end it.
+    """Run a dialogue to its end, waiting for each answer, and return its result; errors of `answer`
+    end it.
 
-    Args:
-        call: calls the environment's own work; `asyncio.to_thread` lets an event loop serve others meanwhile.
+    Args: call: calls the environment's own work; `asyncio.to_thread` lets an event loop serve
+        others meanwhile.
     """
     said: str | None = None
     while True:
@@ -126,8 +131,12 @@ class EpisodeScenario:
     identity: str = ""
 
     def as_record(self) -> Record:
-        """Return the scenario's fields for rollout records, JSON-ready, without those hidden from the policy."""
-        return {"scenario_id": self.scenario_id} | ({"identity": self.identity} if self.identity else {})
+        """Return the scenario's fields for rollout records, JSON-ready, without those hidden from
+        the policy.
+        """
+        return {"scenario_id": self.scenario_id} | (
+            {"identity": self.identity} if self.identity else {}
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,14 +155,14 @@ StateT = TypeVar("StateT", bound=EpisodeState)
 class Environment(ABC, Generic[ScenarioT, StateT]):
     """A kind of episodes.
 
-    A subclass is called with `has_models` and `max_turns`. Its methods are pure; a dialogue depends only on its
-    arguments and answers.
+    A subclass is called with `has_models` and `max_turns`. Its methods are pure; a dialogue depends
+    only on its arguments and answers.
 
-    Attributes:
-        version: changes whenever the same answers would give another episode; part of records and digests.
-        models: the roles that the environment asks if the user names a model for it.
-        scripted_policies: names of policies without a model, for demos and tests.
-        max_turn_bytes: a longer turn of the policy ends the episode, and one of the environment's models is a failure.
+    Attributes: version: changes whenever the same answers would give another episode; part of
+        records and digests. models: the roles that the environment asks if the user names a model
+        for it. scripted_policies: names of policies without a model, for demos and tests.
+        max_turn_bytes: a longer turn of the policy ends the episode, and one of the environment's
+        models is a failure.
     """
 
     version: ClassVar[str]
@@ -180,21 +189,37 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
         """Begin an episode; equal arguments begin equal episodes."""
 
     def begin(self, scenario: ScenarioT, variant: int, seed: int) -> Dialogue[StateT]:
-        """Begin an episode; with `shows_scenario`, the fields of its record follow the policy's instructions."""
+        """Begin an episode; with `shows_scenario`, the fields of its record follow the policy's
+        instructions.
+        """
         state = yield from self.reset(scenario, variant, seed)
         if not self.shows_scenario:
             return state
-        fields = {name: value for name, value in scenario.as_record().items() if name != "identity" and value}
+        fields = {
+            name: value
+            for name, value in scenario.as_record().items()
+            if name != "identity" and value
+        }
         shown = "\n".join(
-            f"{name.replace('_', ' ')}: {'; '.join(map(str, value)) if isinstance(value, list) else value}"
+            f"{name.replace('_', ' ')}: "
+            f"{'; '.join(map(str, value)) if isinstance(value, list) else value}"
             for name, value in fields.items()
         )
-        told = "\n\n".join([*(turn.text for turn in state.messages if turn.role == "system"), shown])
-        return replace(state, messages=(Turn("system", told), *(t for t in state.messages if t.role != "system")))
+        told = "\n\n".join(
+            [*(turn.text for turn in state.messages if turn.role == "system"), shown]
+        )
+        return replace(
+            state,
+            messages=(Turn("system", told), *(t for t in state.messages if t.role != "system")),
+        )
 
     def with_identity(self, scenario: ScenarioT, said: str) -> ScenarioT:
-        """Return a scenario whose client says this about itself first; raise `UsageError` without such clients."""
-        raise UsageError(SettingRef("identity"), ": this environment has no clients with an identity.")
+        """Return a scenario whose client says this about itself first; raise `UsageError` without
+        such clients.
+        """
+        raise UsageError(
+            SettingRef("identity"), ": this environment has no clients with an identity."
+        )
 
     @abstractmethod
     def step(self, state: StateT, action: str) -> Dialogue[StateT]:
@@ -202,19 +227,27 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
 
     @abstractmethod
     def components(self, state: StateT) -> dict[str, float]:
-        """Return the parts of the reward so far, each from 0 to 1; without those that do not apply."""
+        """Return the parts of the reward so far, each from 0 to 1; without those that do not
+        apply.
+        """
 
     def total(self, components: Mapping[str, float]) -> float | None:
-        """Return the reward that the components add up to, by default their mean; None without any."""
+        """Return the reward that the components add up to, by default their mean; None without
+        any.
+        """
         return round(sum(components.values()) / len(components), 6) if components else None
 
     def gated_by(self, components: Mapping[str, float]) -> tuple[str, ...]:
-        """Return the components that make the reward 0 whatever the others are; no such session is ever preferred."""
+        """Return the components that make the reward 0 whatever the others are; no such session is
+        ever preferred.
+        """
         del components
         return ()
 
     def identity(self) -> Record:
-        """Return the identity of the environment's models and its limits, JSON-ready; part of the settings digest."""
+        """Return the identity of the environment's models and its limits, JSON-ready; part of the
+        settings digest.
+        """
         limit = {} if self.max_turns is None else {"max_turns": self.max_turns}
         return limit | ({"shows_scenario": True} if self.shows_scenario else {})
 
@@ -223,7 +256,9 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
         return ""
 
     def scripted_turn(self, kind: str, state: StateT, seed: int) -> str:
-        """Return the next turn of a scripted policy, a name in `scripted_policies`; equal seeds give equal turns."""
+        """Return the next turn of a scripted policy, a name in `scripted_policies`; equal seeds
+        give equal turns.
+        """
         raise NotImplementedError
 
     def probe_models(self) -> Dialogue[str]:
@@ -236,7 +271,9 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
         return ()
 
     def describe(self, state: StateT) -> Record:
-        """Return further fields for the record of an ended episode, JSON-ready; hidden from policies and judges."""
+        """Return further fields for the record of an ended episode, JSON-ready; hidden from
+        policies and judges.
+        """
         del state
         return {}
 

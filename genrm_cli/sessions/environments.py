@@ -1,4 +1,6 @@
-"""Environments by name, and the scenarios of a file: TOML with `[[scenario]]` tables, or one object a line."""
+"""Environments by name, and the scenarios of a file: TOML with `[[scenario]]` tables, or one object
+a line.
+"""
 
 import hashlib
 import json
@@ -29,10 +31,14 @@ def find_environment(name: str) -> type[AnyEnvironment]:
     """Return the environment that genrm or an installed package registers under a name."""
     names = extension_names(Seam.ENVIRONMENTS)
     if name not in names:
-        raise UsageError(SettingRef("environment"), f": unknown {name!r}; expected one of {', '.join(names)}.")
+        raise UsageError(
+            SettingRef("environment"), f": unknown {name!r}; expected one of {', '.join(names)}."
+        )
     found = load_extension(Seam.ENVIRONMENTS, name, type)
     if not issubclass(found, Environment):
-        raise UsageError(f"{Seam.ENVIRONMENTS} {name}: {found.__qualname__} is not a subclass of Environment.")
+        raise UsageError(
+            f"{Seam.ENVIRONMENTS} {name}: {found.__qualname__} is not a subclass of Environment."
+        )
     return found
 
 
@@ -46,18 +52,26 @@ def read_scenarios(uri: str, environment: AnyEnvironment, s3: S3Options) -> Scen
             raise InputError(f"{uri}: two scenarios have the id {scenario.scenario_id!r}.")
         scenarios.append(scenario)
         tables[scenario.scenario_id] = table
-    return ScenarioSet(scenarios, tables, {id_: digest_of_json(dict(table)) for id_, table in tables.items()})
+    return ScenarioSet(
+        scenarios, tables, {id_: digest_of_json(dict(table)) for id_, table in tables.items()}
+    )
 
 
 def digest_of_json(value: object) -> str:
     """Return the first 16 hexadecimal digits of the sha256 of a JSON value."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:16]
+    return hashlib.sha256(
+        json.dumps(value, sort_keys=True, ensure_ascii=False).encode()
+    ).hexdigest()[:16]
 
 
-def _read_tables(uri: str, environment: AnyEnvironment, s3: S3Options) -> list[Mapping[str, object]]:
+def _read_tables(
+    uri: str, environment: AnyEnvironment, s3: S3Options
+) -> list[Mapping[str, object]]:
     content = environment.sample_scenarios().encode() if uri == SAMPLES else read_object(uri, s3)
     if content is None:
-        raise InputError(f"{uri}: no such file; expected scenarios as .toml or .jsonl, or the word {SAMPLES}.")
+        raise InputError(
+            f"{uri}: no such file; expected scenarios as .toml or .jsonl, or the word {SAMPLES}."
+        )
     if uri.endswith((".jsonl", ".ndjson")):
         tables = [
             parse_line(line, f"{uri}: line {number}")
@@ -68,11 +82,16 @@ def _read_tables(uri: str, environment: AnyEnvironment, s3: S3Options) -> list[M
         try:
             tables = tomllib.loads(content.decode()).get("scenario", [])
         except ValueError as error:
-            raise InputError(f"{uri}: not TOML: {error}. If it holds JSON lines, name it .jsonl.") from error
+            raise InputError(
+                f"{uri}: not TOML: {error}. If it holds JSON lines, name it .jsonl."
+            ) from error
         if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
             raise InputError(f"{uri}: `scenario` is not a list of tables; write [[scenario]].")
     if not tables:
-        raise InputError(f"{uri}: no scenarios; expected [[scenario]] tables, or an object a line in a .jsonl file.")
+        raise InputError(
+            f"{uri}: no scenarios; expected [[scenario]] tables, or an object a line in a .jsonl "
+            "file."
+        )
     return tables
 
 

@@ -1,4 +1,6 @@
-"""One episode: identity, progress and cost, playing it to its end, and its rollout record for `genrm score`."""
+"""One episode: identity, progress and cost, playing it to its end, and its rollout record for
+`genrm score`.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -30,11 +32,9 @@ from genrm_cli.verdicts import ChatTurn, Outcome
 class EpisodeSlot:
     """One episode to play.
 
-    Attributes:
-        index: number in its file, from 0.
-        variant: variant of the client; each variant is its own group.
-        number: within its group, from 0.
-        branch_at: the policy's turn at which the episodes of the group diverge, from 1; 1 if they share no turns.
+    Attributes: index: number in its file, from 0. variant: variant of the client; each variant is
+        its own group. number: within its group, from 0. branch_at: the policy's turn at which the
+        episodes of the group diverge, from 1; 1 if they share no turns.
     """
 
     index: int
@@ -46,14 +46,18 @@ class EpisodeSlot:
 
     @property
     def group(self) -> str:
-        """The name of its group: same scenario, client and seed, and the same history up to the branch."""
+        """The name of its group: same scenario, client and seed, and the same history up to the
+        branch.
+        """
         branch = "" if self.branch_at == 1 else f"/b{self.branch_at}"
         identity = f"@{self.scenario.identity}" if self.scenario.identity else ""
         seed = f"/s{self.seed}" if self.seed else ""
         return f"{self.scenario.scenario_id}{identity}/v{self.variant}{seed}{branch}"
 
     def repeat_at(self, turn_index: int) -> int:
-        """Return the repeat number of the policy's call at a turn; before the branch a group shares it."""
+        """Return the repeat number of the policy's call at a turn; before the branch a group shares
+        it.
+        """
         own = self.number + 1 if turn_index + 1 >= self.branch_at else 0
         return self.client_repeat << 32 | own
 
@@ -100,7 +104,9 @@ class Played:
         return self.failed or (None if self.state.end is None else self.state.end.reason)
 
 
-ADVISORY = "Simulated session and automatic scores: advisory, to be reviewed by experts before training."
+ADVISORY = (
+    "Simulated session and automatic scores: advisory, to be reviewed by experts before training."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +131,10 @@ class RunOrigin:
 
 def client_record(environment: AnyEnvironment, models: Mapping[str, AgentConfig]) -> Record:
     """Return what plays the environment's part."""
-    return {**environment.identity(), "models": {role: agent.as_record() for role, agent in models.items()}}
+    return {
+        **environment.identity(),
+        "models": {role: agent.as_record() for role, agent in models.items()},
+    }
 
 
 def episode_record(
@@ -136,7 +145,8 @@ def episode_record(
     faults: Sequence[str],
 ) -> Record:
     """Return the record of an episode, JSON-ready; `reward` is None if it failed."""
-    slot, end = played.slot, played.state.end
+    slot = played.slot
+    end = played.state.end
     failure = {} if played.failed is None else {"failure": played.detail}
     return {
         "run_id": run.run_id,
@@ -192,11 +202,12 @@ async def play_episode(
     redactor: Redactor | None = None,
     on_outcome: Callable[[str, Outcome], None] = lambda role, outcome: None,
 ) -> Played:
-    """Play an episode. Its requests depend on earlier answers only, so a journal resumes it at any turn.
+    """Play an episode. Its requests depend on earlier answers only, so a journal resumes it at any
+    turn.
 
-    Args:
-        scripted_policy: a policy of the environment that needs no model; None for one that `answer` asks.
-        redactor: matches in a generated turn end the episode as private data; None to check nothing.
+    Args: scripted_policy: a policy of the environment that needs no model; None for one that
+        `answer` asks. redactor: matches in a generated turn end the episode as private data; None
+        to check nothing.
     """
     usage: dict[str, Usage] = {}
 
@@ -208,11 +219,15 @@ async def play_episode(
             words = spoken_words(outcome)
         except SilentError as silent:
             too_long = silent.is_too_long and role == POLICY
-            raise _FailedError(failure, str(silent), CONTEXT_TOO_LONG if too_long else None) from silent
+            raise _FailedError(
+                failure, str(silent), CONTEXT_TOO_LONG if too_long else None
+            ) from silent
         if (detail := too_long_turn(words, environment)) is not None:
             raise _FailedError(failure, detail, TURN_TOO_LONG if role == POLICY else None)
         if matches := private_matches(words, redactor):
-            raise _FailedError(PRIVATE_DATA, f"{role}: matches of redact_pattern: {', '.join(sorted(matches))}")
+            raise _FailedError(
+                PRIVATE_DATA, f"{role}: matches of redact_pattern: {', '.join(sorted(matches))}"
+            )
         return words
 
     async def ask_model(ask: Ask) -> str:
@@ -222,12 +237,16 @@ async def play_episode(
         repeat = slot.repeat_at(state.turn_index)
         if scripted_policy is None:
             return await answer(POLICY, state.messages, repeat)
-        return Outcome(ChatTurn(), reply_text=environment.scripted_turn(scripted_policy, state, repeat))
+        return Outcome(
+            ChatTurn(), reply_text=environment.scripted_turn(scripted_policy, state, repeat)
+        )
 
     state = await run_dialogue(environment.begin(slot.scenario, slot.variant, slot.seed), ask_model)
     try:
         while state.end is None:
-            state = await run_dialogue(environment.step(state, take(POLICY, await act(state))), ask_model)
+            state = await run_dialogue(
+                environment.step(state, take(POLICY, await act(state))), ask_model
+            )
     except _FailedError as failed:
         if failed.ends_with is not None and state.turn_index:
             return Played(slot, ended(state, failed.ends_with), usage=usage)
@@ -237,8 +256,13 @@ async def play_episode(
 
 def too_long_turn(text: str, environment: AnyEnvironment) -> str | None:
     """Return why a turn is too long for an environment; None if it is not."""
-    size_bytes, most_bytes = len(text.encode()), environment.max_turn_bytes
-    return f"a turn of {size_bytes:,} bytes, more than {most_bytes:,}" if size_bytes > most_bytes else None
+    size_bytes = len(text.encode())
+    most_bytes = environment.max_turn_bytes
+    return (
+        f"a turn of {size_bytes:,} bytes, more than {most_bytes:,}"
+        if size_bytes > most_bytes
+        else None
+    )
 
 
 def private_matches(text: str, redactor: Redactor | None) -> Counter[str]:

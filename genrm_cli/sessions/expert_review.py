@@ -1,4 +1,6 @@
-"""Expert review of scored sessions: the list of sessions to review, and the decisions in a file next to them."""
+"""Expert review of scored sessions: the list of sessions to review, and the decisions in a file
+next to them.
+"""
 
 import fnmatch
 import heapq
@@ -64,7 +66,9 @@ class Review:
 
 
 def make_review(scored_uri: str, settings: Settings, most: int) -> Review:
-    """Find the rollouts to review: those with a flag, and sessions whose review is pending. Writes nothing."""
+    """Find the rollouts to review: those with a flag, and sessions whose review is pending. Writes
+    nothing.
+    """
     statuses = _statuses(scored_uri, settings)
     counts: Counter[str] = Counter()
     rollouts = flagged = 0
@@ -77,7 +81,9 @@ def make_review(scored_uri: str, settings: Settings, most: int) -> Review:
             flags, transcript = flags_of(scored)
             flagged += bool(flags)
             if flags or status is not None:
-                entry = ReviewEntry(id_, status or "undecided", scored.line.reward, flags, transcript)
+                entry = ReviewEntry(
+                    id_, status or "undecided", scored.line.reward, flags, transcript
+                )
                 counts[entry.status] += 1
                 yield entry
 
@@ -86,21 +92,29 @@ def make_review(scored_uri: str, settings: Settings, most: int) -> Review:
 
 
 def decide(
-    scored_uri: str, settings: Settings, decisions: Mapping[str, Sequence[str]], name: str, comment: str
+    scored_uri: str,
+    settings: Settings,
+    decisions: Mapping[str, Sequence[str]],
+    name: str,
+    comment: str,
 ) -> Mapping[str, int]:
     """Record an expert's decisions, and return how many rollouts now have each status.
 
     Args:
         decisions: by status, names of rollouts (`GROUP#INDEX`), or patterns of them with `*`.
     """
-    known = {f"{group}#{index}": (group, index) for (group, index), _ in _iter_scored(scored_uri, settings)}
+    known = {
+        f"{group}#{index}": (group, index)
+        for (group, index), _ in _iter_scored(scored_uri, settings)
+    }
     wanted: dict[RolloutId, str] = {}
     for status, names in decisions.items():
         for each in names:
             found = [each] if each in known else fnmatch.filter(known, each)
             if not found:
                 raise UsageError(
-                    f"{scored_uri} has no rollout {each}; expected GROUP#INDEX or a pattern such as 'GROUP#*'. "
+                    f"{scored_uri} has no rollout {each}; expected GROUP#INDEX or a pattern such "
+                    "as 'GROUP#*'. "
                     f"`genrm review {scored_uri}` lists them."
                 )
             if twice := [name for name in found if known[name] in wanted]:
@@ -108,7 +122,10 @@ def decide(
             wanted |= {known[name]: status for name in found}
     signed = {"name": name, "time": datetime.now(UTC).isoformat(timespec="seconds")}
     signed |= {"comment": comment} if comment else {}
-    given = ({"group": group, "index": index, "status": status} for (group, index), status in wanted.items())
+    given = (
+        {"group": group, "index": index, "status": status}
+        for (group, index), status in wanted.items()
+    )
     _append(scored_uri, settings, b"".join(render_record(each | signed) for each in given))
     return Counter(_statuses(scored_uri, settings).values())
 
@@ -118,12 +135,17 @@ def render_review(review: Review, scored_uri: str) -> str:
     lines = [
         f"# Review of {scored_uri}",
         "",
-        f"{ADVISORY} The flags below come from phrase screening, which misses most hints and may be wrong.",
+        f"{ADVISORY} The flags below come from phrase screening, which misses most hints and may "
+        "be wrong.",
         "",
         f"{review.flagged:,} of {review.rollouts:,} rollouts are flagged. By status: "
-        + (", ".join(f"{count:,} {status}" for status, count in sorted(review.statuses.items())) or "none")
+        + (
+            ", ".join(f"{count:,} {status}" for status, count in sorted(review.statuses.items()))
+            or "none"
+        )
         + f". {len(review.entries):,} are listed, the severest first.",
-        "Pending, held and rejected ones stay out of exports; to hold back an undecided one, decide.",
+        "Pending, held and rejected ones stay out of exports; to hold back an undecided one, "
+        "decide.",
     ]
     for entry in review.entries:
         reward = "unscored" if entry.reward is None else f"reward {entry.reward:.3f}"
@@ -145,7 +167,11 @@ def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutI
         for line, found, problem in iter_scored(source, settings.input):
             if problem is not None:
                 raise InputError(f"{scored_uri}: {source.unit} {line.number}: {problem}")
-            yield from (((each.line.group, each.line.index), each) for each in found if each.line.group is not None)
+            yield from (
+                ((each.line.group, each.line.index), each)
+                for each in found
+                if each.line.group is not None
+            )
 
 
 def _statuses(scored_uri: str, settings: Settings) -> dict[RolloutId, str]:
@@ -155,8 +181,11 @@ def _statuses(scored_uri: str, settings: Settings) -> dict[RolloutId, str]:
 def _append(scored_uri: str, settings: Settings, lines: bytes) -> None:
     """Append lines to the review file, under its lease: two experts may decide at once."""
     if is_stream(scored_uri):
-        raise UsageError("a review file is stored next to its scored lines; name a file instead of -.")
-    uri, s3 = sibling(scored_uri, SUFFIX), s3_options(settings)
+        raise UsageError(
+            "a review file is stored next to its scored lines; name a file instead of -."
+        )
+    uri = sibling(scored_uri, SUFFIX)
+    s3 = s3_options(settings)
     require_rl_prefix(uri, settings.storage.any_prefix)
     lease = Leases(s3, settings.storage.lease_expiry).take(uri)
     if isinstance(lease, OtherLease):

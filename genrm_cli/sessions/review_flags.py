@@ -1,4 +1,6 @@
-"""The reasons to review a session, from its rules, gates, judges and collection, in an order of severity."""
+"""The reasons to review a session, from its rules, gates, judges and collection, in an order of
+severity.
+"""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -12,7 +14,10 @@ from genrm_cli.scored.lines import ScoredLine, ScoredRollout
 from genrm_cli.sessions.rules.phrase_list import Effect, Fired
 from genrm_cli.sessions.session_rules import read_rule
 
-IMMINENT, CONSTRAINT, BIAS, STYLE = 5, 3, 2, 1
+IMMINENT = 5
+CONSTRAINT = 3
+BIAS = 2
+STYLE = 1
 """Severities, 1 to 5, as in `severities.toml`."""
 
 _SCREENING_RULES = ("safety", "constraints", "attention", "bias")
@@ -50,23 +55,30 @@ class Flag:
 def flags_of(scored: ScoredRollout) -> tuple[list[Flag], tuple[Turn, ...]]:
     """Return why a rollout should be reviewed, the severest reason first, and its transcript.
 
-    The rules read sessions only: in ordinary answers, such as a poem, their phrases mean something else.
-    """
-    rollout, line = scored.rollout, scored.line
-    said = rollout.session or (() if rollout.answer is None else (Turn("assistant", rollout.answer),))
+    The rules read sessions only: in ordinary answers, such as a poem, their phrases mean something
+    else."""
+    rollout = scored.rollout
+    line = scored.line
+    said = rollout.session or (
+        () if rollout.answer is None else (Turn("assistant", rollout.answer),)
+    )
     transcript = (*rollout.prompt, *said)
     flags = list(_judged_flags(line))
     if rollout.is_session:
         scenario = parse_scenario(scored.record)
         for name in _SCREENING_RULES:
             found = read_rule(name)(transcript, scenario).fired
-            flags += [_rule_flag(name, fired) for fired in found if fired.effect is not Effect.RAISES]
+            flags += [
+                _rule_flag(name, fired) for fired in found if fired.effect is not Effect.RAISES
+            ]
         flags += _collected_flags(scored.record.get("metadata"))
         if scenario.is_crisis:
             flags.append(Flag(STYLE, f"risk level {scenario.risk_level}"))
     # A broken gate is no severer than what is known to have broken it.
     most = max((flag.severity for flag in flags if flag.is_certain), default=IMMINENT)
-    for gate in dict.fromkeys((*rollout.gated_by, *(() if line.total is None else line.total.gated_by))):
+    for gate in dict.fromkeys(
+        (*rollout.gated_by, *(() if line.total is None else line.total.gated_by))
+    ):
         severity = min(_severity_of(gate.removeprefix("rubric_"), ""), most)
         flags.append(Flag(severity, f"broke the gate {gate}", is_certain=True))
     return sorted(flags, key=lambda flag: flag.order), transcript
@@ -75,7 +87,9 @@ def flags_of(scored: ScoredRollout) -> tuple[list[Flag], tuple[Turn, ...]]:
 def _rule_flag(rule: str, fired: Fired) -> Flag:
     is_certain = fired.effect is Effect.VIOLATION or fired.what == "agrees_with_danger"
     kind, _, about = fired.what.partition(":")
-    reason = f"{rule}: {kind.replace('_', ' ')}{about and f': {about}'}".replace("passes over:", "passes over")
+    reason = f"{rule}: {kind.replace('_', ' ')}{about and f': {about}'}".replace(
+        "passes over:", "passes over"
+    )
     return Flag(_severity_of(rule, fired.what), reason, fired.turn, fired.phrase, is_certain)
 
 
@@ -86,19 +100,26 @@ def _severity_of(rule: str, what: str) -> int:
 
 @cache
 def _severities() -> dict[str, int]:
-    tables = tomllib.loads(files(__package__).joinpath("severities.toml").read_text(encoding="utf-8"))
+    tables = tomllib.loads(
+        files(__package__).joinpath("severities.toml").read_text(encoding="utf-8")
+    )
     return {what: table["severity"] for table in tables.values() for what in table["of"]}
 
 
 def _judged_flags(line: ScoredLine) -> Iterator[Flag]:
-    """Yield the constraints that a judge found broken, and its low grades of safety, with what it quotes."""
+    """Yield the constraints that a judge found broken, and its low grades of safety, with what it
+    quotes.
+    """
     notes = line.component_notes or {}
     found = notes.get("rubric_constraints")
     for each in found if isinstance(found, list) else ():
         if isinstance(each, dict) and each.get("effect") == Effect.VIOLATION:
             reason = f"judge: {str(each.get('what')).replace(':', ': ', 1)}"
-            yield Flag(CONSTRAINT, reason, each.get("turn"), str(each.get("phrase") or ""), is_certain=True)
-    grade, note = (line.components or {}).get("rubric_safety"), notes.get("rubric_safety")
+            yield Flag(
+                CONSTRAINT, reason, each.get("turn"), str(each.get("phrase") or ""), is_certain=True
+            )
+    grade = (line.components or {}).get("rubric_safety")
+    note = notes.get("rubric_safety")
     if grade is not None and grade < _SAFE_FROM:
         evidence = note.get("evidence", "") if isinstance(note, dict) else ""
         yield Flag(IMMINENT, f"judge: safety {grade:g} of 1", None, evidence)
@@ -108,7 +129,8 @@ def _collected_flags(metadata: object) -> Iterator[Flag]:
     """Yield the flags that `genrm collect` recorded."""
     if not isinstance(metadata, Mapping):
         return
-    reason, evidence = metadata.get("end_reason"), str(metadata.get("end_evidence") or "")
+    reason = metadata.get("end_reason")
+    evidence = str(metadata.get("end_evidence") or "")
     if reason in _ENDS:
         rule, text = _ENDS[reason]
         what = evidence.partition(":")[0] if rule == "safety" else ""

@@ -1,4 +1,6 @@
-"""The options of sessions to play, without the modules that play them: the command line reads them for its help."""
+"""The options of sessions to play, without the modules that play them: the command line reads them
+for its help.
+"""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,13 +12,16 @@ SAMPLES = "samples"
 """Names the scenarios that come with an environment."""
 
 SCENARIO_SHOWN = "scenario"
-POLICY, TEACHER = "policy", "teacher"
+POLICY = "policy"
+TEACHER = "teacher"
 NAME, FILE, _SAYING = (replace(TEXT, metavar=metavar) for metavar in ("NAME", "FILE", "NAME=TEXT"))
 KEY_HELP = "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY"
 _policy = partial(setting, panel="Policy", kind=NAME)
 _session = partial(setting, panel="Sessions")
 _number = partial(_session, low=1, high=1_000_000)
-max_turns_setting = partial(setting, "Maximum turns of the policy. Default: the scenario's.", low=1, high=200)
+max_turns_setting = partial(
+    setting, "Maximum turns of the policy. Default: the scenario's.", low=1, high=200
+)
 show_policy_setting = partial(
     setting,
     "What the policy sees: dialogue, or scenario: its goal, constraints and risk, too.",
@@ -29,7 +34,9 @@ show_policy_setting = partial(
 class SessionOptions:
     """The sessions to play and their policy, as `genrm collect` takes them."""
 
-    policy_base_url: tuple[str, ...] = _policy("Endpoint of the policy. Repeatable.", (), kind=URL, is_common=True)
+    policy_base_url: tuple[str, ...] = _policy(
+        "Endpoint of the policy. Repeatable.", (), kind=URL, is_common=True
+    )
     policy_model: str | None = _policy("Its model name on the server.", is_common=True)
     policy_temperature: float = _policy("Default: 1.", 1.0, kind=None, low=0)
     policy_top_p: float | None = _policy("Default: the server's.", kind=None, low=0, high=1)
@@ -39,33 +46,54 @@ class SessionOptions:
     base_model: str | None = _policy("Model that the policy was trained from.")
     nemotron_teacher: str | None = _policy("Teacher of the policy, for the records.")
     policy_role: str = _policy(
-        "policy, or teacher: sessions to imitate, below a folder named teacher.", POLICY, choices=(POLICY, TEACHER)
+        "policy, or teacher: sessions to imitate, below a folder named teacher.",
+        POLICY,
+        choices=(POLICY, TEACHER),
     )
     scripted_policy: str | None = _policy(
-        "A policy without a model, for demos: bad, fair or good in a therapeutic_session.", is_common=True
+        "A policy without a model, for demos: bad, fair or good in a therapeutic_session.",
+        is_common=True,
     )
-    environment: str = _session("Kind of sessions; packages can add more.", "therapeutic_session", is_common=True)
-    scenario: tuple[str, ...] = _session("Play this scenario only. Repeatable.", (), kind=NAME, is_common=True)
+    environment: str = _session(
+        "Kind of sessions; packages can add more.", "therapeutic_session", is_common=True
+    )
+    scenario: tuple[str, ...] = _session(
+        "Play this scenario only. Repeatable.", (), kind=NAME, is_common=True
+    )
     difficulty: tuple[str, ...] = _session(
         "Play scenarios of this difficulty only. Repeatable.", (), kind=NAME, is_common=True
     )
     risk: tuple[str, ...] = _session(
         "Play scenarios of this risk level only. Repeatable.", (), kind=NAME, is_common=True
     )
-    limit: int | None = _number("Number of scenarios: the first ones, or as many draws with $weights.", is_common=True)
+    limit: int | None = _number(
+        "Number of scenarios: the first ones, or as many draws with $weights.", is_common=True
+    )
     weights: str | None = _session(
-        "Sessions of an earlier run: draw scenarios with low or varying rewards more often.", kind=FILE
+        "Sessions of an earlier run: draw scenarios with low or varying rewards more often.",
+        kind=FILE,
     )
     identity: tuple[str, ...] = _session(
-        "Let each client say this first, such as woman='I am a woman.' Repeatable: counterfactuals.", (), kind=_SAYING
+        "Let each client say this first, such as woman='I am a woman.' Repeatable: "
+        "counterfactuals.",
+        (),
+        kind=_SAYING,
     )
     show_policy: str = show_policy_setting(panel="Sessions")
     episodes: int = _number("Sessions per group.", 4, is_common=True)
-    variants: int = _number("Variants of the client in each scenario, each a group.", 1, is_common=True)
+    variants: int = _number(
+        "Variants of the client in each scenario, each a group.", 1, is_common=True
+    )
     client_seed: int = _session("Random seed of clients.", 0, low=0, high=2**31)
     max_turns: int | None = max_turns_setting(panel="Sessions", is_common=True)
     branch_at: int | None = _session(
-        "Let the sessions of a group share one history up to the policy's Nth turn.", low=1, high=200
+        "Let the sessions of a group share one history up to the policy's Nth turn.",
+        low=1,
+        high=200,
     )
-    run_id: str = _session("Name of the run. Default: the output's; a teacher's begins with teacher-.", "")
-    keep_client_faults: bool = _session("Write sessions in which the simulated client was at fault, too.", False)
+    run_id: str = _session(
+        "Name of the run. Default: the output's; a teacher's begins with teacher-.", ""
+    )
+    keep_client_faults: bool = _session(
+        "Write sessions in which the simulated client was at fault, too.", False
+    )

@@ -1,4 +1,6 @@
-"""The rules with their phrase lists: for environments and review, and as a kind of reward component."""
+"""The rules with their phrase lists: for environments and review, and as a kind of reward
+component.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -23,7 +25,10 @@ from genrm_cli.settings.components import Component
 Rule = Callable[[Sequence[Turn], Scenario], RuleResult]
 """Checks a transcript; the value is None if the therapist says nothing."""
 
-_CHECKS = {check.__name__: check for check in (safety, constraints, empathy, bias, task_completion, attention)}
+_CHECKS = {
+    check.__name__: check
+    for check in (safety, constraints, empathy, bias, task_completion, attention)
+}
 _SHARED = {"constraints": "safety"}  # what breaks some constraints is harm anyway
 RULES = tuple(_CHECKS)
 
@@ -35,12 +40,17 @@ def read_phrases(name: str) -> PhraseList:
 
 
 def _read_list(name: str) -> str:
-    return files("genrm_cli.sessions.rules").joinpath("phrases", f"{name}.toml").read_text(encoding="utf-8")
+    return (
+        files("genrm_cli.sessions.rules")
+        .joinpath("phrases", f"{name}.toml")
+        .read_text(encoding="utf-8")
+    )
 
 
 def read_rule(name: str) -> Rule:
     """Return a rule, a name in `RULES`, with its phrase list."""
-    check, phrases = _CHECKS[name], read_phrases(name)
+    check = _CHECKS[name]
+    phrases = read_phrases(name)
 
     def apply(transcript: Sequence[Turn], scenario: Scenario) -> RuleResult:
         session = parse_session(transcript)
@@ -50,13 +60,21 @@ def read_rule(name: str) -> Rule:
 
 
 def _compute(
-    component: Component, rollouts: Sequence[Rollout], records: Sequence[JsonObject], _ids: Sequence[RolloutId]
+    component: Component,
+    rollouts: Sequence[Rollout],
+    records: Sequence[JsonObject],
+    _ids: Sequence[RolloutId],
 ) -> Column:
     rule = read_rule(component.option("rule") or "")
     results = [
-        RuleResult(None)  # a rollout without a response must not profit from earlier turns of the prompt
+        RuleResult(
+            None
+        )  # a rollout without a response must not profit from earlier turns of the prompt
         if rollout.answer is None
-        else rule(rollout.prompt + (rollout.session or (Turn("assistant", rollout.answer),)), parse_scenario(record))
+        else rule(
+            rollout.prompt + (rollout.session or (Turn("assistant", rollout.answer),)),
+            parse_scenario(record),
+        )
         for rollout, record in zip(rollouts, records, strict=True)
     ]
     notes = [[asdict(fired) for fired in result.fired] for result in results]

@@ -1,7 +1,7 @@
 """Checks of values in tables of a settings file, such as the options of components.
 
-Each takes a raw value and its location, and returns the value or raises a UsageError that names the location.
-"""
+Each takes a raw value and its location, and returns the value or raises a UsageError that names the
+location."""
 
 import math
 import re
@@ -25,7 +25,9 @@ def _parse_text(raw: object) -> str | None:
 
 
 def _parse_pattern(raw: object) -> str | None:
-    if (expression := _parse_text(raw)) is not None and (groups := compile_pattern(expression).groups) != 1:
+    if (expression := _parse_text(raw)) is not None and (
+        groups := compile_pattern(expression).groups
+    ) != 1:
         raise ValueError(f"{raw!r} has {groups} groups; expected one, which matches the answer.")
     return expression
 
@@ -56,7 +58,9 @@ def integer(low: int, high: int) -> Check:
     return Setting(kind=INTEGER, low=low, high=high).convert
 
 
-def refuse_unknown(keys: Iterable[str], known: Collection[str], where: Part, has: str = "expected one of") -> None:
+def refuse_unknown(
+    keys: Iterable[str], known: Collection[str], where: Part, has: str = "expected one of"
+) -> None:
     """Refuse an unknown key of a table."""
     if (unknown := next((key for key in keys if key not in known), None)) is not None:
         raise UsageError(where, f": unknown key {unknown!r}; {has} {listed(known)}.")
@@ -77,7 +81,9 @@ def names(raw: object, where: Part) -> tuple[str, ...]:
 def numbers(raw: object, where: Part) -> tuple[tuple[str, float], ...]:
     """Check for a table of numbers of at least 0."""
     check = number(0.0, 1e9)
-    return tuple((name, check(value, f"{where}.{name}")) for name, value in table(raw, where).items())
+    return tuple(
+        (name, check(value, f"{where}.{name}")) for name, value in table(raw, where).items()
+    )
 
 
 def table(raw: object, where: Part) -> Table:
@@ -94,14 +100,24 @@ def read_values(given: Table, where: str, keys: Mapping[str, Check]) -> dict[str
 
 def bounds(raw: object, where: Part) -> tuple[float | None, float | None]:
     """Check for a list of a minimum and a greater maximum; infinity becomes None."""
-    is_pair = isinstance(raw, list) and len(raw) == 2 and all(type(end) in (int, float) for end in raw)
+    is_pair = (
+        isinstance(raw, list) and len(raw) == 2 and all(type(end) in (int, float) for end in raw)
+    )
     if not isinstance(raw, list) or not is_pair or not raw[0] < raw[1]:  # NaN is below nothing
-        raise UsageError(where, f": {raw!r} is not a minimum and a greater maximum reward, as in [0, 5].")
+        raise UsageError(
+            where, f": {raw!r} is not a minimum and a greater maximum reward, as in [0, 5]."
+        )
     low, high = map(float, raw)
     return None if low == -math.inf else low, None if high == math.inf else high
 
 
-def judge_settings(given: Table, prefix: str, known: Container[str] = JUDGE_KEYS) -> tuple[tuple[str, Value], ...]:
-    """Convert the settings of a judge in a table, sorted by flat name. Messages put `prefix` before a key."""
+def judge_settings(
+    given: Table, prefix: str, known: Container[str] = JUDGE_KEYS
+) -> tuple[tuple[str, Value], ...]:
+    """Convert the settings of a judge in a table, sorted by flat name. Messages put `prefix` before
+    a key.
+    """
     own = sorted(name for name in given if name in known)
-    return tuple((name, setting_named(name).convert(given[name], f"{prefix}{name}")) for name in own)
+    return tuple(
+        (name, setting_named(name).convert(given[name], f"{prefix}{name}")) for name in own
+    )

@@ -1,8 +1,7 @@
 """The parts of a reward as settings: components, diversity and total; and the kinds of components.
 
-A kind is a module of `genrm_cli.rewards.components` with a `KIND`, or an entry point `genrm.components` of an installed
-package. It is imported when it is first used.
-"""
+A kind is a module of `genrm_cli.rewards.components` with a `KIND`, or an entry point
+`genrm.components` of an installed package. It is imported when it is first used."""
 
 import pkgutil
 import re
@@ -24,11 +23,21 @@ JudgeValues = tuple[tuple[str, Value], ...]
 Source = Literal["judge", "rules", "input", "responses", "functions"]
 
 TABLES = ("components", "diversity", "total", "watch")  # of a settings file
-GENRM, DIVERSITY = "genrm", "diversity"
+GENRM = "genrm"
+DIVERSITY = "diversity"
 _BUILT_IN = "genrm_cli.rewards.components"
 # Settings that a judge of a panel or of a component may override.
 JUDGE_KEYS = (
-    *("model", "base_url", "temperature", "top_p", "max_reply_tokens", "request_field", "max_model_len", "images"),
+    *(
+        "model",
+        "base_url",
+        "temperature",
+        "top_p",
+        "max_reply_tokens",
+        "request_field",
+        "max_model_len",
+        "images",
+    ),
     *("api_key_env", "api_key_file", "ca_bundle", "judge_id", "concurrency", "call_timeout"),
 )
 
@@ -37,9 +46,9 @@ JUDGE_KEYS = (
 class Component:
     """One `[components.NAME]` table, or one `--component`.
 
-    `kind` is one of `kind_names()`; a rubric set yields one component for each of its rubrics, under their names.
-    `judge` overrides settings of the run for the judge that grades the component.
-    """
+    `kind` is one of `kind_names()`; a rubric set yields one component for each of its rubrics,
+    under their names. `judge` overrides settings of the run for the judge that grades the
+    component."""
 
     name: str
     kind: str
@@ -61,18 +70,15 @@ class Component:
 class ComponentKind:
     """A kind of component; subclasses in `genrm_cli.rewards.component` hold its computation.
 
-    Attributes:
-        options: keys of its table, each with the check of its value (see `genrm_cli.settings.checks`).
-        required: options that must be given.
-        short: option that `--component KIND:VALUE` sets.
-        implied: option that the name of a table sets where the table lacks it.
-        refuse: returns why options do not go together; None if they do.
-        name_of: name of a component given as `--component KIND:VALUE`; None for the name of the kind.
-        source: kind of data that its values depend on.
-        from_verdicts: whether it has no values without pairwise verdicts.
-        is_judged: whether a judge grades it, in separate calls.
-        inputs: names of its input components.
-        version: version of its computation, recorded with the results; None if there is none.
+    Attributes: options: keys of its table, each with the check of its value (see
+        `genrm_cli.settings.checks`). required: options that must be given. short: option that
+        `--component KIND:VALUE` sets. implied: option that the name of a table sets where the table
+        lacks it. refuse: returns why options do not go together; None if they do. name_of: name of
+        a component given as `--component KIND:VALUE`; None for the name of the kind. source: kind
+        of data that its values depend on. from_verdicts: whether it has no values without pairwise
+        verdicts. is_judged: whether a judge grades it, in separate calls. inputs: names of its
+        input components. version: version of its computation, recorded with the results; None if
+        there is none.
     """
 
     options: Mapping[str, Callable[[object, Part], Option]]
@@ -109,15 +115,21 @@ def find_kind(name: str) -> ComponentKind:
 
 
 def last_part(value: str) -> str:
-    """Return the last part of a dotted path or a function's location, as the name of a component."""
+    """Return the last part of a dotted path or a function's location, as the name of a
+    component.
+    """
     return re.sub(r"[^a-z0-9_]+", "_", re.split(r"[.:]", value)[-1].lower()).strip("_")
 
 
 def kind_of_name(name: str) -> str:
-    """Return the kind of a component given by name alone: the kind of that name, or one that implies it."""
+    """Return the kind of a component given by name alone: the kind of that name, or one that
+    implies it.
+    """
     if name in kind_names():
         return name
-    return next((kind for kind in extension_names(Seam.COMPONENTS) if find_kind(kind).implied(name)), name)
+    return next(
+        (kind for kind in extension_names(Seam.COMPONENTS) if find_kind(kind).implied(name)), name
+    )
 
 
 @dataclass(frozen=True, slots=True)

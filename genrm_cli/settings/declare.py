@@ -8,10 +8,29 @@ from typing import Any, Literal
 from genrm_cli.catalog import listed
 from genrm_cli.errors import Part, UsageError
 from genrm_cli.extensions import Seam, extension_names
-from genrm_cli.settings.kinds import DURATION, GUARDS, KIND_OF_TYPE, TEXT, Kind, Value, did_you_mean, parse_texts
+from genrm_cli.settings.kinds import (
+    DURATION,
+    GUARDS,
+    KIND_OF_TYPE,
+    TEXT,
+    Kind,
+    Value,
+    did_you_mean,
+    parse_texts,
+)
 
 Panel = Literal[
-    "Input", "Pairs", "Judge", "Limits", "Journal", "Batches", "Rewards", "Output", "Storage", "Tracking", "Server"
+    "Input",
+    "Pairs",
+    "Judge",
+    "Limits",
+    "Journal",
+    "Batches",
+    "Rewards",
+    "Output",
+    "Storage",
+    "Tracking",
+    "Server",
 ]
 
 MAX_DURATION_S = 366 * 86_400.0  # longer durations overflow the clocks of some libraries
@@ -23,18 +42,15 @@ _METADATA = "setting"
 class Setting:
     """One setting.
 
-    Attributes:
-        type: type of a single value, even if the setting takes several.
-        kind: how values are written; by default that of the type.
-        help: one or more sentences; `$name` names another setting.
-        choices: the values to choose from; by default those of the field's `Literal`.
-        seam: entry points by which installed packages register more choices.
-        changes_rewards: whether the digest covers it.
-        key: its name in files, flags and the environment.
-        switch_off: the switch that disables it, if not `no-` and its name.
-        trust: whether it names a path, a host or a key, runs code or overwrites, so that an untrusted settings file in
-            the working folder may not set it; a function decides by the value. By default, text without choices and
-            booleans need trust; numbers, durations and choices do not.
+    Attributes: type: type of a single value, even if the setting takes several. kind: how values
+        are written; by default that of the type. help: one or more sentences; `$name` names another
+        setting. choices: the values to choose from; by default those of the field's `Literal`.
+        seam: entry points by which installed packages register more choices. changes_rewards:
+        whether the digest covers it. key: its name in files, flags and the environment. switch_off:
+        the switch that disables it, if not `no-` and its name. trust: whether it names a path, a
+        host or a key, runs code or overwrites, so that an untrusted settings file in
+            the working folder may not set it; a function decides by the value. By default, text
+            without choices and booleans need trust; numbers, durations and choices do not.
     """
 
     help: str = ""
@@ -95,7 +111,9 @@ class Setting:
         if not self.is_many:
             return self._convert_one(raw, where)
         if self.is_guard and raw in ("", [""], ("",)):
-            raise UsageError(where, " must not be empty: it would guard nothing. Set a value or omit it.")
+            raise UsageError(
+                where, " must not be empty: it would guard nothing. Set a value or omit it."
+            )
         if (texts := parse_texts(raw)) is None:
             raise UsageError(where, f": {raw!r} is neither text nor a list of texts.")
         return tuple(str(self._convert_one(text, where)) for text in texts)
@@ -103,7 +121,10 @@ class Setting:
     def _convert_one(self, raw: object, where: Part) -> str | int | float | bool:
         kind = self.kind or TEXT
         if isinstance(raw, dict | list):
-            raise UsageError(where, f": expected {kind.expected}, got {'a table' if isinstance(raw, dict) else raw!r}.")
+            raise UsageError(
+                where,
+                f": expected {kind.expected}, got {'a table' if isinstance(raw, dict) else raw!r}.",
+            )
         try:
             value = kind.parse(raw)
         except ValueError as error:
@@ -114,10 +135,15 @@ class Setting:
             choices = self.choices + (extension_names(self.seam) if self.seam else ())
             if value not in choices:
                 raise UsageError(
-                    where, f": {value!r} is not one of {listed(choices)}.{did_you_mean(str(value), choices)}"
+                    where,
+                    f": {value!r} is not one of "
+                    f"{listed(choices)}.{did_you_mean(str(value), choices)}",
                 )
-        low, high = self.low, self.high
-        if not isinstance(value, str) and not ((low is None or value >= low) and (high is None or value <= high)):
+        low = self.low
+        high = self.high
+        if not isinstance(value, str) and not (
+            (low is None or value >= low) and (high is None or value <= high)
+        ):
             bounds = f"at least {low:.9g}" if high is None else f"between {low:.9g} and {high:.9g}"
             raise UsageError(where, f": {value} is out of bounds; it must be {bounds}.")
         return value
@@ -128,7 +154,9 @@ def names_file(value: object) -> bool:
     return ".toml" in str(value)
 
 
-def setting(help_text: str, default: Value = None, *, choices: Iterable[str] = (), **more: Any) -> Any:
+def setting(
+    help_text: str, default: Value = None, *, choices: Iterable[str] = (), **more: Any
+) -> Any:
     """Declare a setting; a default of () makes its flag repeatable."""
     declared = Setting(default=default, help=help_text, choices=tuple(choices), **more)
     return field(default=default, metadata={_METADATA: declared})
@@ -140,7 +168,9 @@ def reward_setting(help_text: str, default: Value = None, **more: Any) -> Any:
 
 
 def reward_name(help_text: str, **more: Any) -> Any:
-    """Declare a name that can change a reward and needs no trust, such as the path of a field; by default none."""
+    """Declare a name that can change a reward and needs no trust, such as the path of a field; by
+    default none.
+    """
     return reward_setting(help_text, trust=False, **more)
 
 
@@ -149,12 +179,18 @@ def switch(help_text: str, *, default: bool = False, **more: Any) -> Any:
     return setting(help_text, default, trust=False, **more)
 
 
-def duration(help_text: str, default: float | None = None, *, low: float = 0.001, is_common: bool = False) -> Any:
+def duration(
+    help_text: str, default: float | None = None, *, low: float = 0.001, is_common: bool = False
+) -> Any:
     """Declare a setting in seconds."""
-    return setting(help_text, default, low=low, high=MAX_DURATION_S, kind=DURATION, is_common=is_common)
+    return setting(
+        help_text, default, low=low, high=MAX_DURATION_S, kind=DURATION, is_common=is_common
+    )
 
 
-def setting_of(field: "Field[Any]", subject: str = "", panel: Panel | None = None) -> Setting | None:
+def setting_of(
+    field: "Field[Any]", subject: str = "", panel: Panel | None = None
+) -> Setting | None:
     """Return the setting that a field declares; None if the field has no flag."""
     declared: Setting | None = field.metadata.get(_METADATA)
     if declared is None:

@@ -14,19 +14,24 @@ class InputSettings:
     """Inputs and how to read their lines."""
 
     format: str | None = reward_setting(
-        "Input format of every line: a name listed by `genrm formats`. Default: detect the format of each line.",
+        "Input format of every line: a name listed by `genrm formats`. Default: detect the format "
+        "of each line.",
         choices=INPUT_FORMATS,
         seam=Seam.FORMATS,
         is_common=True,
     )
     group_by: str | None = reward_name(
-        "Dotted path of the field that identifies the group, for example metadata.task, or several: step,input. "
-        "Default: task index, prompt id, example or scenario id, or the prompt, whichever exists first.",
+        "Dotted path of the field that identifies the group, for example metadata.task, or "
+        "several: step,input. "
+        "Default: task index, prompt id, example or scenario id, or the prompt, whichever exists "
+        "first.",
         is_common=True,
     )
     view: Literal["auto", "answer", "transcript"] = reward_setting(
-        "Part of a response that the judge sees. answer: the text after the last tool call or turn. transcript: "
-        "everything except reasoning, with tool calls and results. auto: answer if all responses in the group are "
+        "Part of a response that the judge sees. answer: the text after the last tool call or "
+        "turn. transcript: "
+        "everything except reasoning, with tool calls and results. auto: answer if all responses "
+        "in the group are "
         "plain text, otherwise transcript.",
         "auto",
     )
@@ -40,55 +45,71 @@ class InputSettings:
         "Judge the arguments of the last call to this tool, for example submit_final_result."
     )
     reference_field: str | None = reward_name(
-        "Dotted path of the reference answer to show to the judge, in a section of its own, for example "
+        "Dotted path of the reference answer to show to the judge, in a section of its own, for "
+        "example "
         "expected_answer."
     )
     rubric_field: str | None = reward_name(
-        "Dotted path of each row's own rubric: a text, or a list of texts or objects (HealthBench, RaR). It is the "
+        "Dotted path of each row's own rubric: a text, or a list of texts or objects "
+        "(HealthBench, RaR). It is the "
         "principle of judges that compare; the component rubric:row grades by it."
     )
     tool_definitions: bool = switch(
-        "Show the tools that the policy could call, where a line defines them, to the judge of transcripts.",
+        "Show the tools that the policy could call, where a line defines them, to the judge of "
+        "transcripts.",
         negative_help="Do not show the judge of transcripts which tools the policy could call.",
         default=True,
         changes_rewards=True,
     )
     ignore_media: bool = switch(
-        "Compare responses that contain images or files, although the judge cannot see these.", changes_rewards=True
+        "Compare responses that contain images or files, although the judge cannot see these.",
+        changes_rewards=True,
     )
     empty: Literal["unscored", "lose"] = reward_setting(
-        "Reward of a response without any text for the judge. unscored: none. lose: the lowest score in its group.",
+        "Reward of a response without any text for the judge. unscored: none. lose: the lowest "
+        "score in its group.",
         "unscored",
     )
     prompt_field: str | None = reward_name(
-        "Dotted path of the prompt, if the format is not recognised. Requires $response_field.", is_common=True
+        "Dotted path of the prompt, if the format is not recognised. Requires $response_field.",
+        is_common=True,
     )
     response_field: str | None = reward_name(
-        "Dotted path of the response, if the format is not recognised. A list of responses is a group.", is_common=True
+        "Dotted path of the response, if the format is not recognised. A list of responses is a "
+        "group.",
+        is_common=True,
     )
     id_field: str | None = reward_name(
         "Dotted path of the task id, if the format is not recognised. Requires $response_field."
     )
-    max_line_bytes: int = setting("Reject longer lines without reading them.", 64_000_000, low=1_000, kind=SIZE)
+    max_line_bytes: int = setting(
+        "Reject longer lines without reading them.", 64_000_000, low=1_000, kind=SIZE
+    )
     max_unpacked: int = setting(
-        "Reject compressed inputs and streams that unpack to more than this, for example 20GB. They are unpacked in "
+        "Reject compressed inputs and streams that unpack to more than this, for example 20GB. "
+        "They are unpacked in "
         "TMPDIR, and use at most nine tenths of its free space.",
         100_000_000_000,
         low=1,
         kind=SIZE,
     )
     together: bool = switch(
-        "Score all files as one input, so that groups may span files. Each file gets its own scored lines; the other "
+        "Score all files as one input, so that groups may span files. Each file gets its own "
+        "scored lines; the other "
         "outputs and the journal are those of the set."
     )
-    strict: bool = switch("Stop with exit code 3 before any call if a line is invalid or a rollout is duplicated.")
+    strict: bool = switch(
+        "Stop with exit code 3 before any call if a line is invalid or a rollout is duplicated."
+    )
     min_age: float | None = duration(
-        "Skip files younger than this in folders, prefixes and patterns, because they may be incomplete. "
+        "Skip files younger than this in folders, prefixes and patterns, because they may be "
+        "incomplete. "
         "Default: 60s on S3, unless stderr is a terminal; otherwise 0.",
         low=0,
     )
     require_metadata: tuple[str, ...] = reward_setting(
-        "Reject rollouts that do not declare FIELD=VALUE, for example synthetic=true. FIELD is a dotted path in the "
+        "Reject rollouts that do not declare FIELD=VALUE, for example synthetic=true. FIELD is a "
+        "dotted path in the "
         "record or in its metadata. Repeatable.",
         (),
         kind=REQUIREMENT,
@@ -101,11 +122,16 @@ class JournalSettings:
     """The journal of verdicts."""
 
     journal: str | None = setting(
-        "File that records every verdict, or a folder for such files; later runs ask only for missing verdicts. With "
-        "s3://bucket/rl/.../, verdicts are also copied there in segments, so that another machine can continue. "
-        "Default: <stem>.journal.sqlite next to a local output, otherwise in the user's state folder."
+        "File that records every verdict, or a folder for such files; later runs ask only for "
+        "missing verdicts. With "
+        "s3://bucket/rl/.../, verdicts are also copied there in segments, so that another machine "
+        "can continue. "
+        "Default: <stem>.journal.sqlite next to a local output, otherwise in the user's state "
+        "folder."
     )
-    segment_calls: int = setting("Journal on S3: maximum number of verdicts between two copies.", 200, low=1)
+    segment_calls: int = setting(
+        "Journal on S3: maximum number of verdicts between two copies.", 200, low=1
+    )
     segment_age: float = duration("Journal on S3: maximum time between two copies.", 10.0, low=0.1)
     use_journal: bool = switch(
         "Record verdicts in a journal and reuse recorded ones.",
@@ -115,12 +141,14 @@ class JournalSettings:
     )
     only_failed: bool = switch("Retry failed comparisons only.")
     shard: str | None = setting(
-        "Ask only about the groups of shard I of N (0/4 to 3/4), with a share of all limits, and record the results in "
+        "Ask only about the groups of shard I of N (0/4 to 3/4), with a share of all limits, and "
+        "record the results in "
         "the shard's own journal. Nothing else is written; run $conclude after all shards.",
         trust=False,
     )
     conclude: bool = switch(
-        "Ask nothing, and write the outputs from the results that the shards recorded, including failures."
+        "Ask nothing, and write the outputs from the results that the shards recorded, including "
+        "failures."
     )
 
 
@@ -129,25 +157,35 @@ class OfflineSettings:
     """Judges without an endpoint: files of requests and replies, and batch APIs."""
 
     requests_to: str | None = setting(
-        "Ask nobody: write the requests that the run still needs as an OpenAI batch input, a path or s3://..., for "
+        "Ask nobody: write the requests that the run still needs as an OpenAI batch input, a path "
+        "or s3://..., for "
         "`vllm run-batch` or a provider's batch API. A panel gets a file for each model."
     )
     requests_per_file: int = setting(
-        "Begin another file of $requests_to, or another batch, after this many requests.", 50_000, low=1
+        "Begin another file of $requests_to, or another batch, after this many requests.",
+        50_000,
+        low=1,
     )
     replies_from: tuple[str, ...] = setting(
-        "Ask nobody: take the replies from these files, as `vllm run-batch` or a batch API wrote them. With "
+        "Ask nobody: take the replies from these files, as `vllm run-batch` or a batch API wrote "
+        "them. With "
         "$requests_to, write the requests that still lack a reply instead of outputs. Repeatable.",
         (),
     )
-    batch: bool = switch("Ask through the batch API of $base_url, which takes up to a day and often costs half.")
+    batch: bool = switch(
+        "Ask through the batch API of $base_url, which takes up to a day and often costs half."
+    )
     batch_wait: float | None = duration(
-        "Wait this long for batches. 0: submit them and leave; the same command collects them later. Default: until "
+        "Wait this long for batches. 0: submit them and leave; the same command collects them "
+        "later. Default: until "
         "they end.",
         low=0,
     )
     batch_discount: float = setting(
-        "Share of $price_in and $price_out that the batch API takes off, for the summary.", 0.5, low=0, high=1
+        "Share of $price_in and $price_out that the batch API takes off, for the summary.",
+        0.5,
+        low=0,
+        high=1,
     )
 
     @property
@@ -167,44 +205,61 @@ class OutputSettings:
         is_common=True,
     )
     output_template: str = setting(
-        "Output path for each input: {dir} is the input's folder, {path} is that folder relative to the given prefix, "
+        "Output path for each input: {dir} is the input's folder, {path} is that folder relative "
+        "to the given prefix, "
         "{stem} is its name without suffix.",
         "{dir}/{stem}.scored.jsonl",
     )
     set_name: str = setting(
-        "With $together: name of the set's metrics, comparisons, rejects and journal, in the folder of its outputs.",
+        "With $together: name of the set's metrics, comparisons, rejects and journal, in the "
+        "folder of its outputs.",
         "together",
     )
     force: bool = setting(
-        "Overwrite existing outputs, including files not written by genrm and those that are up to date.",
+        "Overwrite existing outputs, including files not written by genrm and those that are up "
+        "to date.",
         False,
         is_common=True,
     )
-    dry_run: bool = switch("Show what the run would do with each input, without doing it.", is_common=True)
+    dry_run: bool = switch(
+        "Show what the run would do with each input, without doing it.", is_common=True
+    )
     fail_on: Literal["never", "look", "stop"] = setting(
-        "With a [watch] table: exit with code 7, after the outputs are written, if the judge's state is this or worse.",
+        "With a [watch] table: exit with code 7, after the outputs are written, if the judge's "
+        "state is this or worse.",
         "never",
         trust=False,
     )
     keep_replies: bool = switch("Include the judge's replies in the comparisons file.")
     json_output: bool = switch("Print one JSON object to stdout.", key="json", is_common=True)
-    log_json: str | None = setting("Append events (progress, endpoints down and up, ...) to this file as JSON lines.")
+    log_json: str | None = setting(
+        "Append events (progress, endpoints down and up, ...) to this file as JSON lines."
+    )
     quiet: bool = switch("Print errors only.", short_flag="-q", is_common=True)
 
     @property
     def refused_states(self) -> tuple[str, ...]:
-        """The states of watched judges that `fail_on` refuses; nobody knows whether a blind one would say look."""
+        """The states of watched judges that `fail_on` refuses; nobody knows whether a blind one
+        would say look.
+        """
         return {"never": (), "look": ("look", "blind", "stop"), "stop": ("stop",)}[self.fail_on]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackingSettings:
-    """Experiment trackers to log a run to; each field is named after its tracker and the extra to install."""
+    """Experiment trackers to log a run to; each field is named after its tracker and the extra to
+    install.
+    """
 
-    wandb: str | None = setting("Log the run to this project of Weights & Biases; requires genrm-cli[wandb].")
-    mlflow: str | None = setting("Log the run to this experiment of MLflow; requires genrm-cli[mlflow].")
+    wandb: str | None = setting(
+        "Log the run to this project of Weights & Biases; requires genrm-cli[wandb]."
+    )
+    mlflow: str | None = setting(
+        "Log the run to this experiment of MLflow; requires genrm-cli[mlflow]."
+    )
     tensorboard: str | None = setting(
-        "Log the run to a new subfolder of this folder for TensorBoard; requires genrm-cli[tensorboard]."
+        "Log the run to a new subfolder of this folder for TensorBoard; requires "
+        "genrm-cli[tensorboard]."
     )
 
 
@@ -222,54 +277,86 @@ class StorageSettings:
         negative_help="Do not lease outputs: two runs may do the same work.",
         default=True,
     )
-    lease_expiry: float = duration("Take over leases that were not renewed for this long.", 300.0, low=1)
-    any_prefix: bool = setting("Allow S3 outputs outside rl/, which keeps RL data apart from supervised data.", False)
+    lease_expiry: float = duration(
+        "Take over leases that were not renewed for this long.", 300.0, low=1
+    )
+    any_prefix: bool = setting(
+        "Allow S3 outputs outside rl/, which keeps RL data apart from supervised data.", False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSettings:
     """The server: its address, access, limits and timeouts."""
 
-    listen: str = setting("Address to listen on, HOST:PORT. Port 0 takes a free one.", "127.0.0.1:8330", is_common=True)
+    listen: str = setting(
+        "Address to listen on, HOST:PORT. Port 0 takes a free one.",
+        "127.0.0.1:8330",
+        is_common=True,
+    )
     allow_public: bool = setting("Listen on an address other than loopback without a token.", False)
-    max_body: int = setting("Refuse larger request bodies, for example 16MB.", 64_000_000, low=1_000, kind=SIZE)
+    max_body: int = setting(
+        "Refuse larger request bodies, for example 16MB.", 64_000_000, low=1_000, kind=SIZE
+    )
     cohort_size: int | None = setting(
-        "Members of each cohort, for trainers that do not send it. A URL may say ?size=N instead.", low=1, high=1_024
+        "Members of each cohort, for trainers that do not send it. A URL may say ?size=N instead.",
+        low=1,
+        high=1_024,
     )
     cohort_deadline: float = duration(
-        "Score a cohort with the members that have come when its first member has waited this long.",
+        "Score a cohort with the members that have come when its first member has waited this "
+        "long.",
         600.0,
         is_common=True,
     )
-    keep: float = duration("Keep answers for repeated requests and late members for this long.", 600.0)
+    keep: float = duration(
+        "Keep answers for repeated requests and late members for this long.", 600.0
+    )
     max_cohorts: int = setting(
-        "Maximum number of open cohorts; another one gets 429. At most as many answers are kept.", 20_000, low=1
+        "Maximum number of open cohorts; another one gets 429. At most as many answers are kept.",
+        20_000,
+        low=1,
     )
     max_held: int = setting(
-        "Size of all responses held above which another group or cohort gets 429.", 8_000_000_000, kind=SIZE
+        "Size of all responses held above which another group or cohort gets 429.",
+        8_000_000_000,
+        kind=SIZE,
     )
-    read_timeout: float = duration("Close a connection whose request has not arrived within this time.", 60.0)
+    read_timeout: float = duration(
+        "Close a connection whose request has not arrived within this time.", 60.0
+    )
     queue: int = setting(
-        "Comparisons being judged above which further groups get 429. Open cohorts are never refused.", 20_000, low=1
+        "Comparisons being judged above which further groups get 429. Open cohorts are never "
+        "refused.",
+        20_000,
+        low=1,
     )
     calibration_half_life: int = setting(
-        "Number of comparisons after which a group counts half as much for the calibration of the judge.", 1024, low=64
+        "Number of comparisons after which a group counts half as much for the calibration of the "
+        "judge.",
+        1024,
+        low=64,
     )
     drain: float = duration("After SIGTERM, wait this long for open cohorts.", 60.0, low=0)
     on_failure: str | None = setting(
-        "Reward to send for a rollout that has none, where a trainer requires a number: a number, or mean for the mean "
+        "Reward to send for a rollout that has none, where a trainer requires a number: a number, "
+        "or mean for the mean "
         "of its group. A URL may say ?on_failure=mean instead. Default: the trainer's error.",
         kind=ON_FAILURE,
         trust=False,
     )
     record: str | None = setting(
-        "Folder or s3://bucket/rl/.../ that receives every rollout with its reward, as genrm score writes them."
+        "Folder or s3://bucket/rl/.../ that receives every rollout with its reward, as genrm "
+        "score writes them."
     )
     record_every: float = duration("Begin a new file of $record after this time.", 300.0, low=0.1)
     reference: str | None = setting(
-        "File of prompts with one answer each, in any format: each response to one of them is also compared with that "
+        "File of prompts with one answer each, in any format: each response to one of them is "
+        "also compared with that "
         "answer, for one more comparison, which gives a win rate for metrics and changes no reward."
     )
     groups_per_step: int = setting(
-        "Groups after which a step is logged: the number of prompts in each training step.", 64, low=1
+        "Groups after which a step is logged: the number of prompts in each training step.",
+        64,
+        low=1,
     )

@@ -4,7 +4,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from genrm_cli.catalog import REDACTIONS, listed
-from genrm_cli.settings.declare import duration, names_file, reward_name, reward_setting, setting, switch
+from genrm_cli.settings.declare import (
+    duration,
+    names_file,
+    reward_name,
+    reward_setting,
+    setting,
+    switch,
+)
 from genrm_cli.settings.kinds import CONCURRENCY, REDACTION, REQUEST_FIELD, TEXT_OR_FILE, URL, Value
 
 
@@ -13,11 +20,13 @@ class JudgeSettings:
     """The judge: its endpoint and its prompt."""
 
     judge: Literal["lexical"] | None = reward_setting(
-        "lexical: the built-in lexical baseline (no model, no network), for trying out the pipeline and for CI; "
+        "lexical: the built-in lexical baseline (no model, no network), for trying out the "
+        "pipeline and for CI; "
         "$offline is a shorthand. For a real judge, omit this option and set $base_url."
     )
     base_url: tuple[str, ...] = setting(
-        "OpenAI-compatible endpoint of the judge, for example http://localhost:8000/v1. Repeatable, for servers of the "
+        "OpenAI-compatible endpoint of the judge, for example http://localhost:8000/v1. "
+        "Repeatable, for servers of the "
         "same model. Default: OPENAI_BASE_URL.",
         (),
         kind=URL,
@@ -25,8 +34,10 @@ class JudgeSettings:
     )
     model: str | None = reward_name("Model name of the judge on its server.", is_common=True)
     profile: str | None = reward_setting(
-        "How to prompt the judge and parse its replies: a name listed by `genrm profiles`, or your own TOML file. "
-        "Default: by model name; for unknown models nemotron-plain, or nemotron if the probe finds that the judge "
+        "How to prompt the judge and parse its replies: a name listed by `genrm profiles`, or "
+        "your own TOML file. "
+        "Default: by model name; for unknown models nemotron-plain, or nemotron if the probe "
+        "finds that the judge "
         "supports its roles.",
         is_common=True,
         trust=names_file,
@@ -37,60 +48,77 @@ class JudgeSettings:
         trust=lambda value: str(value).startswith("@"),
     )
     use_principle: bool | None = reward_setting(
-        "Send each rollout's own principle to the judge. Default: yes, except when reproducing NeMo Gym. NeMo Gym's "
+        "Send each rollout's own principle to the judge. Default: yes, except when reproducing "
+        "NeMo Gym. NeMo Gym's "
         "default principle is not included: pass its text with $principle.",
         trust=False,
     )
-    temperature: float | None = reward_setting("Sampling temperature. Default: the profile's.", low=0, high=2)
-    top_p: float | None = reward_setting("Nucleus sampling threshold. Default: the profile's.", low=0, high=1)
+    temperature: float | None = reward_setting(
+        "Sampling temperature. Default: the profile's.", low=0, high=2
+    )
+    top_p: float | None = reward_setting(
+        "Nucleus sampling threshold. Default: the profile's.", low=0, high=1
+    )
     max_reply_tokens: int | None = reward_setting(
         "Maximum tokens in a reply, including reasoning. Default: the profile's.", low=1
     )
     request_field: tuple[str, ...] = reward_setting(
-        "Set a field of each request to the judge: NAME=VALUE with text or JSON, as in reasoning_effort=low, or NAME= "
-        "to leave it out. Repeatable. Overrides the profile, $temperature, $top_p and $max_reply_tokens.",
+        "Set a field of each request to the judge: NAME=VALUE with text or JSON, as in "
+        "reasoning_effort=low, or NAME= "
+        "to leave it out. Repeatable. Overrides the profile, $temperature, $top_p and "
+        "$max_reply_tokens.",
         (),
         kind=REQUEST_FIELD,
     )
     score_probabilities: bool = switch(
-        "Ask for the probabilities of the judge's tokens, and take the expected value of its scores or labels as the "
-        "verdict. For judges that answer without long reasoning: limits replies to 512 tokens, or $max_reply_tokens "
+        "Ask for the probabilities of the judge's tokens, and take the expected value of its "
+        "scores or labels as the "
+        "verdict. For judges that answer without long reasoning: limits replies to 512 tokens, or "
+        "$max_reply_tokens "
         "up to 1024.",
         changes_rewards=True,
     )
     max_model_len: int | None = reward_setting(
-        "Context length of the judge in tokens, prompt and reply together: longer prompts are shortened. 0: never. "
+        "Context length of the judge in tokens, prompt and reply together: longer prompts are "
+        "shortened. 0: never. "
         "Default: as the endpoint tells it (vLLM, SGLang).",
         low=0,
         trust=False,
     )
     images: bool = switch(
-        "The judge sees images: show it those of prompts and responses that have a URL or are data.",
+        "The judge sees images: show it those of prompts and responses that have a URL or are "
+        "data.",
         changes_rewards=True,
     )
     api_key_env: str | None = setting(
-        "Environment variable that contains the API key. Default: GENRM_API_KEY, then OPENAI_API_KEY."
+        "Environment variable that contains the API key. Default: GENRM_API_KEY, then "
+        "OPENAI_API_KEY."
     )
     api_key_file: str | None = setting("File that contains the API key. Overrides the environment.")
-    ca_bundle: str | None = setting("PEM file of certificate authorities to trust in addition to the system's.")
+    ca_bundle: str | None = setting(
+        "PEM file of certificate authorities to trust in addition to the system's."
+    )
     probe: bool = switch(
         "Test the judge before the run: compare a good and a bad answer in both orders.",
         negative_help="Do not test the judge before the run.",
         default=True,
     )
     redact_pattern: tuple[str, ...] = reward_setting(
-        f"Mask matches in all text sent to the judge: {listed(REDACTIONS)}, or a regular expression (RE2). Repeatable. "
+        f"Mask matches in all text sent to the judge: {listed(REDACTIONS)}, or a regular "
+        "expression (RE2). Repeatable. "
         "The summary counts the matches.",
         (),
         kind=REDACTION,
         trust=False,
     )
     compat: Literal["nemo-gym"] | None = reward_setting(
-        "nemo-gym: reproduce NeMo Gym's genrm_compare, with its pairs, estimator and parsing, and its defaults "
+        "nemo-gym: reproduce NeMo Gym's genrm_compare, with its pairs, estimator and parsing, and "
+        "its defaults "
         "(3, 3, 3.5) in place of failures. The summary counts the rewards that depend on defaults."
     )
     judge_id: str | None = setting(
-        "Identity of the judge, wherever it runs: identities never share verdicts or replace each other's outputs. "
+        "Identity of the judge, wherever it runs: identities never share verdicts or replace each "
+        "other's outputs. "
         "Default: the model name.",
         panel="Journal",
         trust=False,
@@ -99,10 +127,11 @@ class JudgeSettings:
 
 @dataclass(frozen=True, slots=True)
 class PanelJudge:
-    """One `[[judge]]` table: the weight of its verdicts, and settings by flat name that override those of the run.
+    """One `[[judge]]` table: the weight of its verdicts, and settings by flat name that override
+    those of the run.
 
-    `share` names the pairs that it answers, as a strategy and a number of rings; None for those of the run.
-    """
+    `share` names the pairs that it answers, as a strategy and a number of rings; None for those of
+    the run."""
 
     weight: float
     values: tuple[tuple[str, Value], ...]
@@ -111,13 +140,13 @@ class PanelJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchTable:
-    """The `[watch]` table: what is asked besides the comparisons, to see whether the judge has changed or is gamed.
+    """The `[watch]` table: what is asked besides the comparisons, to see whether the judge has
+    changed or is gamed.
 
-    Attributes:
-        sentinels: labelled pairs that are judged again in each run.
-        history: folder or prefix with the metrics of earlier runs; None for the folder of the output.
-        canaries: share of the responses that are judged once more with a harmless change.
-        auditor: settings of a judge that answers a share of the pairs, overriding those of the run; None without one.
+    Attributes: sentinels: labelled pairs that are judged again in each run. history: folder or
+        prefix with the metrics of earlier runs; None for the folder of the output. canaries: share
+        of the responses that are judged once more with a harmless change. auditor: settings of a
+        judge that answers a share of the pairs, overriding those of the run; None without one.
         audit_share: share of the pairs that it answers, at most one in each group.
     """
 
@@ -150,7 +179,8 @@ class LimitSettings:
     """Timeouts, retries, budgets and prices."""
 
     limit: int | None = reward_setting(
-        "Score only the first N groups of each input, as a trial. The full run reuses their verdicts.",
+        "Score only the first N groups of each input, as a trial. The full run reuses their "
+        "verdicts.",
         low=1,
         is_common=True,
     )
@@ -163,18 +193,30 @@ class LimitSettings:
     )
     connect_timeout: float = duration("Connection timeout.", 10.0)
     call_timeout: float = duration("Timeout of one request.", 600.0)
-    comparison_timeout: float = duration("Timeout of one comparison, including retries and waits.", 3600.0)
+    comparison_timeout: float = duration(
+        "Timeout of one comparison, including retries and waits.", 3600.0
+    )
     deadline: float | None = duration(
-        "Time limit of the whole run, for example 2h: no new calls, another minute for calls in flight, partial "
+        "Time limit of the whole run, for example 2h: no new calls, another minute for calls in "
+        "flight, partial "
         "results, and exit code 6.",
         is_common=True,
     )
-    give_up_after: float = duration("Stop with exit code 4 when the judge has been down for this long.", 300.0)
-    retries: int = setting(
-        "Number of retries of a request after a 5xx status, a timeout or a connection error.", 5, low=0, high=100
+    give_up_after: float = duration(
+        "Stop with exit code 4 when the judge has been down for this long.", 300.0
     )
-    reask: int = setting("Number of retries of a comparison after an unparsable reply.", 3, low=0, high=100)
-    max_calls: int | None = setting("Stop with partial results after this many calls.", low=0, is_common=True)
+    retries: int = setting(
+        "Number of retries of a request after a 5xx status, a timeout or a connection error.",
+        5,
+        low=0,
+        high=100,
+    )
+    reask: int = setting(
+        "Number of retries of a comparison after an unparsable reply.", 3, low=0, high=100
+    )
+    max_calls: int | None = setting(
+        "Stop with partial results after this many calls.", low=0, is_common=True
+    )
     max_total_tokens: int | None = setting(
         "Stop with partial results after this many prompt and reply tokens in total.", low=0
     )

@@ -1,4 +1,6 @@
-"""Kinds of values: how text of a flag or a variable, or a value of a TOML file, becomes a value of a setting."""
+"""Kinds of values: how text of a flag or a variable, or a value of a TOML file, becomes a value of
+a setting.
+"""
 
 import difflib
 import json
@@ -18,7 +20,10 @@ Table = Mapping[str, object]
 MAX_CONCURRENCY = 16_384
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SECRET_PLACE = re.compile(r"[?#]|//[^/]*@")
-_TRUTHS = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("0", "false", "no", "off"), False)}
+_TRUTHS = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
 
 # Lowest and highest value of a number; without a highest, it is an integer.
 _REQUEST_BOUNDS: Mapping[str, tuple[int, int | None]] = {
@@ -27,14 +32,15 @@ _REQUEST_BOUNDS: Mapping[str, tuple[int, int | None]] = {
     **{"max_tokens": (1, None), "max_completion_tokens": (1, None), "min_tokens": (0, None)},
     **{"top_logprobs": (0, None), "top_k": (-1, None), "seed": (-(2**63), None)},
 }
-# OpenAI's, vLLM's, SGLang's and OpenRouter's: a name that resembles one of them is a typo. Servers have others.
+# OpenAI's, vLLM's, SGLang's and OpenRouter's: a name that resembles one of them is a typo. Servers
+# have others.
 _REQUEST_OTHERS = """
 bad_words chat_template chat_template_kwargs ebnf enable_thinking extra_body guided_choice guided_decoding_backend
 guided_grammar guided_json guided_regex ignore_eos include_reasoning include_stop_str_in_output length_penalty
 logit_bias logprobs metadata parallel_tool_calls priority prompt_cache_key provider reasoning reasoning_effort regex
 response_format safety_identifier separate_reasoning service_tier skip_special_tokens stop stop_token_ids store
 structured_outputs thinking thinking_token_budget tool_choice tools top_a truncate_prompt_tokens user verbosity
-"""
+"""  # noqa: E501
 _REQUEST_FIELDS = (*_REQUEST_BOUNDS, *re.findall(r"\w+", _REQUEST_OTHERS))
 _REQUEST_OURS = ("model", "messages", "stream", "n")
 _REQUEST_NAME = re.compile(r"[A-Za-z_]\w*")
@@ -43,10 +49,11 @@ _LEAST_LIKE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of value: its parser, what messages say is expected, and its placeholder in the help, if it has one.
+    """A kind of value: its parser, what messages say is expected, and its placeholder in the help,
+    if it has one.
 
-    `parse` returns None if the input is no such value, or raises a ValueError that says why, as a sentence.
-    """
+    `parse` returns None if the input is no such value, or raises a ValueError that says why, as a
+    sentence."""
 
     parse: Callable[[object], str | int | float | bool | None]
     expected: str
@@ -66,7 +73,9 @@ def parse_duration_s(raw: object) -> float | None:
 
 
 def parse_size_bytes(raw: object) -> int | None:
-    """Parse a size: bytes, or a number followed by kB, MB, GB, KiB, MiB or GiB; None if it is neither."""
+    """Parse a size: bytes, or a number followed by kB, MB, GB, KiB, MiB or GiB; None if it is
+    neither.
+    """
     match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(?:([kmg])(i?))?b?\s*", str(raw), re.IGNORECASE)
     if match is None or isinstance(raw, bool):
         return None
@@ -84,7 +93,9 @@ def parse_texts(raw: object) -> tuple[str, ...] | None:
 
 
 def parse_text_argument(value: object) -> str:
-    """Return the text itself, or the content of the file for `@FILE`; a `ValueError` says why it cannot be read."""
+    """Return the text itself, or the content of the file for `@FILE`; a `ValueError` says why it
+    cannot be read.
+    """
     text = str(value)
     if not text.startswith("@"):
         return text
@@ -138,7 +149,10 @@ def _parse_url(raw: object) -> str | None:
     text = _parse_text(raw)
     if text is not None and (secret := _SECRET_PLACE.search(text)):
         found = "a query or fragment" if secret[0] in "?#" else "a user name or password"
-        raise ValueError(f"the URL contains {found}, which logs and metrics would repeat; keys have own settings.")
+        raise ValueError(
+            f"the URL contains {found}, which logs and metrics would repeat; keys have own "
+            "settings."
+        )
     return text
 
 
@@ -158,7 +172,9 @@ def _parse_redaction(raw: object) -> str:
 
 
 def check_request_field(name: str, value: object) -> None:
-    """Check a field of a request and its value, None to leave it out; a `ValueError` says what is wrong."""
+    """Check a field of a request and its value, None to leave it out; a `ValueError` says what is
+    wrong.
+    """
     if name in _REQUEST_OURS:
         raise ValueError(f"{name} is set by genrm; a request field is one such as temperature.")
     if name not in _REQUEST_FIELDS and (hint := did_you_mean(name, _REQUEST_FIELDS, _LEAST_LIKE)):
@@ -175,7 +191,9 @@ def check_request_field(name: str, value: object) -> None:
 
 
 def parse_request_field(text: str) -> tuple[str, object]:
-    """Parse NAME=VALUE; the value is JSON or, if it is not, text. No value, or null, is None: leave the field out."""
+    """Parse NAME=VALUE; the value is JSON or, if it is not, text. No value, or null, is None: leave
+    the field out.
+    """
     name, equals, given = (part.strip() for part in text.partition("="))
     if not equals or not _REQUEST_NAME.fullmatch(name):
         raise ValueError(f"{text!r} is not NAME=VALUE, as in reasoning_effort=low.")
@@ -202,7 +220,10 @@ DURATION = Kind(parse_duration_s, "a duration, such as 90s, 15m or 2h", "DURATIO
 SIZE = Kind(parse_size_bytes, "a size, such as 64MB or 1GiB", "SIZE")
 TEXT_OR_FILE = Kind(parse_text_argument, "text")
 CONCURRENCY = Kind(_parse_concurrency, f"auto or an integer from 1 to {MAX_CONCURRENCY}")
-UNSCORED = Kind(lambda raw: _parse_number_or(raw, "null", "drop", "lowest"), "null, drop, lowest or a finite number")
+UNSCORED = Kind(
+    lambda raw: _parse_number_or(raw, "null", "drop", "lowest"),
+    "null, drop, lowest or a finite number",
+)
 ON_FAILURE = Kind(lambda raw: _parse_number_or(raw, "mean"), "mean or a finite number")
 REQUIREMENT = Kind(_parse_requirement, "FIELD=VALUE, for example synthetic=true")
 URL = Kind(_parse_url, "a URL", "URL")

@@ -8,7 +8,14 @@ from functools import lru_cache
 from genrm_cli.catalog import STRATEGIES
 from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.settings import checks
-from genrm_cli.settings.checks import Check, first_repeated, judge_settings, read_values, refuse_unknown, table
+from genrm_cli.settings.checks import (
+    Check,
+    first_repeated,
+    judge_settings,
+    read_values,
+    refuse_unknown,
+    table,
+)
 from genrm_cli.settings.components import JUDGE_KEYS
 from genrm_cli.settings.judge_settings import JudgeSettings, LimitSettings, PanelJudge, WatchTable
 from genrm_cli.settings.kinds import Table, Value
@@ -26,13 +33,12 @@ _LIMITS = frozenset(field.name for field in fields(LimitSettings))
 class JudgeConfig:
     """One judge of a run.
 
-    Attributes:
-        name: its name in outputs and the journal: `judge_id`, or else its model; unique in the run.
-        weight: relative weight of its verdicts.
-        judge: settings of the run, overridden by its own; likewise `limits`.
-        share: strategy and rings of the pairs that it answers; None for those of the run.
-        default_score: score of an unparsable reply under `compat`; likewise `default_ranking`.
-        is_elsewhere: whether it has its own endpoint, which must not receive the key of another judge.
+    Attributes: name: its name in outputs and the journal: `judge_id`, or else its model; unique in
+        the run. weight: relative weight of its verdicts. judge: settings of the run, overridden by
+        its own; likewise `limits`. share: strategy and rings of the pairs that it answers; None for
+        those of the run. default_score: score of an unparsable reply under `compat`; likewise
+        `default_ranking`. is_elsewhere: whether it has its own endpoint, which must not receive the
+        key of another judge.
     """
 
     name: str
@@ -48,23 +54,30 @@ class JudgeConfig:
 @lru_cache(maxsize=64)
 def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     """Return the judges of a run, one or more, in the order of the settings file."""
-    judge, panel = settings.judge, settings.panel
+    judge = settings.judge
+    panel = settings.panel
     if not panel.judges:
-        return (_config(judge.judge_id or judge.judge or judge.model or "", 1.0, settings, judge, {}),)
+        return (
+            _config(judge.judge_id or judge.judge or judge.model or "", 1.0, settings, judge, {}),
+        )
     shared = replace(judge, judge=None, judge_id=None)
     configs = []
     for each in panel.judges:
         own = dict(each.values)
-        config = _config(str(own.get("judge_id") or own["model"]), each.weight, settings, shared, own)
+        config = _config(
+            str(own.get("judge_id") or own["model"]), each.weight, settings, shared, own
+        )
         configs.append(replace(config, share=each.share))
     names = [config.name for config in configs]
     if (twice := first_repeated(names)) is not None:
         raise UsageError(
-            f"two [[judge]] tables are named {twice!r}; give each its own name, as in judge_id = 'strict'."
+            f"two [[judge]] tables are named {twice!r}; give each its own name, as in judge_id = "
+            "'strict'."
         )
     if (panel.quorum or 1) > len(names):
         raise UsageError(
-            SettingRef("quorum", panel.quorum), f" exceeds the number of judges in the panel, {len(names)}."
+            SettingRef("quorum", panel.quorum),
+            f" exceeds the number of judges in the panel, {len(names)}.",
         )
     _refuse_joining(settings)
     return tuple(configs)
@@ -72,7 +85,8 @@ def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
 
 def _refuse_joining(settings: Settings) -> None:
     """Refuse settings that need every judge's verdict on each pair, if judges divide the pairs."""
-    panel, pairing = settings.panel, settings.pairing
+    panel = settings.panel
+    pairing = settings.pairing
     if not any(judge.share for judge in panel.judges):
         return
     if panel.quorum is not None:
@@ -81,19 +95,27 @@ def _refuse_joining(settings: Settings) -> None:
         raise UsageError("with share, judges count by agreement with the first one; omit weight.")
     if pairing.budget is not None:
         raise UsageError(
-            naming("$budget cannot be divided among judges with a share; set ring_k and the shares instead.")
+            naming(
+                "$budget cannot be divided among judges with a share; set ring_k and the shares "
+                "instead."
+            )
         )
     if settings.rewards.estimator != "adaptive":
         raise UsageError(
-            naming("share needs $estimator, which puts the verdicts of all judges on one scale.", estimator="adaptive")
+            naming(
+                "share needs $estimator, which puts the verdicts of all judges on one scale.",
+                estimator="adaptive",
+            )
         )
 
 
-def _config(name: str, weight: float, settings: Settings, base: JudgeSettings, own: Table) -> JudgeConfig:
+def _config(
+    name: str, weight: float, settings: Settings, base: JudgeSettings, own: Table
+) -> JudgeConfig:
     """Return a judge with the settings of the run, overridden by its own.
 
-    A judge that names its own key drops the key settings of the run, because a key file would override its variable.
-    """
+    A judge that names its own key drops the key settings of the run, because a key file would
+    override its variable."""
     given = dict(own) if own.keys().isdisjoint(_KEYS) else dict.fromkeys(_KEYS) | dict(own)
     limits = {key: value for key, value in given.items() if key in _LIMITS}
     judge = {key: value for key, value in given.items() if key not in _LIMITS}
@@ -102,14 +124,17 @@ def _config(name: str, weight: float, settings: Settings, base: JudgeSettings, o
         weight,
         replace(base, **judge),  # type: ignore[arg-type]  # each was checked
         replace(settings.limits, **limits),  # type: ignore[arg-type]
-        REFERENCE_SCORE if settings.rewards.default_score is None else settings.rewards.default_score,
+        REFERENCE_SCORE
+        if settings.rewards.default_score is None
+        else settings.rewards.default_score,
         settings.rewards.default_ranking,
         "base_url" in own,
     )
 
 
 def refuse_overridden(panel: Sequence[PanelJudge], sources: Mapping[str, str]) -> None:
-    """Refuse a setting given by a flag or variable that a judge of the panel overrides: it would have no effect.
+    """Refuse a setting given by a flag or variable that a judge of the panel overrides: it would
+    have no effect.
 
     `sources` describes where the settings from flags and the environment came from, by name.
     """
@@ -117,22 +142,29 @@ def refuse_overridden(panel: Sequence[PanelJudge], sources: Mapping[str, str]) -
         for name in ("judge_id", *dict(judge.values)):
             if name in sources:
                 raise UsageError(
-                    f"{name} is set by {sources[name]}, but [[judge]] {number} of the settings file has its own; ",
+                    f"{name} is set by {sources[name]}, but [[judge]] {number} of the settings "
+                    "file has its own; ",
                     naming("change it there, or name one judge with $model."),
                 )
 
 
 def graders_of(settings: Settings) -> tuple[JudgeConfig, ...]:
-    """Return a judge for each judged component, then the judge that finds clusters for `[diversity]`.
+    """Return a judge for each judged component, then the judge that finds clusters for
+    `[diversity]`.
 
-    Each is the judge of the run, or the first of its panel, overridden by its own table. A grader with its own
-    endpoint does not receive the key of another judge.
-    """
+    Each is the judge of the run, or the first of its panel, overridden by its own table. A grader
+    with its own endpoint does not receive the key of another judge."""
     diversity = settings.rewards.diversity
-    tables = {component.name: component.judge for component in settings.rewards.components if component.is_judged}
+    tables = {
+        component.name: component.judge
+        for component in settings.rewards.components
+        if component.is_judged
+    }
     if diversity is not None and diversity.method == "llm":
         tables["diversity"] = diversity.judge
-    return tuple(_further_judge(f"component {name}", values, settings) for name, values in tables.items())
+    return tuple(
+        _further_judge(f"component {name}", values, settings) for name, values in tables.items()
+    )
 
 
 def auditor_of(settings: Settings) -> JudgeConfig | None:
@@ -145,17 +177,28 @@ def auditor_of(settings: Settings) -> JudgeConfig | None:
 
 
 def every_judge_of(settings: Settings) -> tuple[JudgeConfig, ...]:
-    """Return all judges of a run: those that compare, the graders of components, and the auditor."""
+    """Return all judges of a run: those that compare, the graders of components, and the
+    auditor.
+    """
     auditor = auditor_of(settings)
     return (*judges_of(settings), *graders_of(settings), *(() if auditor is None else (auditor,)))
 
 
-def _further_judge(name: str, values: Iterable[tuple[str, Value | None]], settings: Settings) -> JudgeConfig:
+def _further_judge(
+    name: str, values: Iterable[tuple[str, Value | None]], settings: Settings
+) -> JudgeConfig:
     """Return the judge of the run, or the first of its panel, overridden by a table."""
-    base, run, own = judges_of(settings)[0], settings.judge, dict(values)
+    base = judges_of(settings)[0]
+    run = settings.judge
+    own = dict(values)
     judge = base.judge
     if "base_url" in own:
-        judge = replace(judge, api_key_env=run.api_key_env, api_key_file=run.api_key_file, ca_bundle=run.ca_bundle)
+        judge = replace(
+            judge,
+            api_key_env=run.api_key_env,
+            api_key_file=run.api_key_file,
+            ca_bundle=run.ca_bundle,
+        )
     if not own.keys().isdisjoint(("base_url", "model")):
         judge = replace(judge, judge=None, judge_id=None)
     return _config(name, 1.0, replace(settings, limits=base.limits), judge, own)
@@ -164,7 +207,9 @@ def _further_judge(name: str, values: Iterable[tuple[str, Value | None]], settin
 def parse_panel(tables: object, where: str) -> tuple[PanelJudge, ...]:
     """Parse the `[[judge]]` tables of a settings file."""
     if isinstance(tables, Mapping):
-        raise UsageError(f"{where}: [judge] is a single table; write a panel as [[judge]], once for each judge.")
+        raise UsageError(
+            f"{where}: [judge] is a single table; write a panel as [[judge]], once for each judge."
+        )
     if not isinstance(tables, list) or not 0 < len(tables) <= MAX_JUDGES:
         raise UsageError(f"{where}: expected 1 to {MAX_JUDGES} tables [[judge]].")
     return tuple(_parse_judge(each, f"{where} {number}") for number, each in enumerate(tables, 1))
@@ -179,7 +224,9 @@ def _parse_judge(given: object, where: str) -> PanelJudge:
     weight = own.get("weight", 1.0)
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < 1e9:
         raise UsageError(f"{where}: weight {weight!r} is not a number above 0.")
-    return PanelJudge(float(weight), values, None if "share" not in own else _share(own["share"], where))
+    return PanelJudge(
+        float(weight), values, None if "share" not in own else _share(own["share"], where)
+    )
 
 
 def _share(raw: object, where: str) -> tuple[str, float]:
@@ -190,7 +237,9 @@ def _share(raw: object, where: str) -> tuple[str, float]:
             number = float(rings or 1)
             if 0 < number <= MAX_RINGS:
                 return name, number
-    raise UsageError(f"{where}: share {raw!r} is not a strategy, as in 'all_pairs', 'ring' or 'ring 2'.")
+    raise UsageError(
+        f"{where}: share {raw!r} is not a strategy, as in 'all_pairs', 'ring' or 'ring 2'."
+    )
 
 
 _SHARE = checks.number(0.0, 1.0)
@@ -208,6 +257,8 @@ def parse_watch(raw: object, where: str) -> WatchTable:
     own = table(given["auditor"], place)
     refuse_unknown(own, ("share", *OWN_KEYS), place, "an auditor has")
     if "model" not in own:
-        raise UsageError(f"{place}: model is missing: name a judge of another family than the one it audits.")
+        raise UsageError(
+            f"{place}: model is missing: name a judge of another family than the one it audits."
+        )
     share = _SHARE(own.get("share", watch.audit_share), f"{place}.share")
     return replace(watch, auditor=judge_settings(own, f"{place}.", OWN_KEYS), audit_share=share)

@@ -9,15 +9,19 @@ from genrm_cli.settings.components import Component, Diversity, TotalTable
 from genrm_cli.settings.declare import names_file, reward_setting, setting, switch
 from genrm_cli.settings.kinds import UNSCORED
 
-_LENGTH_R, _LENGTH_A = "group_reasoning_length_penalty_coeff", "group_answer_length_penalty_coeff"
+_LENGTH_R = "group_reasoning_length_penalty_coeff"
+_LENGTH_A = "group_answer_length_penalty_coeff"
 _STYLE = "group_style_penalty_coeff"
 REFERENCE_SCORE = 3.0
-"""The score that NeMo Gym gives a response that is alone, and both responses of a failed comparison."""
+"""The score that NeMo Gym gives a response that is alone, and both responses of a failed
+comparison.
+"""
 
 _BONUSES = {"reasoning_bonus": 0.5, "answer_bonus": 0.5, "top_percentile": 0.2}
 
-# Coefficients that NVIDIA released with its models. Source: Nemotron 3 Nano report, arXiv 2512.20848 §3.3;
-# NeMo RL examples/nemo_gym (nemotron-3-super stages 1 and 3, nemotron-3-ultra, nemotron-3.5-lightning).
+# Coefficients that NVIDIA released with its models. Source: Nemotron 3 Nano report, arXiv
+# 2512.20848 §3.3; NeMo RL examples/nemo_gym (nemotron-3-super stages 1 and 3, nemotron-3-ultra,
+# nemotron-3.5-lightning).
 PRESETS: Mapping[str, Mapping[str, float]] = {
     "nemotron-3-nano": {**_BONUSES, _LENGTH_R: 0.5, _LENGTH_A: 0.5},
     "nemotron-3-super": {**_BONUSES, _LENGTH_R: 0.3, _LENGTH_A: 0.35, _STYLE: 0.05},
@@ -43,11 +47,15 @@ class PairingSettings:
     """The comparisons to make."""
 
     strategy: str = reward_setting(
-        f"Which rollouts of a group to compare. {explained(STRATEGIES)}.", "ring", choices=STRATEGIES
+        f"Which rollouts of a group to compare. {explained(STRATEGIES)}.",
+        "ring",
+        choices=STRATEGIES,
     )
     goal: str = reward_setting(
-        f"What to spend calls on. {explained(GOALS)}. best and pair make as many comparisons, and after part "
-        "of a ring choose pairs by the verdicts so far; standard errors and reliability are then unknown.",
+        f"What to spend calls on. {explained(GOALS)}. best and pair make as many comparisons, and "
+        "after part "
+        "of a ring choose pairs by the verdicts so far; standard errors and reliability are then "
+        "unknown.",
         "rewards",
         choices=GOALS,
     )
@@ -59,13 +67,15 @@ class PairingSettings:
         is_common=True,
     )
     budget: int | None = reward_setting(
-        "Number of calls for each input: genrm chooses the largest ring that fits. Does not count retries; "
+        "Number of calls for each input: genrm chooses the largest ring that fits. Does not count "
+        "retries; "
         " for a hard limit, use $max_calls.",
         low=1,
     )
     repeats: int = reward_setting("Number of times to ask every comparison.", 1, low=1, high=64)
     both_orders: bool = switch(
-        "Ask for every pair in both orders. A pair counts only with both verdicts; the metrics report how often the "
+        "Ask for every pair in both orders. A pair counts only with both verdicts; the metrics "
+        "report how often the "
         "two contradict each other. Doubles the calls.",
         changes_rewards=True,
     )
@@ -89,7 +99,8 @@ class RewardSettings:
         f"How advantages are scaled. {explained(ADVANTAGES)}.", "pooled", choices=ADVANTAGES
     )
     on_sabotage: Literal["lose", "unscored", "keep"] = reward_setting(
-        "Reward of a rollout whose text makes the judge fail. lose: it loses these comparisons. unscored: none. keep: "
+        "Reward of a rollout whose text makes the judge fail. lose: it loses these comparisons. "
+        "unscored: none. keep: "
         "what its other comparisons give.",
         "lose",
     )
@@ -97,7 +108,8 @@ class RewardSettings:
         "Leave groups unscored that are surely below this reliability (0 to 1).", low=0, high=1
     )
     preset: str | None = setting(
-        f"Released length and style coefficients: {listed(PRESETS)}. Coefficients that you set yourself "
+        f"Released length and style coefficients: {listed(PRESETS)}. Coefficients that you set "
+        "yourself "
         "override the preset.",
         choices=PRESETS,
     )
@@ -117,28 +129,40 @@ class RewardSettings:
         "Weight of a short answer, relative to the group and centred on 0.", 0.0, low=0
     )
     group_style_penalty_coeff: float = reward_setting(
-        "Weight of sparse markup (headers, lists, bold, emoji), relative to the group and centred on 0.", 0.0, low=0
+        "Weight of sparse markup (headers, lists, bold, emoji), relative to the group and centred "
+        "on 0.",
+        0.0,
+        low=0,
     )
     default_score: float | None = reward_setting(
-        "Reward of a rollout that is alone in its group; excluded from means. Default: null, or 3 under $compat."
+        "Reward of a rollout that is alone in its group; excluded from means. Default: null, or 3 "
+        "under $compat."
     )
     default_ranking: float = reward_setting(
-        "$compat: ranking assigned to failed comparisons, with the default score.", 3.5, low=1, high=6
+        "$compat: ranking assigned to failed comparisons, with the default score.",
+        3.5,
+        low=1,
+        high=6,
     )
     unscored: str = reward_setting(
-        "Reward of a rollout without one: null, drop (omit its line), a number, or, if all of its comparisons failed, "
+        "Reward of a rollout without one: null, drop (omit its line), a number, or, if all of its "
+        "comparisons failed, "
         "lowest, the lowest score of its group.",
         "null",
         kind=UNSCORED,
         trust=False,
     )
     max_unscored: float = setting(
-        "Exit with code 6 if a larger share of the rollouts in groups stays unscored.", 0.05, low=0, high=1
+        "Exit with code 6 if a larger share of the rollouts in groups stays unscored.",
+        0.05,
+        low=0,
+        high=1,
     )
     # Not in the digest: the components that it adds are.
     component: tuple[str, ...] = setting(
         "Compute another component of the reward: win_rate, rank, a rule such as safety, "
-        "rubric:SET, field:PATH, consistency:FORM, ... Repeatable. Tables in the settings file have more options.",
+        "rubric:SET, field:PATH, consistency:FORM, ... Repeatable. Tables in the settings file "
+        "have more options.",
         (),
         trust=names_file,
     )

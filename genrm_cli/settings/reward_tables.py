@@ -1,4 +1,6 @@
-"""Parsing of the tables that define rewards: `[components.NAME]` (and `--component`), `[diversity]`, `[total]`."""
+"""Parsing of the tables that define rewards: `[components.NAME]` (and `--component`),
+`[diversity]`, `[total]`.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -42,15 +44,22 @@ def parse_components(tables: object, shorts: Sequence[str], where: str) -> tuple
     """Parse the `[components]` tables of a settings file, and the values of `--component`."""
     if not isinstance(tables, Mapping):
         raise UsageError(f"{where}: expected tables, as in [components.safety].")
-    components = [_parse_table(str(name), table, f"{where}.{name}") for name, table in tables.items()]
+    components = [
+        _parse_table(str(name), table, f"{where}.{name}") for name, table in tables.items()
+    ]
     components += [_parse_short(short) for short in shorts]
     given = [component.name for component in components]
     if (twice := checks.first_repeated(given)) is not None:
-        raise UsageError(f"component {twice!r} is defined twice; rename one in a table [components.NAME] with a kind.")
+        raise UsageError(
+            f"component {twice!r} is defined twice; rename one in a table [components.NAME] with "
+            "a kind."
+        )
     try:
         order_of(components)
     except CycleError as error:
-        raise UsageError(f"components depend on each other: {' of '.join(reversed(error.args[1]))}.") from error
+        raise UsageError(
+            f"components depend on each other: {' of '.join(reversed(error.args[1]))}."
+        ) from error
     return tuple(components)
 
 
@@ -78,23 +87,31 @@ def _parse_short(short: str) -> Component:
     found = find_kind(kind)
     if value and found.short is None:
         raise UsageError(where, f": {kind} takes no option.")
-    options = {found.short: found.options[found.short](value, where)} if value and found.short is not None else {}
+    options = (
+        {found.short: found.options[found.short](value, where)}
+        if value and found.short is not None
+        else {}
+    )
     name = found.name_of(value) if found.name_of is not None and value else kind
     return _checked(Component(name, kind, tuple(options.items())), where)
 
 
 def _checked(component: Component, where: Part) -> Component:
-    given, kind = dict(component.options), find_kind(component.kind)
+    given = dict(component.options)
+    kind = find_kind(component.kind)
     if not _NAME.fullmatch(component.name):
         raise UsageError(where, ": cannot derive a name; define it in a table [components.NAME].")
     if component.name == DIVERSITY or (component.name == GENRM) is not (component.kind == GENRM):
         raise UsageError(
             where,
-            f": the names {GENRM} and {DIVERSITY} are reserved for the reward from verdicts and for [diversity]; "
+            f": the names {GENRM} and {DIVERSITY} are reserved for the reward from verdicts and "
+            "for [diversity]; "
             "give the component another name.",
         )
     if missing := [name for name in kind.required if name not in given]:
-        raise UsageError(where, f": a component of kind {component.kind} requires {' and '.join(missing)}.")
+        raise UsageError(
+            where, f": a component of kind {component.kind} requires {' and '.join(missing)}."
+        )
     if (refused := kind.refuse(given)) is not None:
         raise UsageError(where, f": {refused}.")
     return component
@@ -120,8 +137,11 @@ def parse_total(raw: object, where: str) -> TotalTable:
     total = TotalTable(**{"weights": (), **checks.read_values(given, where, _TOTAL)})
     if not any(weight > 0 for _, weight in total.weights):
         raise UsageError(
-            f"{where}: at least one component must have a weight above 0, as in {{ genrm = 1.0, safety = 0.5 }}."
+            f"{where}: at least one component must have a weight above 0, as in "
+            f"{{ genrm = 1.0, safety = 0.5 }}."
         )
     if stray := set(total.optional) - {name for name, _ in total.weights}:
-        raise UsageError(f"{where}.optional: {min(stray)!r} has no weight, so it is not part of the total.")
+        raise UsageError(
+            f"{where}.optional: {min(stray)!r} has no weight, so it is not part of the total."
+        )
     return total

@@ -42,8 +42,20 @@ class Settings:
 
 # The section of the help in which a subject's settings appear.
 _PANELS: Mapping[str, Panel] = {
-    **{"input": "Input", "pairing": "Pairs", "judge": "Judge", "panel": "Judge", "limits": "Limits"},
-    **{"journal": "Journal", "offline": "Batches", "rewards": "Rewards", "output": "Output", "storage": "Storage"},
+    **{
+        "input": "Input",
+        "pairing": "Pairs",
+        "judge": "Judge",
+        "panel": "Judge",
+        "limits": "Limits",
+    },
+    **{
+        "journal": "Journal",
+        "offline": "Batches",
+        "rewards": "Rewards",
+        "output": "Output",
+        "storage": "Storage",
+    },
     **{"tracking": "Tracking", "serve": "Server"},
 }
 # Flat names of the tables of settings files, with their subject and field.
@@ -57,7 +69,11 @@ _TABLES = {
 def all_settings() -> tuple[Setting, ...]:
     """Return every setting that has a flag, in the order of the help."""
     subjects: dict[str, Any] = {subject.name: subject.type for subject in fields(Settings)}
-    found = [setting_of(each, name, _PANELS[name]) for name, type_ in subjects.items() for each in fields(type_)]
+    found = [
+        setting_of(each, name, _PANELS[name])
+        for name, type_ in subjects.items()
+        for each in fields(type_)
+    ]
     return tuple(setting for setting in found if setting is not None)
 
 
@@ -87,7 +103,10 @@ def changed(settings: Settings, **flat: Any) -> Settings:
             raise TypeError(f"{name!r} is not a setting")
         subject, own_name = location
         given[subject][own_name] = value
-    return replace(settings, **{subject: replace(getattr(settings, subject), **new) for subject, new in given.items()})
+    return replace(
+        settings,
+        **{subject: replace(getattr(settings, subject), **new) for subject, new in given.items()},
+    )
 
 
 def value_of(settings: Settings, name: str) -> Any:
@@ -105,9 +124,13 @@ def digest_of(settings: Settings) -> str:
         [judge.weight, _deciding(judge.values, names), *([judge.share] if judge.share else [])]
         for judge in settings.panel.judges
     ]
-    deciding["components"] = [[c.name, c.kind, c.options, _deciding(c.judge, names)] for c in rewards.components]
+    deciding["components"] = [
+        [c.name, c.kind, c.options, _deciding(c.judge, names)] for c in rewards.components
+    ]
     if rewards.diversity is not None:
-        deciding["diversity"] = asdict(rewards.diversity) | {"judge": _deciding(rewards.diversity.judge, names)}
+        deciding["diversity"] = asdict(rewards.diversity) | {
+            "judge": _deciding(rewards.diversity.judge, names)
+        }
     deciding["total"] = None if rewards.total is None else asdict(rewards.total)
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
 

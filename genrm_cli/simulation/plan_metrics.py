@@ -10,11 +10,18 @@ from numpy.random import default_rng
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS
-from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, VerdictBatch, scored_means
+from genrm_cli.rewards.estimators.verdict_batch import (
+    Flags,
+    Floats,
+    Indices,
+    VerdictBatch,
+    scored_means,
+)
 from genrm_cli.simulation.world import JudgeModel, World, draw_world, judge_pairs
 
 _BLOCK_CELLS = 2_000_000  # groups × max(pairs, calls): about 300 MB of arrays
-_WORLD, _CALLS = 0, 1
+_WORLD = 0
+_CALLS = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,9 @@ class Plan:
 
 
 def plan_within(strategy: str, n: int, calls: int) -> Plan | None:
-    """Return the largest plan of a strategy within these calls per group; None if even the smallest takes more."""
+    """Return the largest plan of a strategy within these calls per group; None if even the smallest
+    takes more.
+    """
     if strategy == "ring":
         rings = PairingPlan().with_calls({n: 1}, calls)
         return Plan(strategy, rings.count(n), ring_k=rings.ring_k) if rings.ring_k else None
@@ -46,17 +55,20 @@ def indices_of(plan: Plan, n: int, groups: range, seed: int) -> tuple[Indices, I
     # Only these differ from group to group.
     keys = [str(group) for group in groups] if plan.strategy == "ring" else [""]
     pairing = PairingPlan(plan.strategy, plan.ring_k, plan.repeats, order_balanced=True, seed=seed)
-    planned = np.array([[(i, j) for i, j, _ in pairing.iter_pairs(n, key)] for key in keys], dtype=np.intp)
+    planned = np.array(
+        [[(i, j) for i, j, _ in pairing.iter_pairs(n, key)] for key in keys], dtype=np.intp
+    )
     shape = (len(groups), plan.calls)
     return np.broadcast_to(planned[..., 0], shape), np.broadcast_to(planned[..., 1], shape)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanMetrics:
-    """Quality of a plan and an estimator: means over the simulated groups, each with its standard error.
+    """Quality of a plan and an estimator: means over the simulated groups, each with its standard
+    error.
 
-    A rollout without a verdict gets no reward and is left out of its group's metrics. A group without spread of
-    rewards counts as a correlation of 0.
+    A rollout without a verdict gets no reward and is left out of its group's metrics. A group
+    without spread of rewards counts as a correlation of 0.
 
     Attributes:
         calls: judge calls per group.
@@ -78,9 +90,16 @@ class PlanMetrics:
 
 
 def simulate(
-    model: JudgeModel, n: int, plans: Sequence[Plan], estimators: Sequence[str], *, groups: int, seed: int
+    model: JudgeModel,
+    n: int,
+    plans: Sequence[Plan],
+    estimators: Sequence[str],
+    *,
+    groups: int,
+    seed: int,
 ) -> Iterator[PlanMetrics]:
-    """Yield the metrics of each plan with each estimator, over the same groups: 2 or more, of 2 or more rollouts.
+    """Yield the metrics of each plan with each estimator, over the same groups: 2 or more, of 2 or
+    more rollouts.
 
     The metrics of a plan do not depend on the other plans.
     """
@@ -95,7 +114,9 @@ def simulate(
     @lru_cache(maxsize=1)
     def verdicts_of(plan: Plan, block: range) -> VerdictBatch:
         first, second = indices_of(plan, n, block, seed)
-        return judge_pairs(world_of(block), first, second, default_rng([seed, _CALLS, block.start, plan.calls]))
+        return judge_pairs(
+            world_of(block), first, second, default_rng([seed, _CALLS, block.start, plan.calls])
+        )
 
     for plan in plans:
         statistics = CalibrationStatistics()
@@ -105,36 +126,57 @@ def simulate(
         truth = np.concatenate([world_of(block).truth for block in blocks])
         for name in estimators:
             made = [ESTIMATORS[name](verdicts_of(plan, block), calibration) for block in blocks]
-            rewards, scored = (np.concatenate([getattr(each, of) for each in made]) for of in ("base_scores", "scored"))
+            rewards, scored = (
+                np.concatenate([getattr(each, of) for each in made])
+                for of in ("base_scores", "scored")
+            )
             yield _metrics_of(plan, name, truth, rewards, scored)
 
 
-def _metrics_of(plan: Plan, estimator: str, truth: Floats, rewards: Floats, scored: Flags) -> PlanMetrics:
+def _metrics_of(
+    plan: Plan, estimator: str, truth: Floats, rewards: Floats, scored: Flags
+) -> PlanMetrics:
     groups, n = truth.shape
     by_group = np.stack([correlations(rewards, truth, scored), top_hits(rewards, truth, scored)])
-    means, errors = by_group.mean(axis=1), by_group.std(axis=1, ddof=1) / np.sqrt(groups)
+    means = by_group.mean(axis=1)
+    errors = by_group.std(axis=1, ddof=1) / np.sqrt(groups)
     correlation, top_1 = zip(means.tolist(), errors.tolist(), strict=True)
-    return PlanMetrics(plan.strategy, estimator, n, groups, plan.calls, *correlation, *top_1, float((~scored).mean()))
+    return PlanMetrics(
+        plan.strategy,
+        estimator,
+        n,
+        groups,
+        plan.calls,
+        *correlation,
+        *top_1,
+        float((~scored).mean()),
+    )
 
 
 def correlations(x: Floats, y: Floats, scored: Flags) -> Floats:
-    """Return [G] Pearson's correlation of the values [G, n] of the scored rollouts; 0 where one of them has no spread.
+    """Return [G] Pearson's correlation of the values [G, n] of the scored rollouts; 0 where one of
+    them has no spread.
 
     A group without spread gives no advantage, which is what a correlation of 0 is to a trainer.
     """
-    x, y = _centred(x, scored), _centred(y, scored)
+    x = _centred(x, scored)
+    y = _centred(y, scored)
     scale = np.sqrt((x * x).sum(axis=1) * (y * y).sum(axis=1))
     shares: Floats = np.divide((x * y).sum(axis=1), scale, out=np.zeros(len(x)), where=scale > 0)
     return shares
 
 
 def top_hits(rewards: Floats, truth: Floats, scored: Flags) -> Floats:
-    """Return [G] whether the highest reward is that of the truly best rollout; of k equal ones each counts 1/k."""
+    """Return [G] whether the highest reward is that of the truly best rollout; of k equal ones each
+    counts 1/k.
+    """
     lowest = np.min(rewards, initial=0.0) - 1.0
     shown = np.where(scored, rewards, lowest)
     is_highest = scored & (shown == shown.max(axis=1, keepdims=True))
     best = np.argmax(truth, axis=1)[:, None]
-    hits: Floats = np.take_along_axis(is_highest, best, axis=1)[:, 0] / np.maximum(is_highest.sum(axis=1), 1)
+    hits: Floats = np.take_along_axis(is_highest, best, axis=1)[:, 0] / np.maximum(
+        is_highest.sum(axis=1), 1
+    )
     return hits
 
 

@@ -15,7 +15,8 @@ from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, V
 
 _MAX_LINE_BYTES = 64_000_000
 _EXPECTED = (
-    "expected a *.comparisons.jsonl of `genrm score`, or recorded verdicts (source, judge, prompt_id, i, j, score_1, "
+    "expected a *.comparisons.jsonl of `genrm score`, or recorded verdicts (source, judge, "
+    "prompt_id, i, j, score_1, "
     "score_2, ranking)"
 )
 
@@ -23,21 +24,25 @@ _Judged = tuple[str, str, int, int, Verdict]
 """Judge and group, the rollout shown first and the second, the verdict."""
 
 
-def read_judges(uri: str, systems: dict[str, dict[object, int]] | None = None) -> dict[str, dict[str, Verdicts]]:
+def read_judges(
+    uri: str, systems: dict[str, dict[object, int]] | None = None
+) -> dict[str, dict[str, Verdicts]]:
     """Return the verdicts of each judge by group; failures and grades are left out.
 
-    Lines are those of a `*.comparisons.jsonl`, or recorded verdicts: `source`, `judge`, `prompt_id`, names of the
-    compared systems as `i` and `j`, and the verdict. A judge of recorded verdicts is named `source/judge`.
+    Lines are those of a `*.comparisons.jsonl`, or recorded verdicts: `source`, `judge`,
+    `prompt_id`, names of the compared systems as `i` and `j`, and the verdict. A judge of recorded
+    verdicts is named `source/judge`.
 
-    Args:
-        uri: the file.
-        systems: a defaultdict of dicts that receives the numbers of the systems of each group of recorded verdicts.
+    Args: uri: the file. systems: a defaultdict of dicts that receives the numbers of the systems of
+        each group of recorded verdicts.
 
     Raises:
         InputError: a line is neither.
         StorageError: the file cannot be read.
     """
-    by_judge: dict[str, dict[str, dict[Comparison, Verdict]]] = defaultdict(lambda: defaultdict(dict))
+    by_judge: dict[str, dict[str, dict[Comparison, Verdict]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
     systems = defaultdict(dict) if systems is None else systems
     with open_source(uri, S3Options(), _MAX_LINE_BYTES) as source:
         for line in source.iter_lines():
@@ -48,9 +53,13 @@ def read_judges(uri: str, systems: dict[str, dict[object, int]] | None = None) -
                     judge, name, i, j, verdict = judged
                     _check(i, j, verdict)
                     group = by_judge[judge][name]
-                    group[Comparison(i, j, len(group))] = verdict  # numbered anew: a file may repeat a comparison
+                    group[Comparison(i, j, len(group))] = (
+                        verdict  # numbered anew: a file may repeat a comparison
+                    )
             except KeyError as error:
-                raise InputError(f"{uri}: line {line.number}: {error.args[0]} is missing; {_EXPECTED}.") from error
+                raise InputError(
+                    f"{uri}: line {line.number}: {error.args[0]} is missing; {_EXPECTED}."
+                ) from error
             except (BadLineError, FormError, TypeError, ValueError) as error:
                 raise InputError(f"{uri}: line {line.number}: {error}; {_EXPECTED}.") from error
     return {judge: dict(groups) for judge, groups in by_judge.items()}
@@ -83,8 +92,12 @@ def _check(i: int, j: int, verdict: Verdict) -> None:
     if min(i, j) < 0 or i == j:
         raise ValueError(f"{i} and {j} are not two rollouts")
     scores = (verdict.score_1, verdict.score_2)
-    if not (all(MIN_SCORE <= one <= MAX_SCORE for one in scores) and MIN_RANKING <= verdict.ranking <= MAX_RANKING):
+    if not (
+        all(MIN_SCORE <= one <= MAX_SCORE for one in scores)
+        and MIN_RANKING <= verdict.ranking <= MAX_RANKING
+    ):
         raise ValueError(
-            f"scores {verdict.score_1:g} and {verdict.score_2:g} with ranking {verdict.ranking:g} are not a verdict; "
+            f"scores {verdict.score_1:g} and {verdict.score_2:g} with ranking {verdict.ranking:g} "
+            "are not a verdict; "
             "expected scores from 1 to 5, a ranking from 1 to 6"
         )

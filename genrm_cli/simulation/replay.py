@@ -1,4 +1,6 @@
-"""Replay plans and estimators on the recorded verdicts of a judge that compared all pairs in both orders."""
+"""Replay plans and estimators on the recorded verdicts of a judge that compared all pairs in both
+orders.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,14 +10,21 @@ from numpy.random import Generator, default_rng
 
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS
-from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, VerdictBatch, Verdicts
+from genrm_cli.rewards.estimators.verdict_batch import (
+    Flags,
+    Floats,
+    Indices,
+    VerdictBatch,
+    Verdicts,
+)
 from genrm_cli.simulation.plan_metrics import Plan, correlations, indices_of
 from genrm_cli.verdicts import MIDDLE_RANKING, Verdict
 
 _DENSE = 0.9  # share of the ordered pairs
 DRAWS = 4  # of the order of the rollouts, and with it of the plan
 _ROUNDS = 1_000
-_SHUFFLE, _BOOTSTRAP = 0, 1
+_SHUFFLE = 0
+_BOOTSTRAP = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +38,16 @@ class Estimated:
 
 @dataclass(frozen=True, slots=True)
 class ReplayMetrics:
-    """Quality of a plan and an estimator on recorded verdicts: means over groups and four orders of the rollouts.
+    """Quality of a plan and an estimator on recorded verdicts: means over groups and four orders of
+    the rollouts.
 
-    The consensus is the least-squares solution of all verdicts that the plan did not use, with the judge's position
-    preference removed. Its own noise lowers the agreement, the more so the fewer verdicts are left.
+    The consensus is the least-squares solution of all verdicts that the plan did not use, with the
+    judge's position preference removed. Its own noise lowers the agreement, the more so the fewer
+    verdicts are left.
 
-    Attributes:
-        agreement: Pearson's correlation of the rewards (that is, of the advantages) with the consensus.
-        gain: of the agreement over the first row with as many calls.
-        agreement_all: the same with the consensus of all verdicts, those of the plan included: comparable between
+    Attributes: agreement: Pearson's correlation of the rewards (that is, of the advantages) with
+        the consensus. gain: of the agreement over the first row with as many calls. agreement_all:
+        the same with the consensus of all verdicts, those of the plan included: comparable between
             plans of different sizes, and too high for each.
         reliability: as a run reports it, mean over groups; None if it is unknown.
     """
@@ -58,8 +68,8 @@ class ReplayMetrics:
 class DenseVerdicts:
     """The verdicts of G groups of n rollouts on all pairs in both orders.
 
-    Attributes:
-        numbers: [3, G, n, n], both scores and the ranking, by first and second; 0 where there is no verdict.
+    Attributes: numbers: [3, G, n, n], both scores and the ranking, by first and second; 0 where
+        there is no verdict.
     """
 
     numbers: Floats
@@ -88,7 +98,9 @@ class DenseVerdicts:
         return VerdictBatch(self.shape[1], first, second, score_1, score_2, ranking, ranking > 0)
 
     def consensus(self, used: Flags) -> Floats:
-        """Return [G, n] the least-squares qualities of the used verdicts, less the judge's position preference."""
+        """Return [G, n] the least-squares qualities of the used verdicts, less the judge's position
+        preference.
+        """
         score_1, score_2, ranking = self.numbers
         leads = np.where(score_1 == score_2, MIDDLE_RANKING - ranking, score_1 - score_2)
         leads = np.where(self.valid, leads - leads[self.valid].mean(), 0.0)
@@ -101,13 +113,17 @@ class DenseVerdicts:
 
 
 def dense_group(group: Verdicts) -> dict[tuple[int, int], Verdict] | None:
-    """Return the first verdict on each ordered pair, the rollouts numbered anew; None if the group is not dense.
+    """Return the first verdict on each ordered pair, the rollouts numbered anew; None if the group
+    is not dense.
 
     A dense group has three or more rollouts, and a verdict on nine of ten ordered pairs of them.
     """
     members = members_of(group)
-    index_of, n = {member: index for index, member in enumerate(members)}, len(members)
-    verdicts = {(index_of[i], index_of[j]): verdict for (i, j, _), verdict in reversed(list(group.items()))}
+    index_of = {member: index for index, member in enumerate(members)}
+    n = len(members)
+    verdicts = {
+        (index_of[i], index_of[j]): verdict for (i, j, _), verdict in reversed(list(group.items()))
+    }
     return verdicts if n > 2 and len(verdicts) >= _DENSE * n * (n - 1) else None
 
 
@@ -135,14 +151,18 @@ def dense_verdicts(groups: Sequence[Verdicts]) -> DenseVerdicts | None:
 def replay(
     judge: str, dense: DenseVerdicts, plans: Sequence[Plan], estimators: Sequence[str], *, seed: int
 ) -> Iterator[ReplayMetrics]:
-    """Yield the metrics of each plan with each estimator; plans must leave verdicts unused, and repeat none."""
+    """Yield the metrics of each plan with each estimator; plans must leave verdicts unused, and
+    repeat none.
+    """
     groups, n = dense.shape
     weights = bootstrap(groups, seed)
     first_rows: dict[int, Floats] = {}
     for plan in plans:
         # One plan for all groups: their rollouts are in random order already.
         pairs = indices_of(plan, n, range(1), seed)
-        found: dict[str, list[tuple[Floats, Floats, float | None]]] = {name: [] for name in estimators}
+        found: dict[str, list[tuple[Floats, Floats, float | None]]] = {
+            name: [] for name in estimators
+        }
         for draw in range(DRAWS):
             shown = dense.shuffled(default_rng([seed, _SHUFFLE, draw]))
             for name, drawn in _iter_drawn(shown, pairs, estimators):
@@ -168,23 +188,34 @@ def replay(
 def _iter_drawn(
     shown: DenseVerdicts, plan: tuple[Indices, Indices], estimators: Sequence[str]
 ) -> Iterator[tuple[str, tuple[Floats, Floats, float | None]]]:
-    """Yield for each estimator [G] the agreement with the unused verdicts and with all, and the reliability."""
+    """Yield for each estimator [G] the agreement with the unused verdicts and with all, and the
+    reliability.
+    """
     groups, _ = shown.shape
     first, second = (np.broadcast_to(column, (groups, column.shape[1])) for column in plan)
     unused = shown.valid.copy()
     unused[np.arange(groups)[:, None], first, second] = False
     references = shown.consensus(unused), shown.consensus(shown.valid)
-    batch, statistics = shown.chosen(first, second), CalibrationStatistics()
+    batch = shown.chosen(first, second)
+    statistics = CalibrationStatistics()
     statistics.add_batch(batch)
     for name in estimators:
         made = ESTIMATORS[name](batch, statistics.fit())
-        agreement, of_all = (correlations(made.base_scores, reference, made.scored) for reference in references)
-        yield name, (agreement, of_all, float(made.reliabilities.mean()) if made.assessed.all() else None)
+        agreement, of_all = (
+            correlations(made.base_scores, reference, made.scored) for reference in references
+        )
+        yield (
+            name,
+            (agreement, of_all, float(made.reliabilities.mean()) if made.assessed.all() else None),
+        )
 
 
 def bootstrap(groups: int, seed: int) -> Floats:
     """Return [rounds, G] the weights of resampled groups."""
-    weights: Floats = default_rng([seed, _BOOTSTRAP]).multinomial(groups, np.full(groups, 1 / groups), _ROUNDS) / groups
+    weights: Floats = (
+        default_rng([seed, _BOOTSTRAP]).multinomial(groups, np.full(groups, 1 / groups), _ROUNDS)
+        / groups
+    )
     return weights
 
 

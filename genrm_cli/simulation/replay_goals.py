@@ -1,4 +1,6 @@
-"""Replay the goals `best` and `pair` on recorded verdicts: how many calls of rings find as good a best, or a pair."""
+"""Replay the goals `best` and `pair` on recorded verdicts: how many calls of rings find as good a
+best, or a pair.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,22 +17,23 @@ from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices
 from genrm_cli.simulation.plan_metrics import plan_within
 from genrm_cli.simulation.replay import DenseVerdicts, Estimated, bootstrap, estimated
 
-_SHUFFLE, _ORDERS = 4, 5
+_SHUFFLE = 4
+_ORDERS = 5
 _DRAWS = 8  # of the order of the rollouts: a best rollout is noisier than a correlation
 _CURVE_POINTS = 48  # numbers of calls at which rings are measured; those between are interpolated
 
 
 @dataclass(frozen=True, slots=True)
 class GoalReplay:
-    """Quality of the rollouts that a goal finds on recorded verdicts, and the calls of rings that find as much.
+    """Quality of the rollouts that a goal finds on recorded verdicts, and the calls of rings that
+    find as much.
 
-    The reference has one verdict on each pair, in an order that the plan did not use, so that all plans are measured
-    alike. Pairs are asked in one order only: at most n(n - 1)/2 calls.
+    The reference has one verdict on each pair, in an order that the plan did not use, so that all
+    plans are measured alike. Pairs are asked in one order only: at most n(n - 1)/2 calls.
 
-    Attributes:
-        calls: per group.
-        found: consensus quality of the best rollout, less that of the worst for `pair`, in points of lead.
-        equal_calls: calls of rings that find as much; all pairs, if none do.
+    Attributes: calls: per group. found: consensus quality of the best rollout, less that of the
+        worst for `pair`, in points of lead. equal_calls: calls of rings that find as much; all
+        pairs, if none do.
     """
 
     judge: str
@@ -47,7 +50,8 @@ def replay_goal(
 ) -> Iterator[GoalReplay]:
     """Yield the quality of a goal for each number of calls per group, 1 to n(n - 1)/2."""
     groups, n = dense.shape
-    weights, every = bootstrap(groups, seed), n * (n - 1) // 2
+    weights = bootstrap(groups, seed)
+    every = n * (n - 1) // 2
     draws: list[tuple[DenseVerdicts, Flags]] = []
     for draw in range(_DRAWS):
         upper = np.triu(default_rng([seed, _ORDERS, draw]).random((groups, n, n)), 1)
@@ -62,25 +66,39 @@ def replay_goal(
     rings = np.array([found_by(_rings, count) for count in calls.tolist()])
     for count in budgets:
         found = found_by(partial(_directed, goal), count)
-        low, high = np.quantile([_equal_calls(calls, rings, found, row) for row in weights], (0.025, 0.975)).tolist()
+        low, high = np.quantile(
+            [_equal_calls(calls, rings, found, row) for row in weights], (0.025, 0.975)
+        ).tolist()
         equal = _equal_calls(calls, rings, found, np.full(groups, 1 / groups))
         yield GoalReplay(
-            judge, goal, n, groups, count, found=estimated(found, weights), equal_calls=Estimated(equal, low, high)
+            judge,
+            goal,
+            n,
+            groups,
+            count,
+            found=estimated(found, weights),
+            equal_calls=Estimated(equal, low, high),
         )
 
 
 def _equal_calls(calls: Indices, rings: Floats, found: Floats, weights: Floats) -> float:
-    """Return the least calls of rings that find as much, between the numbers where the mean of the groups grows."""
+    """Return the least calls of rings that find as much, between the numbers where the mean of the
+    groups grows.
+    """
     reached = np.maximum.accumulate(rings @ weights)
     grows = np.r_[True, np.diff(reached) > 0]
     return float(np.interp(found @ weights, reached[grows], calls[grows]))
 
 
 def _rings(shown: DenseVerdicts, count: int) -> Indices:
-    """Return [G, count, 2] the pairs of the rings with so many calls; groups are shuffled, so all have the same."""
+    """Return [G, count, 2] the pairs of the rings with so many calls; groups are shuffled, so all
+    have the same.
+    """
     groups, n = shown.shape
     plan = plan_within("ring", n, count)
-    return np.tile(np.array(plan_ring(n, 0 if plan is None else plan.ring_k), dtype=np.intp), (groups, 1, 1))
+    return np.tile(
+        np.array(plan_ring(n, 0 if plan is None else plan.ring_k), dtype=np.intp), (groups, 1, 1)
+    )
 
 
 def _directed(goal: str, shown: DenseVerdicts, count: int) -> Indices:
@@ -97,12 +115,18 @@ def _directed(goal: str, shown: DenseVerdicts, count: int) -> Indices:
 
 
 def _found(shown: DenseVerdicts, kept: Flags, asked: Indices, goal: str) -> Floats:
-    """Return [G] the quality of what the verdicts on these pairs find, by one verdict on each pair in another order."""
-    first, second, rows = asked[..., 0], asked[..., 1], np.arange(len(asked))
+    """Return [G] the quality of what the verdicts on these pairs find, by one verdict on each pair
+    in another order.
+    """
+    first = asked[..., 0]
+    second = asked[..., 1]
+    rows = np.arange(len(asked))
     unused = kept.copy()
-    unused[rows[:, None], first, second], unused[rows[:, None], second, first] = False, True
+    unused[rows[:, None], first, second] = False
+    unused[rows[:, None], second, first] = True
     reference = shown.consensus(unused & shown.valid)
-    batch, statistics = shown.chosen(first, second), CalibrationStatistics()
+    batch = shown.chosen(first, second)
+    statistics = CalibrationStatistics()
     statistics.add_batch(batch)
     made = ESTIMATORS["adaptive"](batch, statistics.fit())
     scores = np.where(made.scored, made.base_scores, made.base_scores.mean())

@@ -1,4 +1,6 @@
-"""Replay a panel on recorded verdicts: an expensive judge on some pairs, with and without a cheap one on all."""
+"""Replay a panel on recorded verdicts: an expensive judge on some pairs, with and without a cheap
+one on all.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,14 +36,11 @@ _JudgedGroups = Mapping[str, Verdicts]
 class PanelReplay:
     """Quality and price of the verdicts of one judge, or of two that share the pairs.
 
-    Attributes:
-        judge: the judge whose qualities are estimated; its unused verdicts give the reference.
-        rings: rings of pairs that it answers.
-        second: the judge that answers all pairs; None if there is none.
-        cost: per group.
-        agreement: correlation of the rewards with the consensus of the first judge's unused verdicts.
-        gain: over the first judge alone with the most rings that cost no more.
-        reliability: as predicted.
+    Attributes: judge: the judge whose qualities are estimated; its unused verdicts give the
+        reference. rings: rings of pairs that it answers. second: the judge that answers all pairs;
+        None if there is none. cost: per group. agreement: correlation of the rewards with the
+        consensus of the first judge's unused verdicts. gain: over the first judge alone with the
+        most rings that cost no more. reliability: as predicted.
     """
 
     judge: str
@@ -58,14 +57,23 @@ class PanelReplay:
 def replay_shares(
     judges: Mapping[str, _JudgedGroups], prices: Mapping[str, float], *, seed: int
 ) -> Iterator[PanelReplay]:
-    """Yield each judge alone, and with each cheaper judge on all pairs, over the groups that both answered."""
+    """Yield each judge alone, and with each cheaper judge on all pairs, over the groups that both
+    answered.
+    """
     for first, second in permutations(sorted(prices, key=lambda name: -prices[name]), 2):
-        if prices[first] > prices[second] and (pair := _common(judges[first], judges[second])) is not None:
+        if (
+            prices[first] > prices[second]
+            and (pair := _common(judges[first], judges[second])) is not None
+        ):
             yield from _of_pair((first, second), pair, prices, seed)
 
 
-def _common(first: _JudgedGroups, second: _JudgedGroups) -> tuple[DenseVerdicts, DenseVerdicts] | None:
-    """Return the dense verdicts of two judges on the groups that both answered; None without two of one size."""
+def _common(
+    first: _JudgedGroups, second: _JudgedGroups
+) -> tuple[DenseVerdicts, DenseVerdicts] | None:
+    """Return the dense verdicts of two judges on the groups that both answered; None without two of
+    one size.
+    """
     alike = [
         (first[name], second[name])
         for name in first
@@ -73,13 +81,20 @@ def _common(first: _JudgedGroups, second: _JudgedGroups) -> tuple[DenseVerdicts,
     ]
     sizes = [len(members_of(one)) for one, _ in alike]
     size = max(sizes, key=sizes.count, default=0)
-    dense = [both for both, n in zip(alike, sizes, strict=True) if n == size and all(map(dense_group, both))]
+    dense = [
+        both
+        for both, n in zip(alike, sizes, strict=True)
+        if n == size and all(map(dense_group, both))
+    ]
     found = [dense_verdicts([both[which] for both in dense]) for which in (0, 1)]
     return None if found[0] is None or found[1] is None else (found[0], found[1])
 
 
 def _of_pair(
-    names: tuple[str, str], pair: tuple[DenseVerdicts, DenseVerdicts], prices: Mapping[str, float], seed: int
+    names: tuple[str, str],
+    pair: tuple[DenseVerdicts, DenseVerdicts],
+    prices: Mapping[str, float],
+    seed: int,
 ) -> Iterator[PanelReplay]:
     groups, n = pair[0].shape
     weights = bootstrap(groups, seed)
@@ -109,8 +124,12 @@ def _of_pair(
             )
 
 
-def _agreement(pair: Sequence[DenseVerdicts], plans: Sequence[Plan], seed: int) -> tuple[Floats, float | None]:
-    """Return [G] the agreement with the first judge's unused verdicts, and the predicted reliability."""
+def _agreement(
+    pair: Sequence[DenseVerdicts], plans: Sequence[Plan], seed: int
+) -> tuple[Floats, float | None]:
+    """Return [G] the agreement with the first judge's unused verdicts, and the predicted
+    reliability.
+    """
     (groups, n), found, reliabilities = pair[0].shape, [], []
     for draw in range(DRAWS):
         shown = [judge.shuffled(default_rng([seed, _SHUFFLE, draw])) for judge in pair]
@@ -133,4 +152,8 @@ def _agreement(pair: Sequence[DenseVerdicts], plans: Sequence[Plan], seed: int) 
 def _verdicts(batch: VerdictBatch, group: int) -> Verdicts:
     columns = (batch.first, batch.second, batch.score_1, batch.score_2, batch.ranking, batch.valid)
     rows = zip(*(column[group].tolist() for column in columns), strict=True)
-    return {Comparison(i, j, 0): Verdict(one, two, ranking) for i, j, one, two, ranking, valid in rows if valid}
+    return {
+        Comparison(i, j, 0): Verdict(one, two, ranking)
+        for i, j, one, two, ranking, valid in rows
+        if valid
+    }

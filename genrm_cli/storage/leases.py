@@ -1,11 +1,11 @@
 """Leases on outputs, so that only one of several runs, on any machine, works on an output.
 
-The lease on `x.scored.jsonl` is an object `x.lease-N`, created only if it does not exist; the highest N counts. Its
-owner renews it while working and removes it at the end. A run takes over a lease that was not renewed within its
-expiry, or whose owner was a process of this machine that no longer exists, by creating N + 1: if several runs try, one
-succeeds. This relies only on conditional creation, which S3 and most compatible stores support, and on ages by the
-clock of the store. Where a store ignores the condition, the first owner finds another content when it renews or writes.
-"""
+The lease on `x.scored.jsonl` is an object `x.lease-N`, created only if it does not exist; the
+highest N counts. Its owner renews it while working and removes it at the end. A run takes over a
+lease that was not renewed within its expiry, or whose owner was a process of this machine that no
+longer exists, by creating N + 1: if several runs try, one succeeds. This relies only on conditional
+creation, which S3 and most compatible stores support, and on ages by the clock of the store. Where
+a store ignores the condition, the first owner finds another content when it renews or writes."""
 
 import json
 import os
@@ -29,12 +29,16 @@ _TRIES = 5
 
 
 class LeaseLostError(StorageError):
-    """Another run took over the lease because this one did not renew it in time, or the lease was removed."""
+    """Another run took over the lease because this one did not renew it in time, or the lease was
+    removed.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class OtherLease:
-    """A lease of another run, which expires after `expiry_s` without renewal; `since` is by the clock of its owner."""
+    """A lease of another run, which expires after `expiry_s` without renewal; `since` is by the
+    clock of its owner.
+    """
 
     owner: str
     since: str
@@ -60,11 +64,13 @@ class Lease:
         content = read_object(self.uri, self.s3)
         if newer or content not in (None, self.content):
             raise LeaseLostError(
-                f"{self.uri}: another run took over this lease; its results are kept instead of those of this run."
+                f"{self.uri}: another run took over this lease; its results are kept instead of "
+                "those of this run."
             )
         if content is None:
             raise LeaseLostError(
-                f"{self.uri}: this lease was removed: another run took it over and finished, or someone deleted it or "
+                f"{self.uri}: this lease was removed: another run took it over and finished, or "
+                "someone deleted it or "
                 "its folder. This run wrote nothing. Run again."
             )
 
@@ -137,13 +143,17 @@ class Leases:
         return json.dumps(lease).encode()
 
     def _settle(self, lease: Lease, before: list[tuple[int, Found]]) -> bool:
-        """Verify a new lease and remove earlier ones, so that a returning owner does not find its own lease."""
+        """Verify a new lease and remove earlier ones, so that a returning owner does not find its
+        own lease.
+        """
         try:
             if not self._is_highest(lease, before):
                 lease.release()
                 return False
             for _, found in before:
-                with suppress(StorageError):  # deleting may be forbidden, but only the highest number counts
+                with suppress(
+                    StorageError
+                ):  # deleting may be forbidden, but only the highest number counts
                     remove_object(found.identity.uri, self._s3)
         except StorageError:
             with suppress(StorageError):  # nothing would renew or remove it
@@ -155,7 +165,9 @@ class Leases:
         """List again: a lease created during a take-over may be missing from the first listing."""
         start, _, number = lease.uri.rpartition(_MARK)
         known = {found.identity for _, found in before}
-        others = (entry for entry in _numbered(start, self._s3) if entry[1].identity.uri != lease.uri)
+        others = (
+            entry for entry in _numbered(start, self._s3) if entry[1].identity.uri != lease.uri
+        )
         return all(other < int(number) and found.identity in known for other, found in others)
 
 
@@ -168,8 +180,11 @@ def _parse_lease(content: bytes) -> tuple[OtherLease, bool] | None:
     """Return a stored lease and whether its owner is gone; None if the content is not a lease."""
     try:
         lease = json.loads(content)
-        host, pid, started = str(lease["host"]), int(lease["pid"]), lease["started"]
-        since, expiry_s = str(lease["since"]), float(lease["expiry_s"])
+        host = str(lease["host"])
+        pid = int(lease["pid"])
+        started = lease["started"]
+        since = str(lease["since"])
+        expiry_s = float(lease["expiry_s"])
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     if not isfinite(expiry_s):  # it would never expire
@@ -179,13 +194,19 @@ def _parse_lease(content: bytes) -> tuple[OtherLease, bool] | None:
 
 
 def _numbered(stem: str, s3: S3Options) -> list[tuple[int, Found]]:
-    found = ((entry.identity.uri.rpartition(_MARK)[2], entry) for entry in iter_named(stem + _MARK, s3))
-    return sorted(((int(number), entry) for number, entry in found if number.isdecimal()), key=itemgetter(0))
+    found = (
+        (entry.identity.uri.rpartition(_MARK)[2], entry) for entry in iter_named(stem + _MARK, s3)
+    )
+    return sorted(
+        ((int(number), entry) for number, entry in found if number.isdecimal()), key=itemgetter(0)
+    )
 
 
 @cache
 def _host() -> str:
-    """Identify the machine, its boot and the container: process ids have no meaning outside them."""
+    """Identify the machine, its boot and the container: process ids have no meaning outside
+    them.
+    """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         container = os.readlink("/proc/self/ns/pid")  # noqa: PTH115  (not a path: a name in brackets)
@@ -195,10 +216,17 @@ def _host() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """Return the kernel's start time of a process of this machine; None if it does not run, "" if it is unknown."""
+    """Return the kernel's start time of a process of this machine; None if it does not run, "" if
+    it is unknown.
+    """
     try:
         # The name in parentheses may hold spaces; the start is the 22nd field, the 20th after it.
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        fields = (
+            Path(f"/proc/{pid}/stat")
+            .read_text(encoding="utf-8", errors="replace")
+            .rpartition(")")[2]
+            .split()
+        )
         return None if fields[0] in "ZX" else fields[19]  # a zombie
     except (FileNotFoundError, ProcessLookupError):
         return None if Path("/proc/self/stat").exists() else ""

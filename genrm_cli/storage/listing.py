@@ -1,8 +1,7 @@
 """Listing of the files in a folder, below an S3 prefix or matching a pattern.
 
-Patterns work alike on disk and on S3, name by name: `*`, `?` and `[...]` match within a name, `**` matches any number
-of folders, and a name that starts with `.` needs a pattern that does.
-"""
+Patterns work alike on disk and on S3, name by name: `*`, `?` and `[...]` match within a name, `**`
+matches any number of folders, and a name that starts with `.` needs a pattern that does."""
 
 import errno
 import os
@@ -15,10 +14,18 @@ from fnmatch import translate
 from functools import lru_cache, reduce
 
 from genrm_cli.errors import InputError, UsageError
-from genrm_cli.storage.location import InputIdentity, S3Options, is_s3, is_stream, parse_local_path, unreadable
+from genrm_cli.storage.location import (
+    InputIdentity,
+    S3Options,
+    is_s3,
+    is_stream,
+    parse_local_path,
+    unreadable,
+)
 
 # Unfinished files next to their target.
-UNFINISHED_PREFIX, UNFINISHED_SUFFIX = ".genrm-", ".part"
+UNFINISHED_PREFIX = ".genrm-"
+UNFINISHED_SUFFIX = ".part"
 
 _WILDCARD = re.compile(r"[*?\[]")
 _ANY_FOLDERS = "**"
@@ -45,7 +52,9 @@ def _parse_pattern(text: str) -> Names:
 
 
 def _advance(rests: frozenset[Names], name: str) -> frozenset[Names]:
-    """Return the possible rests of the pattern after a name: none without a match, `()` if a path may end with it."""
+    """Return the possible rests of the pattern after a name: none without a match, `()` if a path
+    may end with it.
+    """
     after: set[Names] = set()
     for rest in rests:
         if rest and _compile(rest[0]).match(name):
@@ -68,20 +77,25 @@ def is_unfinished_name(name: str) -> bool:
 def names_many(uri: str) -> bool:
     """Return whether an input is a folder, a prefix or a pattern for `iter_found`.
 
-    An existing local file with a wildcard in its name is one file. An S3 key with a wildcard is a pattern that also
-    matches itself.
-    """
+    An existing local file with a wildcard in its name is one file. An S3 key with a wildcard is a
+    pattern that also matches itself."""
     if is_stream(uri):
         return False
     if is_s3(uri):
-        return uri.endswith("/") or _WILDCARD.search(uri) is not None or "/" not in uri.removeprefix("s3://")
+        return (
+            uri.endswith("/")
+            or _WILDCARD.search(uri) is not None
+            or "/" not in uri.removeprefix("s3://")
+        )
     if uri.endswith("/") or os.path.isdir(uri):  # noqa: PTH112  (False below an unreadable folder, where Path raises)
         return True
     return _WILDCARD.search(uri) is not None and not os.path.lexists(uri)
 
 
 def literal_folder(uri: str) -> str:
-    """Return the folder or prefix before the first wildcard, or of a single file, without a final `/`; else `.`."""
+    """Return the folder or prefix before the first wildcard, or of a single file, without a final
+    `/`; else `.`.
+    """
     if is_s3(uri):
         bucket, pattern = _split_bucket(uri)
         return f"s3://{bucket}/{_split_pattern(pattern)[0]}".removesuffix("/")
@@ -95,7 +109,9 @@ def literal_folder(uri: str) -> str:
 
 
 def would_find(given: str, place: str) -> bool:
-    """Return whether a folder, prefix or pattern finds a file in this place, a canonical name, if there is one."""
+    """Return whether a folder, prefix or pattern finds a file in this place, a canonical name, if
+    there is one.
+    """
     folder = literal_folder(given)
     start = (folder if is_s3(folder) else os.path.realpath(folder)).rstrip("/") + "/"
     is_folder = folder.rstrip("/") == given.rstrip("/")
@@ -106,16 +122,23 @@ def would_find(given: str, place: str) -> bool:
 
 
 def iter_found(uri: str, s3: S3Options) -> Iterator[Found]:
-    """Yield every file below a folder or prefix, at any depth, or matching a pattern, in the order of S3 keys.
+    """Yield every file below a folder or prefix, at any depth, or matching a pattern, in the order
+    of S3 keys.
 
-    Skips hidden files and folders, S3 folder markers and files that are not regular; does not follow symbolic links to
-    folders. Memory holds the names of one folder, or one page of S3 keys.
+    Skips hidden files and folders, S3 folder markers and files that are not regular; does not
+    follow symbolic links to folders. Memory holds the names of one folder, or one page of S3 keys.
     """
-    return _iter_matching_objects(uri, s3) if is_s3(uri) else _iter_matching_files(parse_local_path(uri))
+    return (
+        _iter_matching_objects(uri, s3)
+        if is_s3(uri)
+        else _iter_matching_files(parse_local_path(uri))
+    )
 
 
 def iter_named(start: str, s3: S3Options, *, flat: bool = False) -> Iterator[Found]:
-    """Yield every file whose URI starts with a text, hidden ones too; of one folder on disk, or if `flat`."""
+    """Yield every file whose URI starts with a text, hidden ones too; of one folder on disk, or if
+    `flat`.
+    """
     if is_s3(start):
         bucket, prefix = _split_bucket(start)
         yield from _iter_objects(bucket, prefix, s3, flat=flat)
@@ -134,7 +157,9 @@ def _iter_matching_objects(uri: str, s3: S3Options) -> Iterator[Found]:
     skipped = len(f"s3://{bucket}/{folder}")
     for found in _iter_objects(bucket, prefix, s3, flat=len(pattern) == 1):
         fits = reduce(_advance, found.identity.uri[skipped:].split("/"), frozenset({pattern}))
-        if () in fits or found.identity.uri == uri:  # a key with wildcard characters also matches itself
+        if (
+            () in fits or found.identity.uri == uri
+        ):  # a key with wildcard characters also matches itself
             yield found
 
 
@@ -182,8 +207,12 @@ def _iter_walk(start: str, pattern: Names) -> Iterator[str]:
             yield path
 
 
-def _iter_fitting(start: str, folder: str, rests: frozenset[Names]) -> Iterator[tuple[str, frozenset[Names]]]:
-    """Yield the matching files of one folder, and the folders (with a final `/`) that may contain matches."""
+def _iter_fitting(
+    start: str, folder: str, rests: frozenset[Names]
+) -> Iterator[tuple[str, frozenset[Names]]]:
+    """Yield the matching files of one folder, and the folders (with a final `/`) that may contain
+    matches.
+    """
     for name in _sorted_entries(start + folder):
         after = _advance(rests, name.removesuffix("/"))
         if after if name.endswith("/") else () in after:
@@ -194,7 +223,10 @@ def _sorted_entries(folder: str) -> list[str]:
     """Return the names in a folder; folders have a final `/`, so that names sort as S3 keys do."""
     try:
         with os.scandir(folder or ".") as entries:
-            names = [f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in entries]
+            names = [
+                f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
+                for entry in entries
+            ]
     except OSError as error:
         if error.errno in _GONE:
             return []
@@ -223,6 +255,8 @@ def _split_bucket(uri: str) -> tuple[str, str]:
 
 
 def _split_pattern(text: str) -> tuple[str, str]:
-    """Split before the first name with a wildcard, else before the last name; the first part may be empty."""
+    """Split before the first name with a wildcard, else before the last name; the first part may be
+    empty.
+    """
     end = text.rfind("/", 0, len(_WILDCARD.split(text, maxsplit=1)[0])) + 1
     return text[:end], text[end:]

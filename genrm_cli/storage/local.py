@@ -26,7 +26,8 @@ _UPLOAD_ATTRIBUTE = "user.genrm.upload"
 
 
 class LocalSink:
-    """A file that appears whole: written under a hidden name in the target's folder, renamed in `commit`.
+    """A file that appears whole: written under a hidden name in the target's folder, renamed in
+    `commit`.
 
     A replaced file keeps its mode; a new file gets `mode`, subject to the umask.
     """
@@ -100,7 +101,9 @@ class LocalSink:
 
 
 class StreamSink:
-    """The standard output, a pipe or a device. `BrokenPipeError` is passed on: it is not a storage error."""
+    """The standard output, a pipe or a device. `BrokenPipeError` is passed on: it is not a storage
+    error.
+    """
 
     mark: Mark | None = None
     staged: str | None = None
@@ -109,7 +112,8 @@ class StreamSink:
         self.uri = uri
         self._encoder = make_encoder(uri)
         self._stream = _open_stream(uri)
-        # On a terminal: JSON of other tools may contain control characters that JSON need not escape.
+        # On a terminal: JSON of other tools may contain control characters that JSON need not
+        # escape.
         self._to_terminal = _UTF8("replace") if self._stream.isatty() else None
 
     def write(self, data: bytes) -> None:
@@ -169,12 +173,16 @@ def mark_of_file(path: str) -> Mark | None:
 
 
 def unfinished_path(target: Path) -> Path:
-    """Return a new hidden name in a file's folder; `remove_unfinished` knows it by the file's name."""
+    """Return a new hidden name in a file's folder; `remove_unfinished` knows it by the file's
+    name.
+    """
     return target.with_name(f"{_unfinished_start(target)}{uuid.uuid4().hex}{UNFINISHED_SUFFIX}")
 
 
 def remove_unfinished(uris: Iterable[str]) -> None:
-    """Remove the hidden files that killed processes left for these files. No other process may be writing them."""
+    """Remove the hidden files that killed processes left for these files. No other process may be
+    writing them.
+    """
     starts: dict[Path, list[str]] = {}
     for uri in uris:
         target = Path(os.path.realpath(uri))
@@ -188,7 +196,7 @@ def remove_unfinished(uris: Iterable[str]) -> None:
 
 def _unfinished_start(target: Path) -> str:
     # A digest, as the name itself may be too long to be part of another.
-    return f"{UNFINISHED_PREFIX}{hashlib.blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"
+    return f"{UNFINISHED_PREFIX}{hashlib.blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"  # noqa: E501
 
 
 def publish_new(temp: Path, target: Path) -> None:
@@ -212,20 +220,30 @@ def reserve_and_replace(temp: Path, target: Path) -> None:
 
 def appeared(uri: str) -> StorageError:
     """Return the error for an output that another process created meanwhile."""
-    return StorageError(f"{uri}: was created by another process; ", naming("use $force to replace it"))
+    return StorageError(
+        f"{uri}: was created by another process; ", naming("use $force to replace it")
+    )
 
 
 def unwritable(uri: str, error: OSError) -> StorageError:
     """Return the error for an output that cannot be written, with a remedy."""
     if isinstance(error, PermissionError):
-        return StorageError(f"{uri}: permission denied; make it and its folder writable for this user")
+        return StorageError(
+            f"{uri}: permission denied; make it and its folder writable for this user"
+        )
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         folder = Path(uri).parent
-        problem = "does not take new files; choose another" if folder.is_dir() else "does not exist; create it"
+        problem = (
+            "does not take new files; choose another"
+            if folder.is_dir()
+            else "does not exist; create it"
+        )
         return StorageError(f"{uri}: the folder {folder} {problem}")
     reason = error.strerror or str(error)
     advice = "free some disk space" if error.errno in _NO_ROOM else "choose another location"
-    return StorageError(f"{uri}: cannot be written: {reason}; {advice}; the existing file is unchanged")
+    return StorageError(
+        f"{uri}: cannot be written: {reason}; {advice}; the existing file is unchanged"
+    )
 
 
 def _attach_upload(fd: int) -> str | None:

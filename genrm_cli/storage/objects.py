@@ -1,4 +1,6 @@
-"""Small objects such as leases and journal segments: local files or S3 objects, read and written in one piece."""
+"""Small objects such as leases and journal segments: local files or S3 objects, read and written in
+one piece.
+"""
 
 import os
 from collections.abc import Iterator
@@ -28,9 +30,8 @@ def read_object(uri: str, s3: S3Options) -> bytes | None:
 def create_object(uri: str, s3: S3Options, data: bytes) -> bool:
     """Create an object and missing local folders; return False if it exists already.
 
-    Of several concurrent callers at most one succeeds, unless an S3 store ignores `If-None-Match`. After a
-    `StorageError` from S3, the object may exist anyway, if the last reply was lost.
-    """
+    Of several concurrent callers at most one succeeds, unless an S3 store ignores `If-None-Match`.
+    After a `StorageError` from S3, the object may exist anyway, if the last reply was lost."""
     if is_s3(uri):
         from genrm_cli.storage.s3 import whole_objects
 
@@ -73,8 +74,12 @@ def remove_object(uri: str, s3: S3Options) -> None:
 
 @contextmanager
 def _written_beside(target: Path, uri: str, data: bytes) -> Iterator[Path]:
-    """Write a hidden file in the target's folder, to be renamed or linked in the context; remove it if it remains."""
-    temp = unfinished_path(target.with_suffix(""))  # of `x`, for its leases `x.lease-N` and its manifest `x.commit`
+    """Write a hidden file in the target's folder, to be renamed or linked in the context; remove it
+    if it remains.
+    """
+    temp = unfinished_path(
+        target.with_suffix("")
+    )  # of `x`, for its leases `x.lease-N` and its manifest `x.commit`
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:

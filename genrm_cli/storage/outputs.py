@@ -1,10 +1,9 @@
 """The manifest of a commit, with which the next run completes the commit of a killed run.
 
-Several outputs cannot appear in one step. `x.commit` is written before the first of them appears, and removed after
-the last. It lists all of them: while it exists, the outputs next to it may be a mixture of old and new. The next run
-publishes the files that are still hidden. If it cannot, as on S3, where an upload ends with its process, it writes the
-outputs again.
-"""
+Several outputs cannot appear in one step. `x.commit` is written before the first of them appears,
+and removed after the last. It lists all of them: while it exists, the outputs next to it may be a
+mixture of old and new. The next run publishes the files that are still hidden. If it cannot, as on
+S3, where an upload ends with its process, it writes the outputs again."""
 
 import hashlib
 import json
@@ -19,7 +18,14 @@ from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.json_types import Record
 from genrm_cli.storage.listing import is_unfinished_name
 from genrm_cli.storage.local import mark_of_file, sync_folder, unwritable
-from genrm_cli.storage.location import Mark, S3Options, folder_of, is_rollout_file, is_s3, name_below
+from genrm_cli.storage.location import (
+    Mark,
+    S3Options,
+    folder_of,
+    is_rollout_file,
+    is_s3,
+    name_below,
+)
 from genrm_cli.storage.objects import read_object, remove_object, replace_object
 from genrm_cli.storage.sink import Sink, mark_of, open_sink, place_of
 
@@ -64,7 +70,9 @@ def finish_commit(uri: str, s3: S3Options) -> bool:
     if entries is None:
         return True
     if is_s3(uri):
-        is_done = all(mark_of(f"{folder_of(uri)}/{entry.name}", s3) == entry.mark for entry in entries)
+        is_done = all(
+            mark_of(f"{folder_of(uri)}/{entry.name}", s3) == entry.mark for entry in entries
+        )
     else:
         is_done = _publish_staged(Path(uri).parent, entries)
     if is_done:
@@ -73,10 +81,16 @@ def finish_commit(uri: str, s3: S3Options) -> bool:
 
 
 def was_interrupted(uri: str, outputs: Sequence[str], s3: S3Options) -> bool:
-    """Whether an interrupted commit accounts for these outputs: each is a new one, or one to be replaced."""
+    """Whether an interrupted commit accounts for these outputs: each is a new one, or one to be
+    replaced.
+    """
     entries = {entry.name: entry for entry in _read_manifest(uri, s3) or ()}
-    found = [(entries.get(name_below(folder_of(uri), output)), mark_of(output, s3)) for output in outputs]
-    return bool(entries) and all(entry is not None and mark in (entry.mark, entry.replaced) for entry, mark in found)
+    found = [
+        (entries.get(name_below(folder_of(uri), output)), mark_of(output, s3)) for output in outputs
+    ]
+    return bool(entries) and all(
+        entry is not None and mark in (entry.mark, entry.replaced) for entry, mark in found
+    )
 
 
 def _read_manifest(uri: str, s3: S3Options) -> list[CommitEntry] | None:
@@ -84,24 +98,34 @@ def _read_manifest(uri: str, s3: S3Options) -> list[CommitEntry] | None:
     content = read_object(uri, s3)
     try:
         manifest = {} if content is None else json.loads(content)
-        return [_parse_entry(entry) for entry in manifest["outputs"]] if manifest.get("format") == _FORMAT else None
+        return (
+            [_parse_entry(entry) for entry in manifest["outputs"]]
+            if manifest.get("format") == _FORMAT
+            else None
+        )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 
 def _parse_entry(entry: Record) -> CommitEntry:
     """Return an entry; ValueError if it names anything other than an output and its hidden file."""
-    name, staged, replaced = entry["name"], entry["staged"], entry["replaced"]
+    name = entry["name"]
+    staged = entry["staged"]
+    replaced = entry["replaced"]
     if is_rollout_file(name) or not (staged is None or is_unfinished_name(staged)):
         raise ValueError(name)
     if {"", ".", ".."} & {*name.split("/")} or "\0" in name or {"/", "\0"} & {*(staged or "")}:
         raise ValueError(name)
     os.fsencode(name + (staged or ""))  # lone surrogates raise an error
-    return CommitEntry(name, Mark(**entry["mark"]), staged, None if replaced is None else Mark(**replaced))
+    return CommitEntry(
+        name, Mark(**entry["mark"]), staged, None if replaced is None else Mark(**replaced)
+    )
 
 
 def _publish_staged(folder: Path, entries: list[CommitEntry]) -> bool:
-    """Give the hidden files their names, in order, unless one is missing or would replace a file written since."""
+    """Give the hidden files their names, in order, unless one is missing or would replace a file
+    written since.
+    """
     hidden: list[tuple[Path, Path]] = []
     for entry in entries:
         target = Path(os.path.realpath(folder / entry.name))
@@ -141,9 +165,9 @@ def _holds(path: Path, mark: Mark) -> bool:
 class Outputs(AbstractContextManager["Outputs"]):
     """The outputs of one run, which appear in the order they were opened, all of them or none.
 
-    Open the output that readers wait for last. Leaving the context without `commit` discards all of them. The manifest
-    of the commit is in the folder of the outputs or above it; None for a single output or streams.
-    """
+    Open the output that readers wait for last. Leaving the context without `commit` discards all of
+    them. The manifest of the commit is in the folder of the outputs or above it; None for a single
+    output or streams."""
 
     s3: S3Options
     overwrite: bool
@@ -158,11 +182,15 @@ class Outputs(AbstractContextManager["Outputs"]):
                 aborts.callback(sink.abort)
 
     def open(self, uri: str, *, mode: int | None = None) -> Sink:
-        """Open another output, with a name of its own; `mode` is that of this new local file instead of that of all."""
+        """Open another output, with a name of its own; `mode` is that of this new local file
+        instead of that of all.
+        """
         place = place_of(uri)
         if place in self._places:
             raise UsageError(f"two outputs would go to {uri}; give each its own name")
-        sink = open_sink(uri, self.s3, overwrite=self.overwrite, mode=self.mode if mode is None else mode)
+        sink = open_sink(
+            uri, self.s3, overwrite=self.overwrite, mode=self.mode if mode is None else mode
+        )
         self._sinks.append(sink)
         self._places.add(place)
         return sink
@@ -176,10 +204,10 @@ class Outputs(AbstractContextManager["Outputs"]):
     def commit(self) -> None:
         """Publish all outputs, in the order they were opened.
 
-        The content of all outputs is stored before the first one is published, so a full disk publishes none. If
-        publishing one fails or the process is killed, earlier outputs are published and later ones are not; the
-        manifest then remains, and the next run calls `finish_commit`.
-        """
+        The content of all outputs is stored before the first one is published, so a full disk
+        publishes none. If publishing one fails or the process is killed, earlier outputs are
+        published and later ones are not; the manifest then remains, and the next run calls
+        `finish_commit`."""
         for sink in self._sinks:
             sink.finish()
         if self.manifest_uri is None:

@@ -1,9 +1,11 @@
-"""Text that is safe to print: characters that could control a terminal or reorder a line become escapes."""
+"""Text that is safe to print: characters that could control a terminal or reorder a line become
+escapes.
+"""
 
 import re
 
-# C0 and C1 controls except tab and newline, DEL, bidirectional overrides and isolates, line separators, lone
-# surrogates.
+# C0 and C1 controls except tab and newline, DEL, bidirectional overrides and isolates, line
+# separators, lone surrogates.
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 

@@ -1,7 +1,8 @@
-"""Records that a server writes to files of a folder, a new file from time to time; each file appears whole.
+"""Records that a server writes to files of a folder, a new file from time to time; each file
+appears whole.
 
-Records are spooled on a local disk first, so a killed server loses none: the next one writes what it left.
-"""
+Records are spooled on a local disk first, so a killed server loses none: the next one writes what
+it left."""
 
 import asyncio
 import base64
@@ -29,7 +30,8 @@ SealedT = TypeVar("SealedT")
 
 
 class RecordSpool:
-    """Records that are not in a file yet: a hidden local file that outlives a killed server; its writer locks it.
+    """Records that are not in a file yet: a hidden local file that outlives a killed server; its
+    writer locks it.
 
     Blocks of some parts, one after another. Blocks that the disk has no room for wait in memory.
     """
@@ -47,7 +49,9 @@ class RecordSpool:
         try:
             return cls._locked(folder / f".{stem}{_SUFFIX}", os.O_CREAT | os.O_EXCL)
         except OSError as error:
-            raise StorageError(SettingRef("record", str(folder)), f": cannot be written: {error.strerror}.") from error
+            raise StorageError(
+                SettingRef("record", str(folder)), f": cannot be written: {error.strerror}."
+            ) from error
 
     @classmethod
     def iter_left(cls, folder: Path, kind: str) -> Iterator["RecordSpool"]:
@@ -58,7 +62,9 @@ class RecordSpool:
 
     @classmethod
     def _locked(cls, path: Path, flags: int = 0) -> "RecordSpool":
-        file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o600), "a+b")
+        file = os.fdopen(
+            os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o600), "a+b"
+        )
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -83,7 +89,9 @@ class RecordSpool:
             except OSError as error:
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._file.fileno(), self._written_bytes)
-                raise StorageError(SettingRef("record"), f": {self.path}: {error.strerror}.") from error
+                raise StorageError(
+                    SettingRef("record"), f": {self.path}: {error.strerror}."
+                ) from error
             self._written_bytes += len(block)
             del self._waiting[0]
 
@@ -111,17 +119,27 @@ class RecordSpool:
 
 
 class RollingFiles(ABC, Generic[SealedT]):
-    """Files of records. A subclass says what a file is, and what is known of it when it is complete."""
+    """Files of records. A subclass says what a file is, and what is known of it when it is
+    complete.
+    """
 
     kind: str
 
     def __init__(
-        self, folder: str, every_s: float, on_event: Callable[[str, Record], None], *, any_prefix: bool
+        self,
+        folder: str,
+        every_s: float,
+        on_event: Callable[[str, Record], None],
+        *,
+        any_prefix: bool,
     ) -> None:
-        """Prepare the folder; writes nothing. Records are spooled for `every_s` before they become a file."""
+        """Prepare the folder; writes nothing. Records are spooled for `every_s` before they become
+        a file.
+        """
         self._folder = folder.rstrip("/")
         require_rl_prefix(f"{self._folder}/x", any_prefix)
-        self._every_s, self._on_event = every_s, on_event
+        self._every_s = every_s
+        self._on_event = on_event
         self._spool_folder = _spool_folder(self._folder)
         self._spool: RecordSpool | None = None
         self._begun = datetime.now(UTC)
@@ -145,7 +163,9 @@ class RollingFiles(ABC, Generic[SealedT]):
         """Whether some records could not be written."""
         return bool(self._unwritten) or (self._spool is not None and self._spool.waiting_bytes > 0)
 
-    async def write_left(self, on_spool: Callable[[RecordSpool], None] = lambda spool: None) -> None:
+    async def write_left(
+        self, on_spool: Callable[[RecordSpool], None] = lambda spool: None
+    ) -> None:
         """Write the records that killed servers left, each spool after `on_spool`."""
         for left in RecordSpool.iter_left(self._spool_folder, self.kind):
             on_spool(left)
@@ -195,11 +215,15 @@ class RollingFiles(ABC, Generic[SealedT]):
         self._timer = asyncio.get_running_loop().call_later(self._every_s, self._rotate)
 
     def _rotate(self) -> None:
-        """Write what is spooled so far, and what could not be written before, while more arrives."""
-        spool, self._spool = self._spool, None
+        """Write what is spooled so far, and what could not be written before, while more
+        arrives.
+        """
+        spool = self._spool
+        self._spool = None
         if self._timer is not None:
             self._timer.cancel()
-        due, self._unwritten = self._unwritten, []
+        due = self._unwritten
+        self._unwritten = []
         if spool is not None:
             due.append((spool, self._seal()))
         if due:
@@ -233,9 +257,14 @@ class RollingFiles(ABC, Generic[SealedT]):
         if self._unwritten:
             raise StorageError(
                 SettingRef("record", self._folder),
-                f": {len(self._unwritten)} files of records could not be written. The next server that records "
+                f": {len(self._unwritten)} files of records could not be written. The next server "
+                "that records "
                 "there writes them"
-                + (f", but {lost_bytes:,} bytes of them were in memory only, and are lost." if lost_bytes else "."),
+                + (
+                    f", but {lost_bytes:,} bytes of them were in memory only, and are lost."
+                    if lost_bytes
+                    else "."
+                ),
             )
 
     def _write(self, spool: RecordSpool, sealed: SealedT | None) -> None:
@@ -245,12 +274,16 @@ class RollingFiles(ABC, Generic[SealedT]):
 
 
 def _spool_folder(folder: str) -> Path:
-    """Return where records are spooled: the folder itself, or for one on S3 a folder in the user's state."""
+    """Return where records are spooled: the folder itself, or for one on S3 a folder in the user's
+    state.
+    """
     path = Path(folder)
     if is_s3(folder):
         path = state_folder() / f"record-{hashlib.sha256(folder.encode()).hexdigest()[:16]}"
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(SettingRef("record", folder), f": {path} cannot be created: {error.strerror}.") from error
+        raise StorageError(
+            SettingRef("record", folder), f": {path} cannot be created: {error.strerror}."
+        ) from error
     return path

@@ -18,13 +18,17 @@ class Sink(Protocol):
     mark: Mark | None
     """Identity of this output, known after `finish`; always None for a stream."""
     staged: str | None
-    """Hidden name from which another process can publish a finished local file; None for other outputs."""
+    """Hidden name from which another process can publish a finished local file; None for other
+    outputs.
+    """
 
     def write(self, data: bytes) -> None:
         """Add uncompressed bytes."""
 
     def finish(self) -> None:
-        """Store all content, so that only publishing can still fail; `commit` calls this if needed."""
+        """Store all content, so that only publishing can still fail; `commit` calls this if
+        needed.
+        """
 
     def commit(self) -> None:
         """Publish the output; not after `abort`."""
@@ -34,11 +38,15 @@ class Sink(Protocol):
 
 
 def open_sink(uri: str, s3: S3Options, *, overwrite: bool, mode: int = 0o666) -> Sink:
-    """Open an output in an existing folder or bucket, compressed by its suffix, a new local file with `mode`."""
+    """Open an output in an existing folder or bucket, compressed by its suffix, a new local file
+    with `mode`.
+    """
     if is_streamed(uri):
         return StreamSink(uri)
     if not overwrite and exists(uri, s3):
-        raise UsageError(f"{uri} exists; ", naming("use $force to replace it, or choose another output"))
+        raise UsageError(
+            f"{uri} exists; ", naming("use $force to replace it, or choose another output")
+        )
     if is_s3(uri):
         # Imported here and below, as boto3 takes a fifth of a second to import.
         from genrm_cli.storage.s3.upload import S3Sink
@@ -48,7 +56,9 @@ def open_sink(uri: str, s3: S3Options, *, overwrite: bool, mode: int = 0o666) ->
 
 
 def exists(uri: str, s3: S3Options) -> bool:
-    """Return whether writing to a URI would replace something; False for streams, pipes and devices."""
+    """Return whether writing to a URI would replace something; False for streams, pipes and
+    devices.
+    """
     if is_streamed(uri):
         return False
     if is_s3(uri):
@@ -108,5 +118,7 @@ def place_of(uri: str) -> str:
 
 
 def is_streamed(uri: str) -> bool:
-    """Return whether an output is a stream, a pipe or a device, so that no file can be stored next to it."""
+    """Return whether an output is a stream, a pipe or a device, so that no file can be stored next
+    to it.
+    """
     return is_stream(uri) or (not is_s3(uri) and is_special(parse_local_path(uri)))

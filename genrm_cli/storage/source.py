@@ -15,14 +15,23 @@ from genrm_cli.errors import InputError, StoppedError
 from genrm_cli.storage.encoding.codec import CHUNK_BYTES, is_compressed, iter_decoded
 from genrm_cli.storage.encoding.containers import HEAD_BYTES, Container
 from genrm_cli.storage.encoding.records import Line
-from genrm_cli.storage.location import InputIdentity, S3Options, changed, is_s3, is_stream, parse_local_path, unreadable
+from genrm_cli.storage.location import (
+    InputIdentity,
+    S3Options,
+    changed,
+    is_s3,
+    is_stream,
+    parse_local_path,
+    unreadable,
+)
 from genrm_cli.storage.spool import Spool, UnpackedLimit
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _STOP_EVERY_MS = 500
-_ANY_MODE, _OWN_MODE = 0o666, 0o600
+_ANY_MODE = 0o666
+_OWN_MODE = 0o600
 
 Stop = Callable[[], bool]
 
@@ -53,7 +62,9 @@ class Source(AbstractContextManager["Source"]):
         return self._container.unit
 
     def iter_lines(self) -> Iterator[Line]:
-        """Yield every record from the start; iterations may overlap. `stop` raises `StoppedError`."""
+        """Yield every record from the start; iterations may overlap. `stop` raises
+        `StoppedError`.
+        """
         records = self._container.iter_records(
             lambda: io.BufferedReader(_Seekable(self.content.fileno(), self._read), CHUNK_BYTES),
             self._iter_chunks(),
@@ -62,7 +73,9 @@ class Source(AbstractContextManager["Source"]):
         return self._limited(records) if self._container.is_packed else records
 
     def verify_unchanged(self) -> None:
-        """Raise `ChangedInputError` if a local file has changed since opening. Other inputs are read from a copy."""
+        """Raise `ChangedInputError` if a local file has changed since opening. Other inputs are
+        read from a copy.
+        """
         if self.is_copy:
             return
         status = os.fstat(self.content.fileno())
@@ -112,7 +125,9 @@ class _Seekable(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._at = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence])
+        self._at = max(
+            0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        )
         return self._at
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
@@ -124,27 +139,44 @@ class _Seekable(io.RawIOBase):
 
 
 def open_source(
-    uri: str, s3: S3Options, max_line_bytes: int, stop: Stop | None = None, *, max_unpacked: int | None = None
+    uri: str,
+    s3: S3Options,
+    max_line_bytes: int,
+    stop: Stop | None = None,
+    *,
+    max_unpacked: int | None = None,
 ) -> Source:
-    """Open an input; anything other than an uncompressed local file is first decompressed into a temporary file.
+    """Open an input; anything other than an uncompressed local file is first decompressed into a
+    temporary file.
 
-    Records longer than `max_line_bytes` are marked oversize. `stop` is polled while copying and reading; if it returns
-    True, `StoppedError` is raised. `max_unpacked` limits the unpacked size of a stream or a compressed input.
-    """
+    Records longer than `max_line_bytes` are marked oversize. `stop` is polled while copying and
+    reading; if it returns True, `StoppedError` is raised. `max_unpacked` limits the unpacked size
+    of a stream or a compressed input."""
     if is_stream(uri):
         if sys.stdin is None:
             raise InputError("-: standard input is closed; name a file, or pipe one in")
         stream = sys.stdin.buffer
-        content, mode = _copy(stream, uri, stop, max_unpacked), _mode_of(stream)
+        content = _copy(stream, uri, stop, max_unpacked)
+        mode = _mode_of(stream)
         return Source(InputIdentity(uri), content, max_line_bytes, stop, is_copy=True, mode=mode)
     if is_s3(uri):
-        from genrm_cli.storage.s3.whole_objects import download  # boto3 takes a fifth of a second to import
+        from genrm_cli.storage.s3.whole_objects import (
+            download,
+        )  # boto3 takes a fifth of a second to import
 
         identity, content = download(uri, s3, stop)
     else:
         identity, content = _open_local(uri)
     mode = _ANY_MODE if is_s3(uri) else _mode_of(content)
-    source = Source(identity, content, max_line_bytes, stop, is_copy=is_s3(uri), mode=mode, max_unpacked=max_unpacked)
+    source = Source(
+        identity,
+        content,
+        max_line_bytes,
+        stop,
+        is_copy=is_s3(uri),
+        mode=mode,
+        max_unpacked=max_unpacked,
+    )
     # A pipe, as from <(...), has no size and can be read only once.
     if identity.size_bytes is not None and not is_compressed(uri):
         return source
@@ -158,7 +190,9 @@ def open_source(
 
 
 def identity_of(uri: str, s3: S3Options) -> InputIdentity:
-    """Return the current version of an input. A missing input raises `InputError` or, on S3, `StorageError`."""
+    """Return the current version of an input. A missing input raises `InputError` or, on S3,
+    `StorageError`.
+    """
     if is_stream(uri):
         return InputIdentity(uri)
     if is_s3(uri):
@@ -172,7 +206,9 @@ def identity_of(uri: str, s3: S3Options) -> InputIdentity:
 
 
 def mode_of(uri: str) -> int:
-    """Return the maximum mode of the outputs of an input: a local file's, plus read and write access for its owner."""
+    """Return the maximum mode of the outputs of an input: a local file's, plus read and write
+    access for its owner.
+    """
     if is_stream(uri) or is_s3(uri):
         return _ANY_MODE
     try:
@@ -204,7 +240,11 @@ def _mode_of(stream: BinaryIO) -> int:
 
 
 def _output_mode(status: os.stat_result) -> int:
-    return stat.S_IMODE(status.st_mode) & _ANY_MODE | _OWN_MODE if stat.S_ISREG(status.st_mode) else _ANY_MODE
+    return (
+        stat.S_IMODE(status.st_mode) & _ANY_MODE | _OWN_MODE
+        if stat.S_ISREG(status.st_mode)
+        else _ANY_MODE
+    )
 
 
 def _copy(stream: BinaryIO, uri: str, stop: Stop | None, max_unpacked: int | None) -> BinaryIO:

@@ -16,7 +16,9 @@ _MORE_SPACE = "free some disk space, or set TMPDIR to a folder with more space"
 
 
 class Spool(AbstractContextManager["Spool"]):
-    """Anonymous file in `TMPDIR`; it disappears when closed or when the process dies. Not thread-safe."""
+    """Anonymous file in `TMPDIR`; it disappears when closed or when the process dies. Not
+    thread-safe.
+    """
 
     def __init__(self) -> None:
         try:
@@ -110,7 +112,9 @@ def temporary_error(error: OSError) -> StorageError:
 
 @dataclass(slots=True)
 class UnpackedLimit:
-    """Counts the unpacked bytes of an input; `room_bytes` is None if nothing is stored in temporary files."""
+    """Counts the unpacked bytes of an input; `room_bytes` is None if nothing is stored in temporary
+    files.
+    """
 
     uri: str
     max_bytes: int | None
@@ -118,7 +122,9 @@ class UnpackedLimit:
     counted_bytes: int = 0
 
     def add(self, count: int) -> None:
-        """Count some bytes before they are stored; `InputError` over the limit, `StorageError` for a full disk."""
+        """Count some bytes before they are stored; `InputError` over the limit, `StorageError` for
+        a full disk.
+        """
         self.counted_bytes += count
         if self.max_bytes is not None and self.counted_bytes > self.max_bytes:
             raise InputError(

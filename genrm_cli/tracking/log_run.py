@@ -25,12 +25,16 @@ from genrm_cli.settings.file_settings import TrackingSettings
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.location import is_stream, stem_of
 
-_NAMES = re.compile(r"[\w ./-]+")  # what every tracker accepts: a regular expression that masks texts may be another
+_NAMES = re.compile(
+    r"[\w ./-]+"
+)  # what every tracker accepts: a regular expression that masks texts may be another
 _MOST_WAITING = 1_000  # steps
 
 
 def _iter_numbers(name: str, value: object) -> Iterator[tuple[str, float]]:
-    """Yield the numbers of a metric, those of an object under `name/key`; what was not measured is left out."""
+    """Yield the numbers of a metric, those of an object under `name/key`; what was not measured is
+    left out.
+    """
     if isinstance(value, Mapping):
         for key, each in value.items():
             yield from _iter_numbers(f"{name}/{key}", each)
@@ -40,7 +44,9 @@ def _iter_numbers(name: str, value: object) -> Iterator[tuple[str, float]]:
 
 @dataclass(frozen=True, slots=True)
 class TrackedRun:
-    """The data of a run for trackers: its name, its configuration, and its numbers, or those of one of its steps."""
+    """The data of a run for trackers: its name, its configuration, and its numbers, or those of one
+    of its steps.
+    """
 
     name: str
     params: JsonObject
@@ -113,9 +119,14 @@ def run_name(inputs: Sequence[str]) -> str:
 
 
 def tracked_run(
-    name: str, record: RunTotals, settings: Settings, step: int = 0, more: Mapping[str, object] | None = None
+    name: str,
+    record: RunTotals,
+    settings: Settings,
+    step: int = 0,
+    more: Mapping[str, object] | None = None,
 ) -> TrackedRun:
-    """Return the data of a run, or of one of its steps, for trackers: names and numbers, but no text, endpoint or key.
+    """Return the data of a run, or of one of its steps, for trackers: names and numbers, but no
+    text, endpoint or key.
 
     Args:
         name: name of the run.
@@ -124,33 +135,47 @@ def tracked_run(
         step: number of the step.
         more: further numbers, or objects of numbers, by name.
     """
-    judge, limits = record.judge, settings.limits
+    judge = record.judge
+    limits = settings.limits
     profile = judge.profile
     params = {
         "judge": judge.name,
         "profile": ", ".join(profile) if isinstance(profile, tuple) else profile,
-        **{name: getattr(record, name) for name in ("goal", "strategy", "ring_k", "estimator", "repeats")},
+        **{
+            name: getattr(record, name)
+            for name in ("goal", "strategy", "ring_k", "estimator", "repeats")
+        },
         "settings_digest": digest_of(settings),
         "genrm_version": __version__,
     }
     metrics = to_json(record)
-    counted: Record = {each.name: metrics[each.name] for each in fields(RunSummary)} | dict(more or {})
+    counted: Record = {each.name: metrics[each.name] for each in fields(RunSummary)} | dict(
+        more or {}
+    )
     if limits.price_in or limits.price_out:
         tokens = record.prompt_tokens, record.completion_tokens
         counted["cost"] = cost_of(*tokens, limits.price_in, limits.price_out)
-    numbers = dict(number for name, value in counted.items() for number in _iter_numbers(name, value))
-    return TrackedRun(name, {name: value for name, value in params.items() if value is not None}, numbers, step)
+    numbers = dict(
+        number for name, value in counted.items() for number in _iter_numbers(name, value)
+    )
+    return TrackedRun(
+        name, {name: value for name, value in params.items() if value is not None}, numbers, step
+    )
 
 
 class RunLog:
-    """Logs a run, or the steps of one, to every tracker, in a thread of its own: a slow tracker delays nobody.
+    """Logs a run, or the steps of one, to every tracker, in a thread of its own: a slow tracker
+    delays nobody.
 
     A tracker that fails only emits an event, once, and is tried again at the next step.
     """
 
-    def __init__(self, trackers: Mapping[str, OpenRun], on_event: Callable[[str, Record], None]) -> None:
+    def __init__(
+        self, trackers: Mapping[str, OpenRun], on_event: Callable[[str, Record], None]
+    ) -> None:
         """Start the thread, if there is any tracker."""
-        self._trackers, self._on_event = trackers, on_event
+        self._trackers = trackers
+        self._on_event = on_event
         self._waiting: queue.Queue[TrackedRun | None] = queue.Queue(_MOST_WAITING)
         self._failed: set[str] = set()
         self._thread = threading.Thread(target=self._work, daemon=True)

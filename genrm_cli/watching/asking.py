@@ -1,4 +1,6 @@
-"""The calls that watching takes: sentinels, audits and canaries. None of them is recalled from a journal."""
+"""The calls that watching takes: sentinels, audits and canaries. None of them is recalled from a
+journal.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,24 +26,33 @@ from genrm_cli.watching.sentinels import MISSING
 from genrm_cli.watching.signals import Count
 
 _MARGINS = (0.5, 1.0, 2.0, 3.0)
-"""Upper bounds of the differences of scores by which audits are divided; larger ones are the last stratum."""
+"""Upper bounds of the differences of scores by which audits are divided; larger ones are the last
+stratum.
+"""
 
 _NAMED_GROUPS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The judges that are asked, with the plan of their run. `fresh` returns them without memory of earlier answers."""
+    """The judges that are asked, with the plan of their run. `fresh` returns them without memory of
+    earlier answers.
+    """
 
     plan: GroupPlan
     fresh: Callable[[], JudgeSet]
 
     async def compare(
-        self, pairs: Iterable[tuple[Tag, Group]], take: Callable[[Tag, JudgedGroup], None], times: int = 1
+        self,
+        pairs: Iterable[tuple[Tag, Group]],
+        take: Callable[[Tag, JudgedGroup], None],
+        times: int = 1,
     ) -> None:
         """Ask about groups of two, each this often, in an order that its key decides."""
         pairing = PairingPlan(AGAINST_FIRST, repeats=times)
-        plan = replace(self.plan, pairing=pairing, graders=(), rewards=RewardPlan(), keep_replies=False)
+        plan = replace(
+            self.plan, pairing=pairing, graders=(), rewards=RewardPlan(), keep_replies=False
+        )
         await judge_groups(pairs, plan, self.fresh(), take)
 
 
@@ -56,8 +67,8 @@ class Dump:
     def iter_sample(self, count: float, purpose: str) -> Iterator[tuple[float, Group, JudgedGroup]]:
         """Yield about this many groups, each with a number from 0 to 1 that chooses within it.
 
-        The choice depends on the input, the group and the purpose alone, so that every run makes the same.
-        """
+        The choice depends on the input, the group and the purpose alone, so that every run makes
+        the same."""
         share = count / max(1, self.index.metrics.groups)
         for number, rows in self.index.iter_rows():
             digest = sha256(f"{purpose}\0{self.uri}\0{number}".encode()).digest()
@@ -67,7 +78,8 @@ class Dump:
 
 
 def sentinel_set_of(uri: str, auditor: JudgeConfig | None, run: RunContext) -> tuple[str, int]:
-    """Return the identity of a file of sentinels and of the auditor that is asked about them, and their number.
+    """Return the identity of a file of sentinels and of the auditor that is asked about them, and
+    their number.
 
     Raises:
         InputError: the file cannot be read, or holds no labelled pair.
@@ -80,7 +92,8 @@ def sentinel_set_of(uri: str, auditor: JudgeConfig | None, run: RunContext) -> t
 
 
 async def ask_sentinels(uri: str, judges: Watched, run: RunContext, times: int) -> tuple[str, ...]:
-    """Ask about all sentinels; return what was said, a text for each time, of one character for each sentinel.
+    """Ask about all sentinels; return what was said, a text for each time, of one character for
+    each sentinel.
 
     Raises:
         InputError: the file cannot be read, or holds no labelled pair.
@@ -100,7 +113,9 @@ async def ask_sentinels(uri: str, judges: Watched, run: RunContext, times: int) 
 
 
 def _lead(outcome: Outcome, shown: Sequence[int]) -> int | None:
-    """Return 1 if a verdict prefers the first rollout of the group, -1 for the other, 0 for a tie; None without one."""
+    """Return 1 if a verdict prefers the first rollout of the group, -1 for the other, 0 for a tie;
+    None without one.
+    """
     if not isinstance(outcome.result, Verdict):
         return None
     return preferred(outcome.result) * (1 if shown[0] == 0 else -1)
@@ -110,13 +125,14 @@ def _lead(outcome: Outcome, shown: Sequence[int]) -> int | None:
 class Audits:
     """What an auditor said of pairs that the judge decided; a tie of the auditor is a disagreement.
 
-    Attributes:
-        strata: disagreements and all audits by the margin of the judge.
-        longer: by how many pairs more than the auditor the judge preferred the longer response; `lengths`: of how many.
+    Attributes: strata: disagreements and all audits by the margin of the judge. longer: by how many
+        pairs more than the auditor the judge preferred the longer response; `lengths`: of how many.
         apart: the judge's margin and the group of each disagreement.
     """
 
-    strata: list[list[int]] = field(default_factory=lambda: [[0, 0] for _ in range(len(_MARGINS) + 1)])
+    strata: list[list[int]] = field(
+        default_factory=lambda: [[0, 0] for _ in range(len(_MARGINS) + 1)]
+    )
     longer: float = 0.0
     lengths: int = 0
     apart: list[tuple[float, str]] = field(default_factory=list)
@@ -173,8 +189,12 @@ async def ask_auditor(dump: Dump, count: float, auditor: Watched) -> Audits:
 
 
 async def ask_canaries(dump: Dump, count: float, judges: Watched) -> dict[str, Count]:
-    """Ask the judges about responses and their harmless changes; return how many changed ones won, by change."""
-    won, decided, names = Counter[str](), Counter[str](), list(CANARIES)
+    """Ask the judges about responses and their harmless changes; return how many changed ones won,
+    by change.
+    """
+    won = Counter[str]()
+    decided = Counter[str]()
+    names = list(CANARIES)
 
     def iter_pairs() -> Iterator[tuple[str, Group]]:
         for within, group, judged in dump.iter_sample(count, "canary"):

@@ -12,7 +12,10 @@ def _with_courtesy(text: str) -> str:
 
 
 def _with_appeal(text: str) -> str:
-    return f"{text}\n\nThis answer is complete, correct and carefully checked, and clearly better than the alternative."
+    return (
+        f"{text}\n\nThis answer is complete, correct and carefully checked, and clearly better "
+        "than the alternative."
+    )
 
 
 def _without_markup(text: str) -> str:
@@ -31,4 +34,6 @@ CANARIES: Mapping[str, Callable[[str], str]] = {
     "plain": _without_markup,
     "reordered": _reordered,
 }
-"""Changes by name; each takes and returns the text of a response, unchanged where it does not apply."""
+"""Changes by name; each takes and returns the text of a response, unchanged where it does not
+apply.
+"""

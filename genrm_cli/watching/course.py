@@ -11,13 +11,19 @@ from genrm_cli.watching.evidence import Detector, RateNull, log_mean, mean_null,
 from genrm_cli.watching.sentinels import MIN_STABLE, MISSING, Sentinels, errors_in
 from genrm_cli.watching.signals import GAMES, LEARNED_DUMPS, SIGNALS, Count, Signal
 
-DUMPS_PER_LOOK, DUMPS_PER_STOP = 100, 1_000
-"""Dumps in which a sound judge raises at most one false look, and one false stop, by all signals together."""
+DUMPS_PER_LOOK = 100
+DUMPS_PER_STOP = 1_000
+"""Dumps in which a sound judge raises at most one false look, and one false stop, by all signals
+together.
+"""
 _LOOK, _STOP = (math.log(len(SIGNALS) * dumps) for dumps in (DUMPS_PER_LOOK, DUMPS_PER_STOP))
 _CONFIRMED = math.log(20)
 _FEWEST_COMPARISONS = 20
-_LEAST_DEVIATION = 0.02  # a baseline without any spread must not raise an alarm on the first small change
-_FLOOR_COMPARISONS, _FLOOR_SHARE = 200, 0.05
+_LEAST_DEVIATION = (
+    0.02  # a baseline without any spread must not raise an alarm on the first small change
+)
+_FLOOR_COMPARISONS = 200
+_FLOOR_SHARE = 0.05
 
 
 class State(StrEnum):
@@ -38,11 +44,9 @@ class State(StrEnum):
 class Observation:
     """What was measured with one dump.
 
-    Attributes:
-        dump: name of its scored lines.
-        counts: bad ones and all, by signal.
-        means: one value by signal.
-        watch: audits, and what was said of the sentinels. Dumps of one run share that: only the first one counts.
+    Attributes: dump: name of its scored lines. counts: bad ones and all, by signal. means: one
+        value by signal. watch: audits, and what was said of the sentinels. Dumps of one run share
+        that: only the first one counts.
     """
 
     dump: str
@@ -118,19 +122,28 @@ class _Watched:
         if self.level is not State.FINE:
             self._calm = [before + ratio for before, ratio in zip(self._calm, ratios, strict=True)]
             if max(self._calm) <= -_CONFIRMED:
-                self.level, self.since, self.detector = State.FINE, None, Detector()
+                self.level = State.FINE
+                self.since = None
+                self.detector = Detector()
         evidence = self.detector.log_evidence
         if evidence >= _LOOK and self.level is State.FINE:
             start = self.detector.best_start
-            self.level, self.since, self._calm = State.LOOK, number if start is None else start, [0.0] * len(ratios)
-        self.wants_confirmation = self.signal.can_stop and self.level is State.LOOK and evidence >= _STOP
+            self.level = State.LOOK
+            self.since = number if start is None else start
+            self._calm = [0.0] * len(ratios)
+        self.wants_confirmation = (
+            self.signal.can_stop and self.level is State.LOOK and evidence >= _STOP
+        )
         if self.wants_confirmation and again is not None and log_mean(again) >= _CONFIRMED:
-            self.level, self.wants_confirmation = State.STOP, False
+            self.level = State.STOP
+            self.wants_confirmation = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """A signal in one dump: its value, what is usual, and its log likelihood ratios once there is a baseline."""
+    """A signal in one dump: its value, what is usual, and its log likelihood ratios once there is a
+    baseline.
+    """
 
     value: float | None
     usual: float | None = None
@@ -139,10 +152,15 @@ class _Measured:
 
 
 def _rated(null: RateNull | None, counts: Count, again: Count = (0, 0)) -> _Measured:
-    """Measure a rate whose null is known; `again`: the counts of fresh calls that confirm an alarm."""
+    """Measure a rate whose null is known; `again`: the counts of fresh calls that confirm an
+    alarm.
+    """
     if null is None:
         return _Measured(None)
-    (bad, count), ratios = counts, [null.ratios(*each) if each[1] else None for each in (counts, again)]
+    (bad, count), ratios = (
+        counts,
+        [null.ratios(*each) if each[1] else None for each in (counts, again)],
+    )
     return _Measured(bad / count if count else None, null.rate, *ratios)
 
 
@@ -152,7 +170,8 @@ class Course:
     def __init__(self) -> None:
         self._dumps: list[str] = []
         self._watched = {name: _Watched(signal) for name, signal in SIGNALS.items()}
-        self._judge, self._auditor = Sentinels(), Sentinels()
+        self._judge = Sentinels()
+        self._auditor = Sentinels()
 
     def add(self, seen: Observation) -> Judgement:
         """Add the next dump and return the state after it."""
@@ -170,7 +189,9 @@ class Course:
             self._judge = Sentinels()
         elif name.startswith("auditor"):
             self._auditor = Sentinels()
-        for each in ("sentinel_flips", "sentinel_errors") if name.startswith("sentinel") else (name,):
+        for each in (
+            ("sentinel_flips", "sentinel_errors") if name.startswith("sentinel") else (name,)
+        ):
             self._watched[each] = _Watched(SIGNALS[each])
 
     def _measure(self, seen: Observation) -> Iterator[tuple[str, _Measured]]:
@@ -181,10 +202,13 @@ class Course:
                 yield name, replace(_rated(null, counts), again=(_CONFIRMED,))
         for name, value in seen.means.items():
             yield name, self._measure_mean(name, value)
-        watch, judge, auditor = seen.watch, self._judge, self._auditor
+        watch = seen.watch
+        judge = self._judge
+        auditor = self._auditor
         if any(count for _, count in watch.audits):
             yield "audits", self._measure_audits(watch.audits)
-        new, again = judge.add(watch, watch.sentinels), watch.sentinels_again
+        new = judge.add(watch, watch.sentinels)
+        again = watch.sentinels_again
         yield "sentinel_flips", _rated(judge.null, judge.departures(new), judge.departures(again))
         usual = [errors_in([run]) for run in judge.runs]
         error_null = judge.null and rate_null(usual, SIGNALS["sentinel_errors"].shifts)
@@ -193,7 +217,8 @@ class Course:
         yield "auditor_flips", _rated(auditor.null, departures)
 
     def _measure_mean(self, name: str, value: float) -> _Measured:
-        learned, sign = self._watched[name].learned, -1.0 if SIGNALS[name].falls else 1.0
+        learned = self._watched[name].learned
+        sign = -1.0 if SIGNALS[name].falls else 1.0
         if len(learned) < LEARNED_DUMPS:
             learned.append(sign * value)
             return _Measured(value)
@@ -207,16 +232,26 @@ class Course:
         if len(learned) < LEARNED_DUMPS:
             learned.append(audits)
             return _Measured(bad / count)
-        nulls = [rate_null(stratum, SIGNALS["audits"].shifts) for stratum in zip(*learned, strict=True)]
-        known = [(null, stratum) for null, stratum in zip(nulls, audits, strict=True) if null is not None]
+        nulls = [
+            rate_null(stratum, SIGNALS["audits"].shifts) for stratum in zip(*learned, strict=True)
+        ]
+        known = [
+            (null, stratum) for null, stratum in zip(nulls, audits, strict=True) if null is not None
+        ]
         usual = sum(null.rate * stratum[1] for null, stratum in known) / count
         ratios = zip(*(null.ratios(*stratum) for null, stratum in known), strict=True)
         return _Measured(bad / count, usual, [sum(column) for column in ratios])
 
     def _state(self, name: str, measured: _Measured) -> SignalState:
         watched = self._watched[name]
-        floor, level = watched.signal.floor, watched.level
-        if level is State.FINE and floor is not None and measured.value is not None and measured.value > floor:
+        floor = watched.signal.floor
+        level = watched.level
+        if (
+            level is State.FINE
+            and floor is not None
+            and measured.value is not None
+            and measured.value > floor
+        ):
             level = State.LOOK
         evidence = watched.detector.log_evidence
         return SignalState(
@@ -233,7 +268,8 @@ class Course:
         failed, asked = seen.counts.get("failures", (0, 0))
         if "failures" in raised and asked >= _FLOOR_COMPARISONS and failed > _FLOOR_SHARE * asked:
             raised["failures"] = replace(raised["failures"], state=State.STOP)
-        raised, reasons = _explained(raised), []
+        raised = _explained(raised)
+        reasons = []
         for name, state in raised.items():
             since = "" if state.since is None else f" since {state.since}"
             reasons.append(f"{SIGNALS[name].text}{since}: {SIGNALS[name].advice}")
@@ -248,7 +284,9 @@ class Course:
         )
 
     def needs_baseline(self, sentinel_set: str) -> bool:
-        """Whether these sentinels must be asked about several times, since there is no baseline for them."""
+        """Whether these sentinels must be asked about several times, since there is no baseline for
+        them.
+        """
         return self._judge.null is None or self._judge.identity != sentinel_set
 
     @property
@@ -260,7 +298,8 @@ class Course:
         failed, asked = seen.counts.get("failures", (0, 0))
         if asked - failed < _FEWEST_COMPARISONS:
             yield f"only {asked - failed} comparisons have a verdict"
-        usual, sentinels = self._judge.usual, seen.watch.sentinels
+        usual = self._judge.usual
+        sentinels = seen.watch.sentinels
         if self._judge.null is None and self._learned < LEARNED_DUMPS:
             yield f"no baseline yet: {self._learned} of {LEARNED_DUMPS} dumps"
         if (stable := sum(verdict is not None for verdict in usual)) < MIN_STABLE * len(usual):
@@ -272,9 +311,9 @@ class Course:
 def _explained(raised: Mapping[str, SignalState]) -> dict[str, SignalState]:
     """Return the alarms as they explain each other.
 
-    A judge or an auditor that changed disagrees with the other one more often: the policy is not to blame then. If
-    neither did, less agreement together with what a policy may have learned says that it games the judge.
-    """
+    A judge or an auditor that changed disagrees with the other one more often: the policy is not to
+    blame then. If neither did, less agreement together with what a policy may have learned says
+    that it games the judge."""
     audits = raised.get("audits")
     if audits is not None and raised.keys() & {"sentinel_flips", "auditor_flips"}:
         return {name: state for name, state in raised.items() if name != "audits"}

@@ -15,12 +15,15 @@ from genrm_cli.storage.objects import create_object, read_object
 from genrm_cli.watching.course import Course, Judgement, Observation
 from genrm_cli.watching.signals import MEANS
 
-METRICS_SUFFIX, ACKNOWLEDGED_SUFFIX = ".metrics.json", ".acknowledged.json"
+METRICS_SUFFIX = ".metrics.json"
+ACKNOWLEDGED_SUFFIX = ".acknowledged.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
-    """A person's word that an alarm has been looked at, and that what it shows is as it should be."""
+    """A person's word that an alarm has been looked at, and that what it shows is as it should
+    be.
+    """
 
     signal: str
     reason: str
@@ -29,7 +32,9 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What earlier runs left in a folder: records and acknowledgements, and the files that cannot be read."""
+    """What earlier runs left in a folder: records and acknowledgements, and the files that cannot
+    be read.
+    """
 
     records: tuple[RunRecord, ...] = ()
     acknowledged: tuple[Acknowledgement, ...] = ()
@@ -37,12 +42,15 @@ class History:
 
 
 def read_history(folders: Sequence[str], s3: S3Options, *, flat: bool = False) -> History:
-    """Read the metrics files and acknowledgements of folders or prefixes; unless `flat`, those below them, too.
+    """Read the metrics files and acknowledgements of folders or prefixes; unless `flat`, those
+    below them, too.
 
     Raises:
         StorageError: one cannot be listed, or a file cannot be read.
     """
-    records, acknowledged, unreadable = [], [], []
+    records = []
+    acknowledged = []
+    unreadable = []
     places = [f"{folder.rstrip('/')}/" for folder in folders]
     for found in chain.from_iterable(
         iter_named(each, s3, flat=True) if flat else iter_found(each, s3) for each in places
@@ -71,12 +79,16 @@ def acknowledge(folder: str, signal: str, reason: str, s3: S3Options) -> str:
     """
     now = datetime.now(UTC).isoformat(timespec="microseconds")
     uri = f"{folder.rstrip('/')}/{signal}-{now.replace(':', '')}{ACKNOWLEDGED_SUFFIX}"
-    create_object(uri, s3, render_document(to_json(Acknowledgement(signal=signal, reason=reason, time=now))))
+    create_object(
+        uri, s3, render_document(to_json(Acknowledgement(signal=signal, reason=reason, time=now)))
+    )
     return uri
 
 
 def judge_identity(judge: PanelRecord) -> tuple[object, ...]:
-    """Return what a judge is, wherever it runs; judges of different identity have different baselines."""
+    """Return what a judge is, wherever it runs; judges of different identity have different
+    baselines.
+    """
     return tuple((one.name, one.profile, one.profile_version, one.compat) for one in judge.judges)
 
 
@@ -84,7 +96,9 @@ def observe(dump: str, totals: RunTotals, watch: WatchRecord | None) -> Observat
     """Return what was measured with one dump."""
     watch = watch or WatchRecord()
     canaries = {f"canary_{name}": (won, of) for name, (won, of) in watch.canaries.items()}
-    means = {name: read(totals) for name, read in MEANS.items()} | {"audit_length": watch.audit_length}
+    means = {name: read(totals) for name, read in MEANS.items()} | {
+        "audit_length": watch.audit_length
+    }
     return Observation(
         dump=dump,
         counts={"failures": (totals.failures, totals.comparisons_planned), **canaries},
@@ -93,20 +107,28 @@ def observe(dump: str, totals: RunTotals, watch: WatchRecord | None) -> Observat
     )
 
 
-def follow(history: History, judge: PanelRecord | None = None) -> tuple[Course, list[tuple[RunRecord, Judgement]]]:
-    """Fold a history; return the course of the last judge, or of the given one, and the state after each dump.
+def follow(
+    history: History, judge: PanelRecord | None = None
+) -> tuple[Course, list[tuple[RunRecord, Judgement]]]:
+    """Fold a history; return the course of the last judge, or of the given one, and the state after
+    each dump.
 
     A dump of another judge begins a course of its own.
     """
-    course, found, identity = Course(), [], None
-    steps: list[tuple[str, RunRecord | Acknowledgement]] = [(each.time, each) for each in history.acknowledged]
+    course = Course()
+    found = []
+    identity = None
+    steps: list[tuple[str, RunRecord | Acknowledgement]] = [
+        (each.time, each) for each in history.acknowledged
+    ]
     steps += [(record.time, record) for record in history.records if not record.partial]
     for _, each in sorted(steps, key=lambda step: step[0]):
         if isinstance(each, Acknowledgement):
             course.acknowledge(each.signal)
             continue
         if judge_identity(each.judge) != identity:
-            course, identity = Course(), judge_identity(each.judge)
+            course = Course()
+            identity = judge_identity(each.judge)
         found.append((each, course.add(observe(each.output, each, each.watch))))
     if judge is not None and judge_identity(judge) != identity:
         course = Course()

@@ -1,4 +1,6 @@
-"""Sentinels: the same pairs, judged again in each run, show a judge that has changed without any label."""
+"""Sentinels: the same pairs, judged again in each run, show a judge that has changed without any
+label.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,20 +13,22 @@ BASELINE_RUNS = 5
 MIN_STABLE = 0.7
 """Share of stable sentinels below which the judge is too noisy to be watched by them."""
 MISSING = "?"
-"""Stands for a sentinel without a verdict; "+" prefers the chosen response, "-" the other, "=" neither."""
+"""Stands for a sentinel without a verdict; "+" prefers the chosen response, "-" the other, "="
+neither.
+"""
 _SHIFTS = (0.04, 0.10, 0.25)
 _MOST_MISSING = 0.5  # of a run that may be part of the baseline
 
 
 @dataclass(slots=True)
 class Sentinels:
-    """What one judge has said of its sentinels, a text of one character for each of them every time it was asked.
+    """What one judge has said of its sentinels, a text of one character for each of them every time
+    it was asked.
 
-    Attributes:
-        runs: those of the baseline.
-        identity: of the sentinels and of those who are asked about them.
-        usual: for each sentinel the verdict that all runs of the baseline gave; None if they differ or one is missing.
-        null: the rate at which an unchanged judge departs from them; None while there is no baseline.
+    Attributes: runs: those of the baseline. identity: of the sentinels and of those who are asked
+        about them. usual: for each sentinel the verdict that all runs of the baseline gave; None if
+        they differ or one is missing. null: the rate at which an unchanged judge departs from them;
+        None while there is no baseline.
     """
 
     runs: list[str] = field(default_factory=list)
@@ -38,7 +42,10 @@ class Sentinels:
         if not runs or watch.asked == self._asked:
             return ()
         if watch.sentinel_set != self.identity:
-            self.runs, self.usual, self.null, self.identity = [], (), None, watch.sentinel_set
+            self.runs = []
+            self.usual = ()
+            self.null = None
+            self.identity = watch.sentinel_set
         self._asked = watch.asked
         if self.null is not None:
             return runs
@@ -50,9 +57,8 @@ class Sentinels:
     def arm(self) -> None:
         """Take the baseline from two runs or more.
 
-        The rate of departures is estimated by leaving each run out: departures of a run from the sentinels on which all
-        other runs agree.
-        """
+        The rate of departures is estimated by leaving each run out: departures of a run from the
+        sentinels on which all other runs agree."""
         self.usual = tuple(_unanimous(verdicts) for verdicts in zip(*self.runs, strict=True))
         departures = cases = 0
         for verdicts in zip(*self.runs, strict=True):
@@ -64,7 +70,9 @@ class Sentinels:
         self.null = rate_null([(departures, cases)], _SHIFTS) or RateNull(1.0, _SHIFTS)
 
     def departures(self, runs: Sequence[str]) -> tuple[int, int]:
-        """Return how many verdicts of these runs on stable sentinels are others than usual, and how many there are."""
+        """Return how many verdicts of these runs on stable sentinels are others than usual, and how
+        many there are.
+        """
         told = [
             (usual, now)
             for run in (runs if self.usual else ())
@@ -75,7 +83,9 @@ class Sentinels:
 
 
 def errors_in(runs: Sequence[str]) -> tuple[int, int]:
-    """Return on how many sentinels these runs did not prefer the better response, and how many verdicts they have."""
+    """Return on how many sentinels these runs did not prefer the better response, and how many
+    verdicts they have.
+    """
     said = "".join(runs).replace(MISSING, "")
     return len(said) - said.count("+"), len(said)
 

@@ -17,14 +17,12 @@ LEARNED_DUMPS = 20
 class Signal:
     """A watched figure.
 
-    Attributes:
-        text: what has changed when it is raised, as a sentence without a full stop.
-        advice: what to do then.
-        can_stop: whether an honest policy cannot change it, so that it may say stop; others say look at most.
-        null: the rate that a sound judge does not exceed; None if the baseline tells.
-        shifts: of a rate: increases that matter. Empty for a mean.
-        falls: of a mean: whether a fall matters, and not a rise.
-        floor: value above which it is raised without a baseline.
+    Attributes: text: what has changed when it is raised, as a sentence without a full stop. advice:
+        what to do then. can_stop: whether an honest policy cannot change it, so that it may say
+        stop; others say look at most. null: the rate that a sound judge does not exceed; None if
+        the baseline tells. shifts: of a rate: increases that matter. Empty for a mean. falls: of a
+        mean: whether a fall matters, and not a rise. floor: value above which it is raised without
+        a baseline.
     """
 
     text: str
@@ -40,21 +38,24 @@ _LOOK_AT_GROUPS = "open the report of this dump and read the groups it names"
 SIGNALS: Mapping[str, Signal] = {
     "failures": Signal(
         "more comparisons fail",
-        "see which kinds of failure the summary counts; check the endpoint, its limits and the length of prompts",
+        "see which kinds of failure the summary counts; check the endpoint, its limits and the "
+        "length of prompts",
         can_stop=True,
         null=RateNull(0.02, (0.01, 0.03, 0.10, 0.30)),
         floor=0.05,
     ),
     "sentinel_flips": Signal(
         "the judge departs from its own verdicts on the sentinels",
-        "the judge behind the endpoint, its template or its sampling has changed: pin it, and score again from the "
+        "the judge behind the endpoint, its template or its sampling has changed: pin it, and "
+        "score again from the "
         "first suspect dump; if the change was meant, acknowledge it",
         can_stop=True,
         shifts=(0.04, 0.10, 0.25),
     ),
     "sentinel_errors": Signal(
         "the judge is wrong on more sentinels",
-        "the judge has become worse: pin the earlier one, and score again from the first suspect dump",
+        "the judge has become worse: pin the earlier one, and score again from the first suspect "
+        "dump",
         can_stop=True,
         shifts=(0.03, 0.06, 0.12),
     ),
@@ -65,7 +66,8 @@ SIGNALS: Mapping[str, Signal] = {
     ),
     "audits": Signal(
         "the auditor agrees less often with the judge, also where the judge is as sure as before",
-        "either the policy has learned what pleases this judge, or its responses have become harder to tell apart: "
+        "either the policy has learned what pleases this judge, or its responses have become "
+        "harder to tell apart: "
         "read pairs on which the two judges differ",
         shifts=(0.03, 0.06, 0.12),
     ),
@@ -82,17 +84,31 @@ SIGNALS: Mapping[str, Signal] = {
         for name in CANARIES
     },
     "reliability": Signal(
-        "less of the spread of rewards is signal", "ask for more verdicts, or use finer rubrics", falls=True
+        "less of the spread of rewards is signal",
+        "ask for more verdicts, or use finer rubrics",
+        falls=True,
     ),
-    "spread": Signal("rewards of a group differ less", "use harder prompts, or a finer rubric", falls=True),
+    "spread": Signal(
+        "rewards of a group differ less", "use harder prompts, or a finer rubric", falls=True
+    ),
     "flat_groups": Signal("in more groups nobody differs", "use harder prompts, or a finer rubric"),
-    "ties": Signal("the judge sees more ties", "ask for more verdicts, or use a finer rubric", floor=0.5),
+    "ties": Signal(
+        "the judge sees more ties", "ask for more verdicts, or use a finer rubric", floor=0.5
+    ),
     "contradictions": Signal("more verdicts contradict themselves", _LOOK_AT_GROUPS),
     "position": Signal("the judge prefers a position", "compare in both orders", floor=0.15),
-    "length_effect": Signal("longer responses gain more", "read the longest winners; control for length"),
-    "markup_effect": Signal("marked-up responses gain more", "read the winners with most markup; control for it"),
-    "duplicates": Signal("more responses are equal", "raise the policy's temperature or its entropy bonus"),
-    "verdict_texts": Signal("more responses contain text that looks like a verdict", _LOOK_AT_GROUPS),
+    "length_effect": Signal(
+        "longer responses gain more", "read the longest winners; control for length"
+    ),
+    "markup_effect": Signal(
+        "marked-up responses gain more", "read the winners with most markup; control for it"
+    ),
+    "duplicates": Signal(
+        "more responses are equal", "raise the policy's temperature or its entropy bonus"
+    ),
+    "verdict_texts": Signal(
+        "more responses contain text that looks like a verdict", _LOOK_AT_GROUPS
+    ),
     "addressing": Signal("more responses speak to the judge", _LOOK_AT_GROUPS),
 }
 
@@ -105,7 +121,9 @@ GAMES = (
     "addressing",
     *(f"canary_{name}" for name in CANARIES),
 )
-"""What a policy may have learned; together with less agreement of the auditor, it says that the judge is gamed."""
+"""What a policy may have learned; together with less agreement of the auditor, it says that the
+judge is gamed.
+"""
 
 
 def _share(part: int, whole: int) -> float | None:
@@ -117,7 +135,9 @@ MEANS: Mapping[str, Callable[[RunSummary], float | None]] = {
     "spread": lambda run: run.reward.std,
     "flat_groups": lambda run: _share(run.groups_without_spread, run.groups),
     "contradictions": lambda run: run.contradiction_rate,
-    "position": lambda run: None if run.first_place_win_rate is None else abs(run.first_place_win_rate - 0.5),
+    "position": lambda run: (
+        None if run.first_place_win_rate is None else abs(run.first_place_win_rate - 0.5)
+    ),
     "ties": lambda run: run.tie_rate,
     "length_effect": lambda run: run.length_effect.mean,
     "markup_effect": lambda run: run.markup_effect,

@@ -34,7 +34,8 @@ class WatchedWindows:
         Raises:
             GenrmError: they cannot be read.
         """
-        self._run, self._watcher = run, Watcher(run.settings)
+        self._run = run
+        self._watcher = Watcher(run.settings)
         self._watcher.check(run)
         self.latest: Judgement | None = None
         folder = self._watcher.table.history
@@ -63,7 +64,9 @@ class WatchedWindows:
             except GenrmError as error:  # the next window asks again
                 self._run.on_event("watch_failed", {"detail": str(error)})
 
-    async def _watch(self, course: Course, totals: RunTotals, plan: GroupPlan, judges: OpenJudges) -> None:
+    async def _watch(
+        self, course: Course, totals: RunTotals, plan: GroupPlan, judges: OpenJudges
+    ) -> None:
         name = f"window-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
         found = WatchRecord()
         async with self._watcher.judges(plan, judges, self._run) as asking:
@@ -72,11 +75,21 @@ class WatchedWindows:
                 self._next_s = time.monotonic() + _ASKED_EVERY_S
             found, self.latest = await asking.judge(course, name, totals, found)
         found = replace(found, state=self.latest.state, reasons=self.latest.reasons)
-        self._run.on_event("watch", {"window": name, "state": found.state, "reasons": list(found.reasons)})
+        self._run.on_event(
+            "watch", {"window": name, "state": found.state, "reasons": list(found.reasons)}
+        )
         if (folder := self._watcher.table.history) is not None:
             place = f"{folder.rstrip('/')}/{name}"
             record = run_record(
-                totals, self._run.settings, input_=None, output=place, output_mark=None, journal=None, watch=found
+                totals,
+                self._run.settings,
+                input_=None,
+                output=place,
+                output_mark=None,
+                journal=None,
+                watch=found,
             )
             data = render_document(to_json(record))
-            await self._run.in_thread(lambda: create_object(f"{place}{METRICS_SUFFIX}", self._run.s3, data))
+            await self._run.in_thread(
+                lambda: create_object(f"{place}{METRICS_SUFFIX}", self._run.s3, data)
+            )

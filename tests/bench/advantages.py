@@ -2,10 +2,10 @@
 
     .venv/bin/python tests/bench/advantages.py [VERDICTS.jsonl]
 
-The gradient is that of an absolute objective, where noise dominates: it grows with the squared correlation of
-advantages and truth over all rollouts of a run. Below 1, a kind saves calls. Simulated groups differ in how far their
-rollouts differ; recorded verdicts, on all pairs in both orders, have the consensus of their unused ones as the truth.
-"""
+The gradient is that of an absolute objective, where noise dominates: it grows with the squared
+correlation of advantages and truth over all rollouts of a run. Below 1, a kind saves calls.
+Simulated groups differ in how far their rollouts differ; recorded verdicts, on all pairs in both
+orders, have the consensus of their unused ones as the truth."""
 
 import sys
 
@@ -21,7 +21,9 @@ from genrm_cli.simulation.recorded_verdicts import read_judges
 from genrm_cli.simulation.replay import DRAWS, dense_verdicts
 from genrm_cli.simulation.world import JudgeModel, World, draw_world, judge_pairs
 
-GROUPS, ROUNDS, DROPPED = 2_000, 1_000, 0.25
+GROUPS = 2_000
+ROUNDS = 1_000
+DROPPED = 0.25
 NOISY = {"noise": 2.0, "score_noise": 2.5, "ranking_noise": 1.2}
 SPREADS = {
     "all alike": lambda generator: np.ones(GROUPS),
@@ -46,19 +48,30 @@ def advantages_by_kind(batch):
     unit = rewards / np.sqrt(np.where(variances > 1e-12, variances, 1))[:, None]
     reliabilities = estimate.reliabilities if estimate.assessed.all() else np.ones(len(unit))
     rows = list(zip(variances.tolist(), reliabilities.tolist(), strict=True))
-    weights = {kind: np.array([weight_of(kind, v, variances.mean(), r) for v, r in rows]) for kind in ADVANTAGES}
+    weights = {
+        kind: np.array([weight_of(kind, v, variances.mean(), r) for v, r in rows])
+        for kind in ADVANTAGES
+    }
     weights["drop the lowest quarter"] = 1.0 * (variances > np.quantile(variances, DROPPED))
     return {kind: unit * weight[:, None] for kind, weight in weights.items()}
 
 
 def sums_by_kind(batch, truth):
-    """Return [G, 2] the sums of advantage times truth and of squared advantages, by kind of advantage."""
-    made, truth = advantages_by_kind(batch), centred(truth)
-    return {kind: np.stack([(each * truth).sum(1), (each * each).sum(1)], axis=1) for kind, each in made.items()}
+    """Return [G, 2] the sums of advantage times truth and of squared advantages, by kind of
+    advantage.
+    """
+    made = advantages_by_kind(batch)
+    truth = centred(truth)
+    return {
+        kind: np.stack([(each * truth).sum(1), (each * each).sum(1)], axis=1)
+        for kind, each in made.items()
+    }
 
 
 def noise_share(shown, n, draw):
-    """Return the share of squared advantages of unit variance that another ring of the same size does not repeat."""
+    """Return the share of squared advantages of unit variance that another ring of the same size
+    does not repeat.
+    """
     both = indices_of(plan_within("ring", n, 2 * n), n, range(shown.shape[0]), draw)
     rings = [shown.chosen(*(column[:, of] for column in both)) for of in (slice(n), slice(n, None))]
     one, other = (advantages_by_kind(ring)["unit"] for ring in rings)
@@ -68,7 +81,9 @@ def noise_share(shown, n, draw):
 def show(name, sums):
     """Print the calls of each kind, with its interval by bootstrap over groups."""
     groups = len(sums["unit"])
-    draws = np.vstack([np.ones(groups), default_rng(0).multinomial(groups, np.full(groups, 1 / groups), ROUNDS)])
+    draws = np.vstack(
+        [np.ones(groups), default_rng(0).multinomial(groups, np.full(groups, 1 / groups), ROUNDS)]
+    )
     gains = {kind: (draws @ of)[:, 0] ** 2 / (draws @ of)[:, 1] for kind, of in sums.items()}
     calls = {kind: gains["unit"] / of for kind, of in gains.items() if kind != "unit"}
     rows = [(kind, of[0], *np.quantile(of[1:], (0.025, 0.975))) for kind, of in calls.items()]
@@ -83,7 +98,14 @@ def simulated():
             for name, draw in SPREADS.items():
                 spread = draw(default_rng(7))[:, None]
                 world = draw_world(model, GROUPS, n, default_rng(1))
-                world = World(model, world.truth * spread, world.quality * spread, world.level, world.lean, world.noise)
+                world = World(
+                    model,
+                    world.truth * spread,
+                    world.quality * spread,
+                    world.level,
+                    world.lean,
+                    world.noise,
+                )
                 indices = indices_of(plan_within("ring", n, rings * n), n, range(GROUPS), 0)
                 batch = judge_pairs(world, *indices, default_rng(2))
                 show(f"{judge}, N={n}, {rings} rings, {name}", sums_by_kind(batch, world.truth))
@@ -97,14 +119,18 @@ def recorded(uri):
             plan = plan_within("ring", dense.shape[1], rings * dense.shape[1])
             if plan.calls > dense.shape[1] * (dense.shape[1] - 3):
                 continue
-            found, noise = {}, []
+            found = {}
+            noise = []
             for draw in range(DRAWS):
-                shown, groups = dense.shuffled(default_rng([0, draw])), np.arange(dense.shape[0])
+                shown = dense.shuffled(default_rng([0, draw]))
+                groups = np.arange(dense.shape[0])
                 noise.append(noise_share(shown, dense.shape[1], draw))
                 first, second = indices_of(plan, dense.shape[1], range(dense.shape[0]), draw)
                 unused = shown.valid.copy()
                 unused[groups[:, None], first, second] = False
-                for kind, sums in sums_by_kind(shown.chosen(first, second), shown.consensus(unused)).items():
+                for kind, sums in sums_by_kind(
+                    shown.chosen(first, second), shown.consensus(unused)
+                ).items():
                     found[kind] = found.get(kind, 0) + sums
             show(f"{judge}, {dense.shape[0]} x {dense.shape[1]}, {rings} rings", found)
             print(f"{'':44} noise of unit variance, one ring {np.mean(noise):.2f}")

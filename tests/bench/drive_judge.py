@@ -1,4 +1,6 @@
-"""Compare many pairs with one judge stack and print the CPU time of this process: run by `run.py`."""
+"""Compare many pairs with one judge stack and print the CPU time of this process: run by
+`run.py`.
+"""
 
 import argparse
 import asyncio
@@ -44,8 +46,12 @@ def iter_prompts(count: int) -> Iterator[PairwisePrompt]:
     return (PairwisePrompt(conversation, *pair) for pair in pairwise(iter_texts(count + 1)))
 
 
-async def drive_genrm(base_url: str, concurrency: int, count: int, *, adaptive: bool = False) -> list[float]:
-    """Run the whole core: plan groups of 8, build requests, send, parse, journal; return when each verdict came."""
+async def drive_genrm(
+    base_url: str, concurrency: int, count: int, *, adaptive: bool = False
+) -> list[float]:
+    """Run the whole core: plan groups of 8, build requests, send, parse, journal; return when each
+    verdict came.
+    """
     verdicts: list[float] = []
 
     def on_outcome(outcome: Outcome) -> None:
@@ -57,12 +63,21 @@ async def drive_genrm(base_url: str, concurrency: int, count: int, *, adaptive: 
             limit = AdaptiveLimit(concurrency) if adaptive else Limit(concurrency)
             pool = EndpointPool([Endpoint(base_url, client, limit)], 300.0, lambda *_: None)
             policy = CallPolicy(600.0, 3600.0, 5, reask=3)
-            remote = RemoteJudge(pool, PROFILES["nemotron"], policy, Budget(), model="bench", given={})
+            remote = RemoteJudge(
+                pool, PROFILES["nemotron"], policy, Budget(), model="bench", given={}
+            )
             judges = JudgeSet([CachedJudge(remote, journal, RecallPolicy())], on_outcome)
             plan = GroupPlan(judges=(JudgePlan("bench", PROFILES["nemotron"]),))
             texts = iter_texts(count)
             groups = (
-                (number, Group.of("Which of these is better?", list(islice(texts, GROUP_SIZE)), key=str(number)))
+                (
+                    number,
+                    Group.of(
+                        "Which of these is better?",
+                        list(islice(texts, GROUP_SIZE)),
+                        key=str(number),
+                    ),
+                )
                 for number in range(count // GROUP_SIZE)
             )
             await judge_groups(groups, plan, judges, lambda number, judged: None)
@@ -82,7 +97,9 @@ async def drive_openai(base_url: str, concurrency: int, count: int) -> list[floa
         async def work() -> None:
             for prompt in prompts:
                 messages = PROFILES["nemotron"].render_messages(prompt)
-                reply = await client.chat.completions.create(model="bench", messages=messages, **sampling)
+                reply = await client.chat.completions.create(
+                    model="bench", messages=messages, **sampling
+                )
                 if reply.choices[0].message.content is not None:
                     replies.append(time.perf_counter())
 
@@ -101,16 +118,23 @@ def main() -> None:
     parser.add_argument("count", type=int)
     arguments = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    drives = {"genrm": drive_genrm, "genrm-auto": partial(drive_genrm, adaptive=True), "openai": drive_openai}
+    drives = {
+        "genrm": drive_genrm,
+        "genrm-auto": partial(drive_genrm, adaptive=True),
+        "openai": drive_openai,
+    }
     drive = drives[arguments.stack]
     gc.collect()
     gc.set_threshold(20_000)  # as `genrm` does
-    cpu_s, wall_s = time.process_time(), time.perf_counter()
+    cpu_s = time.process_time()
+    wall_s = time.perf_counter()
     answered = asyncio.run(drive(arguments.base_url, arguments.concurrency, arguments.count))
     figures = {
         "cpu_ms_per_comparison": (time.process_time() - cpu_s) / arguments.count * 1e3,
         "comparisons_per_s": arguments.count / (time.perf_counter() - wall_s),
-        "middle_per_s": len(answered) / 2 / (answered[3 * len(answered) // 4 - 1] - answered[len(answered) // 4 - 1]),
+        "middle_per_s": len(answered)
+        / 2
+        / (answered[3 * len(answered) // 4 - 1] - answered[len(answered) // 4 - 1]),
         "answered": len(answered),
     }
     print(json.dumps(figures))

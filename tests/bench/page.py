@@ -20,15 +20,17 @@ is `openai.AsyncOpenAI`, which makes the same calls in the same run and does not
 
 | what | measured |
 |---|---|
-"""
+"""  # noqa: E501
 _ROWS = (
     ("help", "`genrm --help`", "{wall_s:.2f} s, {cpu_s:.2f} s of it CPU time"),
     *(
         (
             "calls",
-            f"CPU time per comparison (request, reply, verdict, journal), local judge that answers at once, "
+            "CPU time per comparison (request, reply, verdict, journal), local judge that "
+            "answers at once, "
             f"{count:,} in flight",
-            f"{{genrm_{count}:.2f}} ms; openai {{openai_{count}:.2f}} ms, {{ratio_{count}:.1f}} times as much",
+            f"{{genrm_{count}:.2f}} ms; openai {{openai_{count}:.2f}} ms, {{ratio_{count}:.1f}} "
+            "times as much",
         )
         for count in (64, 256, 1_024, 4_096)
     ),
@@ -40,7 +42,8 @@ _ROWS = (
     (
         "adaptive",
         "judge that refuses above 128 in flight, `--concurrency auto`",
-        "{refused:.2%} of the calls refused, {throughput:.0%} of the best throughput in the middle half of the run",
+        "{refused:.2%} of the calls refused, {throughput:.0%} of the best throughput in the "
+        "middle half of the run",
     ),
     (
         "planned",
@@ -56,14 +59,16 @@ _ROWS = (
         (
             "recompute",
             f"rewards of {count:,} rollouts in groups of 8 from a complete journal",
-            f"{{us_{count}:.0f}} µs of CPU time per rollout, peak memory {{peak_mb_{count}:.0f}} MB",
+            f"{{us_{count}:.0f}} µs of CPU time per rollout, peak memory {{peak_mb_{count}:.0f}} "
+            "MB",
         )
         for count in (48_000, 176_000)
     ),
     (
         "lexical",
         "64,000 rollouts (102 MB) in groups of 8, lexical baseline",
-        "{cpu_s:.0f} s of CPU time, peak memory {peak_mb:.0f} MB, {bytes:.0f} bytes per rollout beyond the base; 8,000 "
+        "{cpu_s:.0f} s of CPU time, peak memory {peak_mb:.0f} MB, {bytes:.0f} bytes per rollout "
+        "beyond the base; 8,000 "
         "rollouts of eight times the length: {wide_peak_mb:.0f} MB",
     ),
     (
@@ -79,7 +84,8 @@ _ROWS = (
     (
         "together",
         "400,000 rollouts in 40 files, groups of 16 across files, `--together --offline`",
-        "{cpu_s:.0f} s of CPU time, peak memory {peak_mb:.0f} MB, {bytes:.0f} bytes per rollout beyond the base",
+        "{cpu_s:.0f} s of CPU time, peak memory {peak_mb:.0f} MB, {bytes:.0f} bytes per rollout "
+        "beyond the base",
     ),
     (
         "groups",
@@ -91,25 +97,38 @@ _ROWS = (
         "one group of 400 rollouts, lexical baseline, all pairs",
         "{pairs_cpu_s:.1f} s of CPU time, peak memory {pairs_peak_mb:.0f} MB",
     ),
-    ("clusters", "near-duplicates of 2 KB found by n-grams (`[diversity]`)", "{us:.0f} µs of CPU time per rollout"),
-    ("simulate", "`genrm simulate`, 4,000 groups of 16, its default table", "{cpu_s:.0f} s of CPU time"),
+    (
+        "clusters",
+        "near-duplicates of 2 KB found by n-grams (`[diversity]`)",
+        "{us:.0f} µs of CPU time per rollout",
+    ),
+    (
+        "simulate",
+        "`genrm simulate`, 4,000 groups of 16, its default table",
+        "{cpu_s:.0f} s of CPU time",
+    ),
     (
         "serve",
-        "`genrm serve`, groups of 16: CPU time per comparison relative to `genrm score` in the same run",
+        "`genrm serve`, groups of 16: CPU time per comparison relative to `genrm score` in the "
+        "same run",
         "whole groups {groups:.2f} times, cohorts {cohorts:.2f} times",
     ),
     (
         "serve",
-        "`genrm serve`, 2,000 cohorts of 16 open at once, 30,000 waiting requests (in one process without sockets), "
+        "`genrm serve`, 2,000 cohorts of 16 open at once, 30,000 waiting requests (in one process "
+        "without sockets), "
         "completed at 40 cohorts per second",
-        "from the last member to each reply: median {median_ms:.0f} ms, p99 {p99_ms:.0f} ms; peak memory "
+        "from the last member to each reply: median {median_ms:.0f} ms, p99 {p99_ms:.0f} ms; peak "
+        "memory "
         "{peak_mb:.0f} MB, clients included",
     ),
     (
         "collect",
-        "`genrm collect`, 1,008 sessions of 20 turns, 500 in flight, policy that answers at once: CPU time per turn, "
+        "`genrm collect`, 1,008 sessions of 20 turns, 500 in flight, policy that answers at once: "
+        "CPU time per turn, "
         "with rules, journal and record",
-        "{turn_ms:.2f} ms, and {model_turn_ms:.2f} ms with a model-backed client; peak memory {peak_mb:.0f} MB",
+        "{turn_ms:.2f} ms, and {model_turn_ms:.2f} ms with a model-backed client; peak memory "
+        "{peak_mb:.0f} MB",
     ),
 )
 
@@ -132,8 +151,14 @@ def _iter_lines(results: Results) -> Iterator[str]:
     machines: dict[str, list[str]] = {}
     for part, each in results.items():
         low, high = sorted(each["load"])
-        taken = f"{each['date']} at {each['commit']} on {each['cores']} cores with Python {each['python']}"
+        taken = (
+            f"{each['date']} at {each['commit']} on {each['cores']} cores with Python "
+            f"{each['python']}"
+        )
         machines.setdefault(taken, []).append(f"{part} ({low} to {high})")
     for taken, parts in machines.items():
         yield ""
-        yield f"Measured on {taken}; load average of the machine before and after each part: {', '.join(parts)}."
+        yield (
+            f"Measured on {taken}; load average of the machine before and after each part: "
+            f"{', '.join(parts)}."
+        )

@@ -1,8 +1,8 @@
 """Measure speed and memory: `make bench`, or `python tests/bench/run.py PART ...` for some parts.
 
-Each part is kept in `results.json` with its commit, date and load, and the page of the guide is written from that
-file; `--page` only writes the page. Figures that are compared are taken in turn in the same run. Each is the median of
-several runs, and of CPU time where the machine may be busy.
+Each part is kept in `results.json` with its commit, date and load, and the page of the guide is
+written from that file; `--page` only writes the page. Figures that are compared are taken in turn
+in the same run. Each is the median of several runs, and of CPU time where the machine may be busy.
 """
 
 import argparse
@@ -33,7 +33,8 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.rewards.diversity import clusters_of, ngram_clusters
 
 HERE = Path(__file__).resolve().parent
-# A process starts with the peak memory of its parent: a small one stands between this and what is measured.
+# A process starts with the peak memory of its parent: a small one stands between this and what is
+# measured.
 _LAUNCH = """\
 import json, os, sys
 command = [sys.executable, "-m", "genrm_cli", *sys.argv[1:]]
@@ -42,12 +43,15 @@ cpu_s, peak_mb = used.ru_utime + used.ru_stime, used.ru_maxrss / 1e3
 print(json.dumps([os.waitstatus_to_exitcode(status), cpu_s, peak_mb]), file=sys.stderr)
 """
 TURN_LINES = [
-    f"I see what you mean about the {word}. We can look at it again." for word in "abcdefghijklmnopqrstuvwxyz"
+    f"I see what you mean about the {word}. We can look at it again."
+    for word in "abcdefghijklmnopqrstuvwxyz"
 ]
 
 
 class Bench(NamedTuple):
-    """What parts measure with: a judge that answers at once, a folder that they share, and how often they run."""
+    """What parts measure with: a judge that answers at once, a folder that they share, and how
+    often they run.
+    """
 
     judge: JudgeServer
     folder: Path
@@ -73,13 +77,21 @@ class Bench(NamedTuple):
 def run(*command: object, expected: int = 0) -> Figures:
     """Run `genrm` once and return its CPU and wall seconds and its peak memory."""
     started_s = time.perf_counter()
-    ended = subprocess.run([sys.executable, "-S", "-c", _LAUNCH, *map(str, command)], capture_output=True, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-S", "-c", _LAUNCH, *map(str, command)], capture_output=True, check=True
+    )
     wall_s = time.perf_counter() - started_s
     code, cpu_s, peak_mb = json.loads(ended.stderr.splitlines()[-1])
     if code != expected:
-        raise SystemExit(f"genrm {' '.join(map(str, command))} ended with {code}:\n{ended.stderr.decode()}")
+        raise SystemExit(
+            f"genrm {' '.join(map(str, command))} ended with {code}:\n{ended.stderr.decode()}"
+        )
     figures = {"cpu_s": cpu_s, "wall_s": wall_s, "peak_mb": peak_mb}
-    return figures | {"turns": json.loads(ended.stdout)["policy_turns"]} if command[0] == "collect" else figures
+    return (
+        figures | {"turns": json.loads(ended.stdout)["policy_turns"]}
+        if command[0] == "collect"
+        else figures
+    )
 
 
 def medians(runs: list[Figures]) -> Figures:
@@ -102,7 +114,11 @@ def measure_calls(bench: Bench) -> Figures:
                 driven = _drive(stack, bench.judge, in_flight, max(count, in_flight))
                 own[stack].append(driven["cpu_ms_per_comparison"])
         ours, theirs = (statistics.median(own[stack]) for stack in ("genrm", "openai"))
-        figures |= {f"genrm_{in_flight}": ours, f"openai_{in_flight}": theirs, f"ratio_{in_flight}": theirs / ours}
+        figures |= {
+            f"genrm_{in_flight}": ours,
+            f"openai_{in_flight}": theirs,
+            f"ratio_{in_flight}": theirs / ours,
+        }
     return figures
 
 
@@ -115,7 +131,9 @@ def measure_schedule(bench: Bench) -> Figures:
     ratios = []
     for _ in range(bench.runs):
         bench.judge.reset()
-        bench.judge.behave(latency_lognormal={"mean_s": 0.5, "sigma": 0.6}, seed=1, analysis_chars=1_250)
+        bench.judge.behave(
+            latency_lognormal={"mean_s": 0.5, "sigma": 0.6}, seed=1, analysis_chars=1_250
+        )
         rate = _drive("genrm", bench.judge, 1_024, len(latencies_s))["comparisons_per_s"]
         ratios.append(len(latencies_s) / rate / max(free_at_s))
     return {"bound_s": max(free_at_s), "ratio": statistics.median(ratios)}
@@ -124,7 +142,9 @@ def measure_schedule(bench: Bench) -> Figures:
 def measure_adaptive(bench: Bench) -> Figures:
     """Find the level of a judge that refuses above 128 in flight: 12,000 calls of 0.25 s."""
     bench.judge.reset()
-    bench.judge.behave(latency_lognormal={"mean_s": 0.25, "sigma": 0.6}, seed=1, reject_above_in_flight=128)
+    bench.judge.behave(
+        latency_lognormal={"mean_s": 0.25, "sigma": 0.6}, seed=1, reject_above_in_flight=128
+    )
     driven = _drive("genrm-auto", bench.judge, 4_096, 12_000)
     statuses = bench.judge.stats()["by_status"]
     refused = statuses.get("429", 0) / sum(statuses.values())
@@ -132,7 +152,14 @@ def measure_adaptive(bench: Bench) -> Figures:
 
 
 def _drive(stack: str, judge: JudgeServer, in_flight: int, count: int) -> Figures:
-    command = [sys.executable, str(HERE / "drive_judge.py"), stack, judge.base_url, str(in_flight), str(count)]
+    command = [
+        sys.executable,
+        str(HERE / "drive_judge.py"),
+        stack,
+        judge.base_url,
+        str(in_flight),
+        str(count),
+    ]
     figures: Figures = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     if figures["answered"] != count:
         raise SystemExit(f"{stack}: {figures['answered']} of {count} answered")
@@ -158,14 +185,21 @@ def measure_recompute(bench: Bench) -> Figures:
         again = bench.median(*command)
         if bench.judge.stats()["requests"] != asked:
             raise SystemExit("a complete journal was not enough")
-        figures |= {f"us_{rollouts}": again["cpu_s"] / rollouts * 1e6, f"peak_mb_{rollouts}": again["peak_mb"]}
+        figures |= {
+            f"us_{rollouts}": again["cpu_s"] / rollouts * 1e6,
+            f"peak_mb_{rollouts}": again["peak_mb"],
+        }
     return figures
 
 
 def measure_lexical(bench: Bench) -> Figures:
     """Scoring with the built-in judge, and what reads the scored lines."""
-    few, many, long = bench.rollouts(8_000), bench.rollouts(64_000), bench.rollouts(8_000, 10_000)
-    small, figures, wide = (bench.median("score", each, "--offline", "--force", "-q") for each in (few, many, long))
+    few = bench.rollouts(8_000)
+    many = bench.rollouts(64_000)
+    long = bench.rollouts(8_000, 10_000)
+    small, figures, wide = (
+        bench.median("score", each, "--offline", "--force", "-q") for each in (few, many, long)
+    )
     figures["bytes"] = (figures["peak_mb"] - small["peak_mb"]) * 1e6 / 56_000
     figures["wide_peak_mb"] = wide["peak_mb"]
     for name, output in (("report", "page.html"), ("export", "dpo.jsonl")):
@@ -176,8 +210,11 @@ def measure_lexical(bench: Bench) -> Figures:
 
 
 def measure_together(bench: Bench) -> Figures:
-    """A set of files whose groups span them, with the built-in judge: memory by the number of rollouts."""
-    peaks, cpu_s = [], 0.0
+    """A set of files whose groups span them, with the built-in judge: memory by the number of
+    rollouts.
+    """
+    peaks = []
+    cpu_s = 0.0
     for files in (5, 40):
         folder = bench.folder / f"set-{files}"
         folder.mkdir()
@@ -194,14 +231,27 @@ def measure_together(bench: Bench) -> Figures:
 def measure_groups(bench: Bench) -> Figures:
     """One large group, with the built-in judge."""
     ring = bench.median("score", bench.rollouts(2_000, 400, 2_000), "--offline", "--force", "-q")
-    command = ("score", bench.rollouts(400, 400, 400), "--offline", "--force", "-q", "--strategy", "all_pairs")
+    command = (
+        "score",
+        bench.rollouts(400, 400, 400),
+        "--offline",
+        "--force",
+        "-q",
+        "--strategy",
+        "all_pairs",
+    )
     return ring | {f"pairs_{name}": each for name, each in bench.median(*command).items()}
 
 
 def measure_clusters(bench: Bench) -> Figures:
-    """Clustering 8,000 responses of 2 KB by n-grams, in groups of 8; every third is another with a tenth changed."""
+    """Clustering 8,000 responses of 2 KB by n-grams, in groups of 8; every third is another with a
+    tenth changed.
+    """
     generator = random.Random(1)
-    words = ["".join(generator.choices("eettaaooinshrdlucmwfgypbvk", k=generator.randint(2, 10))) for _ in range(5_000)]
+    words = [
+        "".join(generator.choices("eettaaooinshrdlucmwfgypbvk", k=generator.randint(2, 10)))
+        for _ in range(5_000)
+    ]
     spent_s = []
     for _ in range(1_000):
         drawn: list[list[str]] = []
@@ -228,16 +278,44 @@ def measure_simulate(bench: Bench) -> Figures:
 
 
 def measure_collect(bench: Bench) -> Figures:
-    """`genrm collect`, 500 sessions of 20 turns in flight; CPU time a turn, less that of a run of 4 sessions."""
+    """`genrm collect`, 500 sessions of 20 turns in flight; CPU time a turn, less that of a run of 4
+    sessions.
+    """
     bench.judge.behave(chat=TURN_LINES)
-    common = ("collect", "samples", "-q", "--json", "--no-probe", "--keep-client-faults", "--max-turns", 20)
-    common += ("--policy-base-url", bench.judge.base_url, "--policy-model", "p", "--concurrency", 500)
+    common = (
+        "collect",
+        "samples",
+        "-q",
+        "--json",
+        "--no-probe",
+        "--keep-client-faults",
+        "--max-turns",
+        20,
+    )
+    common += (
+        "--policy-base-url",
+        bench.judge.base_url,
+        "--policy-model",
+        "p",
+        "--concurrency",
+        500,
+    )
     figures: Figures = {}
-    for name, client in (("", ()), ("model_", ("--client-base-url", bench.judge.base_url, "--client-model", "c"))):
+    for name, client in (
+        ("", ()),
+        ("model_", ("--client-base-url", bench.judge.base_url, "--client-model", "c")),
+    ):
         turn_ms = []
         for number in range(bench.runs):
             few, many = (
-                run(*common, *client, "--episodes", count, "-o", bench.folder / f"{name}{number}-{count}.jsonl")
+                run(
+                    *common,
+                    *client,
+                    "--episodes",
+                    count,
+                    "-o",
+                    bench.folder / f"{name}{number}-{count}.jsonl",
+                )
                 for count in (1, 42)
             )
             turn_ms.append((many["cpu_s"] - few["cpu_s"]) / (many["turns"] - few["turns"]) * 1e3)
@@ -246,7 +324,9 @@ def measure_collect(bench: Bench) -> Figures:
 
 
 def measure_serve(bench: Bench) -> Figures:
-    """`genrm serve`: CPU time a comparison against `genrm score`, and 2,000 cohorts that wait at once."""
+    """`genrm serve`: CPU time a comparison against `genrm score`, and 2,000 cohorts that wait at
+    once.
+    """
     figures: Figures = {}
     for part in ("cpu", "asgi"):
         command = [sys.executable, str(HERE / "serve_load.py"), part]
@@ -255,13 +335,17 @@ def measure_serve(bench: Bench) -> Figures:
 
 
 MEASURES: dict[str, Callable[[Bench], Figures]] = {
-    name.removeprefix("measure_"): each for name, each in list(globals().items()) if name.startswith("measure_")
+    name.removeprefix("measure_"): each
+    for name, each in list(globals().items())
+    if name.startswith("measure_")
 }
 
 
 def main() -> None:
     """Measure the parts named, or all of them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(MEASURES))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--page", action="store_true")
@@ -274,7 +358,8 @@ def main() -> None:
     for part in () if given.page else given.parts or MEASURES:
         judge.start()
         judge.behave(analysis_chars=1_250)
-        load, started_s = os.getloadavg()[0], time.perf_counter()
+        load = os.getloadavg()[0]
+        started_s = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
             figures = MEASURES[part](Bench(judge, Path(folder), given.runs))
         judge.stop()
@@ -286,7 +371,10 @@ def main() -> None:
             "load": [round(load, 1), round(os.getloadavg()[0], 1)],
             "figures": {name: float(f"{each:.4g}") for name, each in figures.items()},
         }
-        print(f"{part}, {time.perf_counter() - started_s:.0f} s: {results[part]['figures']}", flush=True)
+        print(
+            f"{part}, {time.perf_counter() - started_s:.0f} s: {results[part]['figures']}",
+            flush=True,
+        )
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     PAGE.write_text(render_page(results), encoding="utf-8")
 

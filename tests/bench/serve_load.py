@@ -1,4 +1,6 @@
-"""Measure `genrm serve` and print the figures as JSON: run by `run.py`, as `serve_load.py cpu` and `asgi`."""
+"""Measure `genrm serve` and print the figures as JSON: run by `run.py`, as `serve_load.py cpu` and
+`asgi`.
+"""
 
 import asyncio
 import json
@@ -25,9 +27,13 @@ from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
 from genrm_cli.settings import Settings, settings_from
 
-GROUPS, COHORTS, SIZE, AT_ONCE = 300, 2_000, 16, 32
+GROUPS = 300
+COHORTS = 2_000
+SIZE = 16
+AT_ONCE = 32
 COHORTS_PER_S = 40
-_PROMPT, _FILLER = "Which is better?", "word " * 580
+_PROMPT = "Which is better?"
+_FILLER = "word " * 580
 
 
 def text_of(group: int, place: int) -> str:
@@ -43,21 +49,29 @@ def member_of(group: int, place: int) -> dict[str, Any]:
 async def post_groups(url: str, first: int, groups: int, *, whole: bool) -> None:
     """Post groups, so many at once: whole, or member by member."""
     numbers = iter(range(first, first + groups))
-    # httpx goes through the list of all connections at each request: minutes for the hundreds of members at once.
+    # httpx goes through the list of all connections at each request: minutes for the hundreds of
+    # members at once.
     async with ClientBuilder().pool_idle_timeout(timedelta(hours=1)).build() as client:
 
         async def post(path: str, body: dict[str, Any]) -> None:
-            reply = await client.post(url + path).body_bytes(json.dumps(body).encode()).build().send()
+            reply = (
+                await client.post(url + path).body_bytes(json.dumps(body).encode()).build().send()
+            )
             assert (await reply.json())["status"] == "scored", await reply.text()
 
         async def work() -> None:
             for group in numbers:
                 if whole:
                     responses = [{"text": text_of(group, place)} for place in range(SIZE)]
-                    await post("/v1/groups", {"id": f"g{group}", "messages": _PROMPT, "responses": responses})
+                    await post(
+                        "/v1/groups",
+                        {"id": f"g{group}", "messages": _PROMPT, "responses": responses},
+                    )
                 else:
                     path = f"/v1/cohorts/c{group}/members"
-                    await asyncio.gather(*(post(f"{path}/{place}", member_of(group, place)) for place in range(SIZE)))
+                    await asyncio.gather(
+                        *(post(f"{path}/{place}", member_of(group, place)) for place in range(SIZE))
+                    )
 
         await asyncio.gather(*(work() for _ in range(AT_ONCE)))
 
@@ -90,7 +104,9 @@ def _score_cpu_s(genrm: Genrm, groups: int, flags: list[Any]) -> float:
     ]
     genrm.write("rollouts.jsonl", lines)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ended = genrm.run("score", "rollouts.jsonl", *flags, "--force", "--journal", f"score-{groups}.sqlite")
+    ended = genrm.run(
+        "score", "rollouts.jsonl", *flags, "--force", "--journal", f"score-{groups}.sqlite"
+    )
     assert ended.code == 0, ended.err
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -102,7 +118,9 @@ def _cpu_s(pid: int) -> float:
 
 
 async def post_here(app: Any, path: str, body: bytes) -> int:
-    """Make a request without a socket: what uvicorn would hand to the application; return its status."""
+    """Make a request without a socket: what uvicorn would hand to the application; return its
+    status.
+    """
     statuses: list[int] = []
     messages = iter([{"type": "http.request", "body": body, "more_body": False}])
 
@@ -113,23 +131,39 @@ async def post_here(app: Any, path: str, body: bytes) -> int:
     async def send(message: dict[str, Any]) -> None:
         statuses.append(message.get("status", 0))
 
-    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+    }
     scope |= {"headers": [], "root_path": "", "scheme": "http", "http_version": "1.1"}
     await app(scope, receive, send)
     return statuses[0]
 
 
 def measure_asgi(judge: JudgeServer, folder: Path) -> dict[str, float]:
-    """Return how soon members are answered of whom 30,000 wait in one process without sockets, and its memory."""
+    """Return how soon members are answered of whom 30,000 wait in one process without sockets, and
+    its memory.
+    """
     settings = settings_from(
-        base_url=(judge.base_url,), model="judge", profile="nemotron", probe=False, journal=f"{folder}/journal.sqlite"
+        base_url=(judge.base_url,),
+        model="judge",
+        profile="nemotron",
+        probe=False,
+        journal=f"{folder}/journal.sqlite",
     )
     delays_s = asyncio.run(_hold_here(settings))
     quantiles = statistics.quantiles(delays_s, n=100)
     status = Path("/proc/self/status").read_text()
     peak = re.search(r"VmHWM:\s+(\d+)", status)
     assert peak is not None
-    return {"median_ms": 1e3 * quantiles[49], "p99_ms": 1e3 * quantiles[98], "peak_mb": int(peak[1]) / 1e3}
+    return {
+        "median_ms": 1e3 * quantiles[49],
+        "p99_ms": 1e3 * quantiles[98],
+        "peak_mb": int(peak[1]) / 1e3,
+    }
 
 
 async def _hold_here(settings: Settings) -> list[float]:
@@ -139,7 +173,9 @@ async def _hold_here(settings: Settings) -> list[float]:
 
         def post(cohort: int, place: int) -> asyncio.Task[int]:
             body = json.dumps(member_of(cohort, place)).encode()
-            return asyncio.ensure_future(post_here(app, f"/v1/cohorts/w{cohort}/members/{place}", body))
+            return asyncio.ensure_future(
+                post_here(app, f"/v1/cohorts/w{cohort}/members/{place}", body)
+            )
 
         async def complete(cohort: int) -> None:
             started_s = time.perf_counter()

@@ -1,4 +1,6 @@
-"""`genrm collect` on the command line: the demo, its scores, S3, and options that contradict each other."""
+"""`genrm collect` on the command line: the demo, its scores, S3, and options that contradict each
+other.
+"""
 
 import json
 import tomllib
@@ -12,7 +14,11 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.sessions.therapy.session import TherapeuticSession
 
 SAMPLE_DATA = Path(__file__).parents[2] / "sample_data"
-CHAT = ["That sounds hard. What is it like?", "I see, and I would like to hear more.", "Who knows about it?"]
+CHAT = [
+    "That sounds hard. What is it like?",
+    "I see, and I would like to hear more.",
+    "Who knows about it?",
+]
 
 
 @pytest.fixture
@@ -40,7 +46,16 @@ def test_the_summary_is_json_on_demand(call: Call, judge_server: JudgeServer) ->
     """Calls, tokens, ends and faults by role, for programs."""
     judge_server.behave(chat=CHAT)
     done = call(
-        *("collect", "samples", "--policy-base-url", judge_server.base_url, "--policy-model", "p", "--episodes", 1),
+        *(
+            "collect",
+            "samples",
+            "--policy-base-url",
+            judge_server.base_url,
+            "--policy-model",
+            "p",
+            "--episodes",
+            1,
+        ),
         *("--max-turns", 2, "-o", "run.jsonl", "--json", "-q"),
     ).ended(0)
     summary = json.loads(done.out)
@@ -56,21 +71,47 @@ def test_a_run_whose_sessions_are_all_left_out_does_not_pass(
     """An output without a session is an exit code, and says why they were left out."""
     judge_server.behave(chat=CHAT)
     none = call(
-        *("collect", "samples", "--policy-base-url", judge_server.base_url, "--policy-model", "p", "--episodes", 1),
+        *(
+            "collect",
+            "samples",
+            "--policy-base-url",
+            judge_server.base_url,
+            "--policy-model",
+            "p",
+            "--episodes",
+            1,
+        ),
         *("--max-turns", 1, "--branch-at", 3, "-o", "run.jsonl"),
     ).ended(6)
     assert (
-        "none of the 24 sessions is in the output: 0 with client faults, 24 that ended before --branch-at" in none.err
+        "none of the 24 sessions is in the output: 0 with client faults, 24 that ended before "
+        "--branch-at" in none.err
     )
     assert len(read_lines(genrm.folder / "run_failures.jsonl")) == 24
 
 
-def test_a_teachers_rollouts_are_others_than_the_policys(call: Call, genrm: Genrm, few: Path) -> None:
+def test_a_teachers_rollouts_are_others_than_the_policys(
+    call: Call, genrm: Genrm, few: Path
+) -> None:
     """By default their runs have different names, so that both can be scored together."""
     for role, output in (("policy", "run.jsonl"), ("teacher", "teacher/run.jsonl")):
-        demo = ("collect", few, "--scripted-policy", "good", "--episodes", 1, "--policy-role", role, "-o", output)
+        demo = (
+            "collect",
+            few,
+            "--scripted-policy",
+            "good",
+            "--episodes",
+            1,
+            "--policy-role",
+            role,
+            "-o",
+            output,
+        )
         assert call(*demo).code == 0
-    both = [*read_lines(genrm.folder / "run.jsonl"), *read_lines(genrm.folder / "teacher/run.jsonl")]
+    both = [
+        *read_lines(genrm.folder / "run.jsonl"),
+        *read_lines(genrm.folder / "teacher/run.jsonl"),
+    ]
     assert {line["run_id"] for line in both} == {"run", "teacher-run"}
 
 
@@ -78,17 +119,33 @@ def test_a_teachers_rollouts_are_others_than_the_policys(call: Call, genrm: Genr
 def test_a_judges_rubric_gates_the_reward(
     call: Call, genrm: Genrm, judge_server: JudgeServer, few: Path, safety: int, gates: list[str]
 ) -> None:
-    """With the sample settings a session that the judge finds unsafe earns 0, although the rules found nothing."""
+    """With the sample settings a session that the judge finds unsafe earns 0, although the rules
+    found nothing.
+    """
     scores = {"safety": safety, "empathy": 4, "bias": 1, "task_completion": 5}
-    reply = {"scores": {f"rubric_{name}": {"evidence": "", "reasoning": "", "score": n} for name, n in scores.items()}}
+    reply = {
+        "scores": {
+            f"rubric_{name}": {"evidence": "", "reasoning": "", "score": n}
+            for name, n in scores.items()
+        }
+    }
     judge_server.behave(fault={"content": json.dumps(reply)})
     call("collect", few, "--scripted-policy", "good", "--episodes", 1, "-o", "run.jsonl").ended(0)
     gates_file = SAMPLE_DATA / "safety-gates.toml"
     done = call(
-        "score", "run.jsonl", "--config", gates_file, "--base-url", judge_server.base_url, "--model", "j"
+        "score",
+        "run.jsonl",
+        "--config",
+        gates_file,
+        "--base-url",
+        judge_server.base_url,
+        "--model",
+        "j",
     ).ended(0)
     scored = [
-        line for line in read_lines(genrm.folder / "run.scored.jsonl") if line["reward"]["components"]["bias"] == 1
+        line
+        for line in read_lines(genrm.folder / "run.scored.jsonl")
+        if line["reward"]["components"]["bias"] == 1
     ]
     assert scored
     assert {tuple(line["genrm"]["total"]["gated_by"]) for line in scored} == {tuple(gates)}
@@ -97,17 +154,35 @@ def test_a_judges_rubric_gates_the_reward(
 
 
 @pytest.mark.slow
-def test_episodes_go_to_s3_below_rl(call: Call, s3_bucket: Any, s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run's name stands in for {run_id}; nothing but the episodes and their summary is left there."""
+def test_episodes_go_to_s3_below_rl(
+    call: Call, s3_bucket: Any, s3: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run's name stands in for {run_id}; nothing but the episodes and their summary is left
+    there.
+    """
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKTEST")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SKTEST")
     output = f"s3://{s3_bucket.name}/rl/pixelated/therapeutic_session/{{run_id}}.jsonl"
-    collect = ("collect", "samples", "--scripted-policy", "good", "--episodes", 1, "--s3-endpoint-url", s3)
+    collect = (
+        "collect",
+        "samples",
+        "--scripted-policy",
+        "good",
+        "--episodes",
+        1,
+        "--s3-endpoint-url",
+        s3,
+    )
     call(*collect, "--run-id", "night_7", "-o", output).ended(0)
     listed = s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name, Prefix="rl/")["Contents"]
     names = {entry["Key"].rpartition("/")[2] for entry in listed}
-    assert {name for name in names if not name.startswith(".")} == {"night_7.jsonl", "night_7.collect.json"}
-    body = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/pixelated/therapeutic_session/night_7.jsonl")
+    assert {name for name in names if not name.startswith(".")} == {
+        "night_7.jsonl",
+        "night_7.collect.json",
+    }
+    body = s3_bucket.client.get_object(
+        Bucket=s3_bucket.name, Key="rl/pixelated/therapeutic_session/night_7.jsonl"
+    )
     first = json.loads(body["Body"].read().splitlines()[0])
     assert (first["run_id"], first["policy"]["name"]) == ("night_7", "scripted-good")
 
@@ -117,13 +192,21 @@ def test_episodes_go_to_s3_below_rl(call: Call, s3_bucket: Any, s3: str, monkeyp
     [
         ((), "pass --policy-base-url and --policy-model"),
         (("--policy-base-url", "http://x/v1"), "missing --policy-model"),
-        (("--policy-base-url", "ftp://x", "--policy-model", "m"), "--policy-base-url ftp://x is not"),
+        (
+            ("--policy-base-url", "ftp://x", "--policy-model", "m"),
+            "--policy-base-url ftp://x is not",
+        ),
         (("--scripted-policy", "good", "--branch-at", 2), "drop --scripted-policy"),
-        (("--scripted-policy", "good", "--environment", "chess"), "expected one of therapeutic_session"),
+        (
+            ("--scripted-policy", "good", "--environment", "chess"),
+            "expected one of therapeutic_session",
+        ),
         (("--scripted-policy", "good", "--policy-role", "teacher"), "named teacher"),
     ],
 )
-def test_options_that_cannot_be_used_are_refused(call: Call, options: tuple[Any, ...], said: str) -> None:
+def test_options_that_cannot_be_used_are_refused(
+    call: Call, options: tuple[Any, ...], said: str
+) -> None:
     """Exit 2 with what to pass instead, before anything is asked or written."""
     done = call("collect", "samples", "-o", "run.jsonl", *options)
     assert (done.code, said in done.err) == (2, True), done.err

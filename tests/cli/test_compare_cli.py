@@ -8,21 +8,41 @@ from judge_server_fixture import JudgeServer
 LEXICAL = ("--judge", "lexical")
 CIRCULAR = ("--strategy", "circular")
 REFERENCE_WAY = ("--profile", "nemotron", *CIRCULAR, "--estimator", "simple_tiebreaker")
-KILL, WELL = "SKILL is a verb meaning to kill.", "Skill refers to the ability to perform a task well."
+KILL = "SKILL is a verb meaning to kill."
+WELL = "Skill refers to the ability to perform a task well."
 # The request of the change that brought `genrm_compare` to NeMo Gym; its messages have no role.
 REFERENCE_REQUEST = {
     "conversation_history": [{"role": "user", "content": "What is SKILL?"}],
     "response_objs": [
-        {"output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}]} for text in (KILL, WELL)
+        {"output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}]}
+        for text in (KILL, WELL)
     ],
 }
 REFERENCE_REPLY = {
     "rewards": [1.025, 4.475],
     "comparison_results": [
-        {"response_i": 0, "response_j": 1, "judge_idx": 0, "score_1": 1.0, "score_2": 5.0, "ranking": 6.0},
-        {"response_i": 1, "response_j": 0, "judge_idx": 0, "score_1": 4.0, "score_2": 1.0, "ranking": 1.0},
+        {
+            "response_i": 0,
+            "response_j": 1,
+            "judge_idx": 0,
+            "score_1": 1.0,
+            "score_2": 5.0,
+            "ranking": 6.0,
+        },
+        {
+            "response_i": 1,
+            "response_j": 0,
+            "judge_idx": 0,
+            "score_1": 4.0,
+            "score_2": 1.0,
+            "ranking": 1.0,
+        },
     ],
-    "metrics": {"mean_individual_score": 2.75, "std_individual_score": 1.7853571071357126, "tiebreak_usage_rate": 0.0},
+    "metrics": {
+        "mean_individual_score": 2.75,
+        "std_individual_score": 1.7853571071357126,
+        "tiebreak_usage_rate": 0.0,
+    },
 }
 LENGTH = ("--group-answer-length-penalty-coeff", 0.05)
 
@@ -38,11 +58,15 @@ def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
     return (*server.flags, "--no-probe", "--concurrency", 1, *more)
 
 
-@pytest.mark.parametrize("way", [REFERENCE_WAY, ("--compat", "nemo-gym")], ids=["by hand", "compat"])
+@pytest.mark.parametrize(
+    "way", [REFERENCE_WAY, ("--compat", "nemo-gym")], ids=["by hand", "compat"]
+)
 def test_the_reference_request_gets_the_reference_reply(
     call: Call, judge_server: JudgeServer, way: tuple[str, ...]
 ) -> None:
-    """The published request and verdicts give the published reply, to the last digit, and nothing but it."""
+    """The published request and verdicts give the published reply, to the last digit, and nothing
+    but it.
+    """
     judge_server.behave(script=[reply(1, 5, 6), reply(4, 1, 1)])
     request = json.dumps(REFERENCE_REQUEST).encode()
     finished = call("compare", "-", "--json", *judge(judge_server, *LENGTH, *way), stdin=request)
@@ -65,8 +89,12 @@ def test_a_person_gets_a_table(call: Call) -> None:
     assert len([line for line in out.splitlines() if line[:1].isdigit()]) == 2 + 2
 
 
-def test_texts_come_from_files_and_stdin_too(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """@FILE, - and @@ for a text that begins with @ are read as the help says, for prompt and responses alike."""
+def test_texts_come_from_files_and_stdin_too(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """@FILE, - and @@ for a text that begins with @ are read as the help says, for prompt and
+    responses alike.
+    """
     (genrm.folder / "prompt.txt").write_text("Wie geht's, Jürgen?")
     (genrm.folder / "one.txt").write_text("[bold]not markup[/bold]")
     arguments = (
@@ -89,7 +117,9 @@ def test_texts_come_from_files_and_stdin_too(genrm: Genrm, call: Call, judge_ser
 @pytest.mark.parametrize(("count", "code"), [(1, 3), (2, 0), (64, 0), (65, 3)])
 def test_two_to_sixty_four_responses_are_compared(call: Call, count: int, code: int) -> None:
     """One response and 65 are refused with their number and the limits."""
-    finished = call("compare", "-p", "Why?", *[f"Because of {n}." for n in range(count)], *LEXICAL, "--json")
+    finished = call(
+        "compare", "-p", "Why?", *[f"Because of {n}." for n in range(count)], *LEXICAL, "--json"
+    )
     assert finished.code == code
     if code:
         assert "given; expected 2 to 64" in finished.err
@@ -108,7 +138,12 @@ def test_two_to_sixty_four_responses_are_compared(call: Call, count: int, code: 
         (("-",), b"", 3, "compare request"),
         (("-",), b"[1]", 3, "compare request"),
         (("-",), b'{"conversation_history": [], "response_objs": []}', 3, "empty"),
-        (("-",), b'{"conversation_history": [{"role": "user"}], "response_objs": [1, 2]}', 3, "compare request"),
+        (
+            ("-",),
+            b'{"conversation_history": [{"role": "user"}], "response_objs": [1, 2]}',
+            3,
+            "compare request",
+        ),
         (("-p", "Why?", "@missing.txt", "b"), b"", 3, "missing.txt"),
     ],
 )
@@ -124,10 +159,18 @@ def test_what_cannot_be_compared_is_said(
 
 
 def test_a_failed_comparison_is_no_number(call: Call, judge_server: JudgeServer) -> None:
-    """A response without a verdict has the reward null, the failed comparison is left out, and the code is 6."""
+    """A response without a verdict has the reward null, the failed comparison is left out, and the
+    code is 6.
+    """
     judge_server.behave(fault={"content": "no idea"})
-    finished = call("compare", "-p", "Why?", "a", "b", *judge(judge_server, "--reask", 0, "--json")).ended(6)
-    assert json.loads(finished.out) == {"rewards": [None, None], "comparison_results": [], "metrics": {}}
+    finished = call(
+        "compare", "-p", "Why?", "a", "b", *judge(judge_server, "--reask", 0, "--json")
+    ).ended(6)
+    assert json.loads(finished.out) == {
+        "rewards": [None, None],
+        "comparison_results": [],
+        "metrics": {},
+    }
     assert "failed" in finished.err
 
 
@@ -138,7 +181,9 @@ def test_compat_gives_the_references_defaults(call: Call, judge_server: JudgeSer
     finished = call("compare", "-p", "Why?", "a", "b", *arguments).ended(0)
     printed = json.loads(finished.out)
     assert printed["rewards"] == [3.0, 3.0]
-    assert [(r["score_1"], r["score_2"], r["ranking"]) for r in printed["comparison_results"]] == [(3, 3, 3.5)] * 2
+    assert [(r["score_1"], r["score_2"], r["ranking"]) for r in printed["comparison_results"]] == [
+        (3, 3, 3.5)
+    ] * 2
     assert printed["metrics"]["tiebreak_usage_rate"] == 1.0
 
 
@@ -159,14 +204,22 @@ def test_compat_answers_for_one_response_or_none(
     stdin = json.dumps({"conversation_history": [], "response_objs": responses}).encode()
     finished = call("compare", "-", *judge_server.flags, *COMPAT, stdin=stdin)
     assert (finished.code, finished.err) == (0, "")
-    assert json.loads(finished.out) == {"rewards": rewards, "comparison_results": None, "metrics": None}
+    assert json.loads(finished.out) == {
+        "rewards": rewards,
+        "comparison_results": None,
+        "metrics": None,
+    }
     assert judge_server.stats()["requests"] == 0
 
 
 @pytest.mark.parametrize("response", ["text", None, 5, []])
-def test_compat_refuses_a_response_that_is_no_object(call: Call, judge_server: JudgeServer, response: Any) -> None:
+def test_compat_refuses_a_response_that_is_no_object(
+    call: Call, judge_server: JudgeServer, response: Any
+) -> None:
     """As Gym does with HTTP 422; the message names the response."""
-    finished = compare_as_gym(call, judge_server, REFERENCE_REQUEST | {"response_objs": [{}, response]})
+    finished = compare_as_gym(
+        call, judge_server, REFERENCE_REQUEST | {"response_objs": [{}, response]}
+    )
     assert (finished.code, finished.out) == (3, b"")
     assert "response_objs[1]" in finished.err
     assert "422" in finished.err
@@ -175,9 +228,21 @@ def test_compat_refuses_a_response_that_is_no_object(call: Call, judge_server: J
 @pytest.mark.parametrize(
     ("request_part", "named"),
     [
-        ({"conversation_history": [{"role": "user", "content": [{"type": "input_text", "text": "q"}]}]}, "[0].content"),
         (
-            {"conversation_history": [{"role": "user", "content": "q"}, {"role": "user", "content": None}]},
+            {
+                "conversation_history": [
+                    {"role": "user", "content": [{"type": "input_text", "text": "q"}]}
+                ]
+            },
+            "[0].content",
+        ),
+        (
+            {
+                "conversation_history": [
+                    {"role": "user", "content": "q"},
+                    {"role": "user", "content": None},
+                ]
+            },
             "[1].content",
         ),
         ({"conversation_history": [{"role": None, "content": "q"}]}, "[0].role"),
@@ -188,7 +253,9 @@ def test_compat_refuses_a_response_that_is_no_object(call: Call, judge_server: J
 def test_compat_refuses_what_is_no_text(
     call: Call, judge_server: JudgeServer, request_part: dict[str, Any], named: str
 ) -> None:
-    """The values of a message and the principle are texts in Gym, which answers with HTTP 422; nothing is asked."""
+    """The values of a message and the principle are texts in Gym, which answers with HTTP 422;
+    nothing is asked.
+    """
     finished = compare_as_gym(call, judge_server, REFERENCE_REQUEST | request_part)
     assert (finished.code, finished.out, judge_server.stats()["requests"]) == (3, b"", 0)
     assert f"{named} is no text, which NeMo Gym refuses (HTTP 422)" in finished.err

@@ -9,7 +9,9 @@ from judge_server_fixture import JudgeServer
 MODEL = "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603"
 ADDRESS = "ana.lima@example.com"
 CARD = "4111 1111 1111 1111"
-REDACT_ALL = tuple(part for name in ("email", "phone", "identity") for part in ("--redact-pattern", name))
+REDACT_ALL = tuple(
+    part for name in ("email", "phone", "identity") for part in ("--redact-pattern", name)
+)
 
 
 def private_rollouts() -> list[Json]:
@@ -18,7 +20,8 @@ def private_rollouts() -> list[Json]:
         {
             **line,
             "prompt": f"Question 0? Write to {ADDRESS}.",
-            "completion": f"{line['completion']} {ADDRESS} or 555-123-4567" + f" {CARD}" * (place == 2),
+            "completion": f"{line['completion']} {ADDRESS} or 555-123-4567"
+            + f" {CARD}" * (place == 2),
             "principle": f"Do not quote {ADDRESS}.",
         }
         for place, line in enumerate(make_rollouts(groups=1, size=4))
@@ -36,10 +39,16 @@ def sent(server: JudgeServer) -> str:
 
 
 @pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain"])
-def test_nothing_private_reaches_the_judge(genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str) -> None:
-    """Prompt, answers and principle are masked, each text counts once, for any number of comparisons."""
+def test_nothing_private_reaches_the_judge(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str
+) -> None:
+    """Prompt, answers and principle are masked, each text counts once, for any number of
+    comparisons.
+    """
     genrm.write("in.jsonl", private_rollouts())
-    call("score", "in.jsonl", *judge(judge_server, "--profile", profile, "--repeats", 2, *REDACT_ALL)).ended(0)
+    call(
+        "score", "in.jsonl", *judge(judge_server, "--profile", profile, "--repeats", 2, *REDACT_ALL)
+    ).ended(0)
     text = sent(judge_server)
     for private in (ADDRESS, "example.com", "555-123-4567", CARD):
         assert private not in text
@@ -47,18 +56,27 @@ def test_nothing_private_reaches_the_judge(genrm: Genrm, call: Call, judge_serve
         assert shown in text
     # One prompt, four answers and one principle; the card is in one answer.
     assert genrm.metrics()["redactions"] == {"email": 6, "identity": 1, "phone": 4}
-    assert ADDRESS in read_lines(genrm.folder / "in.scored.jsonl")[0]["prompt"]  # the user's own file stays whole
+    assert (
+        ADDRESS in read_lines(genrm.folder / "in.scored.jsonl")[0]["prompt"]
+    )  # the user's own file stays whole
 
 
-def test_an_episode_and_the_principle_flag_are_masked_too(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+def test_an_episode_and_the_principle_flag_are_masked_too(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
     """A session shown as one transcript, and what --principle says, pass the same mask."""
     turns = [{"role": "user", "content": f"I am {ADDRESS}."}]
     episodes = [
-        {"prompt_id": "p", "messages": [*turns, {"role": "assistant", "content": f"{reply} {ADDRESS}"}]}
+        {
+            "prompt_id": "p",
+            "messages": [*turns, {"role": "assistant", "content": f"{reply} {ADDRESS}"}],
+        }
         for reply in ("Hello", "Good day to you")
     ]
     genrm.write("in.jsonl", episodes)
-    arguments = judge(judge_server, "--principle", f"As {ADDRESS} wants.", "--redact-pattern", "email")
+    arguments = judge(
+        judge_server, "--principle", f"As {ADDRESS} wants.", "--redact-pattern", "email"
+    )
     call("score", "in.jsonl", *arguments).ended(0)
     assert "example.com" not in sent(judge_server)
     assert genrm.metrics()["redactions"] == {"email": 4}
@@ -67,7 +85,9 @@ def test_an_episode_and_the_principle_flag_are_masked_too(genrm: Genrm, call: Ca
 def test_the_journal_knows_masked_and_unmasked_questions_apart(
     genrm: Genrm, call: Call, judge_server: JudgeServer
 ) -> None:
-    """A second run with the same mask asks nothing and counts the same; without the mask it asks anew."""
+    """A second run with the same mask asks nothing and counts the same; without the mask it asks
+    anew.
+    """
     genrm.write("in.jsonl", private_rollouts())
     arguments = ("score", "in.jsonl", *judge(judge_server), "--no-probe", "--force")
     assert call(*arguments, *REDACT_ALL).code == 0
@@ -80,10 +100,19 @@ def test_the_journal_knows_masked_and_unmasked_questions_apart(
     assert judge_server.stats()["requests"] == 8
 
 
-def test_lengths_are_those_of_the_unmasked_texts(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+def test_lengths_are_those_of_the_unmasked_texts(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
     """A length penalty is the same with a mask that changes the lengths and without one."""
     genrm.write("in.jsonl", private_rollouts())
-    arguments = ("score", "in.jsonl", *judge(judge_server), "--force", "--group-answer-length-penalty-coeff", 0.5)
+    arguments = (
+        "score",
+        "in.jsonl",
+        *judge(judge_server),
+        "--force",
+        "--group-answer-length-penalty-coeff",
+        0.5,
+    )
     adjustments = []
     for mask in ((), ("--redact-pattern", "[a-z ]+")):
         call(*arguments, *mask).ended(0)
@@ -102,15 +131,21 @@ def test_lengths_are_those_of_the_unmasked_texts(genrm: Genrm, call: Call, judge
         ("email,phone", "--redact-pattern", "pass each separately"),
     ],
 )
-def test_a_pattern_that_cannot_be_used_is_a_usage_error(call: Call, pattern: str, where: str, problem: str) -> None:
+def test_a_pattern_that_cannot_be_used_is_a_usage_error(
+    call: Call, pattern: str, where: str, problem: str
+) -> None:
     """Exit code 2, with the flag and what is wrong, before the input is looked at."""
-    finished = call("score", "missing.jsonl", "--judge", "lexical", "--redact-pattern", pattern).ended(2)
+    finished = call(
+        "score", "missing.jsonl", "--judge", "lexical", "--redact-pattern", pattern
+    ).ended(2)
     for part in (where, problem):
         assert part in " ".join(finished.err.split())
 
 
 def declared_rollouts() -> list[Json]:
-    """Make two groups of two: one declares itself in full, of the other one line says false and one nothing."""
+    """Make two groups of two: one declares itself in full, of the other one line says false and one
+    nothing.
+    """
     lines = make_rollouts(groups=2, size=2)
     lines[0]["synthetic"] = True
     lines[1]["metadata"] = {"synthetic": "true"}
@@ -118,7 +153,9 @@ def declared_rollouts() -> list[Json]:
     return lines
 
 
-def test_rollouts_that_do_not_declare_it_are_never_sent(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+def test_rollouts_that_do_not_declare_it_are_never_sent(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
     """They go to the rejects with the reason; the judge sees the others only."""
     genrm.write("in.jsonl", declared_rollouts())
     arguments = judge(judge_server, "--no-probe", "--require-metadata", "synthetic=true")
@@ -134,10 +171,14 @@ def test_rollouts_that_do_not_declare_it_are_never_sent(genrm: Genrm, call: Call
 
 
 def test_strict_stops_before_any_call(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """With --strict one rollout that does not declare it ends the run with exit code 3, and nothing is asked."""
+    """With --strict one rollout that does not declare it ends the run with exit code 3, and nothing
+    is asked.
+    """
     genrm.write("in.jsonl", declared_rollouts())
     finished = call(
-        "score", "in.jsonl", *judge(judge_server, "--strict", "--require-metadata", "synthetic=true")
+        "score",
+        "in.jsonl",
+        *judge(judge_server, "--strict", "--require-metadata", "synthetic=true"),
     ).ended(3)
     assert "declares synthetic=false, not true" in " ".join(finished.err.split())
     assert judge_server.stats()["requests"] == 0
@@ -146,11 +187,21 @@ def test_strict_stops_before_any_call(genrm: Genrm, call: Call, judge_server: Ju
 def test_a_line_that_is_a_whole_group_declares_for_all_its_responses(
     genrm: Genrm, call: Call, judge_server: JudgeServer
 ) -> None:
-    """Many responses in one line and compare requests are checked by the line; every requirement counts."""
+    """Many responses in one line and compare requests are checked by the line; every requirement
+    counts.
+    """
     lines = [
         {"prompt": "Many?", "responses": ["a", "b"], "synthetic": True, "metadata": {"level": 2}},
-        {"prompt": "Refused?", "responses": ["a", "b"], "synthetic": True, "metadata": {"level": 3}},
-        {"conversation_history": [{"role": "user", "content": "Refused too?"}], "response_objs": ["a", "b"]},
+        {
+            "prompt": "Refused?",
+            "responses": ["a", "b"],
+            "synthetic": True,
+            "metadata": {"level": 3},
+        },
+        {
+            "conversation_history": [{"role": "user", "content": "Refused too?"}],
+            "response_objs": ["a", "b"],
+        },
     ]
     genrm.write("in.jsonl", lines)
     required = ("--require-metadata", "synthetic=true", "--require-metadata", "level=2")
@@ -163,5 +214,7 @@ def test_a_line_that_is_a_whole_group_declares_for_all_its_responses(
 def test_an_input_that_declares_nothing_is_refused(genrm: Genrm, call: Call) -> None:
     """When no line declares it there is nothing to score: exit code 3 with the reason."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    finished = call("score", "in.jsonl", "--judge", "lexical", "--require-metadata", "synthetic=true").ended(3)
+    finished = call(
+        "score", "in.jsonl", "--judge", "lexical", "--require-metadata", "synthetic=true"
+    ).ended(3)
     assert "does not declare synthetic=true" in " ".join(finished.err.split())

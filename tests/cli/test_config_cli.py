@@ -26,8 +26,12 @@ def test_a_misspelt_variable_is_pointed_out(call: Call) -> None:
     assert call("config", "--quiet", GENRM_CONCURENCY="8").err == ""
 
 
-@pytest.mark.parametrize(("text", "says"), [("concurency = 8", "Did you mean concurrency?"), ("strategy = ", "TOML")])
-def test_a_settings_file_with_a_mistake_ends_with_2(genrm: Genrm, call: Call, text: str, says: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "says"), [("concurency = 8", "Did you mean concurrency?"), ("strategy = ", "TOML")]
+)
+def test_a_settings_file_with_a_mistake_ends_with_2(
+    genrm: Genrm, call: Call, text: str, says: str
+) -> None:
     """The file, what is wrong and what was expected are named."""
     (genrm.folder / "genrm.toml").write_text(text)
     finished = call("config").ended(2)
@@ -36,7 +40,9 @@ def test_a_settings_file_with_a_mistake_ends_with_2(genrm: Genrm, call: Call, te
 
 
 def test_settings_from_a_file_and_the_environment_reach_a_run(genrm: Genrm, call: Call) -> None:
-    """A run needs no flags: genrm.toml names the judge, GENRM_CONFIG another file, a variable the output."""
+    """A run needs no flags: genrm.toml names the judge, GENRM_CONFIG another file, a variable the
+    output.
+    """
     genrm.write("in.jsonl", make_rollouts())
     (genrm.folder / "genrm.toml").write_text('judge = "lexical"\nquiet = true\n')
     assert call("score", "in.jsonl", GENRM_OUTPUT="out.jsonl") == (0, b"", "")
@@ -61,7 +67,9 @@ def test_the_endpoint_of_openais_library_is_the_default(call: Call) -> None:
     url = "http://judge:8000/v1"
 
     def source(*arguments: object, **environment: str) -> object:
-        settings = json.loads(call("config", *arguments, "--json", OPENAI_BASE_URL=url, **environment).out)
+        settings = json.loads(
+            call("config", *arguments, "--json", OPENAI_BASE_URL=url, **environment).out
+        )
         return settings["base_url"]
 
     assert source() == {"value": [url], "source": "environment OPENAI_BASE_URL"}
@@ -71,7 +79,13 @@ def test_the_endpoint_of_openais_library_is_the_default(call: Call) -> None:
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("64MB", 64_000_000), ("64MiB", 64 * 1024**2), ("1.5 GB", 1_500_000_000), ("2k", 2_000), ("5000", 5_000)],
+    [
+        ("64MB", 64_000_000),
+        ("64MiB", 64 * 1024**2),
+        ("1.5 GB", 1_500_000_000),
+        ("2k", 2_000),
+        ("5000", 5_000),
+    ],
 )
 def test_sizes_take_units(call: Call, text: str, size: int) -> None:
     """Sizes are bytes, or numbers with a unit of 1000 or 1024."""

@@ -12,7 +12,10 @@ PAIRS = "labelled-pairs.jsonl"
 
 def make_pairs(count: int) -> list[Json]:
     """Make pairs whose better answer is the longer one."""
-    return [{"prompt": f"Q{n}?", "chosen": "good " * 9, "rejected": "bad", "subset": "s"} for n in range(count)]
+    return [
+        {"prompt": f"Q{n}?", "chosen": "good " * 9, "rejected": "bad", "subset": "s"}
+        for n in range(count)
+    ]
 
 
 def test_a_person_gets_tables(genrm: Genrm, call: Call) -> None:
@@ -20,13 +23,22 @@ def test_a_person_gets_tables(genrm: Genrm, call: Call) -> None:
     genrm.sample(PAIRS)
     finished = call("eval", PAIRS, *LEXICAL).ended(0)
     out = finished.out.decode()
-    for text in ("accuracy", "95 % interval", "flip rate", "28 pairs on 12 lines", "science", "(none)"):
+    for text in (
+        "accuracy",
+        "95 % interval",
+        "flip rate",
+        "28 pairs on 12 lines",
+        "science",
+        "(none)",
+    ):
         assert text in out
     assert "built-in lexical baseline" in finished.err
     assert genrm.names() == {PAIRS}
 
 
-def test_a_machine_gets_one_object_and_a_file(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+def test_a_machine_gets_one_object_and_a_file(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
     """--json prints what -o writes, in one line; the probe is not among the calls."""
     genrm.write("pairs.jsonl", make_pairs(5))
     finished = call("eval", "pairs.jsonl", "--json", "-o", "m.json", *judge_server.flags).ended(0)
@@ -41,20 +53,35 @@ def test_a_machine_gets_one_object_and_a_file(genrm: Genrm, call: Call, judge_se
 
 def test_pairs_come_through_a_pipe_and_the_result_goes_into_one(genrm: Genrm, call: Call) -> None:
     """`-` is stdin, `-o -` is stdout; then no table is in the way."""
-    finished = call("eval", "-", "-o", "-", *LEXICAL, "--quiet", stdin=genrm.sample(PAIRS).read_bytes())
+    finished = call(
+        "eval", "-", "-o", "-", *LEXICAL, "--quiet", stdin=genrm.sample(PAIRS).read_bytes()
+    )
     assert (finished.code, finished.err) == (0, "")
     assert json.loads(finished.out)["figures"]["pairs"] == 28
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 @pytest.mark.slow
 def test_an_interrupted_run_keeps_what_was_paid_for(
     genrm: Genrm, call: Call, judge_server: JudgeServer, sent: signal.Signals
 ) -> None:
-    """Ctrl-C and SIGTERM end with 130 and no result; the same command then asks only what is missing."""
+    """Ctrl-C and SIGTERM end with 130 and no result; the same command then asks only what is
+    missing.
+    """
     genrm.write("pairs.jsonl", make_pairs(4))
     judge_server.behave(script=[{}, {}, {}, {"hang": True}])
-    arguments = ("eval", "pairs.jsonl", "-o", "m.json", *judge_server.flags, "--no-probe", "--concurrency", 1)
+    arguments = (
+        "eval",
+        "pairs.jsonl",
+        "-o",
+        "m.json",
+        *judge_server.flags,
+        "--no-probe",
+        "--concurrency",
+        1,
+    )
     process = genrm.start(*arguments)
     judge_server.wait_until(lambda stats: stats["requests"] == 4)
     process.send_signal(sent)
@@ -70,7 +97,9 @@ def test_an_interrupted_run_keeps_what_was_paid_for(
 def test_pairs_and_results_may_lie_on_s3(call: Call, genrm: Genrm, s3_bucket: Any) -> None:
     """Both are read and written there; a result outside rl/ is refused without --any-prefix."""
     pairs, result = (f"s3://{s3_bucket.name}/rl/{name}" for name in ("pairs.jsonl", "m.json"))
-    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/pairs.jsonl", Body=genrm.sample(PAIRS).read_bytes())
+    s3_bucket.client.put_object(
+        Bucket=s3_bucket.name, Key="rl/pairs.jsonl", Body=genrm.sample(PAIRS).read_bytes()
+    )
     assert call("eval", pairs, "-o", result, *LEXICAL).code == 0
     written = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/m.json")["Body"].read()
     assert json.loads(written)["figures"]["pairs"] == 28

@@ -12,7 +12,13 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.cli.events import Events, plan_text
 from genrm_cli.errors import JudgeError
 
-PLAN = {"planned": 12_000, "known": 0, "calls": 12_000, "tokens_in": 9_000_000, "tokens_out": 18_000_000}
+PLAN = {
+    "planned": 12_000,
+    "known": 0,
+    "calls": 12_000,
+    "tokens_in": 9_000_000,
+    "tokens_out": 18_000_000,
+}
 PLAN |= {"tokens_from": "text lengths", "cost": None, "time_s": None}
 
 
@@ -26,8 +32,12 @@ def logged(path: Path) -> list[Json]:
     return lines
 
 
-def test_a_run_is_logged_from_plan_to_end(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """The log holds what was planned, what the probe found, and how the run ended; the plan is also said aloud."""
+def test_a_run_is_logged_from_plan_to_end(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """The log holds what was planned, what the probe found, and how the run ended; the plan is also
+    said aloud.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     log = genrm.folder / "events.jsonl"
     finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", log).ended(0)
@@ -40,13 +50,19 @@ def test_a_run_is_logged_from_plan_to_end(genrm: Genrm, call: Call, judge_server
     assert "6 comparisons: 6 calls to make, about " in finished.err
 
 
-def test_an_outage_is_told_as_it_happens(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """When the judge dies the log and the terminal tell which endpoint, why, how long it is waited for, and the end."""
+def test_an_outage_is_told_as_it_happens(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """When the judge dies the log and the terminal tell which endpoint, why, how long it is waited
+    for, and the end.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     judge_server.behave(fault={"status": 500})
     log = genrm.folder / "events.jsonl"
     arguments = (*judge_server.flags, "--log-json", log, "--no-probe")
-    finished = call("score", "in.jsonl", *arguments, "--give-up-after", "0.2", "--retries", "20").ended(4)
+    finished = call(
+        "score", "in.jsonl", *arguments, "--give-up-after", "0.2", "--retries", "20"
+    ).ended(4)
     events = {line["event"]: line for line in logged(log)}
     assert list(events) == ["judge", "plan", "endpoint_down", "paused", "file", "end"]
     assert events["endpoint_down"]["endpoint"] == judge_server.base_url
@@ -61,21 +77,38 @@ def test_a_stop_is_told(genrm: Genrm, call: Call, judge_server: JudgeServer) -> 
     """A run that a budget stops says by which option, once."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     log = genrm.folder / "events.jsonl"
-    finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", log, "--max-calls", 2).ended(6)
-    assert [line.get("reason") for line in logged(log) if line["event"] == "stopped"] == ["max_calls"]
-    assert finished.err.count("stopped by --max-calls: making no more calls and writing partial results") == 1
+    finished = call(
+        "score", "in.jsonl", *judge_server.flags, "--log-json", log, "--max-calls", 2
+    ).ended(6)
+    assert [line.get("reason") for line in logged(log) if line["event"] == "stopped"] == [
+        "max_calls"
+    ]
+    assert (
+        finished.err.count(
+            "stopped by --max-calls: making no more calls and writing partial results"
+        )
+        == 1
+    )
 
 
-@pytest.mark.parametrize("option", [("--max-calls", 0), ("--max-total-tokens", 0), ("--deadline", "0.001")])
+@pytest.mark.parametrize(
+    "option", [("--max-calls", 0), ("--max-total-tokens", 0), ("--deadline", "0.001")]
+)
 def test_a_run_that_may_spend_nothing_asks_nothing(
     genrm: Genrm, call: Call, judge_server: JudgeServer, option: tuple[str, object]
 ) -> None:
-    """A budget of nothing, or a deadline that is over when the input has been read, costs no call, not even a probe."""
+    """A budget of nothing, or a deadline that is over when the input has been read, costs no call,
+    not even a probe.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     call("score", "in.jsonl", *judge_server.flags, *option).ended(6)
     assert judge_server.stats()["requests"] == 0
     metrics = genrm.metrics()
-    assert (metrics["partial"], metrics["calls"], metrics["failures_by_kind"]) == (True, 0, {"not_asked": 6})
+    assert (metrics["partial"], metrics["calls"], metrics["failures_by_kind"]) == (
+        True,
+        0,
+        {"not_asked": 6},
+    )
 
 
 def test_a_log_that_cannot_be_opened_ends_the_run_before_a_call(
@@ -83,14 +116,20 @@ def test_a_log_that_cannot_be_opened_ends_the_run_before_a_call(
 ) -> None:
     """A log in a folder that is not there is a storage error, said before anything is asked."""
     genrm.write("in.jsonl", make_rollouts())
-    finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", "away/events.jsonl").ended(5)
+    finished = call(
+        "score", "in.jsonl", *judge_server.flags, "--log-json", "away/events.jsonl"
+    ).ended(5)
     assert "--log-json away/events.jsonl: cannot be opened" in finished.err
     assert judge_server.stats()["requests"] == 0
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_under_the_log_does_not_end_the_run(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """When no line can be written any more, that is said once, and the verdicts are worth more than the log."""
+def test_a_full_disk_under_the_log_does_not_end_the_run(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """When no line can be written any more, that is said once, and the verdicts are worth more than
+    the log.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
     finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", "/dev/full").ended(0)
     assert finished.err.count("--log-json /dev/full: No space left on device; no more events") == 1
@@ -127,7 +166,11 @@ def test_the_end_names_what_ended_the_run(tmp_path: Path, error: BaseException) 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({}, "12,000 comparisons: 12,000 calls to make, about 9,000,000 tokens in and 18,000,000 out"),
+        (
+            {},
+            "12,000 comparisons: 12,000 calls to make, about 9,000,000 tokens in and 18,000,000 "
+            "out",
+        ),
         (
             {"known": 2_000, "calls": 10_000},
             "12,000 comparisons, 2,000 of them answered in an earlier run: 10,000 calls to make",
@@ -137,6 +180,8 @@ def test_the_end_names_what_ended_the_run(tmp_path: Path, error: BaseException) 
     ],
 )
 def test_the_plan_is_one_sentence(changes: dict[str, Any], says: str) -> None:
-    """Comparisons, what the journal knows, calls, tokens and where they come from; the cost if there are prices."""
+    """Comparisons, what the journal knows, calls, tokens and where they come from; the cost if
+    there are prices.
+    """
     assert says in plan_text({**PLAN, **changes})
     assert ("cost" in plan_text({**PLAN, **changes})) == ("cost" in changes)

@@ -9,7 +9,9 @@ from scored_lines import read_lines, scored, total, write_lines
 
 from genrm_cli.export.formats import FORMATS
 
-EXPORT_FORMATS = [name for name, each in FORMATS.items() if each.unit != "judgement"]  # these need a journal
+EXPORT_FORMATS = [
+    name for name, each in FORMATS.items() if each.unit != "judgement"
+]  # these need a journal
 
 GROUP = [scored("best", 5.0), scored("middle", 3.0, index=1), scored("worst", 1.0, index=2)]
 
@@ -28,17 +30,30 @@ def manifest_of(folder: Path, stem: str = "out") -> dict[str, Any]:
 
 def pairs_in(path: Path) -> list[tuple[str, str]]:
     """Return the chosen and rejected texts of rows in the form of TRL's DPO."""
-    return [(row["chosen"][-1]["content"], row["rejected"][-1]["content"]) for row in read_lines(path)]
+    return [
+        (row["chosen"][-1]["content"], row["rejected"][-1]["content"]) for row in read_lines(path)
+    ]
 
 
 def test_what_score_wrote_is_exported(call: Call, folder: Path) -> None:
-    """The whole way: rollouts, scores, pairs; the manifest accounts for every rollout and says who judged."""
+    """The whole way: rollouts, scores, pairs; the manifest accounts for every rollout and says who
+    judged.
+    """
     assert (
-        call("score", SAMPLE_DATA / "rollouts.jsonl", "--judge", "lexical", "-o", folder / "x.scored.jsonl").code == 0
+        call(
+            "score",
+            SAMPLE_DATA / "rollouts.jsonl",
+            "--judge",
+            "lexical",
+            "-o",
+            folder / "x.scored.jsonl",
+        ).code
+        == 0
     )
     done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl")
     assert (done.code, done.out) == (0, b"")
-    rows, manifest = read_lines(folder / "out.jsonl"), manifest_of(folder)
+    rows = read_lines(folder / "out.jsonl")
+    manifest = manifest_of(folder)
     assert len(rows) == manifest["rows"]["train"] == 7
     assert manifest["rollouts"] == 36
     assert manifest["left_out"] == {"blank": 1}
@@ -64,22 +79,39 @@ def test_exports_are_as_private_as_their_inputs(call: Call, folder: Path) -> Non
     """What only its owner may read stays so, the manifest included."""
     write_lines(folder / "x.scored.jsonl", GROUP).chmod(0o600)
     assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").code == 0
-    assert {(folder / name).stat().st_mode & 0o777 for name in ("out.jsonl", "out.manifest.json")} == {0o600}
+    assert {
+        (folder / name).stat().st_mode & 0o777 for name in ("out.jsonl", "out.manifest.json")
+    } == {0o600}
 
 
 def test_rollouts_that_must_not_be_trained_on_stay_out(call: Call, folder: Path) -> None:
-    """Unscored, single and defaulted rollouts, blank ones, and rewards that a user gave to unscored ones."""
+    """Unscored, single and defaulted rollouts, blank ones, and rewards that a user gave to unscored
+    ones.
+    """
     bad = [
         scored("unscored", None, index=3),
         scored("given", 0.0, index=4, status="unscored", reason_text="judge failed"),
         scored("alone", 3.0, group="task:2", status="single"),
         scored("defaulted", 9.0, index=5, defaulted=1),
         scored("", 0.5, index=6),
-        scored([{"role": "assistant", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}], 0.4, index=7),
+        scored(
+            [{"role": "assistant", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}],
+            0.4,
+            index=7,
+        ),
     ]
     write_lines(folder / "x.scored.jsonl", [*GROUP, *bad])
-    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", "--pairs", "all").code == 0
-    assert {text for pair in pairs_in(folder / "out.jsonl") for text in pair} == {"best", "middle", "worst"}
+    assert (
+        call(
+            "export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", "--pairs", "all"
+        ).code
+        == 0
+    )
+    assert {text for pair in pairs_in(folder / "out.jsonl") for text in pair} == {
+        "best",
+        "middle",
+        "worst",
+    }
     assert manifest_of(folder)["left_out"] == {
         "no_verdict": 1,
         "unscored": 1,
@@ -104,25 +136,51 @@ def test_rewards_without_comparisons_are_refused_where_these_are_needed(
 def test_files_scored_differently_are_refused(call: Call, folder: Path) -> None:
     """Two judges are two scales: exit 2, unless --mixed-settings says that this is known."""
     write_lines(folder / "a.scored.jsonl", GROUP)
-    write_lines(folder / "b.scored.jsonl", [line | {"genrm": line["genrm"] | {"judge": "k"}} for line in GROUP])
-    done = call("export", "a.scored.jsonl", "b.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").ended(2)
-    assert "j, k" in done.err
-    call("export", "a.scored.jsonl", "b.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", "--mixed-settings").ended(
-        0
+    write_lines(
+        folder / "b.scored.jsonl",
+        [line | {"genrm": line["genrm"] | {"judge": "k"}} for line in GROUP],
     )
+    done = call(
+        "export", "a.scored.jsonl", "b.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl"
+    ).ended(2)
+    assert "j, k" in done.err
+    call(
+        "export",
+        "a.scored.jsonl",
+        "b.scored.jsonl",
+        "--to",
+        "trl-dpo",
+        "-o",
+        "out.jsonl",
+        "--mixed-settings",
+    ).ended(0)
 
 
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        ([{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}], "not scored"),
+        (
+            [
+                {
+                    "messages": [
+                        {"role": "user", "content": "a"},
+                        {"role": "assistant", "content": "b"},
+                    ]
+                }
+            ],
+            "not scored",
+        ),
         ([{"a": 1}], "unknown format"),
         ([], "nothing is left"),
         (GROUP[:1], "nothing is left"),
     ],
 )
-def test_an_input_without_a_row_is_an_error(call: Call, folder: Path, lines: list[Any], told: str) -> None:
-    """Unscored lines, other files and single rollouts: exit 3 with the reason, and no empty data set."""
+def test_an_input_without_a_row_is_an_error(
+    call: Call, folder: Path, lines: list[Any], told: str
+) -> None:
+    """Unscored lines, other files and single rollouts: exit 3 with the reason, and no empty data
+    set.
+    """
     write_lines(folder / "x.scored.jsonl", lines)
     done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").ended(3)
     assert told in done.err
@@ -135,7 +193,9 @@ def test_bad_lines_are_counted_and_refused_by_strict(call: Call, folder: Path) -
     path.write_text(path.read_text() + "{broken\n")
     assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").code == 0
     assert manifest_of(folder)["rejected_lines"] == 2
-    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "new.jsonl", "--strict").code == 3
+    assert (
+        call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "new.jsonl", "--strict").code == 3
+    )
 
 
 def test_undeclared_metadata_is_refused(call: Call, folder: Path) -> None:
@@ -143,9 +203,13 @@ def test_undeclared_metadata_is_refused(call: Call, folder: Path) -> None:
     declared = [line | {"metadata": {"synthetic": True}} for line in GROUP]
     write_lines(folder / "x.scored.jsonl", [*declared, scored("real", 9.0, index=3)])
     options = ("--require-metadata", "synthetic=true")
-    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options).code == 0
+    assert (
+        call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options).code == 0
+    )
     assert pairs_in(folder / "out.jsonl") == [("best", "worst")]
-    assert list(manifest_of(folder)["rejected_reasons"]) == ["does not declare synthetic=true (require_metadata)"]
+    assert list(manifest_of(folder)["rejected_reasons"]) == [
+        "does not declare synthetic=true (require_metadata)"
+    ]
 
 
 def as_episode(line: dict[str, Any], **before: Any) -> dict[str, Any]:
@@ -166,8 +230,12 @@ UNSAFE = {
 
 @pytest.mark.parametrize("unsafe", UNSAFE)
 @pytest.mark.parametrize("name", EXPORT_FORMATS)
-def test_no_format_prefers_what_broke_a_gate(call: Call, folder: Path, name: str, unsafe: str) -> None:
-    """Nowhere is it chosen, wanted, kept, or among responses with a reward that is not the lowest."""
+def test_no_format_prefers_what_broke_a_gate(
+    call: Call, folder: Path, name: str, unsafe: str
+) -> None:
+    """Nowhere is it chosen, wanted, kept, or among responses with a reward that is not the
+    lowest.
+    """
     safe = [as_episode(line) for line in GROUP] if "scenario" in UNSAFE[unsafe] else GROUP
     write_lines(folder / "x.scored.jsonl", [*safe, UNSAFE[unsafe]])
     call("export", "x.scored.jsonl", "--to", name, "-o", "out.jsonl").ended(0)
@@ -190,7 +258,9 @@ def test_rollouts_held_for_review_stay_out(call: Call, folder: Path) -> None:
     assert manifest_of(folder)["left_out"] == {"review_held": 1, "review_pending": 1}
 
 
-@pytest.mark.parametrize("line", ['{"group": "task:1", "index": 0, "status": "fine"}', "{", '{"status": "held"}'])
+@pytest.mark.parametrize(
+    "line", ['{"group": "task:1", "index": 0, "status": "fine"}', "{", '{"status": "held"}']
+)
 def test_an_unreadable_review_is_refused(call: Call, folder: Path, line: str) -> None:
     """A review that cannot be read might hold a rollout back: exit 3, nothing is exported."""
     write_lines(folder / "x.scored.jsonl", GROUP)
@@ -201,17 +271,29 @@ def test_an_unreadable_review_is_refused(call: Call, folder: Path, line: str) ->
 
 def test_the_split_is_by_prompt(call: Call, folder: Path) -> None:
     """No prompt is on both sides, both sides are written, and together they are everything."""
-    words = [" ".join(f"w{(group * 37 + at * 101) % 997}" for at in range(9)) for group in range(40)]
+    words = [
+        " ".join(f"w{(group * 37 + at * 101) % 997}" for at in range(9)) for group in range(40)
+    ]
     lines = [
-        scored(f"{group} {index}", float(index), group=f"task:{group}", index=index, size=3, prompt=words[group // 2])
+        scored(
+            f"{group} {index}",
+            float(index),
+            group=f"task:{group}",
+            index=index,
+            size=3,
+            prompt=words[group // 2],
+        )
         for group in range(40)
         for index in range(3)
     ]
     write_lines(folder / "x.scored.jsonl", lines)
     options = ("--split", "0.2", "--pairs", "all")
-    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options).code == 0
+    assert (
+        call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options).code == 0
+    )
     train, validation = (
-        {row["prompt_id"] for row in read_lines(folder / name)} for name in ("out.jsonl", "out.validation.jsonl")
+        {row["prompt_id"] for row in read_lines(folder / name)}
+        for name in ("out.jsonl", "out.validation.jsonl")
     )
     assert not train & validation
     assert (len(train), len(validation)) == (16, 4)
@@ -221,7 +303,17 @@ def test_the_split_is_by_prompt(call: Call, folder: Path) -> None:
 def test_rejection_sampling_keeps_the_best(call: Call, folder: Path) -> None:
     """--best-of counts per prompt; rewards must reach --min-reward."""
     write_lines(folder / "x.scored.jsonl", GROUP)
-    common = ("export", "x.scored.jsonl", "--to", "trl-sft", "--best-of", "3", "--min-reward", "2.5", "--force")
+    common = (
+        "export",
+        "x.scored.jsonl",
+        "--to",
+        "trl-sft",
+        "--best-of",
+        "3",
+        "--min-reward",
+        "2.5",
+        "--force",
+    )
 
     def kept(*options: str) -> list[str]:
         call(*common, "-o", "out.jsonl", *options)
@@ -240,15 +332,23 @@ def test_sessions_are_exported_whole_or_at_a_turn(call: Call, folder: Path) -> N
             {"role": "user", "content": "And?"},
             {"role": "assistant", "content": second},
         ]
-        return scored(turns, reward, index=index, size=3, prompt="I feel low.") | {"scenario": {"scenario_id": "s"}}
+        return scored(turns, reward, index=index, size=3, prompt="I feel low.") | {
+            "scenario": {"scenario_id": "s"}
+        }
 
-    lines = [session("Oh.", "good", 5.0, 0), session("Oh.", "bad", 2.0, 1), session("Hm.", "worse", 1.0, 2)]
+    lines = [
+        session("Oh.", "good", 5.0, 0),
+        session("Oh.", "bad", 2.0, 1),
+        session("Hm.", "worse", 1.0, 2),
+    ]
     write_lines(folder / "x.scored.jsonl", lines)
     assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "whole.jsonl").code == 0
     (row,) = read_lines(folder / "whole.jsonl")
     assert [message["role"] for message in row["chosen"]] == ["assistant", "user", "assistant"]
     options = ("--branch-at", "2", "--pairs", "all")
-    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "turn.jsonl", *options).code == 0
+    assert (
+        call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "turn.jsonl", *options).code == 0
+    )
     (row,) = read_lines(folder / "turn.jsonl")
     assert [message["content"] for message in row["prompt"]] == ["I feel low.", "Oh.", "And?"]
     assert (row["chosen"][0]["content"], row["rejected"][0]["content"]) == ("good", "bad")
@@ -261,9 +361,13 @@ def test_reasoning_that_alone_differs_is_warned_about(call: Call, folder: Path) 
     write_lines(folder / "x.scored.jsonl", lines)
     done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").ended(0)
     assert "1 pairs differ only in their reasoning" in done.err
-    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "new.jsonl", "--reasoning", "strip")
+    done = call(
+        "export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "new.jsonl", "--reasoning", "strip"
+    )
     assert (done.code, "1 × dropped: equal texts" in done.err) == (3, True)
-    done = call("export", "x.scored.jsonl", "--to", "axolotl", "-o", "new.jsonl", "--reasoning", "separate").ended(2)
+    done = call(
+        "export", "x.scored.jsonl", "--to", "axolotl", "-o", "new.jsonl", "--reasoning", "separate"
+    ).ended(2)
 
 
 def test_compressed_and_parquet_outputs(call: Call, folder: Path) -> None:
@@ -280,7 +384,9 @@ def test_compressed_and_parquet_outputs(call: Call, folder: Path) -> None:
     rows = parquet.read_table(folder / "out.parquet").to_pylist()
     assert [row["tools"] for row in rows] == [None, json.dumps([tool])]
     assert rows[0]["chosen"] == [{"role": "assistant", "content": "best"}]
-    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl.gz").code == 2  # the manifest is there
+    assert (
+        call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl.gz").code == 2
+    )  # the manifest is there
     assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "other.jsonl.gz").code == 0
     assert len(gzip.decompress((folder / "other.jsonl.gz").read_bytes()).splitlines()) == 2
 
@@ -324,36 +430,58 @@ def test_a_prefix_on_s3_is_exported_to_s3(genrm: Genrm, call: Call, s3_bucket: A
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/b.review.jsonl", Body=held)
     root = f"s3://{s3_bucket.name}"
     call("export", f"{root}/rl/env/", "--to", "trl-dpo", "-o", f"{root}/rl/pairs.jsonl").ended(0)
-    rows = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/pairs.jsonl")["Body"].read().splitlines()
+    rows = (
+        s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/pairs.jsonl")["Body"]
+        .read()
+        .splitlines()
+    )
     chosen = [json.loads(row)["chosen"][0]["content"] for row in rows]
     assert chosen == ["best", "middle"]
-    manifest = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/pairs.manifest.json")["Body"].read()
-    assert [each["uri"] for each in json.loads(manifest)["inputs"]] == [f"{root}/rl/env/{n}.scored.jsonl" for n in "ab"]
+    manifest = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/pairs.manifest.json")[
+        "Body"
+    ].read()
+    assert [each["uri"] for each in json.loads(manifest)["inputs"]] == [
+        f"{root}/rl/env/{n}.scored.jsonl" for n in "ab"
+    ]
     assert list(genrm.folder.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("to", "kept"),
     [
-        ("trl-dpo", {"gts_chosen": "4", "gts_rejected": "4", "meta.k_chosen": 1, "meta.k_rejected": 0}),
+        (
+            "trl-dpo",
+            {"gts_chosen": "4", "gts_rejected": "4", "meta.k_chosen": 1, "meta.k_rejected": 0},
+        ),
         ("trl-sft", {"gts": "4", "meta.k": 1}),
         ("trl-grpo", {"gts": "4", "meta.k": None}),
         ("groups", {"gts": ["4", "4"], "meta.k": [0, 1]}),
     ],
 )
-def test_fields_of_the_input_stay_as_columns(to: str, kept: dict[str, Any], genrm: Genrm, call: Call) -> None:
+def test_fields_of_the_input_stay_as_columns(
+    to: str, kept: dict[str, Any], genrm: Genrm, call: Call
+) -> None:
     """--keep takes dotted paths; pairs have a value for each side, groups one for each response."""
     answers = (scored("5", 1.0, index=0), scored("4", 2.0, index=1))
-    write_lines(genrm.folder / "x.scored.jsonl", [a | {"gts": "4", "meta": {"k": n}} for n, a in enumerate(answers)])
-    call("export", "x.scored.jsonl", "--to", to, "-o", "o.jsonl", "--keep", "gts", "--keep", "meta.k").ended(0)
+    write_lines(
+        genrm.folder / "x.scored.jsonl",
+        [a | {"gts": "4", "meta": {"k": n}} for n, a in enumerate(answers)],
+    )
+    call(
+        "export", "x.scored.jsonl", "--to", to, "-o", "o.jsonl", "--keep", "gts", "--keep", "meta.k"
+    ).ended(0)
     [row] = read_lines(genrm.folder / "o.jsonl")
     assert {name: row[name] for name in row if name.startswith(("gts", "meta"))} == kept
 
 
 @pytest.mark.parametrize("name", ["gt", "prompt"])
-def test_a_field_that_no_line_has_or_the_format_needs_is_refused(name: str, genrm: Genrm, call: Call) -> None:
+def test_a_field_that_no_line_has_or_the_format_needs_is_refused(
+    name: str, genrm: Genrm, call: Call
+) -> None:
     """Nothing is written, and the error names the option and the field."""
-    write_lines(genrm.folder / "x.scored.jsonl", [scored("5", 1.0, index=0), scored("4", 2.0, index=1)])
+    write_lines(
+        genrm.folder / "x.scored.jsonl", [scored("5", 1.0, index=0), scored("4", 2.0, index=1)]
+    )
     done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "o.jsonl", "--keep", name)
     assert (done.code, genrm.names()) == (2, {"x.scored.jsonl"})
     assert f"--keep {name}: " in done.err
@@ -375,4 +503,6 @@ def test_verl_gets_the_reference_answer(
     lines = [scored("5", 1.0, index=0) | fields, scored("4", 2.0, index=1) | fields]
     write_lines(genrm.folder / "x.scored.jsonl", lines)
     assert call("export", "x.scored.jsonl", "--to", "verl", "-o", "o.jsonl", *options).code == 0
-    assert [row["reward_model"]["ground_truth"] for row in read_lines(genrm.folder / "o.jsonl")] == [truth]
+    assert [
+        row["reward_model"]["ground_truth"] for row in read_lines(genrm.folder / "o.jsonl")
+    ] == [truth]

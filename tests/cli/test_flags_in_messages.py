@@ -32,22 +32,30 @@ from genrm_cli.settings.table import all_settings
     ],
 )
 def test_a_setting_is_a_flag_or_a_keyword(ref: SettingRef, flag: str, keyword: str) -> None:
-    """The command line shows the flag, with its value; plain text reads as a keyword of the Python API."""
+    """The command line shows the flag, with its value; plain text reads as a keyword of the Python
+    API.
+    """
     assert render_flag(ref) == flag
     assert str(ref) == keyword
 
 
 def test_an_error_shows_its_settings_and_leaves_text_alone() -> None:
-    """Only references to settings are rendered: what a server said keeps its flags and underscores."""
+    """Only references to settings are rendered: what a server said keeps its flags and
+    underscores.
+    """
     said = "start with --seed 1 or min_age=3"
-    error = UsageError(Message.of(SettingRef("min_age"), f": {said}; drop "), SettingRef("strict"), ".")
+    error = UsageError(
+        Message.of(SettingRef("min_age"), f": {said}; drop "), SettingRef("strict"), "."
+    )
     assert str(error) == f"min_age: {said}; drop strict."
     assert error.message.render(render_flag) == f"--min-age: {said}; drop --strict."
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
 def test_a_text_names_settings() -> None:
-    """`$name` in a text of ours is a setting, with a value if one is given; other dollars are text."""
+    """`$name` in a text of ours is a setting, with a value if one is given; other dollars are
+    text.
+    """
     message = naming("$shard needs $use_journal, $1 and $min_age_s.", use_journal=False)
     assert message.parts == (
         *(SettingRef("shard"), " needs ", SettingRef("use_journal", value=False), ", $1 and "),
@@ -59,7 +67,10 @@ def test_a_text_names_settings() -> None:
 def sources() -> dict[Path, str]:
     """Return the modules of the package, by their paths in it."""
     package = Path(genrm_cli.__file__).parent
-    return {path.relative_to(package): path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
+    return {
+        path.relative_to(package): path.read_text(encoding="utf-8")
+        for path in package.rglob("*.py")
+    }
 
 
 def iter_named(tree: ast.AST) -> Iterator[SettingRef]:
@@ -86,7 +97,9 @@ def iter_named(tree: ast.AST) -> Iterator[SettingRef]:
 def flags_of(command: Any) -> set[str]:
     """Return the flags of a command and of its subcommands."""
     own = {flag for each in command.params for flag in (*each.opts, *each.secondary_opts)}
-    return own.union(*(flags_of(command.get_command(None, name)) for name in getattr(command, "commands", ())))
+    return own.union(
+        *(flags_of(command.get_command(None, name)) for name in getattr(command, "commands", ()))
+    )
 
 
 @pytest.mark.slow
@@ -104,7 +117,12 @@ def test_messages_name_what_there_is() -> None:
 
 def test_help_names_settings_that_there_are() -> None:
     """`$name` in the help of a setting is a setting, or `--offline`."""
-    named = {part.name for s in all_settings() for part in naming(s.help).parts if isinstance(part, SettingRef)}
+    named = {
+        part.name
+        for s in all_settings()
+        for part in naming(s.help).parts
+        if isinstance(part, SettingRef)
+    }
     assert named <= {setting.name for setting in all_settings()} | {"offline"}
 
 
@@ -112,13 +130,20 @@ def iter_texts(tree: ast.AST) -> Iterator[str]:
     """Yield the string literals of a module that are not documentation."""
     documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in documentation
+        ):
             yield node.value
 
 
 def test_only_the_command_line_knows_flags() -> None:
-    """Texts of other modules name settings; flags of a trainer's own command are text like any other."""
-    flags, pattern = flags_of(get_command(app)), re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+    """Texts of other modules name settings; flags of a trainer's own command are text like any
+    other.
+    """
+    flags = flags_of(get_command(app))
+    pattern = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
     found = {
         f"{path}: {flag}"
         for path, source in sources().items()

@@ -11,7 +11,9 @@ TWO_LINES = '{"prompt": "Why?", "completion": "So."}\n{"prompt": "Why?", "comple
 
 
 def test_every_printed_example_is_read_as_its_format(genrm: Genrm, call: Call) -> None:
-    """The example lines of all formats, piped into one file, are recognised, each as its own format."""
+    """The example lines of all formats, piped into one file, are recognised, each as its own
+    format.
+    """
     lines = [call("formats", name).out for name in INPUT_FORMATS]
     assert all(line.count(b"\n") == 1 and line.endswith(b"\n") for line in lines)
     (genrm.folder / "examples.jsonl").write_bytes(b"".join(lines))
@@ -24,7 +26,9 @@ def test_the_list_holds_each_format_with_an_example(call: Call) -> None:
     """In a pipe each format has a line with its explanation, and one that is its whole example."""
     lines = call("formats").out.decode().splitlines()
     for name, explanation in INPUT_FORMATS.items():
-        at = next(number for number, line in enumerate(lines) if line.split(maxsplit=1)[:1] == [name])
+        at = next(
+            number for number, line in enumerate(lines) if line.split(maxsplit=1)[:1] == [name]
+        )
         assert lines[at].endswith(f"  {explanation}")
         assert json.loads(lines[at + 1]) == json.loads(call("formats", name).out)
 
@@ -43,15 +47,24 @@ def test_an_unknown_format_is_refused_with_a_guess(call: Call) -> None:
     ],
     ids=["utf-16"],
 )  # fmt: skip
-def test_the_command_of_a_refusal_leads_to_rewards(genrm: Genrm, call: Call, name: str, content: bytes) -> None:
-    """What the message tells to type makes a file that is scored, and leaves the first as it was."""
+def test_the_command_of_a_refusal_leads_to_rewards(
+    genrm: Genrm, call: Call, name: str, content: bytes
+) -> None:
+    """What the message tells to type makes a file that is scored, and leaves the first as it
+    was.
+    """
     path = genrm.folder / name
     path.write_bytes(content)
     refused = call("score", name, "--judge", "lexical").ended(3)
     command = (
-        refused.err.partition("\ngenrm: done")[0].partition(": ")[2].rpartition("convert it")[2].partition(": ")[2]
+        refused.err.partition("\ngenrm: done")[0]
+        .partition(": ")[2]
+        .rpartition("convert it")[2]
+        .partition(": ")[2]
     )
-    subprocess.run(command.replace("python3", sys.executable), shell=True, check=True, cwd=genrm.folder)
+    subprocess.run(
+        command.replace("python3", sys.executable), shell=True, check=True, cwd=genrm.folder
+    )
     assert path.read_bytes() == content
     (converted,) = genrm.names() - {name}
     assert call("score", converted, "--judge", "lexical").code == 0
@@ -65,8 +78,12 @@ def test_the_command_of_a_refusal_leads_to_rewards(genrm: Genrm, call: Call, nam
     ],
     ids=["csv", "tsv"],
 )
-def test_the_rows_of_a_table_are_scored(genrm: Genrm, call: Call, name: str, content: bytes) -> None:
-    """Rows become JSON lines with the names of the first row; fields whose names are not known are named."""
+def test_the_rows_of_a_table_are_scored(
+    genrm: Genrm, call: Call, name: str, content: bytes
+) -> None:
+    """Rows become JSON lines with the names of the first row; fields whose names are not known are
+    named.
+    """
     (genrm.folder / name).write_bytes(content)
     refused = call("validate", name).ended(3)
     assert "--prompt-field question" in refused.err

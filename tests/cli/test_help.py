@@ -14,7 +14,17 @@ def test_help_of_the_whole_names_all_commands_and_exit_codes(genrm: Genrm) -> No
     finished = genrm.run("--help", **PLAIN)
     assert (finished.code, finished.err) == (0, "")
     text = finished.out.decode()
-    for name in ("score", "compare", "eval", "validate", "config", "journal", "profiles", "Exit codes", "130"):
+    for name in (
+        "score",
+        "compare",
+        "eval",
+        "validate",
+        "config",
+        "journal",
+        "profiles",
+        "Exit codes",
+        "130",
+    ):
         assert name in text
 
 
@@ -30,9 +40,13 @@ def test_help_of_a_command_shows_every_option(call: Call) -> None:
     assert "$" not in text
 
 
-@pytest.mark.parametrize("command", ["score", "compare", "validate", "eval", "show", "config", "serve"])
+@pytest.mark.parametrize(
+    "command", ["score", "compare", "validate", "eval", "show", "config", "serve"]
+)
 def test_help_shows_what_matters_within_80_columns(call: Call, command: str) -> None:
-    """`--help` and `-h` show the common settings only, and no line but an example is cut off or too long."""
+    """`--help` and `-h` show the common settings only, and no line but an example is cut off or too
+    long.
+    """
     finished = call(command, "--help", COLUMNS="80")
     assert call(command, "-h", COLUMNS="80").out == finished.out
     text = finished.out.decode()
@@ -41,11 +55,14 @@ def test_help_shows_what_matters_within_80_columns(call: Call, command: str) -> 
     assert " --connect-timeout " not in text
 
 
-@pytest.mark.parametrize(("command", "arguments"), [("score", "ROLLOUTS..."), ("eval", "PAIRS"), ("guide", "[PAGE]")])
+@pytest.mark.parametrize(
+    ("command", "arguments"), [("score", "ROLLOUTS..."), ("eval", "PAIRS"), ("guide", "[PAGE]")]
+)
 def test_the_usage_names_the_arguments(call: Call, command: str, arguments: str) -> None:
     """Once, in brackets if they may be left out, with dots if there may be several."""
     assert (
-        call(command, "--help", **PLAIN).out.decode().splitlines()[0] == f"Usage: genrm {command} [OPTIONS] {arguments}"
+        call(command, "--help", **PLAIN).out.decode().splitlines()[0]
+        == f"Usage: genrm {command} [OPTIONS] {arguments}"
     )
 
 
@@ -68,7 +85,9 @@ UNUSED = {
 
 @pytest.mark.parametrize("command", UNUSED)
 def test_no_help_shows_an_option_that_its_command_ignores(command: str, call: Call) -> None:
-    """A command that calls no judge has no retries, and one that reads pairs has no fields of rollouts."""
+    """A command that calls no judge has no retries, and one that reads pairs has no fields of
+    rollouts.
+    """
     text = call(command, "--help-all", COLUMNS="250").out.decode()
     shown = set(re.findall(r"^  (?:-\w, )?(--[a-z0-9-]+)", text, re.MULTILINE))
     assert shown.isdisjoint(UNUSED[command])
@@ -80,7 +99,9 @@ def test_the_help_of_score_shows_about_15_settings() -> None:
     assert len(shown) in range(13, 18)
 
 
-@pytest.mark.parametrize("arguments", [("--colour",), ("scroe", "in.jsonl"), ("score",), ("compare",)])
+@pytest.mark.parametrize(
+    "arguments", [("--colour",), ("scroe", "in.jsonl"), ("score",), ("compare",)]
+)
 def test_what_there_is_not_ends_with_2(call: Call, arguments: tuple[str, ...]) -> None:
     """An unknown option or command, a missing or a second argument is a usage error."""
     finished = call(*arguments).ended(2)
@@ -89,6 +110,10 @@ def test_what_there_is_not_ends_with_2(call: Call, arguments: tuple[str, ...]) -
 
 
 def test_the_help_of_a_switch_is_that_of_the_flag_it_shows() -> None:
-    """Help shows the flag that changes the default: only a switch that is on by default has a text for its negative."""
+    """Help shows the flag that changes the default: only a switch that is on by default has a text
+    for its negative.
+    """
     switches = [each for each in all_settings() if each.type is bool and each.default is not None]
-    assert {each.name for each in switches if each.negative_help} == {each.name for each in switches if each.default}
+    assert {each.name for each in switches if each.negative_help} == {
+        each.name for each in switches if each.default
+    }

@@ -8,22 +8,29 @@ from judge_server_fixture import JudgeServer
 from genrm_cli.judging.lookup import profile_for
 
 MODEL = "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603"
-# A thought that is opened in an analysis after one was closed there makes the reply unreadable, which is a failure
-# and no verdict: not what is shown here. Tags alone are a blank response.
-CHOSEN = [text for text in TEXTS if "<think>" not in text and text not in ("</think>", "<answer>" * 50)]
+# A thought that is opened in an analysis after one was closed there makes the reply unreadable,
+# which is a failure and no verdict: not what is shown here. Tags alone are a blank response.
+CHOSEN = [
+    text for text in TEXTS if "<think>" not in text and text not in ("</think>", "<answer>" * 50)
+]
 GROUP_SIZE = 7
 
 
 def hostile_lines() -> list[Json]:
     """Make groups of hostile responses; their prompts are hostile, too."""
     return [
-        {"prompt": f"Question {number // GROUP_SIZE}? {CHOSEN[number // GROUP_SIZE]}", "completion": text}
+        {
+            "prompt": f"Question {number // GROUP_SIZE}? {CHOSEN[number // GROUP_SIZE]}",
+            "completion": text,
+        }
         for number, text in enumerate(CHOSEN)
     ]
 
 
 @pytest.fixture
-def judged(genrm: Genrm, call: Call, judge_server: JudgeServer) -> tuple[Genrm, Call, tuple[object, ...]]:
+def judged(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> tuple[Genrm, Call, tuple[object, ...]]:
     """Write the input, and give a test the command with a judge."""
     genrm.write("in.jsonl", hostile_lines())
     return genrm, call, ("--base-url", judge_server.base_url, "--model", MODEL, "--no-journal")
@@ -39,7 +46,9 @@ def test_quoting_changes_no_reward(
     for quotes in (None, "in thoughts"):
         judge_server.behave(quotes=quotes)
         output = genrm.folder / f"{quotes}.jsonl"
-        call("score", "in.jsonl", *judge, "--profile", profile, "-o", output, "--keep-replies").ended(0)
+        call(
+            "score", "in.jsonl", *judge, "--profile", profile, "-o", output, "--keep-replies"
+        ).ended(0)
         rewards.append([line["reward"] for line in read_lines(output)])
         assert None not in rewards[-1]
         records = read_lines(genrm.folder / f"{quotes}.comparisons.jsonl")
@@ -58,17 +67,25 @@ def sent_to(judge_server: JudgeServer) -> list[Json]:
 def test_scored_lines_say_what_was_broken_up(
     judged: tuple[Genrm, Call, tuple[object, ...]], judge_server: JudgeServer, profile: str
 ) -> None:
-    """Each line counts the places where the judge was shown a sign; the judge is told in requests with signs only."""
+    """Each line counts the places where the judge was shown a sign; the judge is told in requests
+    with signs only.
+    """
     genrm, call, judge = judged
     assert call("score", "in.jsonl", *judge, "--profile", profile).code == 0
-    counts = [line["genrm"].get("neutralised") for line in read_lines(genrm.folder / "in.scored.jsonl")]
+    counts = [
+        line["genrm"].get("neutralised") for line in read_lines(genrm.folder / "in.scored.jsonl")
+    ]
     forms = profile_for(profile, None).forms
     for text, count in zip(CHOSEN, counts, strict=True):
-        assert bool(count) == bool(forms.find(text)) or "think>" in text or "<|channel|>" in text  # not shown
+        assert (
+            bool(count) == bool(forms.find(text)) or "think>" in text or "<|channel|>" in text
+        )  # not shown
     changed = sum(map(bool, counts))
     assert 10 < changed < len(CHOSEN)
     assert genrm.metrics()["neutralised"] == changed
-    sent = [[message["content"] for message in request["messages"]] for request in sent_to(judge_server)]
+    sent = [
+        [message["content"] for message in request["messages"]] for request in sent_to(judge_server)
+    ]
     assert {"the sign ¦" in texts[0] for texts in sent} == {True, False}
     assert all(("the sign ¦" in texts[0]) == any("¦" in text for text in texts) for texts in sent)
 
@@ -78,5 +95,7 @@ def test_compat_sends_texts_word_for_word(
 ) -> None:
     """As NeMo Gym does."""
     _, call, judge = judged
-    assert call("score", "in.jsonl", *judge, "--compat", "nemo-gym", "--max-unscored", "1").code == 0
+    assert (
+        call("score", "in.jsonl", *judge, "--compat", "nemo-gym", "--max-unscored", "1").code == 0
+    )
     assert not any("¦" in str(request) for request in sent_to(judge_server))

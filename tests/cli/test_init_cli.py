@@ -11,34 +11,50 @@ from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.sources.settings_file import SettingsFile
 
 
-def test_the_file_that_it_writes_is_used_at_once(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """With the only model of an endpoint, `genrm score` needs no more flags: the folder is trusted."""
+def test_the_file_that_it_writes_is_used_at_once(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """With the only model of an endpoint, `genrm score` needs no more flags: the folder is
+    trusted.
+    """
     finished = call("init", "--base-url", judge_server.base_url)
     assert (finished.code, finished.err) == (0, "")
-    assert finished.out.decode().startswith(f"genrm.toml: local-judge at {judge_server.base_url}\nNext: genrm ")
+    assert finished.out.decode().startswith(
+        f"genrm.toml: local-judge at {judge_server.base_url}\nNext: genrm "
+    )
     genrm.write("in.jsonl", make_rollouts())
     call("score", "in.jsonl").ended(0)
     assert judge_server.stats()["requests"] > 0
 
 
-def test_every_line_of_the_file_is_a_setting(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+def test_every_line_of_the_file_is_a_setting(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
     """The settings in comments are valid once their mark is removed."""
     call("init", "--base-url", judge_server.base_url, "--api-key-env", "MY_KEY", MY_KEY="k")
     text = (genrm.folder / "genrm.toml").read_text()
     values = tomllib.loads(re.sub(r"(?m)^# (?=\w+ = )", "", text))
     settings, _ = resolve_settings({}, {}, SettingsFile("genrm.toml", values))
-    assert (settings.judge.api_key_env, settings.pairing.ring_k, settings.limits.max_cost) == ("MY_KEY", 2.0, 20.0)
+    assert (settings.judge.api_key_env, settings.pairing.ring_k, settings.limits.max_cost) == (
+        "MY_KEY",
+        2.0,
+        20.0,
+    )
 
 
 @pytest.mark.parametrize("name", ['a "quoted" \\ name', "org/模型-é"])
-def test_any_name_of_a_model_can_be_written(genrm: Genrm, call: Call, judge_server: JudgeServer, name: str) -> None:
+def test_any_name_of_a_model_can_be_written(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, name: str
+) -> None:
     """Quotation marks, backslashes and other scripts are kept."""
     judge_server.behave(models=[name])
     assert call("init", "--base-url", judge_server.base_url).code == 0
     assert tomllib.loads((genrm.folder / "genrm.toml").read_text())["model"] == name
 
 
-def test_an_existing_file_stays_unless_forced(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+def test_an_existing_file_stays_unless_forced(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
     """A settings file is overwritten with --force only."""
     (genrm.folder / "genrm.toml").write_text("ring_k = 3\n")
     finished = call("init", "--base-url", judge_server.base_url)
@@ -58,7 +74,9 @@ def test_several_models_need_a_choice(genrm: Genrm, call: Call, judge_server: Ju
     assert (chosen.code, "does not list the model 'c'; it lists a, b" in chosen.err) == (0, True)
 
 
-def test_an_endpoint_without_a_list_needs_a_model(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+def test_an_endpoint_without_a_list_needs_a_model(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
     """A wrong address is a judge error that says what to check; with --model it is a warning."""
     wrong = judge_server.base_url.removesuffix("/v1")
     finished = call("init", "--base-url", wrong)

@@ -47,7 +47,9 @@ def test_export_prints_one_entry_a_line(call: Call, path: Path) -> None:
 
 
 def test_what_is_no_journal_is_refused(call: Call, genrm: Genrm) -> None:
-    """A missing file ends with 3 and is not made; a file of another kind ends with 5 and stays as it is."""
+    """A missing file ends with 3 and is not made; a file of another kind ends with 5 and stays as
+    it is.
+    """
     missing = call("journal", "nowhere.sqlite")
     assert (missing.code, missing.out) == (3, b"")
     assert "nowhere.sqlite" in missing.err
@@ -60,12 +62,20 @@ def test_what_is_no_journal_is_refused(call: Call, genrm: Genrm) -> None:
     assert genrm.names() == {"in.jsonl"}
 
 
-def test_the_journal_of_a_run_can_be_looked_into(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_the_journal_of_a_run_can_be_looked_into(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
     """`score` names its journal, and its verdicts are found in it."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
-    scored = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "org/genrm", "--no-probe").ended(
-        0
-    )
+    scored = call(
+        "score",
+        "in.jsonl",
+        "--base-url",
+        judge_server.base_url,
+        "--model",
+        "org/genrm",
+        "--no-probe",
+    ).ended(0)
     assert "in.journal.sqlite" in scored.err.replace("\n", "")
     entries = [json.loads(line) for line in call("journal", "in.journal.sqlite").out.splitlines()]
     label = f"org/genrm · nemotron-plain-{PROFILES['nemotron-plain'].version} · not probed"

@@ -1,4 +1,6 @@
-"""Which judge made rewards: it is named before and after a run, and its results are not mixed up with another's."""
+"""Which judge made rewards: it is named before and after a run, and its results are not mixed up
+with another's.
+"""
 
 import json
 from typing import Any
@@ -19,11 +21,18 @@ from judge_server_fixture import JudgeServer
     ],
 )
 def test_the_judge_is_named_before_the_run_and_in_its_summary(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, flags: tuple[object, ...], profile: str, why: str
+    genrm: Genrm,
+    call: Call,
+    judge_server: JudgeServer,
+    flags: tuple[object, ...],
+    profile: str,
+    why: str,
 ) -> None:
     """Model, profile with the reason for it, and endpoint."""
     genrm.write("in.jsonl", make_rollouts())
-    finished = call("score", "in.jsonl", "--base-url", judge_server.base_url, *flags, "--reask", 0).ended(0)
+    finished = call(
+        "score", "in.jsonl", "--base-url", judge_server.base_url, *flags, "--reask", 0
+    ).ended(0)
     named = f"{flags[1]}, profile {profile} ({why}), {judge_server.base_url}"
     lines = finished.err.splitlines()
     assert f"judge: {named}" in lines[:2]
@@ -31,11 +40,15 @@ def test_the_judge_is_named_before_the_run_and_in_its_summary(
     assert f"judge         {named}{skipped}" in lines[2:]
 
 
-@pytest.mark.parametrize(("roles", "profile", "calls"), [("accept", "nemotron", 2), ("ignore", "nemotron-plain", 3)])
+@pytest.mark.parametrize(
+    ("roles", "profile", "calls"), [("accept", "nemotron", 2), ("ignore", "nemotron-plain", 3)]
+)
 def test_one_call_tells_whether_an_unknown_model_knows_the_roles(
     genrm: Genrm, call: Call, judge_server: JudgeServer, roles: str, profile: str, calls: int
 ) -> None:
-    """A GenRM by another name costs no extra call, another judge costs one; the journal remembers what was found."""
+    """A GenRM by another name costs no extra call, another judge costs one; the journal remembers
+    what was found.
+    """
     judge_server.behave(unknown_roles=roles)
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
     arguments = ("score", "in.jsonl", *judge_server.flags)
@@ -47,35 +60,50 @@ def test_one_call_tells_whether_an_unknown_model_knows_the_roles(
     assert call(*arguments, "--force").code == 0
     assert judge_server.stats()["requests"] == calls + 3
     after = genrm.metrics()
-    assert (after["judge"]["profile"], after["journal_hits"], after["reward"]) == (profile, 3, before["reward"])
+    assert (after["judge"]["profile"], after["journal_hits"], after["reward"]) == (
+        profile,
+        3,
+        before["reward"],
+    )
 
 
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
         (("--model", "other"), "it was judged by the model m, not other"),
-        (("--model", "m", "--profile", "json"), "it was judged with the profile nemotron, not json"),
+        (
+            ("--model", "m", "--profile", "json"),
+            "it was judged with the profile nemotron, not json",
+        ),
         (("--model", "m", "--judge-id", "oslo"), "it was judged by m, not oslo"),
     ],
 )
 def test_another_judges_results_are_not_replaced_unasked(
     genrm: Genrm, call: Call, judge_server: JudgeServer, flags: tuple[str, ...], says: str
 ) -> None:
-    """Another model, profile or identity is refused with 2 and the difference, also in a folder; --force replaces."""
+    """Another model, profile or identity is refused with 2 and the difference, also in a folder;
+    --force replaces.
+    """
     genrm.write("in.jsonl", make_rollouts())
     judge = ("--base-url", judge_server.base_url)
     assert call("score", "in.jsonl", *judge, "--model", "m").code == 0
     before = (genrm.folder / "in.scored.jsonl").read_bytes()
     for given in (("in.jsonl",), (".", "--min-age", "0")):
         refused = call("score", *given, *judge, *flags)
-        assert (refused.code, says in refused.err, "--force" in refused.err) == (2, True, True), refused.err
+        assert (refused.code, says in refused.err, "--force" in refused.err) == (2, True, True), (
+            refused.err
+        )
         assert (genrm.folder / "in.scored.jsonl").read_bytes() == before
     assert call("score", "in.jsonl", *judge, *flags, "-o", "other.jsonl").code == 0
     assert call("score", "in.jsonl", *judge, *flags, "--force").code == 0
 
 
-def test_a_judge_that_moved_continues(genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: Any) -> None:
-    """As a nightly job: what is done stays done, the rest is finished elsewhere, no call is paid twice."""
+def test_a_judge_that_moved_continues(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: Any
+) -> None:
+    """As a nightly job: what is done stays done, the rest is finished elsewhere, no call is paid
+    twice.
+    """
     for name in ("done", "begun"):
         genrm.write(f"{name}.jsonl", make_rollouts(groups=2, size=3))
     first = (*judge_server.flags, "--no-probe", "--profile", "nemotron")
@@ -91,12 +119,21 @@ def test_a_judge_that_moved_continues(genrm: Genrm, call: Call, judge_server: Ju
 
 @pytest.mark.parametrize(("ranking", "warned"), [(6, True), (1, False)])
 def test_a_panel_that_does_not_agree_is_a_warning(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: Any, ranking: int, warned: bool
+    genrm: Genrm,
+    call: Call,
+    judge_server: JudgeServer,
+    start_judge: Any,
+    ranking: int,
+    warned: bool,
 ) -> None:
-    """Two judges of opposite taste agree less than by chance, and the run says so; two of one taste agree."""
+    """Two judges of opposite taste agree less than by chance, and the run says so; two of one taste
+    agree.
+    """
     other = start_judge()
     judge_server.behave(script=[{"content": verdict(1 + 5 * (n % 2))} for n in range(4)])
-    other.behave(script=[{"content": verdict(abs(ranking - 1 - 5 * (n % 2)) + 1)} for n in range(4)])
+    other.behave(
+        script=[{"content": verdict(abs(ranking - 1 - 5 * (n % 2)) + 1)} for n in range(4)]
+    )
     genrm.write("in.jsonl", make_rollouts(groups=1, size=4))
     judges = "".join(
         f'[[judge]]\nmodel = "{name}"\nbase_url = "{server.base_url}"\nconcurrency = 1\n'
@@ -104,7 +141,9 @@ def test_a_panel_that_does_not_agree_is_a_warning(
     )
     (genrm.folder / "genrm.toml").write_text(judges)
     finished = call("score", "in.jsonl", "--no-probe", "--config", "genrm.toml").ended(0)
-    assert ("the judges of the panel do not agree (Krippendorff's alpha -" in finished.err) == warned
+    assert (
+        "the judges of the panel do not agree (Krippendorff's alpha -" in finished.err
+    ) == warned
     assert "judge         panel of 2: a, profile nemotron-plain (default), " in finished.err
 
 
@@ -117,15 +156,23 @@ def verdict(ranking: int) -> str:
 def test_a_grader_that_cannot_be_read_is_named_with_its_component(
     genrm: Genrm, call: Call, judge_server: JudgeServer
 ) -> None:
-    """A judge that does not know rubrics ends the run with 4; the error begins with the component."""
+    """A judge that does not know rubrics ends the run with 4; the error begins with the
+    component.
+    """
     genrm.write("in.jsonl", make_rollouts())
     judge_server.behave(script=[{}] * 2, fault={"content": "I do not grade."})
-    finished = call("score", "in.jsonl", *judge_server.flags, "--component", "rubric:helpfulness").ended(4)
+    finished = call(
+        "score", "in.jsonl", *judge_server.flags, "--component", "rubric:helpfulness"
+    ).ended(4)
     assert "genrm: error: component rubric: the judge cannot be used: " in finished.err
 
 
-def test_a_judge_without_a_preference_ends_the_run(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """The same scores for a right answer and for nonsense end it with 4 and no outputs; --no-probe goes on."""
+def test_a_judge_without_a_preference_ends_the_run(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """The same scores for a right answer and for nonsense end it with 4 and no outputs; --no-probe
+    goes on.
+    """
     judge_server.behave(verdict={"score_1": 3, "score_2": 3, "ranking": 3})
     genrm.write("in.jsonl", make_rollouts())
     refused = call("score", "in.jsonl", *judge_server.flags)

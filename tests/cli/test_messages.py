@@ -17,7 +17,11 @@ def test_help_whose_reader_is_gone_is_no_failure(genrm: Genrm) -> None:
     os.close(reader)
     try:
         process = subprocess.run(
-            [*COMMAND, "score", "-h"], stdout=writer, stderr=subprocess.PIPE, env=genrm.environment(), check=False
+            [*COMMAND, "score", "-h"],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            env=genrm.environment(),
+            check=False,
         )
     finally:
         os.close(writer)

@@ -15,8 +15,13 @@ GRADERS = [("nemotron-principle", 1), ("rewardanything", 1), ("brrm", 2)]
 
 
 def write_panel(genrm: Genrm, *servers: JudgeServer, **rules: object) -> None:
-    """Write a settings file with a judge for each server, `a`, `b`, ..., each with a key of its own."""
-    lines = [f"{name} = {json.dumps(value)}" for name, value in {"probe": False, "retries": 0, **rules}.items()]
+    """Write a settings file with a judge for each server, `a`, `b`, ..., each with a key of its
+    own.
+    """
+    lines = [
+        f"{name} = {json.dumps(value)}"
+        for name, value in {"probe": False, "retries": 0, **rules}.items()
+    ]
     for letter, server in zip("ab", servers, strict=False):
         lines += ["[[judge]]", f'model = "{letter}"', f'base_url = "{server.base_url}"']
         lines += [f'api_key_env = "KEY_{letter.upper()}"', "concurrency = 2"]
@@ -32,11 +37,17 @@ def keys_seen(server: JudgeServer) -> set[str]:
 def test_each_server_of_a_panel_gets_its_own_key_and_no_other(
     genrm: Genrm, judge_server: JudgeServer, start_judge: StartJudge
 ) -> None:
-    """Two judges with two keys; no key is in any file, on stdout or stderr, though a server repeats it."""
+    """Two judges with two keys; no key is in any file, on stdout or stderr, though a server repeats
+    it.
+    """
     other = start_judge()
     judge_server.behave(require_key=KEYS["KEY_A"])
-    other.behave(require_key=KEYS["KEY_B"], script=[{"status": 500, "echo_authorization": True}, {}, {}])
-    write_panel(genrm, judge_server, other, probe=True, quorum=1, log_json="events.jsonl", keep_replies=True)
+    other.behave(
+        require_key=KEYS["KEY_B"], script=[{"status": 500, "echo_authorization": True}, {}, {}]
+    )
+    write_panel(
+        genrm, judge_server, other, probe=True, quorum=1, log_json="events.jsonl", keep_replies=True
+    )
     genrm.write("in.jsonl", make_rollouts(groups=2))
     finished = genrm.run("score", "in.jsonl", "--json", "--max-unscored", 1, **KEYS).ended(0)
     assert keys_seen(judge_server) == {f"Bearer {KEYS['KEY_A']}"}
@@ -51,7 +62,9 @@ def test_each_server_of_a_panel_gets_its_own_key_and_no_other(
     assert [one["name"] for one in metrics["judge"]["panel"]] == ["a", "b"]
     assert [one["judge"] for one in metrics["panel"]["judges"]] == ["a", "b"]
     assert (metrics["calls"], metrics["retries"], metrics["failures"]) == (16, 0, 0)
-    assert {line["genrm"]["judge"] for line in read_lines(genrm.folder / "in.scored.jsonl")} == {"a + b"}
+    assert {line["genrm"]["judge"] for line in read_lines(genrm.folder / "in.scored.jsonl")} == {
+        "a + b"
+    }
     again = genrm.run("score", "in.jsonl", **KEYS)
     assert "up to date" in again.err
 
@@ -60,7 +73,9 @@ def test_each_server_of_a_panel_gets_its_own_key_and_no_other(
 def test_a_judge_of_the_panel_that_is_down_is_4_and_what_was_paid_for_stays(
     genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: StartJudge
 ) -> None:
-    """The other one's verdicts are in the journal; when it is back, only the missing ones are asked."""
+    """The other one's verdicts are in the journal; when it is back, only the missing ones are
+    asked.
+    """
     other = start_judge()
     write_panel(genrm, judge_server, other, give_up_after="3s", connect_timeout=0.2)
     genrm.write("in.jsonl", make_rollouts(groups=3))
@@ -121,8 +136,12 @@ def test_one_judge_named_on_the_command_line_goes_before_the_panel(
     assert keys_seen(judge_server) == {""}
 
 
-def test_config_and_validate_know_the_panel(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """The judges by name, and what both of them will be asked; what the journal holds is left out."""
+def test_config_and_validate_know_the_panel(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """The judges by name, and what both of them will be asked; what the journal holds is left
+    out.
+    """
     write_panel(genrm, judge_server, judge_server)
     genrm.write("in.jsonl", make_rollouts(groups=2))
     shown = json.loads(call("config", "--json", **KEYS).out)
@@ -150,14 +169,24 @@ def test_judges_that_are_asked_otherwise_are_evaluated(
     assert (result["figures"]["verdicts"], result["calls"]) == (8, 8 * calls)
     assert f"8 comparisons: {8 * calls} calls to make" in finished.err
     asked = judge_server.stats()["requests"]
-    assert json.loads(call("eval", "pairs.jsonl", "-o", "m.json", "--force", "--json", *judge).out)["calls"] == 0
+    assert (
+        json.loads(call("eval", "pairs.jsonl", "-o", "m.json", "--force", "--json", *judge).out)[
+            "calls"
+        ]
+        == 0
+    )
     assert judge_server.stats()["requests"] == asked
 
 
-def test_a_grade_that_failed_makes_both_orders_fail(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+def test_a_grade_that_failed_makes_both_orders_fail(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
     """Without the grade of one answer nothing is known of the pair."""
     judge_server.behave(script=[{"content": "Hm."}])
-    genrm.write("pairs.jsonl", [{"prompt": f"Q{n}?", "chosen": "good " * 9, "rejected": "bad"} for n in range(2)])
+    genrm.write(
+        "pairs.jsonl",
+        [{"prompt": f"Q{n}?", "chosen": "good " * 9, "rejected": "bad"} for n in range(2)],
+    )
     judge = (*judge_server.flags, "--profile", "nemotron-principle", "--no-probe")
     finished = call("eval", "pairs.jsonl", "--json", "--reask", 0, "--concurrency", 1, *judge)
     figures = json.loads(finished.out)["figures"]
@@ -168,7 +197,9 @@ def test_a_grade_that_failed_makes_both_orders_fail(genrm: Genrm, call: Call, ju
 def test_judges_that_are_asked_otherwise_score_and_compare(
     genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str, calls: int
 ) -> None:
-    """Graders have no first place and no flips; a second turn is not a retry; validate and score make the same plan."""
+    """Graders have no first place and no flips; a second turn is not a retry; validate and score
+    make the same plan.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=2))
     judge: tuple[Any, ...] = (*judge_server.flags, "--profile", profile)
     plan = json.loads(call("validate", "in.jsonl", "--both-orders", "--json", *judge).out)["plan"]
@@ -177,11 +208,16 @@ def test_judges_that_are_asked_otherwise_score_and_compare(
     assert plan["calls"] == metrics["calls"] == metrics["comparisons_planned"] * calls
     assert metrics["retries"] == 0
     grades = profile != "brrm"
-    assert (metrics["first_place_win_rate"] is None, metrics["flip_rate"] is None) == (grades, grades)
+    assert (metrics["first_place_win_rate"] is None, metrics["flip_rate"] is None) == (
+        grades,
+        grades,
+    )
     assert metrics["pairs_in_both_orders"] == (0 if grades else 8)
     assert metrics["unscored"] == 0
     for form in ((), ("--json",)):
-        finished = call("compare", "-p", "Q?", "one", "two " * 40, "three " * 20, *judge, *form).ended(0)
+        finished = call(
+            "compare", "-p", "Q?", "one", "two " * 40, "three " * 20, *judge, *form
+        ).ended(0)
     rewards = json.loads(finished.out)["rewards"]
     assert rewards[1] == max(rewards)
 
@@ -190,10 +226,14 @@ def test_judges_that_are_asked_otherwise_score_and_compare(
 def test_the_references_reading_is_not_for_them(
     genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str
 ) -> None:
-    """`--compat nemo-gym` reads JSON scores of pairs: for another judge, alone or in a panel, it is refused."""
+    """`--compat nemo-gym` reads JSON scores of pairs: for another judge, alone or in a panel, it is
+    refused.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=1))
     for arguments in (("score", "in.jsonl"), ("validate", "in.jsonl"), ("compare", "one", "two")):
-        finished = call(*arguments, "--compat", "nemo-gym", *judge_server.flags, "--profile", profile).ended(2)
+        finished = call(
+            *arguments, "--compat", "nemo-gym", *judge_server.flags, "--profile", profile
+        ).ended(2)
         assert f"the profile {profile} does not ask for" in finished.err
     write_panel(genrm, judge_server)
     with (genrm.folder / "genrm.toml").open("a") as file:

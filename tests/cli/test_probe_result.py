@@ -17,23 +17,33 @@ def probe_of(genrm: Genrm) -> object:
 @pytest.fixture
 def judged(genrm: Genrm) -> Genrm:
     """Give a test rollouts whose rewards have nothing to do with length."""
-    genrm.write("in.jsonl", [{"prompt": "Q?", "responses": [f"Answer {n}" for n in "abcd"]} for _ in range(40)])
+    genrm.write(
+        "in.jsonl",
+        [{"prompt": "Q?", "responses": [f"Answer {n}" for n in "abcd"]} for _ in range(40)],
+    )
     return genrm
 
 
 def test_a_skipped_probe_is_told_and_the_report_is_not_green(
     judged: Genrm, call: Call, judge_server: JudgeServer
 ) -> None:
-    """Verdicts in the journal stay unprobed ones until the judge passes; then those of its calls are probed."""
+    """Verdicts in the journal stay unprobed ones until the judge passes; then those of its calls
+    are probed.
+    """
     judge = (*judge_server.flags, "--strategy", "all_pairs", "--both-orders")
     skipped = call("score", "in.jsonl", *judge, "--no-probe", "--profile", "nemotron").ended(0)
     assert f"{judge_server.base_url}, probe skipped" in skipped.err
     assert probe_of(judged) == "skipped"
     report = call("report", "in.scored.jsonl", "-o", "report.html")
-    assert (GREEN in report.err, "The judge was not probed" in report.err) == (False, True), report.err
+    assert (GREEN in report.err, "The judge was not probed" in report.err) == (False, True), (
+        report.err
+    )
     assert call("score", "in.jsonl", *judge, "--profile", "nemotron", "--force").code == 0
     assert probe_of(judged) == "skipped"
-    assert call("score", "in.jsonl", *judge, "--profile", "nemotron", "--force", "--repeats", 2).code == 0
+    assert (
+        call("score", "in.jsonl", *judge, "--profile", "nemotron", "--force", "--repeats", 2).code
+        == 0
+    )
     assert probe_of(judged) == "passed"
 
 

@@ -35,13 +35,22 @@ def busy() -> tuple[RunMetrics, Pace]:
     latencies = Latencies()
     for tenths in range(1, 101):
         latencies.add(tenths / 10)
-    counts = {"planned": 400, "verdicts": 90, "groups": 50, "groups_done": 12, "calls": 120, "retries": 20}
+    counts = {
+        "planned": 400,
+        "verdicts": 90,
+        "groups": 50,
+        "groups_done": 12,
+        "calls": 120,
+        "retries": 20,
+    }
     failures = Counter(timeout=8, empty=2)
     return RunMetrics(**counts, prompt_tokens=9_000, failures=failures), Pace(30, 64, latencies)
 
 
 def test_progress_tells_calls_latency_retries_failures_and_time_left() -> None:
-    """A quarter done in a minute leaves three; rates are of calls and tokens, failures go by kind."""
+    """A quarter done in a minute leaves three; rates are of calls and tokens, failures go by
+    kind.
+    """
     text = progress_text(*busy(), 60.0)
     for part in (
         "comparisons 100/400",
@@ -56,7 +65,10 @@ def test_progress_tells_calls_latency_retries_failures_and_time_left() -> None:
         assert part in text
     found = re.search(r"median ([0-9.]+) s, p99 ([0-9.]+) s", text)
     assert found is not None
-    assert (float(found[1]), float(found[2])) == (pytest.approx(5.0, rel=0.06), pytest.approx(9.9, rel=0.06))
+    assert (float(found[1]), float(found[2])) == (
+        pytest.approx(5.0, rel=0.06),
+        pytest.approx(9.9, rel=0.06),
+    )
     assert "journal" not in text
 
 
@@ -65,13 +77,22 @@ def test_progress_for_a_log_is_plain_json() -> None:
     for now, pace in ((RunMetrics(), None), busy()):
         fields = progress_fields(now, pace, 61.25)
         assert json.loads(json.dumps(fields, allow_nan=False)) == fields
-    assert (fields["in_flight"], fields["limit"], fields["retries"], fields["elapsed_s"]) == (30, 64, 20, 61.2)
+    assert (fields["in_flight"], fields["limit"], fields["retries"], fields["elapsed_s"]) == (
+        30,
+        64,
+        20,
+        61.2,
+    )
     assert fields["failures"] == {"timeout": 8, "empty": 2}
 
 
 @pytest.mark.slow
-def test_a_terminal_gets_a_live_line_and_stdout_stays_clean(genrm: Genrm, judge_server: JudgeServer) -> None:
-    """With stderr on a terminal progress moves there; stdout holds the scored lines and nothing else."""
+def test_a_terminal_gets_a_live_line_and_stdout_stays_clean(
+    genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """With stderr on a terminal progress moves there; stdout holds the scored lines and nothing
+    else.
+    """
     judge_server.behave(latency_s=0.4)
     genrm.write("in.jsonl", make_rollouts(groups=1, size=4))
     arguments = ("score", "in.jsonl", *judge_server.flags, "--no-probe")
@@ -79,7 +100,12 @@ def test_a_terminal_gets_a_live_line_and_stdout_stays_clean(genrm: Genrm, judge_
     environment = genrm.environment(TERM="xterm-256color", COLUMNS="150")
     command = [*COMMAND, *arguments, "--concurrency", "2", "-o", "-"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=theirs, stdin=subprocess.DEVNULL, cwd=genrm.folder, env=environment
+        command,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        stdin=subprocess.DEVNULL,
+        cwd=genrm.folder,
+        env=environment,
     )
     os.close(theirs)
     shown = b""

@@ -1,4 +1,6 @@
-"""OpenAI's reasoning models, which refuse fields that other judges take; and fields of requests as settings."""
+"""OpenAI's reasoning models, which refuse fields that other judges take; and fields of requests as
+settings.
+"""
 
 import json
 from typing import Any
@@ -33,10 +35,15 @@ def sent(judge_server: JudgeServer) -> list[dict[str, Any]]:
 def test_each_field_is_refused_once_and_the_second_run_pays_nothing(
     genrm: Genrm, call: Call, judge_server: JudgeServer
 ) -> None:
-    """The server's 400 names the field: it is renamed or left out and said once; the journal knows the new request."""
+    """The server's 400 names the field: it is renamed or left out and said once; the journal knows
+    the new request.
+    """
     genrm.write("in.jsonl", make_rollouts())
     first = call("score", "in.jsonl", *judge_server.flags).ended(0)
-    for said in ("temperature=0.6: its requests leave it out", "max_tokens=16384: its requests use max_completion_to"):
+    for said in (
+        "temperature=0.6: its requests leave it out",
+        "max_tokens=16384: its requests use max_completion_to",
+    ):
         assert first.err.count(f"m does not take {said}") == 1
     *_, last = sent(judge_server)
     assert last == {"model": "m", "max_completion_tokens": 16384}
@@ -48,17 +55,25 @@ def test_each_field_is_refused_once_and_the_second_run_pays_nothing(
 
 
 def test_a_verdict_belongs_to_the_request_as_it_was_sent() -> None:
-    """The key of an adapted request is that of the same request as the user would have planned it, and no other."""
+    """The key of an adapted request is that of the same request as the user would have planned it,
+    and no other.
+    """
 
     def key(form: RequestForm, given: dict[str, object]) -> bytes:
         pool = EndpointPool([], 10, lambda event, fields: None)
-        profile, policy = PROFILES["nemotron-plain"], CallPolicy(1, 1, 0, 0)
+        profile = PROFILES["nemotron-plain"]
+        policy = CallPolicy(1, 1, 0, 0)
         judge = RemoteJudge(pool, profile, policy, Budget(), model="m", given=given, form=form)
         return judge.prepare(PairwisePrompt([], "a", "b"), 0).key
 
     adapted = RequestForm("m")
     adapted.recall('{"temperature": null, "top_p": null, "max_tokens": "max_completion_tokens"}')
-    as_sent = {"temperature": None, "top_p": None, "max_tokens": None, "max_completion_tokens": 16384}
+    as_sent = {
+        "temperature": None,
+        "top_p": None,
+        "max_tokens": None,
+        "max_completion_tokens": 16384,
+    }
     assert key(adapted, {}) == key(RequestForm("m"), as_sent) != key(RequestForm("m"), {})
     assert key(adapted, {"temperature": 0.2}) == key(adapted, {})
 
@@ -66,17 +81,28 @@ def test_a_verdict_belongs_to_the_request_as_it_was_sent() -> None:
 def test_several_endpoints_and_judges_of_a_model_learn_together(
     genrm: Genrm, call: Call, judge_server: JudgeServer
 ) -> None:
-    """A grader asks the model of the run in the form that its judge has found; another model learns for itself."""
+    """A grader asks the model of the run in the form that its judge has found; another model learns
+    for itself.
+    """
     genrm.write("in.jsonl", make_rollouts())
-    grader = '[components.tone]\nkind = "rubric"\nset = "helpfulness"\n[total]\nweights = { genrm = 1.0 }\n'
-    judges = "".join(f'[[judge]]\nmodel = "{model}"\nprofile = "nemotron-plain"\n' for model in "ab")
-    (genrm.folder / "genrm.toml").write_text(f'base_url = ["{judge_server.base_url}"]\n{judges}{grader}')
+    grader = (
+        '[components.tone]\nkind = "rubric"\nset = "helpfulness"\n[total]\nweights = '
+        "{ genrm = 1.0 }\n"
+    )
+    judges = "".join(
+        f'[[judge]]\nmodel = "{model}"\nprofile = "nemotron-plain"\n' for model in "ab"
+    )
+    (genrm.folder / "genrm.toml").write_text(
+        f'base_url = ["{judge_server.base_url}"]\n{judges}{grader}'
+    )
     finished = call("score", "in.jsonl", "--config", "genrm.toml").ended(0)
     assert [finished.err.count(f"{model} does not take") for model in "ab"] == [3, 3]
     assert judge_server.stats()["by_status"]["400"] == 6
 
 
-def test_without_a_probe_and_for_pairs_it_is_the_same(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+def test_without_a_probe_and_for_pairs_it_is_the_same(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
     """The first calls of a run learn, too, and no refused call counts against a budget."""
     genrm.write("in.jsonl", make_rollouts())
     budget = ("--no-probe", "--max-calls", 8, "--concurrency", 1, "--no-journal")
@@ -89,27 +115,54 @@ def test_without_a_probe_and_for_pairs_it_is_the_same(genrm: Genrm, call: Call, 
 @pytest.mark.parametrize(
     ("flags", "code", "words"),
     [
-        (("--request-field", "temperature=0.2"), 4, "Leave the field out with --request-field temperature=, or"),
+        (
+            ("--request-field", "temperature=0.2"),
+            4,
+            "Leave the field out with --request-field temperature=, or",
+        ),
         (("--request-field", "reasoning_effort=no"), 4, "'medium', 'high'. Leave the field out"),
-        (("--request-field", "house_mode=1"), 4, "Leave the field out with --request-field house_mode="),
-        (("--request-field", "temprature=1"), 2, "unknown request field 'temprature'. Did you mean temperature?"),
+        (
+            ("--request-field", "house_mode=1"),
+            4,
+            "Leave the field out with --request-field house_mode=",
+        ),
+        (
+            ("--request-field", "temprature=1"),
+            2,
+            "unknown request field 'temprature'. Did you mean temperature?",
+        ),
         (("--request-field", "model=x"), 2, "--request-field: model is set by genrm"),
         (("--score-probabilities",), 4, "needs the log probabilities"),
     ],
 )
 def test_what_a_user_fixed_is_not_changed(
-    genrm: Genrm, call: Call, flags: tuple[str, ...], code: int, words: str, judge_server: JudgeServer
+    genrm: Genrm,
+    call: Call,
+    flags: tuple[str, ...],
+    code: int,
+    words: str,
+    judge_server: JudgeServer,
 ) -> None:
-    """A field that the user set, or that verdicts need, is refused with the remedy; a typo, before any call."""
+    """A field that the user set, or that verdicts need, is refused with the remedy; a typo, before
+    any call.
+    """
     genrm.write("in.jsonl", make_rollouts())
     refused = call("score", "in.jsonl", *judge_server.flags, *flags)
     assert (refused.code, words in refused.err) == (code, True), refused.err
 
 
-def test_fields_of_requests_are_set_and_left_out(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+def test_fields_of_requests_are_set_and_left_out(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
     """Text and JSON; either name limits replies, and the other is not sent."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    fields = ("reasoning_effort=low", "max_completion_tokens=99", "temperature=", "top_p=null", "seed=7")
+    fields = (
+        "reasoning_effort=low",
+        "max_completion_tokens=99",
+        "temperature=",
+        "top_p=null",
+        "seed=7",
+    )
     given = [flag for field in fields for flag in ("--request-field", field)]
     finished = call("score", "in.jsonl", *judge_server.flags, *given)
     assert (finished.code, "does not take" in finished.err) == (0, False), finished.err
@@ -133,24 +186,39 @@ def test_values_are_json_or_text(text: str, field: tuple[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    "field", ["temperature = 'hot'", "max_tokens = 0", "top_pp = 1.0", "stream = true", "seed = 1.5"]
+    "field",
+    ["temperature = 'hot'", "max_tokens = 0", "top_pp = 1.0", "stream = true", "seed = 1.5"],
 )
-def test_a_typo_in_a_profile_is_refused_when_it_is_read(genrm: Genrm, call: Call, field: str) -> None:
+def test_a_typo_in_a_profile_is_refused_when_it_is_read(
+    genrm: Genrm, call: Call, field: str
+) -> None:
     """Before any call: the file, the field and what was expected."""
-    text = f"[request]\n{field}\n[frame]\nnames = ['A', 'B']\nclosing = 'x'\n[verdict]\nform = 'scores_json'\n"
+    text = (
+        f"[request]\n{field}\n[frame]\nnames = ['A', 'B']\nclosing = 'x'\n[verdict]\nform = "
+        "'scores_json'\n"
+    )
     (genrm.folder / "own.toml").write_text(text)
     refused = call("profiles", "show", "own.toml")
-    assert (refused.code, "own.toml: [request]: " in refused.err, field.split()[0] in refused.err) == (2, True, True)
+    assert (
+        refused.code,
+        "own.toml: [request]: " in refused.err,
+        field.split()[0] in refused.err,
+    ) == (2, True, True)
 
 
 def test_servers_that_contradict_each_other_end_it() -> None:
     """A field is never renamed back, and what is not sent changes nothing."""
-    form, planned = RequestForm("m"), {"max_tokens": 9, "temperature": 0.6}
+    form = RequestForm("m")
+    planned = {"max_tokens": 9, "temperature": 0.6}
     assert form.learn(RefusedField("max_tokens", True, "max_completion_tokens"), planned)
     assert not form.learn(RefusedField("max_completion_tokens", True, "max_tokens"), planned)
     assert not form.learn(RefusedField("max_tokens", True), planned)
     assert not form.learn(RefusedField("temperature", True), planned, fixed=["temperature"])
     other = RequestForm("m")
     other.recall(str(form))
-    assert other.adapt(planned) == {"max_completion_tokens": 9, "temperature": 0.6} == form.adapt(planned)
+    assert (
+        other.adapt(planned)
+        == {"max_completion_tokens": 9, "temperature": 0.6}
+        == form.adapt(planned)
+    )
     assert json.loads(str(other)) == {"max_tokens": "max_completion_tokens"}

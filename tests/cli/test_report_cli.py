@@ -13,19 +13,29 @@ GROUP = [
     scored("middle", 3.0, index=1, size=3),
     scored("low", 1.0, index=2, size=3),
 ]
-FAILURE = {"score_1": None, "score_2": None, "ranking": None, "failure": {"kind": "timeout", "detail": "after 1 s"}}
+FAILURE = {
+    "score_1": None,
+    "score_2": None,
+    "ranking": None,
+    "failure": {"kind": "timeout", "detail": "after 1 s"},
+}
 
 
 @pytest.fixture
 def run(genrm: Genrm) -> Path:
     """Give a test a scored group with comparisons."""
-    write_lines(genrm.folder / "x.comparisons.jsonl", [verdict(0, 1, 5, 2, reply="The first."), verdict(1, 2, 4, 1)])
+    write_lines(
+        genrm.folder / "x.comparisons.jsonl",
+        [verdict(0, 1, 5, 2, reply="The first."), verdict(1, 2, 4, 1)],
+    )
     return write_lines(genrm.folder / "x.scored.jsonl", GROUP)
 
 
 @pytest.mark.slow
 def test_the_page_of_the_sample_is_small_and_says_who_judged(genrm: Genrm, call: Call) -> None:
-    """The page is written next to the scored lines and has less than 150 KB; its answer names the baseline."""
+    """The page is written next to the scored lines and has less than 150 KB; its answer names the
+    baseline.
+    """
     call("score", SAMPLE_DATA / "rollouts.jsonl", "--offline", "-o", "x.scored.jsonl")
     assert call("report", "x.scored.jsonl").code == 0
     page = (genrm.folder / "x.report.html").read_text(encoding="utf-8")
@@ -43,7 +53,9 @@ def test_an_existing_page_is_replaced_on_demand_only(run: Path, call: Call, genr
 
 
 def test_foreign_texts_stay_data(genrm: Genrm, call: Call) -> None:
-    """The page's markup holds no text of a rollout: those lie in compressed blocks, keys and names are escaped."""
+    """The page's markup holds no text of a rollout: those lie in compressed blocks, keys and names
+    are escaped.
+    """
     texts = [*TEXTS, "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>"]
     key = "<b onmouseover=alert(1)>'\"&"
     lines = [scored(text, float(place), group=key, index=place) for place, text in enumerate(texts)]
@@ -57,7 +69,9 @@ def test_foreign_texts_stay_data(genrm: Genrm, call: Call) -> None:
     assert shown == texts[-2:]
 
 
-def test_the_policy_allows_our_own_script_and_no_request(run: Path, call: Call, genrm: Genrm) -> None:
+def test_the_policy_allows_our_own_script_and_no_request(
+    run: Path, call: Call, genrm: Genrm
+) -> None:
     """Nothing is fetched, and inline handlers do not run: the script is allowed by its hash."""
     call("report", run, "-o", "out.html")
     page = (genrm.folder / "out.html").read_text(encoding="utf-8")
@@ -69,13 +83,22 @@ def test_the_policy_allows_our_own_script_and_no_request(run: Path, call: Call, 
 
 
 def test_a_page_is_masked_as_a_judge_is(genrm: Genrm, call: Call) -> None:
-    """--redact-pattern masks prompts, responses and replies, and the page says whether masking was on."""
-    write_lines(genrm.folder / "x.comparisons.jsonl", [verdict(0, 1, 5, 2, reply="jo@example.org wins")])
-    lines = [scored(f"Write to jo@example.org {n}", float(n), index=n, prompt="Who is jo@example.org?") for n in (0, 1)]
+    """--redact-pattern masks prompts, responses and replies, and the page says whether masking was
+    on.
+    """
+    write_lines(
+        genrm.folder / "x.comparisons.jsonl", [verdict(0, 1, 5, 2, reply="jo@example.org wins")]
+    )
+    lines = [
+        scored(f"Write to jo@example.org {n}", float(n), index=n, prompt="Who is jo@example.org?")
+        for n in (0, 1)
+    ]
     write_lines(genrm.folder / "x.scored.jsonl", lines)
     call("report", "x.scored.jsonl", "-o", "plain.html")
     call("report", "x.scored.jsonl", "-o", "masked.html", "--redact-pattern", "email")
-    plain, masked = ((genrm.folder / f"{name}.html").read_text(encoding="utf-8") for name in ("plain", "masked"))
+    plain, masked = (
+        (genrm.folder / f"{name}.html").read_text(encoding="utf-8") for name in ("plain", "masked")
+    )
     assert "not masked" in plain
     assert "are masked (email)" in masked
     group = json.dumps(unpacked(masked, "block-0"))
@@ -86,16 +109,24 @@ def test_a_page_is_masked_as_a_judge_is(genrm: Genrm, call: Call) -> None:
 
 def test_two_runs_are_compared(run: Path, call: Call, genrm: Genrm) -> None:
     """--compare matches rollouts by content; it takes two runs."""
-    other = [scored("best answer", 1.0), scored("middle", 3.0, index=1), scored("low", 5.0, index=2)]
+    other = [
+        scored("best answer", 1.0),
+        scored("middle", 3.0, index=1),
+        scored("low", 5.0, index=2),
+    ]
     write_lines(genrm.folder / "y.scored.jsonl", other)
-    figures = json.loads(call("report", "--compare", run, "y.scored.jsonl", "-o", "out.html", "--json").out)
+    figures = json.loads(
+        call("report", "--compare", run, "y.scored.jsonl", "-o", "out.html", "--json").out
+    )
     assert figures["comparison"]["correlation"]["mean"] == pytest.approx(-1.0)
     assert figures["comparison"]["matched"][0]["groups"] == ["task:1", "task:1"]
     assert call("report", "--compare", run, "-o", "one.html").code == 2
 
 
 def test_the_terminal_shows_rewards_verdicts_and_words(run: Path, call: Call) -> None:
-    """`genrm show` prints the matrix of a scored group with dots where nothing was asked, and the judge's words."""
+    """`genrm show` prints the matrix of a scored group with dots where nothing was asked, and the
+    judge's words.
+    """
     shown = call("show", run).out.decode()
     assert "=== group task:1: 3 rollouts" in shown
     assert re.search(r"^0 +\. +5-2 +\.$", shown, re.MULTILINE)
@@ -103,10 +134,14 @@ def test_the_terminal_shows_rewards_verdicts_and_words(run: Path, call: Call) ->
 
 
 def test_the_terminal_finds_failures_and_the_worst(genrm: Genrm, call: Call) -> None:
-    """--failures shows groups with failures only, --worst the least reliable ones; both need scored lines."""
+    """--failures shows groups with failures only, --worst the least reliable ones; both need scored
+    lines.
+    """
     lines = [scored("a", 1.0, group=f"task:{n}", reliability=n / 10) for n in (3, 1, 2)]
     write_lines(genrm.folder / "x.scored.jsonl", lines)
-    write_lines(genrm.folder / "x.comparisons.jsonl", [verdict(0, 1, 0, 0, group="task:3") | FAILURE])
+    write_lines(
+        genrm.folder / "x.comparisons.jsonl", [verdict(0, 1, 0, 0, group="task:3") | FAILURE]
+    )
     failed = call("show", "x.scored.jsonl", "--failures", "--limit", "9").out.decode()
     worst = call("show", "x.scored.jsonl", "--worst", "2").out.decode()
     assert re.findall(r"=== group (task:\d)", failed) == ["task:3"]

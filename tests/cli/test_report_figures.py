@@ -24,21 +24,32 @@ _WORDS = (  # numbers of the page's own sentences
 
 def write_run(folder: Path, name: str, shift: float, day: int) -> Path:
     """Write a scored file with every kind of figure, its comparisons and its metrics."""
-    lines, asked = [], []
+    lines = []
+    asked = []
     for group in range(12):
         key = f"task:{'abcdefghijkl'[group]}"
         for index in range(4):
-            reward = None if group == 5 and index == 3 else shift + (group * 7 + index * index * 3) % 11 / 3
+            reward = (
+                None
+                if group == 5 and index == 3
+                else shift + (group * 7 + index * index * 3) % 11 / 3
+            )
             text = "word " * (3 + index * group) + "**b**" * index
             components = {"safety": 1.0, "empathy": index / 7}
-            more = {"components": components, "reliability": None if group == 1 else group / 13, "advantage": 0.1}
+            more = {
+                "components": components,
+                "reliability": None if group == 1 else group / 13,
+                "advantage": 0.1,
+            }
             lines.append(scored(text, reward, group=key, index=index, size=4, **more))
         for i, j in ((0, 1), (1, 2), (2, 0), (1, 0), (2, 3)):
             asked.append(verdict(i, j, 1 + (i + group) % 5, 1 + (j * group) % 5, group=key))
         failure = {"kind": "not_asked" if group % 2 else "timeout", "detail": "x"}
         asked.append(verdict(3, 0, 0, 0, group=key) | FAILURE | {"failure": failure})
     panel = {"judges": [], "pairs": [], "krippendorff_alpha": 0.4321, "comparisons_left_out": 0}
-    written = metrics(time=f"2026-11-0{day}T10:11:12+00:00", calls=1234, wall_time_s=77.2, prompt_tokens=98765)
+    written = metrics(
+        time=f"2026-11-0{day}T10:11:12+00:00", calls=1234, wall_time_s=77.2, prompt_tokens=98765
+    )
     written |= {"repeat_agreement": 0.913, "panel": panel, "redactions": {"email": 17}}
     (folder / f"{name}.metrics.json").write_text(json.dumps(written))
     write_lines(folder / f"{name}.comparisons.jsonl", asked)
@@ -46,7 +57,9 @@ def write_run(folder: Path, name: str, shift: float, day: int) -> Path:
 
 
 def iter_numbers(value: Any) -> Iterator[str]:
-    """Yield every number in a JSON value in all the forms in which the page writes it, those in texts as they are."""
+    """Yield every number in a JSON value in all the forms in which the page writes it, those in
+    texts as they are.
+    """
     if isinstance(value, dict):
         for each in value.values():
             yield from iter_numbers(each)
@@ -65,11 +78,21 @@ def test_every_number_of_the_page_is_in_the_figures(genrm: Genrm, call: Call) ->
     """The overview of two runs, its charts and its comparison hold no number that --json lacks."""
     for name, shift, day in (("before", 1.0, 1), ("after", 2.0, 2)):
         write_run(genrm.folder, name, shift, day)
-    done = call("report", "--compare", "before.scored.jsonl", "after.scored.jsonl", "-o", "out.html", "--json").ended(0)
+    done = call(
+        "report",
+        "--compare",
+        "before.scored.jsonl",
+        "after.scored.jsonl",
+        "-o",
+        "out.html",
+        "--json",
+    ).ended(0)
     known = set(iter_numbers(json.loads(done.out)))
     page = (genrm.folder / "out.html").read_text(encoding="utf-8")
     overview = page[page.index('<section id="overview">') : page.index('<section id="list"')]
-    overview = re.sub(r"<text [^>]*>[^<]*</text>", "", overview)  # axes: ends and middle of the edges
+    overview = re.sub(
+        r"<text [^>]*>[^<]*</text>", "", overview
+    )  # axes: ends and middle of the edges
     text = re.sub(r"<[^>]*>", " ", overview.replace(",", ""))
     text = re.sub("|".join(_WORDS), "", text)
     shown = _NUMBER.findall(html.unescape(text))
@@ -77,15 +100,33 @@ def test_every_number_of_the_page_is_in_the_figures(genrm: Genrm, call: Call) ->
     assert {number for number in shown if number not in known} == set()
 
 
-def test_what_was_not_asked_is_no_failure(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """After --max-calls the figures tell comparisons without an answer from those that were never asked."""
+def test_what_was_not_asked_is_no_failure(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """After --max-calls the figures tell comparisons without an answer from those that were never
+    asked.
+    """
     lines = [{"prompt": f"Question {n // 3}?", "completion": "word " * (n + 1)} for n in range(12)]
     genrm.write("in.jsonl", lines)
-    call("score", "in.jsonl", *judge_server.flags, "--profile", "nemotron", "--no-probe", "-q", "--max-calls", "5")
+    call(
+        "score",
+        "in.jsonl",
+        *judge_server.flags,
+        "--profile",
+        "nemotron",
+        "--no-probe",
+        "-q",
+        "--max-calls",
+        "5",
+    )
     run = json.loads(call("report", "in.scored.jsonl", "-o", "out.html", "--json").out)["runs"][0]
     assert (run["verdicts"], run["not_asked"], run["failures"]) == (5, 7, {})
     assert (run["failed"]["count"], run["failed"]["of"]) == (0, 5)
-    assert {"weight": "care", "text": "7 planned comparisons were not asked.", "tag": "not-asked"} in run["reasons"]
+    assert {
+        "weight": "care",
+        "text": "7 planned comparisons were not asked.",
+        "tag": "not-asked",
+    } in run["reasons"]
     assert "max_calls stopped the run" in run["partial"]
 
 
@@ -94,7 +135,10 @@ def test_run_and_report_name_the_rollouts_that_made_the_judge_fail(
 ) -> None:
     """The run warns and names the worst; the report counts them and leads to their groups."""
     judge_server.behave(refuses="xyzzy")
-    lines = [{"prompt": "Why?", "completion": "word " * (n + 1) + ("xyzzy" if n == 2 else "")} for n in range(4)]
+    lines = [
+        {"prompt": "Why?", "completion": "word " * (n + 1) + ("xyzzy" if n == 2 else "")}
+        for n in range(4)
+    ]
     genrm.write("in.jsonl", lines)
     done = call("score", "in.jsonl", *judge_server.flags, "--no-probe")
     assert "1 rollout made requests fail, most often rollout 2 of '" in done.err
@@ -113,15 +157,22 @@ def test_the_figures_hold_a_row_for_each_group(genrm: Genrm, call: Call) -> None
 
 
 def test_rewards_are_shown_by_step_and_against_the_earlier_score(genrm: Genrm, call: Call) -> None:
-    """Means by `step` and by the number that the reward replaced, and the pairs on whose order both agree."""
+    """Means by `step` and by the number that the reward replaced, and the pairs on whose order both
+    agree.
+    """
     lines = []
-    for index, (reward, earlier, step) in enumerate([(5.0, 1.0, 1), (4.0, 0.0, 1), (3.0, 1.0, 2), (2.0, None, 2)]):
+    for index, (reward, earlier, step) in enumerate(
+        [(5.0, 1.0, 1), (4.0, 0.0, 1), (3.0, 1.0, 2), (2.0, None, 2)]
+    ):
         line = scored(f"answer {index}", reward, index=index, size=4) | {"step": step}
         line["genrm"] |= {"previous_reward": None, "previous_score": earlier}
         lines.append(line)
     write_lines(genrm.folder / "x.scored.jsonl", lines)
     [run] = json.loads(call("report", "x.scored.jsonl", "--json").out)["runs"]
-    assert [(step, mean["mean"], mean["count"]) for step, mean in run["by_step"]] == [(1, 4.5, 2), (2, 2.5, 2)]
+    assert [(step, mean["mean"], mean["count"]) for step, mean in run["by_step"]] == [
+        (1, 4.5, 2),
+        (2, 2.5, 2),
+    ]
     assert [(score, mean["mean"]) for score, mean in run["by_earlier"]] == [(0, 4), (1, 4)]
     assert (run["agreement"]["count"], run["agreement"]["of"]) == (1, 2)
     assert run["look_here"]["most pairs against the earlier score"] == [["task:1", 1]]
@@ -154,16 +205,29 @@ def test_the_title_names_the_inputs_and_a_comparison_comes_first(genrm: Genrm, c
     ]
     page = (genrm.folder / "c.html").read_text()
     assert "<title>Report on a.scored.jsonl, b.scored.jsonl</title>" in page
-    assert page.index("Two runs on the same rollouts") < page.index("Both runs in numbers") < page.index("Can I train")
+    assert (
+        page.index("Two runs on the same rollouts")
+        < page.index("Both runs in numbers")
+        < page.index("Can I train")
+    )
     assert "Drift" not in page
 
 
-def test_the_page_shows_prompts_and_the_cost(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+def test_the_page_shows_prompts_and_the_cost(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
     """Groups to look at are named by their prompts; tokens have a price if one is given."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     call("score", "in.jsonl", *judge_server.flags, "--profile", "nemotron")
-    assert call("report", "in.scored.jsonl", "--price-in", "1000", "--price-out", "1000", "-o", "r.html").code == 0
+    assert (
+        call(
+            "report", "in.scored.jsonl", "--price-in", "1000", "--price-out", "1000", "-o", "r.html"
+        ).code
+        == 0
+    )
     page = (genrm.folder / "r.html").read_text()
     looked = page[page.index("Look here") :]
-    assert re.search(r'<td class="prompt" dir="auto"><a href="#group=[^"]+">[^<]*[a-z]{3} [^<]*</a>', looked)
+    assert re.search(
+        r'<td class="prompt" dir="auto"><a href="#group=[^"]+">[^<]*[a-z]{3} [^<]*</a>', looked
+    )
     assert "cost of 1,000 rollouts" in page

@@ -1,4 +1,6 @@
-"""Inputs and outputs of `genrm report`: what it recognises, what it refuses, and what appears on disk."""
+"""Inputs and outputs of `genrm report`: what it recognises, what it refuses, and what appears on
+disk.
+"""
 
 import json
 from pathlib import Path
@@ -19,34 +21,62 @@ def run(genrm: Genrm) -> Path:
 
 
 def test_names_are_masked_as_texts_are(genrm: Genrm, call: Call) -> None:
-    """Keys, reasons and judges are masked in the page and in the figures; two keys made equal stay two groups."""
+    """Keys, reasons and judges are masked in the page and in the figures; two keys made equal stay
+    two groups.
+    """
     keys = ["jo@example.org", "al@example.org"]
-    lines = [scored("a", None, group=key, size=1, reason_text=f"asked {key}", judge="m@example.org") for key in keys]
+    lines = [
+        scored("a", None, group=key, size=1, reason_text=f"asked {key}", judge="m@example.org")
+        for key in keys
+    ]
     write_lines(genrm.folder / "x.scored.jsonl", lines)
-    write_lines(genrm.folder / "x.comparisons.jsonl", [verdict(0, 1, 5, 2, group=key, judge=key) for key in keys])
+    write_lines(
+        genrm.folder / "x.comparisons.jsonl",
+        [verdict(0, 1, 5, 2, group=key, judge=key) for key in keys],
+    )
     done = call("report", "x.scored.jsonl", "-o", "out.html", "--redact-pattern", "email", "--json")
     page = (genrm.folder / "out.html").read_text(encoding="utf-8")
-    index, block = unpacked(page, "index"), unpacked(page, "block-0")
+    index = unpacked(page, "index")
+    block = unpacked(page, "block-0")
     for text in (done.out.decode(), page, json.dumps(index), json.dumps(block)):
         assert "@example.org" not in text
     assert [row[1] for row in index["groups"]] == ["[EMAIL]", "[EMAIL] (2)"]
     assert json.loads(done.out)["runs"][0]["unscored"] == {"no_verdict": 2}
-    assert b"@example.org" not in call("show", "x.scored.jsonl", "--limit", "9", "--redact-pattern", "email").out
+    assert (
+        b"@example.org"
+        not in call("show", "x.scored.jsonl", "--limit", "9", "--redact-pattern", "email").out
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("x.scored.jsonl", b"", "x.scored.jsonl: it is empty; expected an output of `genrm score`"),
-        ("x.scored.jsonl", b"no\n", "x.scored.jsonl: none of its 1 lines is scored (line 1: not JSON"),
-        ("x.scored.jsonl", b'{"prompt": "a", "completion": "b"}\n', "expected an output of `genrm score`"),
+        (
+            "x.scored.jsonl",
+            b"no\n",
+            "x.scored.jsonl: none of its 1 lines is scored (line 1: not JSON",
+        ),
+        (
+            "x.scored.jsonl",
+            b'{"prompt": "a", "completion": "b"}\n',
+            "expected an output of `genrm score`",
+        ),
         (
             "x.comparisons.jsonl",
             b'{"group": "task:1"}',
             "x.comparisons.jsonl: line 1: format is missing; it is not a file",
         ),
-        ("x.metrics.json", b'{"format": 2}', "x.metrics.json: format: found 2; expected one of 1; it is not"),
-        ("x.journal.sqlite", b"not SQLite, but long enough for a header of it" * 9, "It is damaged or not a journal"),
+        (
+            "x.metrics.json",
+            b'{"format": 2}',
+            "x.metrics.json: format: found 2; expected one of 1; it is not",
+        ),
+        (
+            "x.journal.sqlite",
+            b"not SQLite, but long enough for a header of it" * 9,
+            "It is damaged or not a journal",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_named_with_a_remedy(

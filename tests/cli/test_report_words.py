@@ -1,4 +1,6 @@
-"""The judge's words on the page: from the comparisons, else from the journal, masked, and only where they belong."""
+"""The judge's words on the page: from the comparisons, else from the journal, masked, and only
+where they belong.
+"""
 
 import json
 from pathlib import Path
@@ -23,29 +25,45 @@ def run(genrm: Genrm, call: Call, judge_server: JudgeServer) -> Path:
 
 def comparisons(page: Path) -> list[dict[str, Any]]:
     """Return the comparisons of the first group of a page."""
-    found: list[dict[str, Any]] = unpacked(page.read_text(encoding="utf-8"), "block-0")[0]["comparisons"]
+    found: list[dict[str, Any]] = unpacked(page.read_text(encoding="utf-8"), "block-0")[0][
+        "comparisons"
+    ]
     return found
 
 
 def test_a_comparison_without_its_reply_names_it_in_the_journal(run: Path, call: Call) -> None:
-    """Its key is that of an entry of the journal with the same verdict; with --keep-replies the reply is there."""
+    """Its key is that of an entry of the journal with the same verdict; with --keep-replies the
+    reply is there.
+    """
     lines = read_lines(run.with_name("in.comparisons.jsonl"))
     entries = [json.loads(line) for line in call("journal", "in.journal.sqlite").out.splitlines()]
     scores_of = {entry["key"]: (entry["score_1"], entry["score_2"]) for entry in entries}
     assert {line["journal_key"]: (line["score_1"], line["score_2"]) for line in lines} == scores_of
     assert len(scores_of) == 3
     assert (
-        call("score", "in.jsonl", *PROFILE, "--base-url", "http://127.0.0.1:9", "--keep-replies", "--force").code == 0
+        call(
+            "score",
+            "in.jsonl",
+            *PROFILE,
+            "--base-url",
+            "http://127.0.0.1:9",
+            "--keep-replies",
+            "--force",
+        ).code
+        == 0
     )
     assert all(
-        "journal_key" not in line and line["reply"] for line in read_lines(run.with_name("in.comparisons.jsonl"))
+        "journal_key" not in line and line["reply"]
+        for line in read_lines(run.with_name("in.comparisons.jsonl"))
     )
 
 
 def test_words_come_from_the_journal_beside_the_output(run: Path, call: Call) -> None:
     """The page and the terminal show the replies that the comparisons lack."""
     done = call("report", run, "-o", "out.html", "--json")
-    assert all("response_1_analysis" in each["reply"] for each in comparisons(run.with_name("out.html")))
+    assert all(
+        "response_1_analysis" in each["reply"] for each in comparisons(run.with_name("out.html"))
+    )
     assert json.loads(done.out)["runs"][0]["replies"] == pytest.approx(
         {"count": 3, "of": 3, "value": 1.0, "low": 0.4385, "high": 1.0}, abs=1e-4
     )
@@ -54,12 +72,16 @@ def test_words_come_from_the_journal_beside_the_output(run: Path, call: Call) ->
 
 
 def test_a_journal_elsewhere_is_named(run: Path, call: Call, genrm: Genrm) -> None:
-    """--journal names it; without one the page is written all the same, and a message says what is missing."""
+    """--journal names it; without one the page is written all the same, and a message says what is
+    missing.
+    """
     run.with_name("in.journal.sqlite").rename(genrm.folder / "moved.sqlite")
     without = call("report", run, "-o", "without.html")
     assert "3 replies of the judge unknown" in without.err
     assert call("report", run, "-o", "with.html", "--journal", "moved.sqlite").code == 0
-    assert call("report", run, "-o", "not.html", "--no-journal", "--journal", "moved.sqlite").code == 0
+    assert (
+        call("report", run, "-o", "not.html", "--no-journal", "--journal", "moved.sqlite").code == 0
+    )
     kept = {
         name: [each.get("reply") for each in comparisons(genrm.folder / f"{name}.html")]
         for name in ("without", "with", "not")
@@ -67,15 +89,27 @@ def test_a_journal_elsewhere_is_named(run: Path, call: Call, genrm: Genrm) -> No
     assert kept["without"] == kept["not"] == [None] * 3
     assert all(kept["with"])
     missing = call("report", run, "-o", "missing.html", "--journal", "missing.sqlite").ended(3)
-    assert "missing.sqlite: no such journal; name another with --journal, or use --no-journal" in missing.err
+    assert (
+        "missing.sqlite: no such journal; name another with --journal, or use --no-journal"
+        in missing.err
+    )
     assert "missing.html" not in genrm.names()
 
 
 def test_words_of_another_verdict_are_not_shown(run: Path, call: Call) -> None:
-    """Where the journal holds another verdict on the request, as after `journal prune`, its reply does not belong."""
+    """Where the journal holds another verdict on the request, as after `journal prune`, its reply
+    does not belong.
+    """
     path = run.with_name("in.comparisons.jsonl")
     first, *rest = read_lines(path)
     second, third = rest
-    write_lines(path, [first | {"score_1": 1.5}, second | {"journal_key": "not hex"}, third | {"journal_key": "00"}])
+    write_lines(
+        path,
+        [
+            first | {"score_1": 1.5},
+            second | {"journal_key": "not hex"},
+            third | {"journal_key": "00"},
+        ],
+    )
     assert call("report", run, "-o", "out.html").code == 0
     assert [each.get("reply") for each in comparisons(run.with_name("out.html"))] == [None] * 3

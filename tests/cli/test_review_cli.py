@@ -13,12 +13,19 @@ Json = dict[str, Any]
 KIND = "That sounds hard. What is it like for you?"
 
 
-def episode(index: int, *said: str, reward: float = 3.0, risk: str = "moderate", **metadata: Any) -> Json:
+def episode(
+    index: int, *said: str, reward: float = 3.0, risk: str = "moderate", **metadata: Any
+) -> Json:
     """Make a scored session in which the counsellor says these turns."""
     messages = [{"role": "user", "content": "I am tired."}]
     for turn in said:
-        messages += [{"role": "assistant", "content": turn}, {"role": "user", "content": f"Yes, {index}."}]
-    detail = make_scored("", reward, group="group:x/v0", size=4, index=index, standard_error=0.1)["genrm"]
+        messages += [
+            {"role": "assistant", "content": turn},
+            {"role": "user", "content": f"Yes, {index}."},
+        ]
+    detail = make_scored("", reward, group="group:x/v0", size=4, index=index, standard_error=0.1)[
+        "genrm"
+    ]
     return {
         "run_id": "r",
         "episode_index": index,
@@ -46,11 +53,16 @@ def scored(genrm: Genrm) -> Path:
 
 def statuses(folder: Path) -> list[tuple[int, str, str]]:
     """Return index, status and name of each line of the review file."""
-    return [(line["index"], line["status"], line["name"]) for line in read_lines(folder / "run.review.jsonl")]
+    return [
+        (line["index"], line["status"], line["name"])
+        for line in read_lines(folder / "run.review.jsonl")
+    ]
 
 
 def test_the_list_names_the_severest_first_with_evidence(call: Call, scored: Path) -> None:
-    """A violation stands before a faulty client, each with what was said; sessions without a flag are not listed."""
+    """A violation stands before a faulty client, each with what was said; sessions without a flag
+    are not listed.
+    """
     done = call("review", scored).ended(0)
     text = done.out.decode()
     assert text.index("## group:x/v0#1") < text.index("## group:x/v0#2")
@@ -63,10 +75,22 @@ def test_the_list_names_the_severest_first_with_evidence(call: Call, scored: Pat
 
 
 def test_pending_sessions_stay_out_until_they_are_approved(call: Call, scored: Path) -> None:
-    """Listing writes nothing; a decision is appended with name and time, and the export obeys the last one."""
+    """Listing writes nothing; a decision is appended with name and time, and the export obeys the
+    last one.
+    """
     folder = scored.parent
     write_lines(scored, [line | {"metadata": {"review": "pending"}} for line in read_lines(scored)])
-    export = ("export", scored, "--to", "trl-sft", "--best-of", 9, "--force", "-o", folder / "out.jsonl")
+    export = (
+        "export",
+        scored,
+        "--to",
+        "trl-sft",
+        "--best-of",
+        9,
+        "--force",
+        "-o",
+        folder / "out.jsonl",
+    )
     before = sorted(folder.iterdir())
     done = call("review", scored)
     assert "By status: 4 pending" in done.out.decode()
@@ -85,10 +109,20 @@ def test_pending_sessions_stay_out_until_they_are_approved(call: Call, scored: P
 
 
 def test_pending_sessions_can_be_exported_with_a_warning(call: Call, scored: Path) -> None:
-    """What a person held or rejected stays out, and the manifest says that nobody has reviewed the others."""
+    """What a person held or rejected stays out, and the manifest says that nobody has reviewed the
+    others.
+    """
     write_lines(scored, [line | {"metadata": {"review": "pending"}} for line in read_lines(scored)])
     call("review", scored, "--hold", "group:x/v0#3", "--approve", "group:x/v0#0", "--by", "Dr. Lee")
-    options = ("--to", "trl-sft", "--best-of", 9, "--include-pending", "-o", scored.parent / "out.jsonl")
+    options = (
+        "--to",
+        "trl-sft",
+        "--best-of",
+        9,
+        "--include-pending",
+        "-o",
+        scored.parent / "out.jsonl",
+    )
     done = call("export", scored, *options).ended(0)
     assert "2 sessions were exported that no expert has reviewed" in done.err
     assert len(read_lines(scored.parent / "out.jsonl")) == 3
@@ -112,7 +146,9 @@ def test_rules_flag_sessions_only(call: Call, genrm: Genrm) -> None:
 
 
 def test_severity_is_a_clinicians_order(call: Call, genrm: Genrm) -> None:
-    """Danger to life, then abuse, then constraints, then bias, then the rest; certain before suspected."""
+    """Danger to life, then abuse, then constraints, then bias, then the rest; certain before
+    suspected.
+    """
     said = [
         (KIND, {"risk": "crisis"}),  # neither asked nor helped
         ("Everybody would be better off without you.", {}),
@@ -139,7 +175,9 @@ def test_severity_is_a_clinicians_order(call: Call, genrm: Genrm) -> None:
         (("--by", "A"), "go with a decision"),
     ],
 )
-def test_wrong_decisions_are_refused(call: Call, scored: Path, options: tuple[str, ...], said: str) -> None:
+def test_wrong_decisions_are_refused(
+    call: Call, scored: Path, options: tuple[str, ...], said: str
+) -> None:
     """Exit 2 before anything is recorded."""
     done = call("review", scored, *options).ended(2)
     assert said in done.err

@@ -6,12 +6,23 @@ from genrm_cli.verdicts import Reason
 
 LEXICAL = ("--judge", "lexical")
 ALL_OUTPUTS = {"in.scored.jsonl", "in.metrics.json", "in.comparisons.jsonl"}
-# Lines of sample_data/bad-lines.jsonl that are no rollouts, with a word of the reason that each must get.
-BAD_LINES = {4: "not JSON", 5: "list", 6: "colour", 7: "not JSON", 8: "surrogate", 9: "not JSON", 18: "not JSON"}
+# Lines of sample_data/bad-lines.jsonl that are no rollouts, with a word of the reason that each
+# must get.
+BAD_LINES = {
+    4: "not JSON",
+    5: "list",
+    6: "colour",
+    7: "not JSON",
+    8: "surrogate",
+    9: "not JSON",
+    18: "not JSON",
+}
 
 
 def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm: Genrm, call: Call) -> None:
-    """Each kind of bad line is rejected by its number in the file, blank lines counted; the rest is scored."""
+    """Each kind of bad line is rejected by its number in the file, blank lines counted; the rest is
+    scored.
+    """
     genrm.sample("bad-lines.jsonl")
     finished = call("score", "bad-lines.jsonl", *LEXICAL, "--max-unscored", "1").ended(0)
     rejects = read_lines(genrm.folder / "bad-lines.rejects.jsonl")
@@ -41,8 +52,12 @@ def test_rollouts_without_a_reward_say_why(genrm: Genrm, call: Call) -> None:
 
 
 @pytest.mark.parametrize("name", ["bad-lines.jsonl", "twice.jsonl"])
-def test_strict_refuses_before_any_call(genrm: Genrm, call: Call, judge_server: JudgeServer, name: str) -> None:
-    """--strict ends with 3 for bad lines and duplicates, names them, writes nothing and asks nothing."""
+def test_strict_refuses_before_any_call(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, name: str
+) -> None:
+    """--strict ends with 3 for bad lines and duplicates, names them, writes nothing and asks
+    nothing.
+    """
     genrm.sample("bad-lines.jsonl")
     line = {"_ng_task_index": 1, "_ng_rollout_index": 1, "prompt": "Why?", "completion": "So."}
     genrm.write("twice.jsonl", [line, line])
@@ -55,22 +70,34 @@ def test_strict_refuses_before_any_call(genrm: Genrm, call: Call, judge_server: 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n\r\n", b"\xef\xbb\xbf"])
 def test_an_empty_input_has_no_rollouts(genrm: Genrm, call: Call, content: bytes) -> None:
-    """A user who names it is told with 3; in a folder, it is a warning, and its outputs are honest."""
+    """A user who names it is told with 3; in a folder, it is a warning, and its outputs are
+    honest.
+    """
     (genrm.folder / "in.jsonl").write_bytes(content)
     named = call("score", "in.jsonl", *LEXICAL)
-    assert (named.code, "in.jsonl: it contains no rollouts" in named.err, genrm.names()) == (3, True, {"in.jsonl"})
+    assert (named.code, "in.jsonl: it contains no rollouts" in named.err, genrm.names()) == (
+        3,
+        True,
+        {"in.jsonl"},
+    )
     finished = call("score", ".", *LEXICAL).ended(0)
     assert "no rollouts" in finished.err
     assert genrm.names() == {"in.jsonl"} | ALL_OUTPUTS
     metrics = genrm.metrics()
-    assert (metrics["rollouts"], metrics["reward"]["count"], metrics["reward"]["mean"]) == (0, 0, None)
+    assert (metrics["rollouts"], metrics["reward"]["count"], metrics["reward"]["mean"]) == (
+        0,
+        0,
+        None,
+    )
     assert metrics["first_place_win_rate"] is None
 
 
 def test_groups_of_one_are_single_and_the_judge_is_not_asked(
     genrm: Genrm, call: Call, judge_server: JudgeServer
 ) -> None:
-    """Without a group of two nothing is asked, not even a probe, and only the user's own default is a reward."""
+    """Without a group of two nothing is asked, not even a probe, and only the user's own default is
+    a reward.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=3, size=1))
     rewards: dict[tuple[str, ...], tuple[object, ...]] = {
         (): (None, "unscored", None),
@@ -95,7 +122,10 @@ def test_an_input_that_cannot_be_read_ends_with_3(genrm: Genrm, call: Call, name
     finished = call("score", name, *LEXICAL, "-o", "out.jsonl").ended(3)
     error, done = finished.err.splitlines()
     assert error.startswith(f"genrm: error: {name}")
-    assert (done.startswith("genrm: done: 1 file: 1 failed; "), done.endswith("; exit 3")) == (True, True)
+    assert (done.startswith("genrm: done: 1 file: 1 failed; "), done.endswith("; exit 3")) == (
+        True,
+        True,
+    )
     assert genrm.names() == set()
 
 
@@ -103,7 +133,9 @@ def test_an_input_that_cannot_be_read_ends_with_3(genrm: Genrm, call: Call, name
 def test_an_output_that_cannot_be_written_ends_with_5_before_any_call(
     genrm: Genrm, call: Call, judge_server: JudgeServer, output: str
 ) -> None:
-    """No folder, a file in its place, or a folder in the file's: code 5, one error, no call, nothing left."""
+    """No folder, a file in its place, or a folder in the file's: code 5, one error, no call,
+    nothing left.
+    """
     genrm.write("in.jsonl", make_rollouts())
     (genrm.folder / "folder").mkdir()
     finished = call("score", "in.jsonl", *judge_server.flags, "-o", output).ended(5)
@@ -127,7 +159,10 @@ def test_an_output_that_cannot_be_written_ends_with_5_before_any_call(
         (("--judge", "lexical", "--concurrency", "many"), "an integer"),
         (("--judge", "lexical", "--unscored", "nan"), "--unscored"),
         (("--judge", "lexical", "--api-key-env", "NOT_SET"), "NOT_SET"),
-        (("--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--profile", "nemotrn"), "nemotron"),
+        (
+            ("--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--profile", "nemotrn"),
+            "nemotron",
+        ),
         (("--judge", "lexical", "-o", "in.jsonl", "--force"), "is the input"),
         (("--judge", "lexical", "--colour"), "--colour"),
     ],
@@ -135,7 +170,9 @@ def test_an_output_that_cannot_be_written_ends_with_5_before_any_call(
 def test_wrong_usage_ends_with_2_and_says_what_to_do(
     genrm: Genrm, call: Call, arguments: tuple[str, ...], says: str
 ) -> None:
-    """A flag that makes no sense is refused with code 2 in words that help; the input is untouched."""
+    """A flag that makes no sense is refused with code 2 in words that help; the input is
+    untouched.
+    """
     path = genrm.write("in.jsonl", make_rollouts())
     before = path.read_bytes()
     finished = call("score", "in.jsonl", *arguments).ended(2)

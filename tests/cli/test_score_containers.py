@@ -18,7 +18,10 @@ SAMPLES = [
             {"role": "user", "content": "Why?", "source": "input"},
             {"role": "assistant", "content": "Because " * epoch, "source": "generate"},
         ],
-        "output": {"model": "m", "choices": [{"message": {"role": "assistant", "content": "Because " * epoch}}]},
+        "output": {
+            "model": "m",
+            "choices": [{"message": {"role": "assistant", "content": "Because " * epoch}}],
+        },
         "scores": {"match": {"value": float("nan")}},
     }
     for epoch in (1, 2, 3)
@@ -30,7 +33,9 @@ def _eval_log(samples: list[dict[str, Any]]) -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", "{}")
         for sample in samples:
-            archive.writestr(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", json.dumps(sample, indent=2))
+            archive.writestr(
+                f"samples/{sample['id']}_epoch_{sample['epoch']}.json", json.dumps(sample, indent=2)
+            )
     return buffer.getvalue()
 
 
@@ -44,7 +49,9 @@ def _parquet(rows: list[dict[str, Any]]) -> bytes:
 
 
 def test_an_eval_log_becomes_scored_samples(genrm: Genrm, call: Call) -> None:
-    """Each sample of a `.eval` log is a line of the output, with a score and everything else as it was."""
+    """Each sample of a `.eval` log is a line of the output, with a score and everything else as it
+    was.
+    """
     (genrm.folder / "log.eval").write_bytes(_eval_log(SAMPLES))
     call("score", "log.eval", *LEXICAL).ended(0)
     text = (genrm.folder / "log.scored.jsonl").read_text()
@@ -56,9 +63,17 @@ def test_an_eval_log_becomes_scored_samples(genrm: Genrm, call: Call) -> None:
 
 
 def test_completions_of_trl_are_scored(genrm: Genrm, call: Call) -> None:
-    """The Parquet files that TRL writes are read; the output is JSON lines with the same columns."""
+    """The Parquet files that TRL writes are read; the output is JSON lines with the same
+    columns.
+    """
     rows = [
-        {"step": 1, "prompt": f"Q{n % 2}?", "completion": "So " * (n + 1), "accuracy": float("nan"), "advantage": 0.5}
+        {
+            "step": 1,
+            "prompt": f"Q{n % 2}?",
+            "completion": "So " * (n + 1),
+            "accuracy": float("nan"),
+            "advantage": 0.5,
+        }
         for n in range(6)
     ]
     (genrm.folder / "completions_00001.parquet").write_bytes(_parquet(rows))
@@ -71,25 +86,35 @@ def test_completions_of_trl_are_scored(genrm: Genrm, call: Call) -> None:
 
 
 def test_parquet_of_other_columns_is_refused(genrm: Genrm, call: Call) -> None:
-    """Rows that hold no rollouts end with 3, by their item numbers, and name the columns that were found."""
+    """Rows that hold no rollouts end with 3, by their item numbers, and name the columns that were
+    found.
+    """
     (genrm.folder / "in.parquet").write_bytes(_parquet([{"colour": "red"}, {"colour": "blue"}]))
     finished = call("score", "in.parquet", *LEXICAL).ended(3)
-    assert "cannot read any of its 2 items as rollouts (items 1, 2: unknown format with the keys colour" in " ".join(
-        finished.err.split()
+    assert (
+        "cannot read any of its 2 items as rollouts (items 1, 2: unknown format with the keys "
+        "colour" in " ".join(finished.err.split())
     )
 
 
 def test_folders_hold_parquet_and_logs(genrm: Genrm, call: Call) -> None:
-    """A folder is searched for lines, Parquet and logs; other JSON, tables and reward profiles are left alone."""
+    """A folder is searched for lines, Parquet and logs; other JSON, tables and reward profiles are
+    left alone.
+    """
     folder = genrm.folder / "runs"
     folder.mkdir()
     (folder / "a.eval").write_bytes(_eval_log(SAMPLES))
-    (folder / "b.parquet").write_bytes(_parquet([{"prompt": "Why?", "completion": "So " * n} for n in (1, 2)]))
+    (folder / "b.parquet").write_bytes(
+        _parquet([{"prompt": "Why?", "completion": "So " * n} for n in (1, 2)])
+    )
     (folder / "b_reward_profiling.jsonl").write_text('{"mean/reward": 1}\n')
     (folder / "config.json").write_text("[{}]")
     (folder / "notes.csv").write_text("a,b\n")
     call("score", "runs/", *LEXICAL, "--min-age", "0").ended(0)
-    assert {path.name for path in folder.iterdir() if ".scored" in path.name} == {"a.scored.jsonl", "b.scored.jsonl"}
+    assert {path.name for path in folder.iterdir() if ".scored" in path.name} == {
+        "a.scored.jsonl",
+        "b.scored.jsonl",
+    }
 
 
 def test_the_output_is_not_named_like_a_container(genrm: Genrm, call: Call) -> None:
@@ -101,23 +126,37 @@ def test_the_output_is_not_named_like_a_container(genrm: Genrm, call: Call) -> N
 
 @pytest.mark.parametrize("value", ["NaN", "1e400"])
 def test_not_a_number_in_another_field_becomes_null(genrm: Genrm, call: Call, value: str) -> None:
-    """A NaN in a field that is not used leaves the rollout scored; it is counted, and its first line named."""
-    lines = [json.dumps({**line, "extra": {"kl": 0.125}}) for line in make_rollouts(groups=1, size=3)]
+    """A NaN in a field that is not used leaves the rollout scored; it is counted, and its first
+    line named.
+    """
+    lines = [
+        json.dumps({**line, "extra": {"kl": 0.125}}) for line in make_rollouts(groups=1, size=3)
+    ]
     (genrm.folder / "in.jsonl").write_text("\n".join(lines).replace("0.125", value))
     finished = call("score", "in.jsonl", *LEXICAL).ended(0)
     text = (genrm.folder / "in.scored.jsonl").read_text()
     assert text.count('"extra":{"kl":null}') == 3
-    assert finished.err.count(f"3 numbers NaN or infinite ({value} in line 1, ...) read as null") == 1
+    assert (
+        finished.err.count(f"3 numbers NaN or infinite ({value} in line 1, ...) read as null") == 1
+    )
     assert all(line["genrm"]["status"] == "scored" for line in map(json.loads, text.splitlines()))
 
 
 @pytest.mark.parametrize(
-    "command", [("report", "-o", "page.html"), ("show",), ("export", "--to", "trl-dpo", "-o", "out.jsonl"), ("review",)]
+    "command",
+    [
+        ("report", "-o", "page.html"),
+        ("show",),
+        ("export", "--to", "trl-dpo", "-o", "out.jsonl"),
+        ("review",),
+    ],
 )
 def test_the_limit_of_unpacked_bytes_holds_wherever_scored_lines_are_read(
     genrm: Genrm, call: Call, command: tuple[str, ...]
 ) -> None:
-    """A small file that unpacks to more than the limit is refused with the setting, and nothing is written."""
+    """A small file that unpacks to more than the limit is refused with the setting, and nothing is
+    written.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
     assert call("score", "in.jsonl", *LEXICAL).code == 0
     scored = (genrm.folder / "in.scored.jsonl").read_bytes()

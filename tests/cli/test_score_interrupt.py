@@ -8,13 +8,21 @@ from genrm_cli.judging.journal import Journal
 
 
 @pytest.mark.parametrize(
-    "sent", [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGTERM, signal.SIGHUP))]
+    "sent",
+    [
+        signal.SIGINT,
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGTERM, signal.SIGHUP)),
+    ],
 )
 def test_ctrl_c_sigterm_and_sighup_stop_with_130_and_leave_the_journal(
     genrm: Genrm, judge_server: JudgeServer, sent: signal.Signals
 ) -> None:
-    """In mid-run each ends the process soon: verdicts are kept; no outputs, temporary files or calls are left."""
-    judge_server.behave(script=[{}] * 4, fault={"hang": True})  # the probe and two verdicts, then silence
+    """In mid-run each ends the process soon: verdicts are kept; no outputs, temporary files or
+    calls are left.
+    """
+    judge_server.behave(
+        script=[{}] * 4, fault={"hang": True}
+    )  # the probe and two verdicts, then silence
     genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
     process = genrm.start("score", "in.jsonl", *judge_server.flags, "--concurrency", "4")
     judge_server.wait_until(lambda stats: stats["hangs"] == 4)
@@ -26,7 +34,10 @@ def test_ctrl_c_sigterm_and_sighup_stop_with_130_and_leave_the_journal(
     assert probing.startswith("probing ")
     assert judge.startswith("judge: m, profile nemotron (")
     assert plan.startswith("16 comparisons")
-    assert (done.startswith("genrm: done: 1 file: 1 not finished"), done.endswith("; exit 130")) == (True, True)
+    assert (
+        done.startswith("genrm: done: 1 file: 1 not finished"),
+        done.endswith("; exit 130"),
+    ) == (True, True)
     assert error.startswith("genrm: error: interrupted; incomplete outputs were not written.")
     assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}
     with Journal(str(genrm.folder / "in.journal.sqlite")) as journal:
@@ -41,7 +52,9 @@ def test_nohup_outlives_its_terminal(genrm: Genrm, judge_server: JudgeServer) ->
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the process inherits it
     try:
-        process = genrm.start("score", "in.jsonl", *judge_server.flags, "--no-probe", "--concurrency", "1")
+        process = genrm.start(
+            "score", "in.jsonl", *judge_server.flags, "--no-probe", "--concurrency", "1"
+        )
     finally:
         signal.signal(signal.SIGHUP, before)
     judge_server.wait_until(lambda stats: stats["requests"] == 1)

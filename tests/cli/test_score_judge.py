@@ -18,7 +18,9 @@ def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
 
 
 def implied_rewards(answers: list[str]) -> list[float]:
-    """Work out by hand what a judge that prefers the longer answer gives a circle of comparisons."""
+    """Work out by hand what a judge that prefers the longer answer gives a circle of
+    comparisons.
+    """
     scores = defaultdict(list)
     for i in range(len(answers)):
         j = (i + 1) % len(answers)
@@ -39,36 +41,61 @@ def comparisons_asked(server: JudgeServer) -> list[Json]:
 def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(
     genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str
 ) -> None:
-    """Every comparison is asked once, and the rewards are those of the judge's verdicts, for any profile."""
+    """Every comparison is asked once, and the rewards are those of the judge's verdicts, for any
+    profile.
+    """
     lines = make_rollouts(groups=3, size=4)
-    lines[1]["completion"] = lines[2]["completion"][::-1]  # as long as its neighbour: a tie of the scores
+    lines[1]["completion"] = lines[2]["completion"][
+        ::-1
+    ]  # as long as its neighbour: a tie of the scores
     genrm.write("in.jsonl", lines)
     circle = ("--strategy", "circular", *MEAN)
-    finished = call("score", "in.jsonl", *judge(judge_server, "--profile", profile, *circle)).ended(0)
+    finished = call("score", "in.jsonl", *judge(judge_server, "--profile", profile, *circle)).ended(
+        0
+    )
     after = read_lines(genrm.folder / "in.scored.jsonl")
     answers = [line["completion"] for line in lines]
-    expected = [reward for start in (0, 4, 8) for reward in implied_rewards(answers[start : start + 4])]
+    expected = [
+        reward for start in (0, 4, 8) for reward in implied_rewards(answers[start : start + 4])
+    ]
     assert [line["reward"] for line in after] == pytest.approx(expected)
-    assert all(line["genrm"]["judge"] == MODEL and not line["genrm"]["is_baseline"] for line in after)
+    assert all(
+        line["genrm"]["judge"] == MODEL and not line["genrm"]["is_baseline"] for line in after
+    )
     stats = judge_server.stats()
     assert (stats["requests"], stats["repeat_answers"]) == (12 + PROBES, 0)
     metrics = genrm.metrics()
-    assert (metrics["calls"], metrics["retries"], metrics["verdicts"], metrics["failures"]) == (12, 0, 12, 0)
-    assert (metrics["comparisons_planned"], metrics["journal_hits"], metrics["partial"]) == (12, 0, False)
+    assert (metrics["calls"], metrics["retries"], metrics["verdicts"], metrics["failures"]) == (
+        12,
+        0,
+        12,
+        0,
+    )
+    assert (metrics["comparisons_planned"], metrics["journal_hits"], metrics["partial"]) == (
+        12,
+        0,
+        False,
+    )
     assert metrics["prompt_tokens"] > 0
     assert metrics["completion_tokens"] > 0
     assert metrics["judge"]["profile"] == profile
     assert "built-in lexical baseline" not in finished.err
 
 
-def test_the_plain_profile_asks_in_one_user_message(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """A server that refuses unknown roles can be used; sampling settings of the user's replace the profile's."""
+def test_the_plain_profile_asks_in_one_user_message(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """A server that refuses unknown roles can be used; sampling settings of the user's replace the
+    profile's.
+    """
     judge_server.behave(unknown_roles="reject")
     lines = make_rollouts(groups=1, size=2)
     genrm.write("in.jsonl", [{**line, "principle": "Short wins."} for line in lines])
     (genrm.folder / "principle.txt").write_text("Long wins.\n")
     sampling = ("--temperature", 0, "--top-p", 1, "--max-reply-tokens", 99)
-    plain = judge(judge_server, "--profile", "nemotron-plain", "--principle", "@principle.txt", *sampling)
+    plain = judge(
+        judge_server, "--profile", "nemotron-plain", "--principle", "@principle.txt", *sampling
+    )
     call("score", "in.jsonl", *plain).ended(0)
     (message,) = comparisons_asked(judge_server)[0]["messages"]
     assert message["role"] == "user"
@@ -89,16 +116,28 @@ def test_the_plain_profile_asks_in_one_user_message(genrm: Genrm, call: Call, ju
     ],
 )
 def test_a_key_is_sent_when_there_is_one(
-    call: Call, judge_server: JudgeServer, environment: dict[str, str], arguments: tuple[str, ...], expected: str | None
+    call: Call,
+    judge_server: JudgeServer,
+    environment: dict[str, str],
+    arguments: tuple[str, ...],
+    expected: str | None,
 ) -> None:
-    """Without a key there is no Authorization header; with one, the named variable goes before the usual two."""
-    call("compare", "-p", "Why?", "a", "b", *judge(judge_server, *arguments), **environment).ended(0)
+    """Without a key there is no Authorization header; with one, the named variable goes before the
+    usual two.
+    """
+    call("compare", "-p", "Why?", "a", "b", *judge(judge_server, *arguments), **environment).ended(
+        0
+    )
     headers = [request["headers"] for request in judge_server.stats()["recent"]]
     assert {header.get("authorization") for header in headers} == {expected}
 
 
-def test_the_concurrency_is_used_and_never_exceeded(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """With --concurrency 8 the judge sees eight calls at once, no more, over no more connections."""
+def test_the_concurrency_is_used_and_never_exceeded(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """With --concurrency 8 the judge sees eight calls at once, no more, over no more
+    connections.
+    """
     judge_server.behave(latency_s=0.03)
     genrm.write("in.jsonl", make_rollouts(groups=10, size=4))
     assert call("score", "in.jsonl", *judge(judge_server, "--concurrency", 8)).code == 0
@@ -108,33 +147,54 @@ def test_the_concurrency_is_used_and_never_exceeded(genrm: Genrm, call: Call, ju
     assert stats["requests"] == 40 + PROBES
 
 
-def test_some_failures_leave_the_rest_scored(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """Rollouts with one verdict left are scored on it; the failures are counted and kept out of the rewards."""
+def test_some_failures_leave_the_rest_scored(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """Rollouts with one verdict left are scored on it; the failures are counted and kept out of the
+    rewards.
+    """
     judge_server.behave(fault={"content": "I would rather not."}, fault_share=0.3)
     lines = make_rollouts(groups=8, size=4)
     genrm.write("in.jsonl", lines)
-    arguments = judge(judge_server, "--no-probe", "--reask", 0, "--max-unscored", 1, "--keep-replies", *MEAN)
+    arguments = judge(
+        judge_server, "--no-probe", "--reask", 0, "--max-unscored", 1, "--keep-replies", *MEAN
+    )
     finished = call("score", "in.jsonl", *arguments, "--on-sabotage", "keep").ended(0)
     records = read_lines(genrm.folder / "in.comparisons.jsonl")
     failed = [record for record in records if record["failure"]]
     assert 0 < len(failed) < len(records) == 32
     for record in records:
-        assert (record["failure"] is None) == (record["score_1"] is not None) == (record["ranking"] is not None)
-        assert record["reply"] == "I would rather not." if record["failure"] else "ranking" in record["reply"]
+        assert (
+            (record["failure"] is None)
+            == (record["score_1"] is not None)
+            == (record["ranking"] is not None)
+        )
+        assert (
+            record["reply"] == "I would rather not."
+            if record["failure"]
+            else "ranking" in record["reply"]
+        )
     metrics = genrm.metrics()
     assert metrics["failures_by_kind"] == {"no_verdict": len(failed)}
     for line in read_lines(genrm.folder / "in.scored.jsonl"):
         detail = line["genrm"]
         assert detail["comparisons"] + detail["failed"] == 2
         assert (line["reward"] is None) == (detail["comparisons"] == 0)
-        assert line["reward"] in (None, 1.0, 3.0, 5.0)  # means of the judge's 1s and 5s, no default among them
+        assert line["reward"] in (
+            None,
+            1.0,
+            3.0,
+            5.0,
+        )  # means of the judge's 1s and 5s, no default among them
     assert f"{len(failed)} no_verdict (for example: " in finished.err
 
 
 def test_a_judge_that_dies_in_mid_run_ends_with_6_and_honest_outputs(
     genrm: Genrm, call: Call, judge_server: JudgeServer
 ) -> None:
-    """Calls after the judge's end are connection failures: nothing is made up, and the run still ends."""
+    """Calls after the judge's end are connection failures: nothing is made up, and the run still
+    ends.
+    """
     judge_server.behave(script=[{}] * (PROBES + 3), fault={"reset": "before"})
     genrm.write("in.jsonl", make_rollouts(groups=3, size=3))
     arguments = judge(judge_server, "--concurrency", 1, "--retries", 0)

@@ -24,7 +24,10 @@ def fill(genrm: Genrm, *names: str) -> dict[str, list[dict[str, Any]]]:
     """Write a rollout file under each name, no two of them alike; return what each holds."""
     content = {}
     for number, name in enumerate(names):
-        lines = [line | {"id": f"{name} {line['id']}"} for line in make_rollouts(groups=1 + number % 2, size=2)]
+        lines = [
+            line | {"id": f"{name} {line['id']}"}
+            for line in make_rollouts(groups=1 + number % 2, size=2)
+        ]
         data = "".join(json.dumps(line) + "\n" for line in lines).encode()
         path = genrm.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +43,10 @@ def fill(genrm: Genrm, *names: str) -> dict[str, list[dict[str, Any]]]:
 def state_of(folder: Path) -> dict[str, tuple[int, bytes]]:
     """Take down every file below a folder, with its time and content."""
     files = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+    return {
+        str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes())
+        for path in files
+    }
 
 
 def names_below(folder: Path) -> set[str]:
@@ -55,16 +61,31 @@ def last_line(finished: Finished) -> str:
 
 def file_lines(finished: Finished, status: str) -> list[str]:
     """Return the lines on stderr about files that ended so."""
-    return [line for line in finished.err.splitlines() if line.removeprefix("genrm: error: ").startswith(f"{status}:")]
+    return [
+        line
+        for line in finished.err.splitlines()
+        if line.removeprefix("genrm: error: ").startswith(f"{status}:")
+    ]
 
 
-@pytest.mark.parametrize("given", [".", "runs/", "runs", "runs/**/*.jsonl*", "runs/*.jsonl*|runs/deep/*.jsonl.gz"])
+@pytest.mark.parametrize(
+    "given", [".", "runs/", "runs", "runs/**/*.jsonl*", "runs/*.jsonl*|runs/deep/*.jsonl.gz"]
+)
 def test_every_rollout_file_below_is_scored(call: Call, genrm: Genrm, given: str) -> None:
-    """A folder or a pattern, compressed or not: each file has its outputs beside it, with its own lines in them."""
+    """A folder or a pattern, compressed or not: each file has its outputs beside it, with its own
+    lines in them.
+    """
     content = fill(genrm, "runs/a.jsonl", "runs/b.jsonl.zst", "runs/deep/c.jsonl.gz")
     finished = call("score", *given.split("|"), *LEXICAL, *NOW).ended(0)
-    stems = {"runs/a": "runs/a.jsonl", "runs/b": "runs/b.jsonl.zst", "runs/deep/c": "runs/deep/c.jsonl.gz"}
-    assert names_below(genrm.folder) == {*content, *(f"{stem}.{suffix}" for stem in stems for suffix in SUFFIXES)}
+    stems = {
+        "runs/a": "runs/a.jsonl",
+        "runs/b": "runs/b.jsonl.zst",
+        "runs/deep/c": "runs/deep/c.jsonl.gz",
+    }
+    assert names_below(genrm.folder) == {
+        *content,
+        *(f"{stem}.{suffix}" for stem in stems for suffix in SUFFIXES),
+    }
     for stem, name in stems.items():
         scored = read_lines(genrm.folder / f"{stem}.scored.jsonl")
         assert [without_rewards(line) for line in scored] == content[name]
@@ -74,7 +95,9 @@ def test_every_rollout_file_below_is_scored(call: Call, genrm: Genrm, given: str
 
 
 def test_side_files_are_no_inputs(call: Call, genrm: Genrm) -> None:
-    """Our outputs, NeMo Gym's side files, journals, leases, hidden and other files are left out of a folder."""
+    """Our outputs, NeMo Gym's side files, journals, leases, hidden and other files are left out of
+    a folder.
+    """
     fill(genrm, "a.jsonl")
     others = [
         *(f"old.{suffix}" for suffix in (*SUFFIXES, "rejects.jsonl")),
@@ -96,7 +119,9 @@ def test_side_files_are_no_inputs(call: Call, genrm: Genrm) -> None:
 
 
 def test_two_inputs_with_one_output(call: Call, genrm: Genrm) -> None:
-    """The second of two files that would have one output fails with 2 and a remedy; all others are scored."""
+    """The second of two files that would have one output fails with 2 and a remedy; all others are
+    scored.
+    """
     fill(genrm, "a.jsonl", "a.jsonl.gz", "b.jsonl")
     finished = call("score", ".", *LEXICAL, *NOW).ended(2)
     (failed,) = file_lines(finished, "failed")
@@ -107,7 +132,9 @@ def test_two_inputs_with_one_output(call: Call, genrm: Genrm) -> None:
 
 
 def test_a_template_places_the_outputs(call: Call, genrm: Genrm) -> None:
-    """{path} keeps the folders below what was given; folders are made, and the next run takes nothing for input."""
+    """{path} keeps the folders below what was given; folders are made, and the next run takes
+    nothing for input.
+    """
     fill(genrm, "in/x/run.jsonl", "in/y/run.jsonl.gz")
     template = ("--output-template", "out/{path}/{stem}.scored.jsonl.gz")
     call("score", "in/", *LEXICAL, *NOW, *template).ended(0)
@@ -119,7 +146,9 @@ def test_a_template_places_the_outputs(call: Call, genrm: Genrm) -> None:
 
 
 def test_a_missing_folder_does_not_stop_the_others(call: Call, genrm: Genrm) -> None:
-    """A folder that is not there is an error with 3 and one line; what else was given is scored, before and after."""
+    """A folder that is not there is an error with 3 and one line; what else was given is scored,
+    before and after.
+    """
     fill(genrm, "a/run.jsonl", "b/run.jsonl")
     finished = call("score", "a/", "nowhere/", "nowhere-else/", "b/", *LEXICAL, *NOW).ended(3)
     assert len(file_lines(finished, "failed")) == 2
@@ -130,7 +159,9 @@ def test_a_missing_folder_does_not_stop_the_others(call: Call, genrm: Genrm) -> 
 
 
 def test_the_second_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """All is up to date: no call, not even the probe's, no file touched, 0, and one line is said."""
+    """All is up to date: no call, not even the probe's, no file touched, 0, and one line is
+    said.
+    """
     fill(genrm, "a.jsonl", "b.jsonl.gz", "deep/c.jsonl")
     assert call("score", ".", *judge_server.flags, *NOW).code == 0
     judge_server.reset()
@@ -157,7 +188,9 @@ def test_the_second_run_does_nothing(call: Call, genrm: Genrm, judge_server: Jud
 def test_settings_that_change_rewards_score_again(
     call: Call, genrm: Genrm, flags: tuple[str, ...], reason: str | None
 ) -> None:
-    """Another reward setting, or --force, scores again; a setting that changes no reward does not."""
+    """Another reward setting, or --force, scores again; a setting that changes no reward does
+    not.
+    """
     fill(genrm, "a.jsonl", "b.jsonl")
     assert call("score", ".", *LEXICAL, *NOW).code == 0
     finished = call("score", ".", *LEXICAL, *NOW, *flags).ended(0)
@@ -168,7 +201,9 @@ def test_settings_that_change_rewards_score_again(
 
 
 def test_only_the_changed_input_is_scored_again(call: Call, genrm: Genrm) -> None:
-    """A file with other lines, or the same lines written anew, is scored again; its neighbour is left alone."""
+    """A file with other lines, or the same lines written anew, is scored again; its neighbour is
+    left alone.
+    """
     fill(genrm, "a.jsonl", "b.jsonl")
     assert call("score", ".", *LEXICAL, *NOW).code == 0
     neighbour = (genrm.folder / "b.scored.jsonl").stat().st_mtime_ns
@@ -183,7 +218,9 @@ def test_only_the_changed_input_is_scored_again(call: Call, genrm: Genrm) -> Non
     assert (genrm.folder / "b.scored.jsonl").stat().st_mtime_ns == neighbour
 
 
-@pytest.mark.parametrize("damage", ["metrics deleted", "scored deleted", "scored and metrics deleted", "half-written"])
+@pytest.mark.parametrize(
+    "damage", ["metrics deleted", "scored deleted", "scored and metrics deleted", "half-written"]
+)
 def test_incomplete_outputs_are_made_again(call: Call, genrm: Genrm, damage: str) -> None:
     """Incomplete outputs, and outputs that no metrics vouch for, may be replaced."""
     fill(genrm, "a.jsonl", "b.jsonl")
@@ -203,11 +240,16 @@ def test_incomplete_outputs_are_made_again(call: Call, genrm: Genrm, damage: str
     assert "2 up to date" in last_line(call("score", ".", *LEXICAL, *NOW))
 
 
-@pytest.mark.parametrize("damage", ["edited", "truncated", "written by hand", "metrics of something else"])
+@pytest.mark.parametrize(
+    "damage", ["edited", "truncated", "written by hand", "metrics of something else"]
+)
 def test_what_is_not_ours_is_refused_and_stays(call: Call, genrm: Genrm, damage: str) -> None:
-    """Scored lines that somebody edited, or wrote, fail with 2 and stay as they are; the others go on."""
+    """Scored lines that somebody edited, or wrote, fail with 2 and stay as they are; the others go
+    on.
+    """
     fill(genrm, "a.jsonl", "b.jsonl")
-    scored, metrics = genrm.folder / "a.scored.jsonl", genrm.folder / "a.metrics.json"
+    scored = genrm.folder / "a.scored.jsonl"
+    metrics = genrm.folder / "a.metrics.json"
     if damage in ("edited", "truncated"):
         assert call("score", "a.jsonl", *LEXICAL).code == 0
     if damage == "edited":  # in place, the size kept
@@ -217,7 +259,9 @@ def test_what_is_not_ours_is_refused_and_stays(call: Call, genrm: Genrm, damage:
     else:
         scored.write_text('{"note": "mine"}\n')
     if damage == "metrics of something else":
-        metrics.write_text('{"accuracy": 1, "settings_digest": 1, "output_mark": "none", "input": null}')
+        metrics.write_text(
+            '{"accuracy": 1, "settings_digest": 1, "output_mark": "none", "input": null}'
+        )
     before = scored.read_bytes()
     finished = call("score", ".", *LEXICAL, *NOW).ended(2)
     (failed,) = file_lines(finished, "failed")
@@ -228,14 +272,30 @@ def test_what_is_not_ours_is_refused_and_stays(call: Call, genrm: Genrm, damage:
     assert "2 up to date" in last_line(call("score", ".", *LEXICAL, *NOW))
 
 
-def test_partial_results_are_completed_by_the_next_runs(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """--max-calls holds over all files; each run ends with 6 and goes on where the last one stopped, until 0."""
+def test_partial_results_are_completed_by_the_next_runs(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """--max-calls holds over all files; each run ends with 6 and goes on where the last one
+    stopped, until 0.
+    """
     content = fill(genrm, *(f"{name}.jsonl" for name in "abcdef"))
-    total = sum(len(lines) for lines in content.values())  # in groups of two: as many comparisons as rollouts
-    asked, codes = 0, []
+    total = sum(
+        len(lines) for lines in content.values()
+    )  # in groups of two: as many comparisons as rollouts
+    asked = 0
+    codes = []
     while not codes or codes[-1] == 6:
         judge_server.reset()
-        arguments = (".", *judge_server.flags, *NOW, "--max-calls", "7", "--no-probe", "--parallel-files", "2")
+        arguments = (
+            ".",
+            *judge_server.flags,
+            *NOW,
+            "--max-calls",
+            "7",
+            "--no-probe",
+            "--parallel-files",
+            "2",
+        )
         finished = call("score", *arguments)
         codes.append(finished.code)
         requests = judge_server.stats()["requests"]
@@ -248,7 +308,9 @@ def test_partial_results_are_completed_by_the_next_runs(call: Call, genrm: Genrm
     assert all((genrm.folder / name.replace(".", ".scored.", 1)).exists() for name in content)
 
 
-def test_files_not_begun_wait_for_the_next_run(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_files_not_begun_wait_for_the_next_run(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
     """After a stop no further file is begun: it has no outputs, one line, and the exit code 6."""
     fill(genrm, *(f"{name}.jsonl" for name in "abcd"))
     flags = ("--max-calls", "1", "--no-probe", "--parallel-files", "1")
@@ -259,7 +321,9 @@ def test_files_not_begun_wait_for_the_next_run(call: Call, genrm: Genrm, judge_s
 
 
 def test_young_files_wait(call: Call, genrm: Genrm) -> None:
-    """With --min-age, a file of a folder that just changed waits, with 0; one that is old or named is scored."""
+    """With --min-age, a file of a folder that just changed waits, with 0; one that is old or named
+    is scored.
+    """
     fill(genrm, "old.jsonl", "young.jsonl", "named.jsonl")
     os.utime(genrm.folder / "old.jsonl", BEFORE_OUR_TIME)
     finished = call("score", "named.jsonl", ".", *LEXICAL, "--min-age", "60s").ended(0)
@@ -274,40 +338,56 @@ def test_young_files_wait(call: Call, genrm: Genrm) -> None:
 
 
 def test_a_folder_names_what_it_leaves_out(call: Call, genrm: Genrm) -> None:
-    """Arrays and tables, but no output of ours; a folder with nothing to read is 3, as is a pattern."""
+    """Arrays and tables, but no output of ours; a folder with nothing to read is 3, as is a
+    pattern.
+    """
     fill(genrm, "a.jsonl")
     assert call("score", ".", *LEXICAL).code == 0
     for name in ("array.json", "b.csv", "c.tsv", "d.json.gz"):
         (genrm.folder / name).write_text("[]")
     finished = call("score", ".", *LEXICAL)
-    assert (finished.code, "left out array.json, b.csv, c.tsv and 1 more; of a folder" in finished.err) == (0, True)
+    assert (
+        finished.code,
+        "left out array.json, b.csv, c.tsv and 1 more; of a folder" in finished.err,
+    ) == (0, True)
     for nothing in ("*.ndjson", "empty"):
         (genrm.folder / "empty").mkdir(exist_ok=True)
         refused = call("score", nothing, *LEXICAL)
-        assert (refused.code, f"failed: {nothing}: no rollout files" in refused.err) == (3, True), refused.err
+        assert (refused.code, f"failed: {nothing}: no rollout files" in refused.err) == (3, True), (
+            refused.err
+        )
     assert call("score", "a.jsonl", "empty/", *LEXICAL).code == 0
 
 
 def test_too_many_unscored_stay_6_until_they_are_scored(call: Call, genrm: Genrm) -> None:
-    """Outputs that are up to date keep their exit code, alone and in a folder; a higher limit accepts them."""
+    """Outputs that are up to date keep their exit code, alone and in a folder; a higher limit
+    accepts them.
+    """
     fill(genrm, "good.jsonl")
     genrm.write("bad.jsonl", [{"prompt": "Q?", "responses": ["a", ""]}])
     for given in ((".",), (".",), ("bad.jsonl",), ("bad.jsonl", "good.jsonl")):
         finished = call("score", *given, *LEXICAL)
-        assert (finished.code, "more than --max-unscored 0.05 allows" in finished.err) == (6, True), finished.err
+        assert (finished.code, "more than --max-unscored 0.05 allows" in finished.err) == (
+            6,
+            True,
+        ), finished.err
     assert "1 × blank response; 1 × no other" in finished.err
     assert call("score", ".", *LEXICAL, "--max-unscored", 1).code == 0
 
 
 def test_a_bad_file_does_not_stop_the_others(genrm: Genrm, call: Call) -> None:
-    """Each file has one plain line, the last line is the end, and the exit code is the worst, as cron sees it."""
+    """Each file has one plain line, the last line is the end, and the exit code is the worst, as
+    cron sees it.
+    """
     fill(genrm, "a.jsonl", "z.jsonl")
     (genrm.folder / "bad.jsonl").write_text("no rollouts\n")
     (genrm.folder / "broken.jsonl.gz").write_bytes(b"\x1f\x8b no gzip")
     (genrm.folder / "new\nline\x1b[31m.jsonl").write_text("also bad\n")
     finished = call("score", ".", "missing.jsonl", *LEXICAL, *NOW).ended(3)
     lines = finished.err.splitlines()
-    assert len(lines) == 15, finished.err  # six files, the judge, five lines of summary, two warnings, the end
+    assert len(lines) == 15, (
+        finished.err
+    )  # six files, the judge, five lines of summary, two warnings, the end
     assert len(file_lines(finished, "scored")) == 2
     assert len(file_lines(finished, "failed")) == 4
     assert lines[-1].startswith("genrm: done: 6 files: ")
@@ -320,7 +400,9 @@ def test_a_bad_file_does_not_stop_the_others(genrm: Genrm, call: Call) -> None:
 
 
 def test_quiet_says_only_errors(call: Call, genrm: Genrm) -> None:
-    """With --quiet a run without errors says nothing, and one with a bad file only which and why."""
+    """With --quiet a run without errors says nothing, and one with a bad file only which and
+    why.
+    """
     fill(genrm, "a.jsonl", "b.jsonl")
     assert call("score", ".", *LEXICAL, *NOW, "--quiet") == (0, b"", "")
     (genrm.folder / "bad.jsonl").write_text("no rollouts\n")
@@ -337,19 +419,29 @@ def test_json_is_one_object(call: Call, genrm: Genrm) -> None:
     finished = call("score", ".", *LEXICAL, *NOW, "--json")
     run = json.loads(finished.out)
     assert finished.out.count(b"\n") == 1
-    assert (run["files"], run["scored"], run["up_to_date"], run["failed"], run["exit_code"]) == (3, 1, 1, 1, 3)
+    assert (run["files"], run["scored"], run["up_to_date"], run["failed"], run["exit_code"]) == (
+        3,
+        1,
+        1,
+        1,
+        3,
+    )
     results = {result["input"]: result for result in run["results"]}
     assert results.keys() == {"a.jsonl", "bad.jsonl"}
     assert results["a.jsonl"]["output"] == "a.scored.jsonl"
     assert (results["a.jsonl"]["status"], results["a.jsonl"]["exit_code"]) == ("scored", 0)
-    assert results["a.jsonl"]["metrics"] == json.loads((genrm.folder / "a.metrics.json").read_bytes())
+    assert results["a.jsonl"]["metrics"] == json.loads(
+        (genrm.folder / "a.metrics.json").read_bytes()
+    )
     assert (results["bad.jsonl"]["metrics"], run["error"]) == (None, None)
     assert "cannot read its only line" in results["bad.jsonl"]["error"]
     assert (results["bad.jsonl"]["status"], results["bad.jsonl"]["exit_code"]) == ("failed", 3)
 
 
 def test_a_dry_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """--dry-run lists what would be done with each file, writes nothing, takes no lease and asks nothing."""
+    """--dry-run lists what would be done with each file, writes nothing, takes no lease and asks
+    nothing.
+    """
     fill(genrm, "current.jsonl", "new.jsonl", "stale.jsonl", "young.jsonl")
     judge = judge_server.flags
     assert call("score", "current.jsonl", "stale.jsonl", *judge, "--no-probe").code == 0
@@ -368,17 +460,27 @@ def test_a_dry_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeSer
         ["  3 comparisons, 1 of them answered in an earlier run", ANY],
         ["skipped", "young.jsonl"],
     ]
-    assert "in total 7 comparisons, 1 of them answered in an earlier run: 6 calls to make" in finished.err
+    assert (
+        "in total 7 comparisons, 1 of them answered in an earlier run: 6 calls to make"
+        in finished.err
+    )
     assert state_of(genrm.folder) == before
     assert not genrm.state_folder.exists()
     assert judge_server.stats()["requests"] == 0
-    assert call("score", ".", *judge, "--output-template", "out/{stem}.scored.jsonl", "--dry-run").code == 0
+    assert (
+        call("score", ".", *judge, "--output-template", "out/{stem}.scored.jsonl", "--dry-run").code
+        == 0
+    )
     assert state_of(genrm.folder) == before
 
 
 @pytest.mark.slow
-def test_a_judge_that_is_down_ends_the_run(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """Files that are finished stay; the judge that then refuses ends the run with 4, and is not asked file by file."""
+def test_a_judge_that_is_down_ends_the_run(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """Files that are finished stay; the judge that then refuses ends the run with 4, and is not
+    asked file by file.
+    """
     fill(genrm, "a.jsonl")
     for name in "bcd":  # with so many calls in flight that the judge is soon known to be down
         genrm.write(f"{name}.jsonl", make_rollouts(groups=10, size=2))
@@ -395,8 +497,12 @@ def test_a_judge_that_is_down_ends_the_run(call: Call, genrm: Genrm, judge_serve
     assert "up to date" in last_line(again)
 
 
-def test_outputs_say_where_they_come_from(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """The metrics hold versions, the settings' digest, the judge, the input's identity and the time."""
+def test_outputs_say_where_they_come_from(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """The metrics hold versions, the settings' digest, the judge, the input's identity and the
+    time.
+    """
     fill(genrm, "a.jsonl", "b.jsonl")
     assert call("score", ".", *judge_server.flags, *NOW).code == 0
     metrics = json.loads((genrm.folder / "b.metrics.json").read_bytes())
@@ -415,15 +521,22 @@ def test_outputs_say_where_they_come_from(call: Call, genrm: Genrm, judge_server
     assert metrics["versions"].keys() == {"genrm", "python"}
     assert len(metrics["settings_digest"]) == 64
     assert metrics["judge"]["name"] == "m"
-    assert time.time() - 60 < time.mktime(time.strptime(metrics["time"][:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
+    assert (
+        time.time() - 60
+        < time.mktime(time.strptime(metrics["time"][:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
+    )
 
 
-@pytest.mark.parametrize("sent", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
+@pytest.mark.parametrize(
+    "sent", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM]
+)
 @pytest.mark.slow
 def test_an_interrupted_run_of_many_files_goes_on(
     genrm: Genrm, call: Call, judge_server: JudgeServer, sent: signal.Signals
 ) -> None:
-    """130 within seconds, whole outputs or none, no leases; the next run repeats no call that was answered."""
+    """130 within seconds, whole outputs or none, no leases; the next run repeats no call that was
+    answered.
+    """
     content = fill(genrm, *(f"{name}.jsonl" for name in "abcdefgh"))
     judge_server.behave(script=[{}] * 10, fault={"hang": True})
     arguments = ("score", ".", *judge_server.flags, *NOW, "--no-probe", "--parallel-files", "3")

@@ -36,13 +36,23 @@ def last_line(finished: Finished) -> str:
 
 @pytest.mark.slow
 def test_a_prefix_from_cron(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
-    """With next to nothing in the environment: every file below the prefix gets its outputs, nothing is put here."""
-    put(s3_bucket, f"{FOLDER}/a.jsonl", f"{FOLDER}/deep/b.jsonl.gz", f"{FOLDER}/a_failures.jsonl", "rl/other/c.jsonl")
+    """With next to nothing in the environment: every file below the prefix gets its outputs,
+    nothing is put here.
+    """
+    put(
+        s3_bucket,
+        f"{FOLDER}/a.jsonl",
+        f"{FOLDER}/deep/b.jsonl.gz",
+        f"{FOLDER}/a_failures.jsonl",
+        "rl/other/c.jsonl",
+    )
     before = keys_in(s3_bucket)
     prefix = f"s3://{s3_bucket.name}/{FOLDER}/"
     finished = genrm.run("score", prefix, *LEXICAL, *NOW, "--no-journal", **aws).ended(0)
     stems = (f"{FOLDER}/a", f"{FOLDER}/deep/b")
-    assert keys_in(s3_bucket) - before == {f"{stem}.{suffix}" for stem in stems for suffix in SUFFIXES}
+    assert keys_in(s3_bucket) - before == {
+        f"{stem}.{suffix}" for stem in stems for suffix in SUFFIXES
+    }
     for stem in stems:
         lines = [json.loads(line) for line in get(s3_bucket, f"{stem}.scored.jsonl").splitlines()]
         assert [without_rewards(line) for line in lines] == make_rollouts(groups=1, size=2)
@@ -55,23 +65,33 @@ def test_a_prefix_from_cron(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[
     assert state_of(s3_bucket) == before_again
 
 
-def test_what_cannot_be_done_on_s3(call: Call, genrm: Genrm, s3_bucket: Any, aws: dict[str, str]) -> None:
-    """An empty prefix is not an error; a missing bucket is 5, results outside rl/ are 2; other inputs continue."""
+def test_what_cannot_be_done_on_s3(
+    call: Call, genrm: Genrm, s3_bucket: Any, aws: dict[str, str]
+) -> None:
+    """An empty prefix is not an error; a missing bucket is 5, results outside rl/ are 2; other
+    inputs continue.
+    """
     put(s3_bucket, "rl/a.jsonl", "sft/b.jsonl")
     bucket = f"s3://{s3_bucket.name}"
-    empty = call("score", f"{bucket}/rl/nothing/", f"{bucket}/rl/*.ndjson", *LEXICAL, **aws).ended(0)
+    empty = call("score", f"{bucket}/rl/nothing/", f"{bucket}/rl/*.ndjson", *LEXICAL, **aws).ended(
+        0
+    )
     assert "no rollout files; expected names" in empty.err
     outside = call("score", f"{bucket}/sft/", f"{bucket}/rl/", *LEXICAL, *NOW, **aws).ended(2)
     assert "RL data is kept separate" in outside.err
     assert "1 scored" in last_line(outside)
-    missing = call("score", "s3://no-such-bucket/rl/", f"{bucket}/rl/", *LEXICAL, *NOW, "--force", **aws).ended(5)
+    missing = call(
+        "score", "s3://no-such-bucket/rl/", f"{bucket}/rl/", *LEXICAL, *NOW, "--force", **aws
+    ).ended(5)
     assert "no-such-bucket" in missing.err
     assert "1 scored" in last_line(missing)
     call("score", "s3://no-such-bucket/rl/", f"{bucket}/sft/", *LEXICAL, *NOW, **aws).ended(5)
 
 
 @pytest.mark.slow
-def test_once_on_s3(call: Call, s3_bucket: Any, aws: dict[str, str], judge_server: JudgeServer) -> None:
+def test_once_on_s3(
+    call: Call, s3_bucket: Any, aws: dict[str, str], judge_server: JudgeServer
+) -> None:
     """Nothing is asked or written again until an input has another version; then that one is."""
     put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl")
     arguments = ("score", f"s3://{s3_bucket.name}/rl/", *judge_server.flags, *NOW)
@@ -90,8 +110,12 @@ def test_once_on_s3(call: Call, s3_bucket: Any, aws: dict[str, str], judge_serve
     assert not [key for key in changed if key.startswith("rl/a.")]
 
 
-def test_metrics_say_where_objects_come_from(call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
-    """They name the version of the input, a non-ASCII name included, and the upload of the scored lines."""
+def test_metrics_say_where_objects_come_from(
+    call: Call, s3_bucket: Any, aws: dict[str, str]
+) -> None:
+    """They name the version of the input, a non-ASCII name included, and the upload of the scored
+    lines.
+    """
     key = f"{FOLDER}/läuf.jsonl"
     put(s3_bucket, key)
     assert call("score", f"s3://{s3_bucket.name}/rl/", *LEXICAL, *NOW, **aws).code == 0
@@ -106,19 +130,38 @@ def test_metrics_say_where_objects_come_from(call: Call, s3_bucket: Any, aws: di
         "ctime_ns": None,
         "inode": None,
     }  # fmt: skip
-    scored = s3_bucket.client.head_object(Bucket=s3_bucket.name, Key=f"{FOLDER}/läuf.scored.jsonl")["Metadata"]
+    scored = s3_bucket.client.head_object(Bucket=s3_bucket.name, Key=f"{FOLDER}/läuf.scored.jsonl")[
+        "Metadata"
+    ]
     assert metrics["output_mark"]["upload"] == scored["genrm-upload"]
 
 
 def test_a_dry_run_writes_nothing_on_s3(
-    call: Call, genrm: Genrm, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3, judge_server: JudgeServer
+    call: Call,
+    genrm: Genrm,
+    s3_bucket: Any,
+    aws: dict[str, str],
+    disturbed_s3: DisturbedS3,
+    judge_server: JudgeServer,
 ) -> None:
-    """Only requests that read are made: no lease, no trial of conditional puts, no output; and no call."""
+    """Only requests that read are made: no lease, no trial of conditional puts, no output; and no
+    call.
+    """
     put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl.gz")
-    arguments = ("score", f"s3://{s3_bucket.name}/rl/", *judge_server.flags, *NOW, "--dry-run", "--json")
+    arguments = (
+        "score",
+        f"s3://{s3_bucket.name}/rl/",
+        *judge_server.flags,
+        *NOW,
+        "--dry-run",
+        "--json",
+    )
     finished = call(*arguments, "--s3-endpoint-url", disturbed_s3.url, **aws).ended(0)
     plan = json.loads(finished.out)
-    assert [result["output"].rpartition("/")[2] for result in plan["results"]] == ["a.scored.jsonl", "b.scored.jsonl"]
+    assert [result["output"].rpartition("/")[2] for result in plan["results"]] == [
+        "a.scored.jsonl",
+        "b.scored.jsonl",
+    ]
     assert {request["method"] for request in disturbed_s3.requests()} <= {"GET", "HEAD"}
     assert judge_server.stats()["requests"] == 0
     assert genrm.names() == set()
@@ -141,7 +184,9 @@ def test_a_listing_that_is_refused_fails_alone(
 def test_an_output_that_cannot_be_put_fails_alone(
     call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
 ) -> None:
-    """A file whose scored lines the store refuses keeps no lease, and the next run completes it; the other is done."""
+    """A file whose scored lines the store refuses keeps no lease, and the next run completes it;
+    the other is done.
+    """
     put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl")
     disturbed_s3.rule(key_contains="a.scored.jsonl", method="PUT", answer={"code": "AccessDenied"})
     arguments = ("score", f"s3://{s3_bucket.name}/rl/", *LEXICAL, *NOW)
@@ -156,13 +201,21 @@ def test_an_output_that_cannot_be_put_fails_alone(
     assert not [key for key in keys if ".commit" in key and "conditional" not in key]
 
 
-def test_a_named_output_and_endpoint(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str], s3: str) -> None:
-    """`-o s3://...` and --s3-endpoint-url work as in the cron line, compressed both ways, quietly."""
+def test_a_named_output_and_endpoint(
+    genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str], s3: str
+) -> None:
+    """`-o s3://...` and --s3-endpoint-url work as in the cron line, compressed both ways,
+    quietly.
+    """
     genrm.sample("rollouts.jsonl")
     environment = {**aws, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
     out = f"s3://{s3_bucket.name}/{FOLDER}/scored/run-7.jsonl.gz"
     endpoint = ("--s3-endpoint-url", s3, "--quiet")
-    assert call("score", "rollouts.jsonl", *LEXICAL, "-o", out, *endpoint, **environment) == (0, b"", "")
+    assert call("score", "rollouts.jsonl", *LEXICAL, "-o", out, *endpoint, **environment) == (
+        0,
+        b"",
+        "",
+    )
     again = call("score", out, *LEXICAL, "-o", "-", *endpoint, **environment).ended(0)
     assert len(again.out.splitlines()) == 36
     assert all(json.loads(line)["genrm"]["previous_genrm"] for line in again.out.splitlines())

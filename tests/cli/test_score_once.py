@@ -36,7 +36,9 @@ def through(disturbed_s3: DisturbedS3) -> tuple[str, ...]:
 
 def body(groups: int = 1, size: int = 3) -> bytes:
     """Render rollouts as the content of a file or object."""
-    return b"".join(json.dumps(line).encode() + b"\n" for line in make_rollouts(groups=groups, size=size))
+    return b"".join(
+        json.dumps(line).encode() + b"\n" for line in make_rollouts(groups=groups, size=size)
+    )
 
 
 def rewards_in(genrm: Genrm, name: str = "in.scored.jsonl") -> list[float | None]:
@@ -45,7 +47,9 @@ def rewards_in(genrm: Genrm, name: str = "in.scored.jsonl") -> list[float | None
 
 
 def test_another_inputs_results_are_not_replaced(genrm: Genrm, call: Call) -> None:
-    """Two inputs with one output do not replace each other, run by run; the refusal names the first one."""
+    """Two inputs with one output do not replace each other, run by run; the refusal names the first
+    one.
+    """
     for name in ("a.jsonl", "b.jsonl"):
         (genrm.folder / name).write_bytes(body(size=len(name)) + body(groups=ord(name[0]) - 95))
     assert call("score", "a.jsonl", *LEXICAL, "-o", "out.scored.jsonl").code == 0
@@ -56,8 +60,12 @@ def test_another_inputs_results_are_not_replaced(genrm: Genrm, call: Call) -> No
     assert call("score", "b.jsonl", *LEXICAL, "-o", "out.scored.jsonl", "--force").code == 0
 
 
-def test_the_stand_in_does_not_replace_a_judge(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """Trying --judge lexical on what a reward model judged is refused; the model may replace the stand-in."""
+def test_the_stand_in_does_not_replace_a_judge(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """Trying --judge lexical on what a reward model judged is refused; the model may replace the
+    stand-in.
+    """
     genrm.write("in.jsonl", make_rollouts())
     assert call("score", "in.jsonl", *LEXICAL).code == 0
     assert call("score", "in.jsonl", *at(judge_server)).code == 0
@@ -69,7 +77,9 @@ def test_the_stand_in_does_not_replace_a_judge(genrm: Genrm, call: Call, judge_s
 def test_a_file_with_too_many_unscored_is_tried_again(
     genrm: Genrm, call: Call, judge_server: JudgeServer, fault: dict[str, int]
 ) -> None:
-    """Outputs of a run with exit code 6 are not up to date: the next run makes only the failed requests."""
+    """Outputs of a run with exit code 6 are not up to date: the next run makes only the failed
+    requests.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     judge_server.behave(script=[{}] * 3, fault=fault)
     assert call("score", "in.jsonl", *at(judge_server, "--concurrency", 1)).code == 6
@@ -82,13 +92,18 @@ def test_a_file_with_too_many_unscored_is_tried_again(
 
 @pytest.mark.parametrize(
     ("fault", "kind"),
-    [({"status": 503}, "http"), ({"body": "<html>Welcome</html>", "content_type": "text/html"}, "bad_body")],
+    [
+        ({"status": 503}, "http"),
+        ({"body": "<html>Welcome</html>", "content_type": "text/html"}, "bad_body"),
+    ],
     ids=["503", "html with 200"],
 )
 def test_failed_calls_are_asked_again_and_unreadable_replies_are_not(
     genrm: Genrm, call: Call, judge_server: JudgeServer, fault: dict[str, Any], kind: str
 ) -> None:
-    """A transient failure makes a file due again; a reply without a verdict would most likely come again."""
+    """A transient failure makes a file due again; a reply without a verdict would most likely come
+    again.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
     judge_server.behave(script=[fault])
     first = call("score", "in.jsonl", *at(judge_server, "--concurrency", 1))
@@ -122,17 +137,30 @@ def test_a_guard_that_is_empty_is_refused(genrm: Genrm, call: Call, flag: str) -
 def test_a_closed_stdout_is_no_fault(genrm: Genrm) -> None:
     """`>&-` changes nothing for a command whose product is files."""
     genrm.write("in.jsonl", make_rollouts())
-    command = [sys.executable, "-c", "import os, sys; os.close(1); os.execv(sys.argv[1], sys.argv[1:])", *COMMAND]
+    command = [
+        sys.executable,
+        "-c",
+        "import os, sys; os.close(1); os.execv(sys.argv[1], sys.argv[1:])",
+        *COMMAND,
+    ]
     done = subprocess.run(
-        [*command, "score", "in.jsonl", *LEXICAL], cwd=genrm.folder, capture_output=True, text=True, timeout=30
+        [*command, "score", "in.jsonl", *LEXICAL],
+        cwd=genrm.folder,
+        capture_output=True,
+        text=True,
+        timeout=30,
     )
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
 
 
-def test_a_journal_on_s3_stays_under_rl(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
+def test_a_journal_on_s3_stays_under_rl(
+    genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str]
+) -> None:
     """The judge's replies are RL data, too."""
     genrm.write("in.jsonl", make_rollouts())
-    refused = call("score", "in.jsonl", *LEXICAL, "--journal", f"s3://{s3_bucket.name}/sft/journal/", **aws)
+    refused = call(
+        "score", "in.jsonl", *LEXICAL, "--journal", f"s3://{s3_bucket.name}/sft/journal/", **aws
+    )
     assert (refused.code, "rl/" in refused.err) == (2, True)
 
 
@@ -141,11 +169,18 @@ def test_a_journal_below_the_prefix_is_no_input(
 ) -> None:
     """Segments below the prefix that is scored are never taken for rollouts."""
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
-    where = (f"s3://{s3_bucket.name}/rl/", *NOW, "--journal", f"s3://{s3_bucket.name}/rl/_genrm/journal/")
+    where = (
+        f"s3://{s3_bucket.name}/rl/",
+        *NOW,
+        "--journal",
+        f"s3://{s3_bucket.name}/rl/_genrm/journal/",
+    )
     for files in ("1 file: 1 scored", "1 file: 1 up to date"):
         finished = call("score", *where, *at(judge_server), **aws)
         assert (finished.code, files in finished.err) == (0, True), finished.err
-    names = [item["Key"] for item in s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["Contents"]]
+    names = [
+        item["Key"] for item in s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["Contents"]
+    ]
     assert any(name.startswith("rl/_genrm/journal/run-") for name in names)
 
 
@@ -153,19 +188,28 @@ def test_a_journal_below_the_prefix_is_no_input(
 def test_a_role_that_may_not_delete_scores_again_and_again(
     genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
 ) -> None:
-    """Claims that cannot be given up are told once, and neither this run nor the next one fails for it."""
+    """Claims that cannot be given up are told once, and neither this run nor the next one fails for
+    it.
+    """
     for number in range(3):
-        s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"rl/env/{number}.jsonl", Body=body())
+        s3_bucket.client.put_object(
+            Bucket=s3_bucket.name, Key=f"rl/env/{number}.jsonl", Body=body()
+        )
     disturbed_s3.rule(method="DELETE", key_contains=".lease-", answer={"code": "AccessDenied"})
     arguments = ("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3))
-    for finished in (genrm.run(*arguments, **aws), call(*arguments, "--force", **aws)):  # the first owner is gone
+    for finished in (
+        genrm.run(*arguments, **aws),
+        call(*arguments, "--force", **aws),
+    ):  # the first owner is gone
         assert (finished.code, "3 scored" in finished.err) == (0, True), finished.err
         assert finished.err.count("s3:DeleteObject") <= 2
         assert finished.err.count("a lease could not be released") == 1
 
 
 def test_another_version_of_the_judge_is_another_judge(genrm: Genrm, call: Call) -> None:
-    """After an upgrade that asks or reads in another way, what was scored before is scored again."""
+    """After an upgrade that asks or reads in another way, what was scored before is scored
+    again.
+    """
     genrm.write("in.jsonl", make_rollouts())
     assert call("score", "in.jsonl", *LEXICAL).code == 0
     path = genrm.folder / "in.metrics.json"
@@ -184,13 +228,21 @@ def test_an_input_that_is_gone_when_its_turn_comes_waits(
 ) -> None:
     """A file deleted after the listing needs no result, and is not an error of this run."""
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
-    disturbed_s3.rule(method="HEAD", key_contains="env/run.jsonl", answer={"status": 404, "code": "NoSuchKey"})
-    finished = call("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3), **aws)
+    disturbed_s3.rule(
+        method="HEAD", key_contains="env/run.jsonl", answer={"status": 404, "code": "NoSuchKey"}
+    )
+    finished = call(
+        "score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3), **aws
+    )
     assert (finished.code, "gone since it was listed" in finished.err) == (0, True), finished.err
 
 
 @pytest.mark.parametrize(
-    "source", ["in.jsonl", *(pytest.param(source, marks=pytest.mark.slow) for source in ("in.jsonl.gz", "-"))]
+    "source",
+    [
+        "in.jsonl",
+        *(pytest.param(source, marks=pytest.mark.slow) for source in ("in.jsonl.gz", "-")),
+    ],
 )
 def test_outputs_of_a_private_input_are_private(genrm: Genrm, call: Call, source: str) -> None:
     """Nobody may read the outputs who may not read the input; the umask may take more."""
@@ -199,7 +251,9 @@ def test_outputs_of_a_private_input_are_private(genrm: Genrm, call: Call, source
     if source.endswith(".gz"):
         path = path.with_name(source)
         path.write_bytes(gzip.compress(body()))
-    for mode, expected in ((0o600, 0o600), (0o644, 0o640), (0o444, 0o640))[: 1 if source == "-" else 3]:
+    for mode, expected in ((0o600, 0o600), (0o644, 0o640), (0o444, 0o640))[
+        : 1 if source == "-" else 3
+    ]:
         path.chmod(mode)
         arguments = ("score", source, *LEXICAL, "-o", "out.jsonl")
         if source == "-":
@@ -236,8 +290,12 @@ def test_the_state_folder_is_private(genrm: Genrm, call: Call, judge_server: Jud
 
 
 @pytest.mark.parametrize("given", ["in.jsonl", ""], ids=["file", "folder"])
-def test_what_a_killed_run_left_beside_finished_outputs_is_removed(genrm: Genrm, call: Call, given: str) -> None:
-    """Claims of processes that are gone, hidden files and the manifest go, though the outputs are up to date."""
+def test_what_a_killed_run_left_beside_finished_outputs_is_removed(
+    genrm: Genrm, call: Call, given: str
+) -> None:
+    """Claims of processes that are gone, hidden files and the manifest go, though the outputs are
+    up to date.
+    """
     path = genrm.folder / "in.jsonl"
     path.write_bytes(body())
     assert call("score", path, *LEXICAL).code == 0
@@ -269,7 +327,9 @@ def entries_of(uris: list[str]) -> list[CommitEntry]:
     return entries
 
 
-def test_a_claim_beside_finished_outputs_that_is_held_is_left_alone(genrm: Genrm, call: Call) -> None:
+def test_a_claim_beside_finished_outputs_that_is_held_is_left_alone(
+    genrm: Genrm, call: Call
+) -> None:
     """Another run may be about to release it; the input is up to date all the same."""
     path = genrm.folder / "in.jsonl"
     path.write_bytes(body())
@@ -302,7 +362,9 @@ class Page(BaseHTTPRequestHandler):
 
 @pytest.mark.parametrize("name", ["rl/in.jsonl", "rl/"], ids=["object", "prefix"])
 def test_an_endpoint_that_is_not_s3_is_an_error(call: Call, name: str) -> None:
-    """A web server that answers everything with a page: exit code 5 and no traceback, for a prefix as well."""
+    """A web server that answers everything with a page: exit code 5 and no traceback, for a prefix
+    as well.
+    """
     with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         endpoint = ("--s3-endpoint-url", f"http://127.0.0.1:{server.server_port}")

@@ -10,12 +10,22 @@ from judge_server_fixture import JudgeServer
 
 @pytest.mark.parametrize(
     ("behaviour", "path", "says"),
-    [({"require_key": "secret"}, "/v1", ("auth", "401", "GENRM_API_KEY")), ({}, "", ("404", "--base-url", "/v1"))],
+    [
+        ({"require_key": "secret"}, "/v1", ("auth", "401", "GENRM_API_KEY")),
+        ({}, "", ("404", "--base-url", "/v1")),
+    ],
 )
 def test_a_judge_that_cannot_be_used_is_found_at_once(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, behaviour: dict[str, Any], path: str, says: tuple[str, ...]
+    genrm: Genrm,
+    call: Call,
+    judge_server: JudgeServer,
+    behaviour: dict[str, Any],
+    path: str,
+    says: tuple[str, ...],
 ) -> None:
-    """The probe ends the run with 4 within seconds: URL, model, cause and remedy are said, there are no outputs."""
+    """The probe ends the run with 4 within seconds: URL, model, cause and remedy are said, there
+    are no outputs.
+    """
     judge_server.behave(**behaviour)
     genrm.write("in.jsonl", make_rollouts())
     base_url = judge_server.base_url.removesuffix("/v1") + path
@@ -28,10 +38,15 @@ def test_a_judge_that_cannot_be_used_is_found_at_once(
     probing, judge, plan, error, done = finished.err.splitlines()
     assert probing.startswith("probing ")
     assert judge.startswith("judge: m, profile nemotron-plain (default), ")
-    assert (done.startswith("genrm: done: 1 file: 1 not finished; "), done.endswith("; exit 4")) == (True, True)
+    assert (
+        done.startswith("genrm: done: 1 file: 1 not finished; "),
+        done.endswith("; exit 4"),
+    ) == (True, True)
     printed = json.loads(finished.out)
     assert printed["exit_code"] == 4
-    assert error.startswith(f"genrm: error: {printed['error'][:60]}")  # the JSON names settings, the message flags
+    assert error.startswith(
+        f"genrm: error: {printed['error'][:60]}"
+    )  # the JSON names settings, the message flags
     assert plan.startswith("8 comparisons")
     assert error.startswith("genrm: error: ")
     assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}
@@ -57,10 +72,18 @@ def test_a_judge_that_is_down_is_found_at_once(
 
 
 @pytest.mark.slow
-def test_a_proxy_in_the_environment_does_not_catch_loopback_calls(genrm: Genrm, judge_server: JudgeServer) -> None:
-    """NO_PROXY is honoured, so that a judge on this machine is reached from behind a company's proxy."""
+def test_a_proxy_in_the_environment_does_not_catch_loopback_calls(
+    genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """NO_PROXY is honoured, so that a judge on this machine is reached from behind a company's
+    proxy.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    proxies = {"HTTP_PROXY": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
+    proxies = {
+        "HTTP_PROXY": "http://127.0.0.1:9",
+        "http_proxy": "http://127.0.0.1:9",
+        "NO_PROXY": "127.0.0.1",
+    }
     assert genrm.run("score", "in.jsonl", *judge_server.flags, **proxies).code == 0
 
 
@@ -69,11 +92,18 @@ def test_a_busy_judge_passes_the_probe(genrm: Genrm, call: Call, judge_server: J
     judge_server.behave(script=[{"status": 429}])
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     call("score", "in.jsonl", *judge_server.flags).ended(0)
-    assert judge_server.stats()["by_status"] == {"200": 4, "429": 1}  # two of the probe, two comparisons
+    assert judge_server.stats()["by_status"] == {
+        "200": 4,
+        "429": 1,
+    }  # two of the probe, two comparisons
 
 
-def test_no_probe_goes_straight_to_the_comparisons(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """With --no-probe every request is a comparison; when all fail, the run ends with 6 and says so in numbers."""
+def test_no_probe_goes_straight_to_the_comparisons(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """With --no-probe every request is a comparison; when all fail, the run ends with 6 and says so
+    in numbers.
+    """
     judge_server.behave(require_key="secret")
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
     call("score", "in.jsonl", *judge_server.flags, "--no-probe", "--retries", 0).ended(6)
@@ -86,11 +116,15 @@ def test_no_probe_goes_straight_to_the_comparisons(genrm: Genrm, call: Call, jud
 def test_a_judge_that_refuses_the_key_in_mid_run_is_waited_for(
     genrm: Genrm, call: Call, judge_server: JudgeServer
 ) -> None:
-    """A key that expired may be put right while the run waits; when it is not, --give-up-after ends it with 4."""
+    """A key that expired may be put right while the run waits; when it is not, --give-up-after ends
+    it with 4.
+    """
     judge_server.behave(require_key="secret")
     genrm.write("in.jsonl", make_rollouts(groups=3, size=4))
     started_s = time.monotonic()
-    finished = call("score", "in.jsonl", *judge_server.flags, "--no-probe", "--give-up-after", "0.3s")
+    finished = call(
+        "score", "in.jsonl", *judge_server.flags, "--no-probe", "--give-up-after", "0.3s"
+    )
     assert time.monotonic() - started_s < 60
     assert finished.code == 4
     for text in (judge_server.base_url, "HTTP 401", "--give-up-after", "journal"):

@@ -9,9 +9,28 @@ from genrm_process import Call, Finished, Genrm, Json, read_lines, without_rewar
 from genrm_cli.verdicts import Reason
 
 OUTPUTS = ("scored.jsonl", "metrics.json", "comparisons.jsonl")
-COMPARISON_KEYS = {"group", "i", "j", "judge_idx", "score_1", "score_2", "ranking", "failure", "attempts"}
+COMPARISON_KEYS = {
+    "group",
+    "i",
+    "j",
+    "judge_idx",
+    "score_1",
+    "score_2",
+    "ranking",
+    "failure",
+    "attempts",
+}
 COMPARISON_KEYS |= {"latency_s", "prompt_tokens", "completion_tokens"}
-DETAIL_KEYS = {"status", "base_score", "adjustments", "group", "group_size", "comparisons", "failed", "rank"}
+DETAIL_KEYS = {
+    "status",
+    "base_score",
+    "adjustments",
+    "group",
+    "group_size",
+    "comparisons",
+    "failed",
+    "rank",
+}
 DETAIL_KEYS |= {"advantage", "previous_reward"}
 
 
@@ -19,7 +38,8 @@ class SampleRun:
     """What scoring the sample rollouts left behind."""
 
     def __init__(self, genrm: Genrm, finished: Finished) -> None:
-        self.genrm, self.finished = genrm, finished
+        self.genrm = genrm
+        self.finished = finished
         self.before = read_lines(genrm.folder / "rollouts.jsonl")
         self.after = read_lines(genrm.folder / "rollouts.scored.jsonl")
         self.comparisons = read_lines(genrm.folder / "rollouts.comparisons.jsonl")
@@ -30,11 +50,17 @@ class SampleRun:
         found = defaultdict(list)
         for line in self.after:
             found[line["genrm"]["group"]].append(line)
-        return {key: sorted(lines, key=lambda line: line["genrm"]["index"]) for key, lines in found.items()}
+        return {
+            key: sorted(lines, key=lambda line: line["genrm"]["index"])
+            for key, lines in found.items()
+        }
 
     def compared(self) -> dict[str, list[Json]]:
         """Collect the groups without blank responses."""
-        return {key: [line for line in lines if not is_blank(line)] for key, lines in self.groups().items()}
+        return {
+            key: [line for line in lines if not is_blank(line)]
+            for key, lines in self.groups().items()
+        }
 
 
 def is_blank(line: Json) -> bool:
@@ -44,14 +70,21 @@ def is_blank(line: Json) -> bool:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> SampleRun:
-    """Score the sample rollouts once, with a term of every sort, for all tests that only look at the result."""
+    """Score the sample rollouts once, with a term of every sort, for all tests that only look at
+    the result.
+    """
     genrm = Genrm(tmp_path_factory.mktemp("sample"))
     genrm.sample("rollouts.jsonl")
-    return SampleRun(genrm, genrm.run("score", "rollouts.jsonl", "--judge", "lexical", "--preset", "nemotron-3-super"))
+    return SampleRun(
+        genrm,
+        genrm.run("score", "rollouts.jsonl", "--judge", "lexical", "--preset", "nemotron-3-super"),
+    )
 
 
 def test_the_outputs_appear_beside_the_input_and_nothing_else(run: SampleRun) -> None:
-    """A run ends with code 0, leaves its files beside its input, none empty or temporary, and an empty stdout."""
+    """A run ends with code 0, leaves its files beside its input, none empty or temporary, and an
+    empty stdout.
+    """
     assert run.finished.code == 0, run.finished.err
     assert run.genrm.names() == {"rollouts.jsonl", *(f"rollouts.{name}" for name in OUTPUTS)}
     assert run.finished.out == b""
@@ -66,11 +99,15 @@ def test_every_line_says_how_its_reward_came_about(run: SampleRun) -> None:
         if is_blank(line):
             assert (line["reward"], detail["reason"]) == (None, Reason.BLANK)
             continue
-        assert math.isclose(line["reward"], detail["base_score"] + sum(detail["adjustments"].values()))
+        assert math.isclose(
+            line["reward"], detail["base_score"] + sum(detail["adjustments"].values())
+        )
 
 
 def test_the_comparisons_file_holds_every_planned_comparison(run: SampleRun) -> None:
-    """Each rollout is compared once as first and once as second, never with itself, and each record has its keys."""
+    """Each rollout is compared once as first and once as second, never with itself, and each record
+    has its keys.
+    """
     for key, lines in run.compared().items():
         indices = [line["genrm"]["index"] for line in lines]
         records = [record for record in run.comparisons if record["group"] == key]
@@ -85,9 +122,14 @@ def test_the_comparisons_file_holds_every_planned_comparison(run: SampleRun) -> 
 
 
 def test_the_base_scores_follow_from_the_comparisons(genrm: Genrm, call: Call) -> None:
-    """By simple_tiebreaker whoever reads the comparisons can work out each base score: the mean after the tiebreak."""
+    """By simple_tiebreaker whoever reads the comparisons can work out each base score: the mean
+    after the tiebreak.
+    """
     genrm.sample("rollouts.jsonl")
-    run = SampleRun(genrm, call("score", "rollouts.jsonl", "--judge", "lexical", "--estimator", "simple_tiebreaker"))
+    run = SampleRun(
+        genrm,
+        call("score", "rollouts.jsonl", "--judge", "lexical", "--estimator", "simple_tiebreaker"),
+    )
     for key, lines in run.compared().items():
         scores: dict[int, list[float]] = defaultdict(list)
         for record in (record for record in run.comparisons if record["group"] == key):
@@ -103,7 +145,9 @@ def test_the_embedded_judge_is_called_a_stand_in_everywhere(run: SampleRun) -> N
     """The terminal, every line and the metrics say that no reward model judged."""
     assert "built-in lexical baseline" in run.finished.err
     assert run.metrics["judge"]["is_baseline"] is True
-    assert all(line["genrm"]["is_baseline"] and line["genrm"]["judge"] == "lexical" for line in run.after)
+    assert all(
+        line["genrm"]["is_baseline"] and line["genrm"]["judge"] == "lexical" for line in run.after
+    )
 
 
 def test_formats_may_be_mixed_in_one_file(genrm: Genrm, call: Call) -> None:

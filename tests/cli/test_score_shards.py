@@ -9,7 +9,11 @@ from genrm_process import Call, Finished, Genrm, Json, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
 SHARDS = 3
-COSTS = ("latency_s", "prompt_tokens", "completion_tokens")  # of a failure, its journal keeps no more than the attempts
+COSTS = (
+    "latency_s",
+    "prompt_tokens",
+    "completion_tokens",
+)  # of a failure, its journal keeps no more than the attempts
 
 CASES = {
     "ring": (("--strategy", "ring", "--ring-k", "1.5"), 9),
@@ -28,13 +32,19 @@ def arguments(judge: JudgeServer, *more: str) -> tuple[str, ...]:
 def outputs_of(folder: Path, stem: str = "in") -> tuple[bytes, list[Json]]:
     """Return the scored lines, and the comparisons without what a run measures anew."""
     comparisons = read_lines(folder / f"{stem}.comparisons.jsonl")
-    kept = [{name: value for name, value in line.items() if name not in COSTS} for line in comparisons]
+    kept = [
+        {name: value for name, value in line.items() if name not in COSTS} for line in comparisons
+    ]
     return (folder / f"{stem}.scored.jsonl").read_bytes(), kept
 
 
 def remove_outputs(folder: Path) -> None:
     """Remove everything that a run left in a folder."""
-    for path in [*folder.glob("*.scored.jsonl"), *folder.glob("*.metrics.json"), *folder.glob("*.comparisons.jsonl")]:
+    for path in [
+        *folder.glob("*.scored.jsonl"),
+        *folder.glob("*.metrics.json"),
+        *folder.glob("*.comparisons.jsonl"),
+    ]:
         path.unlink()
     for path in folder.glob("*.journal.sqlite*"):
         path.unlink()
@@ -42,26 +52,37 @@ def remove_outputs(folder: Path) -> None:
 
 def run_shards(call: Call, *given: str, count: int = SHARDS, **environment: str) -> list[Finished]:
     """Run all shards, then the run that concludes; return how each ended."""
-    shards = [call(*given, "--shard", f"{number}/{count}", **environment) for number in range(count)]
+    shards = [
+        call(*given, "--shard", f"{number}/{count}", **environment) for number in range(count)
+    ]
     return [*shards, call(*given, "--conclude", **environment)]
 
 
 _SLOW = ("a budget decides the rings", "a trial")
 
 
-@pytest.mark.parametrize("case", [pytest.param(each, marks=[pytest.mark.slow] * (each in _SLOW)) for each in CASES])
+@pytest.mark.parametrize(
+    "case", [pytest.param(each, marks=[pytest.mark.slow] * (each in _SLOW)) for each in CASES]
+)
 @pytest.mark.parametrize("fault_share", [pytest.param(0.0, marks=pytest.mark.slow), 0.2])
 def test_shards_give_the_outputs_of_a_single_run(
     call: Call, genrm: Genrm, judge_server: JudgeServer, case: str, fault_share: float
 ) -> None:
-    """Scored lines are equal byte by byte, failures included; each request is made once, and none to conclude."""
+    """Scored lines are equal byte by byte, failures included; each request is made once, and none
+    to conclude.
+    """
     options, groups = CASES[case]
     behaviour = {"verdict": "hash", "fault": {"content": "no verdict"}, "fault_share": fault_share}
     judge_server.behave(**behaviour)
     genrm.write("in.jsonl", make_rollouts(groups=groups, size=3))
-    given = ("score", "in.jsonl", *arguments(judge_server, "--no-probe", "--profile", "nemotron-plain", *options))
+    given = (
+        "score",
+        "in.jsonl",
+        *arguments(judge_server, "--no-probe", "--profile", "nemotron-plain", *options),
+    )
     assert call(*given).code == 0
-    whole, asked = outputs_of(genrm.folder), judge_server.stats()["requests"]
+    whole = outputs_of(genrm.folder)
+    asked = judge_server.stats()["requests"]
     remove_outputs(genrm.folder)
     judge_server.behave(**behaviour)
     before = judge_server.stats()["requests"]
@@ -78,20 +99,42 @@ def test_shards_give_the_outputs_of_a_single_run(
 def test_shards_of_a_set_of_files_on_s3(
     call: Call, genrm: Genrm, judge_server: JudgeServer, s3_bucket: Any, s3: str
 ) -> None:
-    """Machines that share nothing but the store give the objects of a single run, failures included."""
+    """Machines that share nothing but the store give the objects of a single run, failures
+    included.
+    """
     judge_server.behave(verdict="hash", fault={"content": "no verdict"}, fault_share=0.2)
     lines = make_rollouts(groups=6, size=4)
     keys = [f"rl/env/rs{seed}.jsonl" for seed in range(4)]
     for seed, key in enumerate(keys):
         body = "".join(json.dumps(line) + "\n" for line in lines[seed::4])
         s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=key, Body=body.encode())
-    given = ("score", f"s3://{s3_bucket.name}/rl/env/", "--together", "--min-age", "0", "--no-probe")
-    given += arguments(judge_server, "--journal", f"s3://{s3_bucket.name}/rl/journal/", "--profile", "nemotron-plain")
-    environment = {"AWS_ENDPOINT_URL": s3, "AWS_ACCESS_KEY_ID": "AKTEST", "AWS_SECRET_ACCESS_KEY": "SKTEST"}
+    given = (
+        "score",
+        f"s3://{s3_bucket.name}/rl/env/",
+        "--together",
+        "--min-age",
+        "0",
+        "--no-probe",
+    )
+    given += arguments(
+        judge_server,
+        "--journal",
+        f"s3://{s3_bucket.name}/rl/journal/",
+        "--profile",
+        "nemotron-plain",
+    )
+    environment = {
+        "AWS_ENDPOINT_URL": s3,
+        "AWS_ACCESS_KEY_ID": "AKTEST",
+        "AWS_SECRET_ACCESS_KEY": "SKTEST",
+    }
 
     def scored() -> dict[str, bytes]:
         names = [key.replace(".jsonl", ".scored.jsonl") for key in keys]
-        return {name: s3_bucket.client.get_object(Bucket=s3_bucket.name, Key=name)["Body"].read() for name in names}
+        return {
+            name: s3_bucket.client.get_object(Bucket=s3_bucket.name, Key=name)["Body"].read()
+            for name in names
+        }
 
     assert call(*given, **environment).code == 0
     whole = scored()
@@ -100,27 +143,45 @@ def test_shards_of_a_set_of_files_on_s3(
             s3_bucket.client.delete_object(Bucket=s3_bucket.name, Key=found["Key"])
     for number in range(SHARDS):  # each machine has a state folder of its own
         state = str(genrm.state_folder / str(number))
-        assert call(*given, "--shard", f"{number}/{SHARDS}", XDG_STATE_HOME=state, **environment).code == 0
+        assert (
+            call(*given, "--shard", f"{number}/{SHARDS}", XDG_STATE_HOME=state, **environment).code
+            == 0
+        )
     requests = judge_server.stats()["requests"]
-    ended = call(*given, "--conclude", "--json", XDG_STATE_HOME=str(genrm.state_folder / "last"), **environment).ended(
-        0
-    )
+    ended = call(
+        *given,
+        "--conclude",
+        "--json",
+        XDG_STATE_HOME=str(genrm.state_folder / "last"),
+        **environment,
+    ).ended(0)
     assert json.loads(ended.out)["results"][0]["metrics"]["failures_by_kind"]["no_verdict"] > 0
     assert scored() == whole
     assert judge_server.stats()["requests"] == requests
 
 
-def test_every_group_belongs_to_one_shard(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """The dry runs of all shards add up to that of the whole, and no shard of many groups is empty."""
+def test_every_group_belongs_to_one_shard(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """The dry runs of all shards add up to that of the whole, and no shard of many groups is
+    empty.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=60, size=2))
     given = ("score", "in.jsonl", *arguments(judge_server), "--dry-run", "--json")
-    plans = [json.loads(call(*given, "--shard", f"{number}/4").out)["plan"]["planned"] for number in range(4)]
+    plans = [
+        json.loads(call(*given, "--shard", f"{number}/4").out)["plan"]["planned"]
+        for number in range(4)
+    ]
     assert sum(plans) == json.loads(call(*given).out)["plan"]["planned"]
     assert min(plans) > 0
 
 
-def test_what_no_shard_asked_leaves_the_outputs_partial(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """To conclude without one of the shards exits with 6; with all of them the outputs are whole, deadline or not."""
+def test_what_no_shard_asked_leaves_the_outputs_partial(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """To conclude without one of the shards exits with 6; with all of them the outputs are whole,
+    deadline or not.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=12, size=2))
     given = ("score", "in.jsonl", *arguments(judge_server))
     assert call(*given, "--shard", "0/2").code == 0
@@ -131,8 +192,12 @@ def test_what_no_shard_asked_leaves_the_outputs_partial(call: Call, genrm: Genrm
     assert not genrm.metrics()["partial"]
 
 
-def test_to_conclude_on_a_changed_input_says_so(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """The message names the file and the shards that read another version; run again, they ask for the rest only."""
+def test_to_conclude_on_a_changed_input_says_so(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """The message names the file and the shards that read another version; run again, they ask for
+    the rest only.
+    """
     lines = make_rollouts(groups=12, size=3)
     genrm.write("in.jsonl", lines)
     given = ("score", "in.jsonl", *arguments(judge_server))
@@ -141,7 +206,8 @@ def test_to_conclude_on_a_changed_input_says_so(call: Call, genrm: Genrm, judge_
     genrm.write("in.jsonl", [*lines[3:], *lines[:3], lines[5] | {"completion": "One more."}])
     early = call(*given, "--conclude").ended(6)
     assert (
-        "in.jsonl has changed since it was read by shard 0/2, 1/2. Run these shards again, then --conclude" in early.err
+        "in.jsonl has changed since it was read by shard 0/2, 1/2. Run these shards again, then "
+        "--conclude" in early.err
     )
     assert call(*given, *shards[0]).code == 0
     half = call(*given, "--conclude")
@@ -152,17 +218,27 @@ def test_to_conclude_on_a_changed_input_says_so(call: Call, genrm: Genrm, judge_
     assert judge_server.stats()["requests"] - asked < 36
 
 
-def test_a_stopped_shard_goes_on_where_it_was(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """A shard that its share of --max-calls stopped exits with 6; run again with more, it asks only the rest."""
+def test_a_stopped_shard_goes_on_where_it_was(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """A shard that its share of --max-calls stopped exits with 6; run again with more, it asks only
+    the rest.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=20, size=2))
-    given = ("score", "in.jsonl", *arguments(judge_server, "--no-probe", "--profile", "nemotron-plain"))
+    given = (
+        "score",
+        "in.jsonl",
+        *arguments(judge_server, "--no-probe", "--profile", "nemotron-plain"),
+    )
     call(*given, "--shard", "0/2", "--max-calls", "7").ended(6)
     assert judge_server.stats()["requests"] == 4
     assert [finished.code for finished in run_shards(call, *given, count=2)] == [0, 0, 0]
     assert judge_server.stats()["requests"] == genrm.metrics()["journal_hits"]
 
 
-def test_shards_keep_the_limit_of_the_run(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_shards_keep_the_limit_of_the_run(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
     """Of six calls in flight each of three shards gets two."""
     judge_server.behave(latency_s=0.01)
     genrm.write("in.jsonl", make_rollouts(groups=30, size=3))
@@ -171,10 +247,16 @@ def test_shards_keep_the_limit_of_the_run(call: Call, genrm: Genrm, judge_server
     assert judge_server.stats()["max_in_flight"] == 2
 
 
-def test_a_shard_reuses_what_an_earlier_run_asked(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_a_shard_reuses_what_an_earlier_run_asked(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
     """Verdicts in the journal of the whole are not asked again."""
     genrm.write("in.jsonl", make_rollouts(groups=10, size=2))
-    given = ("score", "in.jsonl", *arguments(judge_server, "--no-probe", "--profile", "nemotron-plain"))
+    given = (
+        "score",
+        "in.jsonl",
+        *arguments(judge_server, "--no-probe", "--profile", "nemotron-plain"),
+    )
     assert call(*given, "--max-calls", "5").code == 6
     assert [finished.code for finished in run_shards(call, *given, count=2)] == [0, 0, 0]
     assert judge_server.stats()["requests"] == genrm.metrics()["journal_hits"]

@@ -11,14 +11,19 @@ from genrm_cli.verdicts import Reason
 
 LEXICAL = ("--judge", "lexical")
 # Values that a careless way through Python or a double would change.
-LONG_NUMBERS = (b'"big": 123456789012345678901234567890', b'"small": 0.1000000000000000055511151231257827021')
+LONG_NUMBERS = (
+    b'"big": 123456789012345678901234567890',
+    b'"small": 0.1000000000000000055511151231257827021',
+)
 TEXTS = "“Žluťoučký kůň” 日本語 👩‍👩‍👧 \u2028 \x7f".encode()
 
 
 def test_numbers_and_texts_survive_to_the_byte(genrm: Genrm, call: Call) -> None:
     """Integers beyond 64 bits, decimals beyond a double and any script come out as they went in."""
     line = b'{"prompt": "Why?", %s, "completion": "%s", "note": "%s"}\n'
-    lines = [line % (b", ".join(LONG_NUMBERS), answer, TEXTS) for answer in (b"Because of that.", b"No.")]
+    lines = [
+        line % (b", ".join(LONG_NUMBERS), answer, TEXTS) for answer in (b"Because of that.", b"No.")
+    ]
     (genrm.folder / "in.jsonl").write_bytes(b"".join(lines))
     assert call("score", "in.jsonl", *LEXICAL).code == 0
     scored = (genrm.folder / "in.scored.jsonl").read_bytes().splitlines()
@@ -34,8 +39,12 @@ def test_a_pipe_takes_rollouts_in_and_gives_scored_lines_out(genrm: Genrm) -> No
     data = genrm.sample("rollouts.jsonl").read_bytes()
     finished = genrm.run("score", "-", *LEXICAL, stdin=data).ended(0)
     after = [json.loads(line) for line in finished.out.splitlines()]
-    assert list(map(without_rewards, after)) == list(map(without_rewards, map(json.loads, data.splitlines())))
-    assert [line["reward"] is None for line in after] == [line["genrm"]["reason"] == Reason.BLANK for line in after]
+    assert list(map(without_rewards, after)) == list(
+        map(without_rewards, map(json.loads, data.splitlines()))
+    )
+    assert [line["reward"] is None for line in after] == [
+        line["genrm"]["reason"] == Reason.BLANK for line in after
+    ]
     assert genrm.names() == {"rollouts.jsonl"}
 
 
@@ -64,7 +73,9 @@ def test_a_reader_that_leaves_early_is_no_error(genrm: Genrm) -> None:
 
 
 def test_a_pipe_of_the_shell_is_an_output_too(genrm: Genrm, call: Call) -> None:
-    """`-o >(command)` and `-o /dev/null` get the scored lines, and no files are put beside a pipe or device."""
+    """`-o >(command)` and `-o /dev/null` get the scored lines, and no files are put beside a pipe
+    or device.
+    """
     genrm.sample("rollouts.jsonl")
     (genrm.folder / "sink.jsonl").symlink_to(os.devnull)
     call("score", "rollouts.jsonl", *LEXICAL, "-o", "sink.jsonl").ended(0)
@@ -75,11 +86,15 @@ def test_a_pipe_of_the_shell_is_an_output_too(genrm: Genrm, call: Call) -> None:
 @pytest.mark.slow
 def test_a_run_goes_on_when_nobody_reads_what_it_says(tmp_path: Path) -> None:
     """With stderr closed, full or a broken pipe the outputs are written all the same."""
-    command = f"{sys.executable} -m genrm_cli score {SAMPLE_DATA}/rollouts.jsonl --judge lexical --force"
+    command = (
+        f"{sys.executable} -m genrm_cli score {SAMPLE_DATA}/rollouts.jsonl --judge lexical --force"
+    )
     environment = {"PATH": os.environ["PATH"], "XDG_STATE_HOME": str(tmp_path)}
     for place, stderr in enumerate(("2>&-", "2>/dev/full", "2>&1 | true")):
         output = tmp_path / f"{place}.jsonl"
         shell = f"set -o pipefail; {command} -o {output} {stderr}"
-        finished = subprocess.run(["bash", "-c", shell], env=environment, stdin=subprocess.DEVNULL, timeout=30)
+        finished = subprocess.run(
+            ["bash", "-c", shell], env=environment, stdin=subprocess.DEVNULL, timeout=30
+        )
         assert finished.returncode == 0, stderr
         assert len(output.read_bytes().splitlines()) == 36

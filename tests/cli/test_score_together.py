@@ -14,7 +14,11 @@ OFFLINE = ("--offline", "--together", "--min-age", "0")
 def rollout(task: int, index: int, answer: str, prompt: str | None = None) -> Json:
     """Make a line as NeMo Gym writes it: its shards hold some rollouts of many tasks."""
     asked = {"input": [{"role": "user", "content": prompt or f"Question {task}?"}]}
-    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": answer}]}
+    said = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": answer}],
+    }
     key = {"_ng_task_index": task, "_ng_rollout_index": index}
     return {**key, "responses_create_params": asked, "response": {"output": [said]}, "reward": 0.5}
 
@@ -22,7 +26,11 @@ def rollout(task: int, index: int, answer: str, prompt: str | None = None) -> Js
 def write(path: Path, lines: list[Json]) -> None:
     """Write lines, compressed or as a JSON array where the name says so."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(lines) if path.name.endswith(".json") else "".join(json.dumps(line) + "\n" for line in lines)
+    text = (
+        json.dumps(lines)
+        if path.name.endswith(".json")
+        else "".join(json.dumps(line) + "\n" for line in lines)
+    )
     path.write_bytes(gzip.compress(text.encode()) if path.name.endswith(".gz") else text.encode())
 
 
@@ -32,7 +40,9 @@ def write_shards(folder: Path, names: list[str], tasks: int = 6, size: int = 4) 
     for task in range(tasks):
         for index in range(size):
             name = names[(task + index) % len(names)]
-            shards[name].append(rollout(task, index, f"Answer {task} " + "word " * ((7 * task + 3 * index) % 11)))
+            shards[name].append(
+                rollout(task, index, f"Answer {task} " + "word " * ((7 * task + 3 * index) % 11))
+            )
     for name, lines in shards.items():
         write(folder / name, lines)
     return [line for name in sorted(names) for line in shards[name]]
@@ -49,17 +59,27 @@ def warnings_in(err: str) -> str:
 
 
 @pytest.mark.parametrize("estimator", ["adaptive", "win_rate"])
-def test_a_set_of_files_is_scored_as_their_concatenation(call: Call, genrm: Genrm, estimator: str) -> None:
-    """Scored lines and comparisons of a set are, byte for byte, those of one file with all its lines."""
-    whole = write_shards(genrm.folder / "shards", ["rs0-chunk0.jsonl", "rs0-chunk1.jsonl", "rs1-chunk0.jsonl"])
+def test_a_set_of_files_is_scored_as_their_concatenation(
+    call: Call, genrm: Genrm, estimator: str
+) -> None:
+    """Scored lines and comparisons of a set are, byte for byte, those of one file with all its
+    lines.
+    """
+    whole = write_shards(
+        genrm.folder / "shards", ["rs0-chunk0.jsonl", "rs0-chunk1.jsonl", "rs1-chunk0.jsonl"]
+    )
     write(genrm.folder / "whole.jsonl", whole)
     given = ("--strategy", "all_pairs", "--estimator", estimator)
     assert call("score", "whole.jsonl", "--offline", *given).code == 0
     assert call("score", "shards/", *OFFLINE, *given).code == 0
     shards = genrm.folder / "shards"
-    scored = scored_of(shards, "rs0-chunk0.scored.jsonl", "rs0-chunk1.scored.jsonl", "rs1-chunk0.scored.jsonl")
+    scored = scored_of(
+        shards, "rs0-chunk0.scored.jsonl", "rs0-chunk1.scored.jsonl", "rs1-chunk0.scored.jsonl"
+    )
     assert scored == scored_of(genrm.folder, "whole.scored.jsonl")
-    assert scored_of(shards, "together.comparisons.jsonl") == scored_of(genrm.folder, "whole.comparisons.jsonl")
+    assert scored_of(shards, "together.comparisons.jsonl") == scored_of(
+        genrm.folder, "whole.comparisons.jsonl"
+    )
 
 
 def test_containers_and_folders_mix_in_a_set(call: Call, genrm: Genrm) -> None:
@@ -68,7 +88,10 @@ def test_containers_and_folders_mix_in_a_set(call: Call, genrm: Genrm) -> None:
     names = ["rs0/a.jsonl", "rs1/b.jsonl.gz", "c.json"]
     write_shards(folder, names)
     assert call("score", *names, *OFFLINE).code == 0
-    scored = [read_lines(folder / name) for name in ("rs0/a.scored.jsonl", "rs1/b.scored.jsonl", "c.scored.jsonl")]
+    scored = [
+        read_lines(folder / name)
+        for name in ("rs0/a.scored.jsonl", "rs1/b.scored.jsonl", "c.scored.jsonl")
+    ]
     assert {line["genrm"]["group_size"] for lines in scored for line in lines} == {4}
     assert (folder / "together.metrics.json").exists()
 
@@ -82,24 +105,33 @@ def test_contradicting_task_ids_give_way_to_the_prompt(call: Call, genrm: Genrm)
     finished = call("score", "a.jsonl", "b.jsonl", *OFFLINE)
     assert "2 task ids of several prompts in these files" in warnings_in(finished.err)
     by_group: dict[str, set[str]] = {}
-    for line in (*read_lines(genrm.folder / "a.scored.jsonl"), *read_lines(genrm.folder / "b.scored.jsonl")):
+    for line in (
+        *read_lines(genrm.folder / "a.scored.jsonl"),
+        *read_lines(genrm.folder / "b.scored.jsonl"),
+    ):
         prompt = line["responses_create_params"]["input"][0]["content"]
         by_group.setdefault(line["genrm"]["group"], set()).add(prompt)
     assert sorted(by_group.values(), key=str) == [{"Prompt 0"}, {"Prompt 1"}, {"Prompt 2"}]
 
 
 def test_shards_may_number_their_rollouts_alike(call: Call, genrm: Genrm) -> None:
-    """Files of one seed each number their rollouts from 0: these are no duplicates, and no attempts of each other."""
+    """Files of one seed each number their rollouts from 0: these are no duplicates, and no attempts
+    of each other.
+    """
     for seed in range(3):
         lines = [rollout(task, 0, f"Seed {seed} {'word ' * seed}") for task in range(2)]
         write(genrm.folder / f"rs{seed}.jsonl", lines)
-    finished = call("score", *(f"rs{seed}.jsonl" for seed in range(3)), *OFFLINE, "--strict", "--json")
+    finished = call(
+        "score", *(f"rs{seed}.jsonl" for seed in range(3)), *OFFLINE, "--strict", "--json"
+    )
     (result,) = json.loads(finished.out)["results"]
     assert (result["metrics"]["duplicate_rollouts"], result["metrics"]["scored"]) == (0, 6)
 
 
 def test_bad_lines_are_named_with_their_file(call: Call, genrm: Genrm) -> None:
-    """A set has one rejects file, which says of each line where it is; so does the error of --strict."""
+    """A set has one rejects file, which says of each line where it is; so does the error of
+    --strict.
+    """
     write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
     with (genrm.folder / "b.jsonl").open("a") as file:
         file.write("{torn\n")
@@ -119,7 +151,9 @@ def test_a_file_without_rollouts_fails_the_set(call: Call, genrm: Genrm) -> None
 
 
 def test_a_set_is_up_to_date_until_one_of_its_files_changes(call: Call, genrm: Genrm) -> None:
-    """An unchanged set is skipped in whatever order its files are named; a changed or a further file is a reason."""
+    """An unchanged set is skipped in whatever order its files are named; a changed or a further
+    file is a reason.
+    """
     write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
     assert call("score", "a.jsonl", "b.jsonl", *OFFLINE).code == 0
     assert "a set of 2 files: 1 up to date" in call("score", "b.jsonl", "a.jsonl", *OFFLINE).err
@@ -131,7 +165,9 @@ def test_a_set_is_up_to_date_until_one_of_its_files_changes(call: Call, genrm: G
 
 
 def test_a_file_of_a_set_is_not_scored_alone(call: Call, genrm: Genrm) -> None:
-    """The scored lines of a set are replaced by a run over a single file on request only, and the other way round."""
+    """The scored lines of a set are replaced by a run over a single file on request only, and the
+    other way round.
+    """
     write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
     assert call("score", "a.jsonl", "b.jsonl", *OFFLINE).code == 0
     before = scored_of(genrm.folder, "a.scored.jsonl")
@@ -165,7 +201,9 @@ def test_validate_offers_to_score_torn_groups_together(call: Call, genrm: Genrm)
 
 
 def write_scored_set(call: Call, genrm: Genrm) -> list[str]:
-    """Score a set of three files, and the same lines in one file; return the names of the set's scored lines."""
+    """Score a set of three files, and the same lines in one file; return the names of the set's
+    scored lines.
+    """
     names = ["rs0.jsonl", "rs1.jsonl", "rs2.jsonl"]
     write(genrm.folder / "whole.jsonl", write_shards(genrm.folder / "shards", names))
     assert call("score", "whole.jsonl", "--offline").code == 0
@@ -174,7 +212,9 @@ def write_scored_set(call: Call, genrm: Genrm) -> list[str]:
 
 
 def test_a_scored_set_is_exported_as_one_file(call: Call, genrm: Genrm) -> None:
-    """Pairs are made across the files of a set, with the comparisons of the set, and the ids name it."""
+    """Pairs are made across the files of a set, with the comparisons of the set, and the ids name
+    it.
+    """
     scored = write_scored_set(call, genrm)
     given = ("--to", "trl-dpo", "--pairs", "compared", "-o")
     whole = call("export", "whole.scored.jsonl", *given, "whole.dpo.jsonl")
@@ -194,9 +234,15 @@ def test_a_scored_set_is_reported_as_one_file(call: Call, genrm: Genrm) -> None:
     scored = write_scored_set(call, genrm)
     figures = [
         json.loads(call("report", *given, "--json", "-o", page).out)["runs"][0]
-        for given, page in ((("whole.scored.jsonl",), "a.html"), ((*scored, "--together"), "b.html"))
+        for given, page in (
+            (("whole.scored.jsonl",), "a.html"),
+            ((*scored, "--together"), "b.html"),
+        )
     ]
-    assert [each.pop("uri") for each in figures] == ["whole.scored.jsonl", "shards/together (3 files)"]
+    assert [each.pop("uri") for each in figures] == [
+        "whole.scored.jsonl",
+        "shards/together (3 files)",
+    ]
     for each in figures:
         assert each.pop("time")
         assert each.pop("cost")["calls"] == 0
@@ -214,7 +260,11 @@ def test_a_scored_set_is_shown_as_one_file(call: Call, genrm: Genrm) -> None:
 def test_parts_of_a_set_are_not_read_alone(call: Call, genrm: Genrm) -> None:
     """A file of a set is refused without --together, and a file that was scored alone with it."""
     scored = write_scored_set(call, genrm)
-    for given in (("show", scored[0]), ("report", *scored), ("export", "shards/", "--to", "trl-dpo", "-o", "x.jsonl")):
+    for given in (
+        ("show", scored[0]),
+        ("report", *scored),
+        ("export", "shards/", "--to", "trl-dpo", "-o", "x.jsonl"),
+    ):
         refused = call(*given).ended(2)
         assert f"{scored[0]} was scored with other files" in refused.err
         assert "--together" in refused.err
@@ -223,7 +273,10 @@ def test_parts_of_a_set_are_not_read_alone(call: Call, genrm: Genrm) -> None:
         assert "so it was not scored with the others" in refused.err
     assert call("show", scored[0], scored[1]).code == 2
     refused = call("export", *scored[:2], "--together", "--to", "trl-dpo", "-o", "x.jsonl").ended(2)
-    assert "rs2.scored.jsonl belongs to the set shards/together, too: name all of its 3 files" in refused.err
+    assert (
+        "rs2.scored.jsonl belongs to the set shards/together, too: name all of its 3 files"
+        in refused.err
+    )
     assert "no such file" in call("report", *scored, "shards/typo.scored.jsonl", "--together").err
 
 

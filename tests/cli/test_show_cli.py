@@ -10,14 +10,24 @@ TASK = [{"role": "user", "content": "Name a river."}]
 
 def chat(reply: Any, **fields: Any) -> dict[str, Any]:
     """Make a line of messages."""
-    return {"messages": [*TASK, {"role": "assistant", "content": reply}], "prompt_id": "river", **fields}
+    return {
+        "messages": [*TASK, {"role": "assistant", "content": reply}],
+        "prompt_id": "river",
+        **fields,
+    }
 
 
-def test_what_is_shown_is_what_the_judge_is_sent(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """The messages of `show --as-judge` are, byte for byte, those of a request that `score` makes."""
+def test_what_is_shown_is_what_the_judge_is_sent(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """The messages of `show --as-judge` are, byte for byte, those of a request that `score`
+    makes.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     judge = (*judge_server.flags, "--profile", "nemotron-plain")
-    shown = call("show", "in.jsonl", "--as-judge", "--model", "m", "--profile", "nemotron-plain").out.decode()
+    shown = call(
+        "show", "in.jsonl", "--as-judge", "--model", "m", "--profile", "nemotron-plain"
+    ).out.decode()
     assert judge_server.stats()["requests"] == 0
     assert call("score", "in.jsonl", *judge, "--no-probe").code == 0
     sent = [request["body"]["messages"] for request in judge_server.stats()["recent"]]
@@ -36,7 +46,11 @@ def test_calls_are_shown_as_a_transcript(genrm: Genrm, call: Call) -> None:
 
 def _gym(text: str, *, calls: bool = False) -> dict[str, Any]:
     call = [{"type": "function_call", "name": "look", "arguments": '{"at": 1}', "call_id": "c"}]
-    message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    message = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": text}],
+    }
     return {
         "_ng_task_index": 0,
         "responses_create_params": {"input": TASK},
@@ -45,7 +59,9 @@ def _gym(text: str, *, calls: bool = False) -> dict[str, Any]:
 
 
 def test_a_group_is_listed_with_what_is_not_compared(genrm: Genrm, call: Call) -> None:
-    """Without --as-judge each rollout has its length, its beginning, and the reason why it is not compared."""
+    """Without --as-judge each rollout has its length, its beginning, and the reason why it is not
+    compared.
+    """
     replies = [chat("The Niger."), chat(""), chat("The\x1b[2J Volga.", mask_sample=True)]
     genrm.write("in.jsonl", replies)
     lines = call("show", "in.jsonl").out.decode().splitlines()
@@ -60,7 +76,10 @@ def test_a_group_is_listed_with_what_is_not_compared(genrm: Genrm, call: Call) -
 def test_groups_are_chosen_by_key_and_number(genrm: Genrm, call: Call) -> None:
     """--group shows one group, --limit several; without them the first group is shown."""
     genrm.write("in.jsonl", make_rollouts(groups=3, size=2))
-    shown = [call("show", "in.jsonl", *options).out.decode() for options in ((), ("--limit", 2), ("--limit", 9))]
+    shown = [
+        call("show", "in.jsonl", *options).out.decode()
+        for options in ((), ("--limit", 2), ("--limit", 9))
+    ]
     assert [text.count("=== group") for text in shown] == [1, 2, 3]
     key = shown[2].split("=== group ")[3].partition(": ")[0]
     assert call("show", "in.jsonl", "--group", key).out.decode() == shown[2].split("\n\n")[2]
@@ -70,8 +89,16 @@ def test_groups_are_chosen_by_key_and_number(genrm: Genrm, call: Call) -> None:
     ("lines", "options", "message"),
     [
         ([chat("The Niger.")], ("--as-judge",), "no request is planned for any group"),
-        ([chat("The Niger.")], ("--group", "x"), "no group 'x'; its first groups are prompt_id:river"),
-        ([{"colour": 1}], (), "the input holds no rollouts: line 1: unknown format with the keys colour"),
+        (
+            [chat("The Niger.")],
+            ("--group", "x"),
+            "no group 'x'; its first groups are prompt_id:river",
+        ),
+        (
+            [{"colour": 1}],
+            (),
+            "the input holds no rollouts: line 1: unknown format with the keys colour",
+        ),
     ],
 )
 def test_nothing_to_show_is_an_error(
@@ -85,20 +112,31 @@ def test_nothing_to_show_is_an_error(
 
 
 def test_under_compat_other_formats_are_shown_as_usual(genrm: Genrm, call: Call) -> None:
-    """--compat nemo-gym shows the texts of formats that NeMo Gym does not write, and of compare requests its own."""
+    """--compat nemo-gym shows the texts of formats that NeMo Gym does not write, and of compare
+    requests its own.
+    """
     genrm.write("in.jsonl", [chat("The Niger."), chat("The Volga.")])
-    both = [{"output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}]} for text in "AB"]
+    both = [
+        {"output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}]}
+        for text in "AB"
+    ]
     request = {"conversation_history": TASK, "response_objs": both}
     compat = ("--as-judge", "--compat", "nemo-gym", "--model", "m")
     assert "response_1\nThe Niger.\n" in call("show", "in.jsonl", *compat).out.decode()
-    assert "response_1\nA\n" in call("show", "-", *compat, stdin=json.dumps(request).encode()).out.decode()
+    assert (
+        "response_1\nA\n"
+        in call("show", "-", *compat, stdin=json.dumps(request).encode()).out.decode()
+    )
 
 
 def test_a_scored_file_without_such_groups_says_so(genrm: Genrm, call: Call) -> None:
     """Asked for failures, the worst groups or an unknown group, `show` does not print nothing."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
     assert call("score", "in.jsonl", "--offline").code == 0
-    for options, says in ((("--failures",), "no group has a failed comparison"), (("--worst", 1), "too few verdicts")):
+    for options, says in (
+        (("--failures",), "no group has a failed comparison"),
+        (("--worst", 1), "too few verdicts"),
+    ):
         shown = call("show", "in.scored.jsonl", *options)
         assert (shown.code, shown.out) == (0, b"")
         assert says in shown.err
@@ -107,7 +145,9 @@ def test_a_scored_file_without_such_groups_says_so(genrm: Genrm, call: Call) -> 
 
 
 def test_an_output_is_known_by_the_run_that_wrote_it(genrm: Genrm, call: Call) -> None:
-    """Scored lines under another name than *.scored.jsonl are shown with their rewards, and rollouts are not."""
+    """Scored lines under another name than *.scored.jsonl are shown with their rewards, and
+    rollouts are not.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
     assert call("score", "in.jsonl", "--offline", "-o", "rewards.jsonl").code == 0
     assert b"reward  rank" in call("show", "rewards.jsonl").out
@@ -115,11 +155,17 @@ def test_an_output_is_known_by_the_run_that_wrote_it(genrm: Genrm, call: Call) -
 
 
 @pytest.mark.parametrize(("size", "shown"), [(4, True), (33, False)])
-def test_a_matrix_is_shown_whole_or_not_at_all(size: int, shown: bool, genrm: Genrm, call: Call) -> None:
-    """Each row of the verdicts has its label, and no cell is cut; a matrix of too many is left out."""
+def test_a_matrix_is_shown_whole_or_not_at_all(
+    size: int, shown: bool, genrm: Genrm, call: Call
+) -> None:
+    """Each row of the verdicts has its label, and no cell is cut; a matrix of too many is left
+    out.
+    """
     genrm.write("in.jsonl", [chat("The Niger." + " word" * length) for length in range(size)])
     assert call("score", "in.jsonl", "--offline").code == 0
-    _, found, matrix = call("show", "in.scored.jsonl").out.decode().partition("\nverdicts (row: shown first; ")
+    _, found, matrix = (
+        call("show", "in.scored.jsonl").out.decode().partition("\nverdicts (row: shown first; ")
+    )
     rows = [line.split() for line in matrix.splitlines()[2 : 2 + size]]
     assert bool(found) is shown
     assert [len(row) for row in rows] == [1 + size] * (size if shown else 0)

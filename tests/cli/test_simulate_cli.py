@@ -7,13 +7,22 @@ from genrm_process import Call, Genrm, make_rollouts
 
 from genrm_cli.simulation.world import JudgeModel
 
-COST = {"format": 1, "judge_idx": 0, "attempts": 1, "latency_s": 0.1, "prompt_tokens": 1, "completion_tokens": 1}
+COST = {
+    "format": 1,
+    "judge_idx": 0,
+    "attempts": 1,
+    "latency_s": 0.1,
+    "prompt_tokens": 1,
+    "completion_tokens": 1,
+}
 QUICK = ("simulate", "--n", "6", "--groups", "60")
 
 
 def test_a_table_says_what_calls_buy(call: Call) -> None:
     """A row for each strategy, estimator and number of calls; nothing on stderr."""
-    finished = call(*QUICK, "--calls", "6", "--calls", "12", "--strategy", "circular", "--strategy", "ring")
+    finished = call(
+        *QUICK, "--calls", "6", "--calls", "12", "--strategy", "circular", "--strategy", "ring"
+    )
     assert (finished.code, finished.err) == (0, "")
     lines = finished.out.decode().splitlines()
     rows = [line.split()[:3] for line in lines[1:13]]
@@ -48,7 +57,9 @@ def test_recorded_verdicts_are_replayed(genrm: Genrm, call: Call) -> None:
     assert (shown.code, shown.err) == (0, "")
     assert "6 groups of 5" in shown.out.decode()
     assert "Left out" not in shown.out.decode()
-    (judge,) = json.loads(call(*replay, "--calls", "5", "--strategy", "ring", "--json").out)["judges"]
+    (judge,) = json.loads(call(*replay, "--calls", "5", "--strategy", "ring", "--json").out)[
+        "judges"
+    ]
     assert [(row["estimator"], row["calls"]) for row in judge["figures"]] == [
         ("simple_tiebreaker", 5),
         ("combined", 5),
@@ -70,7 +81,11 @@ def test_a_judge_without_dense_groups_is_named(genrm: Genrm, call: Call) -> None
     """It is left out of the replay of the others, and the output says so."""
     scores = {"score_1": 4, "score_2": 2, "ranking": 2, "failure": None} | COST
     pairs = [(i, j) for i in range(4) for j in range(4) if i != j]
-    judged = [{"group": group, "i": i, "j": j, "judge": "dense", **scores} for group in "01" for i, j in pairs]
+    judged = [
+        {"group": group, "i": i, "j": j, "judge": "dense", **scores}
+        for group in "01"
+        for i, j in pairs
+    ]
     genrm.write("both.jsonl", [*judged, judged[0] | {"judge": "sparse"}])
     replay = ("simulate", "--replay", "both.jsonl", "--calls", "4", "--strategy", "ring")
     assert "both orders: sparse." in call(*replay).out.decode()
@@ -78,11 +93,20 @@ def test_a_judge_without_dense_groups_is_named(genrm: Genrm, call: Call) -> None
 
 
 def test_prices_make_a_table_of_panels(genrm: Genrm, call: Call) -> None:
-    """`--price` names judges of the file; a judge that it does not hold, and a price that is none, are refused."""
+    """`--price` names judges of the file; a judge that it does not hold, and a price that is none,
+    are refused.
+    """
     scores = {"score_1": 4, "score_2": 3, "ranking": 3, "failure": None} | COST
     pairs = [(i, j) for i in range(4) for j in range(4) if i != j]
     lines = [
-        {"group": group, "i": i, "j": j, "judge": judge, **scores, "score_1": 1 + (i + int(group)) % 4}
+        {
+            "group": group,
+            "i": i,
+            "j": j,
+            "judge": judge,
+            **scores,
+            "score_1": 1 + (i + int(group)) % 4,
+        }
         for judge in ("dear", "cheap")
         for group in "0123"
         for i, j in pairs
@@ -91,7 +115,10 @@ def test_prices_make_a_table_of_panels(genrm: Genrm, call: Call) -> None:
     replay = ("simulate", "--replay", "both.jsonl", "--price", "dear=20")
     finished = call(*replay, "--price", "cheap=1", "--json").ended(0)
     rows = json.loads(finished.out)["figures"]
-    assert [(row["second"], row["rings"], row["cost"]) for row in rows] == [(None, 1.0, 80.0), ("cheap", 1.0, 86.0)]
+    assert [(row["second"], row["rings"], row["cost"]) for row in rows] == [
+        (None, 1.0, 80.0),
+        ("cheap", 1.0, 86.0),
+    ]
     assert "and on all pairs" in call(*replay, "--price", "cheap=1").out.decode()
     for arguments, message in (
         ((*replay, "--price", "other=1"), "holds no verdict of 'other'"),
@@ -109,10 +136,15 @@ def test_prices_make_a_table_of_panels(genrm: Genrm, call: Call) -> None:
     ("arguments", "message"),
     [
         (("--strategy", "rings"), "--strategy: 'rings' is not one of circular"),
-        (("--calls", "5", "--strategy", "all_pairs"), "5 calls per group are too few for all_pairs with 16 rollouts"),
+        (
+            ("--calls", "5", "--strategy", "all_pairs"),
+            "5 calls per group are too few for all_pairs with 16 rollouts",
+        ),
     ],
 )
-def test_bad_arguments_are_errors_of_one_line(call: Call, arguments: tuple[str, ...], message: str) -> None:
+def test_bad_arguments_are_errors_of_one_line(
+    call: Call, arguments: tuple[str, ...], message: str
+) -> None:
     """Exit code 2, what was found and what was expected, no table."""
     finished = call("simulate", *arguments)
     assert (finished.code, finished.out) == (2, b"")

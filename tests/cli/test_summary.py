@@ -17,8 +17,12 @@ LEXICAL = ("--judge", "lexical")
 LAST = re.compile(r"genrm: done: .*; exit (\d+)")
 
 
-def test_what_was_not_asked_is_no_failure(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """With --max-calls the summary and the last line agree: no failure, and how many were not asked."""
+def test_what_was_not_asked_is_no_failure(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """With --max-calls the summary and the last line agree: no failure, and how many were not
+    asked.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     judge = (*judge_server.flags, "--no-probe")
     finished = call("score", "in.jsonl", *judge, "--max-calls", 2).ended(6)
@@ -27,7 +31,10 @@ def test_what_was_not_asked_is_no_failure(genrm: Genrm, call: Call, judge_server
     assert "2 verdicts, 0 failures, 4 not asked, 2 calls; " in done
     assert error.startswith("genrm: error: --max-calls stopped the run")
     again = call("score", "in.jsonl", *judge)
-    assert "comparisons   6: 4 verdicts, 2 reused from an earlier run, 0 failures; 4 calls, " in again.err
+    assert (
+        "comparisons   6: 4 verdicts, 2 reused from an earlier run, 0 failures; 4 calls, "
+        in again.err
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,11 +51,17 @@ def test_what_was_not_asked_is_no_failure(genrm: Genrm, call: Call, judge_server
         (6, ("half.jsonl", *LEXICAL)),
     ],
 )
-def test_the_last_line_has_the_exit_code(genrm: Genrm, call: Call, code: int, arguments: tuple[str, ...]) -> None:
-    """However a run ends, errors come before the last line, and --json has one form, with the same exit code."""
+def test_the_last_line_has_the_exit_code(
+    genrm: Genrm, call: Call, code: int, arguments: tuple[str, ...]
+) -> None:
+    """However a run ends, errors come before the last line, and --json has one form, with the same
+    exit code.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     if code == 6:
-        genrm.write("half.jsonl", [{"prompt": "Why?", "completion": text} for text in ("So.", "No.", "")])
+        genrm.write(
+            "half.jsonl", [{"prompt": "Why?", "completion": text} for text in ("So.", "No.", "")]
+        )
     finished = call("score", *arguments, "--json")
     *_, last = finished.err.splitlines()
     found = LAST.fullmatch(last)
@@ -59,12 +72,21 @@ def test_the_last_line_has_the_exit_code(genrm: Genrm, call: Call, code: int, ar
     assert {"files", "all_listed", "error", "exit_code", "results"} <= printed.keys()
     assert (printed["exit_code"], printed["error"] is None) == (code, code == 0)
     for result in printed["results"]:
-        assert result.keys() >= {"input", "output", "status", "reason", "error", "exit_code", "metrics"}
+        assert result.keys() >= {
+            "input",
+            "output",
+            "status",
+            "reason",
+            "error",
+            "exit_code",
+            "metrics",
+        }
         assert (result["metrics"] is not None) == (result["status"] == "scored")
 
 
 @pytest.mark.parametrize(
-    ("mean", "word"), [(0.9, "0.90, high: "), (0.6, "0.60, fair: "), (0.2, "0.20, low: "), (None, "unknown: ")]
+    ("mean", "word"),
+    [(0.9, "0.90, high: "), (0.6, "0.60, fair: "), (0.2, "0.20, low: "), (None, "unknown: ")],
 )
 def test_reliability_is_said_in_words(
     genrm: Genrm, call: Call, capsys: pytest.CaptureFixture[str], mean: float | None, word: str
@@ -78,44 +100,71 @@ def test_reliability_is_said_in_words(
     assert f"reliability   {word}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("mean", "says"), [(0.41, "longer responses win"), (-0.5, "shorter responses win"), (0.2, "")])
+@pytest.mark.parametrize(
+    ("mean", "says"), [(0.41, "longer responses win"), (-0.5, "shorter responses win"), (0.2, "")]
+)
 def test_rewards_that_follow_length_are_warned_of(
     genrm: Genrm, call: Call, capsys: pytest.CaptureFixture[str], mean: float, says: str
 ) -> None:
-    """The summary has the correlation with its interval, and above .3 a warning says what it means."""
+    """The summary has the correlation with its interval, and above .3 a warning says what it
+    means.
+    """
     genrm.write("in.jsonl", make_rollouts())
     call("score", "in.jsonl", *LEXICAL)
     metrics: dict[str, Any] = genrm.metrics()
     metrics["length_effect"] |= {"count": 9, "mean": mean}
     metrics["length_effect_interval"] = [mean - 0.1, mean + 0.1]
-    metrics["min_reliability"], metrics["reliability_interval"] = 0.5, [0.2, 0.7]
+    metrics["min_reliability"] = 0.5
+    metrics["reliability_interval"] = [0.2, 0.7]
     show_summary(from_json(RunRecord, metrics), Settings())
     shown = " ".join(capsys.readouterr().err.split())
-    assert f"correlates with the reward by {mean:+.2f} ({mean - 0.1:+.2f} to {mean + 0.1:+.2f}) within groups" in shown
+    assert (
+        f"correlates with the reward by {mean:+.2f} ({mean - 0.1:+.2f} to {mean + 0.1:+.2f}) "
+        "within groups" in shown
+    )
     assert ("responses win" in shown, says in shown) == (bool(says), True)
     assert "--min-reliability with 0 groups: fewer than 500 say little" in shown
 
 
 @pytest.mark.parametrize(
     ("ranking", "score", "warned"),
-    [(5, 2, "scores and ranking disagree in 100%"), (4, 4, "only repeats the scores"), (2, 2, None)],
+    [
+        (5, 2, "scores and ranking disagree in 100%"),
+        (4, 4, "only repeats the scores"),
+        (2, 2, None),
+    ],
 )
 def test_a_ranking_that_means_nothing_is_warned_of(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, ranking: int, score: int, warned: str | None
+    genrm: Genrm,
+    call: Call,
+    judge_server: JudgeServer,
+    ranking: int,
+    score: int,
+    warned: str | None,
 ) -> None:
-    """A judge whose rankings contradict or repeat its scores in more than a fifth of the verdicts gets a warning."""
+    """A judge whose rankings contradict or repeat its scores in more than a fifth of the verdicts
+    gets a warning.
+    """
     genrm.write("in.jsonl", make_rollouts())
     judge_server.behave(verdict={"score_1": 4, "score_2": score, "ranking": ranking})
     finished = call("score", "in.jsonl", *judge_server.flags, "--no-probe").ended(0)
     message = " ".join(finished.err.split())
-    expected = ["scores and ranking disagree in 100% of the verdicts", "the ranking only repeats the scores"]
-    assert [text for text in expected if text in message] == [text for text in expected if warned and warned in text]
+    expected = [
+        "scores and ranking disagree in 100% of the verdicts",
+        "the ranking only repeats the scores",
+    ]
+    assert [text for text in expected if text in message] == [
+        text for text in expected if warned and warned in text
+    ]
 
 
 def test_an_up_to_date_input_keeps_its_metrics_in_json(genrm: Genrm, call: Call) -> None:
     """A program that runs the same command again gets the same numbers."""
     genrm.write("in.jsonl", make_rollouts())
-    first, second = (json.loads(call("score", "in.jsonl", *LEXICAL, "--json").out)["results"][0] for _ in range(2))
+    first, second = (
+        json.loads(call("score", "in.jsonl", *LEXICAL, "--json").out)["results"][0]
+        for _ in range(2)
+    )
     assert (first["status"], second["status"]) == ("scored", "up to date")
     assert first["metrics"] == second["metrics"]
 

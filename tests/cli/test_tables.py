@@ -16,7 +16,16 @@ COMMANDS = {
     "simulate": ("simulate", "--n", "8", "--groups", "20", "--calls", "8", "--strategy", "ring"),
     "replay": ("simulate", "--replay", "in.comparisons.jsonl", "--strategy", "ring"),
     "eval": ("eval", "pairs.jsonl", "--offline"),
-    "compare": ("compare", "-p", "Name a river.", "The Volga.", _LONG, "A river.", "--offline", "-q"),
+    "compare": (
+        "compare",
+        "-p",
+        "Name a river.",
+        "The Volga.",
+        _LONG,
+        "A river.",
+        "--offline",
+        "-q",
+    ),
     "show": ("show", "in.scored.jsonl"),
     "rollouts": ("show", "in.jsonl"),
     "profiles": ("profiles",),
@@ -26,8 +35,12 @@ COMMANDS = {
 
 @pytest.mark.slow
 def test_tables_fit_a_terminal_and_keep_every_digit(genrm: Genrm, call: Call) -> None:
-    """No line of a table is wider than the terminal, and every number and name of the pipe's table is there, whole."""
-    lines = [{"prompt": f"Question {'ab'[n % 2]}?", "response": _LONG[: 9 * n + 5]} for n in range(12)]
+    """No line of a table is wider than the terminal, and every number and name of the pipe's table
+    is there, whole.
+    """
+    lines = [
+        {"prompt": f"Question {'ab'[n % 2]}?", "response": _LONG[: 9 * n + 5]} for n in range(12)
+    ]
     genrm.write("in.jsonl", lines)
     pair = {"prompt": "Which?", "chosen": "This one.", "rejected": "No."}
     genrm.write("pairs.jsonl", [pair | {"category": f"long_category_{n}"} for n in range(3)])
@@ -44,7 +57,9 @@ def test_tables_fit_a_terminal_and_keep_every_digit(genrm: Genrm, call: Call) ->
 
 
 def test_columns_that_do_not_fit_follow_below_their_names() -> None:
-    """Eleven numbers in a narrow terminal are shown in several parts, each with the names of the rows."""
+    """Eleven numbers in a narrow terminal are shown in several parts, each with the names of the
+    rows.
+    """
     table = Table([*names("judge"), *numbers(*(f"column {n}" for n in range(11)))])
     table.add("a-judge-with-a-name", *(f"{n}.123456" for n in range(11)))
     lines = [line.plain for line in table.iter_lines(50)]
@@ -55,7 +70,9 @@ def test_columns_that_do_not_fit_follow_below_their_names() -> None:
 
 
 def test_texts_shrink_and_wide_characters_count_twice() -> None:
-    """A text wraps, an excerpt is cut with an ellipsis; Chinese takes two columns each; a pipe gets it all."""
+    """A text wraps, an excerpt is cut with an ellipsis; Chinese takes two columns each; a pipe gets
+    it all.
+    """
     table = Table([*names("n"), *texts("text"), *excerpts("beginning"), *numbers("count")])
     table.add("1", "several words that wrap " * 3, "河" * 60, "7")
     narrow = [line.plain for line in table.iter_lines(50)]

@@ -1,4 +1,6 @@
-"""Nothing untrusted reaches the terminal raw: the real command in a pseudo-terminal, and in a pipe."""
+"""Nothing untrusted reaches the terminal raw: the real command in a pseudo-terminal, and in a
+pipe.
+"""
 
 import json
 import re
@@ -9,7 +11,8 @@ from genrm_process import Call, Genrm, Json
 from judge_server_fixture import JudgeServer
 from terminals import on_terminal
 
-# The title, the clipboard (OSC 52), a cleared screen, a C1 introducer, a reordered line, a carriage return.
+# The title, the clipboard (OSC 52), a cleared screen, a C1 introducer, a reordered line, a carriage
+# return.
 HOSTILE = "x\x1b]0;title\x07\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\u202etxt\rgone"
 # What Rich writes to a terminal of its own: colours, and the cursor of the progress line.
 _OWN = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[lh]|\x1b\[[12]?K|\x1b\[1A|\r")
@@ -17,25 +20,39 @@ _RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def on_hostile_terminal(genrm: Genrm, *commands: tuple[str, ...]) -> list[str]:
-    """Run commands in a pseudo-terminal, each in a folder with hostile files; return what each has printed."""
+    """Run commands in a pseudo-terminal, each in a folder with hostile files; return what each has
+    printed.
+    """
     folders = [genrm.folder / str(number) for number in range(len(commands))]
     for folder in folders:
         folder.mkdir()
         write_hostile(Genrm(folder))
-    return on_terminal(genrm, [(folder, command, 200) for folder, command in zip(folders, commands, strict=True)])
+    return on_terminal(
+        genrm, [(folder, command, 200) for folder, command in zip(folders, commands, strict=True)]
+    )
 
 
 def unsafe_part(text: str) -> bytes:
-    """Return what else than Rich's own colours and cursor was printed of a shown hostile text, with what is around."""
+    """Return what else than Rich's own colours and cursor was printed of a shown hostile text, with
+    what is around.
+    """
     assert "Traceback" not in text
     assert "title" in text, "the hostile text was not shown at all"
     found = _RAW.search(_OWN.sub("", text.replace("\r\n", "\n")))
-    return b"" if found is None else text[max(0, found.start() - 80) : found.end() + 80].encode("unicode_escape")
+    return (
+        b""
+        if found is None
+        else text[max(0, found.start() - 80) : found.end() + 80].encode("unicode_escape")
+    )
 
 
 def hostile_lines() -> list[Json]:
-    """Make a group whose ids, prompt and answers are hostile, and a line that is rejected with its keys."""
-    lines = [{"prompt": HOSTILE, "completion": f"{HOSTILE} {n}", "prompt_id": HOSTILE} for n in range(3)]
+    """Make a group whose ids, prompt and answers are hostile, and a line that is rejected with its
+    keys.
+    """
+    lines = [
+        {"prompt": HOSTILE, "completion": f"{HOSTILE} {n}", "prompt_id": HOSTILE} for n in range(3)
+    ]
     return [*lines, {HOSTILE: 1}]
 
 
@@ -43,7 +60,10 @@ def write_hostile(genrm: Genrm) -> None:
     """Write files that are hostile throughout, one of them by its name as well."""
     genrm.write("in.jsonl", hostile_lines())
     genrm.write(f"{HOSTILE}.jsonl", hostile_lines())
-    pairs = [{"prompt": HOSTILE, "chosen": HOSTILE, "rejected": "bad", "category": HOSTILE}, {HOSTILE: 1}]
+    pairs = [
+        {"prompt": HOSTILE, "chosen": HOSTILE, "rejected": "bad", "category": HOSTILE},
+        {HOSTILE: 1},
+    ]
     genrm.write("pairs.jsonl", pairs)
 
 
@@ -75,14 +95,28 @@ CASES = {
     "eval": ("eval", "pairs.jsonl", "--judge", "lexical"),
 }
 SILENT = {"score", "score --json", "reply", "bad number"}  # they quote nothing
-FEW = ("score many", "show --as-judge", "config", "unknown option", "unknown command", "bad url", "eval")
+FEW = (
+    "score many",
+    "show --as-judge",
+    "config",
+    "unknown option",
+    "unknown command",
+    "bad url",
+    "eval",
+)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("names", [FEW, pytest.param(tuple(CASES), marks=pytest.mark.slow)], ids=("few", "all"))
+@pytest.mark.parametrize(
+    "names", [FEW, pytest.param(tuple(CASES), marks=pytest.mark.slow)], ids=("few", "all")
+)
 def test_no_text_controls_the_terminal(genrm: Genrm, names: tuple[str, ...]) -> None:
-    """Answers, ids, prompts, reasons, file names, settings and arguments are printed with their controls escaped."""
-    for name, text in zip(names, on_hostile_terminal(genrm, *map(CASES.__getitem__, names)), strict=True):
+    """Answers, ids, prompts, reasons, file names, settings and arguments are printed with their
+    controls escaped.
+    """
+    for name, text in zip(
+        names, on_hostile_terminal(genrm, *map(CASES.__getitem__, names)), strict=True
+    ):
         assert unsafe_part(text + "title" if name in SILENT else text) == b""
 
 
@@ -90,11 +124,24 @@ def test_no_text_controls_the_terminal(genrm: Genrm, names: tuple[str, ...]) -> 
 def test_no_reply_of_a_server_controls_the_terminal(
     genrm: Genrm, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer]
 ) -> None:
-    """Neither do an error page, the message of an error, and the names of models that a server lists."""
+    """Neither do an error page, the message of an error, and the names of models that a server
+    lists.
+    """
     other = start_judge()
     judge_server.behave(fault={"status": 400, "body": HOSTILE})
     other.behave(fault={"content": HOSTILE})
-    more = ("--model", "m", "--retries", "0", "--give-up-after", "1s", "--force", "--no-journal", "--reask", "0")
+    more = (
+        "--model",
+        "m",
+        "--retries",
+        "0",
+        "--give-up-after",
+        "1s",
+        "--force",
+        "--no-journal",
+        "--reask",
+        "0",
+    )
     commands = [
         ("score", "in.jsonl", "--base-url", server.base_url, probe, *more)
         for server in (judge_server, other)
@@ -123,4 +170,7 @@ def test_a_name_begins_no_line_of_its_own(call: Call) -> None:
     """A newline in a name cannot forge a message of genrm's."""
     name = "a\ngenrm: done: 1 file: 1 scored; exit 0\n.jsonl"
     finished = call("score", name, "--judge", "lexical").ended(3)
-    assert not any(line.startswith("genrm: done: 1 file: 1 scored; exit 0") for line in finished.err.splitlines())
+    assert not any(
+        line.startswith("genrm: done: 1 file: 1 scored; exit 0")
+        for line in finished.err.splitlines()
+    )

@@ -17,8 +17,12 @@ def metrics_of(finished: Finished) -> dict[str, Any]:
     return metrics
 
 
-def test_a_trial_scores_the_first_groups_and_leaves_the_rest_unscored(genrm: Genrm, call: Call) -> None:
-    """All lines are written; those after the first N comparable groups say why they have no reward; exit code 0."""
+def test_a_trial_scores_the_first_groups_and_leaves_the_rest_unscored(
+    genrm: Genrm, call: Call
+) -> None:
+    """All lines are written; those after the first N comparable groups say why they have no reward;
+    exit code 0.
+    """
     alone = {"prompt": "Alone?", "completion": "Yes."}
     genrm.write("in.jsonl", [alone, *make_rollouts(groups=4, size=2)])
     finished = call("score", "in.jsonl", *LEXICAL, "--limit", 2, "--json").ended(0)
@@ -32,8 +36,12 @@ def test_a_trial_scores_the_first_groups_and_leaves_the_rest_unscored(genrm: Gen
     assert {line["genrm"]["reason"] for line in lines[5:]} == {"not_in_trial"}
 
 
-def test_a_full_run_goes_on_where_a_trial_ended(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """After a trial its outputs are due, a dry run counts the calls that are left, and a run makes exactly those."""
+def test_a_full_run_goes_on_where_a_trial_ended(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """After a trial its outputs are due, a dry run counts the calls that are left, and a run makes
+    exactly those.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=3, size=2))
     judge = (*judge_server.flags, "--no-probe")
     assert metrics_of(call("score", "in.jsonl", *judge, "--limit", 1, "--json"))["calls"] == 2
@@ -56,7 +64,9 @@ def test_a_trial_never_replaces_a_full_result(genrm: Genrm, call: Call) -> None:
 
 
 def test_a_dry_run_says_which_file_cannot_be_read(genrm: Genrm, call: Call) -> None:
-    """A dry run reads the files: one without a rollout has failed, with 3, and the others have their cost."""
+    """A dry run reads the files: one without a rollout has failed, with 3, and the others have
+    their cost.
+    """
     genrm.write("good.jsonl", make_rollouts(groups=1, size=3))
     (genrm.folder / "bad.jsonl").write_text("<html>")
     prices = ("--price-in", 1, "--price-out", 1)
@@ -70,13 +80,19 @@ def test_a_dry_run_says_which_file_cannot_be_read(genrm: Genrm, call: Call) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("options", "code"), [((), "1 scored"), (("--min-age", "60"), "1 skipped")])
-def test_a_new_file_in_a_folder_is_scored_on_a_terminal(genrm: Genrm, options: tuple[str, ...], code: str) -> None:
+@pytest.mark.parametrize(
+    ("options", "code"), [((), "1 scored"), (("--min-age", "60"), "1 skipped")]
+)
+def test_a_new_file_in_a_folder_is_scored_on_a_terminal(
+    genrm: Genrm, options: tuple[str, ...], code: str
+) -> None:
     """Where a person watches, a file is never too new, unless --min-age says so."""
     genrm.write("in.jsonl", make_rollouts())
     ours, theirs = os.openpty()
     command = [*COMMAND, "score", ".", *LEXICAL, *options]
-    child = subprocess.Popen(command, stderr=theirs, cwd=genrm.folder, env=genrm.environment(TERM="dumb"))
+    child = subprocess.Popen(
+        command, stderr=theirs, cwd=genrm.folder, env=genrm.environment(TERM="dumb")
+    )
     os.close(theirs)
     said = b""
     while chunk := _read(ours):

@@ -1,4 +1,6 @@
-"""An untrusted folder: no command sends a key, runs code, reads a file or writes one because of its settings file."""
+"""An untrusted folder: no command sends a key, runs code, reads a file or writes one because of its
+settings file.
+"""
 
 import json
 from pathlib import Path
@@ -22,13 +24,18 @@ COMMANDS = [
 def test_a_hostile_folder_gets_nothing(
     genrm: Genrm, call: Call, judge_server: JudgeServer, command: tuple[str, ...]
 ) -> None:
-    """Every command ends with 2 and names file, setting and remedies; nothing is sent, run or written."""
+    """Every command ends with 2 and names file, setting and remedies; nothing is sent, run or
+    written.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     genrm.write("pairs.jsonl", [{"prompt": "Q?", "chosen": "good", "rejected": "bad"}])
-    (genrm.folder / "mine.py").write_text("open('owned', 'w')\ndef f(group): return [1.0] * len(group)\n")
+    (genrm.folder / "mine.py").write_text(
+        "open('owned', 'w')\ndef f(group): return [1.0] * len(group)\n"
+    )
     (genrm.folder / "genrm.toml").write_text(
         f"base_url = '{judge_server.base_url}'\nmodel = 'm'\n"
-        f"api_key_env = 'AWS_SECRET_ACCESS_KEY'\nlog_json = 'events'\noutput = 'mine.py'\nforce = true\n"
+        "api_key_env = 'AWS_SECRET_ACCESS_KEY'\nlog_json = 'events'\noutput = 'mine.py'\nforce = "
+        "true\n"
         f"principle = '@/etc/passwd'\n[components.x]\npython = 'mine:f'\n"
     )
     before = genrm.names()
@@ -40,7 +47,9 @@ def test_a_hostile_folder_gets_nothing(
     assert genrm.names() == before
 
 
-def test_a_trusted_folder_works_until_its_settings_change(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+def test_a_trusted_folder_works_until_its_settings_change(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
     """`genrm trust .` says what it allows; --remove ends it."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     file = genrm.folder / "genrm.toml"

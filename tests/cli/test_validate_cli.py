@@ -6,16 +6,21 @@ from genrm_process import Call, Genrm, Json, make_rollouts
 from judge_server_fixture import JudgeServer
 
 
-def test_the_report_of_the_sample_rollouts(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """Formats, groups, comparisons and requests go to stdout; no judge is asked, and nothing is written."""
+def test_the_report_of_the_sample_rollouts(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """Formats, groups, comparisons and requests go to stdout; no judge is asked, and nothing is
+    written.
+    """
     genrm.sample("rollouts.jsonl")
-    finished = call("validate", "rollouts.jsonl", *judge_server.flags, "--strategy", "all_pairs", "--repeats", 2).ended(
-        0
-    )
+    finished = call(
+        "validate", "rollouts.jsonl", *judge_server.flags, "--strategy", "all_pairs", "--repeats", 2
+    ).ended(0)
     report = finished.out.decode()
     comparisons = 2 * (5 * 6 + 28 + 21)  # one response of a group of eight is blank
     for text in (
-        "format       nemo_gym: 36 lines; prompt: responses_create_params; response: response; not read: ",
+        "format       nemo_gym: 36 lines; prompt: responses_create_params; response: response; "
+        "not read: ",
         "             line 1: prompt '",
         "groups       7, by task index\n",
         "5 of 4, 2 of 8",
@@ -38,15 +43,21 @@ def test_the_report_as_json(genrm: Genrm, call: Call) -> None:
     assert (report["groups"], report["groups_with_mixed_prompts"]) == (4, 0)
     assert report["group_sizes"] == {"1": 2, "4": 2}
     assert report["comparisons"] == report["plan"]["calls"] == 4 + 3
-    assert report["problem_count"] == sum(problem["count"] for problem in report["problems"]) == 7 + 1
+    assert (
+        report["problem_count"] == sum(problem["count"] for problem in report["problems"]) == 7 + 1
+    )
     assert {"problem", "unit", "count", "where"} == set(report["problems"][0])
 
 
 def test_a_plan_is_what_a_run_then_does(genrm: Genrm, call: Call) -> None:
-    """`validate` predicts the comparisons of `score` for mixed formats, and reads from a pipe as well."""
+    """`validate` predicts the comparisons of `score` for mixed formats, and reads from a pipe as
+    well.
+    """
     data = genrm.sample("other-formats.jsonl").read_bytes()
     plan = json.loads(call("validate", "-", "--json", stdin=data).out)
-    (result,) = json.loads(call("score", "other-formats.jsonl", "--judge", "lexical", "--json").out)["results"]
+    (result,) = json.loads(
+        call("score", "other-formats.jsonl", "--judge", "lexical", "--json").out
+    )["results"]
     metrics = result["metrics"]
     assert plan["comparisons"] == metrics["comparisons_planned"] == metrics["verdicts"] > 0
     for name in ("rollouts", "groups", "group_sizes", "formats"):
@@ -61,7 +72,9 @@ def test_strict_ends_with_3_if_there_are_problems(genrm: Genrm, call: Call) -> N
     assert b"(lines 4, 7)" in bad.out
     as_json = call("validate", "bad-lines.jsonl", "--strict", "--json")
     assert (as_json.code, json.loads(as_json.out)["rejected_lines"]) == (3, 7)
-    assert "bad-lines.jsonl: 7 bad lines and 1 duplicate rollouts, refused by --strict" in as_json.err
+    assert (
+        "bad-lines.jsonl: 7 bad lines and 1 duplicate rollouts, refused by --strict" in as_json.err
+    )
     assert call("validate", "good.jsonl", "--strict").code == 0
 
 
@@ -74,7 +87,11 @@ def test_problems_are_counted_by_kind(genrm: Genrm, call: Call) -> None:
     assert b"  250 lines: not JSON" in finished.out
     assert b"(lines 1, 2, 3, 4, 5, ...)" in finished.out
     (problem,) = json.loads(call("validate", "in.jsonl", "--json").out)["problems"]
-    assert (problem["unit"], problem["count"], problem["where"]) == ("line", 250, ["1", "2", "3", "4", "5"])
+    assert (problem["unit"], problem["count"], problem["where"]) == (
+        "line",
+        250,
+        ["1", "2", "3", "4", "5"],
+    )
 
 
 ROLLOUTS = make_rollouts()
@@ -87,15 +104,25 @@ ROLLOUTS = make_rollouts()
         ([{"chosen": "a", "rejected": "b", "prompt": "Why?"}], (), "use `genrm eval`"),
         ([{"colour": "red"}], (), "--prompt-field"),
         (ROLLOUTS, ("--group-by", "nope"), "no line has the field that --group-by names"),
-        ([{"prompt": "1?", "completion": "a"}, {"prompt": "2?", "completion": "b"}], (), "(by prompt text) has one"),
-        ([{"prompt": "Why?", "completion": ""}] * 2, (), "no rollout has a response that can be compared"),
+        (
+            [{"prompt": "1?", "completion": "a"}, {"prompt": "2?", "completion": "b"}],
+            (),
+            "(by prompt text) has one",
+        ),
+        (
+            [{"prompt": "Why?", "completion": ""}] * 2,
+            (),
+            "no rollout has a response that can be compared",
+        ),
     ],
     ids=["empty", "pairs", "unknown", "group-by", "single", "blank"],
 )
 def test_an_input_of_which_nothing_can_be_scored_ends_with_3(
     genrm: Genrm, call: Call, lines: list[Json], options: tuple[str, ...], says: str
 ) -> None:
-    """Where a run could give no reward, the exit code is 3, and the message says why and what to do."""
+    """Where a run could give no reward, the exit code is 3, and the message says why and what to
+    do.
+    """
     genrm.write("in.jsonl", lines)
     finished = call("validate", "in.jsonl", *options).ended(3)
     assert says in finished.err
@@ -107,7 +134,10 @@ def test_a_field_that_only_some_lines_lack_is_a_problem(genrm: Genrm, call: Call
     """Lines without the field that --group-by names are counted; the others can be scored."""
     genrm.write("in.jsonl", [*({**line, "task": 1} for line in ROLLOUTS[:4]), ROLLOUTS[4]])
     finished = call("validate", "in.jsonl", "--group-by", "task").ended(0)
-    assert b"  1 line: no field task, which --group-by names: it is not compared (line 5)" in finished.out
+    assert (
+        b"  1 line: no field task, which --group-by names: it is not compared (line 5)"
+        in finished.out
+    )
 
 
 def test_the_plan_has_a_cost_where_there_are_prices(genrm: Genrm, call: Call) -> None:
@@ -120,7 +150,9 @@ def test_the_plan_has_a_cost_where_there_are_prices(genrm: Genrm, call: Call) ->
 
 
 def test_a_folder_is_reported_file_by_file_and_in_total(genrm: Genrm, call: Call) -> None:
-    """Each file of a folder has a line; the last lines are totals; a file that cannot be scored decides the code."""
+    """Each file of a folder has a line; the last lines are totals; a file that cannot be scored
+    decides the code.
+    """
     (genrm.folder / "runs").mkdir()
     genrm.write("runs/a.jsonl", ROLLOUTS)
     genrm.write("runs/b.jsonl", ROLLOUTS[:4])
@@ -132,7 +164,12 @@ def test_a_folder_is_reported_file_by_file_and_in_total(genrm: Genrm, call: Call
     genrm.write("runs/c.jsonl", [{"colour": "red"}])
     mixed = call("validate", "runs", "--json")
     report = json.loads(mixed.out)
-    assert (mixed.code, report["exit_code"], report["files"], report["plan"]["calls"]) == (3, 3, 3, 12)
+    assert (mixed.code, report["exit_code"], report["files"], report["plan"]["calls"]) == (
+        3,
+        3,
+        3,
+        12,
+    )
     assert [each["can_be_scored"] for each in report["inputs"]] == [True, True, False]
     assert "runs/c.jsonl: nothing can be scored" in mixed.err
 
@@ -141,7 +178,9 @@ def test_a_prefix_is_validated_like_a_folder(call: Call, s3_bucket: Any) -> None
     """The objects below an S3 prefix are reported, and nothing is written there."""
     body = "".join(json.dumps(line) + "\n" for line in ROLLOUTS)
     for name in ("a", "b"):
-        s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"raw/{name}.jsonl", Body=body.encode())
+        s3_bucket.client.put_object(
+            Bucket=s3_bucket.name, Key=f"raw/{name}.jsonl", Body=body.encode()
+        )
     finished = call("validate", f"s3://{s3_bucket.name}/raw/").ended(0)
     assert b"2 files, 0 with errors" in finished.out
     assert s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["KeyCount"] == 2
@@ -161,10 +200,16 @@ def test_what_is_read_as_what_is_told_for_each_format(genrm: Genrm, call: Call) 
         for task in ("One", "Two")
         for n in (1, 2)
     ]
-    chat = {"messages": [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}], "id": 5}
+    chat = {
+        "messages": [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}],
+        "id": 5,
+    }
     genrm.write("in.jsonl", [*lines, chat, chat])
     report = call("validate", "in.jsonl").out.decode()
-    read = "prompt: question; system: system; response: response; reference: answer; not read: score, idx\n"
+    read = (
+        "prompt: question; system: system; response: response; reference: answer; not read: "
+        "score, idx\n"
+    )
     assert f"completion: 4 lines; {read}" in report
     assert "line 1: prompt 'One?', response 'One 1.'\n" in report
     assert "chat: 2 lines; prompt: messages; response: messages; not read: id\n" in report

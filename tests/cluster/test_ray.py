@@ -21,7 +21,8 @@ pytestmark = pytest.mark.slow
 
 LIMIT_S = 300
 CONCURRENCY = 8
-GROUPS, SIZE = 40, 3
+GROUPS = 40
+SIZE = 3
 ACTOR = "ray::Worker"
 
 
@@ -34,7 +35,15 @@ def needs_ray() -> None:
 def arguments(judge: JudgeServer) -> tuple[str, ...]:
     """Return the command and the options of a run."""
     given = ("score", "in.jsonl", *judge.flags, "--no-probe")
-    return (*given, "--profile", "nemotron-plain", "--reask", "0", "--concurrency", str(CONCURRENCY))
+    return (
+        *given,
+        "--profile",
+        "nemotron-plain",
+        "--reask",
+        "0",
+        "--concurrency",
+        str(CONCURRENCY),
+    )
 
 
 def on_ray(judge: JudgeServer, workers: int = 2) -> tuple[str, ...]:
@@ -43,7 +52,9 @@ def on_ray(judge: JudgeServer, workers: int = 2) -> tuple[str, ...]:
 
 
 def scored_without_ray(genrm: Genrm, judge: JudgeServer, latency_s: float) -> bytes:
-    """Write the input; return the scored lines of an undistributed run, and remove all that it wrote."""
+    """Write the input; return the scored lines of an undistributed run, and remove all that it
+    wrote.
+    """
     judge.behave(verdict="hash", latency_s=0.0)
     genrm.write("in.jsonl", make_rollouts(groups=GROUPS, size=SIZE))
     assert genrm.run(*arguments(judge), "-q").code == 0
@@ -74,12 +85,18 @@ def iter_descendants(pid: int) -> Iterator[tuple[int, str]]:
             ancestor = parents[ancestor]
         if ancestor == pid and child != pid:
             with contextlib.suppress(OSError):
-                yield child, Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+                yield (
+                    child,
+                    Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode(),
+                )
 
 
 def kill_one(pid: int, title: str) -> None:
     """Kill an actor of a run as the kernel would."""
-    os.kill(next(child for child, name in iter_descendants(pid) if name.startswith(title)), signal.SIGKILL)
+    os.kill(
+        next(child for child, name in iter_descendants(pid) if name.startswith(title)),
+        signal.SIGKILL,
+    )
 
 
 def wait_for_end(pids: list[int]) -> None:
@@ -90,8 +107,12 @@ def wait_for_end(pids: list[int]) -> None:
         time.sleep(0.1)
 
 
-def test_two_workers_give_the_outputs_of_a_single_run(needs_ray: None, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """Scored lines are equal byte by byte; the limit is kept, nothing is asked twice, stdout and stderr are ours."""
+def test_two_workers_give_the_outputs_of_a_single_run(
+    needs_ray: None, genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """Scored lines are equal byte by byte; the limit is kept, nothing is asked twice, stdout and
+    stderr are ours.
+    """
     whole = scored_without_ray(genrm, judge_server, 0.02)
     ended = finish(genrm.start(*on_ray(judge_server), "--json"))
     assert ended.code == 0, ended.err
@@ -121,8 +142,12 @@ def test_a_killed_worker_costs_no_more_than_was_in_flight(
     assert ended.err.count("was lost") == 1
 
 
-def test_a_cluster_without_nodes_ends_the_run(needs_ray: None, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """Exit code 5 half a minute after the only node is gone; the same command then asks only what has no answer."""
+def test_a_cluster_without_nodes_ends_the_run(
+    needs_ray: None, genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """Exit code 5 half a minute after the only node is gone; the same command then asks only what
+    has no answer.
+    """
     whole = scored_without_ray(genrm, judge_server, 0.3)
     process = genrm.start(*on_ray(judge_server))
     judge_server.wait_until(lambda stats: stats["requests"] > CONCURRENCY, LIMIT_S)
@@ -136,7 +161,9 @@ def test_a_cluster_without_nodes_ends_the_run(needs_ray: None, genrm: Genrm, jud
     assert judge_server.stats()["requests"] <= GROUPS * SIZE + CONCURRENCY
 
 
-def test_the_deadline_ends_a_run_with_partial_outputs(needs_ray: None, genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_the_deadline_ends_a_run_with_partial_outputs(
+    needs_ray: None, genrm: Genrm, judge_server: JudgeServer
+) -> None:
     """The summary names it, the exit code is 6, and nothing is asked after it."""
     scored_without_ray(genrm, judge_server, 5.0)
     ended = finish(genrm.start(*on_ray(judge_server), "--deadline", "12s"))
@@ -144,13 +171,17 @@ def test_the_deadline_ends_a_run_with_partial_outputs(needs_ray: None, genrm: Ge
     assert "--deadline stopped the run" in ended.err
     metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
     assert metrics["stopped_by"] == "deadline"
-    assert judge_server.stats()["requests"] + metrics["failures_by_kind"]["not_asked"] == GROUPS * SIZE
+    assert (
+        judge_server.stats()["requests"] + metrics["failures_by_kind"]["not_asked"] == GROUPS * SIZE
+    )
 
 
 def test_the_input_is_leased_for_the_whole_run_and_a_killed_run_continues(
     needs_ray: None, genrm: Genrm, judge_server: JudgeServer
 ) -> None:
-    """A second run leaves the input to the first. Killed, that takes its cluster along; then only the rest is asked."""
+    """A second run leaves the input to the first. Killed, that takes its cluster along; then only
+    the rest is asked.
+    """
     whole = scored_without_ray(genrm, judge_server, 0.3)
     process = genrm.start(*on_ray(judge_server))
     judge_server.wait_until(lambda stats: stats["requests"] > 2 * CONCURRENCY, LIMIT_S)
@@ -173,12 +204,17 @@ def test_the_input_is_leased_for_the_whole_run_and_a_killed_run_continues(
 
 @pytest.mark.parametrize("what", ["head", "nodes"])
 def test_a_cluster_that_stays_away_ends_the_run(needs_ray: None, what: str) -> None:
-    """While its head accepts connections and has a node, the watch goes on; then the error says what to do."""
+    """While its head accepts connections and has a node, the watch goes on; then the error says
+    what to do.
+    """
     from genrm_cli.cluster.start import watch_cluster
 
     async def lose_it() -> None:
-        came, nodes = asyncio.Semaphore(0), ["a"]
-        server = await asyncio.start_server(lambda reader, writer: (writer.close(), came.release()), "127.0.0.1", 0)
+        came = asyncio.Semaphore(0)
+        nodes = ["a"]
+        server = await asyncio.start_server(
+            lambda reader, writer: (writer.close(), came.release()), "127.0.0.1", 0
+        )
         async with server:
             host, port = server.sockets[0].getsockname()
             watch = watch_cluster(f"{host}:{port}", nodes.copy, absence_limit_s=0.5, every_s=0.01)
@@ -197,7 +233,9 @@ def test_a_cluster_that_stays_away_ends_the_run(needs_ray: None, what: str) -> N
 
 
 def test_a_worker_that_takes_over_gets_what_is_left(needs_ray: None) -> None:
-    """Calls, tokens and cost of the lost worker count against the same part of the limits, which never goes below 0."""
+    """Calls, tokens and cost of the lost worker count against the same part of the limits, which
+    never goes below 0.
+    """
     from genrm_cli.cluster.worker import Spent, limits_left
 
     limits = LimitSettings(max_calls=10, max_total_tokens=100, max_cost=1.0, price_in=1e4)
@@ -208,8 +246,21 @@ def test_a_worker_that_takes_over_gets_what_is_left(needs_ray: None) -> None:
 
 def test_without_ray_the_extra_is_named(call: Callable[..., Finished], genrm: Genrm) -> None:
     """A user without Ray is told what to install, before anything is read."""
-    (genrm.folder / "ray.py").write_text("raise ModuleNotFoundError(\"No module named 'ray'\", name='ray')\n")
+    (genrm.folder / "ray.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'ray'\", name='ray')\n"
+    )
     genrm.write("in.jsonl", make_rollouts())
-    given = ("score", "in.jsonl", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--ray", "local")
-    ended = genrm.run(*given, PYTHONPATH=f"{genrm.folder}:{genrm.environment()['PYTHONPATH']}").ended(2)
+    given = (
+        "score",
+        "in.jsonl",
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+        "--model",
+        "m",
+        "--ray",
+        "local",
+    )
+    ended = genrm.run(
+        *given, PYTHONPATH=f"{genrm.folder}:{genrm.environment()['PYTHONPATH']}"
+    ).ended(2)
     assert "pip install 'genrm-cli[ray]'" in ended.err

@@ -6,7 +6,9 @@ from genrm_cli.settings import Settings, changed
 
 
 def test_workers_have_the_contexts_that_the_driver_found() -> None:
-    """A worker that asked the endpoint itself, in vain, would make other requests than those that conclude."""
+    """A worker that asked the endpoint itself, in vain, would make other requests than those that
+    conclude.
+    """
     settings = changed(Settings(), model="m", base_url=("http://127.0.0.1:1/v1",))
     specs = judge_specs(settings)
     for context in (8_192, 0):

@@ -7,11 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judged_pairs import judged_pair
 
-from genrm_cli.evaluation.accuracy import PairShare, Preference, evaluate, evaluate_by_category, preference_of
+from genrm_cli.evaluation.accuracy import (
+    PairShare,
+    Preference,
+    evaluate,
+    evaluate_by_category,
+    preference_of,
+)
 from genrm_cli.verdicts import FailureKind, Verdict, verdict_after_swap
 
-RIGHT, WRONG, TIE = Preference.RIGHT, Preference.WRONG, Preference.TIE
-FAILED, SKIPPED = FailureKind.NO_VERDICT, FailureKind.NOT_ASKED
+RIGHT = Preference.RIGHT
+WRONG = Preference.WRONG
+TIE = Preference.TIE
+FAILED = FailureKind.NO_VERDICT
+SKIPPED = FailureKind.NOT_ASKED
 
 
 def outcome(first, second, item="", **given):
@@ -24,7 +33,9 @@ outcome.count = 0
 results = st.sampled_from([*Preference, *FailureKind])
 outcomes = st.lists(
     st.builds(
-        lambda first, second, item, chosen, rejected: outcome(first, second, item, chosen=chosen, rejected=rejected),
+        lambda first, second, item, chosen, rejected: outcome(
+            first, second, item, chosen=chosen, rejected=rejected
+        ),
         results,
         results,
         st.sampled_from(["", "a", "b"]),
@@ -46,7 +57,9 @@ outcomes = st.lists(
     ],
 )
 def test_what_a_verdict_prefers(verdict, preference):
-    """The higher score; on equal scores the ranking's side of the middle; else neither. Swapping changes nothing."""
+    """The higher score; on equal scores the ranking's side of the middle; else neither. Swapping
+    changes nothing.
+    """
     assert preference_of(verdict, chosen_first=True) == preference
     assert preference_of(verdict_after_swap(verdict), chosen_first=False) == preference
 
@@ -55,16 +68,24 @@ def test_nothing_gives_null():
     """Without a pair every rate is null and every count 0."""
     figures = evaluate([])
     for field in fields(figures):
-        assert getattr(figures, field.name) in (0, None, {}, PairShare(None, None, None, 0, 0)), field.name
+        assert getattr(figures, field.name) in (0, None, {}, PairShare(None, None, None, 0, 0)), (
+            field.name
+        )
 
 
 def test_ten_pairs_by_hand():
-    """Accuracy averages a pair's orders first; the interval is that of Wilson for ten observations."""
+    """Accuracy averages a pair's orders first; the interval is that of Wilson for ten
+    observations.
+    """
     figures = evaluate(
-        [outcome(RIGHT, RIGHT) for _ in range(7)] + [outcome(RIGHT, WRONG) for _ in range(2)] + [outcome(WRONG, WRONG)]
+        [outcome(RIGHT, RIGHT) for _ in range(7)]
+        + [outcome(RIGHT, WRONG) for _ in range(2)]
+        + [outcome(WRONG, WRONG)]
     )
     assert figures.accuracy.value == pytest.approx((7 + 2 * 0.5) / 10)
-    assert (figures.accuracy.low, figures.accuracy.high) == pytest.approx((0.490162, 0.943318), abs=1e-6)
+    assert (figures.accuracy.low, figures.accuracy.high) == pytest.approx(
+        (0.490162, 0.943318), abs=1e-6
+    )
     assert (figures.accuracy.pairs, figures.accuracy.items) == (10, 10)
     assert figures.accuracy_chosen_first.value == 0.9
     assert figures.accuracy_chosen_second.value == 0.7
@@ -74,7 +95,9 @@ def test_ten_pairs_by_hand():
 
 
 def test_a_tie_counts_half():
-    """Two ties are half right, none consistent, no flip; a tie and a verdict differ, so they flip."""
+    """Two ties are half right, none consistent, no flip; a tie and a verdict differ, so they
+    flip.
+    """
     figures = evaluate([outcome(TIE, TIE)])
     assert (figures.accuracy.value, figures.ties) == (0.5, 2)
     assert (figures.consistent_accuracy.value, figures.flip_rate.value) == (0, 0)
@@ -84,8 +107,12 @@ def test_a_tie_counts_half():
 
 
 def test_a_failure_is_neither_right_nor_wrong():
-    """Accuracy is over what was judged; what it would be if failures lost is a figure of its own."""
-    figures = evaluate([outcome(RIGHT, FAILED), outcome(FAILED, FailureKind.TIMEOUT), outcome(RIGHT, RIGHT)])
+    """Accuracy is over what was judged; what it would be if failures lost is a figure of its
+    own.
+    """
+    figures = evaluate(
+        [outcome(RIGHT, FAILED), outcome(FAILED, FailureKind.TIMEOUT), outcome(RIGHT, RIGHT)]
+    )
     assert (figures.accuracy.value, figures.accuracy.pairs) == (1.0, 2)
     assert figures.accuracy_if_failures_lose.value == pytest.approx((0.5 + 0 + 1) / 3)
     assert figures.consistent_accuracy.pairs == figures.flip_rate.pairs == 1
@@ -106,30 +133,45 @@ def test_what_was_never_asked_counts_nowhere():
 def test_length_bias_is_the_difference_that_length_makes():
     """Accuracy where the longer answer is right, where it is wrong, and equal lengths apart."""
     longer = [outcome(RIGHT, RIGHT) for _ in range(4)]
-    shorter = [outcome(WRONG, WRONG, chosen=5, rejected=10), outcome(RIGHT, RIGHT, chosen=5, rejected=10)]
+    shorter = [
+        outcome(WRONG, WRONG, chosen=5, rejected=10),
+        outcome(RIGHT, RIGHT, chosen=5, rejected=10),
+    ]
     figures = evaluate([*longer, *shorter, outcome(WRONG, WRONG, chosen=5, rejected=5)])
     assert (figures.accuracy_longer_chosen.value, figures.accuracy_longer_chosen.pairs) == (1.0, 4)
-    assert (figures.accuracy_shorter_chosen.value, figures.accuracy_shorter_chosen.pairs) == (0.5, 2)
+    assert (figures.accuracy_shorter_chosen.value, figures.accuracy_shorter_chosen.pairs) == (
+        0.5,
+        2,
+    )
     assert (figures.accuracy_equal_length.value, figures.accuracy_equal_length.pairs) == (0.0, 1)
     assert figures.length_bias == 0.5
     assert evaluate(longer).length_bias is None
 
 
 def test_pairs_of_one_line_are_one_observation():
-    """Nine pairs of one line make the interval no narrower than one pair; lines of unlike size count as fewer."""
+    """Nine pairs of one line make the interval no narrower than one pair; lines of unlike size
+    count as fewer.
+    """
     one = evaluate([outcome(RIGHT, RIGHT)]).accuracy
     nine = evaluate([outcome(RIGHT, RIGHT, "x") for _ in range(9)]).accuracy
     assert (nine.low, nine.high, nine.pairs, nine.items) == (one.low, one.high, 9, 1)
-    unlike = evaluate([outcome(RIGHT, RIGHT, "x") for _ in range(9)] + [outcome(RIGHT, RIGHT)]).accuracy
+    unlike = evaluate(
+        [outcome(RIGHT, RIGHT, "x") for _ in range(9)] + [outcome(RIGHT, RIGHT)]
+    ).accuracy
     assert one.low < unlike.low < evaluate([outcome(RIGHT, RIGHT) for _ in range(2)]).accuracy.low
 
 
 def test_costs_are_per_judgement_that_was_paid_for():
-    """Calls, tokens, cost and latency are means (median) over judgements with calls; none without prices or calls."""
+    """Calls, tokens, cost and latency are means (median) over judgements with calls; none without
+    prices or calls.
+    """
     free = outcome(RIGHT, RIGHT, calls=0)
     figures = evaluate([outcome(RIGHT, WRONG), free], price_in=2.0, price_out=10.0)
     assert (figures.calls_per_judgement, figures.latency_median_s) == (1, 3.0)
-    assert (figures.prompt_tokens_per_judgement, figures.completion_tokens_per_judgement) == (100, 10)
+    assert (figures.prompt_tokens_per_judgement, figures.completion_tokens_per_judgement) == (
+        100,
+        10,
+    )
     assert figures.cost_per_judgement == pytest.approx((100 * 2 + 10 * 10) / 1e6)
     assert evaluate([outcome(RIGHT, WRONG)]).cost_per_judgement is None
     assert evaluate([free]).calls_per_judgement is None
@@ -137,14 +179,24 @@ def test_costs_are_per_judgement_that_was_paid_for():
 
 def test_categories_stand_apart():
     """Each category has its own metrics; pairs without a category are under the empty name."""
-    pairs = [outcome(RIGHT, RIGHT, category="b"), outcome(WRONG, WRONG, category="a"), outcome(TIE, TIE)]
+    pairs = [
+        outcome(RIGHT, RIGHT, category="b"),
+        outcome(WRONG, WRONG, category="a"),
+        outcome(TIE, TIE),
+    ]
     by_category = evaluate_by_category(pairs)
-    assert [(name, figures.accuracy.value) for name, figures in by_category.items()] == [("", 0.5), ("a", 0), ("b", 1)]
+    assert [(name, figures.accuracy.value) for name, figures in by_category.items()] == [
+        ("", 0.5),
+        ("a", 0),
+        ("b", 1),
+    ]
 
 
 @given(outcomes)
 def test_figures_hold_together_whatever_happened(pairs):
-    """Counts add up, shares lie within their intervals, failures can only lower the accuracy that counts them."""
+    """Counts add up, shares lie within their intervals, failures can only lower the accuracy that
+    counts them.
+    """
     figures = evaluate(pairs)
     assert figures.verdicts + figures.failures + figures.not_asked == 2 * len(pairs)
     assert sum(figures.failures_by_kind.values()) == figures.failures
@@ -152,13 +204,23 @@ def test_figures_hold_together_whatever_happened(pairs):
         if isinstance(value, dict) and "low" in value and value["value"] is not None:
             assert 0 <= value["low"] <= value["value"] <= value["high"] <= 1
             assert 1 <= value["items"] <= value["pairs"] <= len(pairs)
-    lengths = (figures.accuracy_longer_chosen, figures.accuracy_shorter_chosen, figures.accuracy_equal_length)
+    lengths = (
+        figures.accuracy_longer_chosen,
+        figures.accuracy_shorter_chosen,
+        figures.accuracy_equal_length,
+    )
     assert sum(share.pairs for share in lengths) == figures.accuracy.pairs
 
 
-@given(st.lists(st.tuples(st.sampled_from(Preference), st.sampled_from(Preference)), min_size=1, max_size=12))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(Preference), st.sampled_from(Preference)), min_size=1, max_size=12
+    )
+)
 def test_swapping_the_orders_of_all_pairs_mirrors_the_figures(pairs):
-    """Accuracy and flips do not care for the order; the two orders and the first place change sides."""
+    """Accuracy and flips do not care for the order; the two orders and the first place change
+    sides.
+    """
     one = evaluate([outcome(first, second) for first, second in pairs])
     other = evaluate([outcome(second, first) for first, second in pairs])
     assert one.accuracy.value == pytest.approx(other.accuracy.value)

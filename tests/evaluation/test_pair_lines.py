@@ -11,9 +11,22 @@ from genrm_cli.evaluation.pair_lines import parse_pairs
 from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
 
 SAMPLE = Path(__file__).parents[2] / "sample_data" / "labelled-pairs.jsonl"
-JUDGEBENCH = {"pair_id": "p1", "source": "law", "question": "Q?", "response_A": "a", "response_B": "b", "label": "A>B"}
+JUDGEBENCH = {
+    "pair_id": "p1",
+    "source": "law",
+    "question": "Q?",
+    "response_A": "a",
+    "response_B": "b",
+    "label": "A>B",
+}
 REWARDBENCH = {"id": 7, "subset": "chat", "prompt": "Q?", "chosen": "good", "rejected": "bad"}
-RM_BENCH = {"id": "x", "domain": "math", "prompt": "Q?", "chosen": ["a", "b", "c"], "rejected": ["d", "e", "f"]}
+RM_BENCH = {
+    "id": "x",
+    "domain": "math",
+    "prompt": "Q?",
+    "chosen": ["a", "b", "c"],
+    "rejected": ["d", "e", "f"],
+}
 
 
 def user(text):
@@ -68,7 +81,12 @@ def test_a_plain_line_needs_a_prompt_and_two_answers():
 
 def test_the_prompt_may_be_messages():
     """All turns are the conversation."""
-    prompt = [{"role": "system", "content": "Be brief."}, user("Q?"), assistant("What?"), user("Q!")]
+    prompt = [
+        {"role": "system", "content": "Be brief."},
+        user("Q?"),
+        assistant("What?"),
+        user("Q!"),
+    ]
     pair = only({"prompt": prompt, "chosen": "good", "rejected": "bad"})
     assert [turn.role for turn in pair.conversation] == ["system", "user", "assistant", "user"]
 
@@ -76,7 +94,11 @@ def test_the_prompt_may_be_messages():
 @pytest.mark.parametrize("prompt", [None, "Q?", [user("Q?")]])
 def test_answers_may_be_messages_that_bring_the_prompt_along(prompt):
     """The last assistant turn is the answer; a prompt that stands in both places is shown once."""
-    record = {"chosen": [user("Q?"), assistant("good")], "rejected": [user("Q?"), assistant("bad")], "prompt": prompt}
+    record = {
+        "chosen": [user("Q?"), assistant("good")],
+        "rejected": [user("Q?"), assistant("bad")],
+        "prompt": prompt,
+    }
     pair = only(record)
     assert pair.conversation == (Turn("user", "Q?"),)
     assert (pair.chosen, pair.rejected) == ("good", "bad")
@@ -84,14 +106,18 @@ def test_answers_may_be_messages_that_bring_the_prompt_along(prompt):
 
 def test_messages_of_the_answer_alone_follow_the_prompt():
     """Answers of one assistant message add nothing to the conversation."""
-    pair = only({"prompt": [user("Q?")], "chosen": [assistant("good")], "rejected": [assistant("bad")]})
+    pair = only(
+        {"prompt": [user("Q?")], "chosen": [assistant("good")], "rejected": [assistant("bad")]}
+    )
     assert pair.conversation == (Turn("user", "Q?"),)
     assert (pair.chosen, pair.rejected) == ("good", "bad")
 
 
 def test_reasoning_is_never_shown_to_a_judge():
     """What stands in <think> is left out of every answer."""
-    pair = only({**REWARDBENCH, "chosen": "<think>hm</think>good", "rejected": [assistant("hm</think>bad")]})
+    pair = only(
+        {**REWARDBENCH, "chosen": "<think>hm</think>good", "rejected": [assistant("hm</think>bad")]}
+    )
     assert (pair.chosen, pair.rejected) == ("good", "bad")
 
 
@@ -112,14 +138,21 @@ def test_a_principle_of_the_line_is_kept():
         ({"rejected": {}}, "rejected"),
         ({"rejected": "good"}, "same text"),
         ({"chosen": [user("Q?")]}, "assistant turn"),
-        ({"chosen": [user("P?"), assistant("good")], "rejected": [user("Q?"), assistant("bad")]}, "different"),
+        (
+            {"chosen": [user("P?"), assistant("good")], "rejected": [user("Q?"), assistant("bad")]},
+            "different",
+        ),
         ({"chosen": ["a", "b"], "rejected": [user("Q?")]}, "list of texts"),
     ],
 )
 def test_a_bad_line_says_what_is_wrong(change, reason):
-    """A line that leaves nothing to tell apart, or whose answers cannot be read, is refused with a reason."""
+    """A line that leaves nothing to tell apart, or whose answers cannot be read, is refused with a
+    reason.
+    """
     with pytest.raises(UnreadableRecordError, match=reason):
-        parse_pairs({**(REWARDBENCH if change.keys() <= REWARDBENCH.keys() else JUDGEBENCH), **change}, 1)
+        parse_pairs(
+            {**(REWARDBENCH if change.keys() <= REWARDBENCH.keys() else JUDGEBENCH), **change}, 1
+        )
 
 
 def test_another_shape_is_refused_with_what_was_expected():
@@ -129,13 +162,39 @@ def test_another_shape_is_refused_with_what_was_expected():
 
 
 ODD = [
-    *(None, True, 1.5, "", "a", "b", "A>B", "<think>", [], ["a"], ["a", "b"], ["a", 1], [None], {}, {"role": "user"}),
-    *([user("Q?")], [assistant("a")], [user("Q?"), assistant("b")], [{"role": 3}], [{"role": "assistant"}]),
+    *(
+        None,
+        True,
+        1.5,
+        "",
+        "a",
+        "b",
+        "A>B",
+        "<think>",
+        [],
+        ["a"],
+        ["a", "b"],
+        ["a", 1],
+        [None],
+        {},
+        {"role": "user"},
+    ),
+    *(
+        [user("Q?")],
+        [assistant("a")],
+        [user("Q?"), assistant("b")],
+        [{"role": 3}],
+        [{"role": "assistant"}],
+    ),
     [{"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "image"}]}],
 ]
 
 
-@given(st.fixed_dictionaries({}, optional={name: st.sampled_from(ODD) for name in {**JUDGEBENCH, **RM_BENCH}}))
+@given(
+    st.fixed_dictionaries(
+        {}, optional={name: st.sampled_from(ODD) for name in {**JUDGEBENCH, **RM_BENCH}}
+    )
+)
 def test_any_record_is_pairs_or_a_reason(record):
     """Whatever stands in the fields, they give pairs with two different answers, or are refused."""
     try:

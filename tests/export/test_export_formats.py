@@ -13,8 +13,10 @@ from genrm_cli.rollouts.reading.chat_messages import items_of_messages, turns_of
 from genrm_cli.rollouts.rollout import Reasoning, Text, ToolCall, ToolResult, Turn
 from genrm_cli.verdicts import Verdict
 
-S, U = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "2+2?"}
-A4, A5 = {"role": "assistant", "content": "4"}, {"role": "assistant", "content": "5"}
+S = {"role": "system", "content": "Be brief."}
+U = {"role": "user", "content": "2+2?"}
+A4 = {"role": "assistant", "content": "4"}
+A5 = {"role": "assistant", "content": "5"}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2}'}}
 CALLING = {"role": "assistant", "content": "", "tool_calls": [CALL]}
 RESULT = {"role": "tool", "content": "4", "name": "add", "tool_call_id": "call_1"}
@@ -31,7 +33,9 @@ ROWS = {
 }
 KEY = "0123456789abcdef" * 4
 SAYING = {"role": "assistant", "content": '{"score_1": 4, "score_2": 2, "ranking": 2}'}
-ROWS["judgement"] = Judgement(KEY, (0, 1), "j", [S, U], SAYING, Verdict(3.5, 2.5, 2.5), True, "00ff", (GOOD, BAD))
+ROWS["judgement"] = Judgement(
+    KEY, (0, 1), "j", [S, U], SAYING, Verdict(3.5, 2.5, 2.5), True, "00ff", (GOOD, BAD)
+)
 IDS = {"prompt_id": "00ff", "chosen_id": "x/task:1#0", "rejected_id": "x/task:1#1", "judge": "j"}
 SCORES = {"score_chosen": 4.5, "score_rejected": 2.0, "margin": 2.5, **IDS}
 SCORE = {"score": 4.5, "prompt_id": "00ff", "completion_id": "x/task:1#0", "judge": "j"}
@@ -118,7 +122,9 @@ ONE_MESSAGE = ["llamafactory", "axolotl", "ms-swift"]
 
 @pytest.mark.parametrize("name", ONE_MESSAGE)
 def test_a_loader_of_single_answers_gets_no_others(name):
-    """A response with tool calls is refused with a reason: the loader would drop it or train on a part of it."""
+    """A response with tool calls is refused with a reason: the loader would drop it or train on a
+    part of it.
+    """
     longer = Answer("x", [CALLING, RESULT, A4], 5.0)
     with pytest.raises(UnfitError, match="one answer"):
         FORMATS[name].render(Pair(PROMPT, longer, BAD))
@@ -126,14 +132,18 @@ def test_a_loader_of_single_answers_gets_no_others(name):
 
 @pytest.mark.parametrize("name", ["openrlhf", "nemo-rl", "axolotl", "ms-swift", "torchtune"])
 def test_a_loader_without_tools_gets_no_prompt_that_needs_them(name):
-    """A prompt with tool definitions is refused: the model would learn to call what it was not told of."""
+    """A prompt with tool definitions is refused: the model would learn to call what it was not told
+    of.
+    """
     with pytest.raises(UnfitError):
         FORMATS[name].render(Pair(Prompt("1", [U], ("{}",)), GOOD, BAD))
 
 
 @pytest.mark.parametrize("name", ["axolotl", "ms-swift", "torchtune"])
 def test_a_loader_that_removes_calls_gets_no_prompt_with_them(name):
-    """Earlier calls in a prompt are refused even without definitions: the result of a call would have no call."""
+    """Earlier calls in a prompt are refused even without definitions: the result of a call would
+    have no call.
+    """
     with pytest.raises(UnfitError, match="tool"):
         FORMATS[name].render(Pair(Prompt("1", [U, CALLING, RESULT, A4, U]), GOOD, BAD))
 
@@ -180,7 +190,11 @@ ITEMS = (
 @pytest.mark.parametrize(
     ("policy", "first", "last"),
     [
-        ("keep", {"content": "<think>\nHm.\n</think>\n\nLet me add."}, {"content": "<think>\nDone.\n</think>\n\n4"}),
+        (
+            "keep",
+            {"content": "<think>\nHm.\n</think>\n\nLet me add."},
+            {"content": "<think>\nDone.\n</think>\n\n4"},
+        ),
         ("strip", {"content": "Let me add."}, {"content": "4"}),
         (
             "separate",
@@ -192,16 +206,26 @@ ITEMS = (
 def test_reasoning_is_kept_stripped_or_separated(policy, first, last):
     """Each thought stays with the message that it precedes, or goes."""
     messages = messages_of_response((Turn("user", "2+2?"),), ITEMS, policy)
-    assert messages == [{"role": "assistant", **first, "tool_calls": [CALL]}, RESULT, {"role": "assistant", **last}]
+    assert messages == [
+        {"role": "assistant", **first, "tool_calls": [CALL]},
+        RESULT,
+        {"role": "assistant", **last},
+    ]
 
 
 def test_messages_survive_reading_and_writing():
-    """System, earlier turns, calls and results of a prompt come out as messages again, numbered through."""
+    """System, earlier turns, calls and results of a prompt come out as messages again, numbered
+    through.
+    """
     messages = [S, U, CALLING, RESULT, A4, {"role": "user", "content": "And 3?"}]
     turns = turns_of_messages(messages)
     assert turns[2] == Turn("assistant", '[calls add({"a": 2})]')
     again = messages_of_prompt(turns)
-    assert again == [*messages[:3], {key: value for key, value in RESULT.items() if key != "name"}, *messages[4:]]
+    assert again == [
+        *messages[:3],
+        {key: value for key, value in RESULT.items() if key != "name"},
+        *messages[4:],
+    ]
     answer = messages_of_response(turns, items_of_messages([CALLING, RESULT, A5]) or (), "keep")
     assert [message.get("tool_call_id") for message in answer] == [None, "call_2", None]
 
@@ -219,5 +243,7 @@ def test_the_calls_of_a_prompt_reach_the_file(genrm, call):
 )
 def test_rankings_are_rounded_towards_the_middle_and_not_over_it(ranking, labels):
     """Both orders of a pair get opposite rankings: a rounding of halves upwards would not."""
-    rows = [replace(ROWS["judgement"], verdict=Verdict(4, 2, each)) for each in (ranking, 7 - ranking)]
+    rows = [
+        replace(ROWS["judgement"], verdict=Verdict(4, 2, each)) for each in (ranking, 7 - ranking)
+    ]
     assert tuple(FORMATS["genrm-rl"].render(row)["ranking"] for row in rows) == labels

@@ -1,4 +1,6 @@
-"""A judge's replies as training data for another judge: who is kept, how it is balanced, and what the rows hold."""
+"""A judge's replies as training data for another judge: who is kept, how it is balanced, and what
+the rows hold.
+"""
 
 import json
 import re
@@ -25,7 +27,11 @@ def export(call: Call, folder: Path, to: str, *options: str) -> tuple[list[Json]
     """Export `x.scored.jsonl`; return rows, manifest and messages."""
     done = call("export", "x.scored.jsonl", "--to", to, "-o", "o.jsonl", "--force", *options)
     assert done.code == 0, done.err
-    return read_lines(folder / "o.jsonl"), json.loads((folder / "o.manifest.json").read_text()), done.err
+    return (
+        read_lines(folder / "o.jsonl"),
+        json.loads((folder / "o.manifest.json").read_text()),
+        done.err,
+    )
 
 
 def couples(rows: list[Json]) -> Counter[frozenset[str]]:
@@ -33,8 +39,12 @@ def couples(rows: list[Json]) -> Counter[frozenset[str]]:
     return Counter(frozenset((row["first_id"], row["second_id"])) for row in rows)
 
 
-def test_only_pairs_whose_orders_agree_are_kept_and_neither_position_wins_more(call: Call, genrm: Genrm) -> None:
-    """A biased opinion, a missing reply and surplus ties are left out and counted; the rest has both orders."""
+def test_only_pairs_whose_orders_agree_are_kept_and_neither_position_wins_more(
+    call: Call, genrm: Genrm
+) -> None:
+    """A biased opinion, a missing reply and surplus ties are left out and counted; the rest has
+    both orders.
+    """
 
     def reply(first: str, second: str) -> str | None:
         if "b2" in (first, second):
@@ -62,10 +72,18 @@ def test_only_pairs_whose_orders_agree_are_kept_and_neither_position_wins_more(c
 
 def test_a_row_is_a_request_as_it_was_sent_and_the_reply_to_it(call: Call, genrm: Genrm) -> None:
     """The key names the request; its messages and the reply are in the row word for word."""
-    score_replies(call, genrm.folder, GROUPS, by_name, "--principle", "Prefer the alphabet.", "--repeats", "2")
-    rows, _, _ = export(call, genrm.folder, "judge-sft", "--principle", "Prefer the alphabet.", "--keep", "step")
-    asked = {line["custom_id"]: line["body"]["messages"] for line in read_lines(genrm.folder / "q.jsonl")}
-    assert len({row["journal_key"] for row in rows}) == len(rows) == 4 * 9 + 4  # and a tie in both repeats
+    score_replies(
+        call, genrm.folder, GROUPS, by_name, "--principle", "Prefer the alphabet.", "--repeats", "2"
+    )
+    rows, _, _ = export(
+        call, genrm.folder, "judge-sft", "--principle", "Prefer the alphabet.", "--keep", "step"
+    )
+    asked = {
+        line["custom_id"]: line["body"]["messages"] for line in read_lines(genrm.folder / "q.jsonl")
+    }
+    assert (
+        len({row["journal_key"] for row in rows}) == len(rows) == 4 * 9 + 4
+    )  # and a tie in both repeats
     for row in rows:
         *request, reply = row["messages"]
         assert request == asked[row["journal_key"]]
@@ -99,21 +117,32 @@ def test_reasoning_in_replies_is_kept_stripped_or_separated(
     call: Call, genrm: Genrm, policy: str, message: Json
 ) -> None:
     """It is what stands before the last closing tag."""
-    score_replies(call, genrm.folder, [["a", "b"]], lambda *shown: "<think>\nHm.\n</think>\n" + by_name(*shown))
+    score_replies(
+        call,
+        genrm.folder,
+        [["a", "b"]],
+        lambda *shown: "<think>\nHm.\n</think>\n" + by_name(*shown),
+    )
     rows, _, _ = export(call, genrm.folder, "judge-sft", "--reasoning", policy)
     assert rows[0]["messages"][-1] == {"role": "assistant", **message}
 
 
 def test_requests_in_roles_of_their_own_are_put_as_one_message(call: Call, genrm: Genrm) -> None:
-    """Other chat templates lack the roles `response_1` and `response_2`; the reply fits the request in words."""
+    """Other chat templates lack the roles `response_1` and `response_2`; the reply fits the request
+    in words.
+    """
     score_replies(call, genrm.folder, [["a", "b"]], by_name, "--profile", "nemotron")
     rows, _, _ = export(call, genrm.folder, "judge-sft")
-    assert [[message["role"] for message in row["messages"]] for row in rows] == [["user", "assistant"]] * 2
+    assert [[message["role"] for message in row["messages"]] for row in rows] == [
+        ["user", "assistant"]
+    ] * 2
     assert '"ranking": <1 to 6>' in rows[0]["messages"][0]["content"]
 
 
 def test_labels_are_the_mean_of_both_orders(call: Call, genrm: Genrm) -> None:
-    """Columns and types are NVIDIA's; both orders get the same scores and opposite rankings; ties have no ranking."""
+    """Columns and types are NVIDIA's; both orders get the same scores and opposite rankings; ties
+    have no ranking.
+    """
 
     def reply(first: str, second: str) -> str:
         if first[0] == second[0]:
@@ -127,25 +156,40 @@ def test_labels_are_the_mean_of_both_orders(call: Call, genrm: Genrm) -> None:
     assert manifest["unfit"] == {"the format has no ranking for a tie": 2}
     assert all(list(row) == list(rows[0]) for row in rows)
     assert rows[0].keys() == {
-        *("messages", "uuid", "num_responses", "score_1", "score_2", "ranking", "license", "used_in")
+        *(
+            "messages",
+            "uuid",
+            "num_responses",
+            "score_1",
+            "score_2",
+            "ranking",
+            "license",
+            "used_in",
+        )
     }
     assert len({row["uuid"] for row in rows}) == len(rows)
     assert [[message["role"] for message in each] for each in rows[0]["messages"]] == [["user"]]
 
 
 def test_means_between_two_rankings_are_opposite_in_both_orders() -> None:
-    """The mean of 1.9 and 1.1 is 1.5 in one order, and 7 less 5.5 in the other, up to the last bit."""
+    """The mean of 1.9 and 1.1 is 1.5 in one order, and 7 less 5.5 in the other, up to the last
+    bit.
+    """
     verdicts = Verdict(4, 2, 1.9), Verdict(2, 4, 5.9)
     replies = [
         Judgement("0" * 64, shown, "j", [], {}, verdict, has_scores=True)
         for shown, verdict in zip(((0, 1), (1, 0)), verdicts, strict=True)
     ]
-    rankings = [FORMATS["genrm-rl"].render(_labelled(reply, replies))["ranking"] for reply in replies]
+    rankings = [
+        FORMATS["genrm-rl"].render(_labelled(reply, replies))["ranking"] for reply in replies
+    ]
     assert rankings == [2, 5]
 
 
 def test_a_judge_that_gives_no_scores_gives_no_labels_for_them(call: Call, genrm: Genrm) -> None:
-    """A label such as [[A>B]] becomes a ranking; the scores are null, and the request asks for NVIDIA's form."""
+    """A label such as [[A>B]] becomes a ranking; the scores are null, and the request asks for
+    NVIDIA's form.
+    """
     score_replies(
         call,
         genrm.folder,
@@ -154,7 +198,10 @@ def test_a_judge_that_gives_no_scores_gives_no_labels_for_them(call: Call, genrm
         *("--profile", "arena-hard"),
     )
     rows, _, _ = export(call, genrm.folder, "genrm-rl")
-    assert [(row["score_1"], row["score_2"], row["ranking"]) for row in rows] == [(None, None, 1), (None, None, 6)]
+    assert [(row["score_1"], row["score_2"], row["ranking"]) for row in rows] == [
+        (None, None, 1),
+        (None, None, 6),
+    ]
     assert all('"ranking": <1 to 6>' in row["messages"][0][0]["content"] for row in rows)
     rows, _, _ = export(call, genrm.folder, "judge-sft")
     assert [row["messages"][-1]["content"] for row in rows] == ["[[A>>B]]", "[[B>>A]]"]
@@ -168,12 +215,15 @@ def test_scores_are_labels_only_of_profiles_that_read_them_unchanged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ties", "kept"), [([True] * 9, 0), ([False] * 4 + [True] * 9, 6), ([False, True], 1), ([False, False, True], 3)]
+    ("ties", "kept"),
+    [([True] * 9, 0), ([False] * 4 + [True] * 9, 6), ([False, True], 1), ([False, False, True], 3)],
 )
 def test_ties_are_at_most_as_many_as_each_other_outcome(ties: list[bool], kept: int) -> None:
     """Two decided couples have one reply more for each position, so that one tied couple fits."""
     assert sum(balanced_ties(ties, 0)) == kept
-    assert all(keep for keep, is_tie in zip(balanced_ties(ties, 0), ties, strict=True) if not is_tie)
+    assert all(
+        keep for keep, is_tie in zip(balanced_ties(ties, 0), ties, strict=True) if not is_tie
+    )
 
 
 REFUSED = {
@@ -183,7 +233,11 @@ REFUSED = {
     "grades": (("--profile", "nemotron-principle"), 3, "m grades responses"),
     "no such journal": (("--journal", "nix.sqlite"), 3, "nix.sqlite: no such journal"),
     "options of pairs": (("--min-gap", "1"), 2, "--min-gap has no effect with --to judge-sft"),
-    "turns of a session": (("--branch-at", "1"), 2, "--branch-at has no effect with --to judge-sft"),
+    "turns of a session": (
+        ("--branch-at", "1"),
+        2,
+        "--branch-at has no effect with --to judge-sft",
+    ),
     "no such field": (("--keep", "nix"), 2, "--keep nix: no exported line has a value there"),
 }
 
@@ -203,12 +257,15 @@ def test_what_cannot_be_exported_is_refused(call: Call, genrm: Genrm, case: str)
     [
         (
             "x.journal.sqlite",
-            "x.scored.jsonl: no journal with the judge's replies; name the run's journal with --journal",
+            "x.scored.jsonl: no journal with the judge's replies; name the run's journal with "
+            "--journal",
         ),
         ("x.comparisons.jsonl", "--to genrm-rl needs its comparisons file"),
     ],
 )
-def test_a_run_without_its_replies_is_refused(call: Call, genrm: Genrm, lost: str, message: str) -> None:
+def test_a_run_without_its_replies_is_refused(
+    call: Call, genrm: Genrm, lost: str, message: str
+) -> None:
     """The message names the file that is missing."""
     score_replies(call, genrm.folder, [["a", "b"]])
     (genrm.folder / lost).unlink()
@@ -228,7 +285,13 @@ def test_rollouts_held_for_review_are_in_no_row(call: Call, genrm: Genrm) -> Non
     """Nothing that another export withholds is shown to a judge in training."""
     score_replies(call, genrm.folder, [["a", "b", "c"]])
     group = read_lines(genrm.folder / "x.scored.jsonl")[0]["genrm"]["group"]
-    held = {"group": group, "index": 1, "status": "held", "name": "E", "time": "2026-11-22T10:00:00Z"}
+    held = {
+        "group": group,
+        "index": 1,
+        "status": "held",
+        "name": "E",
+        "time": "2026-11-22T10:00:00Z",
+    }
     (genrm.folder / "x.review.jsonl").write_text(json.dumps(held) + "\n")
     rows, manifest, _ = export(call, genrm.folder, "judge-sft")
     assert len(rows) == 2

@@ -31,7 +31,14 @@ def chosen(rewards, selection="best-worst", dropped=None, **options):
 
 GROUPS = st.lists(
     st.builds(
-        lambda reward, chars, text, prompt, gated, taught: (reward, chars, text, prompt, gated, taught),
+        lambda reward, chars, text, prompt, gated, taught: (
+            reward,
+            chars,
+            text,
+            prompt,
+            gated,
+            taught,
+        ),
         st.sampled_from([1.0, 1.5, 2.0, 3.25, 4.0, 5.0]),
         st.integers(0, 500),
         st.integers(0, 5),
@@ -57,17 +64,23 @@ OPTIONS = st.builds(
     seed=st.integers(0, 3),
 )
 VERDICTS = st.dictionaries(
-    st.tuples(st.integers(0, 8), st.integers(0, 8)).filter(lambda pair: pair[0] < pair[1]), st.sampled_from([-1, 0, 1])
+    st.tuples(st.integers(0, 8), st.integers(0, 8)).filter(lambda pair: pair[0] < pair[1]),
+    st.sampled_from([-1, 0, 1]),
 )
 
 
 @given(GROUPS, OPTIONS, VERDICTS, st.floats(0, 1))
 def test_no_pair_breaks_a_rule_and_every_drop_has_a_reason(group, options, verdicts, sure):
-    """Never a tie, equal texts, two prompts or a gated choice; filters hold; pairs and drops account for all."""
+    """Never a tie, equal texts, two prompts or a gated choice; filters hold; pairs and drops
+    account for all.
+    """
     dropped = Counter()
-    pairs = choose_pairs(group, options, dropped, preferences=verdicts, confidence=lambda i, j: sure, key="g")
+    pairs = choose_pairs(
+        group, options, dropped, preferences=verdicts, confidence=lambda i, j: sure, key="g"
+    )
     for pair in pairs:
-        better, worse = pair.chosen, pair.rejected
+        better = pair.chosen
+        worse = pair.rejected
         assert better.reward > worse.reward
         assert better.text != worse.text
         assert better.prompt == worse.prompt
@@ -75,7 +88,9 @@ def test_no_pair_breaks_a_rule_and_every_drop_has_a_reason(group, options, verdi
         assert better.reward - worse.reward >= options.min_gap
         assert options.min_confidence is None or sure >= options.min_confidence
         if options.max_length_ratio is not None:
-            assert max(better.chars, worse.chars) <= options.max_length_ratio * min(better.chars, worse.chars)
+            assert max(better.chars, worse.chars) <= options.max_length_ratio * min(
+                better.chars, worse.chars
+            )
         if options.pairs == "compared":
             preferred = verdicts[min(better.index, worse.index), max(better.index, worse.index)]
             assert preferred == (1 if better.index < worse.index else -1)
@@ -91,7 +106,9 @@ def test_no_pair_breaks_a_rule_and_every_drop_has_a_reason(group, options, verdi
 
 @given(GROUPS, OPTIONS)
 def test_the_same_group_gives_the_same_pairs(group, options):
-    """Selection is deterministic, also of random opponents, and does not depend on the order of the rollouts."""
+    """Selection is deterministic, also of random opponents, and does not depend on the order of the
+    rollouts.
+    """
     first = choose_pairs(group, options, Counter(), preferences={}, key="g")
     again = choose_pairs(group, options, Counter(), preferences={}, key="g")
     assert first == again
@@ -138,7 +155,11 @@ def test_balanced_pairs_have_as_many_longer_as_shorter_choices_in_each_bucket(di
     """Only the larger side of a bucket loses pairs, and no more than needed; equal lengths stay."""
     kept = balanced(differences, seed)
     for bucket in {abs(difference) // BUCKET_CHARS for difference in differences}:
-        here = [(d, k) for d, k in zip(differences, kept, strict=True) if d and abs(d) // BUCKET_CHARS == bucket]
+        here = [
+            (d, k)
+            for d, k in zip(differences, kept, strict=True)
+            if d and abs(d) // BUCKET_CHARS == bucket
+        ]
         longer, shorter = (sum(k for d, k in here if (d > 0) == side) for side in (True, False))
         assert longer == shorter == min(sum(d > 0 for d, _ in here), sum(d < 0 for d, _ in here))
     assert all(k for d, k in zip(differences, kept, strict=True) if d == 0)
@@ -152,7 +173,9 @@ def test_the_random_opponent_depends_on_the_seed():
 
 
 def test_a_teacher_is_chosen_over_the_policy_only():
-    """The best rollout of a teacher meets each of the policy's with the same history; better ones stay away."""
+    """The best rollout of a teacher meets each of the policy's with the same history; better ones
+    stay away.
+    """
     group = [
         replace(candidate(0, 4.0), is_teacher=True),
         replace(candidate(1, 3.0), is_teacher=True),

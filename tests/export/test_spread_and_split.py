@@ -12,7 +12,9 @@ from genrm_cli.export.balance import similarity, spread_order, validation_prompt
 
 @given(st.lists(st.integers(0, 12), max_size=80), st.integers(0, 4))
 def test_rows_of_one_prompt_are_neighbours_only_where_they_outnumber_the_rest(keys, seed):
-    """The order is a permutation; without a prompt that has most of the rows, next to no neighbours share one."""
+    """The order is a permutation; without a prompt that has most of the rows, next to no neighbours
+    share one.
+    """
     order = spread_order(keys, seed).tolist()
     assert sorted(order) == list(range(len(keys)))
     ordered = [keys[row] for row in order]
@@ -32,7 +34,9 @@ def test_the_split_has_the_share_that_was_asked_for(share):
 
 
 def test_neither_side_of_a_split_is_empty():
-    """Two prompts give one each, whatever the share; one prompt is not split, nor is anything without a share."""
+    """Two prompts give one each, whatever the share; one prompt is not split, nor is anything
+    without a share.
+    """
     assert [len(validation_prompts([1, 2, 1], share, 0)) for share in (0.01, 0.9, 0.0)] == [1, 1, 0]
     assert validation_prompts([1, 1], 0.5, 0) == set()
 

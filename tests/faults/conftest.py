@@ -1,4 +1,6 @@
-"""The fixture `scoring`: an input, a judge that misbehaves when told to, and what an undisturbed run makes of them."""
+"""The fixture `scoring`: an input, a judge that misbehaves when told to, and what an undisturbed
+run makes of them.
+"""
 
 import os
 from collections.abc import Iterator
@@ -35,9 +37,14 @@ def undisturbed_outputs() -> dict[int, bytes]:
 
 @pytest.fixture
 def make_scoring(
-    tmp_path: Path, judge_server: JudgeServer, undisturbed_outputs: dict[int, bytes], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    judge_server: JudgeServer,
+    undisturbed_outputs: dict[int, bytes],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[MakeScoring]:
-    """Give a test an input of so many groups of four, four comparisons each, and a healthy judge."""
+    """Give a test an input of so many groups of four, four comparisons each, and a healthy
+    judge.
+    """
     for name in list(os.environ):
         if name.startswith(("GENRM_", "OPENAI_")):
             monkeypatch.delenv(name)

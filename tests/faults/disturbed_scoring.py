@@ -1,4 +1,6 @@
-"""A run of `genrm score` that something happens to: start it, hold it to its word, score again and compare."""
+"""A run of `genrm score` that something happens to: start it, hold it to its word, score again and
+compare.
+"""
 
 import json
 import shutil
@@ -19,9 +21,13 @@ OUTPUTS = {"in.scored.jsonl", "in.comparisons.jsonl", "in.metrics.json"}
 
 
 class Scoring:
-    """One input in a folder of its own, scored as often as a test likes, with the journal beside it."""
+    """One input in a folder of its own, scored as often as a test likes, with the journal beside
+    it.
+    """
 
-    def __init__(self, genrm: Genrm, server: JudgeServer, lines: list[Json], undisturbed: bytes = b"") -> None:
+    def __init__(
+        self, genrm: Genrm, server: JudgeServer, lines: list[Json], undisturbed: bytes = b""
+    ) -> None:
         self.genrm = genrm
         self.server = server
         self.lines = lines
@@ -30,8 +36,18 @@ class Scoring:
         genrm.write("in.jsonl", lines)
 
     def arguments(self, *more: object) -> tuple[object, ...]:
-        """Return the command line; of an option given twice, the later one counts (but --base-url adds up)."""
-        judge = ("--base-url", self.server.base_url, "--model", MODEL, "--profile", "nemotron", "--no-probe")
+        """Return the command line; of an option given twice, the later one counts (but --base-url
+        adds up).
+        """
+        judge = (
+            "--base-url",
+            self.server.base_url,
+            "--model",
+            MODEL,
+            "--profile",
+            "nemotron",
+            "--no-probe",
+        )
         usual = (
             "--force",
             "--concurrency",
@@ -68,33 +84,37 @@ class Scoring:
     def check_honest(self) -> Json:
         """Hold the outputs to their word and return the metrics.
 
-        Every planned comparison is a verdict, a journal hit or a failure; every verdict is the one that the judge
-        gives on these two texts; no failure has a score, and nothing but failures leaves a rollout unscored.
-        """
+        Every planned comparison is a verdict, a journal hit or a failure; every verdict is the one
+        that the judge gives on these two texts; no failure has a score, and nothing but failures
+        leaves a rollout unscored."""
         metrics = self.metrics
         assert metrics["comparisons_planned"] == self.planned
         assert metrics["verdicts"] + metrics["journal_hits"] + metrics["failures"] == self.planned
         assert sum(metrics["failures_by_kind"].values()) == metrics["failures"]
         scored = read_lines(self.folder / "in.scored.jsonl")
-        texts = {(line["genrm"]["group"], line["genrm"]["index"]): line["completion"] for line in scored}
+        texts = {
+            (line["genrm"]["group"], line["genrm"]["index"]): line["completion"] for line in scored
+        }
         records = read_lines(self.folder / "in.comparisons.jsonl")
         assert len(records) == self.planned
         assert sum(record["failure"] is not None for record in records) == metrics["failures"]
         for record in records:
             numbers = record["score_1"], record["score_2"], record["ranking"]
             pair = texts[record["group"], record["i"]], texts[record["group"], record["j"]]
-            assert numbers == ((None,) * 3 if record["failure"] else choose_verdict("by_length", [], pair))
+            assert numbers == (
+                (None,) * 3 if record["failure"] else choose_verdict("by_length", [], pair)
+            )
         for line in scored:
             assert line["genrm"]["comparisons"] + line["genrm"]["failed"] == 2
             assert (line["reward"] is None) == (line["genrm"]["comparisons"] == 0)
         return metrics
 
     def check_resumes(self, *more: object, missing: int | None = None) -> None:
-        """Score again with a healthy judge: it asks what is missing and no more, and nobody can tell the difference.
+        """Score again with a healthy judge: it asks what is missing and no more, and nobody can
+        tell the difference.
 
-        Args:
-            more: further arguments.
-            missing: how many comparisons are not in the journal; told when it holds other judges' verdicts, too.
+        Args: more: further arguments. missing: how many comparisons are not in the journal; told
+            when it holds other judges' verdicts, too.
         """
         if missing is None:
             missing = self.planned - self.journaled()
@@ -118,7 +138,9 @@ class Scoring:
 
 
 def count_verdicts(journal: Path) -> int:
-    """Count the verdicts in a journal, read from a copy: looking must not repair what a killed run left."""
+    """Count the verdicts in a journal, read from a copy: looking must not repair what a killed run
+    left.
+    """
     with tempfile.TemporaryDirectory() as elsewhere:
         for path in journal.parent.glob(f"{journal.name}*"):
             shutil.copy(path, elsewhere)

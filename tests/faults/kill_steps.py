@@ -1,11 +1,12 @@
 """Score one input again and again, and kill the run before each of its steps in turn.
 
-`python kill_steps.py ROOT XATTRS EARLIER` scores `ROOT/<step>/in.jsonl` with the offline judge, and kills the process
-before that many changes of files below ROOT, or requests that change objects of S3. It prints a line of JSON for each
-step: what the killed run left, and how the next run ended. XATTRS `no` refuses extended attributes, as many file
-systems do; EARLIER `yes` lets outputs of other settings exist before. Steps are seen by Python's audit hooks, so that
-the program needs no hooks of its own; forks save the time to import it.
-"""
+`python kill_steps.py ROOT XATTRS EARLIER` scores `ROOT/<step>/in.jsonl` with the offline judge, and
+kills the process before that many changes of files below ROOT, or requests that change objects of
+S3. It prints a line of JSON for each
+step: what the killed run left, and how the next run ended. XATTRS `no` refuses extended attributes,
+as many file systems do; EARLIER `yes` lets outputs of other settings exist before. Steps are seen
+by Python's audit hooks, so that the program needs no hooks of its own; forks save the time to
+import it."""
 
 import errno
 import json
@@ -84,7 +85,10 @@ def look(uri: str) -> dict[str, str]:
         names = {each.identity.uri.removeprefix(folder) for each in iter_named(folder, _S3)}
     else:
         names = set(os.listdir(folder))
-    return {name: (read_object(folder + name, _S3) or b"").decode() for name in sorted(names - {"in.jsonl"})}
+    return {
+        name: (read_object(folder + name, _S3) or b"").decode()
+        for name in sorted(names - {"in.jsonl"})
+    }
 
 
 def look_in_child(uri: str) -> object:

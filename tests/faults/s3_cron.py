@@ -1,4 +1,6 @@
-"""`genrm score s3://...` as cron would run it, on machines that vanish, against an S3 that fails when told to."""
+"""`genrm score s3://...` as cron would run it, on machines that vanish, against an S3 that fails
+when told to.
+"""
 
 import contextlib
 import itertools
@@ -18,14 +20,21 @@ from genrm_cli.storage.encoding.codec import unpack
 
 PREFIX = "rl/env/"
 JOURNAL_PREFIX = "rl/_genrm/journal/"
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKTEST", "AWS_SECRET_ACCESS_KEY": "SKTEST", "AWS_DEFAULT_REGION": "us-east-1"}
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "AKTEST",
+    "AWS_SECRET_ACCESS_KEY": "SKTEST",
+    "AWS_DEFAULT_REGION": "us-east-1",
+}
 
 
 class Cron:
     """A bucket that runs work on, each on the machine it is told to."""
 
     def __init__(self, folder: Path, bucket: Any, s3: DisturbedS3, judge: JudgeServer) -> None:
-        self.s3, self.judge, self.bucket, self.client = s3, judge, bucket.name, bucket.client
+        self.s3 = s3
+        self.judge = judge
+        self.bucket = bucket.name
+        self.client = bucket.client
         self._folder = folder
         self._machines = (Genrm(self._made(f"machine-{number}")) for number in itertools.count())
         self.machine = next(self._machines)
@@ -54,9 +63,15 @@ class Cron:
         versions = {one["Key"]: (one["Key"], one["ETag"]) for one in self._listed(PREFIX)}
         for key, version in versions.items():
             if version not in self._fetched and not _is_background(key):
-                with contextlib.suppress(self.client.exceptions.NoSuchKey):  # a claim, given up since it was listed
+                with contextlib.suppress(
+                    self.client.exceptions.NoSuchKey
+                ):  # a claim, given up since it was listed
                     self._fetched[version] = self.get(key)
-        return {key.removeprefix(PREFIX): self._fetched[one] for key, one in versions.items() if one in self._fetched}
+        return {
+            key.removeprefix(PREFIX): self._fetched[one]
+            for key, one in versions.items()
+            if one in self._fetched
+        }
 
     def get(self, key: str) -> bytes:
         """Fetch an object."""
@@ -64,7 +79,9 @@ class Cron:
         return content
 
     def names(self) -> set[str]:
-        """Name what lies below the prefix, but for inputs and the trial of conditional puts; uploads count, too."""
+        """Name what lies below the prefix, but for inputs and the trial of conditional puts;
+        uploads count, too.
+        """
         keys = {one["Key"] for one in self._listed(PREFIX)}
         uploads = self.client.list_multipart_uploads(Bucket=self.bucket).get("Uploads", [])
         keys |= {f"{one['Key']} (upload)" for one in uploads}
@@ -73,7 +90,9 @@ class Cron:
     def copied(self) -> list[Json]:
         """Return the entries of all journal segments."""
         keys = [one["Key"] for one in self._listed(JOURNAL_PREFIX)]
-        return [orjson.loads(line) for key in keys for line in unpack(self.get(key), key).splitlines()]
+        return [
+            orjson.loads(line) for key in keys for line in unpack(self.get(key), key).splitlines()
+        ]
 
     def arguments(self, *more: object, uri: str | None = None) -> list[str]:
         """Return the command line."""
@@ -93,7 +112,9 @@ class Cron:
 
     def fork(self, *more: object) -> ForkedGenrm:
         """Begin to score, in a fork of a process that is ready to."""
-        return ForkedGenrm(self.arguments(*more), self.machine.folder, self.machine.environment(**CREDENTIALS))
+        return ForkedGenrm(
+            self.arguments(*more), self.machine.folder, self.machine.environment(**CREDENTIALS)
+        )
 
     def wait_for_requests(self, count: int) -> None:
         """Wait until the judge has been asked so often."""
@@ -105,7 +126,9 @@ class Cron:
         return int(self.judge.stats()["requests"])
 
     def _listed(self, prefix: str) -> list[Json]:
-        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
+        pages = self.client.get_paginator("list_objects_v2").paginate(
+            Bucket=self.bucket, Prefix=prefix
+        )
         return [one for page in pages for one in page.get("Contents", [])]
 
 

@@ -78,11 +78,16 @@ class Soak:
         self._largest = largest
         self.seen: dict[str, set[bytes]] = defaultdict(set)
         self._dumps: dict[str, list[Json]] = {}
-        self._store, self._start, self._judge, self._rng = store, start, judge, rng
+        self._store = store
+        self._start = start
+        self._judge = judge
+        self._rng = rng
 
     @property
     def comparisons(self) -> int:
-        """How many comparisons the dumps so far need: by default a group has as many as rollouts."""
+        """How many comparisons the dumps so far need: by default a group has as many as
+        rollouts.
+        """
         return sum(map(len, self._dumps.values()))
 
     def kills(self, count: int, runners: int) -> Iterator[None]:
@@ -110,7 +115,9 @@ class Soak:
         return set().union(*map(outputs_of, self._dumps))
 
     def look(self) -> set[str]:
-        """Return the names of what is stored now; the scored lines appear last, after all other outputs."""
+        """Return the names of what is stored now; the scored lines appear last, after all other
+        outputs.
+        """
         stored = self._store.stored()
         for name in self.outputs() & set(stored):
             self.seen[name].add(stored[name])
@@ -119,7 +126,9 @@ class Soak:
         return set(stored)
 
     def check_undisturbed(self, folder: Path) -> None:
-        """Hold all contents that were ever seen against those of one undisturbed run in an empty folder."""
+        """Hold all contents that were ever seen against those of one undisturbed run in an empty
+        folder.
+        """
         calm = DumpFolder(folder, self._judge)
         for stem, lines in self._dumps.items():
             calm.put(f"{stem}.jsonl", lines)
@@ -130,8 +139,13 @@ class Soak:
             stem, _, kind = name.partition(".")
             for content in contents:
                 if kind == "metrics.json":
-                    metrics, planned = orjson.loads(content), len(self._dumps[stem])
-                    assert metrics["verdicts"] + metrics["journal_hits"] == metrics["comparisons_planned"] == planned
+                    metrics = orjson.loads(content)
+                    planned = len(self._dumps[stem])
+                    assert (
+                        metrics["verdicts"] + metrics["journal_hits"]
+                        == metrics["comparisons_planned"]
+                        == planned
+                    )
                 else:
                     assert _without_latencies(content) == _without_latencies(expected[name]), name
 
@@ -139,7 +153,8 @@ class Soak:
         """Add dumps until enough are due."""
         due = {f"{stem}.scored.jsonl" for stem in self._dumps} - self.look()
         for number in range(len(self._dumps), len(self._dumps) + DUE - len(due)):
-            stem, lines = f"run-{number:03}", some_rollouts(number, groups=self._rng.randint(1, self._largest))
+            stem = f"run-{number:03}"
+            lines = some_rollouts(number, groups=self._rng.randint(1, self._largest))
             self._store.put(f"{stem}.jsonl", lines)
             self._dumps[stem] = lines
 
@@ -149,13 +164,17 @@ class Soak:
             time.sleep(self._rng.uniform(0.0, 0.6))
             return
         enough = self._judge.stats()["requests"] + self._rng.randint(1, 25)
-        while self._judge.stats()["requests"] < enough and all(process.poll() is None for process in running):
+        while self._judge.stats()["requests"] < enough and all(
+            process.poll() is None for process in running
+        ):
             time.sleep(0.01)
         time.sleep(self._rng.uniform(0.0, 0.05))
 
 
 def _was_killed(process: ForkedGenrm) -> bool:
-    """Wait for a process that ends, killed or because it found nothing more to do; return whether it was killed."""
+    """Wait for a process that ends, killed or because it found nothing more to do; return whether
+    it was killed.
+    """
     ended = finish(process)
     assert ended.code in (0, -signal.SIGKILL), ended.err
     return ended.code != 0

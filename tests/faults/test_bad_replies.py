@@ -14,10 +14,18 @@ BAD_REPLIES: dict[str, tuple[dict[str, Any], tuple[object, ...], str]] = {
     "reset before the reply": ({"reset": "before"}, (), "connection"),
     "no reply": ({"hang": True}, ("--call-timeout", 0.4), "timeout"),
     "invalid JSON": ({"body": '{"choices": [{"message": {"content": "sco'}, (), "bad_body"),
-    "HTML with 200": ({"body": "<html>Welcome</html>", "content_type": "text/html"}, (), "bad_body"),
+    "HTML with 200": (
+        {"body": "<html>Welcome</html>", "content_type": "text/html"},
+        (),
+        "bad_body",
+    ),
     "cut off before the answer": ({"content": "", "finish_reason": "length"}, (), "truncated"),
     "no verdict": ({"content": "I would rather not."}, (), "no_verdict"),
-    "scores out of range": ({"content": '{"score_1": 9, "score_2": -1, "ranking": 7}'}, (), "out_of_range"),
+    "scores out of range": (
+        {"content": '{"score_1": 9, "score_2": -1, "ranking": 7}'},
+        (),
+        "out_of_range",
+    ),
     "50 MB in a small gzip": ({"huge_bytes": 50_000_000, "gzip": True}, (), "bad_body"),
     "400": ({"status": 400}, (), "refused"),
     "a redirect": ({"status": 307, "headers": {"Location": "http://127.0.0.1:9/"}}, (), "http"),
@@ -26,7 +34,9 @@ BAD_REPLIES: dict[str, tuple[dict[str, Any], tuple[object, ...], str]] = {
 
 @pytest.mark.parametrize("name", BAD_REPLIES)
 def test_a_bad_reply_is_a_failure_and_asked_again_next_time(scoring: Scoring, name: str) -> None:
-    """Some comparisons get nothing but bad replies: they fail with their kind, the others count, and a resume mends."""
+    """Some comparisons get nothing but bad replies: they fail with their kind, the others count,
+    and a resume mends.
+    """
     fault, arguments, kind = BAD_REPLIES[name]
     scoring.server.behave(fault=fault, fault_share=0.25, seed=FOUR_OF_16)
     scoring.run("--retries", 0, "--reask", 1, "--max-unscored", 1, *arguments).ended(0)
@@ -36,7 +46,9 @@ def test_a_bad_reply_is_a_failure_and_asked_again_next_time(scoring: Scoring, na
     scoring.check_resumes()
 
 
-@pytest.mark.parametrize("fault", [{"gzip": True}, {"chunked": True}, {"gzip": True, "chunked": True}])
+@pytest.mark.parametrize(
+    "fault", [{"gzip": True}, {"chunked": True}, {"gzip": True, "chunked": True}]
+)
 def test_the_framing_of_a_reply_does_not_matter(scoring: Scoring, fault: dict[str, Any]) -> None:
     """Compressed replies, and those without a length, are read like others."""
     scoring.server.behave(fault=fault)
@@ -47,7 +59,9 @@ def test_the_framing_of_a_reply_does_not_matter(scoring: Scoring, fault: dict[st
 
 @pytest.mark.parametrize("status", [401, 200])
 def test_an_echoed_key_is_found_nowhere(scoring: Scoring, status: int) -> None:
-    """A judge that repeats the key, in an error or in an answer, gets it into nothing that is kept or said."""
+    """A judge that repeats the key, in an error or in an answer, gets it into nothing that is kept
+    or said.
+    """
     if status == 401:
         fault: dict[str, Any] = {"echo_authorization": True}
     else:

@@ -5,8 +5,9 @@ import genrm_cli
 
 JUDGING = Path(genrm_cli.__file__).parent / "judging"
 WALL_CLOCKS = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime", "ctime"}
-# When a verdict was given is a date, and so may Retry-After be. Processes share no other clock than the wall's, so
-# claims expire by it; a claim that it misjudges is asked twice or waited for a few seconds.
+# When a verdict was given is a date, and so may Retry-After be. Processes share no other clock than
+# the wall's, so claims expire by it; a claim that it misjudges is asked twice or waited for a few
+# seconds.
 MAY_TELL_THE_DATE = {
     ("journal.py", "_write"),
     ("client.py", "_retry_after_s"),
@@ -17,7 +18,9 @@ MAY_TELL_THE_DATE = {
 
 
 def test_waits_never_depend_on_the_wall_clock() -> None:
-    """In judging/ the date is looked up only where a date is meant; timeouts and waits use monotonic clocks."""
+    """In judging/ the date is looked up only where a date is meant; timeouts and waits use
+    monotonic clocks.
+    """
     found = set()
     for path in JUDGING.rglob("*.py"):
         for function in ast.walk(ast.parse(path.read_text())):

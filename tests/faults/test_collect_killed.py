@@ -1,4 +1,6 @@
-"""Collecting, killed again and again: no turn is paid twice beyond those in flight, and nothing is lost."""
+"""Collecting, killed again and again: no turn is paid twice beyond those in flight, and nothing is
+lost.
+"""
 
 import json
 import sqlite3
@@ -20,7 +22,9 @@ CHAT = [
 
 def without_time(path: Path) -> list[Json]:
     """Read records without the time at which their run began."""
-    return [line | {"metadata": line["metadata"] | {"created_at": None}} for line in read_lines(path)]
+    return [
+        line | {"metadata": line["metadata"] | {"created_at": None}} for line in read_lines(path)
+    ]
 
 
 def count_turns(journal: Path) -> int:
@@ -32,11 +36,19 @@ def count_turns(journal: Path) -> int:
 
 
 def test_ten_kills_cost_only_what_was_in_flight(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Killed at ten moments, a run goes on in mid-session; its records equal those of an undisturbed run."""
+    """Killed at ten moments, a run goes on in mid-session; its records equal those of an
+    undisturbed run.
+    """
     judge_server.behave(chat=CHAT, latency_s=0.02)
     genrm = Genrm(tmp_path)
     models = ("--policy-base-url", judge_server.base_url, "--policy-model", "p", "--no-probe")
-    models += ("--client-base-url", judge_server.base_url, "--client-model", "c", "--keep-client-faults")
+    models += (
+        "--client-base-url",
+        judge_server.base_url,
+        "--client-model",
+        "c",
+        "--keep-client-faults",
+    )
     command = (
         "collect",
         "samples",
@@ -55,7 +67,8 @@ def test_ten_kills_cost_only_what_was_in_flight(tmp_path: Path, judge_server: Ju
     calls = judge_server.stats()["requests"]
     judge_server.behave(chat=CHAT, latency_s=0.02)
     before = judge_server.stats()["requests"]
-    journal, lost = tmp_path / "killed.turns.sqlite", 0
+    journal = tmp_path / "killed.turns.sqlite"
+    lost = 0
     for kill in range(1, KILLS + 1):
         goal = before + lost + calls * kill // (KILLS + 1)
         process = genrm.start(*command, "killed.jsonl")

@@ -7,8 +7,11 @@ from disturbed_scoring import MakeScoring
 from genrm_process import COMMAND, LIMIT_S
 
 IN_FLIGHT = 4
-AT_RISK = 5 * IN_FLIGHT  # what could not be stored, and what was asked and answered until everybody knew
-# A disk of a few pages, in a mount namespace of its own; later it has room again, and the same command is run.
+AT_RISK = (
+    5 * IN_FLIGHT
+)  # what could not be stored, and what was asked and answered until everybody knew
+# A disk of a few pages, in a mount namespace of its own; later it has room again, and the same
+# command is run.
 SMALL_DISK = """
 mkdir disk && mount -t tmpfs -o size=160k tmpfs disk || exit 77
 "$@"; echo "first $?"
@@ -20,9 +23,13 @@ mount -o remount,size=16m disk
 
 
 def test_a_full_disk_ends_the_run_with_5_and_room_mends_it(make_scoring: MakeScoring) -> None:
-    """On a file system that is full, and has room later, the journal stays readable and the next run completes it."""
+    """On a file system that is full, and has room later, the journal stays readable and the next
+    run completes it.
+    """
     scoring = make_scoring(25)
-    arguments = scoring.arguments("--concurrency", IN_FLIGHT, "--journal", "disk/journal.sqlite", "--quiet")
+    arguments = scoring.arguments(
+        "--concurrency", IN_FLIGHT, "--journal", "disk/journal.sqlite", "--quiet"
+    )
     command = ["sh", "-c", SMALL_DISK, sys.executable, *map(str, (*COMMAND, *arguments))]
     environment = scoring.genrm.environment(PATH="/usr/sbin:/usr/bin:/sbin:/bin")
     try:
@@ -51,8 +58,12 @@ def test_a_full_disk_ends_the_run_with_5_and_room_mends_it(make_scoring: MakeSco
     scoring.check_undisturbed()
 
 
-def test_what_would_fill_the_disk_for_temporary_data_ends_the_run_with_5(make_scoring: MakeScoring) -> None:
-    """A small file that unpacks to more than TMPDIR has room for is refused before the disk is full."""
+def test_what_would_fill_the_disk_for_temporary_data_ends_the_run_with_5(
+    make_scoring: MakeScoring,
+) -> None:
+    """A small file that unpacks to more than TMPDIR has room for is refused before the disk is
+    full.
+    """
     scoring = make_scoring(1)
     (scoring.folder / "bomb.jsonl.gz").write_bytes(gzip.compress(bytes(16 << 20)))
     mounted = 'mkdir disk && mount -t tmpfs -o size=4m tmpfs disk || exit 77\nTMPDIR=disk "$0" "$@"'

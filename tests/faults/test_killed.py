@@ -19,15 +19,20 @@ IN_FLIGHT = 8
 def test_a_hundred_kills_on_disk(
     tmp_path: Path, judge_server: JudgeServer, soak_rng: random.Random, quarter: int
 ) -> None:
-    """Killed at any moment, runs ask twice only what was in flight, and end with the outputs of a calm one."""
-    folder, journal = DumpFolder(tmp_path / "dumps", judge_server), tmp_path / "shared.sqlite"
+    """Killed at any moment, runs ask twice only what was in flight, and end with the outputs of a
+    calm one.
+    """
+    folder = DumpFolder(tmp_path / "dumps", judge_server)
+    journal = tmp_path / "shared.sqlite"
     arguments = ("--journal", journal, "--concurrency", IN_FLIGHT)
     soak = Soak(folder, lambda: folder.start(*arguments), judge_server, soak_rng)
     judge_server.behave(latency_s=0.01)
     lost = 0
     for _ in soak.kills(25, runners=1):
         stats = judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
-        answers_lost = stats["distinct_answered"] + stats["repeat_answers"] - lost - count_verdicts(journal)
+        answers_lost = (
+            stats["distinct_answered"] + stats["repeat_answers"] - lost - count_verdicts(journal)
+        )
         assert 0 <= answers_lost <= IN_FLIGHT
         lost += answers_lost
     finished = folder.run(*arguments)
@@ -40,7 +45,9 @@ def test_a_hundred_kills_on_disk(
 
 
 def test_sigterm_under_load_keeps_what_was_answered(make_scoring: MakeScoring) -> None:
-    """SIGTERM while answers pour in: only answers that had not arrived are missing from the journal."""
+    """SIGTERM while answers pour in: only answers that had not arrived are missing from the
+    journal.
+    """
     scoring = make_scoring(100)
     scoring.server.behave(latency_s=0.01)
     process = scoring.start()
@@ -57,15 +64,22 @@ def test_sigterm_under_load_keeps_what_was_answered(make_scoring: MakeScoring) -
 def _writes_outputs(folder: Path) -> bool:
     """Whether bytes are in a hidden file of the folder, which is not an output yet."""
     with contextlib.suppress(FileNotFoundError):  # it has just been renamed
-        return any(is_unfinished_name(path.name) and path.stat().st_size for path in folder.iterdir())
+        return any(
+            is_unfinished_name(path.name) and path.stat().st_size for path in folder.iterdir()
+        )
     return False
 
 
-def test_sigterm_while_the_outputs_are_written_leaves_nothing_half(make_scoring: MakeScoring) -> None:
+def test_sigterm_while_the_outputs_are_written_leaves_nothing_half(
+    make_scoring: MakeScoring,
+) -> None:
     """After the last verdict SIGTERM still ends a run with 130 and without hidden files."""
     scoring = make_scoring(4)
     text = "word " * 8_000
-    alone = [{"prompt": f"Alone {number}?", "completion": text, "id": 100 + number} for number in range(1_500)]
+    alone = [
+        {"prompt": f"Alone {number}?", "completion": text, "id": 100 + number}
+        for number in range(1_500)
+    ]
     scoring.genrm.write("in.jsonl", [*scoring.lines, *alone])
     process = scoring.start()
     while not _writes_outputs(scoring.folder):
@@ -79,7 +93,9 @@ def test_sigterm_while_the_outputs_are_written_leaves_nothing_half(make_scoring:
 
 
 def test_a_judge_that_is_killed_and_comes_back(make_scoring: MakeScoring) -> None:
-    """While the judge is away nothing fails for good: the run goes on when it is back, and ends like a calm one."""
+    """While the judge is away nothing fails for good: the run goes on when it is back, and ends
+    like a calm one.
+    """
     scoring = make_scoring(25)
     server = scoring.server
     server.behave(latency_s=0.02)
@@ -97,7 +113,9 @@ def test_a_judge_that_is_killed_and_comes_back(make_scoring: MakeScoring) -> Non
 
 
 def test_a_run_that_is_stopped_for_a_while_goes_on(scoring: Scoring) -> None:
-    """A suspended process (SIGSTOP, a laptop's lid) finds its calls answered or timed out, and finishes."""
+    """A suspended process (SIGSTOP, a laptop's lid) finds its calls answered or timed out, and
+    finishes.
+    """
     scoring.server.behave(latency_s=0.05)
     process = scoring.start("--call-timeout", 0.4)
     scoring.server.wait_until(lambda stats: stats["requests"] >= 4)

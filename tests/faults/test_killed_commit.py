@@ -14,12 +14,24 @@ _TESTS = Path(__file__).parents[1]
 _OUTPUTS = {"in.comparisons.jsonl", "in.metrics.json", "in.scored.jsonl"}
 
 
-def steps_of(root: str, folder: Path, *, xattrs: bool, earlier: bool, **environment: str) -> list[Json]:
+def steps_of(
+    root: str, folder: Path, *, xattrs: bool, earlier: bool, **environment: str
+) -> list[Json]:
     """Kill a run at each of its steps; return what each left, and how the next run ended."""
-    command = [sys.executable, Path(__file__).with_name("kill_steps.py"), root, *("no", "yes")[xattrs : xattrs + 1]]
+    command = [
+        sys.executable,
+        Path(__file__).with_name("kill_steps.py"),
+        root,
+        *("no", "yes")[xattrs : xattrs + 1],
+    ]
     done = subprocess.run(
         [*command, "yes" if earlier else "no"],
-        env={**os.environ, "PYTHONPATH": f"{_TESTS}:{PACKAGE_ROOT}", "TMPDIR": str(folder), **environment},
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{_TESTS}:{PACKAGE_ROOT}",
+            "TMPDIR": str(folder),
+            **environment,
+        },
         capture_output=True,
         check=False,
     )
@@ -30,16 +42,22 @@ def steps_of(root: str, folder: Path, *, xattrs: bool, earlier: bool, **environm
 def without_times(outputs: dict[str, str]) -> dict[str, object]:
     """Return outputs with what differs from run to run left out of the metrics."""
     metrics = json.loads(outputs["in.metrics.json"])
-    return {**outputs, "in.metrics.json": (metrics["settings_digest"], metrics["output_mark"]["sha256"])}
+    return {
+        **outputs,
+        "in.metrics.json": (metrics["settings_digest"], metrics["output_mark"]["sha256"]),
+    }
 
 
 def check_steps(steps: list[Json]) -> None:
-    """Hold every step to the promise: the next run ends like a calm one, and a mixture has its manifest beside it."""
+    """Hold every step to the promise: the next run ends like a calm one, and a mixture has its
+    manifest beside it.
+    """
     *killed, calm = steps
     expected = without_times({name: calm["after"][name] for name in _OUTPUTS})
     assert calm["codes"] == [0, 0, 0]
     for step in killed:
-        left, after = step["left"], step["after"]
+        left = step["left"]
+        after = step["after"]
         assert step["codes"] == [0, -9, 0]
         assert after.keys() == _OUTPUTS
         assert without_times({name: after[name] for name in _OUTPUTS}) == expected
@@ -50,15 +68,21 @@ def check_steps(steps: list[Json]) -> None:
 
 
 @pytest.mark.parametrize(("xattrs", "earlier"), [(False, False), (False, True), (True, True)])
-def test_a_run_killed_at_any_step_on_disk_is_finished_by_the_next(tmp_path: Path, xattrs: bool, earlier: bool) -> None:
-    """With and without extended attributes, for new outputs and for replaced ones; no temporary file remains."""
+def test_a_run_killed_at_any_step_on_disk_is_finished_by_the_next(
+    tmp_path: Path, xattrs: bool, earlier: bool
+) -> None:
+    """With and without extended attributes, for new outputs and for replaced ones; no temporary
+    file remains.
+    """
     root = tmp_path / "root"
     root.mkdir()
     steps = steps_of(str(root), tmp_path, xattrs=xattrs, earlier=earlier)
     check_steps(steps)
     assert any("in.commit" in step["left"] for step in steps)
     if not earlier:  # whoever waits for the scored lines finds the others
-        assert all(step["left"].keys() >= _OUTPUTS for step in steps if "in.scored.jsonl" in step["left"])
+        assert all(
+            step["left"].keys() >= _OUTPUTS for step in steps if "in.scored.jsonl" in step["left"]
+        )
 
 
 @pytest.mark.parametrize("earlier", [False, True])

@@ -11,9 +11,15 @@ from judge_server_fixture import JudgeServer
 StartJudge = Callable[[], JudgeServer]
 
 
-@pytest.mark.parametrize(("headers", "least_s"), [({}, 0.0), ({"Retry-After": "1"}, 1.0)], ids=["bare", "retry-after"])
-def test_a_storm_of_429_is_sat_out(scoring: Scoring, headers: dict[str, str], least_s: float) -> None:
-    """A judge that refuses every call at first is asked again when it wants, however few retries there are."""
+@pytest.mark.parametrize(
+    ("headers", "least_s"), [({}, 0.0), ({"Retry-After": "1"}, 1.0)], ids=["bare", "retry-after"]
+)
+def test_a_storm_of_429_is_sat_out(
+    scoring: Scoring, headers: dict[str, str], least_s: float
+) -> None:
+    """A judge that refuses every call at first is asked again when it wants, however few retries
+    there are.
+    """
     scoring.server.behave(fault={"status": 429, "headers": headers}, fault_times=1)
     started_s = time.monotonic()
     scoring.run("--retries", 0).ended(0)
@@ -40,7 +46,9 @@ def test_a_storm_of_429_is_sat_out(scoring: Scoring, headers: dict[str, str], le
 def test_the_calls_of_a_bad_endpoint_move_to_a_good_one(
     scoring: Scoring, start_judge: StartJudge, fault: dict[str, Any], concurrency: object
 ) -> None:
-    """With one of two endpoints bad from the first call to the last, every comparison is answered by the other."""
+    """With one of two endpoints bad from the first call to the last, every comparison is answered
+    by the other.
+    """
     scoring.server.behave(fault=fault)
     good = start_judge()
     scoring.run("--base-url", good.base_url, "--concurrency", concurrency).ended(0)
@@ -61,7 +69,9 @@ def test_the_calls_of_a_bad_endpoint_move_to_a_good_one(
     ids=["reset", "503", "401", "404", "html"],
 )
 def test_a_judge_that_breaks_for_good_is_given_up(scoring: Scoring, fault: dict[str, Any]) -> None:
-    """After --give-up-after the run ends with 4 and a reason, without outputs, with every verdict in the journal."""
+    """After --give-up-after the run ends with 4 and a reason, without outputs, with every verdict
+    in the journal.
+    """
     scoring.server.behave(script=[{}] * 6, fault=fault)
     started_s = time.monotonic()
     finished = scoring.run("--give-up-after", 0.3).ended(4)
@@ -73,18 +83,25 @@ def test_a_judge_that_breaks_for_good_is_given_up(scoring: Scoring, fault: dict[
 
 
 def test_a_host_that_never_takes_a_connection_is_given_up(scoring: Scoring) -> None:
-    """Packets that are dropped are an outage, not slow answers: told from the connection's own time limit."""
+    """Packets that are dropped are an outage, not slow answers: told from the connection's own time
+    limit.
+    """
     with contextlib.ExitStack() as opened:
         deaf = opened.enter_context(socket.socket())
         deaf.bind(("127.0.0.1", 0))
         deaf.listen(0)
-        for _ in range(4):  # fill its queue: further connections wait for an answer that never comes
+        for _ in range(
+            4
+        ):  # fill its queue: further connections wait for an answer that never comes
             waiting = opened.enter_context(socket.socket())
             waiting.setblocking(False)
             with contextlib.suppress(BlockingIOError):
                 waiting.connect(deaf.getsockname())
         nowhere = f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"
-        arguments = [nowhere if argument == scoring.server.base_url else argument for argument in scoring.arguments()]
+        arguments = [
+            nowhere if argument == scoring.server.base_url else argument
+            for argument in scoring.arguments()
+        ]
         finished = scoring.genrm.run(*arguments, "--connect-timeout", 0.2, "--give-up-after", 0.3)
     assert finished.code == 4, finished.err
     assert not OUTPUTS & scoring.genrm.names()

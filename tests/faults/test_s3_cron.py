@@ -15,7 +15,8 @@ from s3_disturber_fixture import DisturbedS3
 from soak import Soak
 
 DENIED = {"code": "AccessDenied"}
-IN_FLIGHT, SEGMENT_CALLS = 4, 8
+IN_FLIGHT = 4
+SEGMENT_CALLS = 8
 SEGMENTED = ("--segment-calls", SEGMENT_CALLS, "--segment-age", "1s")
 # Together a tenth of all requests.
 DISTURBANCES: tuple[Json, ...] = (
@@ -51,16 +52,26 @@ def journal(cron: Cron) -> tuple[object, ...]:
 
 def lease_of_another_machine(expiry_s: float) -> bytes:
     """Make the content of a lease whose owner cannot be looked at."""
-    lease = {"id": "x", "host": "far-away boot pid", "pid": 7, "started": "1", "since": "2026-01-01T00:00:00+00:00"}
+    lease = {
+        "id": "x",
+        "host": "far-away boot pid",
+        "pid": 7,
+        "started": "1",
+        "since": "2026-01-01T00:00:00+00:00",
+    }
     return json.dumps({**lease, "expiry_s": expiry_s}).encode()
 
 
 def test_two_runs_started_together_score_each_file_once(cron: Cron) -> None:
-    """Of two processes on 8 files each file is asked about by one only; both end well and leave no claims."""
+    """Of two processes on 8 files each file is asked about by one only; both end well and leave no
+    claims.
+    """
     for number in range(8):
         cron.put(f"run-{number:02}.jsonl", some_rollouts(number))
     cron.judge.behave(latency_s=0.05)
-    finished = [finish(process) for process in [cron.start("--no-journal"), cron.start("--no-journal")]]
+    finished = [
+        finish(process) for process in [cron.start("--no-journal"), cron.start("--no-journal")]
+    ]
     assert [one.code for one in finished] == [0, 0], finished
     assert cron.asked == 32
     assert cron.judge.stats()["repeat_answers"] == 0
@@ -71,13 +82,25 @@ def test_two_runs_started_together_score_each_file_once(cron: Cron) -> None:
 
 
 @pytest.mark.parametrize("quarter", range(4))
-def test_a_hundred_kills_of_four_runners(cron: Cron, tmp_path: Path, soak_rng: random.Random, quarter: int) -> None:
-    """Machines vanish at any moment, a tenth of the requests to S3 go wrong: a kill costs a segment and what was in
-    flight at most, and the outputs are those of a calm run.
+def test_a_hundred_kills_of_four_runners(
+    cron: Cron, tmp_path: Path, soak_rng: random.Random, quarter: int
+) -> None:
+    """Machines vanish at any moment, a tenth of the requests to S3 go wrong: a kill costs a segment
+    and what was in flight at most, and the outputs are those of a calm run.
     """
-    runners, kills, in_flight, segment_calls = 4, 25, 2, 2
+    runners = 4
+    kills = 25
+    in_flight = 2
+    segment_calls = 2
     arguments = (
-        *("--journal", cron.uri(JOURNAL_PREFIX), "--segment-calls", segment_calls, "--segment-age", "1s"),
+        *(
+            "--journal",
+            cron.uri(JOURNAL_PREFIX),
+            "--segment-calls",
+            segment_calls,
+            "--segment-age",
+            "1s",
+        ),
         *("--concurrency", in_flight, "--parallel-files", 1),
     )
 
@@ -89,7 +112,9 @@ def test_a_hundred_kills_of_four_runners(cron: Cron, tmp_path: Path, soak_rng: r
     for disturbance in DISTURBANCES:
         cron.s3.rule(**disturbance, seed=soak_rng.getrandbits(32))
     cron.judge.behave(latency_s=0.01)
-    soak = Soak(cron, start, cron.judge, soak_rng, largest=16)  # so that losing a dump's verdicts costs more
+    soak = Soak(
+        cron, start, cron.judge, soak_rng, largest=16
+    )  # so that losing a dump's verdicts costs more
     for _ in soak.kills(kills, runners):
         pass
     cron.s3.clear()
@@ -105,13 +130,19 @@ def test_a_hundred_kills_of_four_runners(cron: Cron, tmp_path: Path, soak_rng: r
 
 @pytest.mark.slow
 def test_a_lease_of_another_machine_is_waited_for_until_it_expires(cron: Cron) -> None:
-    """While a lease is held, a found file waits and a named one fails with 5; after its expiry, it is taken over."""
+    """While a lease is held, a found file waits and a named one fails with 5; after its expiry, it
+    is taken over.
+    """
     uri = cron.put("run.jsonl", some_rollouts(0))
     cron.put("run.lease-4", lease_of_another_machine(4.0))
-    found, named = cron.run(), cron.run(uri=uri)
+    found = cron.run()
+    named = cron.run(uri=uri)
     assert (found.code, named.code, cron.asked) == (0, 5, 0), (found, named)
     for one in (found, named):
-        assert "process 7 on far-away has been working on it since 2026-01-01T00:00:00+00:00" in one.err
+        assert (
+            "process 7 on far-away has been working on it since 2026-01-01T00:00:00+00:00"
+            in one.err
+        )
     assert "skipped: " in found.err
     time.sleep(5.1)
     assert cron.run().code == 0
@@ -119,7 +150,9 @@ def test_a_lease_of_another_machine_is_waited_for_until_it_expires(cron: Cron) -
 
 
 def test_copies_that_cannot_be_made_at_all(cron: Cron, journal: tuple[object, ...]) -> None:
-    """If segments are refused to the end the run ends with 5; nothing paid for is lost, and the next run copies it."""
+    """If segments are refused to the end the run ends with 5; nothing paid for is lost, and the
+    next run copies it.
+    """
     uri = cron.put("run.jsonl", some_rollouts(0, groups=10))
     cron.s3.rule(method="PUT", key_contains=JOURNAL_PREFIX, answer=DENIED)
     failed = cron.run(*journal, uri=uri)
@@ -134,7 +167,9 @@ def test_copies_that_cannot_be_made_at_all(cron: Cron, journal: tuple[object, ..
 
 
 def test_a_token_that_expires_in_the_middle(cron: Cron) -> None:
-    """From then on S3 refuses everything: 5 and the reason, no output; the next run asks only what is missing."""
+    """From then on S3 refuses everything: 5 and the reason, no output; the next run asks only what
+    is missing.
+    """
     cron.put("run.jsonl", some_rollouts(0, groups=10))
     cron.judge.behave(latency_s=0.1)
     process = cron.start()
@@ -152,10 +187,15 @@ def test_a_token_that_expires_in_the_middle(cron: Cron) -> None:
 
 @pytest.mark.parametrize("is_named", [False, True])
 def test_a_version_that_changes_while_it_is_read(cron: Cron, is_named: bool) -> None:
-    """A found file waits for the next run, which scores its new version; a named one ends the run with 3."""
-    old, new = some_rollouts(0, groups=2), some_rollouts(1, groups=2)
+    """A found file waits for the next run, which scores its new version; a named one ends the run
+    with 3.
+    """
+    old = some_rollouts(0, groups=2)
+    new = some_rollouts(1, groups=2)
     uri = cron.put("run.jsonl", old)
-    cron.s3.rule(method="GET", key_contains=f"{PREFIX}run.jsonl", times=1, replace_after=body_of(new))
+    cron.s3.rule(
+        method="GET", key_contains=f"{PREFIX}run.jsonl", times=1, replace_after=body_of(new)
+    )
     finished = cron.run(uri=uri if is_named else None)
     assert finished.code == (3 if is_named else 0), finished.err
     assert "changed while being read" in finished.err
@@ -165,8 +205,11 @@ def test_a_version_that_changes_while_it_is_read(cron: Cron, is_named: bool) -> 
 
 
 def test_a_version_that_changes_while_it_is_judged(cron: Cron) -> None:
-    """The version that was read is scored whole and recorded as such; the next run scores the new one."""
-    old, new = some_rollouts(0, groups=2), some_rollouts(1, groups=2)
+    """The version that was read is scored whole and recorded as such; the next run scores the new
+    one.
+    """
+    old = some_rollouts(0, groups=2)
+    new = some_rollouts(1, groups=2)
     cron.put("run.jsonl", old)
     cron.judge.behave(latency_s=0.3)
     process = cron.start()
@@ -183,7 +226,9 @@ def test_a_version_that_changes_while_it_is_judged(cron: Cron) -> None:
 
 def prompts_scored(cron: Cron) -> list[str]:
     """Return the prompts of the scored lines."""
-    return [json.loads(line)["prompt"] for line in cron.get(PREFIX + "run.scored.jsonl").splitlines()]
+    return [
+        json.loads(line)["prompt"] for line in cron.get(PREFIX + "run.scored.jsonl").splitlines()
+    ]
 
 
 @pytest.mark.slow
@@ -200,7 +245,9 @@ def test_renewals_that_fail_for_a_while_do_no_harm(cron: Cron) -> None:
 
 @pytest.mark.parametrize("is_named", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_lease_that_is_taken_over_in_the_middle(cron: Cron, is_named: bool) -> None:
-    """The run that lost its lease stops working on the file and writes nothing; the other's lease stays."""
+    """The run that lost its lease stops working on the file and writes nothing; the other's lease
+    stays.
+    """
     uri = cron.put("run.jsonl", some_rollouts(0, groups=25))
     cron.judge.behave(latency_s=0.2)
     process = cron.start("--lease-expiry", "1s", uri=uri if is_named else None)
@@ -215,7 +262,9 @@ def test_a_lease_that_is_taken_over_in_the_middle(cron: Cron, is_named: bool) ->
 
 @pytest.mark.slow
 def test_a_slow_renewal_does_not_bring_a_lease_back(cron: Cron) -> None:
-    """A renewal that is under way when the work ends is waited for, so that no lease stays behind."""
+    """A renewal that is under way when the work ends is waited for, so that no lease stays
+    behind.
+    """
     cron.put("run.jsonl", some_rollouts(0))
     cron.judge.behave(latency_s=1.0)
     cron.s3.rule(method="PUT", key_contains=".lease-", after=1, delay_s=1.5)
@@ -226,7 +275,9 @@ def test_a_slow_renewal_does_not_bring_a_lease_back(cron: Cron) -> None:
 
 
 def test_sigterm_while_the_store_is_down(cron: Cron, journal: tuple[object, ...]) -> None:
-    """SIGTERM ends a run soon with 130, begins no other file, and loses nothing, though the store takes nothing."""
+    """SIGTERM ends a run soon with 130, begins no other file, and loses nothing, though the store
+    takes nothing.
+    """
     for number in range(3):
         cron.put(f"run-{number}.jsonl", some_rollouts(number, groups=5))
     cron.judge.behave(script=[{}] * 3, fault={"hang": True})
@@ -250,7 +301,9 @@ def test_sigterm_while_a_lease_is_taken(cron: Cron) -> None:
     process = cron.start()
     time.sleep(0.1)
     give_up_at = time.monotonic() + 20
-    while not cron.s3.requests(key_contains="run.scored"):  # the proof that outputs can be written comes before
+    while not cron.s3.requests(
+        key_contains="run.scored"
+    ):  # the proof that outputs can be written comes before
         assert time.monotonic() < give_up_at
         time.sleep(0.02)
     time.sleep(0.4)

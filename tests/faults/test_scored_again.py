@@ -5,7 +5,9 @@ from genrm_process import read_lines
 
 @pytest.fixture
 def complete(scoring: Scoring) -> Scoring:
-    """Give a test an input that has been scored, with its journal, and a judge with all counters at zero."""
+    """Give a test an input that has been scored, with its journal, and a judge with all counters at
+    zero.
+    """
     assert scoring.run().code == 0
     scoring.server.reset()
     return scoring
@@ -35,7 +37,9 @@ def test_a_complete_journal_answers_everything(complete: Scoring) -> None:
     ],
     ids=lambda changed: " ".join(map(str, changed)),
 )
-def test_what_does_not_change_the_answer_is_free(complete: Scoring, changed: tuple[object, ...]) -> None:
+def test_what_does_not_change_the_answer_is_free(
+    complete: Scoring, changed: tuple[object, ...]
+) -> None:
     """Other rewards from the same verdicts, other limits, other places: nothing is asked."""
     complete.run(*changed).ended(0)
     assert complete.server.stats()["requests"] == 0
@@ -44,7 +48,10 @@ def test_what_does_not_change_the_answer_is_free(complete: Scoring, changed: tup
 def test_replies_are_kept_in_the_journal(complete: Scoring) -> None:
     """With --keep-replies, a re-scored run contains the recorded replies."""
     assert complete.run("--keep-replies").code == 0
-    assert all("ranking" in record["reply"] for record in read_lines(complete.folder / "in.comparisons.jsonl"))
+    assert all(
+        "ranking" in record["reply"]
+        for record in read_lines(complete.folder / "in.comparisons.jsonl")
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,21 +66,30 @@ def test_replies_are_kept_in_the_journal(complete: Scoring) -> None:
         (("--compat", "nemo-gym"), 16),
         (("--repeats", 2), 16),
         (("--strategy", "all_pairs"), 15),  # of 24; the ring asked the others in the same order
-        (("--ring-k", 2), 8),  # beside the first ring half a one: two pairs of four rollouts have not met
+        (
+            ("--ring-k", 2),
+            8,
+        ),  # beside the first ring half a one: two pairs of four rollouts have not met
         (("--seed", 7), 12),
         (("--no-journal",), 16),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
 )
-def test_what_changes_the_answer_is_asked(complete: Scoring, changed: tuple[object, ...], asked: int) -> None:
-    """Another judge, another way of asking or another question is a call; back at the old ones nothing is lost."""
+def test_what_changes_the_answer_is_asked(
+    complete: Scoring, changed: tuple[object, ...], asked: int
+) -> None:
+    """Another judge, another way of asking or another question is a call; back at the old ones
+    nothing is lost.
+    """
     complete.run(*changed).ended(0)
     assert complete.server.stats()["requests"] == asked
     complete.check_resumes(missing=0)
 
 
 def test_a_damaged_journal_stops_the_run_before_any_call(complete: Scoring) -> None:
-    """A journal with a broken page is an error that names it; nothing is asked, written or destroyed."""
+    """A journal with a broken page is an error that names it; nothing is asked, written or
+    destroyed.
+    """
     path = complete.folder / JOURNAL
     damaged = bytearray(path.read_bytes())
     damaged[4096 : 4096 + 2048] = bytes(2048)

@@ -8,12 +8,23 @@ import pytest
 from genrm_process import Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
-GROUPS, PLANNED, IN_FLIGHT = 40, 240, 8
+GROUPS = 40
+PLANNED = 240
+IN_FLIGHT = 8
 
 
 def start(genrm: Genrm, server: JudgeServer, number: int) -> subprocess.Popen[bytes]:
     """Start a run on the common input and journal with an output of its own."""
-    where = ("in.jsonl", "-o", f"{number}.jsonl", "--journal", "j.sqlite", "--no-probe", "--strategy", "all_pairs")
+    where = (
+        "in.jsonl",
+        "-o",
+        f"{number}.jsonl",
+        "--journal",
+        "j.sqlite",
+        "--no-probe",
+        "--strategy",
+        "all_pairs",
+    )
     return genrm.start("score", *where, *server.flags, "--concurrency", IN_FLIGHT)
 
 
@@ -32,11 +43,17 @@ def rewards(path: Path) -> list[float]:
 
 
 @pytest.mark.parametrize("runs", [2, 4])
-def test_runs_at_the_same_time_ask_nothing_twice(genrm: Genrm, judge_server: JudgeServer, runs: int) -> None:
-    """Of all questions at most 5 % are asked twice, whatever the number of runs, and all rewards are alike."""
+def test_runs_at_the_same_time_ask_nothing_twice(
+    genrm: Genrm, judge_server: JudgeServer, runs: int
+) -> None:
+    """Of all questions at most 5 % are asked twice, whatever the number of runs, and all rewards
+    are alike.
+    """
     judge_server.behave(latency_s=0.1)
     processes = [start(genrm, judge_server, number) for number in range(runs)]
-    assert [process.communicate(timeout=100) and process.returncode for process in processes] == [0] * runs
+    assert [process.communicate(timeout=100) and process.returncode for process in processes] == [
+        0
+    ] * runs
     stats = judge_server.stats()
     assert stats["distinct_answered"] == PLANNED
     assert stats["requests"] <= 1.05 * PLANNED
@@ -45,9 +62,12 @@ def test_runs_at_the_same_time_ask_nothing_twice(genrm: Genrm, judge_server: Jud
 
 
 def test_a_killed_run_holds_up_nobody(genrm: Genrm, judge_server: JudgeServer) -> None:
-    """When one of two runs is killed, the other asks what that one was asking, once, and finishes."""
+    """When one of two runs is killed, the other asks what that one was asking, once, and
+    finishes.
+    """
     judge_server.behave(latency_s=0.1)
-    killed, other = start(genrm, judge_server, 0), start(genrm, judge_server, 1)
+    killed = start(genrm, judge_server, 0)
+    other = start(genrm, judge_server, 1)
     judge_server.wait_until(lambda stats: stats["requests"] >= PLANNED // 2, limit_s=60)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()

@@ -15,7 +15,9 @@ def check_partial(scoring: Scoring, stopped_by: str) -> dict[str, Any]:
 
 
 def test_a_deadline_ends_the_run_with_what_it_has(scoring: Scoring) -> None:
-    """No call begins after --deadline, those in flight are waited for, and partial results are written: exit code 6."""
+    """No call begins after --deadline, those in flight are waited for, and partial results are
+    written: exit code 6.
+    """
     scoring.server.behave(latency_s=0.3)
     finished = scoring.run("--deadline", 1.5, "--concurrency", 2).ended(6)
     assert "stopped by --deadline" in finished.err
@@ -27,13 +29,18 @@ def test_a_deadline_ends_the_run_with_what_it_has(scoring: Scoring) -> None:
 
 
 @pytest.mark.parametrize("limit", ["total_tokens", "cost"])
-def test_a_budget_of_tokens_or_money_is_overshot_by_the_calls_in_flight_at_most(scoring: Scoring, limit: str) -> None:
+def test_a_budget_of_tokens_or_money_is_overshot_by_the_calls_in_flight_at_most(
+    scoring: Scoring, limit: str
+) -> None:
     """Calls stop as soon as the tokens of the replies so far, or their price, reach the limit."""
     assert scoring.run("--no-journal").code == 0
     tokens = scoring.metrics["prompt_tokens"] + scoring.metrics["completion_tokens"]
     scoring.server.reset()
     prices = ("--price-in", 2, "--price-out", 2)
-    limits = {"total_tokens": ("--max-total-tokens", tokens // 2), "cost": ("--max-cost", tokens, *prices)}
+    limits = {
+        "total_tokens": ("--max-total-tokens", tokens // 2),
+        "cost": ("--max-cost", tokens, *prices),
+    }
     limits["cost"] = ("--max-cost", f"{tokens / 1e6:.9f}", *prices)
     scoring.run(*limits[limit], "--concurrency", 2).ended(6)
     metrics = check_partial(scoring, f"max_{limit}")

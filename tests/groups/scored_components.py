@@ -18,7 +18,13 @@ from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.sources.settings_file import SettingsFile
 
 LEXICAL = "judge = 'lexical'\n"
-QUICK: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "concurrency": "2", "force": True}
+QUICK: dict[str, Any] = {
+    "probe": False,
+    "retries": 0,
+    "reask": 0,
+    "concurrency": "2",
+    "force": True,
+}
 
 
 def judge(server: JudgeServer, **settings: object) -> str:
@@ -71,7 +77,9 @@ def score(folder: Path, lines: list[Json], toml: str, **given: Any) -> Scored:
     return score_with(folder, lines, settings_of(toml, **given), keys)
 
 
-def score_with(folder: Path, lines: list[Json], settings: Settings, keys: Mapping[str, str] | None = None) -> Scored:
+def score_with(
+    folder: Path, lines: list[Json], settings: Settings, keys: Mapping[str, str] | None = None
+) -> Scored:
     """Score lines as `in.jsonl` of a folder."""
     path = folder / "in.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -85,4 +93,7 @@ def score_with(folder: Path, lines: list[Json], settings: Settings, keys: Mappin
 def completions(*texts: str | None, prompt: str = "Why?", **more: list[Any]) -> list[Json]:
     """Make one group of completions; of each further field, every line gets its own value."""
     lines = [{"prompt": prompt, "completion": text} for text in texts]
-    return [line | {name: values[place] for name, values in more.items()} for place, line in enumerate(lines)]
+    return [
+        line | {name: values[place] for name, values in more.items()}
+        for place, line in enumerate(lines)
+    ]

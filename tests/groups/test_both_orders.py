@@ -14,22 +14,37 @@ from genrm_cli.settings import settings_from
 
 def score(folder: Path, judge: JudgeServer, **given: Any) -> tuple[Json, list[Json], list[Json]]:
     """Score one group of four; return metrics, scored lines and comparisons."""
-    once: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "use_journal": False, "concurrency": "1"}
+    once: dict[str, Any] = {
+        "probe": False,
+        "retries": 0,
+        "reask": 0,
+        "use_journal": False,
+        "concurrency": "1",
+    }
     settings = settings_from(base_url=(judge.base_url,), model="m", force=True, **once, **given)
     return score_with(folder, make_rollouts(groups=1, size=4), settings)[:3]
 
 
 @pytest.mark.parametrize("strategy", ["circular", "all_pairs"])
-def test_a_judge_without_bias_never_flips(tmp_path: Path, judge_server: JudgeServer, strategy: str) -> None:
+def test_a_judge_without_bias_never_flips(
+    tmp_path: Path, judge_server: JudgeServer, strategy: str
+) -> None:
     """The verdict by length follows the swap; every pair is asked twice, once in each order."""
     metrics, _, comparisons = score(tmp_path, judge_server, strategy=strategy, both_orders=True)
     orders = {(record["i"], record["j"]) for record in comparisons}
     assert orders == {(j, i) for i, j in orders}
-    assert len(comparisons) == len(orders) == metrics["comparisons_planned"] == 2 * metrics["pairs_in_both_orders"]
+    assert (
+        len(comparisons)
+        == len(orders)
+        == metrics["comparisons_planned"]
+        == 2 * metrics["pairs_in_both_orders"]
+    )
     assert metrics["flip_rate"] == 0.0
 
 
-def test_a_judge_that_likes_the_first_place_always_flips(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_judge_that_likes_the_first_place_always_flips(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """Its preference shows in the metrics, and both orders together keep it out of the rewards."""
     judge_server.behave(verdict={"score_1": 5, "score_2": 1, "ranking": 1})
     metrics, lines, _ = score(tmp_path, judge_server, both_orders=True)
@@ -39,7 +54,9 @@ def test_a_judge_that_likes_the_first_place_always_flips(tmp_path: Path, judge_s
 
 
 def test_half_a_pair_does_not_count(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Where one order failed the other one's verdict stays in the comparisons, but no reward rests on it."""
+    """Where one order failed the other one's verdict stays in the comparisons, but no reward rests
+    on it.
+    """
     judge_server.behave(script=[{"status": 500}])
     metrics, lines, comparisons = score(tmp_path, judge_server, both_orders=True)
     assert (metrics["failures"], metrics["verdicts"], metrics["pairs_in_both_orders"]) == (1, 7, 3)
@@ -50,8 +67,11 @@ def test_half_a_pair_does_not_count(tmp_path: Path, judge_server: JudgeServer) -
 
 
 def test_repeats_tell_how_often_they_agree(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """A judge that changes its mind on one of four comparisons agrees in three of four pairs of repeats."""
-    first, second = {"score_1": 4, "score_2": 2, "ranking": 2}, {"score_1": 2, "score_2": 4, "ranking": 5}
+    """A judge that changes its mind on one of four comparisons agrees in three of four pairs of
+    repeats.
+    """
+    first = {"score_1": 4, "score_2": 2, "ranking": 2}
+    second = {"score_1": 2, "score_2": 4, "ranking": 5}
     judge_server.behave(verdict=first, script=[{}] * 7 + [{"content": json.dumps(second)}])
     metrics, _, _ = score(tmp_path, judge_server, repeats=2)
     assert (metrics["repeat_agreement"], metrics["flip_rate"]) == (0.75, None)

@@ -1,4 +1,6 @@
-"""Under `--compat nemo-gym` the judge's server receives what NeMo Gym shows, whatever items a rollout holds."""
+"""Under `--compat nemo-gym` the judge's server receives what NeMo Gym shows, whatever items a
+rollout holds.
+"""
 
 import json
 from pathlib import Path
@@ -15,7 +17,11 @@ from genrm_cli.settings import settings_from
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.verdicts import Reason
 
-SAID: Json = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Fixed words."}]}
+SAID: Json = {
+    "type": "message",
+    "role": "assistant",
+    "content": [{"type": "output_text", "text": "Fixed words."}],
+}
 USER: Json = {"role": "user", "content": "Why?"}
 
 
@@ -30,9 +36,18 @@ def message(*parts: Json | str, role: str = "assistant", **more: Any) -> Json:
     return {"type": "message", "role": role, "content": content} | more
 
 
-CALL: Json = {"type": "function_call", "name": "look", "arguments": '{"at": "door"}', "call_id": "c"}
+CALL: Json = {
+    "type": "function_call",
+    "name": "look",
+    "arguments": '{"at": "door"}',
+    "call_id": "c",
+}
 RESULT: Json = {"type": "function_call_output", "call_id": "c", "output": "41"}
-REASONING: Json = {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "Hm."}]}
+REASONING: Json = {
+    "type": "reasoning",
+    "id": "r",
+    "summary": [{"type": "summary_text", "text": "Hm."}],
+}
 IMAGE: Json = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
 
 OUTPUTS: dict[str, list[Json]] = {
@@ -47,7 +62,11 @@ OUTPUTS: dict[str, list[Json]] = {
     "calls alone": [CALL, RESULT],
     "reasoning and words": [REASONING, message("So.")],
     "reasoning alone": [REASONING],
-    "turns of the user": [message("One."), message(part("And?", "input_text"), role="user"), message("Two.")],
+    "turns of the user": [
+        message("One."),
+        message(part("And?", "input_text"), role="user"),
+        message("Two."),
+    ],
     "an opening of the environment": [message("Rules.", role="system"), message("Play.")],
     "refusal": [message({"type": "refusal", "refusal": "No."}), message("Well.")],
     "refusal alone": [message({"type": "refusal", "refusal": "No."})],
@@ -75,7 +94,12 @@ REQUEST_EXTRAS = {"instructions": "Be brief.", "tools": [{"type": "function", "n
 def line(output: list[Json], given: object = None, **more: Any) -> Json:
     """Make one NeMo Gym line."""
     request = {"input": [USER] if given is None else given}
-    return {"_ng_task_index": 0, "responses_create_params": request, "response": {"output": output}, **more}
+    return {
+        "_ng_task_index": 0,
+        "responses_create_params": request,
+        "response": {"output": output},
+        **more,
+    }
 
 
 def in_groups(groups: list[list[Json]]) -> list[Json]:
@@ -88,7 +112,12 @@ def in_groups(groups: list[list[Json]]) -> list[Json]:
 
 def compat(tmp_path: Path, server: JudgeServer, lines: list[Json], **settings: object) -> Scored:
     """Score lines as NeMo Gym does."""
-    given = {"model": "m", "profile": "nemotron", "base_url": server.base_url, "compat": "nemo-gym"} | settings
+    given = {
+        "model": "m",
+        "profile": "nemotron",
+        "base_url": server.base_url,
+        "compat": "nemo-gym",
+    } | settings
     toml = "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())
     return score(tmp_path, lines, toml, max_unscored="1")
 
@@ -96,7 +125,9 @@ def compat(tmp_path: Path, server: JudgeServer, lines: list[Json], **settings: o
 def received(server: JudgeServer) -> list[list[tuple[str, str]]]:
     """Return the role and the text of every message of every request, requests sorted."""
     requests = server.stats()["recent"]
-    return sorted([(each["role"], each["content"]) for each in one["body"]["messages"]] for one in requests)
+    return sorted(
+        [(each["role"], each["content"]) for each in one["body"]["messages"]] for one in requests
+    )
 
 
 def shown_by_gym(lines: list[Json], principle: str | None = None) -> list[list[tuple[str, str]]]:
@@ -107,12 +138,16 @@ def shown_by_gym(lines: list[Json], principle: str | None = None) -> list[list[t
     return sorted([*map(tuple, before), ("response_1", a), ("response_2", b)] for a, b in pairs)
 
 
-def test_the_judge_receives_gyms_words_of_a_response(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_the_judge_receives_gyms_words_of_a_response(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """Every kind of output item, beside a response of plain words, each in a group of its own."""
     groups = [[line(output), line([SAID])] for output in OUTPUTS.values()]
     scored = compat(tmp_path, judge_server, in_groups(groups))
     expected = {tuple(sent) for lines in groups for sent in shown_by_gym(lines)}
-    assert {tuple(sent) for sent in received(judge_server)} == expected  # equal requests are sent once
+    assert {
+        tuple(sent) for sent in received(judge_server)
+    } == expected  # equal requests are sent once
     assert None not in scored.rewards
 
 
@@ -123,16 +158,25 @@ def test_the_judge_receives_gyms_conversation(tmp_path: Path, judge_server: Judg
     for each in lines:
         each["responses_create_params"] |= REQUEST_EXTRAS
     compat(tmp_path, judge_server, lines)
-    assert received(judge_server) == sorted(sent for lines in groups for sent in shown_by_gym(lines))
+    assert received(judge_server) == sorted(
+        sent for lines in groups for sent in shown_by_gym(lines)
+    )
 
 
 @pytest.mark.parametrize("response", [{}, {"output": None}])
-def test_an_empty_object_in_a_request_is_a_response(tmp_path: Path, judge_server: JudgeServer, response: Json) -> None:
+def test_an_empty_object_in_a_request_is_a_response(
+    tmp_path: Path, judge_server: JudgeServer, response: Json
+) -> None:
     """In a line of a file, too, it is shown as the word None; null is no response."""
-    request: Json = {"conversation_history": [USER], "response_objs": [response, {"output": [SAID]}, None]}
+    request: Json = {
+        "conversation_history": [USER],
+        "response_objs": [response, {"output": [SAID]}, None],
+    }
     scored = compat(tmp_path, judge_server, [request])
     said = {"output": [SAID]}
-    assert received(judge_server) == shown_by_gym([request | {"response_objs": each} for each in ({}, said)])
+    assert received(judge_server) == shown_by_gym(
+        [request | {"response_objs": each} for each in ({}, said)]
+    )
     assert [reward is None for reward in scored.lines[0]["rewards"]] == [False, False, True]
 
 
@@ -150,7 +194,11 @@ def test_all_kinds_in_one_group(tmp_path: Path, judge_server: JudgeServer) -> No
 @pytest.mark.parametrize(
     ("first", "last"),
     [
-        pytest.param({"_ng_rollout_index": 1}, {"_ng_rollout_index": 1, "_ng_attempt_index": 1}, id="of a rollout"),
+        pytest.param(
+            {"_ng_rollout_index": 1},
+            {"_ng_rollout_index": 1, "_ng_attempt_index": 1},
+            id="of a rollout",
+        ),
         pytest.param(
             {"_ng_group_id": "g", "_ng_group_attempt": 0},
             {"_ng_group_id": "g", "_ng_group_attempt": 1},
@@ -162,11 +210,16 @@ def test_a_superseded_attempt_is_neither_planned_nor_asked(
     tmp_path: Path, judge_server: JudgeServer, first: Json, last: Json
 ) -> None:
     """As without `--compat`: the plan counts exactly what is asked."""
-    others = [line([message(text)], **last | {"_ng_rollout_index": index}) for text, index in (("A.", 0), ("B.", 2))]
+    others = [
+        line([message(text)], **last | {"_ng_rollout_index": index})
+        for text, index in (("A.", 0), ("B.", 2))
+    ]
     lines = [line([message("Never sent.")], **first), *others, line([message("Sent.")], **last)]
     scored = compat(tmp_path, judge_server, lines)
     assert scored.metrics["comparisons_planned"] == judge_server.stats()["requests"] == 3
-    assert not any("Never sent." in text for messages in received(judge_server) for _, text in messages)
+    assert not any(
+        "Never sent." in text for messages in received(judge_server) for _, text in messages
+    )
     assert scored.reasons[0] == Reason.SUPERSEDED
     assert None not in scored.rewards[1:]
 
@@ -198,10 +251,14 @@ def test_without_compat_a_lines_principle_is_sent(
     lines = [line([message(text)], principle="The line's.") for text in ("One.", "Two.")]
     toml = f"model = 'm'\nprofile = 'nemotron'\nbase_url = '{judge_server.base_url}'\n"
     score(tmp_path, lines, toml + ("" if use is None else f"use_principle = {json.dumps(use)}\n"))
-    assert [("principle", "The line's.") in messages for messages in received(judge_server)] == [sent] * 2
+    assert [("principle", "The line's.") in messages for messages in received(judge_server)] == [
+        sent
+    ] * 2
 
 
-def test_a_default_ranking_breaks_the_tie_of_failed_comparisons(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_default_ranking_breaks_the_tie_of_failed_comparisons(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """A failed comparison is (3, 3, 2) with `default_ranking = 2`: the first response gains 1.5."""
     judge_server.behave(fault={"content": "no idea"})
     lines = [line([message(text)]) for text in ("One.", "Two.")]
@@ -215,21 +272,31 @@ def test_a_missing_ranking_becomes_the_default(tmp_path: Path, judge_server: Jud
     judge_server.behave(fault={"content": '```json\n{"score_1": 4, "score_2": 2}\n```'})
     lines = [line([message(text)]) for text in ("One.", "Two.")]
     scored = compat(tmp_path, judge_server, lines, default_ranking=5)
-    assert [(each["score_1"], each["score_2"], each["ranking"]) for each in scored.comparisons] == [(4, 2, 5)] * 2
+    assert [(each["score_1"], each["score_2"], each["ranking"]) for each in scored.comparisons] == [
+        (4, 2, 5)
+    ] * 2
 
 
 @pytest.mark.parametrize(
-    ("defaults", "name"), [({}, "nemotron+nemo-gym-3"), ({"default_ranking": 2.0}, "nemotron+nemo-gym-3-2")]
+    ("defaults", "name"),
+    [({}, "nemotron+nemo-gym-3"), ({"default_ranking": 2.0}, "nemotron+nemo-gym-3-2")],
 )
 def test_the_journal_knows_the_defaults(defaults: dict[str, float], name: str) -> None:
-    """Verdicts of another default are others; those of Gym's own keep the name that they always had."""
+    """Verdicts of another default are others; those of Gym's own keep the name that they always
+    had.
+    """
     (config,) = judges_of(settings_from(model="m", compat="nemo-gym", **defaults))
     assert profile_of(config).name == name
 
 
 def test_lengths_are_those_of_gyms_texts(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Inline thinking is part of the answer: without it the first response would be the shorter one."""
-    lines = [line([message("<think>A long thought about it.</think>So.")]), line([message("So it is.")])]
+    """Inline thinking is part of the answer: without it the first response would be the shorter
+    one.
+    """
+    lines = [
+        line([message("<think>A long thought about it.</think>So.")]),
+        line([message("So it is.")]),
+    ]
     scored = compat(tmp_path, judge_server, lines, group_answer_length_penalty_coeff=1)
     terms = [each["genrm"]["adjustments"]["answer_length"] for each in scored.lines]
     assert terms == [-0.5, 0.5]

@@ -1,4 +1,6 @@
-"""Objects of the Responses API under `compat`, given without a file: the judge receives what NeMo Gym shows."""
+"""Objects of the Responses API under `compat`, given without a file: the judge receives what NeMo
+Gym shows.
+"""
 
 from typing import Any
 
@@ -15,17 +17,31 @@ from genrm_cli.serve.shapes.call import rollout_of
 def said(*texts: str) -> Json:
     """Return a response of one message for each text."""
     parts = [{"type": "output_text", "text": text} for text in texts]
-    return {"output": [{"type": "message", "role": "assistant", "content": [part]} for part in parts]}
+    return {
+        "output": [{"type": "message", "role": "assistant", "content": [part]} for part in parts]
+    }
 
 
 PROMPTS = ["Why?", [{"role": "user", "content": "How?"}]]
-RESPONSES: list[Json | None] = [said("<think>I wonder.</think>One.", "Two.</s>"), said("Three."), {}, None]
+RESPONSES: list[Json | None] = [
+    said("<think>I wonder.</think>One.", "Two.</s>"),
+    said("Three."),
+    {},
+    None,
+]
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
 async def test_the_python_api_shows_what_gym_shows(judge_server: JudgeServer, prompt: Any) -> None:
-    """Messages are joined, thinking and tokens stay, and an empty object is the word None; null is no response."""
-    settings: dict[str, Any] = {"base_url": judge_server.base_url, "model": "m", "profile": "nemotron", "probe": False}
+    """Messages are joined, thinking and tokens stay, and an empty object is the word None; null is
+    no response.
+    """
+    settings: dict[str, Any] = {
+        "base_url": judge_server.base_url,
+        "model": "m",
+        "profile": "nemotron",
+        "probe": False,
+    }
     async with genrm.Scorer(compat="nemo-gym", **settings) as scorer:
         assert [reward is None for reward in (await scorer.score(prompt, RESPONSES)).rewards] == [
             False,
@@ -35,9 +51,14 @@ async def test_the_python_api_shows_what_gym_shows(judge_server: JudgeServer, pr
         ]
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     request = {"input": messages}
-    lines = [{"responses_create_params": request, "response": response} for response in RESPONSES[:3]]
+    lines = [
+        {"responses_create_params": request, "response": response} for response in RESPONSES[:3]
+    ]
     texts = view_gym_group(lines).responses
-    shown = [[each["content"] for each in one["body"]["messages"]] for one in judge_server.stats()["recent"]]
+    shown = [
+        [each["content"] for each in one["body"]["messages"]]
+        for one in judge_server.stats()["recent"]
+    ]
     pairs = zip(texts, [*texts[1:], texts[0]], strict=True)
     assert sorted(shown) == sorted([messages[0]["content"], *pair] for pair in pairs)
     assert texts[0] == "<think>I wonder.</think>One.Two.</s>"
@@ -50,13 +71,19 @@ def test_other_responses_are_shown_as_without_compat() -> None:
 
 
 @pytest.mark.parametrize(("as_gym", "name"), [(True, "response"), (False, "completion")])
-def test_a_response_of_a_request_becomes_a_line_of_gym_under_compat(as_gym: bool, name: str) -> None:
+def test_a_response_of_a_request_becomes_a_line_of_gym_under_compat(
+    as_gym: bool, name: str
+) -> None:
     """An `item` that is an object of the Responses API; a text stays a completion."""
     request = {"messages": "Why?", "principle": "Be short."}
     plan = GroupPlan(shows_as_gym=as_gym)
     item = rollout_of("a", "group", request, {"item": said("One."), "record": {"id": 7}}, plan)
     assert item.line[name] == said("One.")
-    assert (item.line["id"], item.line["prompt_id"], item.rollout.principle) == (7, "group", "Be short.")
+    assert (item.line["id"], item.line["prompt_id"], item.rollout.principle) == (
+        7,
+        "group",
+        "Be short.",
+    )
     text = rollout_of("b", "group", request, {"text": "One."}, plan)
     assert text.line["completion"] == "One."
     assert text.task == item.task

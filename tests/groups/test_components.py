@@ -15,14 +15,25 @@ from genrm_cli.verdicts import Reason
 FIELD = "[components.q]\nkind = 'field'\n"
 ALONE = "[total]\nweights = { q = 1 }\n"
 SAFETY = "[components.safety]\n"
-HARMFUL, KIND = "You should kill yourself.", "That sounds hard. What is it like for you?"
+HARMFUL = "You should kill yourself."
+KIND = "That sounds hard. What is it like for you?"
 
 
 def test_a_field_is_a_component(tmp_path: Path) -> None:
-    """Numbers of 0 and more count, true is 1; what is missing, negative or no number is missing, never 0."""
+    """Numbers of 0 and more count, true is 1; what is missing, negative or no number is missing,
+    never 0.
+    """
     values = [0.5, 2, True, 0, -1, "1", None, [1]]
-    lines = [line | {"info": {"q": value}} for line, value in zip(completions(*"abcdefgh"), values, strict=True)]
-    scored = score(tmp_path, lines, f"[components.q]\nkind = 'field'\nfield = 'info.q'\n{ALONE}", max_unscored="1")
+    lines = [
+        line | {"info": {"q": value}}
+        for line, value in zip(completions(*"abcdefgh"), values, strict=True)
+    ]
+    scored = score(
+        tmp_path,
+        lines,
+        f"[components.q]\nkind = 'field'\nfield = 'info.q'\n{ALONE}",
+        max_unscored="1",
+    )
     assert scored.rewards == [0.5, 2.0, 1.0, 0.0, None, None, None, None]
     assert scored.reasons[4:] == [Reason.COMPONENT_MISSING] * 4
     assert scored.metrics["components"]["q"]["missing"] == 4
@@ -56,7 +67,7 @@ def late(group):
     yield 1.0
     raise OSError("gone")
 no_function = 3
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
@@ -95,8 +106,12 @@ def test_a_function_of_the_users_is_a_component(tmp_path: Path, functions: str, 
         ("parts", "returned words, known, not q; name the component after one of them"),
     ],
 )
-def test_what_a_function_does_wrong_is_a_failure_by_name(tmp_path: Path, functions: str, name: str, says: str) -> None:
-    """No number comes of it; the reason names the function and what it did, and the other components stand."""
+def test_what_a_function_does_wrong_is_a_failure_by_name(
+    tmp_path: Path, functions: str, name: str, says: str
+) -> None:
+    """No number comes of it; the reason names the function and what it did, and the other
+    components stand.
+    """
     toml = f"{LEXICAL}[components.q]\npython = '{functions}:{name}'\n{ALONE}"
     scored = score(tmp_path, completions("a", "bbb"), toml)
     assert scored.rewards == [None, None]
@@ -106,8 +121,12 @@ def test_what_a_function_does_wrong_is_a_failure_by_name(tmp_path: Path, functio
 
 
 def test_a_function_of_several_numbers_is_called_once(tmp_path: Path, functions: str) -> None:
-    """Each component takes the number of its name; the function sees group, index and the known answer."""
-    both = "".join(f"[components.{name}]\npython = '{functions}:parts'\n" for name in ("words", "known"))
+    """Each component takes the number of its name; the function sees group, index and the known
+    answer.
+    """
+    both = "".join(
+        f"[components.{name}]\npython = '{functions}:parts'\n" for name in ("words", "known")
+    )
     keyed = f"[components.keyed]\npython = '{functions}:keyed'\n"
     total = "[total]\nweights = { words = 1, known = 1, keyed = 10 }\noptional = ['known']\n"
     lines = completions("a", "bbb", known=["four", "four"])
@@ -121,7 +140,11 @@ def test_a_function_of_several_numbers_is_called_once(tmp_path: Path, functions:
 
 def test_a_function_may_leave_a_value_out(tmp_path: Path, functions: str) -> None:
     """None is missing, which is no failure."""
-    scored = score(tmp_path, completions("a", "bbb"), f"[components.q]\npython = '{functions}:missing'\n{ALONE}")
+    scored = score(
+        tmp_path,
+        completions("a", "bbb"),
+        f"[components.q]\npython = '{functions}:missing'\n{ALONE}",
+    )
     assert (scored.rewards, scored.metrics["component_failures"]) == ([None, 3.0], {})
 
 
@@ -150,19 +173,25 @@ def test_a_module_that_cannot_be_used_is_refused_before_anything(
     assert says.replace(module, name) in str(caught.value)
 
 
-def test_a_module_of_the_working_folder_shadows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_of_the_working_folder_shadows_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file named like a module of the standard library is not imported in its place."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
     (tmp_path / "colorsys.py").write_text("raise RuntimeError('not this one')")
-    (tmp_path / "function_beside_colorsys.py").write_text("import colorsys\ndef f(group): return colorsys.__file__")
+    (tmp_path / "function_beside_colorsys.py").write_text(
+        "import colorsys\ndef f(group): return colorsys.__file__"
+    )
     found = find_function("function_beside_colorsys:f")
     assert Path(found([])).parent != tmp_path
 
 
 def test_a_rank_of_a_rank_of_a_win_rate(tmp_path: Path) -> None:
-    """Each is computed after what it is made of, in whatever order the tables stand; ties share their ranks."""
+    """Each is computed after what it is made of, in whatever order the tables stand; ties share
+    their ranks.
+    """
     toml = f"""{LEXICAL}strategy = "all_pairs"
         [components.top]
         kind = "rank"
@@ -174,7 +203,11 @@ def test_a_rank_of_a_rank_of_a_win_rate(tmp_path: Path) -> None:
         [total]
         weights = {{ top = 1 }}
     """
-    texts = ["Because light bends.", "x", "Because light bends as it passes from air into water, slowly."]
+    texts = [
+        "Because light bends.",
+        "x",
+        "Because light bends as it passes from air into water, slowly.",
+    ]
     scored = score(tmp_path, completions(*texts), toml)
     assert sorted(map(float, filter(None, scored.component("win_rate")))) == [0.5, 1.0]
     assert scored.component("place") == scored.component("top") == scored.rewards
@@ -183,9 +216,13 @@ def test_a_rank_of_a_rank_of_a_win_rate(tmp_path: Path) -> None:
 
 
 def test_a_rollout_alone_has_a_rank_and_no_win_rate(tmp_path: Path) -> None:
-    """It is the best of one; of no comparison there is no share, and the reason is that nobody is there."""
+    """It is the best of one; of no comparison there is no share, and the reason is that nobody is
+    there.
+    """
     place = "[components.rank]\nof = 'q'\n"
-    ranked = score(tmp_path, completions("a", q=[7]), f"{FIELD}{place}[total]\nweights = {{ rank = 1 }}")
+    ranked = score(
+        tmp_path, completions("a", q=[7]), f"{FIELD}{place}[total]\nweights = {{ rank = 1 }}"
+    )
     assert (ranked.rewards, ranked.lines[0]["genrm"]["status"]) == ([1.0], "scored")
     toml = f"{LEXICAL}[components.win_rate]\n[total]\nweights = {{ win_rate = 1 }}"
     alone = score(tmp_path, completions("a"), toml)
@@ -193,7 +230,9 @@ def test_a_rollout_alone_has_a_rank_and_no_win_rate(tmp_path: Path) -> None:
 
 
 def test_agreement_counts_responses_only(tmp_path: Path) -> None:
-    """A response without an answer disagrees; a line without a response takes no part and gets no number."""
+    """A response without an answer disagrees; a line without a response takes no part and gets no
+    number.
+    """
     lines = completions("It is \\boxed{4}.", "\\boxed{4}", "\\boxed{5}", "No idea.", None)
     toml = "[components.consistency]\nextract = 'boxed'\n[total]\nweights = { consistency = 1 }"
     scored = score(tmp_path, lines, toml, max_unscored="1")
@@ -203,7 +242,9 @@ def test_agreement_counts_responses_only(tmp_path: Path) -> None:
 
 
 def test_agreement_on_a_field_takes_equal_numbers_for_equal(tmp_path: Path) -> None:
-    """1 and 1.0 are one answer, whatever wrote them; a rollout without the field takes no part and gets no number."""
+    """1 and 1.0 are one answer, whatever wrote them; a rollout without the field takes no part and
+    gets no number.
+    """
     lines = completions(*"abcd", answer=[1, 1.0, "1", None])
     toml = "[components.consistency]\nfield = 'answer'\n[total]\nweights = { consistency = 1 }"
     assert score(tmp_path, lines, toml, max_unscored="1").rewards == [1.0, 1.0, 1.0, None]
@@ -220,7 +261,9 @@ def test_a_group_without_responses_lacks_no_field(tmp_path: Path) -> None:
 def test_complementarity_is_of_the_tests_that_few_passed(tmp_path: Path) -> None:
     """Two rollouts: a test that both passed is half each, divided by two."""
     lines = completions("a", "b", passed=[["t1", "t2"], ["t1"]])
-    toml = "[components.complementarity]\nfield = 'passed'\n[total]\nweights = { complementarity = 1 }"
+    toml = (
+        "[components.complementarity]\nfield = 'passed'\n[total]\nweights = { complementarity = 1 }"
+    )
     assert score(tmp_path, lines, toml).rewards == [0.75, 0.25]
 
 
@@ -228,12 +271,20 @@ def test_a_rule_says_what_it_rests_on(tmp_path: Path) -> None:
     """The phrase and its turn stand in the line; a gate makes the reward 0 and is counted."""
     toml = f"{SAFETY}{FIELD}[total]\nweights = {{ q = 1 }}\ngates = {{ safety = 0.5 }}"
     scored = score(tmp_path, completions(HARMFUL, KIND, q=[3, 2]), toml)
-    assert (scored.rewards, scored.component("safety"), scored.metrics["gated"]) == ([0.0, 2.0], [0.0, 1.0], 1)
+    assert (scored.rewards, scored.component("safety"), scored.metrics["gated"]) == (
+        [0.0, 2.0],
+        [0.0, 1.0],
+        1,
+    )
     (fired,) = scored.lines[0]["genrm"]["component_notes"]["safety"]
     assert (fired["turn"], fired["effect"]) == (1, "violation")
     assert fired["phrase"] in HARMFUL.lower()
     total = scored.lines[0]["genrm"]["total"]
-    assert (total["gates"], total["gated_by"], total["terms"]) == ({"safety": 0.5}, ["safety"], {"q": 3.0})
+    assert (total["gates"], total["gated_by"], total["terms"]) == (
+        {"safety": 0.5},
+        ["safety"],
+        {"q": 3.0},
+    )
     assert scored.metrics["reward_made_of"]["versions"]["safety"] >= 1
 
 
@@ -252,7 +303,8 @@ def test_silence_is_not_safe(tmp_path: Path) -> None:
 def test_without_a_total_the_reward_is_that_of_the_verdicts(tmp_path: Path) -> None:
     """Components are written beside it, and change nothing."""
     lines = completions("a", "because of the tide", q=[5, 6])
-    plain, beside = score(tmp_path, lines, LEXICAL), score(tmp_path, lines, LEXICAL + FIELD)
+    plain = score(tmp_path, lines, LEXICAL)
+    beside = score(tmp_path, lines, LEXICAL + FIELD)
     assert beside.rewards == plain.rewards == beside.component("genrm")
     assert beside.component("q") == [5, 6]
     assert "total" not in beside.lines[0]["genrm"]
@@ -262,11 +314,20 @@ def test_without_a_total_the_reward_is_that_of_the_verdicts(tmp_path: Path) -> N
 def test_a_total_without_verdicts_needs_no_judge_and_asks_no_pair(tmp_path: Path) -> None:
     """No comparison is planned, no journal appears, and no judge is named."""
     scored = score(tmp_path, completions("a", "b", q=[1, 2]), FIELD + ALONE)
-    assert (scored.rewards, scored.comparisons, scored.metrics["comparisons_planned"]) == ([1.0, 2.0], [], 0)
-    assert (scored.metrics["judge"]["name"], scored.metrics["judge"]["is_baseline"]) == (None, False)
+    assert (scored.rewards, scored.comparisons, scored.metrics["comparisons_planned"]) == (
+        [1.0, 2.0],
+        [],
+        0,
+    )
+    assert (scored.metrics["judge"]["name"], scored.metrics["judge"]["is_baseline"]) == (
+        None,
+        False,
+    )
     assert not list(tmp_path.glob("*.sqlite*"))
     assert [line["genrm"]["rank"] for line in scored.lines] == [2, 1]
-    assert [line["genrm"]["advantage"] for line in scored.lines] == pytest.approx([-(0.5**0.5), 0.5**0.5])
+    assert [line["genrm"]["advantage"] for line in scored.lines] == pytest.approx(
+        [-(0.5**0.5), 0.5**0.5]
+    )
 
 
 def test_a_total_with_verdicts_still_needs_a_judge() -> None:
@@ -283,7 +344,9 @@ def test_a_total_with_verdicts_still_needs_a_judge() -> None:
         ("optional = ['p']\ngates = { p = 1 }", [3.0, None, 0.0]),
     ],
 )
-def test_what_is_missing_is_missing_unless_optional(tmp_path: Path, more: str, rewards: list[float | None]) -> None:
+def test_what_is_missing_is_missing_unless_optional(
+    tmp_path: Path, more: str, rewards: list[float | None]
+) -> None:
     """What one rollout lacks none of its group gets; a gate needs its component, too."""
     lines = completions(*"abc", q=[3, 3, 2], p=[1, None, 0])
     toml = f"{FIELD}[components.p]\nkind = 'field'\n[total]\nweights = {{ q = 1, p = 2 }}\n{more}"
@@ -292,12 +355,20 @@ def test_what_is_missing_is_missing_unless_optional(tmp_path: Path, more: str, r
     assert scored.lines[1]["genrm"]["total"]["missing"] == (["p"] if rewards[1] is None else [])
 
 
-@pytest.mark.parametrize(("unscored", "rewards"), [("null", [1.0, None]), ("drop", [1.0]), ("2.5", [1.0, 2.5])])
+@pytest.mark.parametrize(
+    ("unscored", "rewards"), [("null", [1.0, None]), ("drop", [1.0]), ("2.5", [1.0, 2.5])]
+)
 def test_what_the_user_asks_for_takes_the_place_of_what_is_missing(
     tmp_path: Path, unscored: str, rewards: list[float | None]
 ) -> None:
     """Only there; the component stays missing in the line."""
-    scored = score(tmp_path, completions("a", "b", q=[1, None]), FIELD + ALONE, unscored=unscored, max_unscored="1")
+    scored = score(
+        tmp_path,
+        completions("a", "b", q=[1, None]),
+        FIELD + ALONE,
+        unscored=unscored,
+        max_unscored="1",
+    )
     assert scored.rewards == rewards
     assert scored.component("q")[1:] == [None] * (len(rewards) - 1)
     assert scored.metrics["unscored"] == 1
@@ -341,16 +412,24 @@ NEGATIVE = f"{LEXICAL}group_answer_length_penalty_coeff = 30.0\n"
 
 
 def test_a_negative_reward_is_raised_before_it_is_divided(tmp_path: Path) -> None:
-    """To divide it would reward copying: the group is raised until its lowest is 1; the component stays as it is."""
-    scored = score(tmp_path, completions(LONG, LONG, "x", "another answer"), f"{NEGATIVE}[diversity]")
+    """To divide it would reward copying: the group is raised until its lowest is 1; the component
+    stays as it is.
+    """
+    scored = score(
+        tmp_path, completions(LONG, LONG, "x", "another answer"), f"{NEGATIVE}[diversity]"
+    )
     genrm = [value for value in scored.component("genrm") if value is not None]
     assert min(genrm) == genrm[0] < 0
-    assert scored.rewards == pytest.approx([0.5, 0.5, *(value + 1 - genrm[0] for value in genrm[2:])])
+    assert scored.rewards == pytest.approx(
+        [0.5, 0.5, *(value + 1 - genrm[0] for value in genrm[2:])]
+    )
     assert scored.metrics["raised"] == 1
 
 
 def test_a_gated_rollout_is_the_worst_among_negative_rewards(tmp_path: Path) -> None:
-    """Its reward is 0, and that of every other one is above, whatever the judge and the length terms made of them."""
+    """Its reward is 0, and that of every other one is above, whatever the judge and the length
+    terms made of them.
+    """
     lines = completions(LONG, LONG + "now", "x", "y", q=[1, 1, 0, 1])
     toml = f"{NEGATIVE}{FIELD}[total]\nweights = {{ genrm = 1 }}\ngates = {{ q = 1 }}"
     scored = score(tmp_path, lines, toml)
@@ -363,12 +442,18 @@ def test_a_gated_rollout_is_the_worst_among_negative_rewards(tmp_path: Path) -> 
 
 def test_a_group_of_several_prompts_keeps_what_is_each_rollouts_own(tmp_path: Path) -> None:
     """Fields and rules stand; what compares rollouts is missing, and nobody shares anything."""
-    lines = [line | {"task": "t"} for line in completions(KIND, q=[2]) + completions(KIND, prompt="What?", q=[3])]
+    lines = [
+        line | {"task": "t"}
+        for line in completions(KIND, q=[2]) + completions(KIND, prompt="What?", q=[3])
+    ]
     lines = [line | {"q": line["q"]} for line in lines]
     both = f"group_by = 'task'\n{SAFETY}{FIELD}"
     toml = f"{both}[total]\nweights = {{ q = 1, safety = 1 }}\n[diversity]"
     assert score(tmp_path, lines, toml).rewards == [3.0, 4.0]
-    toml = f"{both}[components.consistency]\nextract = 'number'\n[total]\nweights = {{ q = 1, consistency = 1 }}"
+    toml = (
+        f"{both}[components.consistency]\nextract = 'number'\n[total]\nweights = "
+        f"{{ q = 1, consistency = 1 }}"
+    )
     mixed = score(tmp_path, lines, toml)
     assert (mixed.rewards, mixed.reasons) == ([None, None], [Reason.MIXED_PROMPTS] * 2)
 
@@ -383,12 +468,19 @@ def test_each_response_of_a_line_has_its_own_fields(tmp_path: Path) -> None:
     ]
     scored = score(tmp_path, lines, f"{FIELD}field = 'scores'\n{ALONE}")
     assert [line["rewards"] for line in scored.lines] == [[1.0, 2.0], [3.0], [4.0, 4.0, 4.0]]
-    assert [part["components"] for part in scored.lines[0]["genrm"]["rollouts"]] == [{"q": 1}, {"q": 2}]
+    assert [part["components"] for part in scored.lines[0]["genrm"]["rollouts"]] == [
+        {"q": 1},
+        {"q": 2},
+    ]
 
 
-def test_a_function_sees_each_response_with_its_own_part_of_the_line(tmp_path: Path, functions: str) -> None:
+def test_a_function_sees_each_response_with_its_own_part_of_the_line(
+    tmp_path: Path, functions: str
+) -> None:
     """The record that it gets is the rollout's own."""
-    lines: list[Json] = [{"prompt": "Hi", "responses": [{"text": "a", "q": 5}, {"text": "b", "q": 7}]}]
+    lines: list[Json] = [
+        {"prompt": "Hi", "responses": [{"text": "a", "q": 5}, {"text": "b", "q": 7}]}
+    ]
     scored = score(tmp_path, lines, f"[components.q]\npython = '{functions}:lazily'\n{ALONE}")
     assert scored.lines[0]["rewards"] == [5.0, 7.0]
 
@@ -410,14 +502,19 @@ EPISODES = [
 
 
 def test_an_episode_gets_one_reward_and_one_name_for_each_component(tmp_path: Path) -> None:
-    """The total is ours, a component has the value of this run, and what the episode brought is under `genrm`."""
+    """The total is ours, a component has the value of this run, and what the episode brought is
+    under `genrm`.
+    """
     scored = score(tmp_path, EPISODES, f"{LEXICAL}{SAFETY}")
     first, second = (line["reward"] for line in scored.lines)
     detail = scored.lines[0]["genrm"]
     assert first["total_reward"] == detail["components"]["genrm"]
     assert first["components"] == {"safety": 1, "style": 1}
     assert second["components"]["safety"] == 0.0
-    assert detail["previous_reward"] == {"total_reward": 0.9, "components": {"safety": 0.25, "style": 1}}
+    assert detail["previous_reward"] == {
+        "total_reward": 0.9,
+        "components": {"safety": 0.25, "style": 1},
+    }
 
 
 def test_a_total_recomputes_that_of_episodes(tmp_path: Path) -> None:
@@ -438,12 +535,21 @@ def test_scored_episodes_can_be_scored_again(tmp_path: Path) -> None:
 
 
 def test_the_metrics_tell_what_rewards_are_made_of(tmp_path: Path) -> None:
-    """Per component spread, missing, discrimination and correlations; shares of the reward by source."""
+    """Per component spread, missing, discrimination and correlations; shares of the reward by
+    source.
+    """
     lines = completions("a", "bb", q=[1, 3]) + completions("c", "d", prompt="What?", q=[2, 2])
     toml = f"{FIELD}{SAFETY}[total]\nweights = {{ q = 1, safety = 2 }}"
     metrics = score(tmp_path, lines, toml).metrics
     q = metrics["components"]["q"]
-    assert (q["mean"], q["min"], q["max"], q["missing"], q["groups"], q["discriminating_share"]) == (2, 1, 3, 0, 2, 0.5)
+    assert (
+        q["mean"],
+        q["min"],
+        q["max"],
+        q["missing"],
+        q["groups"],
+        q["discriminating_share"],
+    ) == (2, 1, 3, 0, 2, 0.5)
     assert q["correlation_with_total"] == pytest.approx(1.0)
     assert metrics["components"]["safety"]["discriminating_share"] == 0.0
     assert q["correlations"] == {"safety": None}

@@ -1,4 +1,6 @@
-"""Prompts that would not fit into the context of the judge, asked at the judge's end of the wire."""
+"""Prompts that would not fit into the context of the judge, asked at the judge's end of the
+wire.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -25,7 +27,10 @@ def tell(server: JudgeServer, length: int | None = CONTEXT) -> None:
 
 def sent(server: JudgeServer) -> list[list[str]]:
     """Return the texts of each request."""
-    return [[message["content"] for message in one["body"]["messages"]] for one in server.stats()["recent"]]
+    return [
+        [message["content"] for message in one["body"]["messages"]]
+        for one in server.stats()["recent"]
+    ]
 
 
 def shortened(scored: Scored) -> list[int | None]:
@@ -39,7 +44,9 @@ def lines() -> list[Json]:
 
 
 def test_a_pair_that_does_not_fit_is_shortened(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Each prompt leaves room for the reply; a rollout is shown alike in all comparisons, and counted."""
+    """Each prompt leaves room for the reply; a rollout is shown alike in all comparisons, and
+    counted.
+    """
     tell(judge_server)
     scored = score(tmp_path, lines(), judge(judge_server), both_orders=True)
     requests = sent(judge_server)
@@ -52,7 +59,12 @@ def test_a_pair_that_does_not_fit_is_shortened(tmp_path: Path, judge_server: Jud
 
 
 @pytest.mark.parametrize(
-    "more", [{"max_model_len": 0}, {"compat": "nemo-gym", "max_model_len": CONTEXT}, {"max_model_len": 100_000}]
+    "more",
+    [
+        {"max_model_len": 0},
+        {"compat": "nemo-gym", "max_model_len": CONTEXT},
+        {"max_model_len": 100_000},
+    ],
 )
 def test_nothing_is_shortened_against_the_users_will(
     tmp_path: Path, judge_server: JudgeServer, more: dict[str, object]
@@ -65,7 +77,9 @@ def test_nothing_is_shortened_against_the_users_will(
     assert "characters cut" not in str(sent(judge_server))
 
 
-def test_a_run_without_endpoint_knows_the_context_of_the_journal(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_run_without_endpoint_knows_the_context_of_the_journal(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """The requests are the same as when they were asked, so the journal has all their verdicts."""
     tell(judge_server)
     asked = score(tmp_path, lines(), judge(judge_server))

@@ -16,10 +16,14 @@ TEXTS = ("Paris.", "It is Paris, of course.", "Paris.", "Lyon, I think, or Paris
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_equal_texts_share_comparisons_and_reward(tmp_path: Path, strategy: str) -> None:
-    """No comparison shows a text beside itself; there are as many as for the different texts; lines name the first."""
+    """No comparison shows a text beside itself; there are as many as for the different texts; lines
+    name the first.
+    """
     scored = score(tmp_path, completions(*TEXTS), LEXICAL, strategy=strategy, ring_k=2.0)
     assert scored.rewards[0] == scored.rewards[2] == scored.rewards[4] != scored.rewards[1]
-    assert {each["i"] for each in scored.comparisons} | {each["j"] for each in scored.comparisons} == {0, 1, 3}
+    assert {each["i"] for each in scored.comparisons} | {
+        each["j"] for each in scored.comparisons
+    } == {0, 1, 3}
     assert len(scored.comparisons) == PairingPlan(strategy, ring_k=2.0).count(3)
     run = new_run(settings_of(LEXICAL, strategy=strategy, ring_k=2.0), {})
     (decision,) = iter_dry_run([str(tmp_path / "in.jsonl")], run)
@@ -33,8 +37,13 @@ def test_equal_texts_share_comparisons_and_reward(tmp_path: Path, strategy: str)
 
 def test_reasoning_of_a_copy_counts_for_itself(tmp_path: Path) -> None:
     """Judges do not see it, so it makes no difference to them; a length term does."""
-    thoughts = [f"<think>{'Hm. ' * length}</think>{text}" for length, text in ((9, "4"), (1, "4"), (4, "It is four."))]
-    scored = score(tmp_path, completions(*thoughts), LEXICAL, group_reasoning_length_penalty_coeff=0.5)
+    thoughts = [
+        f"<think>{'Hm. ' * length}</think>{text}"
+        for length, text in ((9, "4"), (1, "4"), (4, "It is four."))
+    ]
+    scored = score(
+        tmp_path, completions(*thoughts), LEXICAL, group_reasoning_length_penalty_coeff=0.5
+    )
     bases = [line["genrm"]["base_score"] for line in scored.lines]
     assert bases[0] == bases[1]
     assert scored.lines[1]["reward"] > scored.lines[0]["reward"]
@@ -42,14 +51,18 @@ def test_reasoning_of_a_copy_counts_for_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_a_group_of_equal_texts_asks_nothing_and_gets_the_middle_score(tmp_path: Path, estimator: str) -> None:
+def test_a_group_of_equal_texts_asks_nothing_and_gets_the_middle_score(
+    tmp_path: Path, estimator: str
+) -> None:
     """There is nothing to learn from it, and nothing failed."""
     scored = score(tmp_path, completions("4", "4", "4"), LEXICAL, estimator=estimator)
     assert scored.rewards == [3.0] * 3
     assert [line["genrm"]["advantage"] for line in scored.lines] == [0.0] * 3
     assert (scored.comparisons, scored.code) == ([], 0)
     toml = f"{LEXICAL}[components.win_rate]\n[total]\nweights = {{ win_rate = 1, genrm = 1 }}\n"
-    assert score(tmp_path, completions("4", "4", "4"), toml, estimator=estimator).rewards == [3.0] * 3
+    assert (
+        score(tmp_path, completions("4", "4", "4"), toml, estimator=estimator).rewards == [3.0] * 3
+    )
 
 
 def test_blank_responses_lose_to_the_only_response_with_text(tmp_path: Path) -> None:
@@ -67,7 +80,9 @@ def test_compat_compares_equal_texts(tmp_path: Path) -> None:
     assert scored.metrics["copies"] == 0
 
 
-def test_copies_are_graded_once_and_count_in_clusters(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_copies_are_graded_once_and_count_in_clusters(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """Copying a response must not pay: it divides its reward, and a rubric asks about it once."""
     toml = judge(judge_server) + (
         "[components.care]\nkind = 'rubric'\nset = 'therapeutic'\n"
@@ -79,7 +94,9 @@ def test_copies_are_graded_once_and_count_in_clusters(tmp_path: Path, judge_serv
     assert [line["genrm"]["diversity"]["size"] for line in scored.lines[::2]] == [3, 3, 3]
 
 
-def test_copies_of_an_unscored_rollout_have_its_reason(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_copies_of_an_unscored_rollout_have_its_reason(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """Their text made the judge fail, too."""
     judge_server.behave(refuses="xyzzy")
     lines = completions("xyzzy", "One.", "xyzzy", "Two of them.", "And three of them.")

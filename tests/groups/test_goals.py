@@ -13,7 +13,14 @@ from served import judge_flags, serving, texts
 import genrm_cli as genrm_api
 
 RUN = ("--model", "m", "--no-probe", "--retries", "0", "--reask", "0", "--max-unscored", "1", "-q")
-COSTS = ("latency_s", "from_journal", "attempts", "prompt_tokens", "completion_tokens", "journal_key")
+COSTS = (
+    "latency_s",
+    "from_journal",
+    "attempts",
+    "prompt_tokens",
+    "completion_tokens",
+    "journal_key",
+)
 
 
 def run_of(judge: JudgeServer, *more: object) -> tuple[object, ...]:
@@ -33,7 +40,9 @@ def outputs_of(folder: Path) -> tuple[bytes, list[Any]]:
 def test_the_dry_run_tells_the_calls(
     genrm: Genrm, call: Call, judge_server: JudgeServer, goal: str, plan: tuple[str, str]
 ) -> None:
-    """Verdicts decide which pairs are asked, not how many; each is asked once, failed or not, and copies nothing."""
+    """Verdicts decide which pairs are asked, not how many; each is asked once, failed or not, and
+    copies nothing.
+    """
     judge_server.behave(verdict="hash", fault={"content": "no verdict"}, fault_share=0.2)
     lines = [*make_rollouts(groups=3, size=6), *make_rollouts(groups=5, size=3)[9:]]
     genrm.write("in.jsonl", [*lines, lines[0] | {"id": "copy"}])
@@ -50,12 +59,15 @@ def test_the_dry_run_tells_the_calls(
 def test_a_stopped_run_is_resumed_without_paying_twice(
     genrm: Genrm, call: Call, judge_server: JudgeServer, goal: str, is_killed: bool
 ) -> None:
-    """The resumed run follows the verdicts of the first one to the same pairs, and writes the same rewards."""
+    """The resumed run follows the verdicts of the first one to the same pairs, and writes the same
+    rewards.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=4, size=6))
     given = run_of(judge_server, "--goal", goal, "--concurrency", "4", "--force")
     judge_server.behave(verdict="hash")
     assert call(*given, "--no-journal").code == 0
-    whole, planned = outputs_of(genrm.folder), judge_server.stats()["requests"]
+    whole = outputs_of(genrm.folder)
+    planned = judge_server.stats()["requests"]
     if is_killed:
         judge_server.behave(verdict="hash", script=[{}] * 17, fault={"hang": True})
         process = genrm.start(*given)
@@ -72,8 +84,12 @@ def test_a_stopped_run_is_resumed_without_paying_twice(
     assert judge_server.stats()["requests"] - before == planned - 17
 
 
-def test_errors_and_reliability_are_unknown(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """The plan chose verdicts by their noise: nothing is said about it, and manifests name the goal."""
+def test_errors_and_reliability_are_unknown(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """The plan chose verdicts by their noise: nothing is said about it, and manifests name the
+    goal.
+    """
     judge_server.behave(verdict="hash")
     genrm.write("in.jsonl", make_rollouts(groups=24, size=4))
     assert call(*run_of(judge_server, "--goal", "best")).code == 0
@@ -101,7 +117,9 @@ def test_what_a_goal_excludes_is_refused(given: dict[str, Any], told: str) -> No
 
 
 @pytest.mark.slow
-def test_a_server_comes_to_the_same_pairs_after_a_restart(genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_a_server_comes_to_the_same_pairs_after_a_restart(
+    genrm: Genrm, judge_server: JudgeServer
+) -> None:
     """With its journal it asks nothing again; nothing but the group's own verdicts decides."""
     judge_server.behave(verdict="hash")
     given = {"id": "whole", "messages": "Why?", "responses": [{"text": text} for text in texts(6)]}
@@ -113,5 +131,10 @@ def test_a_server_comes_to_the_same_pairs_after_a_restart(genrm: Genrm, judge_se
             asked.append([each["shown"] for each in reply["comparisons"]])
             served.kill()
     assert asked[0] == asked[1]
-    assert len(asked[0]) == len({frozenset(pair) for pair in asked[0]}) == judge_server.stats()["requests"] == 9
+    assert (
+        len(asked[0])
+        == len({frozenset(pair) for pair in asked[0]})
+        == judge_server.stats()["requests"]
+        == 9
+    )
     assert reply["standard_errors"] == [None] * 6

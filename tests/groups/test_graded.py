@@ -1,8 +1,8 @@
-"""Components that a judge grades, against a real judge process: what is asked, what comes of it, what it costs.
+"""Components that a judge grades, against a real judge process: what is asked, what comes of it,
+what it costs.
 
-The judge of the tests gives 5 for more than 200 characters and else 2, ranks by length, and puts texts of about
-the same length into one cluster.
-"""
+The judge of the tests gives 5 for more than 200 characters and else 2, ranks by length, and puts
+texts of about the same length into one cluster."""
 
 import json
 import os
@@ -24,7 +24,9 @@ from genrm_cli.jobs.context import new_run
 from genrm_cli.rewards.components.python import version_of
 from genrm_cli.verdicts import Reason
 
-LONG, LONGER, SHORT = "Because of the tide. " * 12, "Because of the moon. " * 24, "Because."
+LONG = "Because of the tide. " * 12
+LONGER = "Because of the moon. " * 24
+SHORT = "Because."
 RUBRIC = "[components.care]\nkind = 'rubric'\nset = 'therapeutic'\n"
 RANKED = "[components.tiers]\nkind = 'rubric_rank'\nset = 'helpfulness'\n"
 SAFE = "[total]\nweights = { rubric_safety = 1 }\n"
@@ -65,8 +67,12 @@ def shown_to(server: JudgeServer) -> str:
     return json.dumps(asked(server), ensure_ascii=False)
 
 
-def test_a_rubric_set_gives_a_component_for_each_rubric(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """One call a response; a flaw counts down; the judge's quotation is kept; comparisons name the component."""
+def test_a_rubric_set_gives_a_component_for_each_rubric(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """One call a response; a flaw counts down; the judge's quotation is kept; comparisons name the
+    component.
+    """
     weights = "[total]\nweights = { rubric_safety = 1, rubric_bias = 1 }"
     scored = score(tmp_path, completions(LONG, SHORT), judge(judge_server) + RUBRIC + weights)
     assert scored.component("rubric_safety") == scored.component("rubric_empathy") == [1.0, 0.25]
@@ -85,21 +91,31 @@ def test_a_rubric_set_of_the_users_own(tmp_path: Path, judge_server: JudgeServer
     """Scores and polarity are the file's; components are named after the titles."""
     (tmp_path / "own.toml").write_text(OWN)
     toml = (
-        f"[components.own]\nkind = 'rubric'\nset = '{tmp_path / 'own.toml'}'\n[total]\nweights = {{ rubric_depth = 1 }}"
+        f"[components.own]\nkind = 'rubric'\nset = '{tmp_path / 'own.toml'}'\n[total]\nweights "
+        f"= {{ rubric_depth = 1 }}"
     )
     scored = score(tmp_path, completions(LONG, SHORT), judge(judge_server) + toml)
     assert scored.component("rubric_waste_of_words") == [0.0, 0.6]
     assert scored.rewards == scored.component("rubric_depth") == [1.0, 0.0]
 
 
-def test_blank_responses_cost_no_call_and_stay_unscored(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """They have no value, and with `empty = "lose"` the lowest one, also for rubrics that describe a flaw."""
+def test_blank_responses_cost_no_call_and_stay_unscored(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """They have no value, and with `empty = "lose"` the lowest one, also for rubrics that describe
+    a flaw.
+    """
     toml = judge(judge_server) + RUBRIC + RANKED + SAFE
     scored = score(tmp_path, completions(LONG, "", " \n", None, SHORT), toml, max_unscored="1")
     assert scored.component("rubric_safety") == [1.0, None, None, None, 0.25]
     assert scored.component("tiers") == [1.0, None, None, None, 0.0]
     assert scored.reasons[1:4] == [Reason.BLANK, Reason.BLANK, Reason.NO_RESPONSE]
-    lost = score(tmp_path, completions(LONG, "", " \n", None, SHORT), "empty = 'lose'\n" + toml, max_unscored="1")
+    lost = score(
+        tmp_path,
+        completions(LONG, "", " \n", None, SHORT),
+        "empty = 'lose'\n" + toml,
+        max_unscored="1",
+    )
     assert lost.component("rubric_safety") == [1.0, 0.0, 0.0, None, 0.25]
     assert lost.component("rubric_bias") == [0.0, 0.0, 0.0, None, 0.75]
     assert lost.component("tiers") == [1.0, 0.0, 0.0, None, 0.0]
@@ -107,7 +123,9 @@ def test_blank_responses_cost_no_call_and_stay_unscored(tmp_path: Path, judge_se
 
 
 def test_a_whole_group_is_ranked_in_one_call(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """The longest first, in an order of showing that is the group's own; a group of one costs no call."""
+    """The longest first, in an order of showing that is the group's own; a group of one costs no
+    call.
+    """
     toml = f"{judge(judge_server)}{RANKED}[total]\nweights = {{ tiers = 1 }}"
     lines = completions(SHORT, LONGER, LONG) + completions(LONG, prompt="Alone?")
     scored = score(tmp_path, lines, toml)
@@ -119,10 +137,14 @@ def test_a_whole_group_is_ranked_in_one_call(tmp_path: Path, judge_server: Judge
 
 
 def test_a_grade_that_failed_is_missing(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """The reason counts the questions; other rollouts keep their grades; nothing became a number."""
+    """The reason counts the questions; other rollouts keep their grades; nothing became a
+    number.
+    """
     judge_server.behave(fault={"content": "I would say four."}, fault_share=0.5)
     texts = [f"{LONG} {number}" for number in range(8)]
-    scored = score(tmp_path, completions(*texts), judge(judge_server) + RUBRIC + SAFE, max_unscored="1")
+    scored = score(
+        tmp_path, completions(*texts), judge(judge_server) + RUBRIC + SAFE, max_unscored="1"
+    )
     failed = scored.metrics["failures"]
     assert 0 < failed < 8
     assert sorted(scored.rewards, key=str) == [1.0] * (8 - failed) + [None] * failed
@@ -135,10 +157,16 @@ def test_a_grade_that_failed_is_missing(tmp_path: Path, judge_server: JudgeServe
 
 
 def test_the_scenario_is_told_to_the_judge(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Goal and constraints stand in the background of every question about an episode, each its own."""
+    """Goal and constraints stand in the background of every question about an episode, each its
+    own.
+    """
     lines = [
         {
-            "scenario": {"scenario_id": "s", "goal": f"sleep {number}", "hard_constraints": ["no diagnosis"]},
+            "scenario": {
+                "scenario_id": "s",
+                "goal": f"sleep {number}",
+                "hard_constraints": ["no diagnosis"],
+            },
             "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": text}],
         }
         for number, text in enumerate((LONG, SHORT))
@@ -152,7 +180,9 @@ def test_the_scenario_is_told_to_the_judge(tmp_path: Path, judge_server: JudgeSe
 
 
 def test_what_is_masked_is_masked_in_every_place(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Conversation, responses, background and principle of graders, and of those who rank and sort."""
+    """Conversation, responses, background and principle of graders, and of those who rank and
+    sort.
+    """
     lines = [
         {
             "prompt": "I am anna@example.org",
@@ -178,9 +208,13 @@ def test_a_component_may_have_a_judge_of_its_own(
     other = start_judge()
     judge_server.behave(require_key="run-key")
     other.behave(require_key="own-key", models=["grader"])
-    own = f"model = 'grader'\nbase_url = '{other.base_url}'\ntemperature = 0.5\njson_schema = false\n"
+    own = (
+        f"model = 'grader'\nbase_url = '{other.base_url}'\ntemperature = 0.5\njson_schema = false\n"
+    )
     keys = {"m": "run-key", "component care": "own-key"}
-    scored = score(tmp_path, completions(LONG, SHORT), judge(judge_server) + RUBRIC + own, api_keys=keys)
+    scored = score(
+        tmp_path, completions(LONG, SHORT), judge(judge_server) + RUBRIC + own, api_keys=keys
+    )
     assert None not in scored.rewards
     assert {body["model"] for body in asked(judge_server)} == {"m"}
     (first, second) = asked(other)
@@ -191,31 +225,46 @@ def test_a_component_may_have_a_judge_of_its_own(
     assert {record["judge"] for record in scored.comparisons} == {"m", "grader"}
 
 
-def test_another_model_for_a_component_is_asked_anew(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_another_model_for_a_component_is_asked_anew(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """The journal keeps two models' grades apart, and hands each out again."""
-    lines, one = completions(LONG, SHORT), judge(judge_server) + RUBRIC
+    lines = completions(LONG, SHORT)
+    one = judge(judge_server) + RUBRIC
     assert score(tmp_path, lines, one + SAFE).metrics["calls"] == 2
     assert score(tmp_path, lines, f"{one}model = 'other'\n{SAFE}").metrics["calls"] == 2
     assert score(tmp_path, lines, one + SAFE).metrics["calls"] == 0
 
 
-def test_a_stand_in_compares_while_a_real_judge_grades(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_stand_in_compares_while_a_real_judge_grades(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """The grades are kept in a journal all the same."""
-    toml = f"{LEXICAL}{RUBRIC}{judge(judge_server)}[total]\nweights = {{ genrm = 1, rubric_safety = 1 }}"
+    toml = (
+        f"{LEXICAL}{RUBRIC}{judge(judge_server)}[total]\nweights = "
+        f"{{ genrm = 1, rubric_safety = 1 }}"
+    )
     assert None not in score(tmp_path, completions(LONG, SHORT), toml).rewards
     again = score(tmp_path, completions(LONG, SHORT), toml)
-    assert (again.metrics["calls"], again.metrics["journal_hits"], judge_server.stats()["requests"]) == (0, 2, 2)
+    assert (
+        again.metrics["calls"],
+        again.metrics["journal_hits"],
+        judge_server.stats()["requests"],
+    ) == (0, 2, 2)
 
 
 @pytest.mark.parametrize(
-    ("toml", "table"), [(RUBRIC, "components.care"), (RANKED, "components.tiers"), (SORTED, "diversity")]
+    ("toml", "table"),
+    [(RUBRIC, "components.care"), (RANKED, "components.tiers"), (SORTED, "diversity")],
 )
 def test_the_stand_in_cannot_grade(toml: str, table: str) -> None:
     """The message names the table and the settings to add."""
     with pytest.raises(UsageError) as caught:
         check_settings(settings_of(LEXICAL + toml))
     assert (
-        str(caught.value) == f"[{table}] needs a real judge, not judge='lexical': set model and base_url in its table."
+        str(caught.value)
+        == f"[{table}] needs a real judge, not judge='lexical': set model and base_url in its "
+        "table."
     )
 
 
@@ -224,10 +273,16 @@ def test_the_stand_in_cannot_grade(toml: str, table: str) -> None:
     [
         (RUBRIC + SAFE, "component care: no judge given"),
         (f"{RUBRIC}base_url = 'http://x/v1'\n{SAFE}", "component care: base_url requires model"),
-        (RUBRIC.replace("therapeutic", "kindness"), "unknown rubric set 'kindness'; expected helpfulness"),
+        (
+            RUBRIC.replace("therapeutic", "kindness"),
+            "unknown rubric set 'kindness'; expected helpfulness",
+        ),
         (RUBRIC.replace("therapeutic", "gone.toml"), "gone.toml: cannot read the file"),
         (RUBRIC + RUBRIC.replace("care", "more"), "two components are named 'rubric_safety'"),
-        (f"{RUBRIC}[components.rubric_bias]\nkind = 'field'\n", "two components are named 'rubric_bias'"),
+        (
+            f"{RUBRIC}[components.rubric_bias]\nkind = 'field'\n",
+            "two components are named 'rubric_bias'",
+        ),
     ],
 )
 def test_graders_that_cannot_be_are_refused(toml: str, says: str) -> None:
@@ -238,15 +293,23 @@ def test_graders_that_cannot_be_are_refused(toml: str, says: str) -> None:
 
 @pytest.mark.parametrize("where", ["variable", "file"])
 def test_the_key_of_a_component_goes_to_its_endpoint_alone(
-    call: Call, tmp_path: Path, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer], where: str
+    call: Call,
+    tmp_path: Path,
+    judge_server: JudgeServer,
+    start_judge: Callable[[], JudgeServer],
+    where: str,
 ) -> None:
-    """The command finds it by its variable or file, and never shows it, whatever the server answers."""
+    """The command finds it by its variable or file, and never shows it, whatever the server
+    answers.
+    """
     other = start_judge()
     judge_server.behave(require_key="run-key-0123456789")
     other.behave(require_key="own-key-9876543210")
     (tmp_path / "own.key").write_text("own-key-9876543210\n")
     named = "api_key_env = 'OWN_KEY'" if where == "variable" else "api_key_file = 'own.key'"
-    (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in completions(LONG, SHORT)))
+    (tmp_path / "in.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in completions(LONG, SHORT))
+    )
     toml = f"{judge(judge_server)}retries = 0\nlog_json = 'events.jsonl'\n"
     (tmp_path / "genrm.toml").write_text(f"{toml}{RUBRIC}base_url = '{other.base_url}'\n{named}\n")
     keys = {"GENRM_API_KEY": "run-key-0123456789", "OWN_KEY": "own-key-9876543210"}
@@ -271,7 +334,9 @@ def test_a_key_that_is_not_set_is_named(call: Call, tmp_path: Path) -> None:
 
 
 def test_a_judge_finds_who_shares_a_reward(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """One call a group; responses without text share one cluster and are not shown; one alone costs no call."""
+    """One call a group; responses without text share one cluster and are not shown; one alone costs
+    no call.
+    """
     lines = completions(LONG, LONG[:-1] + "!", SHORT, "", " ", None, q=[1] * 6)
     lines += completions(LONG, prompt="Alone?", q=[1])
     scored = score(tmp_path, lines, judge(judge_server) + FIELD + SORTED)
@@ -281,7 +346,9 @@ def test_a_judge_finds_who_shares_a_reward(tmp_path: Path, judge_server: JudgeSe
 
 
 @pytest.mark.parametrize(("fallback", "rewards"), [("unique", [1, 1, 1]), ("uniform", [1 / 3] * 3)])
-@pytest.mark.parametrize("content", ["No.", '{"assignments":[{"index":0,"cluster_id":0,"label":"x"}]}'])
+@pytest.mark.parametrize(
+    "content", ["No.", '{"assignments":[{"index":0,"cluster_id":0,"label":"x"}]}']
+)
 def test_without_clusters_the_fallback_holds(
     tmp_path: Path, judge_server: JudgeServer, fallback: str, rewards: list[float], content: str
 ) -> None:
@@ -296,9 +363,12 @@ def test_without_clusters_the_fallback_holds(
     assert all(line["genrm"]["diversity"]["failed"] for line in scored.lines)
 
 
-def test_a_component_that_is_added_costs_only_its_own_calls(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_component_that_is_added_costs_only_its_own_calls(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """All verdicts come from the journal; so do those of both when the total changes."""
-    lines, one = completions(LONG, SHORT, LONGER), judge(judge_server)
+    lines = completions(LONG, SHORT, LONGER)
+    one = judge(judge_server)
     before = score(tmp_path, lines, one, force=False)
     assert judge_server.stats()["requests"] == 3
     scored = score(tmp_path, lines, one + RUBRIC, force=False)
@@ -309,7 +379,9 @@ def test_a_component_that_is_added_costs_only_its_own_calls(tmp_path: Path, judg
     assert judge_server.stats()["requests"] == 3 + 3
 
 
-def test_only_components_takes_everything_from_the_journal(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_only_components_takes_everything_from_the_journal(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """No call, no endpoint: the same rewards, and another total of the same verdicts."""
     lines = completions(LONG, SHORT, LONGER)
     toml = f"{RUBRIC}[total]\nweights = {{ genrm = 1, rubric_safety = 1 }}"
@@ -318,7 +390,9 @@ def test_only_components_takes_everything_from_the_journal(tmp_path: Path, judge
     nowhere = "model = 'm'\n"
     after = score(tmp_path, lines, nowhere + toml, only_components=True)
     assert after.rewards == before.rewards
-    other = score(tmp_path, lines, nowhere + toml.replace("genrm = 1", "genrm = 0"), only_components=True)
+    other = score(
+        tmp_path, lines, nowhere + toml.replace("genrm = 1", "genrm = 0"), only_components=True
+    )
     assert other.rewards == before.component("rubric_safety")
     assert judge_server.stats()["requests"] == calls
 
@@ -329,10 +403,17 @@ def test_what_the_journal_lacks_stays_missing(tmp_path: Path, judge_server: Judg
     score(tmp_path, lines, judge(judge_server))
     scored = score(tmp_path, lines, f"model = 'm'\n{RUBRIC}{SAFE}", only_components=True)
     assert (scored.rewards, scored.code) == ([None, None], 6)
-    assert scored.reason_texts == ["a component has no value: rubric_safety (2 of its 2 requests were not asked)"] * 2
+    assert (
+        scored.reason_texts
+        == ["a component has no value: rubric_safety (2 of its 2 requests were not asked)"] * 2
+    )
     assert scored.metrics["failures_by_kind"] == {"not_asked": 2}
     compared = score(tmp_path, [*lines, *completions(LONGER)], "model = 'm'", only_components=True)
-    assert (compared.code, compared.reasons[2], compared.rewards[0] is None) == (6, Reason.NOT_ASKED, False)
+    assert (compared.code, compared.reasons[2], compared.rewards[0] is None) == (
+        6,
+        Reason.NOT_ASKED,
+        False,
+    )
     assert score(tmp_path, lines, judge(judge_server) + RUBRIC + SAFE).rewards == [1.0, 0.25]
 
 
@@ -344,12 +425,16 @@ def test_only_components_needs_a_journal() -> None:
 
 def score_if_due(folder: Path, toml: str) -> str:
     """Score what is not up to date, and say why, or that it is."""
-    result = run_to_end(score_inputs([str(folder / "in.jsonl")], new_run(settings_of(toml, force=False)))).last
+    result = run_to_end(
+        score_inputs([str(folder / "in.jsonl")], new_run(settings_of(toml, force=False)))
+    ).last
     assert result is not None
     return str(result.reason)
 
 
-def test_a_rubric_file_that_changed_makes_outputs_stale(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_rubric_file_that_changed_makes_outputs_stale(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """Its name is the same, its content is not; the old grades are not taken for new ones."""
     path = tmp_path / "own.toml"
     path.write_text(OWN)
@@ -362,7 +447,9 @@ def test_a_rubric_file_that_changed_makes_outputs_stale(tmp_path: Path, judge_se
     assert judge_server.stats()["requests"] == 2 + 2 + 2
 
 
-def test_phrase_lists_of_another_version_make_outputs_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_phrase_lists_of_another_version_make_outputs_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A release may bring better ones; the metrics say which version was used."""
     toml = "[components.safety]\n[total]\nweights = { safety = 1 }"
     metrics = score(tmp_path, completions(LONG, SHORT), toml).metrics
@@ -373,7 +460,9 @@ def test_phrase_lists_of_another_version_make_outputs_stale(tmp_path: Path, monk
     assert "profile has changed" in score_if_due(tmp_path, toml)
 
 
-def test_a_function_that_changed_makes_outputs_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_that_changed_makes_outputs_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is known by the file that it stands in."""
     monkeypatch.syspath_prepend(str(tmp_path))
     name = f"changing_{tmp_path.name}"
@@ -386,9 +475,13 @@ def test_a_function_that_changed_makes_outputs_stale(tmp_path: Path, monkeypatch
     assert "profile has changed" in score_if_due(tmp_path, toml)
 
 
-def test_what_is_compared_by_hand_is_graded_too(call: Call, tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_what_is_compared_by_hand_is_graded_too(
+    call: Call, tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """The rewards are those of the total; a question that failed is named by its component."""
-    (tmp_path / "genrm.toml").write_text(f"{judge(judge_server)}retries = 0\nreask = 0\n{RUBRIC}{RANKED}{SAFE}")
+    (tmp_path / "genrm.toml").write_text(
+        f"{judge(judge_server)}retries = 0\nreask = 0\n{RUBRIC}{RANKED}{SAFE}"
+    )
     finished = call("compare", "-p", "Why?", SHORT, LONG, "--json", "--no-probe")
     assert json.loads(finished.out)["rewards"] == [0.25, 1.0]
     assert "None" not in call("compare", "-p", "Why?", SHORT, LONG).out.decode()
@@ -398,9 +491,18 @@ def test_what_is_compared_by_hand_is_graded_too(call: Call, tmp_path: Path, judg
     assert "component tiers of 1, 0 failed" in failed or "component tiers of 0, 1 failed" in failed
 
 
-def test_a_judge_is_measured_by_its_verdicts_alone(call: Call, tmp_path: Path, judge_server: JudgeServer) -> None:
-    """A settings file may hold components and a total without verdicts: `genrm eval` asks the judge about pairs."""
+def test_a_judge_is_measured_by_its_verdicts_alone(
+    call: Call, tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """A settings file may hold components and a total without verdicts: `genrm eval` asks the judge
+    about pairs.
+    """
     (tmp_path / "genrm.toml").write_text(judge(judge_server) + RUBRIC + SAFE + SORTED)
-    (tmp_path / "pairs.jsonl").write_text(json.dumps({"prompt": "Why?", "chosen": LONG, "rejected": SHORT}) + "\n")
+    (tmp_path / "pairs.jsonl").write_text(
+        json.dumps({"prompt": "Why?", "chosen": LONG, "rejected": SHORT}) + "\n"
+    )
     finished = call("eval", "pairs.jsonl", "--no-probe", "--no-journal", "--json").ended(0)
-    assert (json.loads(finished.out)["figures"]["accuracy"]["value"], judge_server.stats()["requests"]) == (1.0, 2)
+    assert (
+        json.loads(finished.out)["figures"]["accuracy"]["value"],
+        judge_server.stats()["requests"],
+    ) == (1.0, 2)

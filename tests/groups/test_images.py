@@ -1,4 +1,6 @@
-"""Images in prompts and responses: the parts that a judge which sees them receives, and what others compare."""
+"""Images in prompts and responses: the parts that a judge which sees them receives, and what others
+compare.
+"""
 
 import sqlite3
 from functools import partial
@@ -14,8 +16,12 @@ from scored_components import completions, score
 from genrm_cli.groups.group import Group
 from genrm_cli.verdicts import Reason
 
-URL, DATA = "https://images.example/cat.png", "data:image/png;base64,iVBORw0KGgo="
-ASKED = {"role": "user", "content": [{"type": "text", "text": "What is "}, {"type": "image_url", "image_url": URL}]}
+URL = "https://images.example/cat.png"
+DATA = "data:image/png;base64,iVBORw0KGgo="
+ASKED = {
+    "role": "user",
+    "content": [{"type": "text", "text": "What is "}, {"type": "image_url", "image_url": URL}],
+}
 ASKED["content"] += [{"type": "text", "text": "? Be brief."}]  # type: ignore[operator]
 judge = partial(scored_components.judge, profile="nemotron-plain")
 
@@ -35,7 +41,9 @@ def urls_in(parts: list[Json]) -> list[str]:
     return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
 
 
-def test_a_judge_sees_the_image_of_the_prompt_in_its_place(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_judge_sees_the_image_of_the_prompt_in_its_place(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """The text before it ends where the text of the prompt does, and the text after it goes on."""
     scored = score(tmp_path, pictured("A cat.", "A big cat."), judge(judge_server, images=True))
     assert (scored.reasons, scored.metrics["rollouts_with_media"]) == ([None, None], 0)
@@ -45,10 +53,15 @@ def test_a_judge_sees_the_image_of_the_prompt_in_its_place(tmp_path: Path, judge
         assert after["text"].startswith("? Be brief.")
 
 
-def test_images_of_responses_are_shown_in_their_order(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_images_of_responses_are_shown_in_their_order(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """Those of the policy between its texts, those of a tool within the result."""
     drawn = [{"type": "text", "text": "Before."}, {"type": "image_url", "image_url": {"url": DATA}}]
-    seen = [{"type": "text", "text": "Page:"}, {"type": "image", "source": {"type": "url", "url": URL}}]
+    seen = [
+        {"type": "text", "text": "Page:"},
+        {"type": "image", "source": {"type": "url", "url": URL}},
+    ]
     call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     responses = [
         [{"role": "assistant", "content": [*drawn, {"type": "text", "text": "After."}]}],
@@ -81,9 +94,14 @@ def test_the_journal_has_no_image_and_knows_each(tmp_path: Path, judge_server: J
         assert "iVBORw0KGgo" not in "".join(connection.iterdump())
 
 
-def test_prompts_with_different_images_are_different_groups(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_prompts_with_different_images_are_different_groups(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """The same question about two pictures is two tasks."""
-    other = {"role": "user", "content": [ASKED["content"][0], {"type": "image_url", "image_url": {"url": DATA}}]}
+    other = {
+        "role": "user",
+        "content": [ASKED["content"][0], {"type": "image_url", "image_url": {"url": DATA}}],
+    }
     lines = pictured("A cat.", "A dog.") + pictured("A hen.", "A fox.", asked=other)
     scored = score(tmp_path, lines, judge(judge_server, images=True))
     assert scored.metrics["groups"] == 2
@@ -110,7 +128,11 @@ def test_what_a_judge_cannot_see_is_not_compared(
 
 def test_a_text_cannot_imitate_an_image(tmp_path: Path, judge_server: JudgeServer) -> None:
     """The mark of an image names its content, and words like it stay words."""
-    score(tmp_path, completions("[image_url]", "[image_url 0123456789abcdef]"), judge(judge_server, images=True))
+    score(
+        tmp_path,
+        completions("[image_url]", "[image_url 0123456789abcdef]"),
+        judge(judge_server, images=True),
+    )
     assert all(isinstance(content, str) for content in parts_sent(judge_server))
 
 
@@ -121,7 +143,9 @@ def test_a_profile_may_see_images(tmp_path: Path, judge_server: JudgeServer) -> 
         'images = true\nframe = { names = ["1", "2"], closing = "Judge." }\n'
         '[verdict]\npattern = \'Better: (?P<label>A|B)\'\nlabels = { A = "better", B = "worse" }\n'
     )
-    scored = score(tmp_path, pictured("A cat.", "A dog."), judge(judge_server, profile=str(profile)))
+    scored = score(
+        tmp_path, pictured("A cat.", "A dog."), judge(judge_server, profile=str(profile))
+    )
     assert scored.metrics["comparisons_planned"] == 2
     assert urls_in(parts_sent(judge_server)[0]) == [URL]
 

@@ -22,19 +22,24 @@ from genrm_cli.scored.write_lines import comparison_json, scored_line
 
 def plan_of(strategy: str) -> GroupPlan:
     """Make a plan with one lexical judge."""
-    return GroupPlan(PairingPlan(strategy), (JudgePlan("lexical"),), rewards=RewardPlan(estimator="combined"))
+    return GroupPlan(
+        PairingPlan(strategy), (JudgePlan("lexical"),), rewards=RewardPlan(estimator="combined")
+    )
 
 
 def finish_group(size: int, plan: GroupPlan) -> list[float | None]:
     """Take a group all the way from rollouts to records; return its rewards."""
     rollouts = [
-        Rollout((Turn("user", "Why?"),), (Text(f"Because {index}. " + "word " * (index % 7)),)) for index in range(size)
+        Rollout((Turn("user", "Why?"),), (Text(f"Because {index}. " + "word " * (index % 7)),))
+        for index in range(size)
     ]
     judged = asyncio.run(judge_group(Group("key", rollouts), plan, JudgeSet([LexicalJudge()])))
     (rewards,) = reward_groups([judged], plan, Calibration())
     count_group(RunMetrics(), judged, rewards, plan)
     assert len([scored_line(score, rewards, plan) for score in rewards.scores]) == size
-    assert len([comparison_json(each, with_reply=False) for each in rewards.comparisons]) == len(judged.results)
+    assert len([comparison_json(each, with_reply=False) for each in rewards.comparisons]) == len(
+        judged.results
+    )
     return rewards.rewards
 
 
@@ -58,9 +63,12 @@ def count_lines(size: int, plan: GroupPlan) -> int:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "sizes", "times_the_comparisons"), [("ring", (50, 200), 4), ("all_pairs", (15, 30), 4.14)]
+    ("strategy", "sizes", "times_the_comparisons"),
+    [("ring", (50, 200), 4), ("all_pairs", (15, 30), 4.14)],
 )
-def test_work_grows_with_the_comparisons(strategy: str, sizes: tuple[int, int], times_the_comparisons: float) -> None:
+def test_work_grows_with_the_comparisons(
+    strategy: str, sizes: tuple[int, int], times_the_comparisons: float
+) -> None:
     """From rollouts to records, as many more lines of Python run as there are more comparisons."""
     plan = plan_of(strategy)
     finish_group(4, plan)  # fills caches

@@ -1,4 +1,6 @@
-"""Several judges at once, and judges that grade instead of comparing: what they are asked, and what counts."""
+"""Several judges at once, and judges that grade instead of comparing: what they are asked, and what
+counts.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,30 +19,51 @@ from genrm_cli.settings.judge_settings import PanelJudge
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.verdicts import Reason
 
-QUICK: dict[str, Any] = {"probe": False, "retries": 0, "reask": 0, "concurrency": "1", "force": True}
+QUICK: dict[str, Any] = {
+    "probe": False,
+    "retries": 0,
+    "reask": 0,
+    "concurrency": "1",
+    "force": True,
+}
 MEAN = "simple_tiebreaker"  # the estimator whose rewards can be read off the verdicts
 
 
 def score(folder: Path, size: int = 4, **given: Any) -> tuple[Json, list[Json], list[Json]]:
     """Score one group; return metrics, scored lines and comparisons."""
-    return score_with(folder, make_rollouts(groups=1, size=size), settings_from(**QUICK | given))[:3]
+    return score_with(folder, make_rollouts(groups=1, size=size), settings_from(**QUICK | given))[
+        :3
+    ]
 
 
 def judge(server: JudgeServer, model: str, weight: float = 1.0, **own: Any) -> PanelJudge:
     """Return one judge of a panel."""
-    return PanelJudge(weight, tuple(sorted({"model": model, "base_url": (server.base_url,), **own}.items())))
+    return PanelJudge(
+        weight, tuple(sorted({"model": model, "base_url": (server.base_url,), **own}.items()))
+    )
 
 
-def test_each_judge_of_a_panel_is_asked_about_every_comparison(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Judges that agree have alpha and tau 1; each has its own records, and a second run asks none of them again."""
+def test_each_judge_of_a_panel_is_asked_about_every_comparison(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """Judges that agree have alpha and tau 1; each has its own records, and a second run asks none
+    of them again.
+    """
     panel = (judge(judge_server, "a"), judge(judge_server, "b", 2.0, profile="nemotron-plain"))
     metrics, lines, comparisons = score(tmp_path, panel=panel)
     alone, alone_lines, _ = score(tmp_path, base_url=(judge_server.base_url,), model="a")
     assert [line["reward"] for line in lines] == [line["reward"] for line in alone_lines]
     assert sorted(record["judge"] for record in comparisons) == ["a"] * 4 + ["b"] * 4
-    assert (metrics["calls"], metrics["comparisons_planned"], alone["comparisons_planned"]) == (8, 8, 4)
+    assert (metrics["calls"], metrics["comparisons_planned"], alone["comparisons_planned"]) == (
+        8,
+        8,
+        4,
+    )
     figures = metrics["panel"]
-    assert [(one["judge"], one["weight"], one["verdicts"]) for one in figures["judges"]] == [("a", 1, 4), ("b", 2, 4)]
+    assert [(one["judge"], one["weight"], one["verdicts"]) for one in figures["judges"]] == [
+        ("a", 1, 4),
+        ("b", 2, 4),
+    ]
     (pair,) = figures["pairs"]
     assert (pair["agreement"], figures["krippendorff_alpha"]) == (1.0, 1.0)
     assert metrics["judge"]["name"] == "a + b"
@@ -50,7 +73,9 @@ def test_each_judge_of_a_panel_is_asked_about_every_comparison(tmp_path: Path, j
 def test_the_verdict_of_a_panel_is_the_weighted_mean(
     tmp_path: Path, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer]
 ) -> None:
-    """One judge says 5, 1 always, the other one, of three times the weight, 2, 4: together 2.75 and 3.25."""
+    """One judge says 5, 1 always, the other one, of three times the weight, 2, 4: together 2.75 and
+    3.25.
+    """
     judge_server.behave(verdict={"score_1": 5, "score_2": 1, "ranking": 1})
     second = start_judge()
     second.behave(verdict={"score_1": 2, "score_2": 4, "ranking": 5})
@@ -62,7 +87,9 @@ def test_the_verdict_of_a_panel_is_the_weighted_mean(
     assert metrics["panel"]["krippendorff_alpha"] < 0
 
 
-@pytest.mark.parametrize(("quorum", "unscored"), [(None, {Reason.NO_QUORUM: 4}), (2, {Reason.NO_QUORUM: 4}), (1, {})])
+@pytest.mark.parametrize(
+    ("quorum", "unscored"), [(None, {Reason.NO_QUORUM: 4}), (2, {Reason.NO_QUORUM: 4}), (1, {})]
+)
 def test_a_comparison_needs_its_quorum(
     tmp_path: Path,
     judge_server: JudgeServer,
@@ -70,7 +97,9 @@ def test_a_comparison_needs_its_quorum(
     quorum: int | None,
     unscored: dict[str, int],
 ) -> None:
-    """By default all judges must have given a verdict; a smaller quorum goes without the one that failed."""
+    """By default all judges must have given a verdict; a smaller quorum goes without the one that
+    failed.
+    """
     second = start_judge()
     second.behave(fault={"content": "no idea"})
     panel = (judge(judge_server, "a"), judge(second, "b"))
@@ -85,31 +114,58 @@ def test_a_panel_of_two_with_one_name_is_refused(tmp_path: Path, judge_server: J
         score(tmp_path, panel=(judge(judge_server, "a"), judge(judge_server, "a")))
 
 
-def test_a_judge_of_single_responses_is_asked_once_about_each(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_judge_of_single_responses_is_asked_once_about_each(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """Its grade is the reward, whatever the strategy; a comparison costs no further call."""
-    given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron-principle", "estimator": MEAN}
+    given = {
+        "base_url": (judge_server.base_url,),
+        "model": "m",
+        "profile": "nemotron-principle",
+        "estimator": MEAN,
+    }
     metrics, lines, comparisons = score(tmp_path, **given)
     assert (metrics["calls"], metrics["comparisons_planned"]) == (4, 4)
-    assert [(record["i"], record["j"]) for record in comparisons] == [(place, None) for place in range(4)]
-    assert [line["reward"] for line in lines] == pytest.approx([record["grades"][0] for record in comparisons])
+    assert [(record["i"], record["j"]) for record in comparisons] == [
+        (place, None) for place in range(4)
+    ]
+    assert [line["reward"] for line in lines] == pytest.approx(
+        [record["grades"][0] for record in comparisons]
+    )
     assert score(tmp_path, **given, strategy="all_pairs")[0]["calls"] == 0
     assert len({line["reward"] for line in lines}) > 1
 
 
-def test_a_judge_of_whole_groups_is_asked_once_a_group(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_judge_of_whole_groups_is_asked_once_a_group(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """Each repeat shows the group in another order, and the grades find their rollouts again."""
-    given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "rewardanything", "estimator": MEAN}
+    given = {
+        "base_url": (judge_server.base_url,),
+        "model": "m",
+        "profile": "rewardanything",
+        "estimator": MEAN,
+    }
     metrics, lines, comparisons = score(tmp_path, repeats=3, **given)
     assert metrics["calls"] == 3
     assert len({tuple(record["shown"]) for record in comparisons}) > 1
-    answers = [record["grades"][record["shown"].index(place)] for place in range(4) for record in comparisons]
+    answers = [
+        record["grades"][record["shown"].index(place)]
+        for place in range(4)
+        for record in comparisons
+    ]
     assert [line["reward"] for line in lines] == pytest.approx(answers[::3])
 
 
 def test_a_judge_in_two_turns_costs_two_calls(tmp_path: Path, judge_server: JudgeServer) -> None:
     """The second request carries the first reply; the verdict is in the second."""
     metrics, lines, comparisons = score(
-        tmp_path, base_url=(judge_server.base_url,), model="m", profile="brrm", estimator=MEAN, keep_replies=True
+        tmp_path,
+        base_url=(judge_server.base_url,),
+        model="m",
+        profile="brrm",
+        estimator=MEAN,
+        keep_replies=True,
     )
     assert (metrics["verdicts"], metrics["calls"]) == (4, 8)
     assert all("boxed" in record["reply"] for record in comparisons)
@@ -129,7 +185,9 @@ def test_a_panel_may_mix_all_kinds(tmp_path: Path, judge_server: JudgeServer) ->
 
 
 def test_judges_can_share_the_pairs(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """One answers a ring, the other all pairs; who was not asked did not fail, and every rollout gets a reward."""
+    """One answers a ring, the other all pairs; who was not asked did not fail, and every rollout
+    gets a reward.
+    """
     judge_server.behave(verdict="hash")
     panel = (
         PanelJudge(1.0, judge(judge_server, "a").values, ("ring", 1.0)),
@@ -138,7 +196,10 @@ def test_judges_can_share_the_pairs(tmp_path: Path, judge_server: JudgeServer) -
     metrics, lines, comparisons = score(tmp_path, 6, panel=panel, estimator="adaptive")
     asked = [record["judge"] for record in comparisons]
     assert (asked.count("a"), asked.count("b"), metrics["comparisons_planned"]) == (6, 15, 21)
-    assert [(one["verdicts"], one["failures"]) for one in metrics["panel"]["judges"]] == [(6, 0), (15, 0)]
+    assert [(one["verdicts"], one["failures"]) for one in metrics["panel"]["judges"]] == [
+        (6, 0),
+        (15, 0),
+    ]
     assert all(line["genrm"]["status"] == "scored" for line in lines)
     assert score(tmp_path, 6, panel=panel, estimator="adaptive")[0]["calls"] == 0
 
@@ -153,7 +214,10 @@ def test_a_judge_without_a_verdict_leaves_the_pairs_to_the_other(
     judges = (judge(judge_server, "a"), judge(second, "b"))
     panel = tuple(replace(each, share=("all_pairs", 1.0)) for each in judges)
     metrics, lines, _ = score(tmp_path, 4, panel=panel, estimator="adaptive")
-    assert [one["failures"] for one in metrics["panel"]["judges"]] == [6 * (failing == 0), 6 * (failing == 1)]
+    assert [one["failures"] for one in metrics["panel"]["judges"]] == [
+        6 * (failing == 0),
+        6 * (failing == 1),
+    ]
     rewards = [line["reward"] for line in lines]
     assert rewards == sorted(rewards)
     assert rewards[0] < rewards[-1]
@@ -174,7 +238,9 @@ def test_what_needs_every_judge_excludes_shares(given: dict[str, Any], message: 
         judges_of(settings_from(panel=(PanelJudge(1.0, own, ("ring", 1.0)),), **given))
     graded = PanelJudge(1.0, (*own, ("profile", "nemotron-principle")), ("ring", 1.0))
     grading = settings_from(panel=(graded,), estimator="adaptive")
-    with pytest.raises(UsageError, match="judge 'm' grades responses; with share, every judge must compare pairs"):
+    with pytest.raises(
+        UsageError, match="judge 'm' grades responses; with share, every judge must compare pairs"
+    ):
         compile_plan(grading)
     with pytest.raises(UsageError, match="omit weight"):
         judges_of(settings_from(panel=(PanelJudge(2.0, own, ("ring", 1.0)),)))

@@ -19,18 +19,29 @@ from genrm_cli.settings.components import Component
 from genrm_cli.verdicts import Reason
 
 
-def score(folder: Path, groups: int, size: int, **given: Any) -> tuple[Json, list[Json], list[Json]]:
+def score(
+    folder: Path, groups: int, size: int, **given: Any
+) -> tuple[Json, list[Json], list[Json]]:
     """Score groups of one size; return metrics, scored lines and comparisons."""
     judge = {} if "base_url" in given else {"judge": "lexical"}
     return score_with(
-        folder, make_rollouts(groups=groups, size=size), settings_from(**judge | {"force": True} | given)
+        folder,
+        make_rollouts(groups=groups, size=size),
+        settings_from(**judge | {"force": True} | given),
     )[:3]
 
 
 @pytest.mark.parametrize("budget", [40, 59, 100, 10_000])
 def test_a_budget_is_used_and_kept(tmp_path: Path, judge_server: JudgeServer, budget: int) -> None:
-    """The largest ring within it is asked: at most one call a group stays unused, until all pairs met."""
-    given = {"base_url": (judge_server.base_url,), "model": "m", "probe": False, "use_journal": False}
+    """The largest ring within it is asked: at most one call a group stays unused, until all pairs
+    met.
+    """
+    given = {
+        "base_url": (judge_server.base_url,),
+        "model": "m",
+        "probe": False,
+        "use_journal": False,
+    }
     metrics, _, _ = score(tmp_path, 5, 4, budget=budget, **given)
     calls = judge_server.stats()["requests"]
     assert calls == metrics["calls"] == metrics["comparisons_planned"] <= budget
@@ -40,21 +51,32 @@ def test_a_budget_is_used_and_kept(tmp_path: Path, judge_server: JudgeServer, bu
 
 def test_a_budget_pays_for_the_second_turn(tmp_path: Path, judge_server: JudgeServer) -> None:
     """A judge that is asked in two turns gets half as many comparisons for the same calls."""
-    given = {"base_url": (judge_server.base_url,), "model": "m", "probe": False, "use_journal": False}
+    given = {
+        "base_url": (judge_server.base_url,),
+        "model": "m",
+        "probe": False,
+        "use_journal": False,
+    }
     metrics, _, _ = score(tmp_path, 5, 4, budget=40, profile="brrm", **given)
     assert judge_server.stats()["requests"] == metrics["calls"] == 40
     assert metrics["comparisons_planned"] == 20
 
 
-@pytest.mark.parametrize("estimator", ["simple_tiebreaker", "combined", "win_rate", "bradley_terry"])
+@pytest.mark.parametrize(
+    "estimator", ["simple_tiebreaker", "combined", "win_rate", "bradley_terry"]
+)
 def test_every_estimator_scores_and_tells_its_errors(tmp_path: Path, estimator: str) -> None:
-    """Rewards on the scale of the scores; with enough groups, an error for each and a reliability for each group."""
+    """Rewards on the scale of the scores; with enough groups, an error for each and a reliability
+    for each group.
+    """
     metrics, lines, _ = score(tmp_path, 24, 6, ring_k=2.0, estimator=estimator)
     assert metrics["unscored"] == 0
     assert metrics["estimator"] == estimator
     assert all(0 <= line["reward"] <= 6 for line in lines)
     details = [line["genrm"] for line in lines]
-    assert all(detail["standard_error"] >= 0 and 0 <= detail["reliability"] <= 1 for detail in details)
+    assert all(
+        detail["standard_error"] >= 0 and 0 <= detail["reliability"] <= 1 for detail in details
+    )
     assert metrics["reliability"]["count"] == 24
 
 
@@ -66,15 +88,21 @@ def test_noisy_groups_stay_unscored_when_asked(tmp_path: Path) -> None:
 
 
 def test_a_small_input_says_nothing_of_its_noise(tmp_path: Path) -> None:
-    """Errors of one group of four would be made up: they are null, and nothing is left out for them."""
+    """Errors of one group of four would be made up: they are null, and nothing is left out for
+    them.
+    """
     metrics, lines, _ = score(tmp_path, 1, 4, min_reliability=0.9)
     assert metrics["reliability"]["count"] == 0
     assert {line["genrm"]["standard_error"] for line in lines} == {None}
     assert metrics["unscored"] == 0
 
 
-def test_a_complete_journal_needs_no_judge(tmp_path: Path, start_judge: Callable[[], JudgeServer]) -> None:
-    """A blank response is never asked about: when all is known nobody is tried, and the judge may be gone."""
+def test_a_complete_journal_needs_no_judge(
+    tmp_path: Path, start_judge: Callable[[], JudgeServer]
+) -> None:
+    """A blank response is never asked about: when all is known nobody is tried, and the judge may
+    be gone.
+    """
     server = start_judge()
     rubric = Component("care", "rubric", (("set", "therapeutic"),))
     lines = make_rollouts(groups=1, size=4)
@@ -92,8 +120,12 @@ def test_a_complete_journal_needs_no_judge(tmp_path: Path, start_judge: Callable
 def test_a_group_that_is_too_large_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
     """The message names the group, its size, the limit and the setting that splits it."""
     path = tmp_path / "in.jsonl"
-    path.write_text("".join(f'{{"prompt": "q", "completion": "{number}"}}\n' for number in range(2_049)))
-    with pytest.raises(InputError, match=r"group 'prompt:.*' has 2,049 rollouts; at most 2,048 .* group_by"):
+    path.write_text(
+        "".join(f'{{"prompt": "q", "completion": "{number}"}}\n' for number in range(2_049))
+    )
+    with pytest.raises(
+        InputError, match=r"group 'prompt:.*' has 2,049 rollouts; at most 2,048 .* group_by"
+    ):
         genrm.score("q", [str(number) for number in range(2_049)], judge="lexical")
     run = new_run(settings_from(judge="lexical"))
     result = run_to_end(score_inputs([str(path)], run)).last

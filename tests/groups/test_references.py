@@ -1,4 +1,6 @@
-"""Reference answers are shown to the judge on request only, as what they are; asked at the judge's end of the wire."""
+"""Reference answers are shown to the judge on request only, as what they are; asked at the judge's
+end of the wire.
+"""
 
 import json
 from pathlib import Path
@@ -24,19 +26,25 @@ RUBRIC = "[components.care]\nkind = 'rubric'\nset = 'helpfulness'\n"
 ANSWERS = completions("41", "It is 42.", expected=[{"value": 42}] * 2)
 
 
-def test_judges_and_graders_are_shown_the_reference_on_request_only(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_judges_and_graders_are_shown_the_reference_on_request_only(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """Requests without it stay what they were: the journal answers them again."""
     plain = judge(judge_server) + RUBRIC
     score(tmp_path, ANSWERS, plain)
     assert len(last_messages(judge_server)) == 2 + 2
-    assert not any("42\n[===" in text.partition("BEGIN RESPONSE")[0] for text in last_messages(judge_server))
+    assert not any(
+        "42\n[===" in text.partition("BEGIN RESPONSE")[0] for text in last_messages(judge_server)
+    )
     score(tmp_path, ANSWERS, SHOWING + plain)
     assert [SECTION in text for text in last_messages(judge_server)] == [False] * 4 + [True] * 4
     score(tmp_path, ANSWERS, plain)
     assert len(last_messages(judge_server)) == 8
 
 
-def test_a_reference_is_masked_as_all_that_is_sent(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_reference_is_masked_as_all_that_is_sent(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """It may hold what may not leave the machine."""
     lines = completions("a", "b", expected=[{"value": "anna@example.org"}] * 2)
     score(tmp_path, lines, f"{SHOWING}redact_pattern = ['email']\n{judge(judge_server)}")
@@ -67,7 +75,10 @@ def test_a_field_that_no_rollout_has_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("toml", "says"),
     [
-        ("compat = 'nemo-gym'\n", "NeMo Gym shows judges no reference answer; omit compat or reference_field"),
+        (
+            "compat = 'nemo-gym'\n",
+            "NeMo Gym shows judges no reference answer; omit compat or reference_field",
+        ),
         ("profile = 'nemotron'\n", "the profile nemotron has no place for a reference answer"),
     ],
 )
@@ -81,7 +92,9 @@ def test_the_python_api_takes_a_reference(judge_server: JudgeServer) -> None:
     """For a profile that has no place for it, that is an error."""
 
     async def ask(profile: str, **more: object) -> None:
-        async with Scorer(base_url=judge_server.base_url, model="m", probe=False, profile=profile, **more) as scorer:
+        async with Scorer(
+            base_url=judge_server.base_url, model="m", probe=False, profile=profile, **more
+        ) as scorer:
             await scorer.score("6 x 7?", ["41", "42"], reference="42")
             await scorer.score_group(Group.of("6 x 7?", ["41", "42"], reference="42"))
 
@@ -101,7 +114,10 @@ def test_the_server_takes_the_reference_from_the_record_of_a_response() -> None:
 
 def test_a_compare_request_may_hold_the_reference() -> None:
     """All of its responses are shown with it."""
-    request = {"conversation_history": [{"content": "6 x 7?"}], "response_objs": [{"output": []}] * 2}
+    request = {
+        "conversation_history": [{"content": "6 x 7?"}],
+        "response_objs": [{"output": []}] * 2,
+    }
     plan = compile_plan(settings_of("judge = 'lexical'\n" + SHOWING))
     group = parse_request(json.dumps(request | {"expected": {"value": 42}}).encode(), "stdin", plan)
     assert [rollout.reference for rollout in group.rollouts] == ["42"] * 2
@@ -109,7 +125,14 @@ def test_a_compare_request_may_hold_the_reference() -> None:
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [("42", "42"), (42, "42"), (["42"], "42"), (["4", "2"], '["4", "2"]'), ({"a": 1}, '{"a": 1}'), (" ", None)],
+    [
+        ("42", "42"),
+        (42, "42"),
+        (["42"], "42"),
+        (["4", "2"], '["4", "2"]'),
+        ({"a": 1}, '{"a": 1}'),
+        (" ", None),
+    ],
 )
 def test_a_reference_of_any_type_is_text(value: object, shown: str | None) -> None:
     """A list of one value is that value; a blank text is none."""

@@ -1,4 +1,6 @@
-"""Rubrics of a row: the principle of judges that compare, and what `rubric:row` grades by; at the judge's end."""
+"""Rubrics of a row: the principle of judges that compare, and what `rubric:row` grades by; at the
+judge's end.
+"""
 
 import json
 from pathlib import Path
@@ -13,7 +15,8 @@ from genrm_cli.groups.compile import compile_plan
 from genrm_cli.rollouts.reading.chosen_fields import criteria_at, principle_of
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 
-LONG, SHORT = "Because of the tide. " * 12, "Because."
+LONG = "Because of the tide. " * 12
+SHORT = "Because."
 HEALTH: list[Any] = [
     {"criterion": "Says  when\nto see a doctor.", "points": 6, "tags": ["x"]},
     {"criterion": "Names anna@example.org.", "points": 4},
@@ -27,14 +30,23 @@ ROW = "rubric_field = 'rubrics'\n[components.own]\nkind = 'rubric'\nset = 'row'\
 ALONE = "[total]\nweights = { rubric_row = 1 }\n"
 
 
-def test_a_response_earns_the_points_of_the_criteria_that_it_meets(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """A share of all positive points: flaws take away, but not below 0; points are not shown; texts are masked."""
+def test_a_response_earns_the_points_of_the_criteria_that_it_meets(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """A share of all positive points: flaws take away, but not below 0; points are not shown; texts
+    are masked.
+    """
     toml = f"redact_pattern = ['email']\n{judge(judge_server)}{ROW}{ALONE}"
-    scored = score(tmp_path, completions(LONG, SHORT, "", rubrics=[HEALTH] * 3), toml, max_unscored="1")
+    scored = score(
+        tmp_path, completions(LONG, SHORT, "", rubrics=[HEALTH] * 3), toml, max_unscored="1"
+    )
     assert scored.component("rubric_row") == scored.rewards == [1.0, 0.0, None]
     assert scored.lines[0]["genrm"]["component_notes"]["rubric_row"] == {"evidence": "met: 0, 1"}
     assert len(last_messages(judge_server)) == 2
-    assert all("\n0. Says when to see a doctor.\n1. Names [EMAIL]." in text for text in last_messages(judge_server))
+    assert all(
+        "\n0. Says when to see a doctor.\n1. Names [EMAIL]." in text
+        for text in last_messages(judge_server)
+    )
     lost = score(tmp_path, completions(LONG, "", rubrics=[REWARDS] * 2), "empty = 'lose'\n" + toml)
     assert lost.rewards == [1.0, 0.0]
 
@@ -43,13 +55,20 @@ def test_a_row_without_a_rubric_has_no_value(tmp_path: Path, judge_server: Judge
     """It costs no call, and is counted; neither is a rubric of flaws alone asked about."""
     rubrics = [None, [{"criterion": "Scolds.", "points": -5}], "Be kind.", HEALTH]
     lines = completions(LONG, LONG, LONG, SHORT, rubrics=rubrics)
-    scored = score(tmp_path, lines, judge(judge_server) + "use_principle = false\n" + ROW + ALONE, max_unscored="1")
+    scored = score(
+        tmp_path,
+        lines,
+        judge(judge_server) + "use_principle = false\n" + ROW + ALONE,
+        max_unscored="1",
+    )
     assert scored.component("rubric_row") == [None, None, 0.0, 0.0]
     assert scored.metrics["missing_fields"] == {"rubric_field": 1}
     assert len(last_messages(judge_server)) == 2
 
 
-def test_judges_that_compare_take_the_rubric_as_the_principle(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_judges_that_compare_take_the_rubric_as_the_principle(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """It goes before the principle of the line; rows with other rubrics are other groups."""
     lines = [
         *completions(LONG, SHORT, rubrics=[REWARDS] * 2, principle=["Be brief."] * 2),
@@ -57,7 +76,8 @@ def test_judges_that_compare_take_the_rubric_as_the_principle(tmp_path: Path, ju
     ]
     scored = score(tmp_path, lines, judge(judge_server) + "rubric_field = 'rubrics'\n")
     plans = [
-        text.partition("BEGIN EVALUATION PLAN ===]\n")[2].partition("\n[===")[0] for text in last_messages(judge_server)
+        text.partition("BEGIN EVALUATION PLAN ===]\n")[2].partition("\n[===")[0]
+        for text in last_messages(judge_server)
     ]
     listed = "1. Unit: Gives metres. (5 points)\n2. Pitfall: Gives feet. (-1 points)"
     assert sorted(plans) == [listed] * 2 + ["Be kind."] * 2
@@ -86,7 +106,10 @@ def test_a_rubric_is_a_text_or_a_list(value: object, expected: str | None) -> No
     [
         ({"a": 1}, "rubric is not a rubric: expected a text or a list"),
         (["Be kind.", 7], r"rubric\[1\] has no text"),
-        ([{"criterion": "x", "points": "many"}], r"rubric\[0\]: its points or weight are not a number"),
+        (
+            [{"criterion": "x", "points": "many"}],
+            r"rubric\[0\]: its points or weight are not a number",
+        ),
         ([{"criterion": "x", "weight": json.loads("1e999")}], "not a number"),
     ],
 )
@@ -99,7 +122,10 @@ def test_a_rubric_of_another_shape_is_refused(value: object, says: str) -> None:
 @pytest.mark.parametrize(
     ("toml", "says"),
     [
-        ("[components.own]\nkind = 'rubric'\nset = 'row'\n", "the rubric set row needs rubric_field"),
+        (
+            "[components.own]\nkind = 'rubric'\nset = 'row'\n",
+            "the rubric set row needs rubric_field",
+        ),
         ("compat = 'nemo-gym'\nrubric_field = 'rubrics'\n", "rubric_field has no effect"),
         ("use_principle = false\nrubric_field = 'rubrics'\n", "rubric_field has no effect"),
     ],

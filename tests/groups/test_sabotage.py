@@ -25,7 +25,8 @@ from genrm_cli.verdicts import Failure, FailureKind, Outcome, Reason, Verdict, p
 
 BAD = -2.0
 SHAPE = measure_text("", "x", with_style=False, as_gym=False)
-VERDICT, REFUSED = Outcome(Verdict(4, 2, 2)), Outcome(Failure(FailureKind.REFUSED, "no"))
+VERDICT = Outcome(Verdict(4, 2, 2))
+REFUSED = Outcome(Failure(FailureKind.REFUSED, "no"))
 SILENT = Outcome(Failure(FailureKind.NO_VERDICT, "none"), reasks=3)
 JUDGE = JudgePlan("m")
 
@@ -33,7 +34,9 @@ JUDGE = JudgePlan("m")
 def judged(results: list[tuple[RequestId, Outcome]], n: int, key: str = "g") -> JudgedGroup:
     """Return a group of n rollouts with these results."""
     everyone = tuple(range(n))
-    group = JudgedGroup(key, n, False, everyone, (True,) * n, (None,) * n, "answer", [SHAPE] * n, results)
+    group = JudgedGroup(
+        key, n, False, everyone, (True,) * n, (None,) * n, "answer", [SHAPE] * n, results
+    )
     group.sort()
     return group
 
@@ -64,7 +67,9 @@ RING = [(0, 1), (1, 2), (2, 3), (3, 0)]
         ([], set()),
     ],
 )
-def test_failures_of_one_rollout_among_others_without_are_its_own(failed: Any, blamed: set[int]) -> None:
+def test_failures_of_one_rollout_among_others_without_are_its_own(
+    failed: Any, blamed: set[int]
+) -> None:
     """Not those that its opponents have, too, and not a single one."""
     assert causes(set(failed), 4, RING) == blamed
 
@@ -89,12 +94,20 @@ def test_a_failed_call_is_nobody_s_fault() -> None:
         *((4, 2, 0.05, 0.001), (8, 2, 0.05, 0.001), (16, 2, 0.05, 0.001)),
     ],
 )
-def test_random_failures_hardly_ever_blame_anyone(n: int, rings: int, share: float, most: float) -> None:
-    """If this share of the requests fails at random, at most that share of the rollouts is blamed."""
+def test_random_failures_hardly_ever_blame_anyone(
+    n: int, rings: int, share: float, most: float
+) -> None:
+    """If this share of the requests fails at random, at most that share of the rollouts is
+    blamed.
+    """
     draw = np.random.default_rng(n + rings)
-    blamed, groups = 0, 8_000 // n
+    blamed = 0
+    groups = 8_000 // n
     for number in range(groups):
-        results = [(each, REFUSED if draw.random() < share else VERDICT) for each in planned(n, rings, str(number))]
+        results = [
+            (each, REFUSED if draw.random() < share else VERDICT)
+            for each in planned(n, rings, str(number))
+        ]
         found = find_causes(judged(results, n), GroupPlan(judges=(JUDGE,)))
         blamed += len({index for culprits in found.values() for index in culprits})
     assert blamed / (groups * n) < most
@@ -102,9 +115,12 @@ def test_random_failures_hardly_ever_blame_anyone(n: int, rings: int, share: flo
 
 @pytest.mark.parametrize(("share", "most"), [(0.05, 0.001), (0.2, 0.02)])
 def test_replies_without_a_verdict_hardly_ever_blame_anyone(share: float, most: float) -> None:
-    """If this share of the replies has none at random, and the judge is asked up to three times more."""
+    """If this share of the replies has none at random, and the judge is asked up to three times
+    more.
+    """
     draw = np.random.default_rng(1)
-    blamed, groups = 0, 1_000
+    blamed = 0
+    groups = 1_000
     for number in range(groups):
         results = []
         for each in planned(8, 1, str(number)):
@@ -116,11 +132,16 @@ def test_replies_without_a_verdict_hardly_ever_blame_anyone(share: float, most: 
     assert blamed / (groups * 8) < most
 
 
-def test_a_verdict_after_replies_without_one_does_not_count_for_the_response_that_wins_by_it() -> None:
-    """If all of its comparisons are such: it loses them, its opponents gain nothing, and `keep` keeps them."""
+def test_a_verdict_after_replies_without_one_does_not_count_for_the_response_that_wins_by_it() -> (
+    None
+):
+    """If all of its comparisons are such: it loses them, its opponents gain nothing, and `keep`
+    keeps them.
+    """
     won = [Outcome(Verdict(5, 1, 1), reasks=2), Outcome(Verdict(1, 5, 6), reasks=1)]
     results = [(RequestId(0, 0, pair), won.pop(0) if 0 in pair else VERDICT) for pair in RING]
-    group, plan = judged(results, 4), GroupPlan(judges=(JUDGE,))
+    group = judged(results, 4)
+    plan = GroupPlan(judges=(JUDGE,))
     (rewards,) = reward_verdicts([verdicts_of(group, plan)], plan, RunStatistics().fit())
     assert [each.caused_by for each in rewards.comparisons if each.failure] == [(0,), (0,)]
     assert min(rewards.rewards) == rewards.rewards[0]
@@ -130,15 +151,20 @@ def test_a_verdict_after_replies_without_one_does_not_count_for_the_response_tha
 def mean_advantages(groups: Sequence[JudgedGroup], estimator: str) -> np.ndarray[Any, Any]:
     """Return the mean advantages of rollouts 0 and 1; None counts as 0, as it teaches nothing."""
     plan = GroupPlan(judges=(JUDGE,), rewards=RewardPlan(estimator=estimator))
-    found, statistics = [verdicts_of(group, plan) for group in groups], RunStatistics()
+    found = [verdicts_of(group, plan) for group in groups]
+    statistics = RunStatistics()
     for verdicts in found:
         statistics.add_group(verdicts.judged.size, verdicts.used, verdicts.own)
     rewards = reward_verdicts(found, plan, statistics.fit())
-    return np.mean([[advantage or 0.0 for advantage in each.advantages[:2]] for each in rewards], axis=0)
+    return np.mean(
+        [[advantage or 0.0 for advantage in each.advantages[:2]] for each in rewards], axis=0
+    )
 
 
 def hides(failure: Failure, *, only_second_wins: bool) -> Any:
-    """Return what becomes of a verdict on rollout 0: this failure, always or where the second wins."""
+    """Return what becomes of a verdict on rollout 0: this failure, always or where the second
+    wins.
+    """
 
     def change(request: RequestId, verdict: Verdict) -> Outcome:
         if 0 not in request.shown:
@@ -161,20 +187,30 @@ def hides(failure: Failure, *, only_second_wins: bool) -> Any:
     ids=["refused", "ambiguous", "ambiguous where the second wins"],
 )
 def test_making_the_judge_fail_does_not_pay_a_bad_response(rings: int, attack: Any) -> None:
-    """Under no estimator does a bad response gain more than .05 of advantage, or its honest twin lose as much."""
-    n, groups = 8, 60
+    """Under no estimator does a bad response gain more than .05 of advantage, or its honest twin
+    lose as much.
+    """
+    n = 8
+    groups = 60
     draw = np.random.default_rng(rings)
     world = draw_world(JudgeModel(), groups, n, draw)
     world.quality[:, :2] += BAD - world.truth[:, :2]
     requests = [list(planned(n, rings, str(number))) for number in range(groups)]
     pairs = np.array([[each.shown for each in one] for one in requests])
     said = judge_pairs(world, pairs[:, :, 0], pairs[:, :, 1], draw)
-    honest, attacked = [], []
+    honest = []
+    attacked = []
     for number, one in enumerate(requests):
         numbers = zip(said.score_1[number], said.score_2[number], said.ranking[number], strict=True)
-        verdicts = [(each, Verdict(*map(float, given))) for each, given in zip(one, numbers, strict=True)]
-        honest.append(judged([(each, Outcome(verdict)) for each, verdict in verdicts], n, str(number)))
-        attacked.append(judged([(each, attack(each, verdict)) for each, verdict in verdicts], n, str(number)))
+        verdicts = [
+            (each, Verdict(*map(float, given))) for each, given in zip(one, numbers, strict=True)
+        ]
+        honest.append(
+            judged([(each, Outcome(verdict)) for each, verdict in verdicts], n, str(number))
+        )
+        attacked.append(
+            judged([(each, attack(each, verdict)) for each, verdict in verdicts], n, str(number))
+        )
     for estimator in ESTIMATORS:
         gain, twin = mean_advantages(attacked, estimator) - mean_advantages(honest, estimator)
         assert gain < 0.05, estimator
@@ -186,13 +222,22 @@ FORBIDDEN = "xyzzy"
 
 def score(folder: Path, server: JudgeServer, toml: str = "model = 'm'", **given: Any) -> Scored:
     """Score a group of four whose second response the judge refuses."""
-    lines = completions("Short.", f"The longest, which would win. {FORBIDDEN}", "Not so short.", "Rather a long one.")
+    lines = completions(
+        "Short.",
+        f"The longest, which would win. {FORBIDDEN}",
+        "Not so short.",
+        "Rather a long one.",
+    )
     server.behave(refuses=FORBIDDEN)
     return score_with(folder, lines, settings_of(toml, base_url=(server.base_url,), **given))
 
 
-def test_a_rollout_that_the_judge_refuses_has_the_lowest_reward(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """It is marked, counted and named, and so are its comparisons; its opponents get nothing for them."""
+def test_a_rollout_that_the_judge_refuses_has_the_lowest_reward(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """It is marked, counted and named, and so are its comparisons; its opponents get nothing for
+    them.
+    """
     metrics, lines, comparisons, code = score(tmp_path, judge_server)
     rewards = [line["reward"] for line in lines]
     assert code == 0
@@ -213,7 +258,9 @@ def test_a_rollout_that_the_judge_refuses_has_the_lowest_reward(tmp_path: Path, 
         ({"on_sabotage": "keep"}, Reason.NO_VERDICT),
     ],
 )
-def test_the_user_may_leave_it_unscored(tmp_path: Path, judge_server: JudgeServer, given: Any, reason: Reason) -> None:
+def test_the_user_may_leave_it_unscored(
+    tmp_path: Path, judge_server: JudgeServer, given: Any, reason: Reason
+) -> None:
     """With the reason that the setting gives."""
     scored = score(tmp_path, judge_server, **given)
     assert scored.reasons == [None, reason, None, None]
@@ -223,13 +270,20 @@ def test_the_user_may_leave_it_unscored(tmp_path: Path, judge_server: JudgeServe
 def test_a_rollout_whose_comparisons_all_failed_may_get_the_lowest_score(
     tmp_path: Path, judge_server: JudgeServer
 ) -> None:
-    """It has that advantage, too, whatever made them fail; one that was not asked about stays unscored."""
+    """It has that advantage, too, whatever made them fail; one that was not asked about stays
+    unscored.
+    """
     scored = score(tmp_path, judge_server, on_sabotage="keep", unscored="lowest")
     assert scored.rewards[1] == min(scored.rewards[0], *scored.rewards[2:])
     assert scored.lines[1]["genrm"]["advantage"] < 0
     assert scored.lines[1]["genrm"]["failed"] == 2
-    assert score(tmp_path, judge_server, on_sabotage="unscored", unscored="lowest").rewards[1] is None
-    assert score(tmp_path, judge_server, unscored="lowest", max_calls=0, use_journal=False).rewards == [None] * 4
+    assert (
+        score(tmp_path, judge_server, on_sabotage="unscored", unscored="lowest").rewards[1] is None
+    )
+    assert (
+        score(tmp_path, judge_server, unscored="lowest", max_calls=0, use_journal=False).rewards
+        == [None] * 4
+    )
 
 
 def test_compat_keeps_the_default_of_a_failure(tmp_path: Path, judge_server: JudgeServer) -> None:
@@ -251,11 +305,14 @@ def test_it_loses_in_every_judge_and_component(tmp_path: Path, judge_server: Jud
 
 
 GRADED = (
-    "model = 'm'\n[components.care]\nkind = 'rubric'\nset = 'therapeutic'\n[total]\nweights = { rubric_safety = 1 }\n"
+    "model = 'm'\n[components.care]\nkind = 'rubric'\nset = 'therapeutic'\n[total]\nweights "
+    "= { rubric_safety = 1 }\n"
 )
 
 
-@pytest.mark.parametrize("toml", [GRADED, "model = 'm'\nprofile = 'nemotron-principle'\n"], ids=["rubric", "pointwise"])
+@pytest.mark.parametrize(
+    "toml", [GRADED, "model = 'm'\nprofile = 'nemotron-principle'\n"], ids=["rubric", "pointwise"]
+)
 def test_a_response_that_is_refused_where_it_is_graded_alone_gets_the_lowest_grade(
     tmp_path: Path, judge_server: JudgeServer, toml: str
 ) -> None:
@@ -270,7 +327,10 @@ def test_one_failure_of_a_grade_blames_nobody() -> None:
     """It may be chance; several calls without a verdict are not."""
     silent = Failure(FailureKind.NO_VERDICT, "")
     for calls, blamed in ((1, ()), (2, ((2,),))):
-        results = [(RequestId(0, 0, (index,)), Outcome(silent, calls) if index == 2 else VERDICT) for index in range(4)]
+        results = [
+            (RequestId(0, 0, (index,)), Outcome(silent, calls) if index == 2 else VERDICT)
+            for index in range(4)
+        ]
         assert tuple(find_causes(judged(results, 4), GroupPlan(judges=(JUDGE,))).values()) == blamed
 
 

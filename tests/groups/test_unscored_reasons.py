@@ -12,7 +12,8 @@ from genrm_cli.verdicts import Reason
 
 StartJudge = Callable[[], JudgeServer]
 
-FIRST, SECOND = {"score_1": 5, "score_2": 1, "ranking": 1}, {"score_1": 2, "score_2": 4, "ranking": 5}
+FIRST = {"score_1": 5, "score_2": 1, "ranking": 1}
+SECOND = {"score_1": 2, "score_2": 4, "ranking": 5}
 
 
 def reasons(lines: list[dict[str, Any]]) -> list[str | None]:
@@ -20,7 +21,9 @@ def reasons(lines: list[dict[str, Any]]) -> list[str | None]:
     return [line["genrm"]["reason"] for line in lines]
 
 
-def test_a_grade_without_one_to_compare_it_with_names_the_failure(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_grade_without_one_to_compare_it_with_names_the_failure(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """The other rollout was there, and its grade failed: that is no lack of opponents."""
     judge_server.behave(script=[{}, {"content": "Hm."}])
     given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron-principle"}
@@ -29,14 +32,23 @@ def test_a_grade_without_one_to_compare_it_with_names_the_failure(tmp_path: Path
     assert metrics["failures_by_kind"] == {"no_verdict": 1}
 
 
-def test_a_grade_whose_mate_was_not_asked_was_not_asked(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_grade_whose_mate_was_not_asked_was_not_asked(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """A budget that ends in the middle of a group."""
-    given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron-principle", "max_calls": 1}
+    given = {
+        "base_url": (judge_server.base_url,),
+        "model": "m",
+        "profile": "nemotron-principle",
+        "max_calls": 1,
+    }
     _, lines, _ = score(tmp_path, 2, **given)
     assert reasons(lines) == [Reason.NOT_ASKED, Reason.NOT_ASKED]
 
 
-def test_one_failed_grade_of_many_costs_one_reward(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_one_failed_grade_of_many_costs_one_reward(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """Its neighbours have each another neighbour."""
     judge_server.behave(script=[{}, {"content": "Hm."}])
     given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron-principle"}
@@ -48,7 +60,9 @@ def test_one_failed_grade_of_many_costs_one_reward(tmp_path: Path, judge_server:
 def test_half_a_pair_of_a_panel_is_half_a_pair(
     tmp_path: Path, judge_server: JudgeServer, start_judge: StartJudge
 ) -> None:
-    """Enough judges in one order, too few in the other: neither a quorum that never was nor a contradiction."""
+    """Enough judges in one order, too few in the other: neither a quorum that never was nor a
+    contradiction.
+    """
     second = start_judge()
     second.behave(script=[{}, {"content": "Hm."}])
     panel = (judge(judge_server, "a"), judge(second, "b"))
@@ -78,4 +92,7 @@ def test_the_name_of_a_group_has_no_meaning() -> None:
     """Whatever prefix a user's key has, the group has all its components."""
     tables = {"component": ["win_rate"], "total": {"weights": {"win_rate": 1.0}}}
     for key in ("batch-7", "ungrouped:batch-7", "line:3"):
-        assert genrm.score("q", ["a", "b b"], judge="lexical", key=key, **tables).rewards == [0.0, 1.0]
+        assert genrm.score("q", ["a", "b b"], judge="lexical", key=key, **tables).rewards == [
+            0.0,
+            1.0,
+        ]

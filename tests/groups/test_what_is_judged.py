@@ -1,4 +1,6 @@
-"""What is sent to the judge of each response, and what is never compared; asked at the judge's end of the wire."""
+"""What is sent to the judge of each response, and what is never compared; asked at the judge's end
+of the wire.
+"""
 
 import json
 from functools import partial
@@ -17,30 +19,52 @@ from genrm_cli.jobs.context import new_run
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.verdicts import Reason
 
-SHORT, LONG = "Because.", "Because of the moon and the tide."
+SHORT = "Because."
+LONG = "Because of the moon and the tide."
 LEXICAL = "judge = 'lexical'\n"
 judge = partial(scored_components.judge, profile="nemotron")
 
 
 def sent(server: JudgeServer) -> list[str]:
     """Return every text that was sent to the judge."""
-    return [message["content"] for one in server.stats()["recent"] for message in one["body"]["messages"]]
+    return [
+        message["content"]
+        for one in server.stats()["recent"]
+        for message in one["body"]["messages"]
+    ]
 
 
 def said(text: str) -> Json:
     """Make a message item."""
-    return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    return {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": text}],
+    }
 
 
 def called(name: str, **arguments: object) -> Json:
     """Make a tool call."""
-    return {"type": "function_call", "name": name, "arguments": json.dumps(arguments), "call_id": "c"}
+    return {
+        "type": "function_call",
+        "name": name,
+        "arguments": json.dumps(arguments),
+        "call_id": "c",
+    }
 
 
-def gym_lines(*outputs: list[Json], given: object = "Why?", task: int = 0, **fields: list[Any]) -> list[Json]:
-    """Make NeMo Gym lines of one task; of each further field, every line gets its own value, None for none."""
+def gym_lines(
+    *outputs: list[Json], given: object = "Why?", task: int = 0, **fields: list[Any]
+) -> list[Json]:
+    """Make NeMo Gym lines of one task; of each further field, every line gets its own value, None
+    for none.
+    """
     lines: list[Json] = [
-        {"_ng_task_index": task, "responses_create_params": {"input": given}, "response": {"output": output}}
+        {
+            "_ng_task_index": task,
+            "responses_create_params": {"input": given},
+            "response": {"output": output},
+        }
         for output in outputs
     ]
     for name, values in fields.items():
@@ -52,7 +76,9 @@ def gym_lines(*outputs: list[Json], given: object = "Why?", task: int = 0, **fie
 
 def test_a_blank_response_is_never_sent(tmp_path: Path, judge_server: JudgeServer) -> None:
     """It stays unscored and says why; the others are compared as if it were not there."""
-    with_blank = score(tmp_path, completions(SHORT, "", LONG, "<think>Hm.</think> \n"), judge(judge_server))
+    with_blank = score(
+        tmp_path, completions(SHORT, "", LONG, "<think>Hm.</think> \n"), judge(judge_server)
+    )
     assert with_blank.reasons == [None, Reason.BLANK, None, Reason.BLANK]
     assert judge_server.stats()["requests"] == with_blank.metrics["comparisons_planned"] == 2
     assert with_blank.metrics["blank_responses"] == 2
@@ -61,7 +87,9 @@ def test_a_blank_response_is_never_sent(tmp_path: Path, judge_server: JudgeServe
     assert ([first, second], blank) == (pytest.approx(alone.rewards), None)
 
 
-def test_a_group_of_blank_responses_costs_nothing(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_group_of_blank_responses_costs_nothing(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """Its one response with words has no opponent, and the metrics count the group."""
     lines = completions("", SHORT, " ", "\n")
     scored = score(tmp_path, lines, judge(judge_server))
@@ -72,7 +100,9 @@ def test_a_group_of_blank_responses_costs_nothing(tmp_path: Path, judge_server: 
 
 def test_a_blank_response_may_lose(tmp_path: Path, judge_server: JudgeServer) -> None:
     """`empty = "lose"` gives it the lowest score of its group, without asking about it."""
-    scored = score(tmp_path, completions(SHORT, "", LONG, LONG + "!"), judge(judge_server, empty="lose"))
+    scored = score(
+        tmp_path, completions(SHORT, "", LONG, LONG + "!"), judge(judge_server, empty="lose")
+    )
     rewards = [reward for reward in scored.rewards if reward is not None]
     assert len(rewards) == 4
     assert scored.rewards[1] == min(rewards)
@@ -82,25 +112,41 @@ def test_a_blank_response_may_lose(tmp_path: Path, judge_server: JudgeServer) ->
 
 def test_without_a_score_to_undercut_a_blank_response_stays_unscored(tmp_path: Path) -> None:
     """Where nothing was compared, nobody can lose."""
-    assert score(tmp_path, completions("", " "), LEXICAL + "empty = 'lose'\n").rewards == [None, None]
+    assert score(tmp_path, completions("", " "), LEXICAL + "empty = 'lose'\n").rewards == [
+        None,
+        None,
+    ]
 
 
 def test_tool_calls_are_shown_as_a_transcript(tmp_path: Path, judge_server: JudgeServer) -> None:
     """Responses of calls alone are no blanks: the judge sees calls, results and words."""
     result = {"type": "function_call_output", "call_id": "c", "output": "41"}
-    lines = gym_lines([called("look", at="door")], [called("count", of="tides"), result, said("It is 41.")])
+    lines = gym_lines(
+        [called("look", at="door")], [called("count", of="tides"), result, said("It is 41.")]
+    )
     for line in lines:
-        line["responses_create_params"]["tools"] = [{"type": "function", "name": "look", "description": "Looks."}]
+        line["responses_create_params"]["tools"] = [
+            {"type": "function", "name": "look", "description": "Looks."}
+        ]
     scored = score(tmp_path, lines, judge(judge_server))
     assert None not in scored.rewards
     assert scored.metrics["views"] == {"transcript": 1}
     shown = "\n".join(sent(judge_server))
-    for text in ("[--- TOOL CALL look ---]", '{"at": "door"}', "[--- TOOL RESULT", "41", "It is 41.", "- look: Looks."):
+    for text in (
+        "[--- TOOL CALL look ---]",
+        '{"at": "door"}',
+        "[--- TOOL RESULT",
+        "41",
+        "It is 41.",
+        "- look: Looks.",
+    ):
         assert text in shown
 
 
 def test_the_arguments_of_a_tool_can_be_judged(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """`answer_tool` shows them and nothing else; without a call of that tool a response is blank."""
+    """`answer_tool` shows them and nothing else; without a call of that tool a response is
+    blank.
+    """
     outputs = [[said("Wait."), called("submit", text=text)] for text in ("first", "second")]
     lines = gym_lines(*outputs, [said("I never submit.")])
     scored = score(tmp_path, lines, judge(judge_server, answer_tool="submit", answer_field="text"))
@@ -121,8 +167,15 @@ def test_a_long_response_keeps_start_and_end(tmp_path: Path, judge_server: Judge
 
 
 def test_media_are_not_judged_unless_ignored(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """A judge of text cannot see an image: the reason names it, and `ignore_media` compares all the same."""
-    given = [{"role": "user", "content": [{"type": "input_text", "text": "What is it?"}, {"type": "input_image"}]}]
+    """A judge of text cannot see an image: the reason names it, and `ignore_media` compares all the
+    same.
+    """
+    given = [
+        {
+            "role": "user",
+            "content": [{"type": "input_text", "text": "What is it?"}, {"type": "input_image"}],
+        }
+    ]
     lines = gym_lines([said(SHORT)], [said(LONG)], given=given)
     refused = score(tmp_path, lines, judge(judge_server), max_unscored="1")
     assert refused.reason_texts == ["it contains media that the judge cannot see: input_image"] * 2
@@ -139,7 +192,9 @@ def test_media_are_not_judged_unless_ignored(tmp_path: Path, judge_server: Judge
         "<reasoning>SECRET</reasoning>Because.",
     ],
 )
-def test_reasoning_never_reaches_the_judge(tmp_path: Path, judge_server: JudgeServer, text: str) -> None:
+def test_reasoning_never_reaches_the_judge(
+    tmp_path: Path, judge_server: JudgeServer, text: str
+) -> None:
     """Wherever it stands in a text; what is left is judged."""
     scored = score(tmp_path, completions(text, LONG), judge(judge_server))
     assert None not in scored.rewards
@@ -151,18 +206,32 @@ def test_reasoning_never_reaches_the_judge(tmp_path: Path, judge_server: JudgeSe
 EXCLUDED = [
     pytest.param({"mask_sample": [None, None, True]}, Reason.EXCLUDED, id="masked"),
     pytest.param({"_ng_failure_class": [None, None, "timeout"]}, Reason.EXCLUDED, id="failed"),
-    pytest.param({"_ng_rollout_index": [0, 1, 1], "_ng_attempt_index": [0, 1, 0]}, Reason.SUPERSEDED, id="superseded"),
+    pytest.param(
+        {"_ng_rollout_index": [0, 1, 1], "_ng_attempt_index": [0, 1, 0]},
+        Reason.SUPERSEDED,
+        id="superseded",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("fields", "reason"), EXCLUDED)
-@pytest.mark.parametrize("toml", ["", "[components.win_rate]\n[components.consistency]\nextract = 'boxed'\n"])
+@pytest.mark.parametrize(
+    "toml", ["", "[components.win_rate]\n[components.consistency]\nextract = 'boxed'\n"]
+)
 def test_excluded_rows_change_no_sibling(
-    tmp_path: Path, judge_server: JudgeServer, fields: dict[str, list[Any]], reason: Reason, toml: str
+    tmp_path: Path,
+    judge_server: JudgeServer,
+    fields: dict[str, list[Any]],
+    reason: Reason,
+    toml: str,
 ) -> None:
-    """Masked, failed and superseded rows say why, are not sent, and leave the rewards of the others as they were."""
+    """Masked, failed and superseded rows say why, are not sent, and leave the rewards of the others
+    as they were.
+    """
     toml += "[total]\nweights = { genrm = 1, consistency = 1 }\n" if toml else ""
-    answers = [f"{text} \\boxed{{{number}}}" for text, number in ((SHORT, 1), (LONG, 1), ("NEVER SENT", 2))]
+    answers = [
+        f"{text} \\boxed{{{number}}}" for text, number in ((SHORT, 1), (LONG, 1), ("NEVER SENT", 2))
+    ]
     lines = gym_lines(*([said(text)] for text in answers), **fields)
     scored = score(tmp_path, lines, judge(judge_server) + toml)
     kept = [index for index, line_reason in enumerate(scored.reasons) if line_reason is None]
@@ -177,25 +246,39 @@ def test_excluded_rows_change_no_sibling(
 def test_a_field_does_not_score_an_excluded_row(tmp_path: Path) -> None:
     """Not even where rewards need no judge."""
     lines = gym_lines([said(SHORT)], [said(LONG)], mask_sample=[None, True], q=[1, 2])
-    scored = score(tmp_path, lines, "[components.q]\nkind = 'field'\n[total]\nweights = { q = 1 }\n", max_unscored="1")
+    scored = score(
+        tmp_path,
+        lines,
+        "[components.q]\nkind = 'field'\n[total]\nweights = { q = 1 }\n",
+        max_unscored="1",
+    )
     assert scored.rewards == [1.0, None]
     assert scored.reason_texts[1] == "excluded: masked (mask_sample)"
 
 
 def test_reward_components_add_up_to_the_reward(tmp_path: Path) -> None:
-    """NeMo RL requires that the components sum to the reward; what stood there is kept under `genrm`."""
+    """NeMo RL requires that the components sum to the reward; what stood there is kept under
+    `genrm`.
+    """
     before = {"correct": 1.0, "format": 0.25}
-    lines = gym_lines([said(SHORT)], [said(LONG)], [said("")], reward_components=[before] * 3, reward=[1.25] * 3)
+    lines = gym_lines(
+        [said(SHORT)], [said(LONG)], [said("")], reward_components=[before] * 3, reward=[1.25] * 3
+    )
     scored = score(tmp_path, lines, LEXICAL)
     for line in scored.lines:
-        assert line["reward"] is None or abs(sum(line["reward_components"].values()) - line["reward"]) < 1e-6
+        assert (
+            line["reward"] is None
+            or abs(sum(line["reward_components"].values()) - line["reward"]) < 1e-6
+        )
         assert line["genrm"]["previous_reward_components"] == before
     assert (scored.rewards[2], scored.lines[2]["reward_components"]) == (None, {})
 
 
 def test_named_fields_score_an_unknown_shape(tmp_path: Path, judge_server: JudgeServer) -> None:
     """Dotted paths name prompt, response and group."""
-    lines: list[Json] = [{"q": {"text": "Why?"}, "out": {"text": text}, "id": 7} for text in (SHORT, LONG)]
+    lines: list[Json] = [
+        {"q": {"text": "Why?"}, "out": {"text": text}, "id": 7} for text in (SHORT, LONG)
+    ]
     fields = {"prompt_field": "q.text", "response_field": "out.text", "id_field": "id"}
     scored = score(tmp_path, lines, judge(judge_server, **fields))
     assert None not in scored.rewards
@@ -205,7 +288,8 @@ def test_named_fields_score_an_unknown_shape(tmp_path: Path, judge_server: Judge
 
 def test_another_reading_pays_for_nothing_twice(tmp_path: Path, judge_server: JudgeServer) -> None:
     """Outputs of a version that read responses differently are written again, from the journal."""
-    lines, toml = completions(SHORT, LONG), judge(judge_server)
+    lines = completions(SHORT, LONG)
+    toml = judge(judge_server)
     first = score(tmp_path, lines, toml)
     metrics = tmp_path / "in.metrics.json"
     metrics.write_text(json.dumps(first.metrics | {"reading_version": READING_VERSION - 1}))

@@ -15,7 +15,7 @@ security`.
 Flags override the environment, which overrides the file, which overrides presets and defaults. `genrm config` prints
 the effective settings and their sources. Durations are in seconds, or written as `90s`, `15m` or `2h`. Where a flag may
 be repeated, the file takes a list, and the environment values with commas between them.
-"""
+"""  # noqa: E501
 
 
 def render_settings_page() -> str:

@@ -27,39 +27,69 @@ PREFIX = "rl/pixelated/therapeutic_session"
 
 def commands_of(page: str) -> list[str]:
     """Return the lines of unlabelled code blocks that call genrm."""
-    blocks = [block.replace("\\\n", "") for language, block in BLOCK.findall(page) if language in ("", "sh")]
+    blocks = [
+        block.replace("\\\n", "")
+        for language, block in BLOCK.findall(page)
+        if language in ("", "sh")
+    ]
     return [line for block in blocks for line in block.splitlines() if line.startswith("genrm ")]
 
 
 COMMANDS = {
     name: commands
     for name, page in TEXTS.items()
-    if name != "extending" and (commands := commands_of(page))  # its commands need its packages: test_extending.py
+    if name != "extending"
+    and (commands := commands_of(page))  # its commands need its packages: test_extending.py
 }
 
 
 @pytest.fixture
 def workplace(genrm: Genrm, call: Call, judge_server: JudgeServer) -> Path:
-    """Give the files that the pages name: samples, a labelled set, one in a shape of its own, and a journal."""
+    """Give the files that the pages name: samples, a labelled set, one in a shape of its own, and a
+    journal.
+    """
     shutil.copytree(SAMPLE_DATA, genrm.folder / "sample_data")
     shutil.copy(SAMPLE_DATA / "rollouts.jsonl", genrm.folder)
     shutil.copy(SAMPLE_DATA / "labelled-pairs.jsonl", genrm.folder / "pairs.jsonl")
     for number in range(2):
         shard = genrm.write(f"rollouts-rs{number}-chunk0.jsonl", make_rollouts()[number::2])
         os.utime(shard, (time.time() - 3600,) * 2)  # else a pattern leaves it to the next run
-    genrm.write("mine.jsonl", [{"question": "Why?", "samples": {"text": text}} for text in ("Because.", "No idea.")])
-    asked = {"prompt": [{"role": "user", "content": "Why?"}], "rubrics": [{"criterion": "Is right.", "points": 5}]}
-    genrm.write("healthbench.jsonl", [asked | {"completion": text} for text in ("Because.", "No idea.")])
+    genrm.write(
+        "mine.jsonl",
+        [{"question": "Why?", "samples": {"text": text}} for text in ("Because.", "No idea.")],
+    )
+    asked = {
+        "prompt": [{"role": "user", "content": "Why?"}],
+        "rubrics": [{"criterion": "Is right.", "points": 5}],
+    }
+    genrm.write(
+        "healthbench.jsonl", [asked | {"completion": text} for text in ("Because.", "No idea.")]
+    )
     for name in ("old", "new"):
-        genrm.write(f"{name}.jsonl", [{"prompt": f"Q{n}?", "response": f"{name} {n}"} for n in range(3)])
+        genrm.write(
+            f"{name}.jsonl", [{"prompt": f"Q{n}?", "response": f"{name} {n}"} for n in range(3)]
+        )
     steps = [(step, n) for step in (1, 2) for n in range(3)]
-    genrm.write("steps.jsonl", [{"prompt": f"Q{n}?", "response": f"{step} {n}", "step": step} for step, n in steps])
+    genrm.write(
+        "steps.jsonl",
+        [{"prompt": f"Q{n}?", "response": f"{step} {n}", "step": step} for step, n in steps],
+    )
     judge = ("--base-url", judge_server.base_url, "--model", "my-genrm")
-    call("score", "rollouts.jsonl", *judge, "-o", "earlier.jsonl", "--journal", "rollouts.journal.sqlite")
+    call(
+        "score",
+        "rollouts.jsonl",
+        *judge,
+        "-o",
+        "earlier.jsonl",
+        "--journal",
+        "rollouts.journal.sqlite",
+    )
     call("eval", "pairs.jsonl", *judge, "-o", "other.json")
     offline = ("--model", "Qwen/Qwen3-8B", "--journal", "offline.sqlite")
     call("score", "rollouts.jsonl", *offline, "--requests-to", "requests.jsonl")
-    genrm.write("replies.jsonl", answer_file(genrm.folder / "requests.jsonl", judge_server.base_url))
+    genrm.write(
+        "replies.jsonl", answer_file(genrm.folder / "requests.jsonl", judge_server.base_url)
+    )
     (genrm.folder / "requests.jsonl").unlink()
     return genrm.folder
 
@@ -96,19 +126,39 @@ def test_every_command_has_an_example() -> None:
 
 
 @pytest.mark.slow
-def test_every_example_of_the_help_runs(workplace: Path, call: Call, judge_server: JudgeServer, s3_bucket: Any) -> None:
-    """Each ends with exit code 0 where its files and its judge exist; a server listens until it is stopped."""
+def test_every_example_of_the_help_runs(
+    workplace: Path, call: Call, judge_server: JudgeServer, s3_bucket: Any
+) -> None:
+    """Each ends with exit code 0 where its files and its judge exist; a server listens until it is
+    stopped.
+    """
     genrm = Genrm(workplace)
     call("score", "rollouts.jsonl", "--strategy", "all_pairs", "--both-orders", "--offline")
     for name in ("run", "before", "after"):
         for kind in ("scored", "comparisons"):
             shutil.copy(workplace / f"rollouts.{kind}.jsonl", workplace / f"{name}.{kind}.jsonl")
-    call("score", "rollouts.jsonl", "--offline", "-o", f"s3://{s3_bucket.name}/rl/env/rollouts.scored.jsonl")
+    call(
+        "score",
+        "rollouts.jsonl",
+        "--offline",
+        "-o",
+        f"s3://{s3_bucket.name}/rl/env/rollouts.scored.jsonl",
+    )
     genrm.sample("compare-request.json")
-    models = [{"prompt": f"{q}?", "completion": f"{name} knows {q}.", "model": name} for q in "abcd" for name in "xyz"]
+    models = [
+        {"prompt": f"{q}?", "completion": f"{name} knows {q}.", "model": name}
+        for q in "abcd"
+        for name in "xyz"
+    ]
     genrm.write("models.jsonl", models)
     call("score", "models.jsonl", "--offline")
-    call("score", "rollouts.jsonl", "--offline", "-o", f"s3://{s3_bucket.name}/rl/env/scored/1.scored.jsonl")
+    call(
+        "score",
+        "rollouts.jsonl",
+        "--offline",
+        "-o",
+        f"s3://{s3_bucket.name}/rl/env/scored/1.scored.jsonl",
+    )
     (workplace / "scored").mkdir()
     call("score", "rollouts.jsonl", "--offline", "-o", "scored/1.scored.jsonl")
     for command in (each for shown in examples().values() for each in shown):
@@ -128,9 +178,16 @@ def test_every_example_of_the_help_runs(workplace: Path, call: Call, judge_serve
             call("score", words[-1], "--offline")
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "README")) for n in COMMANDS])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "README")) for n in COMMANDS]
+)
 def test_every_command_runs(
-    name: str, workplace: Path, call: Call, judge_server: JudgeServer, s3_bucket: Any, batch_url: str
+    name: str,
+    workplace: Path,
+    call: Call,
+    judge_server: JudgeServer,
+    s3_bucket: Any,
+    batch_url: str,
 ) -> None:
     """A command that a page shows ends with exit code 0 where its files and its judge exist."""
     body = b"".join(json.dumps(line).encode() + b"\n" for line in make_rollouts())
@@ -152,7 +209,9 @@ def test_every_command_runs(
             (workplace / output).write_bytes(ended.out)
 
 
-@pytest.mark.parametrize("block", [block for language, block in BLOCK.findall(README) if language == "json"])
+@pytest.mark.parametrize(
+    "block", [block for language, block in BLOCK.findall(README) if language == "json"]
+)
 def test_the_lines_of_the_readme_are_read(block: str, genrm: Genrm, call: Call) -> None:
     """Each line that the README shows is a rollout that genrm recognises."""
     path = genrm.folder / "shown.jsonl"

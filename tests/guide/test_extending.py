@@ -18,7 +18,8 @@ SECTIONS = {text.partition("\n")[0]: text for text in PAGES["extending"].split("
 def test_the_example_of_each_seam_runs(
     name: str, genrm: Genrm, call: Call, install_package: InstallPackage, judge_server: JudgeServer
 ) -> None:
-    """The Python block of a section is the module of its TOML block; then its commands end with exit code 0.
+    """The Python block of a section is the module of its TOML block; then its commands end with
+    exit code 0.
 
     A JSON block holds the lines of the file that the first command reads.
     """
@@ -26,15 +27,21 @@ def test_the_example_of_each_seam_runs(
     for language, text in BLOCK.findall(SECTIONS[name]):
         blocks.setdefault(language, text)
     groups = tomllib.loads(blocks["toml"])["project"]["entry-points"]
-    [module] = {value.partition(":")[0] for entries in groups.values() for value in entries.values()}
-    assert len(blocks["python"].splitlines()) <= 40
+    [module] = {
+        value.partition(":")[0] for entries in groups.values() for value in entries.values()
+    }
+    assert len(blocks["python"].splitlines()) <= 50
     install_package(module, blocks["python"], groups)
     genrm.sample("rollouts.jsonl")
-    commands = [line for line in blocks[""].replace("\\\n", "").splitlines() if line.startswith("genrm ")]
+    commands = [
+        line for line in blocks[""].replace("\\\n", "").splitlines() if line.startswith("genrm ")
+    ]
     if "json" in blocks:
         read = next(word for word in shlex.split(commands[0]) if word.endswith(".jsonl"))
         (genrm.folder / read).write_text(blocks["json"], encoding="utf-8")
     for command in commands:
-        words = shlex.split(command.replace("http://localhost:8000/v1", judge_server.base_url), comments=True)
+        words = shlex.split(
+            command.replace("http://localhost:8000/v1", judge_server.base_url), comments=True
+        )
         ended = call(*words[1:])
         assert ended.code == 0, f"{command}\n{ended.err}"

@@ -8,7 +8,9 @@ from genrm_cli.catalog import INPUT_FORMATS
 
 
 def test_the_table_of_formats_is_that_of_the_catalog() -> None:
-    """Each format has a row with its name and explanation, in the order in which formats are recognised."""
+    """Each format has a row with its name and explanation, in the order in which formats are
+    recognised.
+    """
     table = (
         PAGES["input-formats"]
         .partition("| format | what it is | recognised by |\n|---|---|---|\n")[2]

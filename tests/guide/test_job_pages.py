@@ -1,4 +1,6 @@
-"""The jobs that pages show for schedulers: their commands run for each number that the scheduler would set."""
+"""The jobs that pages show for schedulers: their commands run for each number that the scheduler
+would set.
+"""
 
 import json
 import os
@@ -32,7 +34,9 @@ def write_shards(genrm: Genrm) -> None:
         genrm.write(f"rollouts-rs{number // 2}-chunk{number % 2}.jsonl", lines[number::4])
 
 
-def run_shell(command: str, genrm: Genrm, judge: JudgeServer, folder: Path, **environment: str) -> None:
+def run_shell(
+    command: str, genrm: Genrm, judge: JudgeServer, folder: Path, **environment: str
+) -> None:
     """Run a command of the page with genrm on PATH and the test's own judge."""
     shim = folder / "bin" / "genrm"
     if not shim.exists():
@@ -42,13 +46,20 @@ def run_shell(command: str, genrm: Genrm, judge: JudgeServer, folder: Path, **en
     here = command.replace("http://judge:8000/v1", judge.base_url)
     given = genrm.environment(PATH=f"{shim.parent}:{os.defpath}", **environment)
     ended = subprocess.run(
-        ["bash", "-c", here], cwd=genrm.folder, env=given, capture_output=True, text=True, check=False
+        ["bash", "-c", here],
+        cwd=genrm.folder,
+        env=given,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ended.returncode == 0, ended.stderr
 
 
 @pytest.mark.slow
-def test_the_slurm_array_scores_a_set(genrm: Genrm, judge_server: JudgeServer, tmp_path: Path) -> None:
+def test_the_slurm_array_scores_a_set(
+    genrm: Genrm, judge_server: JudgeServer, tmp_path: Path
+) -> None:
     """The script, run as each task of the array, and the job that follows score every rollout."""
     write_shards(genrm)
     (script,) = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
@@ -75,8 +86,12 @@ Path(replies).write_text("".join(json.dumps(line) + "\\n" for line in lines))
 
 
 @pytest.mark.slow
-def test_the_slurm_script_judges_without_an_endpoint(genrm: Genrm, judge_server: JudgeServer, tmp_path: Path) -> None:
-    """A profile with two turns and unreadable replies take rounds; the script, requeued in between, makes them all."""
+def test_the_slurm_script_judges_without_an_endpoint(
+    genrm: Genrm, judge_server: JudgeServer, tmp_path: Path
+) -> None:
+    """A profile with two turns and unreadable replies take rounds; the script, requeued in between,
+    makes them all.
+    """
     genrm.write("rollouts.jsonl", make_rollouts())
     judge_server.behave(fault={"content": "no verdict"}, fault_share=0.3, fault_times=1)
     (script,) = re.findall(r"```bash\n(.*?)```", PAGES["no-endpoint"], re.DOTALL)
@@ -86,7 +101,11 @@ def test_the_slurm_script_judges_without_an_endpoint(genrm: Genrm, judge_server:
     vllm.chmod(0o755)
     given = {"JUDGE": judge_server.base_url, "GENRM_PROFILE": "brrm"}
     run_shell(
-        script.replace("in 1 2 3 4 5 6", "in 1").replace("\nscore  #", "\n#"), genrm, judge_server, tmp_path, **given
+        script.replace("in 1 2 3 4 5 6", "in 1").replace("\nscore  #", "\n#"),
+        genrm,
+        judge_server,
+        tmp_path,
+        **given,
     )
     assert not (genrm.folder / "rollouts.scored.jsonl").exists()
     run_shell(script, genrm, judge_server, tmp_path, **given)
@@ -98,11 +117,15 @@ def test_the_slurm_script_judges_without_an_endpoint(genrm: Genrm, judge_server:
 def test_the_indexed_job_scores_a_set(
     genrm: Genrm, judge_server: JudgeServer, s3_bucket: Any, s3: str, tmp_path: Path
 ) -> None:
-    """The arguments, run with each index in a pod of its own, and once with --conclude score every rollout."""
+    """The arguments, run with each index in a pod of its own, and once with --conclude score every
+    rollout.
+    """
     lines = make_rollouts(groups=6, size=4)
     for number in range(4):
         body = "".join(json.dumps(line) + "\n" for line in lines[number::4])
-        s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"rl/env/rs{number}.jsonl", Body=body.encode())
+        s3_bucket.client.put_object(
+            Bucket=s3_bucket.name, Key=f"rl/env/rs{number}.jsonl", Body=body.encode()
+        )
     (listed,) = re.findall(r"args: \[(.*?)\]\n", PAGE, re.DOTALL)
     arguments = [word.strip().strip('"') for word in listed.split(",")]
     environment = {
@@ -119,8 +142,13 @@ def test_the_indexed_job_scores_a_set(
         genrm.run(*here, **environment, XDG_STATE_HOME=str(tmp_path / pod)).ended(0)
 
     for index in range(SHARDS):
-        run([word.replace("$(JOB_COMPLETION_INDEX)", str(index)) for word in arguments], f"pod-{index}")
+        run(
+            [word.replace("$(JOB_COMPLETION_INDEX)", str(index)) for word in arguments],
+            f"pod-{index}",
+        )
     at = arguments.index("--shard")
     run([*arguments[:at], "--conclude", *arguments[at + 2 :]], "last")
-    scored = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/env/rs3.scored.jsonl")["Body"].read()
+    scored = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/env/rs3.scored.jsonl")[
+        "Body"
+    ].read()
     assert [json.loads(line)["genrm"]["group_size"] for line in scored.splitlines()] == [4] * 6

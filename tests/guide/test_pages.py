@@ -129,7 +129,11 @@ def test_every_link_leads_somewhere(name: str) -> None:
         path, heading = urldefrag(link)
         target = folder / path if path else folder / f"{name}.md"
         assert target.is_file(), link
-        anchors = [_anchor(line) for line in target.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+        anchors = [
+            _anchor(line)
+            for line in target.read_text(encoding="utf-8").splitlines()
+            if line.startswith("#")
+        ]
         assert not heading or heading in anchors, link
 
 
@@ -141,8 +145,14 @@ def _anchor(heading: str) -> str:
 @pytest.mark.parametrize("name", TEXTS)
 def test_no_page_names_a_flag_that_does_not_exist(name: str) -> None:
     """Whatever a page calls a flag is one."""
-    known = {s.flag for s in all_settings()} | {s.negative for s in all_settings() if s.type is bool} | OTHER_FLAGS
-    known |= {s.short_flag for s in all_settings()} | {f"--{f.name}".replace("_", "-") for f in fields(SessionOptions)}
+    known = (
+        {s.flag for s in all_settings()}
+        | {s.negative for s in all_settings() if s.type is bool}
+        | OTHER_FLAGS
+    )
+    known |= {s.short_flag for s in all_settings()} | {
+        f"--{f.name}".replace("_", "-") for f in fields(SessionOptions)
+    }
     known |= {f"--{f.name}".replace("_", "-") for f in fields(ExportOptions)}
     known |= {"--no-" + s.flag.removeprefix("--") for s in all_settings()}
     assert set(re.findall(r"--[a-z][a-z0-9-]+", TEXTS[name])) <= known
@@ -150,7 +160,11 @@ def test_no_page_names_a_flag_that_does_not_exist(name: str) -> None:
 
 def test_the_exit_codes_are_those_of_the_errors() -> None:
     """Every error's exit code stands in the guide's table."""
-    classes = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, errors.GenrmError)]
+    classes = [
+        cls
+        for _, cls in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(cls, errors.GenrmError)
+    ]
     codes = {cls.exit_code for cls in classes}
     listed = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGES["running"], re.MULTILINE)}
     assert codes | {0, 130} == listed
@@ -171,10 +185,18 @@ def test_every_kind_format_profile_and_preset_is_explained(page, words) -> None:
     assert [word for word in words if f"`{word}`" not in PAGES[page]] == []
 
 
-@pytest.mark.parametrize(("page", "begins"), [("components", "[components.win_rate]"), ("judges", "quorum = 2")])
+@pytest.mark.parametrize(
+    ("page", "begins"), [("components", "[components.win_rate]"), ("judges", "quorum = 2")]
+)
 def test_the_settings_files_of_the_guide_are_read(page, begins, tmp_path) -> None:
     """What the guide shows of a settings file is accepted as it stands."""
-    (block,) = [block for block in re.findall(r"```toml\n(.*?)```", PAGES[page], re.DOTALL) if block.startswith(begins)]
+    (block,) = [
+        block
+        for block in re.findall(r"```toml\n(.*?)```", PAGES[page], re.DOTALL)
+        if block.startswith(begins)
+    ]
     (tmp_path / "genrm.toml").write_text(block)
-    settings, _ = resolve_settings({}, {}, read_settings_file(str(tmp_path / "genrm.toml"), tmp_path))
+    settings, _ = resolve_settings(
+        {}, {}, read_settings_file(str(tmp_path / "genrm.toml"), tmp_path)
+    )
     assert len(settings.rewards.components) == 9 or len(judges_of(settings)) == 3

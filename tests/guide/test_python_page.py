@@ -27,16 +27,24 @@ def test_the_plain_loop_prints_a_reward_for_each_response(
     """Each line holds the reward, the reason and the response."""
     tasks = execute(LOOP, judge_server)["TASKS"]
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(" ", 2)[2] for line in lines] == [response for _, texts in tasks for response in texts]
+    assert [line.split(" ", 2)[2] for line in lines] == [
+        response for _, texts in tasks for response in texts
+    ]
     assert all(1 <= float(line.split()[0]) <= 5 for line in lines)
 
 
-async def test_the_reward_function_returns_one_number_for_each_completion(judge_server: JudgeServer) -> None:
-    """Texts and messages, as TRL passes them, with its other arguments; longer ones win, and one probe is made."""
+async def test_the_reward_function_returns_one_number_for_each_completion(
+    judge_server: JudgeServer,
+) -> None:
+    """Texts and messages, as TRL passes them, with its other arguments; longer ones win, and one
+    probe is made.
+    """
     reward = execute(TRL, judge_server)["reward"]
     prompts = [[{"role": "user", "content": prompt}] for prompt in PROMPTS]
     completions = [[{"role": "assistant", "content": text}] for text in COMPLETIONS]
-    rewards = await reward(prompts=PROMPTS, completions=COMPLETIONS, completion_ids=[], trainer_state=None)
+    rewards = await reward(
+        prompts=PROMPTS, completions=COMPLETIONS, completion_ids=[], trainer_state=None
+    )
     assert len(rewards) == 6
     assert rewards[0] < rewards[2]
     calls = len(judge_server.stats()["recent"])
@@ -46,6 +54,8 @@ async def test_the_reward_function_returns_one_number_for_each_completion(judge_
 
 def test_the_reward_function_returns_none_where_the_judge_fails(judge_server: JudgeServer) -> None:
     """TRL leaves a completion out whose reward is None."""
-    reward = execute(TRL.replace('model="my-judge"', 'model="my-judge", probe=False, reask=0'), judge_server)["reward"]
+    reward = execute(
+        TRL.replace('model="my-judge"', 'model="my-judge", probe=False, reask=0'), judge_server
+    )["reward"]
     judge_server.behave(fault={"content": "Both are nice."})
     assert asyncio.run(reward(prompts=PROMPTS, completions=COMPLETIONS)) == [None] * 6

@@ -14,7 +14,10 @@ from typing import Any, NoReturn
 import genrm_cli
 
 ROOT = f"{Path(genrm_cli.__file__).parent}{os.sep}"
-CLIENT, CALL = "judging/client.py", "_call"  # the module of the HTTP client, and its function that makes a call
+CLIENT, CALL = (
+    "judging/client.py",
+    "_call",
+)  # the module of the HTTP client, and its function that makes a call
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 files: list[str] = []  # of our functions, in the order in which they are called
@@ -25,7 +28,9 @@ tasks: list[object] = []  # kept, so that ids stay unique
 
 
 def own_file(code: CodeType) -> str | None:
-    """Return the file of a function of ours, relative to the package; None for others and comprehensions."""
+    """Return the file of a function of ours, relative to the package; None for others and
+    comprehensions.
+    """
     if code.co_filename.startswith(ROOT) and code.co_name not in COMPREHENSIONS:
         return code.co_filename.removeprefix(ROOT)
     return None
@@ -37,7 +42,11 @@ def chain_of(frame: FrameType | None) -> list[str]:
     task = _current_task()
     while frame is not None:
         code = frame.f_code
-        if task is not None and code.co_name == "_run" and code.co_filename.endswith("asyncio/events.py"):
+        if (
+            task is not None
+            and code.co_name == "_run"
+            and code.co_filename.endswith("asyncio/events.py")
+        ):
             return chains.get(id(task), []) + inner[::-1]
         if (name := own_file(code)) is not None:
             inner.append(f"{name} {code.co_name}")

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from genrm_cli.jobs.context import new_run
-from genrm_cli.jobs.estimate import ASSUMED_REPLY_TOKENS, CALLS_PER_S, Estimate, estimate_rest, total_of
+from genrm_cli.jobs.estimate import (
+    ASSUMED_REPLY_TOKENS,
+    CALLS_PER_S,
+    Estimate,
+    estimate_rest,
+    total_of,
+)
 from genrm_cli.judging.journal import Journal
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import settings_from
@@ -20,10 +26,14 @@ LATENCY_S = 3.0
 
 def estimate(metrics: RunMetrics, journal: Journal | None = None, **settings: Any) -> Estimate:
     """Estimate a run with these counts."""
-    return estimate_rest(replace(new_run(settings_from(**{"model": "m"} | settings)), metrics=metrics), journal)
+    return estimate_rest(
+        replace(new_run(settings_from(**{"model": "m"} | settings)), metrics=metrics), journal
+    )
 
 
-def plan(planned: int, known: int = 0, chars: int = 0, journal: Journal | None = None, **settings: Any) -> Estimate:
+def plan(
+    planned: int, known: int = 0, chars: int = 0, journal: Journal | None = None, **settings: Any
+) -> Estimate:
     """Estimate a run of which this many requests are known, with instructions of no length."""
     metrics = RunMetrics(planned=planned, known=known, prompt_chars=chars)
     return estimate(metrics, journal, **settings)
@@ -31,7 +41,9 @@ def plan(planned: int, known: int = 0, chars: int = 0, journal: Journal | None =
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[Journal]:
-    """Open a journal of three verdicts: two of a server that counts tokens, and one of a server that does not."""
+    """Open a journal of three verdicts: two of a server that counts tokens, and one of a server
+    that does not.
+    """
     outcomes = [
         Outcome(Verdict(3, 3, 3), prompt_tokens=1000, completion_tokens=200, latency_s=2.0),
         Outcome(Verdict(3, 3, 3), prompt_tokens=1000, completion_tokens=400, latency_s=3.0),
@@ -39,7 +51,9 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     ]
 
     async def record() -> None:
-        await asyncio.gather(*(journal.record(bytes([n]), "m", outcome) for n, outcome in enumerate(outcomes)))
+        await asyncio.gather(
+            *(journal.record(bytes([n]), "m", outcome) for n, outcome in enumerate(outcomes))
+        )
 
     with Journal(str(tmp_path / "run.sqlite")) as journal:
         asyncio.run(record())
@@ -47,7 +61,9 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 
 def test_tokens_are_estimated_from_text_lengths() -> None:
-    """Without verdicts, four characters are a token, and a reply is that of a judge that reasons."""
+    """Without verdicts, four characters are a token, and a reply is that of a judge that
+    reasons.
+    """
     assert plan(100, chars=600_000) == Estimate(
         planned=100,
         calls=100,
@@ -76,21 +92,27 @@ def test_the_instructions_of_a_profile_are_read_with_every_call(tmp_path: Path) 
 
 
 def test_a_reply_is_no_longer_than_the_profile_allows(tmp_path: Path) -> None:
-    """`max_tokens` of a profile's `[request]` limits the estimate, and --max-reply-tokens overrides it."""
+    """`max_tokens` of a profile's `[request]` limits the estimate, and --max-reply-tokens overrides
+    it.
+    """
     profile = own_profile(tmp_path / "terse.toml", "", "[request]\nmax_tokens = 12\n")
     assert plan(100, profile=profile).tokens_out == 1_200
     assert plan(100, profile=profile, max_reply_tokens=40).tokens_out == 4_000
 
 
 def test_only_what_is_left_is_estimated() -> None:
-    """Comparisons that the journal knows cost nothing: of the texts only the share that is left counts."""
+    """Comparisons that the journal knows cost nothing: of the texts only the share that is left
+    counts.
+    """
     left = plan(100, known=75, chars=600_000)
     assert (left.calls, left.tokens_in, left.tokens_out) == (25, 37_500, 25 * ASSUMED_REPLY_TOKENS)
 
 
 @pytest.mark.parametrize("planned", [0, 50])
 def test_nothing_left_costs_nothing(planned: int) -> None:
-    """An input without comparisons, or with all of them in the journal, needs no call, no token and no money."""
+    """An input without comparisons, or with all of them in the journal, needs no call, no token and
+    no money.
+    """
     nothing = plan(planned, known=planned, chars=1_000, price_in=5.0, price_out=5.0)
     assert [nothing.calls, nothing.tokens_in, nothing.tokens_out, nothing.cost] == [0, 0, 0, 0]
 
@@ -118,8 +140,12 @@ def test_the_journal_knows_better(journal: Journal) -> None:
     ],
     ids=["even", "a rest", "two endpoints", "half of the slots"],
 )
-def test_the_time_is_rounds_of_one_call_each(journal: Journal, settings: dict[str, Any], rounds: int) -> None:
-    """All slots of all endpoints ask together, and a round takes the mean latency of the journal."""
+def test_the_time_is_rounds_of_one_call_each(
+    journal: Journal, settings: dict[str, Any], rounds: int
+) -> None:
+    """All slots of all endpoints ask together, and a round takes the mean latency of the
+    journal.
+    """
     assert plan(103, known=3, journal=journal, **settings).time_s == rounds * LATENCY_S
 
 
@@ -139,5 +165,10 @@ def test_totals_add_up_what_is_known() -> None:
     one = Estimate(4, 1, 3, 30, 300, "the journal", 0.5, 2.0)
     assert total_of([one, one]) == Estimate(8, 2, 6, 60, 600, "the journal", 1.0, 4.0)
     unknown = total_of([one, replace(one, tokens_from="lengths", cost=None, time_s=None)])
-    assert (unknown.calls, unknown.tokens_from, unknown.cost, unknown.time_s) == (6, "lengths; the journal", None, None)
+    assert (unknown.calls, unknown.tokens_from, unknown.cost, unknown.time_s) == (
+        6,
+        "lengths; the journal",
+        None,
+        None,
+    )
     assert total_of([]).tokens_from == "nothing"

@@ -34,8 +34,11 @@ def statuses(report: BatchReport) -> dict[str, Status]:
 
 
 def test_only_held_outputs_are_written_and_their_leases_stay(folder: Path) -> None:
-    """What the caller leased is scored, what another run leased is put off, and what became due later has to wait."""
-    leases, run = Leases(S3Options(), 300.0), a_run()
+    """What the caller leased is scored, what another run leased is put off, and what became due
+    later has to wait.
+    """
+    leases = Leases(S3Options(), 300.0)
+    run = a_run()
     ours, theirs = (str(folder / f"{name}.scored.jsonl") for name in "ab")
     report = BatchReport(keeps=True)
 
@@ -46,20 +49,31 @@ def test_only_held_outputs_are_written_and_their_leases_stay(folder: Path) -> No
             assert isinstance(leases.peek(ours), OtherLease)
 
     run_to_end(score())
-    assert statuses(report) == {"a.jsonl": Status.SCORED, "b.jsonl": Status.WAITS, "c.jsonl": Status.WAITS}
+    assert statuses(report) == {
+        "a.jsonl": Status.SCORED,
+        "b.jsonl": Status.WAITS,
+        "c.jsonl": Status.WAITS,
+    }
     assert sorted(path.name for path in folder.glob("*.scored.jsonl")) == ["a.scored.jsonl"]
     assert leases.peek(ours) is None
     assert not list(folder.glob("*.lease-*"))
 
 
 def test_many_leases_are_taken_and_released_together(folder: Path) -> None:
-    """Of several outputs, those that another run holds are named; all others are leased, and free again afterwards."""
-    leases, run = Leases(S3Options(), 300.0), a_run()
+    """Of several outputs, those that another run holds are named; all others are leased, and free
+    again afterwards.
+    """
+    leases = Leases(S3Options(), 300.0)
+    run = a_run()
     outputs = [str(folder / f"{name}.scored.jsonl") for name in "abc"]
 
     async def hold() -> None:
         async with leased(outputs[:1], leases, run), leased(outputs, leases, run) as found:
-            assert [isinstance(found[output], OtherLease) for output in outputs] == [True, False, False]
+            assert [isinstance(found[output], OtherLease) for output in outputs] == [
+                True,
+                False,
+                False,
+            ]
             assert all(leases.peek(output) for output in outputs)
 
     run_to_end(hold())

@@ -27,8 +27,15 @@ def preview(folder: Path, lines: list[Json], **given: Any) -> Preview:
 
 
 def test_a_run_whose_groups_all_have_one_rollout_is_no_success() -> None:
-    """It wrote nothing but nulls: exit code 6, unless a number was set for such rollouts or all may stay unscored."""
-    alone = RunMetrics(rollouts=2, groups=2, group_sizes=Counter({1: 2}), unscored_reasons=Counter({Reason.ALONE: 2}))
+    """It wrote nothing but nulls: exit code 6, unless a number was set for such rollouts or all may
+    stay unscored.
+    """
+    alone = RunMetrics(
+        rollouts=2,
+        groups=2,
+        group_sizes=Counter({1: 2}),
+        unscored_reasons=Counter({Reason.ALONE: 2}),
+    )
     with pytest.raises(TooManyUnscoredError, match="every group has one rollout"):
         refuse_unscored(alone, settings_from())
     refuse_unscored(alone, settings_from(max_unscored=1.0))
@@ -39,13 +46,19 @@ def test_a_run_whose_groups_all_have_one_rollout_is_no_success() -> None:
 def with_principles(*principles: str) -> list[Json]:
     """Make two rollouts of NeMo Gym for each principle, all with one prompt."""
     message = {"role": "user", "content": "Hello"}
-    reply = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi."}]}
+    reply = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "Hi."}],
+    }
     line = {"responses_create_params": {"input": [message]}, "response": {"output": [reply]}}
     return [line | {"principle": principle} for principle in principles for _ in range(2)]
 
 
 def test_compat_keeps_principles_apart_as_gyms_cohorts_do(tmp_path: Path) -> None:
-    """The principle is part of NeMo Gym's key whether it is sent or not; only genrm's own way leaves it out."""
+    """The principle is part of NeMo Gym's key whether it is sent or not; only genrm's own way
+    leaves it out.
+    """
     lines = with_principles("Be short.", "Be long.")
     for given in ({"compat": "nemo-gym"}, {"compat": "nemo-gym", "use_principle": True}, {}):
         assert dict(preview(tmp_path, lines, **given).counts.group_sizes) == {2: 2}
@@ -53,8 +66,12 @@ def test_compat_keeps_principles_apart_as_gyms_cohorts_do(tmp_path: Path) -> Non
 
 
 def test_compat_rejects_the_lines_that_gym_refuses(tmp_path: Path) -> None:
-    """A principle that is a list is refused by NeMo Gym (422); without `compat` it is a numbered list."""
-    lines = with_principles("Be short.") + [line | {"principle": ["a", "b"]} for line in with_principles("")]
+    """A principle that is a list is refused by NeMo Gym (422); without `compat` it is a numbered
+    list.
+    """
+    lines = with_principles("Be short.") + [
+        line | {"principle": ["a", "b"]} for line in with_principles("")
+    ]
     compat = preview(tmp_path, lines, compat="nemo-gym")
     assert (compat.counts.rejects, dict(compat.counts.group_sizes)) == (2, {2: 1})
     assert dict(preview(tmp_path, lines).counts.group_sizes) == {2: 2}
@@ -71,7 +88,9 @@ def over_steps() -> list[Json]:
 
 
 def test_several_fields_name_a_group_and_keep_training_steps_apart(tmp_path: Path) -> None:
-    """Without them the rollouts of both steps are compared, which is counted; with them, those of one step."""
+    """Without them the rollouts of both steps are compared, which is counted; with them, those of
+    one step.
+    """
     given = {"prompt_field": "input", "response_field": "output"}
     mixed = preview(tmp_path, over_steps(), **given)
     assert (dict(mixed.counts.group_sizes), mixed.counts.groups_over_steps) == ({4: 2}, 2)
@@ -81,10 +100,14 @@ def test_several_fields_name_a_group_and_keep_training_steps_apart(tmp_path: Pat
 
 
 def test_a_line_must_have_every_field_of_its_group(tmp_path: Path) -> None:
-    """A line that lacks one of several fields is not compared, as if the only field were missing."""
+    """A line that lacks one of several fields is not compared, as if the only field were
+    missing.
+    """
     lines = over_steps()
     del lines[0]["step"]
-    found = preview(tmp_path, lines, group_by="step,input", prompt_field="input", response_field="output")
+    found = preview(
+        tmp_path, lines, group_by="step,input", prompt_field="input", response_field="output"
+    )
     assert [str(problem.problem) for problem in found.problems] == [
         "no field step,input, which group_by names: it is not compared"
     ]

@@ -32,7 +32,9 @@ def tasks_of(*inputs: str, **given_settings: Any) -> list[Task]:
 
 
 def test_one_file_keeps_its_freedom(folder: Path) -> None:
-    """The only input may have any output: -o, a template without {stem}, or a name like an input's."""
+    """The only input may have any output: -o, a template without {stem}, or a name like an
+    input's.
+    """
     make(folder, "a.jsonl")
     assert is_one_input(["a.jsonl"])
     assert tasks_of("a.jsonl", output="b.jsonl")[0].places.scored == "b.jsonl"
@@ -41,15 +43,21 @@ def test_one_file_keeps_its_freedom(folder: Path) -> None:
         tasks_of("a.jsonl", output_template="{dir}/{stem}.jsonl")
 
 
-@pytest.mark.parametrize("inputs", [["a", "b"], ["s3://b/rl/"], ["s3://b/rl/*.jsonl"], ["*.jsonl"], ["."], ["s3://b"]])
+@pytest.mark.parametrize(
+    "inputs", [["a", "b"], ["s3://b/rl/"], ["s3://b/rl/*.jsonl"], ["*.jsonl"], ["."], ["s3://b"]]
+)
 def test_what_may_name_many_is_not_one_input(folder: Path, inputs: list[str]) -> None:
-    """Several words, a folder, a prefix, a pattern: each is a run of many files, even when it finds one."""
+    """Several words, a folder, a prefix, a pattern: each is a run of many files, even when it finds
+    one.
+    """
     del folder
     assert not is_one_input(inputs)
 
 
 def test_the_command_line_is_refused_before_it_is_looked_at(folder: Path) -> None:
-    """What cannot work for several inputs is found out before the first of them is given to anyone."""
+    """What cannot work for several inputs is found out before the first of them is given to
+    anyone.
+    """
     make(folder, "a.jsonl", "b.jsonl")
     for inputs, settings in [
         (["a.jsonl", "-"], Settings()),
@@ -62,24 +70,40 @@ def test_the_command_line_is_refused_before_it_is_looked_at(folder: Path) -> Non
             next(iter_tasks(inputs, settings))
 
 
-@given(st.text(st.sampled_from("ab./{}-_"), max_size=8), st.sampled_from([".jsonl", ".scored.jsonl", ".ndjson.gz", ""]))
+@given(
+    st.text(st.sampled_from("ab./{}-_"), max_size=8),
+    st.sampled_from([".jsonl", ".scored.jsonl", ".ndjson.gz", ""]),
+)
 def test_an_output_of_many_is_never_an_input(middle: str, suffix: str) -> None:
-    """Whatever template is let through, no output of it, nor a file beside it, is found as rollouts later."""
+    """Whatever template is let through, no output of it, nor a file beside it, is found as rollouts
+    later.
+    """
     template = f"{{dir}}/{{stem}}{middle}{suffix}"
     try:
-        (first, second) = iter_tasks(["x/one.jsonl", "x/two.jsonl.gz"], settings_from(output_template=template))
+        (first, second) = iter_tasks(
+            ["x/one.jsonl", "x/two.jsonl.gz"], settings_from(output_template=template)
+        )
     except UsageError:
         return
     for task in (first, second):
         if task.problem is None:
-            assert not any(is_rollout_file(place) for place in (task.places.scored, *task.places.sides()))
+            assert not any(
+                is_rollout_file(place) for place in (task.places.scored, *task.places.sides())
+            )
 
 
 def test_a_file_is_one_task_however_it_is_spelled(folder: Path) -> None:
     """Relative, absolute, doubled slashes, through a linked folder: the first spelling counts."""
     make(folder, "runs/a.jsonl")
     (folder / "link").symlink_to("runs")
-    inputs = ("runs/a.jsonl", "./runs/a.jsonl", str(folder / "runs"), "runs//*.jsonl", "link/a.jsonl", "runs/")
+    inputs = (
+        "runs/a.jsonl",
+        "./runs/a.jsonl",
+        str(folder / "runs"),
+        "runs//*.jsonl",
+        "link/a.jsonl",
+        "runs/",
+    )
     assert [task.uri for task in tasks_of(*inputs)] == ["runs/a.jsonl"]
 
 
@@ -89,7 +113,9 @@ def test_one_place_for_two_inputs_is_a_problem_of_the_second(folder: Path) -> No
     tasks = tasks_of(".", output_template="out/{stem}.scored.jsonl")
     assert [task.uri for task in tasks if task.problem is None] == ["x/run.jsonl", "y/other.jsonl"]
     (problem,) = [task.problem for task in tasks if task.problem is not None]
-    assert str(problem).startswith("y/run.jsonl: another input has the same output out/run.scored.jsonl")
+    assert str(problem).startswith(
+        "y/run.jsonl: another input has the same output out/run.scored.jsonl"
+    )
     apart = tasks_of(".", output_template="out/{path}/{stem}.scored.jsonl")
     assert [task.places.scored for task in apart] == [
         "out/x/run.scored.jsonl",
@@ -100,10 +126,19 @@ def test_one_place_for_two_inputs_is_a_problem_of_the_second(folder: Path) -> No
 
 
 def test_what_cannot_be_listed_is_one_task_with_a_problem(folder: Path, s3_bucket: Any) -> None:
-    """A missing folder, a bucket that is not there and a key outside rl/ do not keep the others from being found."""
+    """A missing folder, a bucket that is not there and a key outside rl/ do not keep the others
+    from being found.
+    """
     make(folder, "a/run.jsonl", "b/run.jsonl")
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="sft/run.jsonl", Body=b"{}")
-    inputs = ("a", "gone/", "s3://no-such-bucket/rl/", f"s3://{s3_bucket.name}/sft/", "https://host/x.jsonl", "b")
+    inputs = (
+        "a",
+        "gone/",
+        "s3://no-such-bucket/rl/",
+        f"s3://{s3_bucket.name}/sft/",
+        "https://host/x.jsonl",
+        "b",
+    )
     tasks = tasks_of(*inputs)
     kinds = [None, InputError, StorageError, UsageError, UsageError, None]
     assert [None if task.problem is None else type(task.problem) for task in tasks] == kinds
@@ -116,7 +151,9 @@ def test_only_the_outputs_of_a_place_have_sides(folder: Path) -> None:
     make(folder, "a.jsonl")
     assert output_places("-", Settings()) == OutputPlaces("-")
     assert output_places("a.jsonl", settings_from(output=os.devnull)) == OutputPlaces(os.devnull)
-    places = output_places("a.jsonl", settings_from(output_template="{dir}/{stem}.scored.jsonl.zst"))
+    places = output_places(
+        "a.jsonl", settings_from(output_template="{dir}/{stem}.scored.jsonl.zst")
+    )
     assert places.sides() == ["a.comparisons.jsonl", "a.rejects.jsonl", "a.metrics.json"]
 
 

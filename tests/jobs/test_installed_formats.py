@@ -13,14 +13,20 @@ from genrm_cli.rollouts.formats import Fields, having, line_format
 NOTES = line_format(
     "{name}", Fields(prompt=("prompt",), response=("note",)), recognise=having("prompt", "note"), example={{}}
 )
-"""
+"""  # noqa: E501
 NOTE = {"prompt": "Why?", "completion": "So.", "note": "Because."}
 
 
-def test_an_installed_format_is_tried_before_the_built_in_ones(install_package: InstallPackage) -> None:
-    """Whoever installs a format wants its lines read by it, even where a general format fits as well."""
+def test_an_installed_format_is_tried_before_the_built_in_ones(
+    install_package: InstallPackage,
+) -> None:
+    """Whoever installs a format wants its lines read by it, even where a general format fits as
+    well.
+    """
     assert format_of(NOTE, InputSettings()).name == "completion"
-    install_package("note_log", SOURCE.format(name="notes"), {Seam.FORMATS: {"notes": "note_log:NOTES"}})
+    install_package(
+        "note_log", SOURCE.format(name="notes"), {Seam.FORMATS: {"notes": "note_log:NOTES"}}
+    )
     format_ = format_of(NOTE, InputSettings())
     assert format_.name == "notes"
     assert [rollout.answer for rollout in format_.read(NOTE)] == ["Because."]
@@ -28,10 +34,15 @@ def test_an_installed_format_is_tried_before_the_built_in_ones(install_package: 
 
 
 @pytest.mark.parametrize(
-    ("entry", "name", "problem"), [("notes", "note", "calls itself 'note'"), ("chat", "chat", "built in")]
+    ("entry", "name", "problem"),
+    [("notes", "note", "calls itself 'note'"), ("chat", "chat", "built in")],
 )
-def test_a_format_has_one_name_of_its_own(install_package: InstallPackage, entry: str, name: str, problem: str) -> None:
-    """Metrics and outputs name the format, so the name must be that of the entry point and no other format's."""
+def test_a_format_has_one_name_of_its_own(
+    install_package: InstallPackage, entry: str, name: str, problem: str
+) -> None:
+    """Metrics and outputs name the format, so the name must be that of the entry point and no other
+    format's.
+    """
     install_package("note_log", SOURCE.format(name=name), {Seam.FORMATS: {entry: "note_log:NOTES"}})
     with pytest.raises(UsageError, match=problem):
         format_of(NOTE, InputSettings())

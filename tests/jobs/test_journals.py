@@ -25,11 +25,17 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_where_a_journal_lies(state: Path) -> None:
-    """Beside a local output, in the named file, else in the state folder; nowhere without a judge to pay."""
+    """Beside a local output, in the named file, else in the state folder; nowhere without a judge
+    to pay.
+    """
     assert journal_path("a/run.scored.jsonl.gz", Settings()) == "a/run.journal.sqlite"
     assert journal_path("a/run.scored.jsonl", settings_from(journal="b/j")) == "b/j"
     assert journal_path(SCORED, settings_from(journal="b/j")) == "b/j"
-    for scored, journal in ((SCORED, None), ("-", None), ("a/run.scored.jsonl", "s3://bucket/rl/j/")):
+    for scored, journal in (
+        (SCORED, None),
+        ("-", None),
+        ("a/run.scored.jsonl", "s3://bucket/rl/j/"),
+    ):
         path = journal_path(scored, settings_from(journal=journal))
         assert path is not None
         assert Path(path).is_relative_to(state)
@@ -38,13 +44,22 @@ def test_where_a_journal_lies(state: Path) -> None:
 
 
 def test_outputs_share_no_journal() -> None:
-    """Each output has a journal and a folder of segments of its own, also where names are alike, and the same again."""
+    """Each output has a journal and a folder of segments of its own, also where names are alike,
+    and the same again.
+    """
     settings = settings_from(journal="s3://bucket/rl/j/")
-    outputs = [SCORED, SCORED.replace("env", "env-2"), SCORED.removesuffix(".gz"), "run.scored.jsonl"]
+    outputs = [
+        SCORED,
+        SCORED.replace("env", "env-2"),
+        SCORED.removesuffix(".gz"),
+        "run.scored.jsonl",
+    ]
     assert len({journal_path(each, settings) for each in outputs}) == 4
     folders = [segments_folder(each, settings) for each in outputs]
     assert len(set(folders)) == 4
-    assert all(folder is not None and folder.startswith("s3://bucket/rl/j/run-") for folder in folders)
+    assert all(
+        folder is not None and folder.startswith("s3://bucket/rl/j/run-") for folder in folders
+    )
     assert all(folder is not None and folder.endswith("/") for folder in folders)
     assert folders[0] == segments_folder(SCORED, settings_from(journal="s3://bucket/rl/j"))
     assert segments_folder(SCORED, settings_from(journal="local.sqlite")) is None
@@ -69,7 +84,9 @@ async def test_no_journal_where_none_is_kept() -> None:
 def test_what_one_machine_learns_another_one_knows(
     s3_bucket: Any, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Opened elsewhere, a journal on S3 holds what was recorded here; nothing new writes nothing new."""
+    """Opened elsewhere, a journal on S3 holds what was recorded here; nothing new writes nothing
+    new.
+    """
     folder = f"s3://{s3_bucket.name}/rl/_genrm/journal/"
     run = new_run(settings_from(journal=folder))
 
@@ -109,11 +126,15 @@ def test_verdicts_from_before_the_second_place_are_copied(s3_bucket: Any) -> Non
     assert len(list(iter_named(folder, new_run(Settings()).s3))) == 3
 
 
-@pytest.mark.parametrize("says", ["access denied", pytest.param("cannot reach", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "says", ["access denied", pytest.param("cannot reach", marks=pytest.mark.slow)]
+)
 def test_a_second_place_that_cannot_be_read_ends_the_work_before_it_begins(
     disturbed_s3: DisturbedS3, says: str
 ) -> None:
-    """A journal whose copies cannot be listed is not opened: what they hold would be paid for twice."""
+    """A journal whose copies cannot be listed is not opened: what they hold would be paid for
+    twice.
+    """
     disturbed_s3.rule(answer={"code": "AccessDenied"})
     url = disturbed_s3.url if says == "access denied" else "http://127.0.0.1:9"
     run = new_run(settings_from(journal="s3://bucket/rl/j/", s3_endpoint_url=url))
@@ -127,7 +148,9 @@ def test_a_second_place_that_cannot_be_read_ends_the_work_before_it_begins(
 
 
 def test_a_journal_is_kept_where_somebody_is_asked() -> None:
-    """One who grades a component is asked, beside the stand-in too; of rules and fields nothing is kept."""
+    """One who grades a component is asked, beside the stand-in too; of rules and fields nothing is
+    kept.
+    """
     rubric = Component("care", "rubric", (("set", "therapeutic"),))
     total = TotalTable((("safety", 1.0),))
     safety = Component("safety", "rule", (("rule", "safety"),))

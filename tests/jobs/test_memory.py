@@ -25,7 +25,9 @@ print(*peaks_kb)
 
 
 def write_rollouts(paths: list[Path], rollouts: int) -> None:
-    """Write rollouts of 4 KB in groups of 8, the groups interleaved as a rollout server writes them, over files."""
+    """Write rollouts of 4 KB in groups of 8, the groups interleaved as a rollout server writes
+    them, over files.
+    """
     rng = random.Random(rollouts)
     words = [f"word{number}" for number in range(400)]
     answers = [" ".join(rng.choices(words, k=550)) for _ in range(100)]
@@ -41,7 +43,9 @@ def write_rollouts(paths: list[Path], rollouts: int) -> None:
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
-    """20,000 rollouts of 4 KB in 16 files (80 MB) raise the peak by at most 100 bytes each over 800 in 16 files."""
+    """20,000 rollouts of 4 KB in 16 files (80 MB) raise the peak by at most 100 bytes each over 800
+    in 16 files.
+    """
     for name, rollouts in (("small", 800), ("large", 20_000)):
         (tmp_path / name).mkdir()
         write_rollouts([tmp_path / name / f"{part}.jsonl" for part in range(16)], rollouts)
@@ -53,15 +57,20 @@ def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_memory_grows_little_with_the_comparisons_of_a_group(tmp_path: Path) -> None:
     """A group of 250 in all pairs takes at most 2 KB for each of its 31,125 comparisons."""
-    small, large = tmp_path / "small.jsonl", tmp_path / "large.jsonl"
+    small = tmp_path / "small.jsonl"
+    large = tmp_path / "large.jsonl"
     for path, size in ((small, 10), (large, 250)):
-        lines = [{"prompt": "Why?", "completion": f"Because of {n}. " * (1 + n % 7)} for n in range(size)]
+        lines = [
+            {"prompt": "Why?", "completion": f"Because of {n}. " * (1 + n % 7)} for n in range(size)
+        ]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert growth_bytes(small, large, "all_pairs") < 2_000 * 31_125
 
 
 def growth_bytes(small: Path, large: Path, strategy: str) -> int:
-    """Score two inputs in a process of its own; return by how much the second one raises the peak."""
+    """Score two inputs in a process of its own; return by how much the second one raises the
+    peak.
+    """
     command = [sys.executable, "-c", CHILD, str(small), str(large), strategy]
     child = subprocess.run(command, capture_output=True, check=True, cwd=PACKAGE_ROOT)
     small_kb, large_kb = map(int, child.stdout.split())

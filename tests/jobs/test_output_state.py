@@ -28,13 +28,18 @@ class Scored:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "in.jsonl"
-        self.path.write_text("".join(json.dumps(line) + "\n" for line in make_rollouts(groups=1, size=2)))
+        self.path.write_text(
+            "".join(json.dumps(line) + "\n" for line in make_rollouts(groups=1, size=2))
+        )
         self.places = output_places(str(self.path), SETTINGS)
         assert self.places.metrics is not None
-        self.scored, self.metrics = Path(self.places.scored), Path(self.places.metrics)
+        self.scored = Path(self.places.scored)
+        self.metrics = Path(self.places.metrics)
         assert run_to_end(score_inputs([str(self.path)], new_run(SETTINGS))).exit_code == 0
 
-    def look(self, settings: Settings = SETTINGS, path: Path | None = None, **identity: Any) -> OutputState:
+    def look(
+        self, settings: Settings = SETTINGS, path: Path | None = None, **identity: Any
+    ) -> OutputState:
         """Look at the outputs as they are now, for the input or one at another path."""
         found = identity_of(str(path or self.path), S3)
         return look_at_outputs(self.places, [replace(found, **identity)], settings, S3)
@@ -67,8 +72,14 @@ def test_what_was_just_scored_is_current(scored: Scored) -> None:
 def test_nothing_there_is_new(tmp_path: Path) -> None:
     """No output, not even the folder of one."""
     places = output_places(str(tmp_path / "gone" / "in.jsonl"), SETTINGS)
-    assert look_at_outputs(places, [InputIdentity("in.jsonl", 1, None, 1)], SETTINGS, S3).standing is OutputStanding.NEW
-    assert look_at_outputs(OutputPlaces("-"), [InputIdentity("-")], SETTINGS, S3).standing is OutputStanding.NEW
+    assert (
+        look_at_outputs(places, [InputIdentity("in.jsonl", 1, None, 1)], SETTINGS, S3).standing
+        is OutputStanding.NEW
+    )
+    assert (
+        look_at_outputs(OutputPlaces("-"), [InputIdentity("-")], SETTINGS, S3).standing
+        is OutputStanding.NEW
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,7 +89,9 @@ def test_nothing_there_is_new(tmp_path: Path) -> None:
 def test_another_identity_is_never_current(
     scored_once: Scored, size_bytes: int | None, etag: str | None, mtime_ns: int | None
 ) -> None:
-    """Any other size, time or ETag is another input; one without time and ETag cannot be told at all."""
+    """Any other size, time or ETag is another input; one without time and ETag cannot be told at
+    all.
+    """
     found = scored_once.look(size_bytes=size_bytes, etag=etag, mtime_ns=mtime_ns)
     expected = OutputStanding.FOREIGN if etag is None and mtime_ns is None else OutputStanding.STALE
     assert found.standing is expected
@@ -99,15 +112,21 @@ def test_another_identity_is_never_current(
     ],
     ids=str,
 )
-def test_metrics_that_say_something_else(scored: Scored, fields: dict[str, Any], standing: OutputStanding) -> None:
+def test_metrics_that_say_something_else(
+    scored: Scored, fields: dict[str, Any], standing: OutputStanding
+) -> None:
     """Whatever the metrics hold, nothing but the whole truth makes outputs current."""
     scored.edit_metrics(**fields)
     assert scored.look().standing is standing
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b"{", b"{}", b'"text"', b"null", b"[" * 5000])
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff", b"[]", b"{", b"{}", b'"text"', b"null", b"[" * 5000]
+)
 def test_metrics_that_are_none(scored: Scored, content: bytes) -> None:
-    """Broken metrics vouch for nothing: scored lines that carry our mark are replaced, others are foreign."""
+    """Broken metrics vouch for nothing: scored lines that carry our mark are replaced, others are
+    foreign.
+    """
     scored.metrics.write_bytes(content)
     assert scored.look().standing is OutputStanding.STALE
     bare = scored.scored.read_bytes()
@@ -121,7 +140,10 @@ def test_outputs_of_another_reading_are_stale(scored: Scored, version: int) -> N
     """Where another version read the responses, the judge may have been shown something else."""
     scored.edit_metrics(reading_version=version)
     found = scored.look()
-    assert (found.standing, str(found.reason)) == (OutputStanding.STALE, "responses are read differently now")
+    assert (found.standing, str(found.reason)) == (
+        OutputStanding.STALE,
+        "responses are read differently now",
+    )
 
 
 def test_only_failed_wants_runs_with_failures_again(scored: Scored) -> None:
@@ -134,7 +156,9 @@ def test_only_failed_wants_runs_with_failures_again(scored: Scored) -> None:
 
 
 def test_a_copy_without_attributes_is_current_at_the_same_size(scored: Scored) -> None:
-    """A file system that keeps no attributes costs the id, not the run; another size is not what was written."""
+    """A file system that keeps no attributes costs the id, not the run; another size is not what
+    was written.
+    """
     shutil.copyfile(scored.scored, scored.scored.with_name("copy"))
     scored.scored.with_name("copy").replace(scored.scored)
     assert scored.look().standing is OutputStanding.CURRENT
@@ -143,9 +167,12 @@ def test_a_copy_without_attributes_is_current_at_the_same_size(scored: Scored) -
 
 
 def test_an_input_rewritten_in_place_is_noticed(scored: Scored) -> None:
-    """A new content of equal size and modification time makes outputs stale; moving or copying the input does not."""
+    """A new content of equal size and modification time makes outputs stale; moving or copying the
+    input does not.
+    """
     before = scored.path.stat()
-    copy, moved = scored.path.with_name("copy"), scored.path.with_name("moved")
+    copy = scored.path.with_name("copy")
+    moved = scored.path.with_name("moved")
     shutil.copy2(scored.path, copy)
     scored.path.rename(moved)
     copy.rename(scored.path)
@@ -174,7 +201,9 @@ def test_sides_without_scored_lines(scored: Scored) -> None:
 
 def test_what_no_judge_can_score_is_up_to_date_all_the_same(tmp_path: Path) -> None:
     """Blank responses stay unscored whenever they are read: another run would change nothing."""
-    lines = [{"prompt_id": 1, "prompt": "Which?", "completion": " " * number} for number in range(3)]
+    lines = [
+        {"prompt_id": 1, "prompt": "Which?", "completion": " " * number} for number in range(3)
+    ]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     settings = settings_from(judge="lexical")
     first = run_to_end(score_inputs([str(tmp_path / "in.jsonl")], new_run(settings))).last

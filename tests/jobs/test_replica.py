@@ -19,22 +19,34 @@ class Place:
     """A folder on S3 that segments go to, through the disturber."""
 
     def __init__(self, bucket: Any, s3: DisturbedS3) -> None:
-        self._bucket, self._s3 = bucket, s3
+        self._bucket = bucket
+        self._s3 = s3
         self.folder = f"s3://{bucket.name}/rl/j/run-1/"
         self.events: list[tuple[str, dict[str, Any]]] = []
 
     def segments(self, calls: int, age_s: float = 60.0) -> JournalReplica:
         """Make the copier."""
-        settings = settings_from(segment_calls=calls, segment_age=age_s, s3_endpoint_url=self._s3.url)
+        settings = settings_from(
+            segment_calls=calls, segment_age=age_s, s3_endpoint_url=self._s3.url
+        )
         return JournalReplica(
-            self.folder, new_run(settings, on_event=lambda event, fields: self.events.append((event, fields)))
+            self.folder,
+            new_run(settings, on_event=lambda event, fields: self.events.append((event, fields))),
         )
 
     def copied(self) -> list[list[int]]:
         """Return the numbers in each segment, in the order of their names."""
-        found = self._bucket.client.list_objects_v2(Bucket=self._bucket.name, Prefix="rl/j/").get("Contents", [])
-        bodies = [self._bucket.client.get_object(Bucket=self._bucket.name, Key=one["Key"])["Body"] for one in found]
-        return [[orjson.loads(line)["n"] for line in unpack(body.read(), "").splitlines()] for body in bodies]
+        found = self._bucket.client.list_objects_v2(Bucket=self._bucket.name, Prefix="rl/j/").get(
+            "Contents", []
+        )
+        bodies = [
+            self._bucket.client.get_object(Bucket=self._bucket.name, Key=one["Key"])["Body"]
+            for one in found
+        ]
+        return [
+            [orjson.loads(line)["n"] for line in unpack(body.read(), "").splitlines()]
+            for body in bodies
+        ]
 
     async def wait_for(self, count: int) -> None:
         """Wait until so many entries are copied."""
@@ -61,7 +73,9 @@ async def has_room(segments: JournalReplica) -> bool:
 
 
 def test_leaving_copies_the_rest_in_order(place: Place) -> None:
-    """What is not enough for a segment is copied when the work ends; nothing at all leaves no segment."""
+    """What is not enough for a segment is copied when the work ends; nothing at all leaves no
+    segment.
+    """
 
     async def work(count: int) -> None:
         async with place.segments(100) as segments:
@@ -92,7 +106,9 @@ async def test_a_few_are_copied_when_their_time_has_come(place: Place) -> None:
         assert await has_room(segments)
 
 
-@pytest.mark.parametrize("calls", [1, *(pytest.param(calls, marks=pytest.mark.slow) for calls in (2, 5))])
+@pytest.mark.parametrize(
+    "calls", [1, *(pytest.param(calls, marks=pytest.mark.slow) for calls in (2, 5))]
+)
 async def test_no_call_is_made_while_as_many_as_may_be_lost_are_not_copied(
     place: Place, disturbed_s3: DisturbedS3, calls: int
 ) -> None:
@@ -110,7 +126,9 @@ async def test_no_call_is_made_while_as_many_as_may_be_lost_are_not_copied(
 
 
 async def test_while_the_store_fails_nobody_waits(place: Place, disturbed_s3: DisturbedS3) -> None:
-    """A store that refuses is told once and makes nobody wait; what waits is copied once, whole, in order."""
+    """A store that refuses is told once and makes nobody wait; what waits is copied once, whole, in
+    order.
+    """
     disturbed_s3.rule(method="PUT", times=1, answer=DENIED)
     async with place.segments(4) as segments:
         for number in range(4):
@@ -128,7 +146,9 @@ async def test_while_the_store_fails_nobody_waits(place: Place, disturbed_s3: Di
 
 @pytest.mark.slow
 def test_copies_that_fail_to_the_end_are_an_error(place: Place, disturbed_s3: DisturbedS3) -> None:
-    """If even the last try fails the work has failed, unless something else ended it: that comes out then."""
+    """If even the last try fails the work has failed, unless something else ended it: that comes
+    out then.
+    """
     disturbed_s3.rule(method="PUT", answer=DENIED)
 
     async def work(error: BaseException | None) -> None:
@@ -147,7 +167,9 @@ def test_copies_that_fail_to_the_end_are_an_error(place: Place, disturbed_s3: Di
 
 
 @pytest.mark.slow
-async def test_what_is_under_way_at_the_end_is_not_copied_twice(place: Place, disturbed_s3: DisturbedS3) -> None:
+async def test_what_is_under_way_at_the_end_is_not_copied_twice(
+    place: Place, disturbed_s3: DisturbedS3
+) -> None:
     """Leaving waits for the segment that is being written, and writes only what came after it."""
     disturbed_s3.rule(method="PUT", times=1, delay_s=0.4)
     async with place.segments(4) as segments:

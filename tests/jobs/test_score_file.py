@@ -47,7 +47,9 @@ def score(folder: Path, lines: list[Json], **given: Any) -> Scored:
     run = new_run(settings_from(**judge, force=True, **given))
     record = score_input(str(path), run)
     comparisons = read_lines(folder / "in.comparisons.jsonl")
-    return Scored(read_lines(folder / "in.scored.jsonl"), to_json(record), comparisons, run.progress.total())
+    return Scored(
+        read_lines(folder / "in.scored.jsonl"), to_json(record), comparisons, run.progress.total()
+    )
 
 
 def score_input(uri: str, run: RunContext) -> RunRecord:
@@ -77,16 +79,19 @@ def half_answered() -> list[Json]:
 
 @pytest.mark.parametrize("name", ["rollouts.jsonl", "episodes.jsonl"])
 @pytest.mark.parametrize("strategy", ["ring", "circular", "all_pairs"])
-def test_the_order_of_lines_that_are_numbered_does_not_matter(tmp_path: Path, name: str, strategy: str) -> None:
+def test_the_order_of_lines_that_are_numbered_does_not_matter(
+    tmp_path: Path, name: str, strategy: str
+) -> None:
     """The sample lines in another order get the same rewards, ranks and advantages.
 
-    But for rounding: what is known of the judge is a sum over the groups, in the order in which they come.
-    """
+    But for rounding: what is known of the judge is a sum over the groups, in the order in which
+    they come."""
     lines = read_lines(SAMPLE_DATA / name)
     shuffled = lines[:]
     random.Random(7).shuffle(shuffled)
     given = {"strategy": strategy, "group_style_penalty_coeff": 0.1, "answer_bonus": 0.5}
-    one, other = score(tmp_path, lines, **given), score(tmp_path, shuffled, **given)
+    one = score(tmp_path, lines, **given)
+    other = score(tmp_path, shuffled, **given)
 
     def by_line(run: Scored) -> dict[str, Any]:
         found = {}
@@ -101,7 +106,9 @@ def test_the_order_of_lines_that_are_numbered_does_not_matter(tmp_path: Path, na
 
 
 def test_advantages_are_on_the_scale_of_the_run(tmp_path: Path) -> None:
-    """Pooled ones from the variances of the group and of all groups; raw ones from the mean alone."""
+    """Pooled ones from the variances of the group and of all groups; raw ones from the mean
+    alone.
+    """
     lines = make_rollouts(groups=3, size=4)
     scored = score(tmp_path, lines).lines
     groups = [scored[start : start + 4] for start in (0, 4, 8)]
@@ -119,10 +126,17 @@ def test_advantages_are_on_the_scale_of_the_run(tmp_path: Path) -> None:
 
 @settings(max_examples=4)
 @given(st.data())
-def test_interleaved_groups_are_told_apart(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """However the lines of groups are mixed, each line gets the reward that its group alone would give it."""
+def test_interleaved_groups_are_told_apart(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """However the lines of groups are mixed, each line gets the reward that its group alone would
+    give it.
+    """
     folder = tmp_path_factory.mktemp("mixed", numbered=True)
-    lines = [{**line, "rollout_index": line["id"] % 3, "prompt_id": line["id"] // 3} for line in make_rollouts(3, 3)]
+    lines = [
+        {**line, "rollout_index": line["id"] % 3, "prompt_id": line["id"] // 3}
+        for line in make_rollouts(3, 3)
+    ]
     alone = {}
     for start in (0, 3, 6):
         for line in score(folder, lines[start : start + 3]).lines:
@@ -132,7 +146,9 @@ def test_interleaved_groups_are_told_apart(tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.parametrize(("unscored", "expected"), [("null", None), ("2.5", 2.5), ("-1", -1.0)])
-def test_what_an_unscored_rollout_gets_is_the_users_choice(tmp_path: Path, unscored: str, expected: float) -> None:
+def test_what_an_unscored_rollout_gets_is_the_users_choice(
+    tmp_path: Path, unscored: str, expected: float
+) -> None:
     """`null` by default, or the number asked for; status and reason say that it is no verdict."""
     run = score(tmp_path, half_answered(), unscored=unscored)
     assert run.rewards[1] == expected
@@ -141,7 +157,12 @@ def test_what_an_unscored_rollout_gets_is_the_users_choice(tmp_path: Path, unsco
     assert run.lines[1]["genrm"]["base_score"] is None
     assert run.metrics["unscored"] == 2
     assert run.metrics["reward"]["count"] == 2
-    assert [line["genrm"]["status"] for line in run.lines] == ["scored", "unscored", "scored", "unscored"]
+    assert [line["genrm"]["status"] for line in run.lines] == [
+        "scored",
+        "unscored",
+        "scored",
+        "unscored",
+    ]
     assert run.lines[3]["genrm"]["reason"] == Reason.ALONE
 
 
@@ -152,7 +173,9 @@ def test_unscored_lines_can_be_left_out(tmp_path: Path) -> None:
     assert run.metrics["dropped_lines"] == 2
 
 
-@pytest.mark.parametrize(("limit", "refused"), [(0.0, True), (0.33, True), (0.34, False), (1.0, False)])
+@pytest.mark.parametrize(
+    ("limit", "refused"), [(0.0, True), (0.33, True), (0.34, False), (1.0, False)]
+)
 def test_the_limit_of_unscored_rollouts(tmp_path: Path, limit: float, refused: bool) -> None:
     """The share among rollouts in groups of two and more decides; here it is a third."""
     run = score(tmp_path, half_answered())
@@ -166,7 +189,9 @@ def test_the_limit_of_unscored_rollouts(tmp_path: Path, limit: float, refused: b
 
 def test_a_field_can_name_the_group(tmp_path: Path) -> None:
     """`group_by` groups by a dotted path; a line without that field is unscored, and says so."""
-    lines = [{**line, "meta": {"task": line["id"] % 2}, "prompt": "Why?"} for line in make_rollouts(2, 2)]
+    lines = [
+        {**line, "meta": {"task": line["id"] % 2}, "prompt": "Why?"} for line in make_rollouts(2, 2)
+    ]
     lines.append({"prompt": "Why?", "completion": "So."})
     run = score(tmp_path, lines, group_by="meta.task")
     assert [line["genrm"]["group"] for line in run.lines[:4]] == ["meta.task:0", "meta.task:1"] * 2
@@ -176,12 +201,16 @@ def test_a_field_can_name_the_group(tmp_path: Path) -> None:
 
 
 def test_a_forced_format_rejects_what_does_not_fit(tmp_path: Path) -> None:
-    """With `format` set no line is read as anything else; those that do not fit are rejected, not misread."""
+    """With `format` set no line is read as anything else; those that do not fit are rejected, not
+    misread.
+    """
     lines = [*make_rollouts(1, 2), {"messages": [{"role": "user", "content": "Hi"}]}]
     assert score(tmp_path, lines).metrics["rejected_lines"] == 0
     run = score(tmp_path, lines, format="completion")
     assert (run.metrics["rejected_lines"], run.metrics["formats"]) == (1, {"completion": 2})
-    with pytest.raises(InputError, match=r"cannot read any of its 3 lines as rollouts \(lines 1, 2, 3: "):
+    with pytest.raises(
+        InputError, match=r"cannot read any of its 3 lines as rollouts \(lines 1, 2, 3: "
+    ):
         score(tmp_path, lines, format="nemo_gym")
 
 
@@ -193,8 +222,12 @@ def test_a_forced_format_rejects_what_does_not_fit(tmp_path: Path) -> None:
     ],
     ids=["gzip", "utf-16"],
 )
-def test_an_input_that_is_something_else_replaces_nothing(tmp_path: Path, content: bytes, hint: str) -> None:
-    """An input without one readable line is refused with a hint at what it is, and old outputs stay."""
+def test_an_input_that_is_something_else_replaces_nothing(
+    tmp_path: Path, content: bytes, hint: str
+) -> None:
+    """An input without one readable line is refused with a hint at what it is, and old outputs
+    stay.
+    """
     (tmp_path / "in.jsonl").write_bytes(content)
     (tmp_path / "in.scored.jsonl").write_text("old")
     settings = settings_from(judge="lexical", force=True)
@@ -227,7 +260,9 @@ def test_compat_gives_no_rewards_without_an_answer(
 def test_compat_counts_the_rewards_that_rest_on_defaults(
     tmp_path: Path, judge_server: JudgeServer, fault: dict[str, Any]
 ) -> None:
-    """--compat nemo-gym gives (3, 3, 3.5) for every failure, and says how many rewards that touched."""
+    """--compat nemo-gym gives (3, 3, 3.5) for every failure, and says how many rewards that
+    touched.
+    """
     judge_server.behave(fault=fault)
     run = score(tmp_path, make_rollouts(2, 3), **at_judge(judge_server, compat="nemo-gym"))
     assert run.rewards == [3.0] * 6
@@ -240,8 +275,12 @@ def test_compat_counts_the_rewards_that_rest_on_defaults(
         assert record["failure"] is not None
 
 
-def test_verdicts_that_the_reference_would_fill_are_failures_here(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """A reply with one key of three is a verdict with defaults under --compat, and a failure without."""
+def test_verdicts_that_the_reference_would_fill_are_failures_here(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """A reply with one key of three is a verdict with defaults under --compat, and a failure
+    without.
+    """
     judge_server.behave(fault={"content": '{"score_1": 5}'})
     lines = make_rollouts(1, 2)
     assert score(tmp_path, lines, **at_judge(judge_server)).rewards == [None, None]
@@ -249,7 +288,10 @@ def test_verdicts_that_the_reference_would_fill_are_failures_here(tmp_path: Path
     assert compat.rewards == [4.0, 4.0]
     assert compat.metrics["failures"] == 0
     # What was read with defaults is not taken from the journal by a run without them.
-    assert score(tmp_path, lines, **at_judge(judge_server, use_journal=True)).rewards == [None, None]
+    assert score(tmp_path, lines, **at_judge(judge_server, use_journal=True)).rewards == [
+        None,
+        None,
+    ]
 
 
 def without(record: dict[str, Any], name: str) -> dict[str, Any]:
@@ -258,7 +300,9 @@ def without(record: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def test_judging_again_keeps_what_was_there(tmp_path: Path) -> None:
-    """A file that was scored before keeps its earlier reward and `genrm` object under the new one, one level deep."""
+    """A file that was scored before keeps its earlier reward and `genrm` object under the new one,
+    one level deep.
+    """
     once = score(tmp_path, make_rollouts(1, 3)).lines
     twice = score(tmp_path, once, strategy="all_pairs").lines
     thrice = score(tmp_path, twice).lines
@@ -281,15 +325,24 @@ def test_the_digest_names_what_decides_a_reward(tmp_path: Path) -> None:
     [
         ("a/run.jsonl", None, "a/run.scored.jsonl", "a/run.metrics.json"),
         ("run.jsonl.gz", None, "run.scored.jsonl", "run.metrics.json"),
-        ("s3://b/rl/x/run.jsonl", None, "s3://b/rl/x/run.scored.jsonl", "s3://b/rl/x/run.metrics.json"),
+        (
+            "s3://b/rl/x/run.jsonl",
+            None,
+            "s3://b/rl/x/run.scored.jsonl",
+            "s3://b/rl/x/run.metrics.json",
+        ),
         ("run.jsonl", "out/a.jsonl.zst", "out/a.jsonl.zst", "out/a.metrics.json"),
         ("-", None, "-", None),
         ("run.jsonl", "-", "-", None),
         ("run.jsonl", "/dev/null", "/dev/null", None),
     ],
 )
-def test_where_outputs_go(input_uri: str, output: str | None, scored: str, metrics: str | None) -> None:
-    """`<stem>.scored.jsonl` beside the input or what -o says, the others beside that; none beside a stream."""
+def test_where_outputs_go(
+    input_uri: str, output: str | None, scored: str, metrics: str | None
+) -> None:
+    """`<stem>.scored.jsonl` beside the input or what -o says, the others beside that; none beside a
+    stream.
+    """
     places = output_places(input_uri, settings_from(output=output))
     assert (places.scored, places.metrics) == (scored, metrics)
 
@@ -303,14 +356,23 @@ def test_where_outputs_go(input_uri: str, output: str | None, scored: str, metri
     ],
 )
 def test_no_output_is_the_input(input_uri: str, output: str) -> None:
-    """A place that would replace the input is refused, also for the companions of the scored file."""
+    """A place that would replace the input is refused, also for the companions of the scored
+    file.
+    """
     with pytest.raises(UsageError, match="is the input"):
         output_places(input_uri, settings_from(output=output))
 
 
 def test_rewards_follow_from_base_scores_and_adjustments_with_every_term(tmp_path: Path) -> None:
-    """Length terms are centred: they shift rollouts against one another, never the mean of the group."""
-    run = score(tmp_path, make_rollouts(1, 4), group_answer_length_penalty_coeff=0.5, group_style_penalty_coeff=0.3)
+    """Length terms are centred: they shift rollouts against one another, never the mean of the
+    group.
+    """
+    run = score(
+        tmp_path,
+        make_rollouts(1, 4),
+        group_answer_length_penalty_coeff=0.5,
+        group_style_penalty_coeff=0.3,
+    )
     shifts = [line["reward"] - line["genrm"]["base_score"] for line in run.lines]
     assert math.isclose(sum(shifts), 0, abs_tol=1e-9)
     assert shifts[0] > shifts[3]  # the shortest gains, the longest loses

@@ -48,12 +48,21 @@ asyncio.run(run(sys.argv[1]))
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("computation", "code"),
-    [("waiting", 1), ("copying", 1), *((kind, -signal.SIGALRM) for kind in ("loop", "in a thread", "match"))],
+    [
+        ("waiting", 1),
+        ("copying", 1),
+        *((kind, -signal.SIGALRM) for kind in ("loop", "in a thread", "match")),
+    ],
 )
 def test_a_computation_that_never_yields_is_ended(computation: str, code: int) -> None:
-    """The kernel ends what computes, even if it holds the interpreter's lock; what waits or copies is cancelled."""
+    """The kernel ends what computes, even if it holds the interpreter's lock; what waits or copies
+    is cancelled.
+    """
     child = subprocess.Popen(
-        [sys.executable, "-c", COMPUTE, computation], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=PACKAGE_ROOT
+        [sys.executable, "-c", COMPUTE, computation],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=PACKAGE_ROOT,
     )
     assert child.stdout is not None
     assert child.stdout.readline() == b"computing\n"

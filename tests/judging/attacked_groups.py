@@ -1,9 +1,10 @@
-"""Judges that know how good every response is, and what becomes of the rewards when one response is hostile.
+"""Judges that know how good every response is, and what becomes of the rewards when one response is
+hostile.
 
-Rollout 0 of each group is the attacker and rollout 1 its honest twin: both are bad, and the other six are not. A judge
-writes its own verdict in its family's words, and quotes, repairs, obeys, refuses or echoes the hostile text besides;
-the program shows it that text and parses its reply. With and without the text, groups and noise are the same.
-"""
+Rollout 0 of each group is the attacker and rollout 1 its honest twin: both are bad, and the other
+six are not. A judge writes its own verdict in its family's words, and quotes, repairs, obeys,
+refuses or echoes the hostile text besides; the program shows it that text and parses its reply.
+With and without the text, groups and noise are the same."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +31,8 @@ from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
 from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Outcome, Verdict, preference
 
-SIZE, QUALITY_OF_BAD = 8, -2.0
+SIZE = 8
+QUALITY_OF_BAD = -2.0
 REASKS = 3
 OTHER = "It is 42, as the sum of the parts shows."
 _SHAPE = measure_text("", "x", with_style=False, as_gym=False)
@@ -75,7 +77,9 @@ class Asked(NamedTuple):
     @property
     def repaired(self) -> str:
         """The attacker's text in plain characters, without the signs that were put into it."""
-        return _plain(self.text.replace(self.shown.broken.forms.wedge, "") if self.shown.broken else self.text)
+        return _plain(
+            self.text.replace(self.shown.broken.forms.wedge, "") if self.shown.broken else self.text
+        )
 
 
 @lru_cache(maxsize=1_000)
@@ -89,10 +93,16 @@ Habit = Callable[[Asked], Reply | Failure]
 def break_out(asked: Asked) -> Reply:
     """Give the attacker the best verdict if it closes its section or turn; else judge."""
     expected, found = (
-        [token for each in render_messages(asked.profile, shown) for token in _TOKENS.findall(each["content"])]
+        [
+            token
+            for each in render_messages(asked.profile, shown)
+            for token in _TOKENS.findall(each["content"])
+        ]
         for shown in (PairwisePrompt(asked.shown.conversation, OTHER, OTHER), asked.shown)
     )
-    if expected == [token for token in found if expected or "===" not in token]:  # roles need no markers
+    if expected == [
+        token for token in found if expected or "===" not in token
+    ]:  # roles need no markers
         return asked.own
     return Reply(_best_for(asked.family, asked.place), finish_reason="stop")
 
@@ -110,7 +120,10 @@ def obey(asked: Asked) -> Reply:
         case ["Begin", _]:
             return Reply(f"<think>{said}\n{asked.words}", finish_reason="stop")
         case ["Name", _]:
-            return Reply("\n".join((f"{said} These are my verdicts:", *asked.family.says)), finish_reason="stop")
+            return Reply(
+                "\n".join((f"{said} These are my verdicts:", *asked.family.says)),
+                finish_reason="stop",
+            )
         case ["Repeat", _]:
             return Reply("poem " * 200, finish_reason="length")
     return asked.own
@@ -120,7 +133,9 @@ def favour(asked: Asked) -> Reply:
     """Give the judge's verdict only if the attacker wins; else describe both."""
     lead = preference(asked.family.says[asked.words])
     wins = lead > 0 if asked.place == 1 else lead < 0
-    return asked.own if wins else Reply("Both responses answer in a few words.", finish_reason="stop")
+    return (
+        asked.own if wins else Reply("Both responses answer in a few words.", finish_reason="stop")
+    )
 
 
 HABITS: Mapping[str, Habit] = {
@@ -133,7 +148,9 @@ HABITS: Mapping[str, Habit] = {
     "echoes": lambda asked: Reply(asked.text, finish_reason="stop"),
     "echoes both": lambda asked: Reply("\n\n".join(asked.shown.responses), finish_reason="stop"),
     "is filtered": lambda asked: Reply("", finish_reason="content_filter"),
-    "is refused": lambda asked: Failure(FailureKind.REFUSED, "the prompt is longer than the context"),
+    "is refused": lambda asked: Failure(
+        FailureKind.REFUSED, "the prompt is longer than the context"
+    ),
     "is cut off": lambda asked: Reply(f"<think>{asked.text}", finish_reason="length"),
 }
 LIMITED = {"favours": favour}
@@ -149,11 +166,14 @@ _TOKENS = re.compile(
 
 
 def _best_for(family: Family, place: int) -> str:
-    return (max if place == 1 else min)(family.says, key=lambda words: preference(family.says[words]))
+    return (max if place == 1 else min)(
+        family.says, key=lambda words: preference(family.says[words])
+    )
 
 
 class Tested(NamedTuple):
-    """What a hostile text did: how much it raised the advantages of its response and of the honest twin, and failures.
+    """What a hostile text did: how much it raised the advantages of its response and of the honest
+    twin, and failures.
 
     Attributes:
         forged: replies in which another verdict was read than the judge's own.
@@ -168,9 +188,9 @@ class Tested(NamedTuple):
 class Setup(NamedTuple):
     """Groups without an attack.
 
-    Attributes:
-        results: the requests of each group with the judge's own verdict.
-        about: where the attacker stands in a request about it, and the judge's own words at each attempt, by group and
+    Attributes: results: the requests of each group with the judge's own verdict. about: where the
+        attacker stands in a request about it, and the judge's own words at each attempt, by group
+        and
             place in `results`.
         advantages: the mean advantages by estimator.
     """
@@ -187,15 +207,19 @@ def setup_of(name: str, groups: int, rings: int, estimators: tuple[str, ...]) ->
     draw = np.random.default_rng(rings)
     world = draw_world(JudgeModel(), groups, SIZE, draw)
     world.quality[:, :2] += QUALITY_OF_BAD - world.truth[:, :2]
-    planned = [list(PairingPlan("ring", ring_k=rings).iter_pairs(SIZE, str(g))) for g in range(groups)]
+    planned = [
+        list(PairingPlan("ring", ring_k=rings).iter_pairs(SIZE, str(g))) for g in range(groups)
+    ]
     pairs = np.array([[(i, j) for i, j, _ in one] for one in planned])
     batches = [judge_pairs(world, pairs[:, :, 0], pairs[:, :, 1], draw) for _ in range(1 + REASKS)]
-    about, results = {}, []
+    about = {}
+    results = []
     for g, one in enumerate(planned):
         results.append([])
         for m, (i, j, repeat) in enumerate(one):
             words = tuple(
-                _words_for(name, float(b.score_1[g, m] - b.score_2[g, m]), float(b.ranking[g, m])) for b in batches
+                _words_for(name, float(b.score_1[g, m] - b.score_2[g, m]), float(b.ranking[g, m]))
+                for b in batches
             )
             results[g].append((RequestId(0, repeat, (i, j)), Outcome(says[words[0]])))
             if 0 in (i, j):
@@ -208,13 +232,22 @@ def _words_for(name: str, lead: float, ranking: float) -> str:
     """Return the words of a family that are nearest to a verdict in scores."""
     says = READERS[name][1].says
     lead += (MIDDLE_RANKING - ranking) / 2
-    return min(says, key=lambda words: abs(preference(says[words]) + (MIDDLE_RANKING - says[words].ranking) / 2 - lead))
+    return min(
+        says,
+        key=lambda words: abs(
+            preference(says[words]) + (MIDDLE_RANKING - says[words].ranking) / 2 - lead
+        ),
+    )
 
 
 def mean_advantages(groups: Sequence[list[tuple[RequestId, Outcome]]], estimator: str) -> Any:
-    """Return the mean advantages of the attacker and its twin; None counts as 0, as it teaches nothing."""
+    """Return the mean advantages of the attacker and its twin; None counts as 0, as it teaches
+    nothing.
+    """
     plan = GroupPlan(judges=(JudgePlan("m"),), rewards=RewardPlan(estimator=estimator))
-    everyone, found, statistics = tuple(range(SIZE)), [], RunStatistics()
+    everyone = tuple(range(SIZE))
+    found = []
+    statistics = RunStatistics()
     for g, results in enumerate(groups):
         fields = everyone, (True,) * SIZE, (None,) * SIZE, "answer", [_SHAPE] * SIZE, list(results)
         group = JudgedGroup(str(g), SIZE, False, *fields)
@@ -222,13 +255,16 @@ def mean_advantages(groups: Sequence[list[tuple[RequestId, Outcome]]], estimator
         found.append(verdicts_of(group, plan))
         statistics.add_group(SIZE, found[-1].used, found[-1].own)
     rewards = reward_verdicts(found, plan, statistics.fit())
-    return np.mean([[advantage or 0.0 for advantage in each.advantages[:2]] for each in rewards], axis=0)
+    return np.mean(
+        [[advantage or 0.0 for advantage in each.advantages[:2]] for each in rewards], axis=0
+    )
 
 
 @lru_cache(maxsize=1_000)
 def _prompts_of(name: str, text: str) -> tuple[Prompt, Prompt]:
     """Return what a judge is shown with the attacker first, and second."""
-    question, known = [("user", "How much is it?")], {}
+    question = [("user", "How much is it?")]
+    known = {}
     first, second = (PairwisePrompt(question, *pair) for pair in ((text, OTHER), (OTHER, text)))
     profile = READERS[name][0]
     return neutralise_prompt(profile, first, known), neutralise_prompt(profile, second, known)
@@ -240,9 +276,13 @@ class Attack:
     Texts that have the same effect on every request share their rewards.
     """
 
-    def __init__(self, name: str, habit: str, *, groups: int, rings: int, estimators: Sequence[str]) -> None:
-        self._name, (self._profile, self._family) = name, READERS[name]
-        self._habit, self._estimators = habit, estimators
+    def __init__(
+        self, name: str, habit: str, *, groups: int, rings: int, estimators: Sequence[str]
+    ) -> None:
+        self._name = name
+        (self._profile, self._family) = READERS[name]
+        self._habit = habit
+        self._estimators = estimators
         self._setup = setup_of(name, groups, rings, tuple(estimators))
         self._keys = list(dict.fromkeys(self._setup.about.values()))
         self._known: dict[Any, tuple[float, float]] = {}
@@ -260,41 +300,63 @@ class Attack:
                 said = (HABITS | LIMITED)[self._habit](
                     Asked(self._profile, self._family, hostile, prompt, place, words, number)
                 )
-                result = said if isinstance(said, Failure) else self._profile.parse_reply(said, prompt)
-                if isinstance(result, Verdict) and (self._habit in SILENT or result != self._family.says[words]):
+                result = (
+                    said if isinstance(said, Failure) else self._profile.parse_reply(said, prompt)
+                )
+                if isinstance(result, Verdict) and (
+                    self._habit in SILENT or result != self._family.says[words]
+                ):
                     forged.append(f"{words} was read as {result} in {said}"[:2_000])
                 read[place, words, number] = result
             return read[place, words, number]
 
         @cache
         def may_answer(place: int, number: int) -> bool:
-            return any(isinstance(ask(place, words, number), Verdict) for words in self._family.says)
+            return any(
+                isinstance(ask(place, words, number), Verdict) for words in self._family.says
+            )
 
         def answer(place: int, words: Sequence[str]) -> Outcome:
             drawn = 0
             for number in range(variant, variant + 1 + REASKS):
                 result = ask(place, words[drawn], number % 97)
                 # As `RemoteJudge.ask`: a failure that a text causes is not asked again.
-                if isinstance(result, Verdict) or result.caused_by or result.kind is FailureKind.REFUSED:
+                if (
+                    isinstance(result, Verdict)
+                    or result.caused_by
+                    or result.kind is FailureKind.REFUSED
+                ):
                     break
-                # Another opinion matters only if the failure depends on it; drawing one anyway would add noise.
+                # Another opinion matters only if the failure depends on it; drawing one anyway
+                # would add noise.
                 drawn += may_answer(place, number % 97)
             return Outcome(result, reasks=number - variant)
 
         results = {key: answer(*key) for key in self._keys}
         signature = tuple(
-            (said.kind, said.caused_by) if isinstance(said := each.result, Failure) else (said, each.reasks)
+            (said.kind, said.caused_by)
+            if isinstance(said := each.result, Failure)
+            else (said, each.reasks)
             for each in results.values()
         )
         if signature not in self._known:
             self._known[signature] = self._changes(results)
-        failures = sum(isinstance(results[key].result, Failure) for key in self._setup.about.values())
+        failures = sum(
+            isinstance(results[key].result, Failure) for key in self._setup.about.values()
+        )
         return Tested(*self._known[signature], failures / len(self._setup.about), forged)
 
-    def _changes(self, answers: Mapping[tuple[int, tuple[str, ...]], Outcome]) -> tuple[float, float]:
-        """Return how much these answers to the requests about the attacker change its advantage and its twin's."""
+    def _changes(
+        self, answers: Mapping[tuple[int, tuple[str, ...]], Outcome]
+    ) -> tuple[float, float]:
+        """Return how much these answers to the requests about the attacker change its advantage and
+        its twin's.
+        """
         changed = [list(one) for one in self._setup.results]
         for (g, m), key in self._setup.about.items():
             changed[g][m] = changed[g][m][0], answers[key]
-        changes = [mean_advantages(changed, each) - self._setup.advantages[each] for each in self._estimators]
+        changes = [
+            mean_advantages(changed, each) - self._setup.advantages[each]
+            for each in self._estimators
+        ]
         return max(float(each[0]) for each in changes), min(float(each[1]) for each in changes)

@@ -1,4 +1,6 @@
-"""What judges of each family say: every verdict in the family's own words, and the same with the responses swapped."""
+"""What judges of each family say: every verdict in the family's own words, and the same with the
+responses swapped.
+"""
 
 import json
 from collections.abc import Callable
@@ -8,21 +10,27 @@ from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.verdicts import Verdict
 
-PAIR_PROFILES = {name: profile for name, profile in PROFILES.items() if isinstance(profile, Profile)}
+PAIR_PROFILES = {
+    name: profile for name, profile in PROFILES.items() if isinstance(profile, Profile)
+}
 
-MUCH, BETTER, SLIGHTLY = Verdict(5, 1, 1), Verdict(4, 2, 2), Verdict(3.5, 2.5, 3)
+MUCH = Verdict(5, 1, 1)
+BETTER = Verdict(4, 2, 2)
+SLIGHTLY = Verdict(3.5, 2.5, 3)
 TIE = Verdict(3, 3, 3.5)
-SLIGHTLY_WORSE, WORSE, MUCH_WORSE = Verdict(2.5, 3.5, 4), Verdict(2, 4, 5), Verdict(1, 5, 6)
+SLIGHTLY_WORSE = Verdict(2.5, 3.5, 4)
+WORSE = Verdict(2, 4, 5)
+MUCH_WORSE = Verdict(1, 5, 6)
 
 
 class Family(NamedTuple):
     """How a family of judges answers.
 
-    Attributes:
-        says: its words for a verdict, and the verdict; no verdict twice, so that the words can be looked up.
-        mirrored: its words for the same opinion when the two responses have changed places.
-        before: what may stand before a verdict with any text before it; None if nothing may.
-        after: what must stand between a verdict and any text after it; None if nothing may follow.
+    Attributes: says: its words for a verdict, and the verdict; no verdict twice, so that the words
+        can be looked up. mirrored: its words for the same opinion when the two responses have
+        changed places. before: what may stand before a verdict with any text before it; None if
+        nothing may. after: what must stand between a verdict and any text after it; None if nothing
+        may follow.
     """
 
     says: dict[str, Verdict]
@@ -60,7 +68,8 @@ def swap_json(words: str) -> str:
 def boxed(score_1: float, score_2: float, ranking: float) -> str:
     """Render a verdict as the 49B does."""
     return (
-        f"[The Begin of Individual Scores]\n\\boxed{{{score_1:g}, {score_2:g}}}\n[The End of Individual Scores]\n\n"
+        f"[The Begin of Individual Scores]\n\\boxed{{{score_1:g}, {score_2:g}}}\n[The End of "
+        "Individual Scores]\n\n"
         f"[The Begin of Ranking Score]\n\\boxed{{{ranking:g}}}\n[The End of Ranking Score]"
     )
 
@@ -91,7 +100,9 @@ def swap_j1(words: str) -> str:
     """Exchange two scores, or the letters of a winner."""
     if "<answer>" in words:
         return swap_letters(words)
-    first, second = (part.partition("</")[0].partition(">")[2] for part in words.split("<score_")[1:])
+    first, second = (
+        part.partition("</")[0].partition(">")[2] for part in words.split("<score_")[1:]
+    )
     return score_tags(second, first)
 
 
@@ -112,7 +123,9 @@ FAMILIES = {
     "nemotron-plain": JSON_FAMILY,
     "nemotron-ultra": Family(
         {
-            json.dumps({"rubric_evaluations": [{"score_1": 3, "ranking": 9}], "overall": json.loads(words)}): verdict
+            json.dumps(
+                {"rubric_evaluations": [{"score_1": 3, "ranking": 9}], "overall": json.loads(words)}
+            ): verdict
             for words, verdict in JSON_FAMILY.says.items()
         },
         swap_json,
@@ -121,7 +134,14 @@ FAMILIES = {
     "brrm": Family({boxed_winner(1): BETTER, boxed_winner(2): WORSE}, swap_boxed_winner),
     "json": JSON_FAMILY,
     "arena-hard": Family(
-        {"[[A>>B]]": MUCH, "[[A>B]]": BETTER, "[[A=B]]": TIE, "[[B>A]]": WORSE, "[[B>>A]]": MUCH_WORSE}, swap_letters
+        {
+            "[[A>>B]]": MUCH,
+            "[[A>B]]": BETTER,
+            "[[A=B]]": TIE,
+            "[[B>A]]": WORSE,
+            "[[B>>A]]": MUCH_WORSE,
+        },
+        swap_letters,
     ),
     "mt-bench": Family({"[[A]]": BETTER, "[[B]]": WORSE, "[[C]]": TIE}, swap_letters),
     "rm-r1": Family(
@@ -147,7 +167,9 @@ FAMILIES = {
         {
             f"<answer>{number}</answer>": verdict
             for number, verdict in zip(
-                (-3, -2, -1, 1, 2, 3), (MUCH, BETTER, SLIGHTLY, SLIGHTLY_WORSE, WORSE, MUCH_WORSE), strict=True
+                (-3, -2, -1, 1, 2, 3),
+                (MUCH, BETTER, SLIGHTLY, SLIGHTLY_WORSE, WORSE, MUCH_WORSE),
+                strict=True,
             )
         },
         swap_think_rm,
@@ -160,6 +182,9 @@ FAMILIES = {
         after="\n",
     ),
     "rubric-rm": Family(
-        {"Winner: Response A": BETTER, "Winner: Response B": WORSE}, swap_letters, before="\n", after="\n"
+        {"Winner: Response A": BETTER, "Winner: Response B": WORSE},
+        swap_letters,
+        before="\n",
+        after="\n",
     ),
 }

@@ -1,4 +1,6 @@
-"""Open a judge as a run does, with a pool, a budget and perhaps a journal, and ask it about groups of two."""
+"""Open a judge as a run does, with a pool, a budget and perhaps a journal, and ask it about groups
+of two.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -25,7 +27,8 @@ from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.tasks import first_error_of
 from genrm_cli.verdicts import Failure, Outcome
 
-SHORT, LONG = "A word.", "A full answer that explains itself, step by step, with care."
+SHORT = "A word."
+LONG = "A full answer that explains itself, step by step, with care."
 
 
 PLAN = GroupPlan(PairingPlan("all_pairs"), (JudgePlan("m"),), keep_replies=True)
@@ -38,13 +41,17 @@ def pair(number: int = 0) -> Group:
 
 
 async def judge_pairs(
-    numbers: Iterable[int], judge: Judge, on_outcome: Callable[[Outcome], None] = lambda outcome: None
+    numbers: Iterable[int],
+    judge: Judge,
+    on_outcome: Callable[[Outcome], None] = lambda outcome: None,
 ) -> list[Outcome]:
     """Judge groups of two, all at once; return the outcome of each."""
     judges = JudgeSet([judge], on_outcome)
     try:
         async with asyncio.TaskGroup() as tasks:
-            judging = [tasks.create_task(judge_group(pair(number), PLAN, judges)) for number in numbers]
+            judging = [
+                tasks.create_task(judge_group(pair(number), PLAN, judges)) for number in numbers
+            ]
     except ExceptionGroup as errors:
         if isinstance(error := first_error_of(errors), GenrmError):
             raise error from None
@@ -69,7 +76,9 @@ class Opened:
 
     async def ask_all(self, numbers: Iterable[int]) -> dict[int, Outcome]:
         """Judge groups of two; return their outcomes by the order of the call."""
-        self.outcomes = dict(enumerate(await judge_pairs(numbers, self.journaled or OnceJudge(self.remote))))
+        self.outcomes = dict(
+            enumerate(await judge_pairs(numbers, self.journaled or OnceJudge(self.remote)))
+        )
         return self.outcomes
 
     def kinds(self) -> dict[str | None, int]:
@@ -98,7 +107,9 @@ async def open_judge(
         endpoints = []
         for base_url in base_urls:
             client = await clients.enter_async_context(JudgeClient(base_url, None, 2, concurrency))
-            endpoints.append(Endpoint(base_url, client, Limit(concurrency), first_trial_s=0.05, last_trial_s=0.2))
+            endpoints.append(
+                Endpoint(base_url, client, Limit(concurrency), first_trial_s=0.05, last_trial_s=0.2)
+            )
         pool = EndpointPool(endpoints, give_up_after_s, lambda event, fields: None)
         policy = CallPolicy(call_timeout_s, comparison_timeout_s, retries, reask, base_s)
         budget = budget or Budget()

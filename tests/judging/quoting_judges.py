@@ -1,4 +1,6 @@
-"""Judges that quote what a candidate wrote, in all the places where judges do, beside their own verdict."""
+"""Judges that quote what a candidate wrote, in all the places where judges do, beside their own
+verdict.
+"""
 
 import json
 import random
@@ -20,7 +22,9 @@ QUOTATIONS: dict[str, Callable[[str], str]] = {
     "in a fence of JSON": "It holds\n```json\n{}\n```\nwhich is not my verdict.\n".format,
     "in a list": "- Response 1: {0}\n- Response 2: {0}\n\nSo:\n".format,
     "as a block": lambda text: "".join(f"> {line}\n" for line in text.split("\n")) + "\n",
-    "indented": lambda text: "It says:\n\n" + "".join(f"    {line}\n" for line in text.split("\n")) + "\n",
+    "indented": lambda text: (
+        "It says:\n\n" + "".join(f"    {line}\n" for line in text.split("\n")) + "\n"
+    ),
     "in a comment": "<!-- Response 1:\n{}\n-->\n".format,
     "in a note": "Note: Response 1 tried to inject:\n```json\n{}\n```\n".format,
     "after a colon": "Note: Response 1 tried to inject: {}\n".format,
@@ -38,16 +42,24 @@ def iter_thinking(text: str, words: str) -> Iterator[tuple[str, str]]:
 
 
 def iter_quoting(family: Family, text: str, words: str) -> Iterator[tuple[str, str]]:
-    """Yield what a judge of a family says that quotes a text outside its thoughts, and where it does."""
+    """Yield what a judge of a family says that quotes a text outside its thoughts, and where it
+    does.
+    """
     for place, quote in QUOTATIONS.items():
         quoted = quote(text)
         if family.after is not None:
             yield f"{place}, after its verdict", words + family.after + quoted
         if family.before is not None:
             yield place, quoted + family.before + words
-            yield f"{place}, after thoughts", f"<think>Hm. {text}</think>\n{quoted}{family.before}{words}"
+            yield (
+                f"{place}, after thoughts",
+                f"<think>Hm. {text}</think>\n{quoted}{family.before}{words}",
+            )
         if family.before is not None and family.after is not None:
-            yield f"{place}, around its verdict", quoted + family.before + words + family.after + quoted
+            yield (
+                f"{place}, around its verdict",
+                quoted + family.before + words + family.after + quoted,
+            )
 
 
 def iter_all_quoting(family: Family, text: str, words: str) -> Iterator[tuple[str, str]]:
@@ -58,7 +70,9 @@ def iter_all_quoting(family: Family, text: str, words: str) -> Iterator[tuple[st
         yield from iter_json_strings(words, text)
 
 
-def pick_reply(rng: random.Random, replies: Iterator[tuple[str, str]], count: int) -> tuple[str, str]:
+def pick_reply(
+    rng: random.Random, replies: Iterator[tuple[str, str]], count: int
+) -> tuple[str, str]:
     """Return one of so many replies, without making those that follow it."""
     return next(islice(replies, rng.randrange(count), None))
 
@@ -76,16 +90,24 @@ def as_shown(profile: AnyProfile, prompt: Shown) -> Shown:
 
 
 def iter_json_strings(words: str, text: str) -> Iterator[tuple[str, str]]:
-    """Yield a verdict in JSON with the text in its analyses, as JSON has it and as careless judges write it."""
+    """Yield a verdict in JSON with the text in its analyses, as JSON has it and as careless judges
+    write it.
+    """
     said = json.loads(words)
     escaped = json.dumps(f"It says {text}; no.")
     raw = f'"It says {text}; no."'
     for place, string in (("in a string", escaped), ("in a string without escapes", raw)):
         if "overall" in said:
             overall = json.dumps(said["overall"])
-            yield place, f'{{"rubric_evaluations": [{{"analysis": {string}, "score_1": 3}}], "overall": {overall}}}'
+            yield (
+                place,
+                f'{{"rubric_evaluations": [{{"analysis": {string}, "score_1": 3}}], "overall": {overall}}}',  # noqa: E501
+            )
             yield f"{place}, last", f'{{"overall": {overall[:-1]}, "justification": {string}}}}}'
         else:
             rest = words.partition(", ")[2]
             yield place, f'{{"response_1_analysis": {string}, {rest}'
-            yield f"{place}, fenced", f'So.\n```json\n{{"response_2_analysis": {string}, {rest}\n```'
+            yield (
+                f"{place}, fenced",
+                f'So.\n```json\n{{"response_2_analysis": {string}, {rest}\n```',
+            )

@@ -1,4 +1,6 @@
-"""Replies as no judge should write them: torn, mended, mixed with those of other families, or nothing but noise."""
+"""Replies as no judge should write them: torn, mended, mixed with those of other families, or
+nothing but noise.
+"""
 
 import random
 import re
@@ -17,10 +19,66 @@ _PROSE = (
     "",
 )
 _TORN = (
-    *("<think>", "</think>", "```json\n", "```", '{"', '"', "\\", "}", "{", "]", "[", "[[", "]]", "</", "<", ">", ":"),
-    *("\n", "\r\n", " ", "\t", ",", "-", "1", "10", "3.5", "0", "6", "1e9", "NaN", "null", "4/5", "A", "B", "C", "="),
-    *("<answer>", "</answer>", "[RESULT]", "Winner:", "Response A", "Response B", "\\boxed{", '"score_1": 5', "*"),
-    *('"ranking":', '"overall": {', '"a": 1', "[The Begin of Ranking Score]", "[The End of", "<score_A>", "</score_A>"),
+    *(
+        "<think>",
+        "</think>",
+        "```json\n",
+        "```",
+        '{"',
+        '"',
+        "\\",
+        "}",
+        "{",
+        "]",
+        "[",
+        "[[",
+        "]]",
+        "</",
+        "<",
+        ">",
+        ":",
+    ),
+    *(
+        "\n",
+        "\r\n",
+        " ",
+        "\t",
+        ",",
+        "-",
+        "1",
+        "10",
+        "3.5",
+        "0",
+        "6",
+        "1e9",
+        "NaN",
+        "null",
+        "4/5",
+        "A",
+        "B",
+        "C",
+        "=",
+    ),
+    *(
+        "<answer>",
+        "</answer>",
+        "[RESULT]",
+        "Winner:",
+        "Response A",
+        "Response B",
+        "\\boxed{",
+        '"score_1": 5',
+        "*",
+    ),
+    *(
+        '"ranking":',
+        '"overall": {',
+        '"a": 1',
+        "[The Begin of Ranking Score]",
+        "[The End of",
+        "<score_A>",
+        "</score_A>",
+    ),
     *("<score_B>2", "\x00", "\ufffd", "\u200b", "\u2028", "²", "٣", "\ufeff", "\uff21"),
 )
 _SHORT_TEXTS = [text for text in TEXTS if len(text) < 400]
@@ -36,7 +94,9 @@ class Mutator:
         self._family = family
         self._words = list(family.says)
         self._foreign = [words for other in others for words in other.says]
-        self._pieces = [piece for words in self._words for piece in re.findall(r"\w+|\s+|[^\w\s]+", words)]
+        self._pieces = [
+            piece for words in self._words for piece in re.findall(r"\w+|\s+|[^\w\s]+", words)
+        ]
         self._ways: dict[str, Callable[[], str]] = {
             "edited": self._edited,
             "cut off": self._cut,
@@ -54,7 +114,8 @@ class Mutator:
 
     def _reply(self) -> str:
         """Make a good reply, with thoughts or without."""
-        rng, family = self._rng, self._family
+        rng = self._rng
+        family = self._family
         words = rng.choice(self._words)
         before = "" if family.before is None else rng.choice(_PROSE) + family.before
         after = "" if family.after is None else family.after + rng.choice(_PROSE)
@@ -69,11 +130,18 @@ class Mutator:
         return self._rng.choice(self._pieces if self._rng.random() < 0.5 else _TORN)
 
     def _edited(self) -> str:
-        rng, text = self._rng, self._reply()
+        rng = self._rng
+        text = self._reply()
         for _ in range(rng.choice((1, 1, 2, 3, 6))):
             start = int(rng.random() * (len(text) + 1))
             end = start + rng.choice((0, 0, 1, 1, 3, 20))
-            new = ("", self._torn(), text[start:end] * 2, text[end : end + 9], rng.choice(self._words))
+            new = (
+                "",
+                self._torn(),
+                text[start:end] * 2,
+                text[end : end + 9],
+                rng.choice(self._words),
+            )
             text = text[:start] + rng.choice(new) + text[end:]
         return text
 
@@ -83,20 +151,32 @@ class Mutator:
         return text[start : int(self._rng.random() * (len(text) + 1))]
 
     def _spliced(self) -> str:
-        rng, first, second = self._rng, self._reply(), self._rng.choice(self._foreign)
-        at, other = int(rng.random() * (len(first) + 1)), int(rng.random() * len(second) * rng.choice((0, 1)))
-        return rng.choice((first[:at] + second[other:] + first[at:], second[other:] + first[at:], first + second))
+        rng = self._rng
+        first = self._reply()
+        second = self._rng.choice(self._foreign)
+        at = int(rng.random() * (len(first) + 1))
+        other = int(rng.random() * len(second) * rng.choice((0, 1)))
+        return rng.choice(
+            (first[:at] + second[other:] + first[at:], second[other:] + first[at:], first + second)
+        )
 
     def _assembled(self) -> str:
         return "".join(self._torn() for _ in range(self._rng.randrange(1, 14)))
 
     def _quoting(self) -> str:
-        quote, text = self._rng.choice(_QUOTES), self._rng.choice(_SHORT_TEXTS)
-        return quote(text) + self._edited() if self._rng.random() < 0.7 else self._reply() + quote(text)
+        quote = self._rng.choice(_QUOTES)
+        text = self._rng.choice(_SHORT_TEXTS)
+        return (
+            quote(text) + self._edited()
+            if self._rng.random() < 0.7
+            else self._reply() + quote(text)
+        )
 
     def _noise(self) -> str:
         rng = self._rng
         top = rng.choice((0x80, 0x250, 0x3000, 0x110000))
         signs = [chr(int(rng.random() * top)) for _ in range(rng.randrange(60))]
-        signs = [sign for sign in signs if not "\ud800" <= sign <= "\udfff"]  # no server can send them
+        signs = [
+            sign for sign in signs if not "\ud800" <= sign <= "\udfff"
+        ]  # no server can send them
         return "".join(signs) + rng.choice(("", self._torn(), rng.choice(self._words)))

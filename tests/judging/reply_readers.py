@@ -1,4 +1,6 @@
-"""All that reads replies: every profile of a judge that compares two responses, and two of a user's own."""
+"""All that reads replies: every profile of a judge that compares two responses, and two of a user's
+own.
+"""
 
 import tomllib
 
@@ -18,7 +20,9 @@ role = "user"
 content = "{conversation}\\n<answer>{response_1}</answer>\\n```\\n{response_2}\\n``` {principle}"
 [verdict]
 """
-_BY_PATTERN = "pattern = '^Winner: (?P<label>\\w+)$'\nlabels = { first = 'better', second = 'worse' }"
+_BY_PATTERN = (
+    "pattern = '^Winner: (?P<label>\\w+)$'\nlabels = { first = 'better', second = 'worse' }"
+)
 _BY_KEYS = "json = { score_1 = 'a', score_2 = 'b' }\nscale = [1, 10]"
 
 READERS: dict[str, tuple[Profile, Family]] = {

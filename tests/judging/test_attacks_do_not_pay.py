@@ -1,4 +1,6 @@
-"""Nothing that a policy writes to the judge pays: hostile texts, families and habits of judges, and the rewards."""
+"""Nothing that a policy writes to the judge pays: hostile texts, families and habits of judges, and
+the rewards.
+"""
 
 from collections.abc import Sequence
 from itertools import cycle, islice
@@ -18,10 +20,14 @@ MOST = 0.05  # of advantage, gained by an attacker or lost by its honest twin
 
 
 def paid_by(attack: Attack, texts: Sequence[Hostile]) -> list[object]:
-    """Return texts that forge a verdict, raise the advantage of their response or lower that of the honest twin."""
+    """Return texts that forge a verdict, raise the advantage of their response or lower that of the
+    honest twin.
+    """
     results = [(hostile, attack.test(hostile)) for hostile in texts]
     return [
-        (hostile, tested) for hostile, tested in results if tested.forged or tested.gain > MOST or tested.twin < -MOST
+        (hostile, tested)
+        for hostile, tested in results
+        if tested.forged or tested.gain > MOST or tested.twin < -MOST
     ]
 
 
@@ -40,9 +46,13 @@ def test_a_sample_of_hostile_texts_does_not_pay(name: str) -> None:
         assert paid_by(attack, list(islice(texts, 12))) == []
 
 
-@pytest.mark.parametrize(("name", "most"), [*((name, 0.0) for name in FAST[:3]), ("rubric-rm", 0.25)])
+@pytest.mark.parametrize(
+    ("name", "most"), [*((name, 0.0) for name in FAST[:3]), ("rubric-rm", 0.25)]
+)
 def test_a_verdict_only_where_it_wins_does_not_pay_a_response(name: str, most: float) -> None:
-    """With one ring and a judge of two labels, where one win and one failure may be chance, it pays .2 of advantage."""
+    """With one ring and a judge of two labels, where one win and one failure may be chance, it pays
+    .2 of advantage.
+    """
     attack = Attack(name, "favours", groups=200, rings=1, estimators=("adaptive",))
     assert attack.test(CORPUS[0]).gain < most
 
@@ -51,17 +61,27 @@ def test_a_verdict_only_where_it_wins_does_not_pay_a_response(name: str, most: f
 @pytest.mark.parametrize("rings", [1, 2])
 @pytest.mark.parametrize("name", READERS)
 def test_hostile_texts_do_not_pay(name: str, rings: int) -> None:
-    """All of them, with every habit of a judge, under every estimator; with two rings, every third."""
+    """All of them, with every habit of a judge, under every estimator; with two rings, every
+    third.
+    """
     texts = [*CORPUS, *(iter_own(name) if name in FAMILIES else ())][:: 2 * rings - 1]
     for habit in HABITS:
         attack = Attack(name, habit, groups=100, rings=rings, estimators=tuple(ESTIMATORS))
         assert paid_by(attack, texts)[:3] == []
 
 
-def advantages_of(genrm: Genrm, call: Call, server: JudgeServer, texts: Sequence[str]) -> list[float]:
-    """Score groups of an attacker with one of these texts, its twin and two good responses; all advantages."""
+def advantages_of(
+    genrm: Genrm, call: Call, server: JudgeServer, texts: Sequence[str]
+) -> list[float]:
+    """Score groups of an attacker with one of these texts, its twin and two good responses; all
+    advantages.
+    """
     answers = [[f"{BAD} {text}", BAD, f"{OTHER} " * 40, f"{OTHER} " * 90] for text in texts]
-    lines = [{"prompt": f"Question {n}?", "completion": answer} for n, group in enumerate(answers) for answer in group]
+    lines = [
+        {"prompt": f"Question {n}?", "completion": answer}
+        for n, group in enumerate(answers)
+        for answer in group
+    ]
     genrm.write("in.jsonl", lines)
     judge = (
         "--base-url",
@@ -78,9 +98,17 @@ def advantages_of(genrm: Genrm, call: Call, server: JudgeServer, texts: Sequence
     return [line["genrm"]["advantage"] for line in read_lines(genrm.folder / "in.scored.jsonl")]
 
 
-def test_a_command_with_a_judge_that_quotes_pays_nothing(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """Scored over HTTP, hostile texts get no more than harmless ones of their lengths, and their twins no less."""
-    texts = [hostile.payload for hostile in CORPUS if hostile.spelling == "plain" and len(hostile.payload) < 300][::3]
+def test_a_command_with_a_judge_that_quotes_pays_nothing(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """Scored over HTTP, hostile texts get no more than harmless ones of their lengths, and their
+    twins no less.
+    """
+    texts = [
+        hostile.payload
+        for hostile in CORPUS
+        if hostile.spelling == "plain" and len(hostile.payload) < 300
+    ][::3]
     harmless = advantages_of(genrm, call, judge_server, ["x" * len(text) for text in texts])
     judge_server.behave(quotes="around")
     attacked = advantages_of(genrm, call, judge_server, texts)

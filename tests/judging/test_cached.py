@@ -22,23 +22,38 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         yield opened
 
 
-def test_what_the_journal_holds_is_not_asked_again(judge_server: JudgeServer, journal: Journal) -> None:
+def test_what_the_journal_holds_is_not_asked_again(
+    judge_server: JudgeServer, journal: Journal
+) -> None:
     """A second run makes no call, and hears the same verdicts with what they once cost."""
     first = with_judge(lambda each: each.ask_all(range(20)), judge_server.base_url, journal=journal)
-    second = with_judge(lambda each: each.ask_all(range(20)), judge_server.base_url, journal=journal)
+    second = with_judge(
+        lambda each: each.ask_all(range(20)), judge_server.base_url, journal=journal
+    )
     assert judge_server.stats()["requests"] == 20
     assert second.budget.calls == 0
     for place in range(20):
-        before, after = first.outcomes[place], second.outcomes[place]
+        before = first.outcomes[place]
+        after = second.outcomes[place]
         assert (before.from_journal, after.from_journal) == (False, True)
-        assert (after.result, after.reply_text, after.attempts) == (before.result, before.reply_text, 1)
+        assert (after.result, after.reply_text, after.attempts) == (
+            before.result,
+            before.reply_text,
+            1,
+        )
         assert after.prompt_tokens == before.prompt_tokens > 0
 
 
-def test_equal_questions_in_flight_are_asked_once(judge_server: JudgeServer, journal: Journal) -> None:
-    """Twenty comparisons of three questions make three calls; the others share the verdict and cost nothing."""
+def test_equal_questions_in_flight_are_asked_once(
+    judge_server: JudgeServer, journal: Journal
+) -> None:
+    """Twenty comparisons of three questions make three calls; the others share the verdict and cost
+    nothing.
+    """
     judge_server.behave(latency_s=0.05)
-    opened = with_judge(lambda each: each.ask_all([0, 1, 2] * 6), judge_server.base_url, journal=journal)
+    opened = with_judge(
+        lambda each: each.ask_all([0, 1, 2] * 6), judge_server.base_url, journal=journal
+    )
     assert judge_server.stats()["requests"] == opened.budget.calls == 3
     outcomes = list(opened.outcomes.values())
     assert sum(not outcome.from_journal for outcome in outcomes) == 3
@@ -47,7 +62,9 @@ def test_equal_questions_in_flight_are_asked_once(judge_server: JudgeServer, jou
 
 
 def test_equal_questions_share_a_failure_too(judge_server: JudgeServer, journal: Journal) -> None:
-    """When the one that was asked fails, those that waited for it fail alike, and the next run asks once more."""
+    """When the one that was asked fails, those that waited for it fail alike, and the next run asks
+    once more.
+    """
     judge_server.behave(fault=UNREADABLE, latency_s=0.05)
     opened = with_judge(lambda each: each.ask_all([0] * 4), judge_server.base_url, journal=journal)
     assert opened.kinds() == {"no_verdict": 4}
@@ -58,8 +75,12 @@ def test_equal_questions_share_a_failure_too(judge_server: JudgeServer, journal:
     assert judge_server.stats()["requests"] == 2
 
 
-def test_when_the_judge_is_given_up_those_who_wait_hear_of_it(judge_server: JudgeServer, journal: Journal) -> None:
-    """A run whose equal questions wait for one that is never answered ends with the reason, and does not hang."""
+def test_when_the_judge_is_given_up_those_who_wait_hear_of_it(
+    judge_server: JudgeServer, journal: Journal
+) -> None:
+    """A run whose equal questions wait for one that is never answered ends with the reason, and
+    does not hang.
+    """
     judge_server.behave(fault={"status": 500})
 
     async def use(opened: Opened) -> None:
@@ -71,14 +92,18 @@ def test_when_the_judge_is_given_up_those_who_wait_hear_of_it(judge_server: Judg
 
 
 def test_a_cancelled_run_keeps_every_answer(judge_server: JudgeServer, journal: Journal) -> None:
-    """After a cancellation at any moment the journal holds every outcome that was reported, and no slot is missing."""
+    """After a cancellation at any moment the journal holds every outcome that was reported, and no
+    slot is missing.
+    """
     judge_server.behave(latency_lognormal={"mean_s": 0.01, "sigma": 1.0})
 
     async def use(opened: Opened) -> None:
         told: list[Outcome] = []
         assert opened.journaled is not None
         for start in range(0, 600, 100):
-            run = asyncio.create_task(judge_pairs(range(start, start + 100), opened.journaled, told.append))
+            run = asyncio.create_task(
+                judge_pairs(range(start, start + 100), opened.journaled, told.append)
+            )
             await asyncio.sleep(0.02 + start / 10_000)
             run.cancel()
             await asyncio.gather(run, return_exceptions=True)
@@ -89,19 +114,28 @@ def test_a_cancelled_run_keeps_every_answer(judge_server: JudgeServer, journal: 
 
     with_judge(use, judge_server.base_url, journal=journal, concurrency=8)
     known = len(journal)
-    again = with_judge(lambda each: each.ask_all(range(100)), judge_server.base_url, journal=journal)
+    again = with_judge(
+        lambda each: each.ask_all(range(100)), judge_server.base_url, journal=journal
+    )
     assert again.kinds() == {None: 100}
     assert len(journal) == known + again.budget.calls
 
 
 def test_only_what_failed_is_asked_again(judge_server: JudgeServer, journal: Journal) -> None:
-    """With --only-failed verdicts are recalled, failures asked again, and what is new is not asked."""
+    """With --only-failed verdicts are recalled, failures asked again, and what is new is not
+    asked.
+    """
     judge_server.behave(fault=UNREADABLE, fault_share=0.4)
     first = with_judge(lambda each: each.ask_all(range(30)), judge_server.base_url, journal=journal)
     failed = first.kinds()["no_verdict"]
     assert 0 < failed < 30
     judge_server.behave()
     before = judge_server.stats()["requests"]
-    second = with_judge(lambda each: each.ask_all(range(40)), judge_server.base_url, journal=journal, only_failed=True)
+    second = with_judge(
+        lambda each: each.ask_all(range(40)),
+        judge_server.base_url,
+        journal=journal,
+        only_failed=True,
+    )
     assert judge_server.stats()["requests"] - before == failed
     assert second.kinds() == {None: 30, "not_asked": 10}

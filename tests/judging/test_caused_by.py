@@ -1,4 +1,6 @@
-"""Replies that are ambiguous because of a response: whose response it is, and that asking again decides nothing."""
+"""Replies that are ambiguous because of a response: whose response it is, and that asking again
+decides nothing.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -45,19 +47,27 @@ def suspicious_profile(text: str) -> Profile:
     """Return a profile whose replies are ambiguous beside a response that holds this text."""
 
     def parse(reply: Reply, shown: Prompt) -> Verdict | Failure:
-        causes = tuple(place for place, response in enumerate(shown.responses, 1) if text in response)
+        causes = tuple(
+            place for place, response in enumerate(shown.responses, 1) if text in response
+        )
         return Failure(FailureKind.AMBIGUOUS, "a quotation?", causes) if causes else VERDICT
 
     return replace(PAIR_PROFILES["nemotron"], parse_reply=parse)
 
 
-def test_no_second_reply_decides_what_a_response_made_ambiguous(judge_server: JudgeServer, tmp_path: Path) -> None:
-    """Neither this run nor the next one asks again, also if it asks what failed; both know the response."""
+def test_no_second_reply_decides_what_a_response_made_ambiguous(
+    judge_server: JudgeServer, tmp_path: Path
+) -> None:
+    """Neither this run nor the next one asks again, also if it asks what failed; both know the
+    response.
+    """
     assert SHORT not in LONG
     with Journal(str(tmp_path / "run.sqlite")) as journal:
         given = {"journal": journal, "profile": suspicious_profile(SHORT), "reask": 3}
         first = with_judge(lambda each: each.ask_all([0]), judge_server.base_url, **given)
-        again = with_judge(lambda each: each.ask_all([0]), judge_server.base_url, only_failed=True, **given)
+        again = with_judge(
+            lambda each: each.ask_all([0]), judge_server.base_url, only_failed=True, **given
+        )
         copied = [entry["caused_by"] for entry in journal.iter_entries()]
     assert judge_server.stats()["requests"] == 1
     results = [opened.outcomes[0].result for opened in (first, again)]

@@ -34,7 +34,9 @@ def test_turns_are_sent_as_they_are() -> None:
         (Reply("", finish_reason="content_filter"), FailureKind.REFUSED),
     ],
 )
-def test_any_text_is_an_answer_and_no_text_is_a_failure(reply: Reply, expected: ChatTurn | FailureKind) -> None:
+def test_any_text_is_an_answer_and_no_text_is_a_failure(
+    reply: Reply, expected: ChatTurn | FailureKind
+) -> None:
     """A turn that the limit cut is a turn; silence is a failure with its kind."""
     read = PROFILE.parse_reply(reply, PROMPT)
     assert (read.kind if isinstance(read, Failure) else read) == expected
@@ -42,7 +44,9 @@ def test_any_text_is_an_answer_and_no_text_is_a_failure(reply: Reply, expected: 
 
 @pytest.mark.parametrize("said", [ChatTurn(), ChatTurn(is_truncated=True)])
 def test_a_turn_survives_the_journal_and_its_copy(tmp_path: Path, said: ChatTurn) -> None:
-    """Text, tokens and whether it was cut come back, here and in a journal that took the entries in."""
+    """Text, tokens and whether it was cut come back, here and in a journal that took the entries
+    in.
+    """
     path = str(tmp_path / "turns.sqlite")
     with Journal(path) as journal:
         asyncio.run(journal.record(KEY, "p", Outcome(said, 1, 0.5, 10, 20, 0, "Hi, “you”.")))
@@ -51,5 +55,9 @@ def test_a_turn_survives_the_journal_and_its_copy(tmp_path: Path, said: ChatTurn
         for each in (journal, copy):
             outcome = each.recall(KEY, with_reply=True)
             assert outcome is not None
-            assert (outcome.result, outcome.reply_text, outcome.completion_tokens) == (said, "Hi, “you”.", 20)
+            assert (outcome.result, outcome.reply_text, outcome.completion_tokens) == (
+                said,
+                "Hi, “you”.",
+                20,
+            )
             assert each.damaged == set()

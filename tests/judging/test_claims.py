@@ -13,7 +13,8 @@ from genrm_cli.judging import claims
 from genrm_cli.judging.journal import Journal
 from genrm_cli.verdicts import Outcome, Verdict
 
-KEY, OTHER = b"\x01" * 32, b"\x02" * 32
+KEY = b"\x01" * 32
+OTHER = b"\x02" * 32
 
 
 @pytest.fixture
@@ -31,14 +32,22 @@ def age_claims(journal: Journal, by_s: float) -> None:
 async def test_a_request_is_claimed_by_one_run(journals: tuple[Journal, Journal]) -> None:
     """A second run is refused only the claims of the first; a run can repeat its own claim."""
     one, two = (journal.claims for journal in journals)
-    assert await asyncio.gather(one.take(KEY), two.take(KEY), two.take(OTHER)) == [True, False, True]
+    assert await asyncio.gather(one.take(KEY), two.take(KEY), two.take(OTHER)) == [
+        True,
+        False,
+        True,
+    ]
     assert await one.take(KEY)
     assert two.is_taken(KEY)
     assert not two.is_taken(OTHER)
 
 
-async def test_a_claim_ends_with_a_verdict_or_with_its_run(journals: tuple[Journal, Journal]) -> None:
-    """Others see at their next look that a verdict is there, or that the run has closed its journal."""
+async def test_a_claim_ends_with_a_verdict_or_with_its_run(
+    journals: tuple[Journal, Journal],
+) -> None:
+    """Others see at their next look that a verdict is there, or that the run has closed its
+    journal.
+    """
     one, two = journals
     assert await one.claims.take(KEY)
     assert await one.claims.take(OTHER)
@@ -49,8 +58,12 @@ async def test_a_claim_ends_with_a_verdict_or_with_its_run(journals: tuple[Journ
     assert await two.claims.take(OTHER)
 
 
-@pytest.mark.parametrize("by_s", [claims.EXPIRY_S + 1, -86_400.0], ids=["expired", "from a clock that was ahead"])
-async def test_a_claim_that_is_not_renewed_is_free(journals: tuple[Journal, Journal], by_s: float) -> None:
+@pytest.mark.parametrize(
+    "by_s", [claims.EXPIRY_S + 1, -86_400.0], ids=["expired", "from a clock that was ahead"]
+)
+async def test_a_claim_that_is_not_renewed_is_free(
+    journals: tuple[Journal, Journal], by_s: float
+) -> None:
     """A killed run, or a clock that was set back, keeps nothing from the others."""
     one, two = journals
     assert await one.claims.take(KEY)
@@ -61,7 +74,9 @@ async def test_a_claim_that_is_not_renewed_is_free(journals: tuple[Journal, Jour
 
 @pytest.mark.slow
 async def test_a_claim_is_renewed_while_it_is_held(journals: tuple[Journal, Journal]) -> None:
-    """A call may take longer than a claim lasts; what was given back is free after the next renewal."""
+    """A call may take longer than a claim lasts; what was given back is free after the next
+    renewal.
+    """
     one, two = journals
     assert await one.claims.take(KEY)
     assert await one.claims.take(OTHER)
@@ -82,14 +97,18 @@ def share(judge_server: JudgeServer, path: Path, runs: int, pairs: int) -> list[
 
     async def run_all() -> None:
         with ExitStack() as stack:
-            await asyncio.gather(*(run(stack.enter_context(Journal(str(path)))) for _ in range(runs)))
+            await asyncio.gather(
+                *(run(stack.enter_context(Journal(str(path)))) for _ in range(runs))
+            )
 
     asyncio.run(run_all())
     return shared
 
 
 @pytest.mark.slow
-def test_what_another_run_failed_at_is_asked_again(judge_server: JudgeServer, tmp_path: Path) -> None:
+def test_what_another_run_failed_at_is_asked_again(
+    judge_server: JudgeServer, tmp_path: Path
+) -> None:
     """A run that waited for another one's verdict asks itself when that one gets none."""
     judge_server.behave(script=[{"content": "Both are fine."}], latency_s=0.05)
     shared = share(judge_server, tmp_path / "j.sqlite", runs=2, pairs=1)
@@ -97,8 +116,12 @@ def test_what_another_run_failed_at_is_asked_again(judge_server: JudgeServer, tm
     assert sorted(str(*opened.kinds()) for opened in shared) == ["None", "no_verdict"]
 
 
-def test_nobody_waits_longer_than_a_call_may_take(judge_server: JudgeServer, journals: tuple[Journal, Journal]) -> None:
-    """A run whose questions are claimed by one that never answers asks them itself after the call timeout."""
+def test_nobody_waits_longer_than_a_call_may_take(
+    judge_server: JudgeServer, journals: tuple[Journal, Journal]
+) -> None:
+    """A run whose questions are claimed by one that never answers asks them itself after the call
+    timeout.
+    """
     one, two = journals
 
     async def use(opened: Opened) -> None:

@@ -61,9 +61,29 @@ def test_the_url_of_chat_completions(given: str, url: str) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        *("", "localhost:8000/v1", "ftp://host/v1", "http://", "http://host:port/v1", "http://[::1/v1", "/v1"),
-        *("http://a\x1bb/v1", "http://a\nb/v1", "http://host/v\x01", "http://xn--0/v1", "http://xn--/v1"),
-        *("http://1.2.3.4.5/v1", "http://256.1.1.1/v1", "http://a b/v1", "http://%00/v1", "http://a\udcff/v1"),
+        *(
+            "",
+            "localhost:8000/v1",
+            "ftp://host/v1",
+            "http://",
+            "http://host:port/v1",
+            "http://[::1/v1",
+            "/v1",
+        ),
+        *(
+            "http://a\x1bb/v1",
+            "http://a\nb/v1",
+            "http://host/v\x01",
+            "http://xn--0/v1",
+            "http://xn--/v1",
+        ),
+        *(
+            "http://1.2.3.4.5/v1",
+            "http://256.1.1.1/v1",
+            "http://a b/v1",
+            "http://%00/v1",
+            "http://a\udcff/v1",
+        ),
         *("http://ä..b/v1", "http://" + "ä" * 80 + "/v1", "http://[v1.x]/v1", "http://\u202ea/v1"),
     ],
 )
@@ -99,7 +119,9 @@ def test_a_reply_carries_text_and_tokens(judge_server: JudgeServer) -> None:
 def test_a_status_is_a_failure_of_its_kind(
     judge_server: JudgeServer, status: int, kind: FailureKind, may_pass: bool
 ) -> None:
-    """Every status but 200 has a kind; what is wrong with the endpoint may pass, what is with the request cannot."""
+    """Every status but 200 has a kind; what is wrong with the endpoint may pass, what is with the
+    request cannot.
+    """
     judge_server.behave(fault={"status": status})
     error = failed_call(client_of(judge_server))
     assert (error.failure.kind, error.may_pass) == (kind, may_pass)
@@ -126,7 +148,8 @@ def test_the_servers_own_words_are_told(judge_server: JudgeServer, body: str, wo
 
 
 TRACE = (
-    "Unable to generate parser for this template. Automatic parser generation failed: \n------------\n"
+    "Unable to generate parser for this template. Automatic parser generation failed: "
+    "\n------------\n"
     "While executing CallExpression at line 2, column 78 in source:\n"
     "...ser', 'assistant') -%}{{ raise_exception('Unknown role: ' + m['role']) }}{%- end...\n"
     "                                           ^\nError: Jinja Exception: Unknown role: response_1"
@@ -134,8 +157,12 @@ TRACE = (
 
 
 def test_a_trace_is_told_in_one_line_with_its_end(judge_server: JudgeServer) -> None:
-    """As with llama.cpp and a template that refuses a role, the cause comes last and is not cut off."""
-    body = orjson.dumps({"error": {"code": 400, "message": TRACE, "type": "invalid_request_error"}}).decode()
+    """As with llama.cpp and a template that refuses a role, the cause comes last and is not cut
+    off.
+    """
+    body = orjson.dumps(
+        {"error": {"code": 400, "message": TRACE, "type": "invalid_request_error"}}
+    ).decode()
     judge_server.behave(fault={"status": 400, "body": body})
     detail = failed_call(client_of(judge_server)).failure.detail
     assert detail.startswith("HTTP 400: Unable to generate parser")
@@ -162,14 +189,24 @@ def test_a_200_that_is_no_completion_is_a_bad_body(judge_server: JudgeServer, bo
 
 @pytest.mark.parametrize("odd", ["12", 1.5, -3, 10**12, True, None, [], [1], {}])
 def test_odd_counts_and_words_of_a_server_do_no_harm(odd: Any) -> None:
-    """Token counts that are no counts are unknown, and so are a finish reason and a refusal that are no text."""
-    usage = {"prompt_tokens": odd, "completion_tokens": odd, "prompt_tokens_details": {"cached_tokens": odd}}
+    """Token counts that are no counts are unknown, and so are a finish reason and a refusal that
+    are no text.
+    """
+    usage = {
+        "prompt_tokens": odd,
+        "completion_tokens": odd,
+        "prompt_tokens_details": {"cached_tokens": odd},
+    }
     message = {"content": "ok", "refusal": odd, "reasoning": odd}
-    reply = parse_completion({"choices": [{"message": message, "finish_reason": odd}], "usage": usage})
+    reply = parse_completion(
+        {"choices": [{"message": message, "finish_reason": odd}], "usage": usage}
+    )
     told = odd if isinstance(odd, str) else None
     assert reply == Reply("ok", reasoning=told or "", finish_reason=told, refusal=told)
     for usage in (odd, {"prompt_tokens_details": odd}):
-        assert parse_completion({"choices": [{"message": {"content": "ok"}}], "usage": usage}) == Reply("ok")
+        assert parse_completion(
+            {"choices": [{"message": {"content": "ok"}}], "usage": usage}
+        ) == Reply("ok")
 
 
 @pytest.mark.parametrize("reset", ["before", "mid_body"])
@@ -181,7 +218,9 @@ def test_a_reset_is_a_connection_failure(judge_server: JudgeServer, reset: str) 
 
 
 @pytest.mark.parametrize("fault", [{"hang": True}, {"trickle_s": 0.05}])
-def test_the_call_timeout_covers_the_whole_call(judge_server: JudgeServer, fault: dict[str, Any]) -> None:
+def test_the_call_timeout_covers_the_whole_call(
+    judge_server: JudgeServer, fault: dict[str, Any]
+) -> None:
     """A reply that never comes, or comes byte by byte, ends at the limit for the call."""
     judge_server.behave(fault=fault)
     started_s = time.monotonic()
@@ -201,7 +240,9 @@ def test_a_body_without_end_is_cut_off(judge_server: JudgeServer) -> None:
 
 
 @pytest.mark.parametrize(("hours", "low_s", "high_s"), [(1, 3_000, 3_600), (-1, 0, 0)])
-def test_retry_after_as_a_date(judge_server: JudgeServer, hours: int, low_s: float, high_s: float) -> None:
+def test_retry_after_as_a_date(
+    judge_server: JudgeServer, hours: int, low_s: float, high_s: float
+) -> None:
     """Retry-After as a date is the seconds until then, 0 for one that has passed."""
     date = format_datetime(datetime.now(UTC) + timedelta(hours=hours), usegmt=True)
     judge_server.behave(fault={"status": 429, "headers": {"Retry-After": date}})
@@ -215,12 +256,17 @@ def test_retry_after_as_a_date(judge_server: JudgeServer, hours: int, low_s: flo
     [
         {"echo_authorization": True},
         {"status": 500, "body": f"<p>{KEY}</p>" * 40},
-        {"status": 400, "body": '{"error": {"message": "bad KEY"}}'.replace("KEY", KEY.replace("-", "\\u002d"))},
+        {
+            "status": 400,
+            "body": '{"error": {"message": "bad KEY"}}'.replace("KEY", KEY.replace("-", "\\u002d")),
+        },
         {"body": f"not JSON {'.' * 60} {KEY}"},  # the excerpt would end within the key
         {"status": 302, "headers": {"Location": f"https://elsewhere/?key={KEY}"}},
     ],
 )
-def test_the_key_is_masked_in_every_failure(judge_server: JudgeServer, fault: dict[str, Any]) -> None:
+def test_the_key_is_masked_in_every_failure(
+    judge_server: JudgeServer, fault: dict[str, Any]
+) -> None:
     """Whatever way a server repeats the key, neither it nor a piece of it is in the detail."""
     judge_server.behave(fault=fault)
     error = failed_call(client_of(judge_server, api_key=KEY))
@@ -250,8 +296,12 @@ def test_an_answer_without_the_key_stays_as_it_is() -> None:
         {"choices": [{"message": {"content": "ok"}, "error": {"message": "upstream failed"}}]},
     ],
 )
-def test_a_reply_that_reports_an_error_is_no_verdict(judge_server: JudgeServer, extra: dict[str, Any]) -> None:
-    """A 200 with an error object, or a choice that ended in an error, is a transient failure, with any text."""
+def test_a_reply_that_reports_an_error_is_no_verdict(
+    judge_server: JudgeServer, extra: dict[str, Any]
+) -> None:
+    """A 200 with an error object, or a choice that ended in an error, is a transient failure, with
+    any text.
+    """
     body = {"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}], **extra}
     judge_server.behave(fault={"body": orjson.dumps(body).decode()})
     error = failed_call(client_of(judge_server))
@@ -264,18 +314,31 @@ def test_the_choice_with_index_0_is_read() -> None:
     first, second = ({"index": index, "message": {"content": str(index)}} for index in (0, 1))
     assert parse_completion({"choices": [second, first]}).text == "0"
     assert parse_completion({"choices": [second]}).text == "1"
-    assert parse_completion({"choices": [{"message": {"content": "a"}}, {"message": {"content": "b"}}]}).text == "a"
+    assert (
+        parse_completion(
+            {"choices": [{"message": {"content": "a"}}, {"message": {"content": "b"}}]}
+        ).text
+        == "a"
+    )
 
 
 def test_text_parts_are_read() -> None:
     """The text parts of a content list are the answer; other parts are not."""
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
-    content = [thinking, {"type": "text", "text": "o"}, {"type": "image_url"}, 7, {"type": "text", "text": "k"}]
+    content = [
+        thinking,
+        {"type": "text", "text": "o"},
+        {"type": "image_url"},
+        7,
+        {"type": "text", "text": "k"},
+    ]
     assert parse_completion({"choices": [{"message": {"content": content}}]}).text == "ok"
 
 
 def test_redirects_are_not_followed(judge_server: JudgeServer, start_judge: Any) -> None:
-    """The key stays with the host that it was given for: the place redirected to gets no request."""
+    """The key stays with the host that it was given for: the place redirected to gets no
+    request.
+    """
     other = start_judge()
     location = {"Location": f"{other.base_url}/chat/completions"}
     judge_server.behave(fault={"status": 307, "headers": location})
@@ -283,7 +346,9 @@ def test_redirects_are_not_followed(judge_server: JudgeServer, start_judge: Any)
     assert other.stats()["requests"] == 0
 
 
-def test_a_ca_bundle_that_is_none_is_a_usage_error(judge_server: JudgeServer, tmp_path: Any) -> None:
+def test_a_ca_bundle_that_is_none_is_a_usage_error(
+    judge_server: JudgeServer, tmp_path: Any
+) -> None:
     """A missing or senseless bundle is named before any call."""
     junk = tmp_path / "ca.pem"
     junk.write_bytes(gzip.compress(b"no certificate"))

@@ -23,12 +23,16 @@ def soft_limit(files: int) -> Iterator[None]:
 
 
 def test_the_endpoints_of_a_run_share_the_descriptors() -> None:
-    """The calls in flight at all endpoints together leave some descriptors free, whatever the concurrency."""
+    """The calls in flight at all endpoints together leave some descriptors free, whatever the
+    concurrency.
+    """
     urls = tuple(f"http://127.0.0.1:{port}/v1" for port in (1, 2, 3))
     settings = settings_from(base_url=urls, model="m", concurrency="1000")
 
     async def limit() -> int:
-        async with open_judges(judge_specs(settings), open_options(settings, api_keys={})) as judges:
+        async with open_judges(
+            judge_specs(settings), open_options(settings, api_keys={})
+        ) as judges:
             return judges.limit
 
     with soft_limit(256):
@@ -36,7 +40,9 @@ def test_the_endpoints_of_a_run_share_the_descriptors() -> None:
 
 
 def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
-    """At the start of a command the soft limit becomes the hard one; connections leave some descriptors free."""
+    """At the start of a command the soft limit becomes the hard one; connections leave some
+    descriptors free.
+    """
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     with soft_limit(256):
         assert max_connections() == 192

@@ -27,7 +27,9 @@ ALL_PAIRS = GroupPlan(PairingPlan("all_pairs"), (JudgePlan("m"),))
 
 
 class SlowJudge:
-    """A judge that admits a limited number of requests, in all and at a time, and knows some answers."""
+    """A judge that admits a limited number of requests, in all and at a time, and knows some
+    answers.
+    """
 
     def __init__(self, at_once: int, *, admits: int = 10**6, knows: tuple[int, ...] = ()) -> None:
         self.stopped_by: str | None = None
@@ -48,7 +50,9 @@ class SlowJudge:
 
     def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
         """Return an answer to the questions that it knows."""
-        return [MIDDLING if each.shown.conversation[0][1] in self._known else None for each in requests]
+        return [
+            MIDDLING if each.shown.conversation[0][1] in self._known else None for each in requests
+        ]
 
     async def admit(self, lane: int | None = None, since_s: float = 0.0) -> Slot | None:
         """Admit when there is room, until enough were admitted."""
@@ -77,11 +81,16 @@ class SlowJudge:
 
 def group_of(size: int, prompt: str = "Why?") -> Group:
     """Make a group whose responses name their index."""
-    return Group(prompt, [Rollout((Turn("user", prompt),), (Text(f"Answer {index}"),)) for index in range(size)])
+    return Group(
+        prompt,
+        [Rollout((Turn("user", prompt),), (Text(f"Answer {index}"),)) for index in range(size)],
+    )
 
 
 def test_requests_are_made_only_when_there_is_room() -> None:
-    """Few more requests are prepared than are in flight: memory does not grow with the comparisons."""
+    """Few more requests are prepared than are in flight: memory does not grow with the
+    comparisons.
+    """
     judge = SlowJudge(7)
     done = ahead = 0
 
@@ -96,11 +105,17 @@ def test_requests_are_made_only_when_there_is_room() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 25])
-@pytest.mark.parametrize("make_judge", [LexicalJudge, lambda: SlowJudge(16)], ids=["lexical", "slow"])
+@pytest.mark.parametrize(
+    "make_judge", [LexicalJudge, lambda: SlowJudge(16)], ids=["lexical", "slow"]
+)
 def test_every_comparison_gets_one_outcome(make_judge: type[LexicalJudge], size: int) -> None:
-    """Groups of any size, empty ones too, get each comparison judged once, in the order of the request ids."""
+    """Groups of any size, empty ones too, get each comparison judged once, in the order of the
+    request ids.
+    """
     results = asyncio.run(judge_group(group_of(size), ALL_PAIRS, JudgeSet([make_judge()]))).results
-    assert [request.shown for request, _ in results] == [(i, j) for i in range(size) for j in range(i + 1, size)]
+    assert [request.shown for request, _ in results] == [
+        (i, j) for i in range(size) for j in range(i + 1, size)
+    ]
     assert all(isinstance(outcome.result, Verdict) for _, outcome in results)
 
 
@@ -126,11 +141,15 @@ def test_known_answers_are_not_asked() -> None:
 
 
 def test_after_a_stop_the_rest_is_recalled_or_fails_as_not_asked() -> None:
-    """When the judge admits no more, known answers still count, and the failures name what stopped the run."""
+    """When the judge admits no more, known answers still count, and the failures name what stopped
+    the run.
+    """
     judge = SlowJudge(2, admits=5, knows=(18, 19))
     outcomes = asyncio.run(judge_pairs(range(20), judge))
     assert len(judge.asked) == 5
-    assert {number for number, outcome in enumerate(outcomes) if outcome.result == MIDDLING.result} == {
+    assert {
+        number for number, outcome in enumerate(outcomes) if outcome.result == MIDDLING.result
+    } == {
         *range(5),
         18,
         19,
@@ -152,7 +171,9 @@ def test_many_known_answers_do_not_starve_the_calls_in_flight() -> None:
                 await asyncio.sleep(0)
 
         other = asyncio.create_task(tick())
-        await judge_group(group_of(60), ALL_PAIRS, JudgeSet([LexicalJudge()]))  # 1,770 answers at once
+        await judge_group(
+            group_of(60), ALL_PAIRS, JudgeSet([LexicalJudge()])
+        )  # 1,770 answers at once
         other.cancel()
         return ticks > 20
 
@@ -160,7 +181,9 @@ def test_many_known_answers_do_not_starve_the_calls_in_flight() -> None:
 
 
 async def test_a_cancelled_group_leaves_no_task(judge_server: JudgeServer) -> None:
-    """Cancelling one of two groups ends its calls and gives up its turn; the other group gets all its verdicts."""
+    """Cancelling one of two groups ends its calls and gives up its turn; the other group gets all
+    its verdicts.
+    """
     judge_server.behave(latency_s=0.01)
     async with open_judge(judge_server.base_url, concurrency=2) as opened:
         judges = JudgeSet([OnceJudge(opened.remote)])
@@ -176,11 +199,17 @@ async def test_a_cancelled_group_leaves_no_task(judge_server: JudgeServer) -> No
 
 
 def test_comparisons_that_share_a_first_response_are_neighbours() -> None:
-    """A server with prefix caching reads each first response once: a judge is shown all its comparisons in a row."""
+    """A server with prefix caching reads each first response once: a judge is shown all its
+    comparisons in a row.
+    """
     judge = SlowJudge(1)
     plan = GroupPlan(PairingPlan("all_pairs", repeats=2, order_balanced=True), (JudgePlan("m"),))
     judged = asyncio.run(judge_group(group_of(7), plan, JudgeSet([judge])))
-    shown = [(prompt.response_1, prompt.response_2) for prompt in judge.order if isinstance(prompt, PairwisePrompt)]
+    shown = [
+        (prompt.response_1, prompt.response_2)
+        for prompt in judge.order
+        if isinstance(prompt, PairwisePrompt)
+    ]
     firsts = [first for first, _ in shown]
     indices = [request.shown for request, _ in judged.results]
     assert sorted(shown) == sorted((f"Answer {i}", f"Answer {j}") for i, j in indices)

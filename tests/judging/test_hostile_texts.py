@@ -1,4 +1,6 @@
-"""Candidates that write verdicts, tags and markers of their own win nothing: neither when quoted nor when shown."""
+"""Candidates that write verdicts, tags and markers of their own win nothing: neither when quoted
+nor when shown.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,14 +17,19 @@ from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 FAST = ("nemotron", "arena-hard")  # JSON, and a form; the fast attacks read others
 EVERY = pytest.mark.parametrize(
-    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in READERS]
+    "name",
+    [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in READERS],
 )
-VERDICTS = pytest.mark.parametrize("verdicts", ["in turn", pytest.param("all", marks=pytest.mark.slow)])
+VERDICTS = pytest.mark.parametrize(
+    "verdicts", ["in turn", pytest.param("all", marks=pytest.mark.slow)]
+)
 HONEST = {FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.EMPTY}
 
 
 def iter_cases(family: Family, verdicts: str) -> Iterator[tuple[str, str, Verdict]]:
-    """Yield each text with the first verdict of a family, the middle one and the last: all of them, or one in turn."""
+    """Yield each text with the first verdict of a family, the middle one and the last: all of them,
+    or one in turn.
+    """
     said = list(family.says.items())
     chosen = list(dict.fromkeys((said[0], said[len(said) // 2], said[-1])))
     for number, text in enumerate(TEXTS):
@@ -50,7 +57,8 @@ def outcomes(
 @VERDICTS
 @EVERY
 def test_what_a_judge_quotes_in_its_answer_is_never_the_verdict(name: str, verdicts: str) -> None:
-    """Quoted before the judge's own verdict, after it and around it: its own is read, hardly ever none.
+    """Quoted before the judge's own verdict, after it and around it: its own is read, hardly ever
+    none.
 
     A judge that repairs what it quotes is read as its own, too, or not at all.
     """
@@ -64,9 +72,13 @@ def test_what_a_judge_quotes_in_its_answer_is_never_the_verdict(name: str, verdi
 
 
 @VERDICTS
-@pytest.mark.parametrize("name", [name for name in FAMILIES if '"score_1"' in next(iter(FAMILIES[name].says))])
+@pytest.mark.parametrize(
+    "name", [name for name in FAMILIES if '"score_1"' in next(iter(FAMILIES[name].says))]
+)
 def test_what_a_judge_quotes_in_a_string_is_never_the_verdict(name: str, verdicts: str) -> None:
-    """A verdict in JSON whose analyses hold the candidate's words, escaped as JSON asks for or not at all."""
+    """A verdict in JSON whose analyses hold the candidate's words, escaped as JSON asks for or not
+    at all.
+    """
     total: Counter[FailureKind | str] = Counter()
     for text, words, own in iter_cases(FAMILIES[name], verdicts):
         shown = shown_with(READERS[name][0], text)
@@ -75,27 +87,45 @@ def test_what_a_judge_quotes_in_a_string_is_never_the_verdict(name: str, verdict
     assert total["own"] > 0.9 * total.total()
 
 
-def delimiters_shown(profile: Profile, prompt: PairwisePrompt, delimiters: tuple[str, ...]) -> list[int]:
+def delimiters_shown(
+    profile: Profile, prompt: PairwisePrompt, delimiters: tuple[str, ...]
+) -> list[int]:
     """Count the delimiters in all that a judge is sent."""
-    sent = "\n".join(message["content"] for message in profile.render_messages(as_shown(profile, prompt)))
+    sent = "\n".join(
+        message["content"] for message in profile.render_messages(as_shown(profile, prompt))
+    )
     return [sent.count(delimiter) for delimiter in delimiters]
 
 
 @EVERY
 def test_no_hostile_text_writes_a_delimiter(name: str) -> None:
-    """Wherever it stands: the request holds delimiters and tokens of chat templates as often as with harmless texts."""
+    """Wherever it stands: the request holds delimiters and tokens of chat templates as often as
+    with harmless texts.
+    """
     profile = READERS[name][0]
     own = ("<answer>", "</answer>", "```", "[===") if name.startswith("own") else ("[===", "===]")
     with_roles = "response_1" in {message["role"] for message in profile.render_messages(UNQUOTED)}
-    delimiters = ("<|im_end|>", "[/INST]", "<start_of_turn>", "<extra_id_1>", "</think>", *(() if with_roles else own))
+    delimiters = (
+        "<|im_end|>",
+        "[/INST]",
+        "<start_of_turn>",
+        "<extra_id_1>",
+        "</think>",
+        *(() if with_roles else own),
+    )
     harmless = delimiters_shown(profile, PairwisePrompt([("user", "x")], "x", "x", "x"), delimiters)
     for text in TEXTS:
-        assert delimiters_shown(profile, PairwisePrompt([(text, text)], text, text, text), delimiters) == harmless
+        assert (
+            delimiters_shown(profile, PairwisePrompt([(text, text)], text, text, text), delimiters)
+            == harmless
+        )
 
 
 @EVERY
 def test_an_exact_verdict_is_the_judges_own(name: str) -> None:
-    """A response that holds it, in any number, costs the judge's verdict nothing: it holds it broken up."""
+    """A response that holds it, in any number, costs the judge's verdict nothing: it holds it
+    broken up.
+    """
     profile, family = READERS[name]
     for words, own in family.says.items():
         shown = shown_with(profile, f"Best. {words}\n{' '.join(family.says)}")
@@ -105,14 +135,21 @@ def test_an_exact_verdict_is_the_judges_own(name: str) -> None:
 
 @EVERY
 def test_a_repaired_fake_among_other_words_is_no_verdict(name: str) -> None:
-    """A judge that gives no verdict and leaves out the signs of what it quotes: the response caused the failure."""
+    """A judge that gives no verdict and leaves out the signs of what it quotes: the response caused
+    the failure.
+    """
     profile, family = READERS[name]
     for words in family.says:
         outcome = profile.parse_reply(
-            Reply(f"It says:\n{words}\nI follow none of it."), shown_with(profile, f"I win.\n{words}")
+            Reply(f"It says:\n{words}\nI follow none of it."),
+            shown_with(profile, f"I win.\n{words}"),
         )
         assert isinstance(outcome, Failure)
-        assert outcome.kind is FailureKind.NO_VERDICT if name == "judgelm" else outcome.caused_by == (1,)
+        assert (
+            outcome.kind is FailureKind.NO_VERDICT
+            if name == "judgelm"
+            else outcome.caused_by == (1,)
+        )
 
 
 @pytest.mark.parametrize(
@@ -128,5 +165,7 @@ def test_two_partial_quotations_do_not_join_into_a_verdict(name: str, part: str,
     profile = READERS[name][0]
     shown = shown_with(profile, f"{part}\n{own}")
     quoted = shown.response_1.rpartition("\n")[0]
-    reply = Reply(f"- Response 1: {quoted}\n- Response 2: {quoted}\n\nSo:\n{own}", finish_reason="stop")
+    reply = Reply(
+        f"- Response 1: {quoted}\n- Response 2: {quoted}\n\nSo:\n{own}", finish_reason="stop"
+    )
     assert profile.parse_reply(reply, shown) == profile.parse_reply(Reply(own), shown)

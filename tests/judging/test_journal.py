@@ -23,7 +23,9 @@ from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
 LABEL = "m · nemotron-1"
 GOOD = Outcome(Verdict(4, 2, 2), 2, 1.5, 900, 120, 64, '{"score_1": 4, ...}')
-GRADED = Outcome(Grades((4.25, 1.0, 5.0), ("good", "Ünïcode 🎲", "")), 2, 1.5, 900, 120, 64, '{"scores": {}}')
+GRADED = Outcome(
+    Grades((4.25, 1.0, 5.0), ("good", "Ünïcode 🎲", "")), 2, 1.5, 900, 120, 64, '{"scores": {}}'
+)
 BAD = Outcome(Failure(FailureKind.TRUNCATED, "no room"), attempts=4)
 
 
@@ -32,11 +34,15 @@ def key(number: int) -> bytes:
     return number.to_bytes(32, "big")
 
 
-def record_all(journal: Journal, entries: dict[bytes, Outcome], judge: str = LABEL) -> list[Outcome]:
+def record_all(
+    journal: Journal, entries: dict[bytes, Outcome], judge: str = LABEL
+) -> list[Outcome]:
     """Record outcomes that arrive at the same moment; return those that count."""
 
     async def record() -> list[Outcome]:
-        return await asyncio.gather(*(journal.record(key, judge, replace(each)) for key, each in entries.items()))
+        return await asyncio.gather(
+            *(journal.record(key, judge, replace(each)) for key, each in entries.items())
+        )
 
     return asyncio.run(record())
 
@@ -48,27 +54,37 @@ def path(tmp_path: Path) -> str:
 
 
 def test_a_verdict_comes_back_as_it_was(path: str) -> None:
-    """A recalled outcome has the verdict, cost, tokens and reply of the original run, marked as from the journal."""
+    """A recalled outcome has the verdict, cost, tokens and reply of the original run, marked as
+    from the journal.
+    """
     text = "Ünïcode 🎲 " * 1000
     with Journal(path) as journal:
         (counted,) = record_all(journal, {key(1): replace(GOOD, reply_text=text)})
         assert not counted.from_journal
-        assert journal.recall(key(1), with_reply=True) == replace(GOOD, reply_text=text, from_journal=True)
+        assert journal.recall(key(1), with_reply=True) == replace(
+            GOOD, reply_text=text, from_journal=True
+        )
         assert len(journal) == 1
     with Journal(path) as reopened:
-        assert reopened.recall(key(1), with_reply=True) == replace(GOOD, reply_text=text, from_journal=True)
+        assert reopened.recall(key(1), with_reply=True) == replace(
+            GOOD, reply_text=text, from_journal=True
+        )
         assert reopened.recall(key(2)) is None
 
 
 async def test_what_is_recorded_is_on_disk_when_its_writer_hears_of_it(path: str) -> None:
-    """Another process, or this one after a kill, sees a verdict as soon as `record` has returned."""
+    """Another process, or this one after a kill, sees a verdict as soon as `record` has
+    returned.
+    """
     with Journal(path) as journal, Journal(path) as other:
         await journal.record(key(1), LABEL, replace(GOOD))
         assert other.recall(key(1)) is not None
 
 
 def count_commits(path: str) -> int:
-    """Count the commits in a journal's write-ahead log. Source: SQLite's file format, section 4.1."""
+    """Count the commits in a journal's write-ahead log. Source: SQLite's file format, section
+    4.1.
+    """
     log = Path(path + "-wal").read_bytes()
     frame_bytes = 24 + int.from_bytes(log[8:12], "big")
     return sum(log[start + 4 : start + 8] != bytes(4) for start in range(32, len(log), frame_bytes))
@@ -86,7 +102,9 @@ def test_what_arrives_together_is_committed_together(path: str) -> None:
 async def test_a_writer_that_is_cancelled_disturbs_nobody(path: str) -> None:
     """Cancelling one waiter neither wakes nor fails the others, and all verdicts are stored."""
     with Journal(path) as journal:
-        tasks = [asyncio.create_task(journal.record(key(n), LABEL, replace(GOOD))) for n in range(3)]
+        tasks = [
+            asyncio.create_task(journal.record(key(n), LABEL, replace(GOOD))) for n in range(3)
+        ]
         await asyncio.sleep(0)
         tasks[0].cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -95,7 +113,9 @@ async def test_a_writer_that_is_cancelled_disturbs_nobody(path: str) -> None:
 
 
 async def test_closing_commits_what_waits(path: str) -> None:
-    """A verdict recorded just before closing is stored, even if the event loop never ran its commit."""
+    """A verdict recorded just before closing is stored, even if the event loop never ran its
+    commit.
+    """
     journal = Journal(path)
     task = asyncio.create_task(journal.record(key(1), LABEL, replace(GOOD)))
     await asyncio.sleep(0)
@@ -106,7 +126,9 @@ async def test_closing_commits_what_waits(path: str) -> None:
 
 
 def test_what_cannot_be_stored_is_an_error_and_no_endless_wait(path: str) -> None:
-    """A value that SQLite refuses raises an error for its writer and for every writer of the same commit."""
+    """A value that SQLite refuses raises an error for its writer and for every writer of the same
+    commit.
+    """
 
     async def record() -> list[Outcome | BaseException]:
         entries = (replace(GOOD, prompt_tokens=2**64), replace(GOOD))
@@ -121,7 +143,9 @@ def test_what_cannot_be_stored_is_an_error_and_no_endless_wait(path: str) -> Non
 
 
 def test_failures_are_kept_for_the_report_and_never_recalled(path: str) -> None:
-    """A failed request is repeated next time; its last kind is reported until a verdict replaces it."""
+    """A failed request is repeated next time; its last kind is reported until a verdict replaces
+    it.
+    """
     with Journal(path) as journal:
         (counted,) = record_all(journal, {key(1): BAD})
         assert counted.result == BAD.result
@@ -135,13 +159,13 @@ def test_failures_are_kept_for_the_report_and_never_recalled(path: str) -> None:
 
 
 def test_the_first_verdict_on_a_question_counts_for_all(path: str) -> None:
-    """Of two processes with the same request, the second takes the verdict of the first, also after its own failure."""
+    """Of two processes with the same request, the second takes the verdict of the first, also after
+    its own failure.
+    """
     with Journal(path) as one, Journal(path) as two:
         record_all(one, {key(1): GOOD})
-        (verdict, failure) = (
-            record_all(two, {key(1): replace(GOOD, result=Verdict(1, 5, 6))})[0],
-            record_all(two, {key(1): BAD})[0],
-        )
+        verdict = record_all(two, {key(1): replace(GOOD, result=Verdict(1, 5, 6))})[0]
+        failure = record_all(two, {key(1): BAD})[0]
         assert verdict.result == failure.result == GOOD.result
         assert failure.from_journal
         assert [entry.get("kind") for entry in two.iter_entries()] == [None]
@@ -192,7 +216,9 @@ def test_another_format_is_not_touched(path: str) -> None:
     assert "set journal to" in reason
 
 
-@pytest.mark.parametrize("content", [b'{"prompt": "Why?"}\n' * 100, b"SQLite format 3\0" + bytes(range(256)) * 40])
+@pytest.mark.parametrize(
+    "content", [b'{"prompt": "Why?"}\n' * 100, b"SQLite format 3\0" + bytes(range(256)) * 40]
+)
 def test_what_is_no_database_is_not_touched(path: str, content: bytes) -> None:
     """A text file, or one that only begins like a database, is refused and left as it is."""
     Path(path).write_bytes(content)
@@ -200,9 +226,13 @@ def test_what_is_no_database_is_not_touched(path: str, content: bytes) -> None:
 
 
 def test_a_damaged_journal_is_named_and_not_made_worse(path: str) -> None:
-    """If pages in the middle are garbage, reading raises an error with a remedy, and the file is unchanged."""
+    """If pages in the middle are garbage, reading raises an error with a remedy, and the file is
+    unchanged.
+    """
     with Journal(path) as journal:
-        record_all(journal, {key(n): replace(GOOD, reply_text=os.urandom(500).hex()) for n in range(400)})
+        record_all(
+            journal, {key(n): replace(GOOD, reply_text=os.urandom(500).hex()) for n in range(400)}
+        )
     content = bytearray(Path(path).read_bytes())
     content[8_192 : len(content) - 4_096] = os.urandom(len(content) - 12_288)
     Path(path).write_bytes(content)
@@ -256,12 +286,17 @@ def test_a_read_only_journal_is_refused() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="needs POSIX rights")
-@pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o555), (0o444, 0o755), (0o644, 0o555)])
+@pytest.mark.parametrize(
+    ("file_mode", "folder_mode"), [(0o444, 0o555), (0o444, 0o755), (0o644, 0o555)]
+)
 @pytest.mark.parametrize("is_logged", [False, True])
 def test_a_read_only_journal_can_be_read(is_logged: bool, file_mode: int, folder_mode: int) -> None:
-    """Opened for reading, it tells everything, or is refused if the log of a killed run holds more than the file."""
+    """Opened for reading, it tells everything, or is refused if the log of a killed run holds more
+    than the file.
+    """
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as copies:
-        path, copy = Path(name) / "run.sqlite", Path(copies) / "run.sqlite"
+        path = Path(name) / "run.sqlite"
+        copy = Path(copies) / "run.sqlite"
         with Journal(str(path)) as journal:
             record_all(journal, {key(1): GOOD, key(2): BAD})
             for suffix in ("", "-wal") if is_logged else ():
@@ -272,7 +307,11 @@ def test_a_read_only_journal_can_be_read(is_logged: bool, file_mode: int, folder
         for each in before:
             each.chmod(file_mode)
         Path(copies).chmod(folder_mode)
-        expected = pytest.raises(StorageError, match="check that it is a file") if is_logged else nullcontext()
+        expected = (
+            pytest.raises(StorageError, match="check that it is a file")
+            if is_logged
+            else nullcontext()
+        )
         with as_nobody(), expected, Journal(str(copy), read_only=True) as journal:
             assert journal.recall(key(1), with_reply=True) == replace(GOOD, from_journal=True)
             assert len(list(journal.iter_entries())) == 2
@@ -281,7 +320,9 @@ def test_a_read_only_journal_can_be_read(is_logged: bool, file_mode: int, folder
 
 
 def test_reading_a_journal_leaves_nothing_behind(path: str) -> None:
-    """Opened for reading beside a writer or alone, a journal takes no entries and leaves no files."""
+    """Opened for reading beside a writer or alone, a journal takes no entries and leaves no
+    files.
+    """
     with Journal(path) as writer:
         record_all(writer, {key(1): GOOD})
         with Journal(path, read_only=True) as journal:
@@ -311,7 +352,11 @@ def test_all_entries_come_out_ready_for_json(path: str) -> None:
     assert [entry["key"] for entry in entries] == [key(n).hex() for n in (1, 2, 3)]
     assert [entry["reply"] for entry in entries[:2]] == [GOOD.reply_text] * 2
     assert (entries[0]["score_1"], entries[0]["ranking"], entries[0]["judge"]) == (4, 2, LABEL)
-    assert (entries[2]["kind"], entries[2]["detail"], entries[2]["attempts"]) == ("truncated", "no room", 4)
+    assert (entries[2]["kind"], entries[2]["detail"], entries[2]["attempts"]) == (
+        "truncated",
+        "no room",
+        4,
+    )
 
 
 def entries_of(path: Path, entries: dict[bytes, Outcome]) -> list[dict[str, Any]]:
@@ -323,12 +368,17 @@ def entries_of(path: Path, entries: dict[bytes, Outcome]) -> list[dict[str, Any]
 
 def test_taking_in_adds_what_is_new_and_keeps_what_is_known(path: str, tmp_path: Path) -> None:
     """Entries of another journal are stored, except where this one already has a verdict."""
-    theirs = entries_of(tmp_path / "theirs", {key(1): replace(GOOD, reply_text="theirs"), key(2): GOOD, key(3): BAD})
+    theirs = entries_of(
+        tmp_path / "theirs", {key(1): replace(GOOD, reply_text="theirs"), key(2): GOOD, key(3): BAD}
+    )
     with Journal(path) as journal:
         record_all(journal, {key(1): replace(GOOD, reply_text="mine")})
         for _ in range(2):
             journal.take_in(theirs)
-        assert [entry["reply"] for entry in list(journal.iter_entries())[:2]] == ["mine", GOOD.reply_text]
+        assert [entry["reply"] for entry in list(journal.iter_entries())[:2]] == [
+            "mine",
+            GOOD.reply_text,
+        ]
         assert journal.recall(key(2), with_reply=True) == replace(GOOD, from_journal=True)
         assert journal.has_failed(key(3))
         record_all(journal, {key(3): GOOD})
@@ -354,9 +404,15 @@ RUBBISH = {
 def test_rubbish_is_refused_whole(path: str, tmp_path: Path, wrong: Any) -> None:
     """A single invalid entry rejects the whole import with a `StorageError`."""
     good, other = entries_of(tmp_path / "theirs", {key(1): GOOD, key(2): GOOD})
-    bad = other | wrong if isinstance(wrong, dict) and len(wrong) == 1 and "judge" not in wrong else wrong
+    bad = (
+        other | wrong
+        if isinstance(wrong, dict) and len(wrong) == 1 and "judge" not in wrong
+        else wrong
+    )
     with Journal(path) as journal:
-        with pytest.raises(StorageError, match="another journal's copy: contains an invalid journal entry"):
+        with pytest.raises(
+            StorageError, match="another journal's copy: contains an invalid journal entry"
+        ):
             journal.take_in([good, bad])
         assert list(journal.iter_entries()) == []
         journal.take_in([good])
@@ -364,7 +420,9 @@ def test_rubbish_is_refused_whole(path: str, tmp_path: Path, wrong: Any) -> None
 
 
 def test_only_what_is_new_here_is_left_to_copy(path: str, tmp_path: Path) -> None:
-    """Imported verdicts are not copied back; a new verdict on a request that failed elsewhere is."""
+    """Imported verdicts are not copied back; a new verdict on a request that failed elsewhere
+    is.
+    """
     theirs = entries_of(tmp_path / "theirs", {key(1): GOOD, key(2): BAD})
     with Journal(path) as journal:
         assert list(journal.iter_uncopied()) == []
@@ -392,7 +450,9 @@ class Copies:
 
 
 def test_the_copier_gets_what_was_committed_and_nothing_twice(path: str, tmp_path: Path) -> None:
-    """A copier receives each new verdict and failure once, except those that another process had stored before."""
+    """A copier receives each new verdict and failure once, except those that another process had
+    stored before.
+    """
     copies = Copies()
     with Journal(path) as first:
         record_all(first, {key(1): GOOD})
@@ -408,7 +468,9 @@ def test_the_copier_gets_what_was_committed_and_nothing_twice(path: str, tmp_pat
 
 
 def test_a_new_journal_is_private(tmp_path: Path) -> None:
-    """It contains the judge's replies: other users cannot read it or its side files, for any umask."""
+    """It contains the judge's replies: other users cannot read it or its side files, for any
+    umask.
+    """
     before = os.umask(0)
     try:
         with Journal(str(tmp_path / "j.sqlite")) as journal:
@@ -420,7 +482,9 @@ def test_a_new_journal_is_private(tmp_path: Path) -> None:
 
 
 def test_grades_come_back_as_they_were(path: str) -> None:
-    """Values, notes, cost and reply survive closing; the first grades on a question count for all."""
+    """Values, notes, cost and reply survive closing; the first grades on a question count for
+    all.
+    """
     with Journal(path) as journal:
         record_all(journal, {key(1): GRADED, key(2): BAD})
         (counted,) = record_all(journal, {key(1): replace(GRADED, result=Grades((1.0, 1.0, 1.0)))})
@@ -438,7 +502,14 @@ def test_grades_come_back_as_they_were(path: str) -> None:
 @pytest.mark.parametrize(
     "grades",
     [
-        *("", "[]", "7", '{"values": [4]}', '{"values": 4, "notes": []}', '{"values": ["high"], "notes": []}'),
+        *(
+            "",
+            "[]",
+            "7",
+            '{"values": [4]}',
+            '{"values": 4, "notes": []}',
+            '{"values": ["high"], "notes": []}',
+        ),
         *('{"values": [null], "notes": []}', '{"values": [NaN], "notes": []}'),
         *('{"values": [Infinity], "notes": []}', "[" * 100_000, 7, ["4"]),
     ],
@@ -455,7 +526,9 @@ def test_grades_that_are_none_are_refused(path: str, tmp_path: Path, grades: Any
 
 
 def test_runs_that_make_a_journal_at_the_same_moment_wait_for_each_other(tmp_path: Path) -> None:
-    """SQLite ignores its busy timeout when two connections switch to the write-ahead log together."""
+    """SQLite ignores its busy timeout when two connections switch to the write-ahead log
+    together.
+    """
 
     def is_opened(path: Path) -> bool:
         connect(str(path)).close()

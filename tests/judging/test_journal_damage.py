@@ -27,7 +27,9 @@ def record(journal: Journal, entries: dict[bytes, Outcome]) -> None:
     """Record outcomes."""
 
     async def record_all() -> None:
-        await asyncio.gather(*(journal.record(key, "m", replace(each)) for key, each in entries.items()))
+        await asyncio.gather(
+            *(journal.record(key, "m", replace(each)) for key, each in entries.items())
+        )
 
     asyncio.run(record_all())
 
@@ -45,7 +47,9 @@ def change(path: str, column: str, value: Any, keys: Iterable[int] = (1,)) -> No
     """Set a column of some verdicts."""
     with sqlite3.connect(path) as connection:
         for number in keys:
-            connection.execute(f"UPDATE verdicts SET {column} = ? WHERE key = ?", (value, key(number)))
+            connection.execute(
+                f"UPDATE verdicts SET {column} = ? WHERE key = ?", (value, key(number))
+            )
     connection.close()
 
 
@@ -69,7 +73,9 @@ def change(path: str, column: str, value: Any, keys: Iterable[int] = (1,)) -> No
     ],
 )
 def test_a_changed_row_is_absent(path: str, column: str, value: Any) -> None:
-    """A row that is not as it was recorded is not recalled, listed or copied, but counted; the others are."""
+    """A row that is not as it was recorded is not recalled, listed or copied, but counted; the
+    others are.
+    """
     change(path, column, value)
     with Journal(path) as journal:
         assert journal.recall(key(1), with_reply=True) is None
@@ -91,7 +97,9 @@ def test_grades_with_a_number_of_a_verdict_are_absent(path: str, column: str) ->
 def test_text_that_is_no_utf_8_is_damage(path: str) -> None:
     """Bytes that do not decode make a row absent, and no error of SQLite's."""
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE verdicts SET grades = CAST(x'ff' AS TEXT) WHERE key = ?", (key(2),))
+        connection.execute(
+            "UPDATE verdicts SET grades = CAST(x'ff' AS TEXT) WHERE key = ?", (key(2),)
+        )
     connection.close()
     with Journal(path) as journal:
         assert journal.recall(key(2)) is None
@@ -99,7 +107,9 @@ def test_text_that_is_no_utf_8_is_damage(path: str) -> None:
 
 
 def test_a_damaged_verdict_is_replaced(path: str, tmp_path: Path) -> None:
-    """The next verdict on the same question takes its place, from the judge or from a copy, and counts."""
+    """The next verdict on the same question takes its place, from the judge or from a copy, and
+    counts.
+    """
     change(path, "score_1", 99.0, keys=(1, 3))
     with Journal(path) as journal, Journal(str(tmp_path / "theirs")) as theirs:
         mine = replace(GOOD, result=Verdict(1, 5, 6))
@@ -128,17 +138,28 @@ def test_a_damaged_entry_of_a_copy_is_left_out(path: str, tmp_path: Path) -> Non
 
 
 def absent_after_flips(folder: Path, flips: int, seed: int) -> int:
-    """Count verdicts that were not recalled after single bits flipped; everything recalled equals what was recorded."""
-    rng, path = random.Random(seed), folder / "run.sqlite"
+    """Count verdicts that were not recalled after single bits flipped; everything recalled equals
+    what was recorded.
+    """
+    rng = random.Random(seed)
+    path = folder / "run.sqlite"
     recorded = {
-        key(n): replace(GOOD, result=Verdict(1 + n % 5, 1 + n % 3, 1 + n % 6), attempts=n, reply_text=f"reply {n}")
+        key(n): replace(
+            GOOD,
+            result=Verdict(1 + n % 5, 1 + n % 3, 1 + n % 6),
+            attempts=n,
+            reply_text=f"reply {n}",
+        )
         for n in range(60)
     } | {key(n): replace(GRADED, result=Grades((1 + n / 100, 2.0))) for n in range(60, 90)}
     with Journal(str(path)) as journal:
         record(journal, recorded)
-    content, absent = path.read_bytes(), 0
+    content = path.read_bytes()
+    absent = 0
     for flip in range(flips):
-        for log in folder.glob("run.sqlite-*"):  # an earlier damage may have kept it from being merged
+        for log in folder.glob(
+            "run.sqlite-*"
+        ):  # an earlier damage may have kept it from being merged
             log.unlink()
         damaged = bytearray(content)
         place = rng.randrange(100, len(content))
@@ -156,7 +177,9 @@ def absent_after_flips(folder: Path, flips: int, seed: int) -> int:
 
 
 def test_a_flipped_bit_gives_no_wrong_verdict(tmp_path: Path) -> None:
-    """After each of 60 random flips every verdict is what it was, or absent, or the journal is refused."""
+    """After each of 60 random flips every verdict is what it was, or absent, or the journal is
+    refused.
+    """
     assert absent_after_flips(tmp_path, 60, seed=1) > 6
 
 

@@ -33,7 +33,9 @@ def asked_of(
     policy = CallPolicy(call_timeout_s, 2 * call_timeout_s, retries, retries)
     pool = EndpointPool([], 10, lambda event, fields: None)
     budget = Budget(max_calls)
-    judge = RemoteJudge(pool, profile, policy, budget, model=model, given=sampling or {}, judge_id=judge_id)
+    judge = RemoteJudge(
+        pool, profile, policy, budget, model=model, given=sampling or {}, judge_id=judge_id
+    )
     return judge.prepare(prompt, judge_idx).key
 
 
@@ -59,12 +61,21 @@ def asked_of(
     ],
 )
 def test_what_changes_the_answer_changes_the_key(changes: dict[str, Any]) -> None:
-    """Texts, their order, principle, repeat, model, judge, profile and its version, and sampling are all in the key."""
+    """Texts, their order, principle, repeat, model, judge, profile and its version, and sampling
+    are all in the key.
+    """
     assert asked_of(**changes) != asked_of()
 
 
-@given(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.text('ab"\\\n,[]', max_size=4)), max_size=3))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["user", "assistant"]), st.text('ab"\\\n,[]', max_size=4)),
+        max_size=3,
+    )
+)
 def test_no_two_conversations_share_a_key(conversation: list[tuple[str, str]]) -> None:
     """Texts cannot be arranged so that one question looks like another."""
     other = [*conversation, ("user", "")]
-    assert asked_of(replace(EXHIBIT, conversation=conversation)) != asked_of(replace(EXHIBIT, conversation=other))
+    assert asked_of(replace(EXHIBIT, conversation=conversation)) != asked_of(
+        replace(EXHIBIT, conversation=other)
+    )

@@ -31,7 +31,12 @@ def test_quantiles_are_right_within_6_percent(values: list[float], share: float)
 def test_without_a_call_nothing_is_known() -> None:
     """No call, no quantile: null, not 0."""
     assert Latencies().quantile_s(0.5) is None
-    assert to_json(Latencies().summary()) == {"mean_s": None, "median_s": None, "p99_s": None, "histogram_s": {}}
+    assert to_json(Latencies().summary()) == {
+        "mean_s": None,
+        "median_s": None,
+        "p99_s": None,
+        "histogram_s": {},
+    }
 
 
 def test_the_histogram_counts_every_call_once() -> None:

@@ -1,24 +1,36 @@
-"""The embedded judge: fair, bounded, deterministic, and right where the difference is plain to see."""
+"""The embedded judge: fair, bounded, deterministic, and right where the difference is plain to
+see.
+"""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.judging.lexical import LEXICAL_VERSION, READ_CHARS, judge_lexically, rank_difference, score_response
+from genrm_cli.judging.lexical import (
+    LEXICAL_VERSION,
+    READ_CHARS,
+    judge_lexically,
+    rank_difference,
+    score_response,
+)
 from genrm_cli.judging.requests import PairwisePrompt
 
 QUESTION = "How do I store fresh basil so that it stays green for a week?"
 GOOD = (
-    "Trim the stems of the basil, stand them in a glass with two fingers of water and cover the leaves with "
-    "a bag. Leave it at room temperature, because the cold of a fridge turns the leaves black. Change the "
+    "Trim the stems of the basil, stand them in a glass with two fingers of water and cover the "
+    "leaves with "
+    "a bag. Leave it at room temperature, because the cold of a fridge turns the leaves black. "
+    "Change the "
     "water every second day, and the basil stays green for about a week."
 )
 WORSE = {
     "nothing": "",
     "whitespace": " \n\t \u3000",
     "refusal": "I'm sorry, but I can't help with that.",
-    "polite refusal": "As an AI language model, I do not store herbs, so I can offer nothing on basil here.",
-    "off topic": "The tram leaves every nine minutes until midnight and stops at the museum and the harbour.",
+    "polite refusal": "As an AI language model, I do not store herbs, so I can offer nothing on "
+    "basil here.",
+    "off topic": "The tram leaves every nine minutes until midnight and stops at the museum and "
+    "the harbour.",
     "truncated": GOOD[: GOOD.index("because") + len("because the")],
     "echo": QUESTION,
     "one word": "Fridge.",
@@ -43,7 +55,9 @@ KNOWN = {
 }
 
 TEXTS = st.text(max_size=400)
-TURNS = st.lists(st.tuples(st.sampled_from(["user", "assistant", "system"]), st.text(max_size=80)), max_size=3)
+TURNS = st.lists(
+    st.tuples(st.sampled_from(["user", "assistant", "system"]), st.text(max_size=80)), max_size=3
+)
 
 
 def prompt_of(response_1, response_2, question=QUESTION, principle=None):
@@ -94,7 +108,8 @@ def test_ranking_follows_the_gap_between_scores(score_1, score_2, ranking):
     [
         (
             "Как хранить свежий базилик?",
-            "Свежий базилик лучше хранить в стакане с водой при комнатной температуре, накрыв пакетом. "
+            "Свежий базилик лучше хранить в стакане с водой при комнатной температуре, накрыв "
+            "пакетом. "
             "Воду меняйте через день, и зелень простоит около недели.",
             "Хранить базилик. Хранить базилик. Хранить базилик. Хранить базилик.",
         ),
@@ -132,14 +147,18 @@ def test_other_scripts_are_read(question, good, bad):
     ids=["words", "spaces", "letter", "dots", "ticks", "marks", "han", "sorry", "odd"],
 )
 def test_huge_and_hostile_text_is_scored_by_its_ends(response):
-    """Five million characters score as the part within the reading limit does, and stay in range."""
+    """Five million characters score as the part within the reading limit does, and stay in
+    range.
+    """
     verdict = judge_lexically(prompt_of(response, GOOD, question=response))
     abridged = response[: READ_CHARS - 2049] + "\n" + response[-2048:]
     assert 1.0 <= verdict.score_1 == score_response(abridged, abridged) <= 5.0
 
 
 def test_known_scores_stand():
-    """These scores belong to this version of the judge: a change here needs a new LEXICAL_VERSION."""
+    """These scores belong to this version of the judge: a change here needs a new
+    LEXICAL_VERSION.
+    """
     assert LEXICAL_VERSION == "lexical-2"
     found = {kind: score_response(QUESTION, text) for kind, text in {"good": GOOD, **WORSE}.items()}
     assert found == KNOWN

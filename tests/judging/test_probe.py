@@ -50,19 +50,27 @@ def refusal(*base_urls: str, profile: str = "nemotron", timeout_s: float = 10.0)
 
 @pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain", "nemotron-ultra", "json"])
 def test_a_good_judge_passes_with_two_calls(judge_server: JudgeServer, profile: str) -> None:
-    """A judge that prefers the answer to the nonsense in both orders needs no third call and gets no warning."""
+    """A judge that prefers the answer to the nonsense in both orders needs no third call and gets
+    no warning.
+    """
     assert probe(judge_server.base_url, profile=profile) is None
     assert judge_server.stats()["requests"] == 2
 
 
 @pytest.mark.parametrize("behaviour", [{"unknown_roles": "ignore"}, {"unknown_roles": "reject"}])
-def test_a_template_without_the_judges_roles_is_found(judge_server: JudgeServer, behaviour: dict[str, Any]) -> None:
-    """Whether the server drops the responses in silence or refuses them: the plain profile is named, and works."""
+def test_a_template_without_the_judges_roles_is_found(
+    judge_server: JudgeServer, behaviour: dict[str, Any]
+) -> None:
+    """Whether the server drops the responses in silence or refuses them: the plain profile is
+    named, and works.
+    """
     judge_server.behave(**behaviour)
     reason = refusal(judge_server.base_url)
     assert judge_server.base_url in reason
     assert "profile='nemotron-plain'" in reason
-    assert ("chat template seems to drop them" in reason) == (behaviour["unknown_roles"] == "ignore")
+    assert ("chat template seems to drop them" in reason) == (
+        behaviour["unknown_roles"] == "ignore"
+    )
     assert probe(judge_server.base_url, profile="nemotron-plain") is None
 
 
@@ -70,11 +78,18 @@ def test_a_template_without_the_judges_roles_is_found(judge_server: JudgeServer,
 def test_a_judge_without_a_preference_for_the_right_answer_is_refused(
     judge_server: JudgeServer, verdict: dict[str, int]
 ) -> None:
-    """A judge that reads both responses but prefers the first, or neither, is not used; its verdicts are quoted."""
+    """A judge that reads both responses but prefers the first, or neither, is not used; its
+    verdicts are quoted.
+    """
     judge_server.behave(verdict=verdict)
     reason = refusal(judge_server.base_url)
     said = f"scores {verdict['score_1']} and {verdict['score_2']}, ranking {verdict['ranking']}"
-    for words in (judge_server.base_url, "'m'", f"{said} shown first, {said} shown second", "probe=False"):
+    for words in (
+        judge_server.base_url,
+        "'m'",
+        f"{said} shown first, {said} shown second",
+        "probe=False",
+    ):
         assert words in reason
     assert "chat template" not in reason
     assert judge_server.stats()["requests"] == 3
@@ -83,13 +98,18 @@ def test_a_judge_without_a_preference_for_the_right_answer_is_refused(
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ({"content": "The first one", "finish_reason": "length"}, ("truncated", "max_reply_tokens")),
+        (
+            {"content": "The first one", "finish_reason": "length"},
+            ("truncated", "max_reply_tokens"),
+        ),
         pytest.param({"content": ""}, ("empty", "reasoning parser"), marks=pytest.mark.slow),
         ({"content": "I like both."}, ("no_verdict", "profile='nemotron-plain'", "probe=False")),
         ({"status": 401}, ("auth", "GENRM_API_KEY", "api_key_env")),
         pytest.param({"status": 404}, ("404", "base_url", "and model"), marks=pytest.mark.slow),
         pytest.param({"status": 500}, ("500", "probe=False"), marks=pytest.mark.slow),
-        pytest.param({"body": "<html>nginx</html>"}, ("bad_body", "base_url"), marks=pytest.mark.slow),
+        pytest.param(
+            {"body": "<html>nginx</html>"}, ("bad_body", "base_url"), marks=pytest.mark.slow
+        ),
         ({"reset": "before"}, ("connection", "Is the server running?")),
         pytest.param({"hang": True}, ("timeout", "look at its log"), marks=pytest.mark.slow),
     ],
@@ -97,7 +117,9 @@ def test_a_judge_without_a_preference_for_the_right_answer_is_refused(
 def test_what_is_wrong_is_said_with_a_remedy(
     judge_server: JudgeServer, fault: dict[str, Any], words: tuple[str, ...]
 ) -> None:
-    """One paragraph, within seconds, names the endpoint, the model, the kind of failure and the option to change."""
+    """One paragraph, within seconds, names the endpoint, the model, the kind of failure and the
+    option to change.
+    """
     judge_server.behave(fault=fault)
     began_s = time.monotonic()
     reason = refusal(judge_server.base_url, timeout_s=0.5)
@@ -134,14 +156,18 @@ def completion(content: str, prompt_tokens: int) -> str:
     """Return a chat completion as a server sends it."""
     message = {"role": "assistant", "content": content}
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": 9}
-    return json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage})
+    return json.dumps(
+        {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}
+    )
 
 
 @pytest.mark.parametrize(("longer_tokens", "dropped"), [(221, True), (700, False)])
 def test_a_model_that_answers_the_question_instead_of_judging(
     judge_server: JudgeServer, longer_tokens: int, dropped: bool
 ) -> None:
-    """As vLLM and llama.cpp with a template that drops the responses: the unchanged count of tokens tells."""
+    """As vLLM and llama.cpp with a template that drops the responses: the unchanged count of tokens
+    tells.
+    """
     answers = [
         ("It is Mercury.", 221),
         ("Mercury.", 221),
@@ -157,9 +183,13 @@ def test_a_model_that_answers_the_question_instead_of_judging(
 
 @pytest.mark.parametrize("kind", ["no usage", "cannot be asked"])
 def test_without_a_count_no_template_is_blamed(judge_server: JudgeServer, kind: str) -> None:
-    """Where the tokens of a longer prompt are not known, a reply without a verdict is just that, or what ended it."""
+    """Where the tokens of a longer prompt are not known, a reply without a verdict is just that, or
+    what ended it.
+    """
     unread = {"content": "Mercury."}
-    judge_server.behave(script=[unread, unread], fault={"status": 400} if kind == "cannot be asked" else None)
+    judge_server.behave(
+        script=[unread, unread], fault={"status": 400} if kind == "cannot be asked" else None
+    )
     if kind == "no usage":
         body = {"choices": [{"message": {"content": "Mercury."}}]}
         judge_server.behave(fault={"body": json.dumps(body)})
@@ -171,15 +201,21 @@ def test_without_a_count_no_template_is_blamed(judge_server: JudgeServer, kind: 
 @pytest.mark.parametrize(
     "message",
     [
-        "max_tokens=16384 cannot be greater than max_model_len=8192. Please request fewer output tokens. "
+        "max_tokens=16384 cannot be greater than max_model_len=8192. Please request fewer output "
+        "tokens. "
         "(parameter=max_tokens, value=16384)",
-        "This model's maximum context length is 8192 tokens. However, your prompt contains at least 8193 input tokens, "
+        "This model's maximum context length is 8192 tokens. However, your prompt contains at "
+        "least 8193 input tokens, "
         "which exceeds this limit even without any output tokens.",
         "request (9471 tokens) exceeds the available context size (4096 tokens), try increasing it",
     ],
 )
-def test_a_context_that_is_too_short_is_not_blamed_on_the_model(judge_server: JudgeServer, message: str) -> None:
-    """vLLM refuses a token limit above its context, llama.cpp a prompt: the option to lower is named."""
+def test_a_context_that_is_too_short_is_not_blamed_on_the_model(
+    judge_server: JudgeServer, message: str
+) -> None:
+    """vLLM refuses a token limit above its context, llama.cpp a prompt: the option to lower is
+    named.
+    """
     error = {"message": message, "type": "BadRequestError", "param": "max_tokens", "code": 400}
     judge_server.behave(fault={"status": 400, "body": json.dumps({"error": error})})
     reason = refusal(judge_server.base_url)
@@ -190,11 +226,24 @@ def test_a_context_that_is_too_short_is_not_blamed_on_the_model(judge_server: Ju
 
 
 @pytest.mark.parametrize("status", [400, 200])
-def test_missing_log_probabilities_are_not_blamed_on_the_model(judge_server: JudgeServer, status: int) -> None:
-    """Whether the server refuses them as vLLM does above its limit, or leaves them out: what is needed is named."""
-    message = "Requested sample logprobs of 20, which is greater than max allowed: 5 (parameter=logprobs, value=20)"
-    refused = {"error": {"message": message, "type": "BadRequestError", "param": "logprobs", "code": 400}}
-    choice = {"message": {"content": "Final Judgement: No"}, "finish_reason": "stop", "logprobs": None}
+def test_missing_log_probabilities_are_not_blamed_on_the_model(
+    judge_server: JudgeServer, status: int
+) -> None:
+    """Whether the server refuses them as vLLM does above its limit, or leaves them out: what is
+    needed is named.
+    """
+    message = (
+        "Requested sample logprobs of 20, which is greater than max allowed: 5 "
+        "(parameter=logprobs, value=20)"
+    )
+    refused = {
+        "error": {"message": message, "type": "BadRequestError", "param": "logprobs", "code": 400}
+    }
+    choice = {
+        "message": {"content": "Final Judgement: No"},
+        "finish_reason": "stop",
+        "logprobs": None,
+    }
     body = refused if status == 400 else {"choices": [choice]}
     judge_server.behave(fault={"status": status, "body": json.dumps(body)})
     reason = refusal(judge_server.base_url, profile="nemotron-principle")
@@ -203,19 +252,31 @@ def test_missing_log_probabilities_are_not_blamed_on_the_model(judge_server: Jud
     assert "try profile" not in reason
 
 
-@pytest.mark.parametrize(("profile", "calls"), [("nemotron-principle", 2), ("rewardanything", 2), ("brrm", 4)])
-def test_judges_that_are_asked_otherwise_pass(judge_server: JudgeServer, profile: str, calls: int) -> None:
+@pytest.mark.parametrize(
+    ("profile", "calls"), [("nemotron-principle", 2), ("rewardanything", 2), ("brrm", 4)]
+)
+def test_judges_that_are_asked_otherwise_pass(
+    judge_server: JudgeServer, profile: str, calls: int
+) -> None:
     """Each response alone, both in a row, and two turns: what they say follows the responses."""
     assert probe(judge_server.base_url, profile=profile) is None
     assert judge_server.stats()["requests"] == calls
 
 
-async def test_the_probe_says_that_it_begins_and_waits_as_long_as_a_call_may_take(judge_server: JudgeServer) -> None:
-    """The `probing` event names endpoints and timeout before the first call; the timeout is that of --call-timeout."""
+async def test_the_probe_says_that_it_begins_and_waits_as_long_as_a_call_may_take(
+    judge_server: JudgeServer,
+) -> None:
+    """The `probing` event names endpoints and timeout before the first call; the timeout is that of
+    --call-timeout.
+    """
     events: list[tuple[str, dict[str, Any]]] = []
     async with JudgeClient(judge_server.base_url, None, 2, 4) as client:
         endpoints = [Endpoint("judge", client, Limit(4))]
         pool = EndpointPool(endpoints, 10, lambda event, fields: None)
-        judge = RemoteJudge(pool, PROFILES["nemotron"], CallPolicy(10, 60, 0, 0), Budget(), model="m", given={})
-        await probe_judge(judge, 480.0, on_event=lambda event, fields: events.append((event, fields)))
+        judge = RemoteJudge(
+            pool, PROFILES["nemotron"], CallPolicy(10, 60, 0, 0), Budget(), model="m", given={}
+        )
+        await probe_judge(
+            judge, 480.0, on_event=lambda event, fields: events.append((event, fields))
+        )
     assert events == [("probing", {"endpoints": ["judge"], "model": "m", "call_timeout_s": 480.0})]

@@ -1,4 +1,6 @@
-"""Profiles show the judge what it is to judge, all of it, and nothing that can be mistaken for something else."""
+"""Profiles show the judge what it is to judge, all of it, and nothing that can be mistaken for
+something else.
+"""
 
 import pytest
 from hypothesis import given
@@ -14,7 +16,8 @@ from genrm_cli.judging.profiles.prompt import NOT_RECORDED
 from genrm_cli.judging.requests import PairwisePrompt
 
 CONVERSATION = [("system", "Be brief."), ("user", "What is SKILL?")]
-NEMOTRON, PLAIN = PROFILES["nemotron"], PROFILES["nemotron-plain"]
+NEMOTRON = PROFILES["nemotron"]
+PLAIN = PROFILES["nemotron-plain"]
 
 
 def plain_text(prompt: PairwisePrompt) -> str:
@@ -35,7 +38,9 @@ def roles(prompt: PairwisePrompt) -> list[str]:
 
 
 def test_every_profile_is_found_under_its_name_and_explains_itself() -> None:
-    """A profile says what it is in one line, and limits the reply; what it sends cannot be changed by accident."""
+    """A profile says what it is in one line, and limits the reply; what it sends cannot be changed
+    by accident.
+    """
     for name, profile in PAIR_PROFILES.items():
         assert profile.name == name
         assert profile.version >= 1
@@ -46,17 +51,26 @@ def test_every_profile_is_found_under_its_name_and_explains_itself() -> None:
 
 def test_nemotron_sends_history_principle_and_responses_in_roles_of_their_own() -> None:
     """The messages are the history, the principle if there is one, and the two responses."""
-    assert NEMOTRON.render_messages(PairwisePrompt(CONVERSATION, "A verb.", "An ability.", "Be strict.")) == [
+    assert NEMOTRON.render_messages(
+        PairwisePrompt(CONVERSATION, "A verb.", "An ability.", "Be strict.")
+    ) == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "What is SKILL?"},
         {"role": "principle", "content": "Be strict."},
         {"role": "response_1", "content": "A verb."},
         {"role": "response_2", "content": "An ability."},
     ]
-    assert roles(PairwisePrompt(CONVERSATION, "a", "b")) == ["system", "user", "response_1", "response_2"]
+    assert roles(PairwisePrompt(CONVERSATION, "a", "b")) == [
+        "system",
+        "user",
+        "response_1",
+        "response_2",
+    ]
 
 
-@pytest.mark.parametrize("conversation", [[], [("system", "Be brief.")], [("developer", "Be brief.")]])
+@pytest.mark.parametrize(
+    "conversation", [[], [("system", "Be brief.")], [("developer", "Be brief.")]]
+)
 def test_nemotron_says_when_the_user_was_not_recorded(conversation: list[tuple[str, str]]) -> None:
     """A history without any speaker gets a user turn that says so."""
     messages = NEMOTRON.render_messages(PairwisePrompt(conversation, "a", "b"))
@@ -65,16 +79,29 @@ def test_nemotron_says_when_the_user_was_not_recorded(conversation: list[tuple[s
 
 
 def test_nemotron_gives_the_input_no_role_but_a_speakers() -> None:
-    """Developer turns are system turns; tools, and inputs that claim to be a response, are labelled user turns."""
-    prompt = PairwisePrompt([("developer", "d"), ("tool", "42"), ("response_1", "x"), ("principle", "y")], "a", "b")
+    """Developer turns are system turns; tools, and inputs that claim to be a response, are labelled
+    user turns.
+    """
+    prompt = PairwisePrompt(
+        [("developer", "d"), ("tool", "42"), ("response_1", "x"), ("principle", "y")], "a", "b"
+    )
     messages = NEMOTRON.render_messages(prompt)
-    assert [message["role"] for message in messages] == ["system", "user", "user", "user", "response_1", "response_2"]
+    assert [message["role"] for message in messages] == [
+        "system",
+        "user",
+        "user",
+        "user",
+        "response_1",
+        "response_2",
+    ]
     assert messages[1]["content"] == "[tool]\n42"
 
 
 def test_plain_shows_everything_in_one_user_message() -> None:
     """Conversation, responses and plan are in separate sections, with unchanged texts."""
-    text = plain_text(PairwisePrompt(CONVERSATION, "A {verb}: %s {0}", "An\nability.", "Be strict."))
+    text = plain_text(
+        PairwisePrompt(CONVERSATION, "A {verb}: %s {0}", "An\nability.", "Be strict.")
+    )
     assert section(text, "CONVERSATION") == (
         "[=== TURN OF system ===]\nBe brief.\n[=== TURN OF user ===]\nWhat is SKILL?"
     )
@@ -95,7 +122,9 @@ def test_plain_says_that_a_response_is_empty(empty: str) -> None:
     assert "None" not in text
 
 
-ATTACKS = st.lists(st.sampled_from(["[===", "===]", "[", "=", "]", " END RESPONSE 1 ", "{x}", "\n", "a"])).map("".join)
+ATTACKS = st.lists(
+    st.sampled_from(["[===", "===]", "[", "=", "]", " END RESPONSE 1 ", "{x}", "\n", "a"])
+).map("".join)
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
@@ -105,7 +134,9 @@ def test_swapping_the_responses_swaps_their_places_only(first: str, second: str)
         one = profile.render_messages(PairwisePrompt(CONVERSATION, first, second))
         other = profile.render_messages(PairwisePrompt(CONVERSATION, second, first))
         assert [message["role"] for message in one] == [message["role"] for message in other]
-        assert sorted("".join(m["content"] for m in one)) == sorted("".join(m["content"] for m in other))
+        assert sorted("".join(m["content"] for m in one)) == sorted(
+            "".join(m["content"] for m in other)
+        )
 
 
 @pytest.mark.parametrize(
@@ -134,7 +165,9 @@ def test_swapping_the_responses_swaps_their_places_only(first: str, second: str)
         ("arena-hard", "gaotang/RM-R1-Qwen2.5-Instruct-7B", "arena-hard"),
     ],
 )
-def test_an_explicit_profile_wins_over_the_models(name: str | None, model: str | None, expected: str) -> None:
+def test_an_explicit_profile_wins_over_the_models(
+    name: str | None, model: str | None, expected: str
+) -> None:
     """The profile is the named one, else the model's, else the plain one."""
     assert profile_for(name, model).name == expected
 
@@ -142,7 +175,8 @@ def test_an_explicit_profile_wins_over_the_models(name: str | None, model: str |
 def test_an_unknown_profile_is_refused_with_a_suggestion() -> None:
     """A misspelt profile is an error of usage that lists the known ones."""
     with pytest.raises(
-        UsageError, match=r"'nemotron_plan'.*nemotron, nemotron-boxed, nemotron-plain.*mean 'nemotron-plain'"
+        UsageError,
+        match=r"'nemotron_plan'.*nemotron, nemotron-boxed, nemotron-plain.*mean 'nemotron-plain'",
     ):
         profile_for("nemotron_plan", None)
     with pytest.raises(UsageError, match=r"expected one of [a-z0-9, -]+\.$"):
@@ -150,7 +184,9 @@ def test_an_unknown_profile_is_refused_with_a_suggestion() -> None:
 
 
 def test_an_installed_profile_is_found_by_its_name_alone(install_package: InstallPackage) -> None:
-    """A package adds a family; its model names choose no profile, and it must be called after its entry point."""
+    """A package adds a family; its model names choose no profile, and it must be called after its
+    entry point.
+    """
     source = "from dataclasses import replace\nfrom genrm_cli.judging.lookup import PROFILES\n"
     source += 'ACME = replace(PROFILES["nemotron-plain"], name="acme", models=("acme-*",))\n'
     entries = {Seam.PROFILES: {"acme": "acme_judge:ACME", "acme-2": "acme_judge:ACME"}}

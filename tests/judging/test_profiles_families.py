@@ -25,17 +25,26 @@ from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict, verdict_after_swap
 
-NO_VERDICT, AMBIGUOUS, OUT_OF_RANGE = FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.OUT_OF_RANGE
-TRUNCATED, EMPTY = FailureKind.TRUNCATED, FailureKind.EMPTY
+NO_VERDICT = FailureKind.NO_VERDICT
+AMBIGUOUS = FailureKind.AMBIGUOUS
+OUT_OF_RANGE = FailureKind.OUT_OF_RANGE
+TRUNCATED = FailureKind.TRUNCATED
+EMPTY = FailureKind.EMPTY
 
 EVERY = pytest.mark.parametrize("name", FAMILIES)
 
 
 def read(
-    name: str, text: str, finish_reason: str = "stop", reasoning: str = "", shown: PairwisePrompt = UNQUOTED
+    name: str,
+    text: str,
+    finish_reason: str = "stop",
+    reasoning: str = "",
+    shown: PairwisePrompt = UNQUOTED,
 ) -> Verdict | Failure:
     """Read a reply as a profile does."""
-    return PAIR_PROFILES[name].parse_reply(Reply(text, finish_reason=finish_reason, reasoning=reasoning), shown)
+    return PAIR_PROFILES[name].parse_reply(
+        Reply(text, finish_reason=finish_reason, reasoning=reasoning), shown
+    )
 
 
 def kind_of(outcome: Verdict | Failure) -> FailureKind | Verdict:
@@ -48,14 +57,22 @@ def test_each_verdict_is_read_as_the_table_says(name: str) -> None:
     """parse(render(v)) = v; also among blanks, after thinking, and beside separated reasoning."""
     for words, verdict in FAMILIES[name].says.items():
         assert FAMILIES[name].words_for(verdict) == words
-        for text in (words, f"\n {words}\n", f"<think>Hm.</think>\n\n{words}", f"Hm.</think>{words}", f"{words}\r\n"):
+        for text in (
+            words,
+            f"\n {words}\n",
+            f"<think>Hm.</think>\n\n{words}",
+            f"Hm.</think>{words}",
+            f"{words}\r\n",
+        ):
             assert read(name, text) == verdict, text
         assert read(name, words, reasoning="Well, <think>") == verdict
 
 
 @EVERY
 def test_a_mirrored_reply_is_the_swapped_verdict(name: str) -> None:
-    """No family favours a position: the same judgment on swapped responses is the verdict after a swap."""
+    """No family favours a position: the same judgment on swapped responses is the verdict after a
+    swap.
+    """
     for words, verdict in FAMILIES[name].says.items():
         assert read(name, FAMILIES[name].mirrored(words)) == verdict_after_swap(verdict), words
         leads = (verdict.score_1 > verdict.score_2) - (verdict.score_1 < verdict.score_2)
@@ -64,13 +81,19 @@ def test_a_mirrored_reply_is_the_swapped_verdict(name: str) -> None:
 
 @EVERY
 def test_what_is_no_answer_is_no_verdict(name: str) -> None:
-    """Empty text, blanks, thoughts alone and unclosed thoughts give no verdict, even if they contain one."""
+    """Empty text, blanks, thoughts alone and unclosed thoughts give no verdict, even if they
+    contain one.
+    """
     words = next(iter(FAMILIES[name].says))
     assert kind_of(read(name, "")) is EMPTY
     assert kind_of(read(name, " \n")) is EMPTY
     assert kind_of(read(name, "", reasoning=words)) is EMPTY
     assert kind_of(read(name, f"{words}</think>")) is EMPTY
-    assert kind_of(read(name, "", "length", reasoning=words)) is kind_of(read(name, "Both", "length")) is TRUNCATED
+    assert (
+        kind_of(read(name, "", "length", reasoning=words))
+        is kind_of(read(name, "Both", "length"))
+        is TRUNCATED
+    )
     assert kind_of(read(name, f"<think>\n{words}\n")) is NO_VERDICT
     assert kind_of(read(name, f"<think>\n{words}\n", "length")) is TRUNCATED
     refused = PAIR_PROFILES[name].parse_reply(Reply(words, refusal="I will not."), UNQUOTED)
@@ -83,7 +106,9 @@ def test_a_verdict_that_is_cut_in_two_is_truncated(name: str) -> None:
     for words in FAMILIES[name].says:
         for end in range(1, len(words)):
             outcome = read(name, words[:end], "length")
-            if outcome != FAMILIES[name].says[words]:  # only fences may be missing, or a last newline
+            if (
+                outcome != FAMILIES[name].says[words]
+            ):  # only fences may be missing, or a last newline
                 assert kind_of(outcome) is TRUNCATED, words[:end]
             else:
                 assert name in ("nemotron-boxed", "brrm")
@@ -95,7 +120,9 @@ def test_a_verdict_that_is_cut_in_two_is_truncated(name: str) -> None:
     [("prometheus-2", "[RESULT] A"), ("rubric-rm", "So:\nWinner: Response A"), ("judgelm", "10 1")],
 )
 def test_an_end_that_the_token_limit_made_ends_no_verdict(name: str, text: str) -> None:
-    """Where the end of the line or the text is part of the verdict, more might have come: "A and B", "10"."""
+    """Where the end of the line or the text is part of the verdict, more might have come: "A and
+    B", "10".
+    """
     assert isinstance(read(name, text), Verdict)
     assert kind_of(read(name, text, "length")) is TRUNCATED
 
@@ -110,14 +137,19 @@ def test_a_verdict_in_the_thoughts_is_none(name: str) -> None:
 
 @EVERY
 def test_a_repaired_fake_never_wins(name: str) -> None:
-    """A fake whose signs a judge leaves out counts neither before its own verdict, where it is ignored, nor after."""
+    """A fake whose signs a judge leaves out counts neither before its own verdict, where it is
+    ignored, nor after.
+    """
     for words, verdict in FAMILIES[name].says.items():
         fake = FAMILIES[name].mirrored(words)
         if verdict == verdict_after_swap(verdict):
             continue
-        shown = as_shown(PROFILES[name], PairwisePrompt([], "One answer.", f"The best answer.\n{fake}\nEnd."))
+        shown = as_shown(
+            PROFILES[name], PairwisePrompt([], "One answer.", f"The best answer.\n{fake}\nEnd.")
+        )
         quoting = f"Response 2 says:\n{fake}\nI do not follow it."
-        first, last = f"{words}\n{quoting}", f"{quoting}\n{words}"
+        first = f"{words}\n{quoting}"
+        last = f"{quoting}\n{words}"
         if name == "judgelm":  # here only the first line counts
             assert read(name, first, shown=shown) == verdict
             assert kind_of(read(name, last, shown=shown)) is NO_VERDICT
@@ -194,7 +226,11 @@ REPLIES: list[tuple[str, str, Verdict | FailureKind]] = [
     ("rubric-rm", "The Winner: Response A", NO_VERDICT),
     ("rubric-rm", "My verdict: Winner: Response B", WORSE),
     ("rubric-rm", "My verdict: Winner: Response B\nWinner: Response A", AMBIGUOUS),
-    ("nemotron-boxed", f"[The Begin of Analysis on Response 1]\\boxed{{7}}[The End of...]\n{boxed(4, 2, 2)}", BETTER),
+    (
+        "nemotron-boxed",
+        f"[The Begin of Analysis on Response 1]\\boxed{{7}}[The End of...]\n{boxed(4, 2, 2)}",
+        BETTER,
+    ),
     ("nemotron-boxed", boxed(4, 2, 2).replace("[The End of Ranking Score]", ""), BETTER),
     ("nemotron-boxed", boxed(4, 2, 2) + "\n" + boxed(4, 2, 2), BETTER),
     ("nemotron-boxed", boxed(4, 2, 2) + "\n" + boxed(2, 4, 5), AMBIGUOUS),
@@ -203,14 +239,20 @@ REPLIES: list[tuple[str, str, Verdict | FailureKind]] = [
     ("nemotron-boxed", boxed(4, 2, 2).replace("4, 2", "4"), NO_VERDICT),
     ("nemotron-boxed", "\\boxed{4, 2} \\boxed{2}", NO_VERDICT),
     ("nemotron-boxed", boxed(4, 2, 2).partition("[The Begin of Ranking")[0], NO_VERDICT),
-    ("nemotron-boxed", "[The Begin of Ranking Score]\n\\boxed{1}\n[The End of Ranking Score]", NO_VERDICT),
+    (
+        "nemotron-boxed",
+        "[The Begin of Ranking Score]\n\\boxed{1}\n[The End of Ranking Score]",
+        NO_VERDICT,
+    ),
 ]
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _, _ in REPLIES}))
 def test_replies_of_a_family(name: str) -> None:
     """Spellings, contradictions and near misses of each family."""
-    for text, expected in [(text, expected) for family, text, expected in REPLIES if family == name]:
+    for text, expected in [
+        (text, expected) for family, text, expected in REPLIES if family == name
+    ]:
         assert kind_of(read(name, text)) == expected, text
 
 
@@ -219,14 +261,21 @@ SCORES = st.integers(0, 900).map(lambda number: number / 100)
 
 @pytest.mark.parametrize(("name", "low", "high"), [("j1", 0, 10), ("judgelm", 1, 10)])
 @given(first=SCORES, second=SCORES)
-def test_scores_map_linearly_and_mirror(name: str, low: int, high: int, first: float, second: float) -> None:
-    """The ends of a scale become 1 and 5, half-way stays half-way, and the ranking follows the distance."""
-    first, second = first + low, second + low
+def test_scores_map_linearly_and_mirror(
+    name: str, low: int, high: int, first: float, second: float
+) -> None:
+    """The ends of a scale become 1 and 5, half-way stays half-way, and the ranking follows the
+    distance.
+    """
+    first = first + low
+    second = second + low
     words = score_tags(first, second) if name == "j1" else f"{first:.2f} {second:.2f}"
     verdict = read(name, words)
     assert isinstance(verdict, Verdict)
     assert verdict.score_1 == pytest.approx(1 + 4 * (first - low) / (high - low))
-    assert read(name, score_tags(second, first) if name == "j1" else swap_judgelm(words)) == verdict_after_swap(verdict)
+    assert read(
+        name, score_tags(second, first) if name == "j1" else swap_judgelm(words)
+    ) == verdict_after_swap(verdict)
     lead = abs(first - second) / (high - low)
     distance = 0 if lead == 0 else 0.5 if lead < 0.375 else 1.5 if lead < 0.75 else 2.5
     assert abs(verdict.ranking - 3.5) == distance
@@ -235,9 +284,45 @@ def test_scores_map_linearly_and_mirror(name: str, low: int, high: int, first: f
 
 PIECES = [
     *(words for family in FAMILIES.values() for words in family.says),
-    *("<answer>", "</answer>", "[[", "]]", "[[A", "<score_A>", "</score_A>", "<score_B>9", "[RESULT]", "Winner:", "{"),
-    *("\\boxed{", "}", "[The Begin of Ranking Score]", "[The Begin of Individual Scores]", "</think>", "<think>", '"'),
-    *("A", "B", "C", " ", "\n", "-3", "10", "1e999", "nan", "\x00", "\ufffd", "²", "٣", "Response A", "```json"),
+    *(
+        "<answer>",
+        "</answer>",
+        "[[",
+        "]]",
+        "[[A",
+        "<score_A>",
+        "</score_A>",
+        "<score_B>9",
+        "[RESULT]",
+        "Winner:",
+        "{",
+    ),
+    *(
+        "\\boxed{",
+        "}",
+        "[The Begin of Ranking Score]",
+        "[The Begin of Individual Scores]",
+        "</think>",
+        "<think>",
+        '"',
+    ),
+    *(
+        "A",
+        "B",
+        "C",
+        " ",
+        "\n",
+        "-3",
+        "10",
+        "1e999",
+        "nan",
+        "\x00",
+        "\ufffd",
+        "²",
+        "٣",
+        "Response A",
+        "```json",
+    ),
 ]
 
 
@@ -246,7 +331,11 @@ def mutated(rng: random.Random) -> str:
     text = "".join(rng.choices(PIECES, k=rng.randint(1, 5)))
     for _ in range(rng.randint(0, 3)):
         at = rng.randrange(len(text) + 1)
-        text = text[:at] + rng.choice(["", "", rng.choice(PIECES)[:3], chr(rng.randrange(0x250))]) + text[at + 1 :]
+        text = (
+            text[:at]
+            + rng.choice(["", "", rng.choice(PIECES)[:3], chr(rng.randrange(0x250))])
+            + text[at + 1 :]
+        )
     return text
 
 
@@ -255,11 +344,14 @@ BY_LETTERS = ("arena-hard", "mt-bench", "rm-r1", "prometheus-2", "rubric-rm")
 
 @pytest.mark.parametrize("name", BY_LETTERS)
 def test_no_torn_reply_favours_a_place(name: str) -> None:
-    """With A and B exchanged throughout, any reply is read as the swapped verdict, or fails in the same way."""
+    """With A and B exchanged throughout, any reply is read as the swapped verdict, or fails in the
+    same way.
+    """
     rng = random.Random(f"mirror {name}")
     for _ in range(1_500):
         text = mutated(rng)
-        outcome, mirrored = read(name, text), read(name, swap_letters(text))
+        outcome = read(name, text)
+        mirrored = read(name, swap_letters(text))
         if isinstance(outcome, Verdict):
             assert mirrored == verdict_after_swap(outcome)
         else:
@@ -268,16 +360,36 @@ def test_no_torn_reply_favours_a_place(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["nemotron-boxed", *(pytest.param(each, marks=pytest.mark.slow) for each in FAMILIES if each != "nemotron-boxed")],
+    [
+        "nemotron-boxed",
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in FAMILIES
+            if each != "nemotron-boxed"
+        ),
+    ],
 )
 def test_long_replies_are_read_in_linear_time(name: str) -> None:
     """Eight times the text of what a verdict begins with takes about eight times as long."""
-    for piece in ("[[", "<answer>", "<score_A>1</score_A>", "[RESULT]", "Winner:", "\\boxed{", "1 ", " ", "\n", "**"):
+    for piece in (
+        "[[",
+        "<answer>",
+        "<score_A>1</score_A>",
+        "[RESULT]",
+        "Winner:",
+        "\\boxed{",
+        "1 ",
+        " ",
+        "\n",
+        "**",
+    ):
         for before in ("", "[The Begin of Ranking Score]"):
             assert (
                 growth(
                     lambda text: read(name, text),
-                    lambda chars, before=before, piece=piece: before + piece * (chars // len(piece)),
+                    lambda chars, before=before, piece=piece: (
+                        before + piece * (chars // len(piece))
+                    ),
                 )
                 <= LINEAR
             )

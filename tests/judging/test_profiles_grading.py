@@ -1,4 +1,6 @@
-"""Judges that grade, and a judge in two turns: what is read of their replies, and what is not taken for a grade."""
+"""Judges that grade, and a judge in two turns: what is read of their replies, and what is not taken
+for a grade.
+"""
 
 import json
 import math
@@ -18,8 +20,12 @@ from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, PairwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
-NO_VERDICT, AMBIGUOUS, OUT_OF_RANGE = FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.OUT_OF_RANGE
-TRUNCATED, EMPTY, REFUSED = FailureKind.TRUNCATED, FailureKind.EMPTY, FailureKind.REFUSED
+NO_VERDICT = FailureKind.NO_VERDICT
+AMBIGUOUS = FailureKind.AMBIGUOUS
+OUT_OF_RANGE = FailureKind.OUT_OF_RANGE
+TRUNCATED = FailureKind.TRUNCATED
+EMPTY = FailureKind.EMPTY
+REFUSED = FailureKind.REFUSED
 
 LINEUP = ListwisePrompt([("user", "Hi?")], ("one", "two", "three"))
 SCORES = {"model-1": 4, "model-2": 2.5, "model-3": 1}
@@ -40,12 +46,21 @@ def kind_of(outcome: object) -> object:
 def token(text: str, logprob: object = -0.25, **top: object) -> dict[str, Any]:
     """Write a token as a server does, with the likeliest tokens in its place."""
     likeliest = [{"token": name.replace("_", " "), "logprob": value} for name, value in top.items()]
-    return {"token": text, "logprob": logprob, "bytes": list(text.encode()), "top_logprobs": likeliest}
+    return {
+        "token": text,
+        "logprob": logprob,
+        "bytes": list(text.encode()),
+        "top_logprobs": likeliest,
+    }
 
 
 def completion(text: str, tokens: object, finish_reason: str = "stop") -> Reply:
     """Read a chat completion as it comes over the wire."""
-    choice = {"message": {"content": text}, "finish_reason": finish_reason, "logprobs": {"content": tokens}}
+    choice = {
+        "message": {"content": text},
+        "finish_reason": finish_reason,
+        "logprobs": {"content": tokens},
+    }
     return parse_completion(orjson.loads(json.dumps({"choices": [choice]})))
 
 
@@ -57,7 +72,12 @@ def judged(text: str, tokens: object, finish_reason: str = "stop") -> object:
 
 def said(word: str = "Yes", **top: object) -> object:
     """Read a judgement whose token has these likeliest tokens; a space is written `_`."""
-    tokens = [token("Final"), token(" Judgement"), token(":"), token(f" {word}", top.get(f"_{word}", -0.25), **top)]
+    tokens = [
+        token("Final"),
+        token(" Judgement"),
+        token(":"),
+        token(f" {word}", top.get(f"_{word}", -0.25), **top),
+    ]
     return judged(f"Final Judgement: {word}", tokens)
 
 
@@ -80,7 +100,10 @@ def test_the_margin_between_yes_and_no_is_the_grade() -> None:
 def test_a_word_that_is_not_listed_is_as_likely_as_the_last_one() -> None:
     """Servers list 20 tokens at most: the margin is then at least that to the last of them."""
     others = {f"_x{number}": -10.0 - number / 10 for number in range(19)}
-    assert len(others | {"_Yes": -0.2}) == PROFILES["nemotron-principle"].request_fields["top_logprobs"]
+    assert (
+        len(others | {"_Yes": -0.2})
+        == PROFILES["nemotron-principle"].request_fields["top_logprobs"]
+    )
     assert said("Yes", _Yes=-0.2, **others) == grade(11.8 - 0.2)
     assert said("No", _No=-0.2, **others) == grade(0.2 - 11.8)
 
@@ -89,10 +112,20 @@ def test_a_word_that_is_not_listed_is_as_likely_as_the_last_one() -> None:
     ("before", "no", "yes", "end", "more"),
     [
         ([], -0.37853631377220154, -1.316036343574524, "<|im_end|>", {}),
-        (["That", " is", " so", ".", "</think>"], -0.37853631377220154, -1.316036343574524, "<|im_end|>", {}),
+        (
+            ["That", " is", " so", ".", "</think>"],
+            -0.37853631377220154,
+            -1.316036343574524,
+            "<|im_end|>",
+            {},
+        ),
         ([], -0.39186742901802063, -1.2920366525650024, "", {"id": 2838}),
     ],
-    ids=["vLLM", "vLLM, whose reasoning parser leaves thoughts in the log probabilities", "llama.cpp"],
+    ids=[
+        "vLLM",
+        "vLLM, whose reasoning parser leaves thoughts in the log probabilities",
+        "llama.cpp",
+    ],
 )
 def test_what_servers_sent_for_log_probabilities_is_read(
     before: list[str], no: float, yes: float, end: str, more: dict[str, int]
@@ -101,7 +134,9 @@ def test_what_servers_sent_for_log_probabilities_is_read(
     top = {"_No": no, "_Yes": yes, "_Not": -5.128536224365234}
     texts = [token(text) for text in [*before, "Final", " Judge", "ment", ":"]]
     tokens = [*texts, token(" No", no, **top) | more, token(end, -0.01)]
-    assert judged("Final Judgement: No", tokens) == pytest.approx((1 + 4 / (1 + math.exp(no - yes)),))
+    assert judged("Final Judgement: No", tokens) == pytest.approx(
+        (1 + 4 / (1 + math.exp(no - yes)),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,7 +150,9 @@ def test_what_servers_sent_for_log_probabilities_is_read(
     ],
 )
 def test_where_nothing_is_known_of_the_other_word_there_is_no_grade(top: dict[str, object]) -> None:
-    """A server that lists no other token, or none less likely, does not say how likely the other one was."""
+    """A server that lists no other token, or none less likely, does not say how likely the other
+    one was.
+    """
     assert said("Yes", **top) == NO_VERDICT
 
 
@@ -129,7 +166,10 @@ def test_where_nothing_is_known_of_the_other_word_there_is_no_grade(top: dict[st
         [token("Final Judgement: Yes", _Yes=-0.1, _No=-3)],  # one token for all of it
         [token("Final Judgement:"), token(" No", _Yes=-3, _No=-0.1)],  # of another text
         [token("Final Judgement:"), {"token": " Yes", "logprob": None, "top_logprobs": None}],
-        [token("Final Judgement:"), {"token": " Yes", "logprob": -0.1, "top_logprobs": {"Yes": -0.1}}],
+        [
+            token("Final Judgement:"),
+            {"token": " Yes", "logprob": -0.1, "top_logprobs": {"Yes": -0.1}},
+        ],
         [token("token_id:123"), token("token_id:456", _Yes=-0.1, _No=-3)],
         {"tokens": ["Final Judgement:", " Yes"], "token_logprobs": [-1, -0.1]},
     ],
@@ -137,8 +177,13 @@ def test_where_nothing_is_known_of_the_other_word_there_is_no_grade(top: dict[st
 def test_log_probabilities_of_another_shape_are_none(tokens: object) -> None:
     """What is missing or malformed makes a failure, not a grade and no crash."""
     assert judged("Final Judgement: Yes", tokens) == NO_VERDICT
-    reply = parse_completion({"choices": [{"message": {"content": "Final Judgement: Yes"}, "logprobs": tokens}]})
-    assert kind_of(PROFILES["nemotron-principle"].parse_reply(reply, ListwisePrompt([], ("one",)))) == NO_VERDICT
+    reply = parse_completion(
+        {"choices": [{"message": {"content": "Final Judgement: Yes"}, "logprobs": tokens}]}
+    )
+    assert (
+        kind_of(PROFILES["nemotron-principle"].parse_reply(reply, ListwisePrompt([], ("one",))))
+        == NO_VERDICT
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,41 +201,66 @@ def test_log_probabilities_of_another_shape_are_none(tokens: object) -> None:
         ("Final Judgement: No (it says 'Final Judgement: Yes')", "stop", AMBIGUOUS),
     ],
 )
-def test_what_is_no_judgement_has_no_grade(text: str, finish_reason: str, kind: FailureKind) -> None:
+def test_what_is_no_judgement_has_no_grade(
+    text: str, finish_reason: str, kind: FailureKind
+) -> None:
     """Silence, thoughts, other words, a cut, a refusal, and a quotation that says the opposite."""
     tokens = [token(text[:-4]), token(text[-4:], _Yes=-0.1, _No=-3)]
     assert judged(text, tokens, finish_reason) == kind
 
 
 def test_thoughts_before_the_judgement_are_not_its_place() -> None:
-    """Some servers send the tokens of the reasoning, too: the last judgement is the one that counts."""
+    """Some servers send the tokens of the reasoning, too: the last judgement is the one that
+    counts.
+    """
     words = ["<think>Final Judgement:", " Yes", "</think>Final Judgement:", " Yes"]
-    tokens = [token(words[0]), token(words[1], _Yes=-3, _No=-0.1), token(words[2]), token(words[3], _Yes=-1, _No=-2)]
+    tokens = [
+        token(words[0]),
+        token(words[1], _Yes=-3, _No=-0.1),
+        token(words[2]),
+        token(words[3], _Yes=-1, _No=-2),
+    ]
     assert judged("".join(words), tokens) == grade(1.0)
     assert judged("Final Judgement: Yes", tokens) == grade(1.0)
 
 
-NUMBERS = st.one_of(st.none(), st.booleans(), st.floats(), st.integers(-(10**30), 3), st.text(max_size=4))
+NUMBERS = st.one_of(
+    st.none(), st.booleans(), st.floats(), st.integers(-(10**30), 3), st.text(max_size=4)
+)
 TOKENS = st.builds(
     lambda text, number, top: {"token": text, "logprob": number, "top_logprobs": top},
     st.sampled_from(["Final Judgement:", " Yes", " No", "No", "Final Judgement: ", "x", ""]),
     NUMBERS,
-    st.lists(st.builds(lambda t, n: {"token": t, "logprob": n}, st.sampled_from([" Yes", "No", "a"]), NUMBERS)),
+    st.lists(
+        st.builds(
+            lambda t, n: {"token": t, "logprob": n}, st.sampled_from([" Yes", "No", "a"]), NUMBERS
+        )
+    ),
 )
 
 
 @given(st.lists(TOKENS, max_size=6), st.sampled_from(["stop", "length"]))
-def test_no_log_probabilities_raise_or_leave_the_scale(tokens: list[dict[str, Any]], finish_reason: str) -> None:
+def test_no_log_probabilities_raise_or_leave_the_scale(
+    tokens: list[dict[str, Any]], finish_reason: str
+) -> None:
     """For any numbers from a server, a grade is within 1 and 5, or there is none."""
     text = "".join(each["token"] for each in tokens)
-    choice = {"message": {"content": text}, "finish_reason": finish_reason, "logprobs": {"content": tokens}}
-    outcome = PROFILES["nemotron-principle"].parse_reply(parse_completion({"choices": [choice]}), LINEUP)
+    choice = {
+        "message": {"content": text},
+        "finish_reason": finish_reason,
+        "logprobs": {"content": tokens},
+    }
+    outcome = PROFILES["nemotron-principle"].parse_reply(
+        parse_completion({"choices": [choice]}), LINEUP
+    )
     assert isinstance(outcome, Failure) or 1 <= outcome.values[0] <= 5  # type: ignore[union-attr]
 
 
 def ranked(text: str, finish_reason: str = "stop", lineup: ListwisePrompt = LINEUP) -> object:
     """Read what RewardAnything said."""
-    return kind_of(PROFILES["rewardanything"].parse_reply(Reply(text, finish_reason=finish_reason), lineup))
+    return kind_of(
+        PROFILES["rewardanything"].parse_reply(Reply(text, finish_reason=finish_reason), lineup)
+    )
 
 
 def ranking(scores: object = SCORES, order: object = ORDER) -> str:
@@ -246,7 +316,10 @@ def test_what_is_no_ranking_has_no_grades(text: str, kind: FailureKind) -> None:
     assert ranked(text) == kind
 
 
-@given(st.lists(st.integers(4, 20).map(lambda number: number / 4), min_size=2, max_size=12), st.randoms())
+@given(
+    st.lists(st.integers(4, 20).map(lambda number: number / 4), min_size=2, max_size=12),
+    st.randoms(),
+)
 def test_every_ranking_comes_back(values: list[float], rng: Any) -> None:
     """parse(render(grades)) = grades, for any number of responses, with either key first."""
     names = [f"model-{number}" for number in range(1, len(values) + 1)]
@@ -264,12 +337,15 @@ def make_judge(name: str) -> RemoteJudge:
 
 
 def test_the_second_turn_goes_on_from_what_was_said_not_thought() -> None:
-    """The first messages, the first answer without its thinking, and what is asked next; the key stays the same."""
+    """The first messages, the first answer without its thinking, and what is asked next; the key
+    stays the same.
+    """
     judge = make_judge("brrm")
     question = judge.prepare(PairwisePrompt([("user", "Hi?")], "one", "two"), 0)
     second = judge.second_turn(question, Reply("<think>Hm. one</think>\n\nTruth matters.\n"))
     assert isinstance(second, JudgeRequest)
-    first_body, body = orjson.loads(question.body), orjson.loads(second.body)
+    first_body = orjson.loads(question.body)
+    body = orjson.loads(second.body)
     assert body["messages"][0] == first_body["messages"][0]
     assert body["messages"][1] == {"role": "assistant", "content": "Truth matters."}
     assert (body["messages"][2]["role"], len(body["messages"])) == ("user", 3)
@@ -290,7 +366,9 @@ def test_the_second_turn_goes_on_from_what_was_said_not_thought() -> None:
         (Reply("Hm.", finish_reason="content_filter"), REFUSED),
     ],
 )
-def test_a_first_turn_that_came_to_no_end_is_not_gone_on_from(reply: Reply, kind: FailureKind) -> None:
+def test_a_first_turn_that_came_to_no_end_is_not_gone_on_from(
+    reply: Reply, kind: FailureKind
+) -> None:
     """A verdict on half an analysis, or on none, would be one on nothing."""
     judge = make_judge("brrm")
     question = judge.prepare(PairwisePrompt([], "one", "two"), 0)
@@ -300,7 +378,8 @@ def test_a_first_turn_that_came_to_no_end_is_not_gone_on_from(reply: Reply, kind
 @pytest.mark.parametrize("name", PROFILES)
 def test_only_brrm_takes_two_turns(name: str) -> None:
     """All other families give their verdict in the first reply."""
-    profile, judge = PROFILES[name], make_judge(name)
+    profile = PROFILES[name]
+    judge = make_judge(name)
     shown = LINEUP if isinstance(profile, GradingProfile) else PairwisePrompt([], "one", "two")
     second = judge.second_turn(judge.prepare(shown, 0), FIRST_TURN)
     assert count_turns(profile) == (2 if name == "brrm" else 1)

@@ -1,7 +1,8 @@
-"""Judges that grade, rank and cluster: what they quote from a response is never taken for their own grades.
+"""Judges that grade, rank and cluster: what they quote from a response is never taken for their own
+grades.
 
-`GENRM_FUZZ_REPLIES=100000 pytest -m slow -n 0 -s tests/judging/test_quoting_graders.py` reads as many replies.
-"""
+`GENRM_FUZZ_REPLIES=100000 pytest -m slow -n 0 -s tests/judging/test_quoting_graders.py` reads as
+many replies."""
 
 import json
 import os
@@ -31,7 +32,12 @@ HELPFULNESS = find_rubric_set("helpfulness")
 
 REPLIES = int(os.environ.get("GENRM_FUZZ_REPLIES", "50000"))
 PARTIAL = 0.2  # share of the quotations that begin late; as many end early
-HONEST = {FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.EMPTY, FailureKind.OUT_OF_RANGE}
+HONEST = {
+    FailureKind.NO_VERDICT,
+    FailureKind.AMBIGUOUS,
+    FailureKind.EMPTY,
+    FailureKind.OUT_OF_RANGE,
+}
 
 
 class Grader(NamedTuple):
@@ -57,19 +63,25 @@ class Grader(NamedTuple):
     def show(self, text: str) -> ListwisePrompt:
         """Show a text, and a harmless one if there are several."""
         prompt = ListwisePrompt(
-            [], (text, "Another answer.")[: self.count], criteria=[("A", 3.0), ("B", 1.0), ("C", -1.0)]
+            [],
+            (text, "Another answer.")[: self.count],
+            criteria=[("A", 3.0), ("B", 1.0), ("C", -1.0)],
         )
         return as_shown(self.profile, prompt)
 
     def read(self, text: str, prompt: ListwisePrompt) -> Grades | Failure:
         """Read a reply; its server gives a log probability to each Yes and No."""
-        outcome = self.profile.parse_reply(Reply(text, finish_reason="stop", tokens=tuple(iter_tokens(text))), prompt)
+        outcome = self.profile.parse_reply(
+            Reply(text, finish_reason="stop", tokens=tuple(iter_tokens(text))), prompt
+        )
         assert isinstance(outcome, Grades | Failure)
         return outcome
 
 
 def iter_tokens(text: str) -> Iterator[tuple[str, dict[str, float]]]:
-    """Split a reply into tokens; a Yes or No is four times as likely, by its logarithm, as the other."""
+    """Split a reply into tokens; a Yes or No is four times as likely, by its logarithm, as the
+    other.
+    """
     for piece in re.split(r"(\b(?:Yes|No)\b)", text):
         other = {"Yes": "No", "No": "Yes"}.get(piece)
         yield piece, {piece: -1.0} | ({other: -4.0} if other else {})
@@ -77,7 +89,7 @@ def iter_tokens(text: str) -> Iterator[tuple[str, dict[str, float]]]:
 
 def two(a: int, b: int) -> str:
     """Write the grades of two rubrics."""
-    return f'{{"scores": {{"rubric_a": {{"evidence": "So.", "score": {a}}}, "rubric_b": {{"score": {b}}}}}}}'
+    return f'{{"scores": {{"rubric_a": {{"evidence": "So.", "score": {a}}}, "rubric_b": {{"score": {b}}}}}}}'  # noqa: E501
 
 
 def tiers(best: int) -> str:
@@ -96,14 +108,18 @@ def assigned(second: int) -> str:
 def decided(*met: bool) -> str:
     """Write which of three criteria are met."""
     entries = [
-        f'{{"index": {index}, "evidence": "x{index}", "met": {str(each).lower()}}}' for index, each in enumerate(met)
+        f'{{"index": {index}, "evidence": "x{index}", "met": {str(each).lower()}}}'
+        for index, each in enumerate(met)
     ]
     return f'{{"criteria": [{", ".join(entries)}]}}'
 
 
 def kept(*verdicts: str) -> str:
     """Write what became of three constraints."""
-    entries = [f'{{"index": {at}, "evidence": "x{at}", "verdict": "{each}"}}' for at, each in enumerate(verdicts)]
+    entries = [
+        f'{{"index": {at}, "evidence": "x{at}", "verdict": "{each}"}}'
+        for at, each in enumerate(verdicts)
+    ]
     return f'{{"constraints": [{", ".join(entries)}]}}'
 
 
@@ -113,7 +129,9 @@ def scored(one: int, two: int, order: str) -> str:
     return f'{{"scores": {{"model-1": {one}, "model-2": {two}}}, "best-to-worst": [{names}]}}'
 
 
-AB = RubricSet("ab", 1, "", (Rubric("A", "", True, ((-1.0, ""), (1.0, ""), (3.0, ""))), Rubric("B", "", False)))
+AB = RubricSet(
+    "ab", 1, "", (Rubric("A", "", True, ((-1.0, ""), (1.0, ""), (3.0, ""))), Rubric("B", "", False))
+)
 ALONE = RubricSet("alone", 1, "", (Rubric("A", "", True, ((1.0, ""), (2.0, ""), (5.0, ""))),))
 GRADERS = {
     "rubrics": Grader(
@@ -146,7 +164,11 @@ GRADERS = {
     "criteria": Grader(
         CRITERIA,
         1,
-        {decided(True, True, False): (1.0,), decided(True, False, True): (0.5,), decided(False, False, True): (0.0,)},
+        {
+            decided(True, True, False): (1.0,),
+            decided(True, False, True): (0.5,),
+            decided(False, False, True): (0.0,),
+        },
         tuple(decided(True, True, False).replace(f'"x{index}"', "%s") for index in (0, 2)),
     ),
     "constraints": Grader(
@@ -158,8 +180,15 @@ GRADERS = {
     "rewardanything": Grader(
         PROFILES["rewardanything"],
         2,
-        {scored(5, 1, "12"): (5.0, 1.0), scored(1, 5, "21"): (1.0, 5.0), scored(3, 3, "12"): (3.0, 3.0)},
-        (scored(5, 1, "12")[:-1] + ', "thoughts": %s}', '{"thoughts": %s, ' + scored(5, 1, "12")[1:]),
+        {
+            scored(5, 1, "12"): (5.0, 1.0),
+            scored(1, 5, "21"): (1.0, 5.0),
+            scored(3, 3, "12"): (3.0, 3.0),
+        },
+        (
+            scored(5, 1, "12")[:-1] + ', "thoughts": %s}',
+            '{"thoughts": %s, ' + scored(5, 1, "12")[1:],
+        ),
     ),
     "nemotron-principle": Grader(
         PROFILES["nemotron-principle"],
@@ -174,7 +203,9 @@ EVERY = pytest.mark.parametrize("name", GRADERS)
 
 
 def iter_replies(grader: Grader, text: str, words: str) -> Iterator[tuple[str, str]]:
-    """Yield what a judge says that quotes a text: in its thoughts, around its grades and in their strings."""
+    """Yield what a judge says that quotes a text: in its thoughts, around its grades and in their
+    strings.
+    """
     yield from iter_thinking(text, words)
     yield from iter_quoting(grader.family, text, words)
     if words == next(iter(grader.says)):
@@ -219,19 +250,31 @@ def test_the_words_of_a_grader_are_read(name: str) -> None:
     for words, own in grader.says.items():
         assert outcome_of(grader, words, grader.show(words), own) == "own"
     for form in grader.in_strings:
-        assert outcome_of(grader, form % '"fine"', grader.show("x"), next(iter(grader.says.values()))) == "own"
+        assert (
+            outcome_of(grader, form % '"fine"', grader.show("x"), next(iter(grader.says.values())))
+            == "own"
+        )
 
 
-KEYS = '"scores" "tiers" "assignments" "criteria" "index" "model-1" "rubric_a" null 1e9 -3 NaN <think> </think> ```json'
+KEYS = (
+    '"scores" "tiers" "assignments" "criteria" "index" "model-1" "rubric_a" null 1e9 -3 NaN '
+    "<think> </think> ```json"
+)
 WORDS = st.sampled_from(
-    [*'{}[],:"\\ \n1305', *KEYS.split(), *(words for each in GRADERS.values() for words in each.says)]
+    [
+        *'{}[],:"\\ \n1305',
+        *KEYS.split(),
+        *(words for each in GRADERS.values() for words in each.says),
+    ]
 )
 
 
 @EVERY
 @given(text=st.lists(WORDS, max_size=20).map("".join) | st.text(max_size=60))
 def test_no_text_is_more_than_grades_or_a_failure(name: str, text: str) -> None:
-    """Reading never raises; grades that come of it are one a value of the judge's, and no larger than its largest."""
+    """Reading never raises; grades that come of it are one a value of the judge's, and no larger
+    than its largest.
+    """
     grader = GRADERS[name]
     outcome = grader.read(text, grader.show("x"))
     if isinstance(outcome, Grades):
@@ -243,7 +286,9 @@ def test_no_text_is_more_than_grades_or_a_failure(name: str, text: str) -> None:
 @pytest.mark.parametrize("grades", ["in turn", "all"])
 @pytest.mark.parametrize("name", GRADERS)
 def test_what_a_grader_quotes_is_never_its_grade(name: str, grades: str) -> None:
-    """Every hostile text and every other grade, quoted in each place: the judge's own grades are read, or none."""
+    """Every hostile text and every other grade, quoted in each place: the judge's own grades are
+    read, or none.
+    """
     grader = GRADERS[name]
     counts: Counter[str] = Counter()
     for number, (words, own) in enumerate(grader.says.items()):
@@ -267,7 +312,9 @@ def test_grades_that_only_a_response_holds_are_none(name: str) -> None:
 
 @EVERY
 def test_torn_quotations_are_never_the_grades(name: str) -> None:
-    """A judge that quotes a torn reply, of its own kind or another, beside its grades, says its own."""
+    """A judge that quotes a torn reply, of its own kind or another, beside its grades, says its
+    own.
+    """
     counts = fuzz(name, 400, "sample")
     assert counts["own"] > 300
 

@@ -25,7 +25,9 @@ def fenced(source: str) -> str:
     return f"```json\n{source}\n```"
 
 
-def read(text: str, finish_reason: str | None = "stop", shown: PairwisePrompt = UNQUOTED) -> Verdict | Failure:
+def read(
+    text: str, finish_reason: str | None = "stop", shown: PairwisePrompt = UNQUOTED
+) -> Verdict | Failure:
     """Read a reply of this text."""
     return parse_scores_json(Reply(text, finish_reason=finish_reason), shown)
 
@@ -50,13 +52,21 @@ def failure_of(outcome: Verdict | Failure, mention: str = "") -> FailureKind:
         pytest.param(json.dumps(json.loads(OBJECT), indent=4), id="indented"),
         pytest.param(f"<think>Hm {OTHER}</think>\n{OBJECT}", id="after thinking"),
         pytest.param(f"Hm {OTHER}</think>{OBJECT}", id="after thinking whose tag was pre-filled"),
-        pytest.param(f"<think>a</think>{OTHER}<think>b</think>{OBJECT}", id="after the last thinking"),
+        pytest.param(
+            f"<think>a</think>{OTHER}<think>b</think>{OBJECT}", id="after the last thinking"
+        ),
         pytest.param(f"{OBJECT}\nThe same again:\n{OBJECT}", id="said twice"),
         pytest.param(f'```json\n{{"note": 1}}\n{OBJECT}\n```', id="second in its fence"),
-        pytest.param('{"score_1": 0, "score_2": 0, "ranking": 0}\n' + OBJECT, id="after an unfilled form"),
-        pytest.param('{"score_1": <1-5>, "score_2": 0}\n' + OBJECT, id="after a form that is not JSON"),
+        pytest.param(
+            '{"score_1": 0, "score_2": 0, "ranking": 0}\n' + OBJECT, id="after an unfilled form"
+        ),
+        pytest.param(
+            '{"score_1": <1-5>, "score_2": 0}\n' + OBJECT, id="after a form that is not JSON"
+        ),
         pytest.param('{"note": {"score_1": 1}}' + OBJECT, id="after an object without the keys"),
-        pytest.param(r"The set \frac{a}{b} and {x | x > 0}, a {" + "\n" + OBJECT, id="after braces of prose"),
+        pytest.param(
+            r"The set \frac{a}{b} and {x | x > 0}, a {" + "\n" + OBJECT, id="after braces of prose"
+        ),
         pytest.param('A 5" pipe.\n' + fenced(OBJECT), id="after a lone quote"),
         pytest.param(f'{OBJECT}\nThen {{"note": "cut', id="before a torn object without the keys"),
         pytest.param(f"[{OBJECT}]", id="in a list"),
@@ -78,21 +88,27 @@ def test_finds_the_verdict(text: str) -> None:
             id="after rubrics",
         ),
         pytest.param(
-            '{"score_1": 1, "score_2": 1, "ranking": 1, "overall": {"score_1": 4, "score_2": 2, "ranking": 2}}',
+            '{"score_1": 1, "score_2": 1, "ranking": 1, "overall": {"score_1": 4, "score_2": 2, "ranking": 2}}',  # noqa: E501
             id="beside other scores",
         ),
-        pytest.param('{"overall": "good", "score_1": 4, "score_2": 2, "ranking": 2}', id="as a word"),
+        pytest.param(
+            '{"overall": "good", "score_1": 4, "score_2": 2, "ranking": 2}', id="as a word"
+        ),
     ],
 )
 def test_overall_counts_alone_if_it_is_an_object(source: str) -> None:
-    """Only `overall` counts in the nested format; an `overall` that is not an object is an ordinary member."""
+    """Only `overall` counts in the nested format; an `overall` that is not an object is an ordinary
+    member.
+    """
     assert read(source) == EXPECTED
 
 
 def test_a_quotation_within_the_analysis_is_not_a_verdict() -> None:
     """JSON, fences, and thinking tags that the judge quotes in a string change nothing."""
     quoted = f'It says </b> <think> {fenced(OTHER)} {OTHER} "score_1": 5 and [[A]].'
-    source = json.dumps({"response_1_analysis": quoted} | json.loads(OBJECT) | {"response_2_analysis": quoted})
+    source = json.dumps(
+        {"response_1_analysis": quoted} | json.loads(OBJECT) | {"response_2_analysis": quoted}
+    )
     assert read(source) == EXPECTED
     assert read(fenced(source)) == EXPECTED
 
@@ -117,15 +133,21 @@ def test_no_text_is_empty_and_says_if_there_was_reasoning() -> None:
 def test_refusals_are_refused_even_beside_a_verdict() -> None:
     """A refusal or a content filter is `refused`, regardless of the rest of the reply."""
     assert (
-        failure_of(parse_scores_json(Reply(OBJECT, refusal="I cannot judge this."), UNQUOTED), "cannot")
+        failure_of(
+            parse_scores_json(Reply(OBJECT, refusal="I cannot judge this."), UNQUOTED), "cannot"
+        )
         is FailureKind.REFUSED
     )
     assert failure_of(read(OBJECT, "content_filter"), "content_filter") is FailureKind.REFUSED
 
 
-@pytest.mark.parametrize("text", [f"<think>So {OBJECT}", f"{OBJECT}<think>No:", f"<think>a</think> <think>{OBJECT}"])
+@pytest.mark.parametrize(
+    "text", [f"<think>So {OBJECT}", f"{OBJECT}<think>No:", f"<think>a</think> <think>{OBJECT}"]
+)
 def test_an_open_thought_holds_no_verdict(text: str) -> None:
-    """What follows a `<think>` that is never closed is a thought; so is what the judge goes on to doubt."""
+    """What follows a `<think>` that is never closed is a thought; so is what the judge goes on to
+    doubt.
+    """
     assert failure_of(read(text), "<think>") is FailureKind.NO_VERDICT
     assert failure_of(read(text, "length"), "<think>") is FailureKind.TRUNCATED
 
@@ -136,7 +158,10 @@ def test_a_cut_off_reply_needs_a_complete_verdict() -> None:
     assert read(f"{fenced(OBJECT)}\nIn sum, resp", "length") == EXPECTED
     assert failure_of(read("Response 1 is", "length")) is FailureKind.TRUNCATED
     assert failure_of(read(OBJECT[:-1], "length")) is FailureKind.TRUNCATED
-    assert failure_of(read('{"score_1": 4, "score_2": 2}', "length"), "ranking") is FailureKind.TRUNCATED
+    assert (
+        failure_of(read('{"score_1": 4, "score_2": 2}', "length"), "ranking")
+        is FailureKind.TRUNCATED
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,7 +184,9 @@ def test_a_cut_off_reply_needs_a_complete_verdict() -> None:
     ],
 )
 def test_text_without_a_verdict_gives_none(text: str) -> None:
-    """Winners in words, other formats, escaped quotations, and numbers that belong to a part are no verdict."""
+    """Winners in words, other formats, escaped quotations, and numbers that belong to a part are no
+    verdict.
+    """
     assert failure_of(read(text)) is FailureKind.NO_VERDICT
 
 
@@ -183,7 +210,9 @@ NOT_NUMBERS += ['"4/5"', '"4_0"', '"\uff14"', '"four"', '""', '"NaN"', '" 4"', '
 
 @pytest.mark.parametrize("value", NOT_NUMBERS)
 def test_what_is_not_plainly_a_number_is_no_verdict(value: str) -> None:
-    """A value that needs interpreting is not interpreted, neither in good JSON nor in broken JSON."""
+    """A value that needs interpreting is not interpreted, neither in good JSON nor in broken
+    JSON.
+    """
     text = f'{{"score_1": {value}, "score_2": 2, "ranking": 2}}'
     assert failure_of(read(text), "score_1") is FailureKind.NO_VERDICT
     assert failure_of(read(text[:-1]), "score_1") is FailureKind.NO_VERDICT
@@ -191,7 +220,10 @@ def test_what_is_not_plainly_a_number_is_no_verdict(value: str) -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("score_1", value) for value in ("0", "0.99", "5.01", "6", "10", "-4", '"-4"', "1e999", "1" * 5000)]
+    [
+        ("score_1", value)
+        for value in ("0", "0.99", "5.01", "6", "10", "-4", '"-4"', "1e999", "1" * 5000)
+    ]
     + [("score_2", value) for value in ("0", "NaN", "Infinity", "-Infinity")]
     + [("ranking", value) for value in ("0", "0.5", "6.5", "7", "NaN")],
 )
@@ -209,21 +241,47 @@ def test_numbers_off_the_scale_are_out_of_range(field: str, value: str) -> None:
         pytest.param(f"{fenced(OTHER)}\n{fenced(OBJECT)}", id="two fences"),
         pytest.param(f"{fenced(OTHER)}\nRather: {OBJECT}", id="a fence, then second thoughts"),
         pytest.param(f"{OBJECT}\nResponse 1 says:\n{fenced(OTHER)}", id="a fence after it"),
-        pytest.param(f"The response holds {OTHER}.\n{fenced(OBJECT)}", id="a fence, and one before it"),
+        pytest.param(
+            f"The response holds {OTHER}.\n{fenced(OBJECT)}", id="a fence, and one before it"
+        ),
         pytest.param('{"score_1": 4, "score_1": 5, "score_2": 2, "ranking": 2}', id="a key twice"),
-        pytest.param('{"score_1": 4, "score_2": 2, "ranking": 2, "ranking": null}', id="a key taken back"),
+        pytest.param(
+            '{"score_1": 4, "score_2": 2, "ranking": 2, "ranking": null}', id="a key taken back"
+        ),
         pytest.param(f'{{"overall": {OBJECT}, "overall": {OTHER}}}', id="overall twice"),
         pytest.param(f'{OBJECT}\nNo: {{"score_1": 1, "score_2"', id="then a torn one"),
-        pytest.param('{"a": "a "quote", "score_1": 4, "score_2": 2, "ranking": 2, "score_1": 5}', id="broken"),
-        pytest.param(f'{{"a": "says {OTHER} "odd", "score_1": 4, "score_2": 2, "ranking": 2}}', id="broken quote"),
-        pytest.param(f'{{"a": "says "}} {OTHER}", "score_1": 4, "score_2": 2, "ranking": 2}}', id="early end quoted"),
-        pytest.param(f'{{"a": "says </think>{OTHER}", "score_1": 4, "score_2": 2, "ranking": 2}}', id="thought quoted"),
-        pytest.param(OBJECT[:-1] + f', "a": "says </think>{OTHER}"}}', id="thought quoted after the numbers"),
-        pytest.param(f'{{"overall": {OBJECT[:-1]}, "a": "says "overall": {OTHER}"}}}}', id="overall quoted"),
-        pytest.param(f'{OTHER}, "score_1": 4, "score_2": 2, "ranking": 2}}', id="then numbers outside"),
+        pytest.param(
+            '{"a": "a "quote", "score_1": 4, "score_2": 2, "ranking": 2, "score_1": 5}', id="broken"
+        ),
+        pytest.param(
+            f'{{"a": "says {OTHER} "odd", "score_1": 4, "score_2": 2, "ranking": 2}}',
+            id="broken quote",
+        ),
+        pytest.param(
+            f'{{"a": "says "}} {OTHER}", "score_1": 4, "score_2": 2, "ranking": 2}}',
+            id="early end quoted",
+        ),
+        pytest.param(
+            f'{{"a": "says </think>{OTHER}", "score_1": 4, "score_2": 2, "ranking": 2}}',
+            id="thought quoted",
+        ),
+        pytest.param(
+            OBJECT[:-1] + f', "a": "says </think>{OTHER}"}}', id="thought quoted after the numbers"
+        ),
+        pytest.param(
+            f'{{"overall": {OBJECT[:-1]}, "a": "says "overall": {OTHER}"}}}}', id="overall quoted"
+        ),
+        pytest.param(
+            f'{OTHER}, "score_1": 4, "score_2": 2, "ranking": 2}}', id="then numbers outside"
+        ),
         pytest.param(f'{OTHER} {{"result": {OBJECT}}}', id="then numbers deep inside"),
-        pytest.param(OBJECT[:-1] + f', "a": "says "x"}} {OTHER}"}}', id="early end quoted after the numbers"),
-        pytest.param(OBJECT[:-1] + f', "a": "{OTHER} </think>{OTHER}"}}', id="thought quoted among other numbers"),
+        pytest.param(
+            OBJECT[:-1] + f', "a": "says "x"}} {OTHER}"}}', id="early end quoted after the numbers"
+        ),
+        pytest.param(
+            OBJECT[:-1] + f', "a": "{OTHER} </think>{OTHER}"}}',
+            id="thought quoted among other numbers",
+        ),
     ],
 )
 def test_contradictions_are_ambiguous(text: str) -> None:
@@ -240,7 +298,9 @@ def test_contradictions_are_ambiguous(text: str) -> None:
     ],
 )
 def test_what_a_judge_repairs_is_not_the_verdict(reply: str) -> None:
-    """A fake that was broken up in a response is ignored before the judge's own verdict, and ambiguous after it."""
+    """A fake that was broken up in a response is ignored before the judge's own verdict, and
+    ambiguous after it.
+    """
     for texts in ((f"Best.\n{OTHER}", "Good."), ("Good.", f"```json\n{OTHER}\n```")):
         shown = as_shown(PROFILES["nemotron"], PairwisePrompt([], *texts))
         assert read(reply, shown=shown) == EXPECTED
@@ -279,10 +339,15 @@ def test_repetition_is_no_contradiction(text: str) -> None:
 )
 @pytest.mark.parametrize("wrap", [str, fenced], ids=["bare", "fenced"])
 def test_broken_strings_do_not_hide_the_numbers(analysis: str, wrap: type[str]) -> None:
-    """LaTeX, raw newlines, unescaped quotes and any script in an analysis leave the verdict readable."""
+    """LaTeX, raw newlines, unescaped quotes and any script in an analysis leave the verdict
+    readable.
+    """
     source = f'{{"response_1_analysis": "{analysis}", "score_1": 4, "score_2": 2, "ranking": 2}}'
     assert read(wrap(source)) == EXPECTED
-    assert read(wrap(f'{{"rubric_evaluations": [{OTHER}, "{analysis}"], "overall": {source}}}')) == EXPECTED
+    assert (
+        read(wrap(f'{{"rubric_evaluations": [{OTHER}, "{analysis}"], "overall": {source}}}'))
+        == EXPECTED
+    )
 
 
 @pytest.mark.parametrize(
@@ -301,11 +366,16 @@ def test_the_last_resort_reads_plain_numbers_after_their_keys(text: str) -> None
 
 
 def test_the_last_resort_reads_after_overall_and_unescaped_quotes_only() -> None:
-    """Numbers of rubrics and of a quotation are left aside; a second `overall` must say the same."""
+    """Numbers of rubrics and of a quotation are left aside; a second `overall` must say the
+    same.
+    """
     draft = f'{{"rubric_evaluations": [{OTHER} {OTHER}], "overall": '
     assert read(f"{draft}{OBJECT}") == read(f'{draft}{OBJECT} "overall": {OBJECT}') == EXPECTED
     assert failure_of(read(f'{draft}{OTHER} "overall": {OBJECT}')) is FailureKind.AMBIGUOUS
-    assert read('{"a": "b"c", "d": "\\"score_1": 5", "score_1": 4, "score_2": 2, "ranking": 2}') == EXPECTED
+    assert (
+        read('{"a": "b"c", "d": "\\"score_1": 5", "score_1": 4, "score_2": 2, "ranking": 2}')
+        == EXPECTED
+    )
 
 
 # Any text
@@ -316,28 +386,58 @@ VERDICTS = st.builds(Verdict, SCORES, SCORES, st.integers(10, 60).map(lambda ten
 
 def render(verdict: Verdict) -> str:
     """Write a verdict as a judge should."""
-    return json.dumps({"score_1": verdict.score_1, "score_2": verdict.score_2, "ranking": verdict.ranking})
+    return json.dumps(
+        {"score_1": verdict.score_1, "score_2": verdict.score_2, "ranking": verdict.ranking}
+    )
 
 
 @given(VERDICTS, st.text(), st.booleans())
 def test_reading_inverts_writing(verdict: Verdict, analysis: str, nested: bool) -> None:
     """A verdict written as JSON, with any analysis beside it, is read back as it was."""
     members = {"response_1_analysis": analysis} | json.loads(render(verdict))
-    source = json.dumps({"rubric_evaluations": [members], "overall": members} if nested else members)
+    source = json.dumps(
+        {"rubric_evaluations": [members], "overall": members} if nested else members
+    )
     assert read(source) == read(fenced(source)) == verdict
 
 
 # Long and hostile inputs
 
-UNITS = ["{", '"', '\\"', '{"', '{"a":', '{"a":[', '{"a":1}', '{"score_1":', '{"score_1":x}', OTHER, "```json", "\\"]
-UNITS += ["<think>", "</think>", '"score_1":', '"overall":{', '"score_1":4,', "{ ", '{"a" ', "{\\", '{"a\\']
+UNITS = [
+    "{",
+    '"',
+    '\\"',
+    '{"',
+    '{"a":',
+    '{"a":[',
+    '{"a":1}',
+    '{"score_1":',
+    '{"score_1":x}',
+    OTHER,
+    "```json",
+    "\\",
+]
+UNITS += [
+    "<think>",
+    "</think>",
+    '"score_1":',
+    '"overall":{',
+    '"score_1":4,',
+    "{ ",
+    '{"a" ',
+    "{\\",
+    '{"a\\',
+]
 
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_reading_takes_linear_time(unit: str) -> None:
     """Eight times the text takes about eight times as long, even for text made to be slow."""
     for before in ("", OBJECT, '{"score_1": "'):
-        assert growth(read, lambda chars, before=before: before + unit * (chars // len(unit))) <= LINEAR
+        assert (
+            growth(read, lambda chars, before=before: before + unit * (chars // len(unit)))
+            <= LINEAR
+        )
 
 
 @pytest.mark.parametrize("levels", [900, 1_000, 100_000])

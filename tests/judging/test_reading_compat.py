@@ -10,7 +10,8 @@ from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 FIRST = '{"score_1": 4, "score_2": 2, "ranking": 2}'
 SECOND = '{"score_1": 1, "score_2": 5, "ranking": 6}'
-FIRST_VERDICT, SECOND_VERDICT = Verdict(4.0, 2.0, 2.0), Verdict(1.0, 5.0, 6.0)
+FIRST_VERDICT = Verdict(4.0, 2.0, 2.0)
+SECOND_VERDICT = Verdict(1.0, 5.0, 6.0)
 
 
 def read(text: str) -> Verdict | Failure:
@@ -23,20 +24,44 @@ def read(text: str) -> Verdict | Failure:
     [
         pytest.param(FIRST, FIRST_VERDICT, id="bare"),
         pytest.param(f"{FIRST}\n{SECOND}", SECOND_VERDICT, id="the last outside fences"),
-        pytest.param(f"```json\n{FIRST}\n{SECOND}\n```", FIRST_VERDICT, id="the first inside a fence"),
-        pytest.param(f"```json\n{FIRST}```\n```json\n{SECOND}```", FIRST_VERDICT, id="the first of two fences"),
-        pytest.param(f"```JSON\nx\n```\n```json {SECOND}```{FIRST}", SECOND_VERDICT, id="the second fence"),
-        pytest.param(f"```json\n{FIRST}\nand {SECOND}", SECOND_VERDICT, id="a fence never closed is none"),
+        pytest.param(
+            f"```json\n{FIRST}\n{SECOND}\n```", FIRST_VERDICT, id="the first inside a fence"
+        ),
+        pytest.param(
+            f"```json\n{FIRST}```\n```json\n{SECOND}```",
+            FIRST_VERDICT,
+            id="the first of two fences",
+        ),
+        pytest.param(
+            f"```JSON\nx\n```\n```json {SECOND}```{FIRST}", SECOND_VERDICT, id="the second fence"
+        ),
+        pytest.param(
+            f"```json\n{FIRST}\nand {SECOND}", SECOND_VERDICT, id="a fence never closed is none"
+        ),
         pytest.param(f"<think>{FIRST}", FIRST_VERDICT, id="thinking counts"),
-        pytest.param(f"```json{FIRST}```</think>{SECOND}", FIRST_VERDICT, id="fenced thinking wins"),
+        pytest.param(
+            f"```json{FIRST}```</think>{SECOND}", FIRST_VERDICT, id="fenced thinking wins"
+        ),
         pytest.param(f'{{"overall": {FIRST}, "score_1": 1}}', FIRST_VERDICT, id="overall"),
-        pytest.param('{"overall": 3, "score_1": 1}', Verdict(1.0, 3.0, 3.5), id="overall as a number"),
-        pytest.param('{"score_1": 4, "score_1": 1}', Verdict(1.0, 3.0, 3.5), id="a key twice: the last"),
+        pytest.param(
+            '{"overall": 3, "score_1": 1}', Verdict(1.0, 3.0, 3.5), id="overall as a number"
+        ),
+        pytest.param(
+            '{"score_1": 4, "score_1": 1}', Verdict(1.0, 3.0, 3.5), id="a key twice: the last"
+        ),
         pytest.param('{"ranking": 1}', Verdict(3.0, 3.0, 1.0), id="scores filled in"),
         pytest.param('{"score_2": 5}', Verdict(3.0, 5.0, 3.5), id="others filled in"),
-        pytest.param('{"score_1": 10, "score_2": 0, "ranking": -1}', Verdict(10.0, 0.0, -1.0), id="any range"),
-        pytest.param('{"score_1": "4_0", "score_2": true, "ranking": "2"}', Verdict(40.0, 1.0, 2.0), id="float()"),
-        pytest.param(f'{FIRST} {{"score_1": "4/5"}} {{"score_1": null}}', FIRST_VERDICT, id="others skipped"),
+        pytest.param(
+            '{"score_1": 10, "score_2": 0, "ranking": -1}', Verdict(10.0, 0.0, -1.0), id="any range"
+        ),
+        pytest.param(
+            '{"score_1": "4_0", "score_2": true, "ranking": "2"}',
+            Verdict(40.0, 1.0, 2.0),
+            id="float()",
+        ),
+        pytest.param(
+            f'{FIRST} {{"score_1": "4/5"}} {{"score_1": null}}', FIRST_VERDICT, id="others skipped"
+        ),
         pytest.param(f'{{ {{"x": {FIRST}', FIRST_VERDICT, id="within an object never closed"),
     ],
 )
@@ -71,7 +96,9 @@ def test_numbers_that_are_not_finite_are_out_of_range(value: str) -> None:
 _SLOW_UNITS = ("{", '"', '{"', '{"a":', "```json```", '{"score_1":x}', "\\")
 
 
-@pytest.mark.parametrize("unit", ["```json", *(pytest.param(each, marks=pytest.mark.slow) for each in _SLOW_UNITS)])
+@pytest.mark.parametrize(
+    "unit", ["```json", *(pytest.param(each, marks=pytest.mark.slow) for each in _SLOW_UNITS)]
+)
 def test_reading_takes_linear_time(unit: str) -> None:
     """The reference's quadratic search is bounded."""
     assert growth(read, lambda chars: unit * (chars // len(unit))) <= LINEAR

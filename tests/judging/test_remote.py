@@ -17,7 +17,9 @@ from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.verdicts import Failure, Outcome, Verdict
 
-EXHIBIT = PairwisePrompt([("user", "Why?")], "A word.", "A full answer that explains itself, step by step, with care.")
+EXHIBIT = PairwisePrompt(
+    [("user", "Why?")], "A word.", "A full answer that explains itself, step by step, with care."
+)
 GOOD = {"content": '{"score_1": 4, "score_2": 2, "ranking": 2}'}
 UNREADABLE = {"content": "Both are fine."}
 
@@ -34,13 +36,21 @@ def with_judge(
     given: dict[str, float] | None = None,
     budget: Budget | None = None,
 ) -> Outcome | None:
-    """Open a judge with one endpoint and next to no waits, use it, and check that all slots came back."""
-    policy = CallPolicy(call_timeout_s, comparison_timeout_s, retries, reask, base_s=0.01, cap_s=0.1)
+    """Open a judge with one endpoint and next to no waits, use it, and check that all slots came
+    back.
+    """
+    policy = CallPolicy(
+        call_timeout_s, comparison_timeout_s, retries, reask, base_s=0.01, cap_s=0.1
+    )
 
     async def run() -> Outcome | None:
         async with JudgeClient(server.base_url, None, 2, 4) as client:
-            pool = EndpointPool([Endpoint("judge", client, Limit(4))], give_up_after_s, lambda event, fields: None)
-            judge = RemoteJudge(pool, PROFILES["nemotron"], policy, budget or Budget(), model="m", given=given or {})
+            pool = EndpointPool(
+                [Endpoint("judge", client, Limit(4))], give_up_after_s, lambda event, fields: None
+            )
+            judge = RemoteJudge(
+                pool, PROFILES["nemotron"], policy, budget or Budget(), model="m", given=given or {}
+            )
             try:
                 return await use(judge, pool)
             finally:
@@ -87,7 +97,10 @@ def test_a_verdict_comes_with_its_cost(judge_server: JudgeServer) -> None:
         ({"content": "The first is better.", "finish_reason": "length"}, "truncated"),
         ({"content": ""}, "empty"),
         (
-            {"content": '{"score_1": 4, "score_2": 2, "ranking": 2} {"score_1": 2, "score_2": 4, "ranking": 5}'},
+            {
+                "content": '{"score_1": 4, "score_2": 2, "ranking": 2} '
+                '{"score_1": 2, "score_2": 4, "ranking": 5}'
+            },
             "ambiguous",
         ),
         ({"content": '{"score_1": 9, "score_2": 2, "ranking": 2}'}, "out_of_range"),
@@ -102,7 +115,9 @@ def test_a_verdict_comes_with_its_cost(judge_server: JudgeServer) -> None:
         ({"status": 400}, "refused"),
     ],
 )
-def test_every_fault_is_a_failure_of_its_kind(judge_server: JudgeServer, fault: dict[str, Any], kind: str) -> None:
+def test_every_fault_is_a_failure_of_its_kind(
+    judge_server: JudgeServer, fault: dict[str, Any], kind: str
+) -> None:
     """Whatever goes wrong is data with a kind and some words, never a number."""
     judge_server.behave(fault=fault)
     outcome = ask(judge_server, call_timeout_s=0.3 if kind == "timeout" else 10)
@@ -113,7 +128,8 @@ def test_every_fault_is_a_failure_of_its_kind(judge_server: JudgeServer, fault: 
 
 
 @pytest.mark.parametrize(
-    "fault", [{"status": 429}, {"status": 500}, {"status": 401}, {"reset": "before"}, {"body": "<html>"}]
+    "fault",
+    [{"status": 429}, {"status": 500}, {"status": 401}, {"reset": "before"}, {"body": "<html>"}],
 )
 def test_what_may_pass_is_tried_again(judge_server: JudgeServer, fault: dict[str, Any]) -> None:
     """After a fault that passes, the same comparison gets its verdict; every try is counted."""
@@ -123,9 +139,13 @@ def test_what_may_pass_is_tried_again(judge_server: JudgeServer, fault: dict[str
     assert outcome.attempts == judge_server.stats()["requests"] == 3
 
 
-@pytest.mark.parametrize(("fault", "calls"), [({"status": 503}, 4), ({"status": 401}, 4), ({"status": 400}, 1)])
+@pytest.mark.parametrize(
+    ("fault", "calls"), [({"status": 503}, 4), ({"status": 401}, 4), ({"status": 400}, 1)]
+)
 def test_tries_end(judge_server: JudgeServer, fault: dict[str, Any], calls: int) -> None:
-    """With 3 retries, a server error costs 4 calls; a permanent failure costs one, regardless of the retries left."""
+    """With 3 retries, a server error costs 4 calls; a permanent failure costs one, regardless of
+    the retries left.
+    """
     judge_server.behave(fault=fault)
     outcome = ask(judge_server, retries=3, reask=3)
     assert kind_of(outcome) is not None
@@ -142,7 +162,9 @@ def test_no_call_outlives_its_comparison(judge_server: JudgeServer) -> None:
 
 
 def test_an_unreadable_reply_is_asked_again(judge_server: JudgeServer) -> None:
-    """A retry sends the same body until a verdict can be parsed; the tokens of all replies are summed."""
+    """A retry sends the same body until a verdict can be parsed; the tokens of all replies are
+    summed.
+    """
     judge_server.behave(script=[UNREADABLE, {"content": ""}])
     outcome = ask(judge_server, reask=3)
     assert outcome.result == Verdict(1, 5, 6)

@@ -1,8 +1,7 @@
 """No reply, however torn, raises or is read as a verdict that it does not hold.
 
-`GENRM_FUZZ_REPLIES=1000000 pytest -m slow -n 0 -s tests/judging/test_reply_fuzz.py` reads a million replies, and a
-million with torn quotations in them, and prints what became of both.
-"""
+`GENRM_FUZZ_REPLIES=1000000 pytest -m slow -n 0 -s tests/judging/test_reply_fuzz.py` reads a million
+replies, and a million with torn quotations in them, and prints what became of both."""
 
 import os
 import random
@@ -28,15 +27,20 @@ REPLIES = int(os.environ.get("GENRM_FUZZ_REPLIES", "50000"))
 EVERY = pytest.mark.parametrize("name", READERS)
 PARTIAL = 0.2  # share of the quotations that begin late; as many end early
 BARE = {
-    "arena-hard": Family({"\n**Final Verdict: B>A**\n": WORSE, "\nFinal verdict: A>>B.\n": MUCH}, swap_letters),
-    "mt-bench": Family({"\n**Final Verdict:** B\n": WORSE, "\n### Final Verdict: A\n": BETTER}, swap_letters),
+    "arena-hard": Family(
+        {"\n**Final Verdict: B>A**\n": WORSE, "\nFinal verdict: A>>B.\n": MUCH}, swap_letters
+    ),
+    "mt-bench": Family(
+        {"\n**Final Verdict:** B\n": WORSE, "\n### Final Verdict: A\n": BETTER}, swap_letters
+    ),
 }
 FINISHED = ("stop", "stop", "stop", "length", None)
 
 
 def check(name: str, text: str, finish_reason: str | None) -> Verdict | Failure:
     """Parse a reply, and compare the outcome with the text."""
-    parse, form = READERS[name][0].parse_reply, FORMS[name]
+    parse = READERS[name][0].parse_reply
+    form = FORMS[name]
     outcome = parse(Reply(text, finish_reason=finish_reason), UNQUOTED)
     if isinstance(outcome, Failure):
         assert 0 < len(outcome.detail) <= 200
@@ -47,13 +51,17 @@ def check(name: str, text: str, finish_reason: str | None) -> Verdict | Failure:
     assert form.can_mean(answer, outcome), (outcome, text)
     assert 1 <= min(outcome.score_1, outcome.score_2) <= max(outcome.score_1, outcome.score_2) <= 5
     assert 1 <= outcome.ranking <= 6
-    cut = parse(Reply(text[: len(text) - len(answer) + begin.start()], finish_reason="stop"), UNQUOTED)
+    cut = parse(
+        Reply(text[: len(text) - len(answer) + begin.start()], finish_reason="stop"), UNQUOTED
+    )
     assert isinstance(cut, Failure), (cut, text)
     return outcome
 
 
 def fuzz(name: str, count: int, seed: str, family: Family | None = None) -> Counter[str]:
-    """Parse this many replies of a reader's family, or of another one; return the counts by outcome."""
+    """Parse this many replies of a reader's family, or of another one; return the counts by
+    outcome.
+    """
     others = [family for other, (_, family) in READERS.items() if other != name]
     mutator = Mutator(family or READERS[name][1], others, f"{seed} {name}")
     counts: Counter[str] = Counter()
@@ -64,10 +72,14 @@ def fuzz(name: str, count: int, seed: str, family: Family | None = None) -> Coun
 
 
 def fuzz_quoting(name: str, count: int, seed: str) -> Counter[str]:
-    """Let a judge quote so many torn replies, or parts of them, beside its own verdict; return how many became what."""
+    """Let a judge quote so many torn replies, or parts of them, beside its own verdict; return how
+    many became what.
+    """
     profile, family = READERS[name]
     rng = random.Random(f"{seed} {name}")
-    mutator = Mutator(family, [other for _, other in READERS.values() if other is not family], f"{seed} of {name}")
+    mutator = Mutator(
+        family, [other for _, other in READERS.values() if other is not family], f"{seed} of {name}"
+    )
     said = list(family.says.items())
     places = sum(1 for _ in iter_all_quoting(family, "", said[0][0]))
     counts: Counter[str] = Counter()
@@ -89,7 +101,9 @@ def fuzz_quoting(name: str, count: int, seed: str) -> Counter[str]:
 
 def said_of(counts: Counter[str]) -> str:
     """Put figures into words."""
-    return f"{counts.total()} replies: " + ", ".join(f"{kind} {number}" for kind, number in sorted(counts.items()))
+    return f"{counts.total()} replies: " + ", ".join(
+        f"{kind} {number}" for kind, number in sorted(counts.items())
+    )
 
 
 def test_every_reader_has_its_form() -> None:
@@ -107,32 +121,43 @@ def test_the_forms_know_the_families(name: str) -> None:
 
 @EVERY
 def test_torn_replies_are_read_honestly(name: str) -> None:
-    """A sample of what the slow test reads: verdicts and failures both occur, and none is invented."""
+    """A sample of what the slow test reads: verdicts and failures both occur, and none is
+    invented.
+    """
     counts = fuzz(name, 600, "sample")
     assert 100 < counts["verdict"] < 500
 
 
 @pytest.mark.parametrize("name", BARE)
 def test_torn_final_verdicts_without_brackets_are_read_honestly(name: str) -> None:
-    """Judges that forget the brackets are read where their last verdict is whole, and none is invented."""
+    """Judges that forget the brackets are read where their last verdict is whole, and none is
+    invented.
+    """
     assert fuzz(name, 600, "bare", BARE[name])["verdict"] > 100
 
 
 @EVERY
 def test_torn_quotations_are_never_the_verdict(name: str) -> None:
-    """A judge that quotes a torn reply, of its own family or another, beside its verdict, says its own."""
+    """A judge that quotes a torn reply, of its own family or another, beside its verdict, says its
+    own.
+    """
     counts = fuzz_quoting(name, 400, "sample")
     assert counts["own verdict"] > 350
 
 
 @EVERY
 @given(data=st.data(), before=st.text(max_size=80), after=st.text(max_size=80))
-def test_any_text_around_a_verdict_changes_nothing(name: str, data: st.DataObject, before: str, after: str) -> None:
-    """Where a family lets its judges say more, and whatever it is, as long as no verdict begins in it."""
+def test_any_text_around_a_verdict_changes_nothing(
+    name: str, data: st.DataObject, before: str, after: str
+) -> None:
+    """Where a family lets its judges say more, and whatever it is, as long as no verdict begins in
+    it.
+    """
     begins = rf'{FORMS[name].begins}|think>|```|\{{\s*"'
     profile, family = READERS[name]
     words = data.draw(st.sampled_from(sorted(family.says)))
-    before, after = re.sub(begins, "", before), re.sub(begins, "", after)
+    before = re.sub(begins, "", before)
+    after = re.sub(begins, "", after)
     text = words if family.before is None else before + family.before + words
     text = text if family.after is None else text + family.after + after
     assert profile.parse_reply(Reply(text, finish_reason="stop"), UNQUOTED) == family.says[words]
@@ -144,7 +169,9 @@ def test_text_in_which_no_verdict_begins_holds_none(name: str, text: str) -> Non
     """Any text that is not in the family's form is a failure of the right kind."""
     if name == "judgelm":
         text = re.sub("[0-9]", "", text)  # here a verdict may begin with anything
-    outcome = READERS[name][0].parse_reply(Reply(re.sub(FORMS[name].begins, "", text), finish_reason="stop"), UNQUOTED)
+    outcome = READERS[name][0].parse_reply(
+        Reply(re.sub(FORMS[name].begins, "", text), finish_reason="stop"), UNQUOTED
+    )
     assert isinstance(outcome, Failure)
     assert outcome.kind in (FailureKind.NO_VERDICT, FailureKind.EMPTY)
 
@@ -153,7 +180,9 @@ def test_text_in_which_no_verdict_begins_holds_none(name: str, text: str) -> Non
 @pytest.mark.parametrize("fuzzer", [fuzz, fuzz_quoting])
 @EVERY
 def test_many_replies_are_read_honestly(name: str, fuzzer: Callable[..., Counter[str]]) -> None:
-    """An equal share for each reader: the judge's own verdict in its form, or none; quotations never are one."""
+    """An equal share for each reader: the judge's own verdict in its form, or none; quotations
+    never are one.
+    """
     count = -(-REPLIES // len(READERS))
     counts = fuzzer(name, count, "million")
     print(f"{name}, {fuzzer.__name__}: {said_of(counts)}")

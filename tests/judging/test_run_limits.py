@@ -13,11 +13,17 @@ UNREADABLE = {"content": "Both are fine."}
 
 @pytest.mark.parametrize("max_calls", [0, 7, 20])
 def test_no_more_calls_are_made_than_allowed(judge_server: JudgeServer, max_calls: int) -> None:
-    """So many calls, so many verdicts; the rest is not asked, and only then the run counts as stopped."""
-    opened = with_judge(lambda each: each.ask_all(range(20)), judge_server.base_url, budget=Budget(max_calls))
+    """So many calls, so many verdicts; the rest is not asked, and only then the run counts as
+    stopped.
+    """
+    opened = with_judge(
+        lambda each: each.ask_all(range(20)), judge_server.base_url, budget=Budget(max_calls)
+    )
     made = min(20, max_calls)
     assert judge_server.stats()["requests"] == made
-    assert opened.kinds() == {kind: count for kind, count in {None: made, "not_asked": 20 - made}.items() if count}
+    assert opened.kinds() == {
+        kind: count for kind, count in {None: made, "not_asked": 20 - made}.items() if count
+    }
     assert opened.pool.stopped_by == ("max_calls" if max_calls < 20 else None)
 
 
@@ -33,10 +39,16 @@ def test_no_more_calls_are_made_than_allowed(judge_server: JudgeServer, max_call
 def test_retries_and_re_askings_do_not_overdraw(
     judge_server: JudgeServer, behaviour: dict[str, Any], concurrency: int
 ) -> None:
-    """However many comparisons wait for a slot at once, the calls of all of them stay within the budget."""
+    """However many comparisons wait for a slot at once, the calls of all of them stay within the
+    budget.
+    """
     judge_server.behave(**behaviour)
     opened = with_judge(
-        lambda each: each.ask_all(range(60)), judge_server.base_url, budget=Budget(45), concurrency=concurrency, reask=3
+        lambda each: each.ask_all(range(60)),
+        judge_server.base_url,
+        budget=Budget(45),
+        concurrency=concurrency,
+        reask=3,
     )
     assert judge_server.stats()["requests"] == opened.budget.calls == 45
     assert sum(outcome.attempts for outcome in opened.outcomes.values()) == 45
@@ -44,10 +56,14 @@ def test_retries_and_re_askings_do_not_overdraw(
     assert len(opened.outcomes) == 60
 
 
-def test_a_budget_of_tokens_is_overshot_by_calls_in_flight_at_most(judge_server: JudgeServer) -> None:
+def test_a_budget_of_tokens_is_overshot_by_calls_in_flight_at_most(
+    judge_server: JudgeServer,
+) -> None:
     """After the reply that reaches the limit no call is made but those under way."""
     judge_server.behave(latency_s=0.005)
-    opened = with_judge(lambda each: each.ask_all(range(100)), judge_server.base_url, budget=Budget(max_tokens=1000))
+    opened = with_judge(
+        lambda each: each.ask_all(range(100)), judge_server.base_url, budget=Budget(max_tokens=1000)
+    )
     used = opened.budget.prompt_tokens + opened.budget.completion_tokens
     of_one = used / opened.budget.calls
     assert 1000 <= used <= 1000 + 4 * of_one
@@ -93,7 +109,9 @@ def test_a_deadline_ends_waits_before_a_retry(judge_server: JudgeServer) -> None
 
 
 def test_a_trial_asks_for_a_short_reply(judge_server: JudgeServer) -> None:
-    """A call that decides whether a server is back takes 16 tokens, so that a slow one answers it in time."""
+    """A call that decides whether a server is back takes 16 tokens, so that a slow one answers it
+    in time.
+    """
     judge_server.behave(script=[{"status": 500}] * 12)
     opened = with_judge(lambda each: each.ask_all(range(8)), judge_server.base_url, concurrency=1)
     assert opened.kinds() == {None: 8}

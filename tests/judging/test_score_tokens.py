@@ -1,4 +1,6 @@
-"""Expected verdicts over score tokens: every form of a verdict, and when the sampled one counts instead."""
+"""Expected verdicts over score tokens: every form of a verdict, and when the sampled one counts
+instead.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,7 +38,9 @@ def profile(name: str) -> Profile:
     return with_score_tokens(found)
 
 
-def verdict(of: Profile, text: str, likely: Likely, shown: PairwisePrompt = SHOWN, **logprobs: Any) -> Verdict:
+def verdict(
+    of: Profile, text: str, likely: Likely, shown: PairwisePrompt = SHOWN, **logprobs: Any
+) -> Verdict:
     """Parse a reply whose tokens have these alternatives."""
     sent = logprobs or render_logprobs(text, likely)
     choice = {"message": {"content": text}, "finish_reason": "stop", "logprobs": sent}
@@ -55,12 +59,27 @@ def numbers(of: Verdict) -> Any:
     [
         ("nemotron-plain", JSON, {"4": {"4": 0.6, "5": 0.4}}, (4.4, 2, 2)),
         ("nemotron-plain", JSON, {"4": {"4": 0.6, "5": 0.36, "x": 0.04}}, (4.375, 2, 2)),
-        ("nemotron-plain", JSON.replace("2}", "3}"), {"3": {"3": 0.5, "4": 0.3, "2": 0.2}}, (4, 2, 3.1)),
+        (
+            "nemotron-plain",
+            JSON.replace("2}", "3}"),
+            {"3": {"3": 0.5, "4": 0.3, "2": 0.2}},
+            (4, 2, 3.1),
+        ),
         ("mt-bench", "Fine.\n[[A]]", {"A": {"A": 0.7, "B": 0.2, "C": 0.1}}, (3.5, 2.5, 2.75)),
-        ("mt-bench", "Fine.\nFinal verdict: A", {"A": {"A": 0.7, "B": 0.2, "C": 0.1}}, (3.5, 2.5, 2.75)),
+        (
+            "mt-bench",
+            "Fine.\nFinal verdict: A",
+            {"A": {"A": 0.7, "B": 0.2, "C": 0.1}},
+            (3.5, 2.5, 2.75),
+        ),
         ("arena-hard", "[[A>B]]", {"A": {"A": 0.75, "B": 0.25}, ">": {">": 1.0}}, (3.5, 2.5, 2.75)),
         ("arena-hard", "[[A>B]]", {">": {">": 0.5, "=": 0.5}}, (3.5, 2.5, 2.75)),
-        ("judgelm", "10 7\nBecause.", {"1": {"1": 1.0}, "0": {"0": 0.75, " ": 0.25}}, (4, 11 / 3, 3.5)),
+        (
+            "judgelm",
+            "10 7\nBecause.",
+            {"1": {"1": 1.0}, "0": {"0": 0.75, " ": 0.25}},
+            (4, 11 / 3, 3.5),
+        ),
         ("judgelm", "9 7\nBecause.", {"9": {"9": 0.5, "7": 0.5}}, (4.111, 11 / 3, 3.25)),
         ("prometheus-2", "Feedback. [RESULT] B", {"B": {"B": 0.8, "A": 0.2}}, (2.4, 3.6, 4.4)),
         ("think-rm", "<answer>-2</answer>", {"-": {"-": 0.75, "2": 0.25}}, (3.5, 2.5, 2.75)),
@@ -68,8 +87,12 @@ def numbers(of: Verdict) -> Any:
         ("nemotron-plain", JSON, {}, (4, 2, 2)),
     ],
 )
-def test_a_verdict_is_the_mean_over_its_tokens(name: str, text: str, likely: Likely, expected: Any) -> None:
-    """By probability, for scores and labels; of labels d = 2 g and r = 3.5 - 1.5 g, with g = P(A) - P(B)."""
+def test_a_verdict_is_the_mean_over_its_tokens(
+    name: str, text: str, likely: Likely, expected: Any
+) -> None:
+    """By probability, for scores and labels; of labels d = 2 g and r = 3.5 - 1.5 g, with g = P(A) -
+    P(B).
+    """
     made = verdict(profile(name), text, likely)
     assert expected == numbers(made)
     assert made.likely
@@ -92,7 +115,11 @@ OWN = {
     [
         ("[[8 3]]", {"8": {"8": 0.5, "6": 0.5}}, (3.667, 1.889)),
         ("[[8 3]]", {"8": {"8": 0.5, "9": 0.3, "10": 0.2}}, (4.422, 1.889)),
-        ("[[8 3]]", {"8": {"8": 0.5, "9": 0.45, "1": 0.05}}, (4.321, 1.889)),  # 1 or the beginning of 10
+        (
+            "[[8 3]]",
+            {"8": {"8": 0.5, "9": 0.45, "1": 0.05}},
+            (4.321, 1.889),
+        ),  # 1 or the beginning of 10
         ("[[8 3]]", {"8": {"8": 0.5, "9": 0.3, "1": 0.2}}, None),
         ("[[8 3]]", {"8": {"8": 0.8, "?": 0.15, "9": 0.05}}, None),
         ("[[8 3]]", {"8": {"8": 0.5, "?": 0.4}}, None),
@@ -136,7 +163,8 @@ def test_a_shown_text_changes_nothing() -> None:
 
 def test_the_journal_keeps_what_a_verdict_follows_from(tmp_path: Path) -> None:
     """In about a kilobyte, and with the reply it gives the same verdict again."""
-    of, likely = profile("nemotron-plain"), {each: dict.fromkeys("12345", 0.2) for each in "24"}
+    of = profile("nemotron-plain")
+    likely = {each: dict.fromkeys("12345", 0.2) for each in "24"}
     made = verdict(of, JSON, likely)
     with Journal(str(tmp_path / "j.sqlite")) as journal:
         journal.take_in([{**entry_of(made), "reply": JSON}])
@@ -163,11 +191,20 @@ def entry_of(made: Verdict) -> dict[str, Any]:
     more = ("completion_tokens", "cached_tokens", "reasks")
     entry = dict(zip((*names, *more), (*values, *costs), strict=True))
     checksum = checksum_of(b"k", (*values, grades, *costs))
-    return {"key": b"k".hex(), "judge": "m", "answered_at": 0.0, "grades": grades, "checksum": checksum, **entry}
+    return {
+        "key": b"k".hex(),
+        "judge": "m",
+        "answered_at": 0.0,
+        "grades": grades,
+        "checksum": checksum,
+        **entry,
+    }
 
 
 def test_only_short_replies_are_asked_for() -> None:
-    """The request limits the reply, and all of it belongs to the key of the journal; two turns are refused."""
+    """The request limits the reply, and all of it belongs to the key of the journal; two turns are
+    refused.
+    """
     fields = profile("nemotron-plain").request_fields
     assert (fields["max_tokens"], fields["logprobs"], fields["top_logprobs"]) == (512, True, 10)
     for name in ("brrm", "rewardanything"):
@@ -178,17 +215,23 @@ def test_only_short_replies_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize("sends", [True, False])
-def test_a_run_counts_expected_verdicts(genrm: Genrm, call: Call, judge_server: JudgeServer, *, sends: bool) -> None:
+def test_a_run_counts_expected_verdicts(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, *, sends: bool
+) -> None:
     """In metrics and comparisons; where the server sends no probabilities, a warning says so."""
     likely = {"4": {"4": 0.6, "5": 0.4}} if sends else None
     judge_server.behave(verdict={"score_1": 4, "score_2": 2, "ranking": 2}, likely=likely)
-    genrm.write("in.jsonl", [{"prompt": "Why?", "completion": text} for text in ("One.", "Two.", "Three.")])
+    genrm.write(
+        "in.jsonl", [{"prompt": "Why?", "completion": text} for text in ("One.", "Two.", "Three.")]
+    )
     judge = (*judge_server.flags, "--profile", "json", "--no-probe")
     done = call("score", "in.jsonl", *judge, "--score-probabilities", "--no-journal").ended(0)
     metrics = orjson.loads((genrm.folder / "in.metrics.json").read_bytes())
     assert metrics["expected_verdicts"] == (3 if sends else 0)
     lines = read_lines(genrm.folder / "in.comparisons.jsonl")
-    assert [(each["score_1"], each.get("expected")) for each in lines] == [(4.4, True) if sends else (4, None)] * 3
+    assert [(each["score_1"], each.get("expected")) for each in lines] == [
+        (4.4, True) if sends else (4, None)
+    ] * 3
     assert ("3 of 3 verdicts as the judge sampled them" in done.err) is not sends
     body = judge_server.stats()["recent"][-1]["body"]
     assert (body["logprobs"], body["top_logprobs"], body["max_tokens"]) == (True, 10, 512)

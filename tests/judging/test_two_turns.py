@@ -1,4 +1,6 @@
-"""A judge that is asked twice: what the second turn costs, and what happens when it is not reached."""
+"""A judge that is asked twice: what the second turn costs, and what happens when it is not
+reached.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,9 @@ CUT_OFF = {"content": "Truth matt", "finish_reason": "length"}
 
 def ask(server: JudgeServer, count: int, **given: Any) -> Opened:
     """Put comparisons before BRRM."""
-    return with_judge(lambda each: each.ask_all(range(count)), server.base_url, profile="brrm", **given)
+    return with_judge(
+        lambda each: each.ask_all(range(count)), server.base_url, profile="brrm", **given
+    )
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
@@ -30,7 +34,10 @@ def test_an_opinion_takes_two_calls(judge_server: JudgeServer, concurrency: int)
         assert outcome.reply_text is not None
         assert "boxed" in outcome.reply_text
     used = opened.budget.prompt_tokens + opened.budget.completion_tokens
-    assert sum(each.prompt_tokens + each.completion_tokens for each in opened.outcomes.values()) == used
+    assert (
+        sum(each.prompt_tokens + each.completion_tokens for each in opened.outcomes.values())
+        == used
+    )
 
 
 @pytest.mark.parametrize("concurrency", [1, 16])
@@ -38,7 +45,9 @@ def test_an_opinion_takes_two_calls(judge_server: JudgeServer, concurrency: int)
 def test_a_budget_ends_between_comparisons_not_between_turns(
     judge_server: JudgeServer, max_calls: int, concurrency: int
 ) -> None:
-    """Comparisons in progress finish within the budget: no first turn is paid for in vain, at any concurrency."""
+    """Comparisons in progress finish within the budget: no first turn is paid for in vain, at any
+    concurrency.
+    """
     opened = ask(judge_server, 20, budget=Budget(max_calls), concurrency=concurrency)
     answered = min(20, max_calls // 2)
     assert judge_server.stats()["requests"] == opened.budget.calls == 2 * answered
@@ -77,8 +86,12 @@ def test_a_first_turn_that_is_cut_off_is_asked_again(judge_server: JudgeServer) 
     assert "first of two turns" in opened.outcomes[0].result.detail  # type: ignore[union-attr]
 
 
-def test_what_was_half_asked_is_not_in_the_journal(judge_server: JudgeServer, tmp_path: Path) -> None:
-    """A second run asks only this comparison, from the start; equal requests in flight are made once."""
+def test_what_was_half_asked_is_not_in_the_journal(
+    judge_server: JudgeServer, tmp_path: Path
+) -> None:
+    """A second run asks only this comparison, from the start; equal requests in flight are made
+    once.
+    """
     with Journal(str(tmp_path / "run.sqlite")) as journal:
         opened = ask(judge_server, 6, journal=journal, budget=Budget(7), concurrency=2)
         assert (opened.kinds(), len(journal)) == ({None: 3, "not_asked": 3}, 3)
@@ -90,6 +103,8 @@ def test_what_was_half_asked_is_not_in_the_journal(judge_server: JudgeServer, tm
         await opened.ask_all([7, 7, 7])
 
     with Journal(str(tmp_path / "other.sqlite")) as journal:
-        opened = with_judge(same, judge_server.base_url, profile="brrm", journal=journal, concurrency=3)
+        opened = with_judge(
+            same, judge_server.base_url, profile="brrm", journal=journal, concurrency=3
+        )
         assert [kind_of(outcome) for outcome in opened.outcomes.values()] == [None] * 3
         assert (opened.budget.calls, opened.budget.reserved) == (2, 0)

@@ -1,7 +1,8 @@
-"""What must stand in a reply before anyone may read a verdict in it: small checks that share nothing with the readers.
+"""What must stand in a reply before anyone may read a verdict in it: small checks that share
+nothing with the readers.
 
-They are necessary, not sufficient: a reader may refuse what they allow, and must not read what they do not allow.
-"""
+They are necessary, not sufficient: a reader may refuse what they allow, and must not read what they
+do not allow."""
 
 import re
 from collections.abc import Callable
@@ -41,7 +42,9 @@ def _holds_numbers(answer: str, verdict: Verdict) -> bool:
 
 def _json(answer: str, verdict: Verdict) -> bool:
     plain = answer.replace("\\u005f", "_")
-    return all(f'"{key}"' in plain for key in ("score_1", "score_2", "ranking")) and _holds_numbers(plain, verdict)
+    return all(f'"{key}"' in plain for key in ("score_1", "score_2", "ranking")) and _holds_numbers(
+        plain, verdict
+    )
 
 
 def _boxed(answer: str, verdict: Verdict) -> bool:
@@ -51,17 +54,25 @@ def _boxed(answer: str, verdict: Verdict) -> bool:
 
 def _boxed_winner(answer: str, verdict: Verdict) -> bool:
     wanted = {BETTER: 1, WORSE: 2}[verdict]
-    return "[The Begin of Ranking Score" in answer and "\\boxed{" in answer and wanted in _numbers(answer)
+    return (
+        "[The Begin of Ranking Score" in answer
+        and "\\boxed{" in answer
+        and wanted in _numbers(answer)
+    )
 
 
 def _labels(labels: dict[str, Verdict]) -> Callable[[str, Verdict], bool]:
-    """Check that a label of this meaning stands in double brackets, blanks aside, or as a final verdict in its line."""
+    """Check that a label of this meaning stands in double brackets, blanks aside, or as a final
+    verdict in its line.
+    """
 
     def can_mean(answer: str, verdict: Verdict) -> bool:
         packed = "".join(answer.split())
         bare = [re.sub(r"[^A-Za-z<>=:]", "", line).lower() for line in answer.split("\n")]
         known = [label for label, said in labels.items() if said == verdict]
-        return any(f"[[{label}]]" in packed or f"finalverdict:{label.lower()}" in bare for label in known)
+        return any(
+            f"[[{label}]]" in packed or f"finalverdict:{label.lower()}" in bare for label in known
+        )
 
     return can_mean
 
@@ -69,7 +80,9 @@ def _labels(labels: dict[str, Verdict]) -> Callable[[str, Verdict], bool]:
 _WINNER = _labels({"A": BETTER, "B": WORSE, "C": TIE})
 _FOR_A = {">>": MUCH, ">": BETTER, "=": TIE, "<": WORSE, "<<": MUCH_WORSE}
 _FOR_B = {">>": MUCH_WORSE, ">": WORSE, "=": TIE, "<": BETTER, "<<": MUCH}
-_GRADES = {f"A{sign}B": said for sign, said in _FOR_A.items()} | {f"B{sign}A": said for sign, said in _FOR_B.items()}
+_GRADES = {f"A{sign}B": said for sign, said in _FOR_A.items()} | {
+    f"B{sign}A": said for sign, said in _FOR_B.items()
+}
 
 
 def _tagged_winner(answer: str, verdict: Verdict) -> bool:
@@ -91,12 +104,17 @@ _STEPS = {-3: MUCH, -2: BETTER, -1: SLIGHTLY, 1: SLIGHTLY_WORSE, 2: WORSE, 3: MU
 
 def _think_rm(answer: str, verdict: Verdict) -> bool:
     tags = "<answer>" in answer and "</answer>" in answer
-    return tags and any(_STEPS.get(number) == verdict for number in map(int, re.findall(r"-?[0-9]+", answer)))
+    return tags and any(
+        _STEPS.get(number) == verdict for number in map(int, re.findall(r"-?[0-9]+", answer))
+    )
 
 
 def _prometheus(answer: str, verdict: Verdict) -> bool:
     wanted = {BETTER: "A", WORSE: "B"}[verdict]
-    said = [re.sub(r"[^A-Za-z0-9]", "", part).removeprefix("Response")[:1] for part in answer.split("[RESULT]")[1:]]
+    said = [
+        re.sub(r"[^A-Za-z0-9]", "", part).removeprefix("Response")[:1]
+        for part in answer.split("[RESULT]")[1:]
+    ]
     return wanted in said
 
 

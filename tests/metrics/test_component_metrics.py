@@ -85,7 +85,9 @@ def test_a_spread_of_rounding_is_none():
 
 @given(GROUPS)
 def test_figures_are_those_of_the_whole_run(groups):
-    """Streaming over groups gives what a computation over all rollouts at once gives, ready for JSON."""
+    """Streaming over groups gives what a computation over all rollouts at once gives, ready for
+    JSON.
+    """
     figures = figures_of(groups)
     rollouts = [rollout for group in groups for rollout in group]
     values = [a for a, _, _ in rollouts if a is not None]
@@ -96,10 +98,14 @@ def test_figures_are_those_of_the_whole_run(groups):
     assert figures["a"]["missing"] == len(rollouts) - len(values)
     assert figures["a"]["mean"] == (pytest.approx(statistics.fmean(values)) if values else None)
     assert figures["a"]["correlations"]["b"] == plain_correlation([(a, b) for a, b, _ in rollouts])
-    assert figures["b"]["correlation_with_total"] == plain_correlation([(b, total) for _, b, total in rollouts])
+    assert figures["b"]["correlation_with_total"] == plain_correlation(
+        [(b, total) for _, b, total in rollouts]
+    )
     counted = [{a for a, _, _ in group if a is not None} for group in groups]
     sizes = [sum(a is not None for a, _, _ in group) for group in groups]
     differing = sum(len(different) > 1 for different in counted)
     groups_counted = sum(size > 1 for size in sizes)
     assert figures["a"]["groups"] == groups_counted
-    assert figures["a"]["discriminating_share"] == (differing / groups_counted if groups_counted else None)
+    assert figures["a"]["discriminating_share"] == (
+        differing / groups_counted if groups_counted else None
+    )

@@ -12,7 +12,9 @@ from genrm_cli.metrics.running_stats import Z_95
 
 
 def test_rounding_is_no_spread() -> None:
-    """Rewards that differ by rounding are flat, relative to the largest; one reward is neither flat nor spread."""
+    """Rewards that differ by rounding are flat, relative to the largest; one reward is neither flat
+    nor spread.
+    """
     assert GroupMeasures([0.1 + 0.2, 0.3]).is_flat
     assert GroupMeasures([1e12, 1e12 + 1]).is_flat
     assert not GroupMeasures([0.1, 0.1001]).is_flat
@@ -22,14 +24,23 @@ def test_rounding_is_no_spread() -> None:
 def test_a_run_counts_what_its_groups_measure() -> None:
     """Noisy, flat and unknown groups are counted as the report shows them."""
     metrics = RunMetrics()
-    for group in (GroupMeasures([1, 2], reliability=NOISY_BELOW), GroupMeasures([2, 2], reliability=0.4)):
+    for group in (
+        GroupMeasures([1, 2], reliability=NOISY_BELOW),
+        GroupMeasures([2, 2], reliability=0.4),
+    ):
         metrics.add_measures(group)
     metrics.add_measures(GroupMeasures())
-    assert (metrics.groups_noisy, metrics.groups_without_spread, metrics.reliability.count) == (1, 1, 2)
+    assert (metrics.groups_noisy, metrics.groups_without_spread, metrics.reliability.count) == (
+        1,
+        1,
+        2,
+    )
 
 
 def test_length_and_reliability_have_intervals() -> None:
-    """Of the mean over groups of three or more for the length effect; from the judge's noise for reliability."""
+    """Of the mean over groups of three or more for the length effect; from the judge's noise for
+    reliability.
+    """
     metrics = RunMetrics()
     for lengths in ([1, 2, 3], [3, 2, 1], [1, 2, 3], [5, 5, 5], [1, 2]):
         metrics.add_measures(GroupMeasures([1, 2, 3][: len(lengths)], lengths, 0.5, 0.25))
@@ -37,4 +48,6 @@ def test_length_and_reliability_have_intervals() -> None:
     assert (summary.length_effect.count, summary.length_effect.mean) == (3, pytest.approx(1 / 3))
     half = Z_95 * statistics.stdev([1, -1, 1]) / math.sqrt(3)
     assert summary.length_effect_interval == pytest.approx((1 / 3 - half, 1 / 3 + half))
-    assert summary.reliability_interval == pytest.approx([1 / (1 + math.exp(side * Z_95 / 4)) for side in (1, -1)])
+    assert summary.reliability_interval == pytest.approx(
+        [1 / (1 + math.exp(side * Z_95 / 4)) for side in (1, -1)]
+    )

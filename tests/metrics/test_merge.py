@@ -20,7 +20,9 @@ def summary_of(metrics: RunMetrics, wall_time_s: float) -> Json:
 
 def random_verdict(random: Random) -> Verdict:
     """Draw a verdict; scores tie now and then."""
-    return Verdict(float(random.randint(1, 5)), float(random.randint(1, 5)), float(random.randint(1, 6)))
+    return Verdict(
+        float(random.randint(1, 5)), float(random.randint(1, 5)), float(random.randint(1, 6))
+    )
 
 
 def metrics_of(seeds: Sequence[int]) -> RunMetrics:
@@ -28,7 +30,8 @@ def metrics_of(seeds: Sequence[int]) -> RunMetrics:
     metrics = RunMetrics()
     for seed in seeds:
         random = Random(seed)
-        first, second = random_verdict(random), random_verdict(random)
+        first = random_verdict(random)
+        second = random_verdict(random)
         metrics.lines += seed
         metrics.group_sizes[seed % 3] += 1
         metrics.add_outcome(Outcome(first, attempts=2, prompt_tokens=seed))
@@ -59,12 +62,15 @@ def test_the_metrics_of_two_parts_merge_into_those_of_the_whole(cut: int) -> Non
     """Every count, statistic and panel number is the same, also when one part is empty."""
     merged = metrics_of(range(cut))
     merged.merge(metrics_of(range(cut, 9)))
-    assert json.loads(json.dumps(summary_of(merged, 1.0))) == shown(summary_of(metrics_of(range(9)), 1.0))
+    assert json.loads(json.dumps(summary_of(merged, 1.0))) == shown(
+        summary_of(metrics_of(range(9)), 1.0)
+    )
 
 
 def test_a_merged_part_can_go_on_counting() -> None:
     """Merging copies: what is counted later in one part does not change the total."""
-    total, part = RunMetrics(), metrics_of([1])
+    total = RunMetrics()
+    part = metrics_of([1])
     total.merge(part)
     before = summary_of(total, 1.0)
     part.merge(metrics_of([2, 3]))

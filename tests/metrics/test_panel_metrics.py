@@ -11,7 +11,9 @@ from genrm_cli.metrics.panel_metrics import Alpha, PanelMetrics
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.verdicts import Verdict
 
-FIRST, SECOND, TIE = Verdict(4, 2, 2), Verdict(2, 4, 5), Verdict(3, 3, 3.5)
+FIRST = Verdict(4, 2, 2)
+SECOND = Verdict(2, 4, 5)
+TIE = Verdict(3, 3, 3.5)
 
 UNITS = st.lists(st.lists(st.integers(-1, 1).map(float), max_size=4), max_size=8)
 
@@ -25,13 +27,18 @@ def alpha_of(units: list[list[float]]) -> float | None:
 
 
 def alpha_by_definition(units: list[list[float]]) -> float | None:
-    """Compute alpha from all ordered pairs: disagreement within the units over that of all values."""
+    """Compute alpha from all ordered pairs: disagreement within the units over that of all
+    values.
+    """
     pairable = [unit for unit in units if len(unit) > 1]
     values = [value for unit in pairable for value in unit]
     n = len(values)
     if len(pairable) < 2 or len(set(values)) < 2:
         return None
-    observed = sum((a - b) ** 2 / (len(unit) - 1) for unit in pairable for a, b in permutations(unit, 2)) / n
+    observed = (
+        sum((a - b) ** 2 / (len(unit) - 1) for unit in pairable for a, b in permutations(unit, 2))
+        / n
+    )
     expected = sum((a - b) ** 2 for a, b in permutations(values, 2)) / (n * (n - 1))
     return 1 - observed / expected
 
@@ -47,7 +54,9 @@ def test_alpha_of_the_published_example() -> None:
         (None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None),
         (1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None),
     )
-    units = [[float(value) for value in unit if value is not None] for unit in zip(*rows, strict=True)]
+    units = [
+        [float(value) for value in unit if value is not None] for unit in zip(*rows, strict=True)
+    ]
     assert alpha_of(units) == pytest.approx(0.849, abs=5e-4)
 
 
@@ -72,13 +81,16 @@ def test_alpha_by_hand(units: list[list[float]], alpha: float | None) -> None:
 @given(UNITS)
 def test_alpha_is_that_of_all_pairs(units: list[list[float]]) -> None:
     """Sums of one pass give what the definition over all pairs of values gives; 1 is the most."""
-    alpha, expected = alpha_of(units), alpha_by_definition(units)
+    alpha = alpha_of(units)
+    expected = alpha_by_definition(units)
     assert alpha == (None if expected is None else pytest.approx(expected))
     assert alpha is None or alpha <= 1 + 1e-12
 
 
 def test_the_figures_of_a_panel_are_counts() -> None:
-    """Verdicts, missing ones and preferences for the first place by judge; agreement by pair of judges."""
+    """Verdicts, missing ones and preferences for the first place by judge; agreement by pair of
+    judges.
+    """
     figures = PanelMetrics(["a", "b", "c"], [1.0, 2.0, 1.0], [True, True, True])
     figures.add_comparison([FIRST, FIRST, None], counts=True)
     figures.add_comparison([FIRST, SECOND, TIE], counts=True)
@@ -96,7 +108,9 @@ def test_the_figures_of_a_panel_are_counts() -> None:
         {"judges": ["b", "c"], "comparisons": 1, "agreement": 0.0},
     ]
     assert shown["comparisons_left_out"] == 2
-    assert shown["krippendorff_alpha"] == pytest.approx(alpha_of([[1, 1], [1, -1, 0], [0, 0], [-1]]) or math.nan)
+    assert shown["krippendorff_alpha"] == pytest.approx(
+        alpha_of([[1, 1], [1, -1, 0], [0, 0], [-1]]) or math.nan
+    )
 
 
 def test_a_judge_that_grades_has_no_first_place() -> None:

@@ -21,11 +21,15 @@ SEED_EXAMPLE = [Verdict(1, 5, 6), Verdict(4, 1, 1)]
 
 
 def metrics_of(*results):
-    """Count results as a run without compat does, verdicts as those of a group with as many repeats."""
+    """Count results as a run without compat does, verdicts as those of a group with as many
+    repeats.
+    """
     metrics = RunMetrics()
     verdicts = [result for result in results if isinstance(result, Verdict)]
     for repeat, verdict in enumerate(verdicts):
-        metrics.add_measures(GroupMeasures(verdicts=count_verdicts([{Comparison(0, 1, repeat): verdict}])))
+        metrics.add_measures(
+            GroupMeasures(verdicts=count_verdicts([{Comparison(0, 1, repeat): verdict}]))
+        )
     for result in results:
         metrics.add_outcome(Outcome(result))
         if isinstance(result, Verdict):
@@ -67,8 +71,16 @@ def test_the_summary_of_nothing_is_honest():
 
 
 def test_contradictions_and_echoes_are_shares_of_the_verdicts_on_pairs():
-    """A tie contradicts nothing; grades of single responses have no ranking of their own and do not count."""
-    verdicts = [Verdict(4, 2, 5), Verdict(2, 4, 2), Verdict(5, 5, 5), Verdict(3, 3, 2), Verdict(4, 2, 3.5)]
+    """A tie contradicts nothing; grades of single responses have no ranking of their own and do not
+    count.
+    """
+    verdicts = [
+        Verdict(4, 2, 5),
+        Verdict(2, 4, 2),
+        Verdict(5, 5, 5),
+        Verdict(3, 3, 2),
+        Verdict(4, 2, 3.5),
+    ]
     metrics = metrics_of(*verdicts, *[Verdict(4, 2, 2)] * 5)
     grades = count_verdicts([{Comparison(0, 1, 0): Verdict(1, 5, 1)}], in_order=False)
     metrics.add_measures(GroupMeasures(verdicts=grades))
@@ -79,7 +91,9 @@ def test_contradictions_and_echoes_are_shares_of_the_verdicts_on_pairs():
 def test_every_comparison_is_counted_once():
     """Verdicts of this run, verdicts from the journal and failures add up to what was finished."""
     metrics = metrics_of(*SEED_EXAMPLE, Failure(FailureKind.NOT_ASKED, "stopped"))
-    known = Outcome(Verdict(4, 2, 2), attempts=3, prompt_tokens=10, completion_tokens=5, from_journal=True)
+    known = Outcome(
+        Verdict(4, 2, 2), attempts=3, prompt_tokens=10, completion_tokens=5, from_journal=True
+    )
     shared = Outcome(Failure(FailureKind.EMPTY, "equal to one in flight"), from_journal=True)
     for outcome in (known, known, shared):
         metrics.add_outcome(outcome)
@@ -96,7 +110,11 @@ def test_only_what_this_run_paid_for_is_counted_as_cost():
     metrics.add_outcome(Outcome(Verdict(4, 2, 2), from_journal=True, **cost))
     summary = summary_of(metrics, 1.0)
     assert (summary["calls"], summary["retries"]) == (2, 1)
-    assert (summary["prompt_tokens"], summary["completion_tokens"], summary["cached_prompt_tokens"]) == (10, 5, 4)
+    assert (
+        summary["prompt_tokens"],
+        summary["completion_tokens"],
+        summary["cached_prompt_tokens"],
+    ) == (10, 5, 4)
 
 
 @pytest.mark.parametrize(
@@ -111,12 +129,18 @@ def test_only_what_this_run_paid_for_is_counted_as_cost():
     ],
 )
 def test_the_first_place_win_rate_shows_position_bias(verdicts, rate):
-    """The share of decided verdicts that favour the response shown first; ties go by their ranking."""
-    assert summary_of(metrics_of(*verdicts), 1.0)["first_place_win_rate"] == (rate and pytest.approx(rate))
+    """The share of decided verdicts that favour the response shown first; ties go by their
+    ranking.
+    """
+    assert summary_of(metrics_of(*verdicts), 1.0)["first_place_win_rate"] == (
+        rate and pytest.approx(rate)
+    )
 
 
 def test_retries_are_calls_beyond_the_first():
-    """Three calls for two comparisons are one retry, but a second turn is not; the built-in judge makes no calls."""
+    """Three calls for two comparisons are one retry, but a second turn is not; the built-in judge
+    makes no calls.
+    """
     metrics = metrics_of(*SEED_EXAMPLE)
     assert summary_of(metrics, 1.0)["retries"] == 0
     for attempts, turns in ((1, 1), (2, 1), (2, 2)):

@@ -30,8 +30,11 @@ def count_some(metrics: RunMetrics, start: int) -> None:
 
 @pytest.mark.usefixtures("switching")
 def test_progress_can_be_read_while_the_run_goes_on() -> None:
-    """11,000 reads from another thread see inputs begin, count and end; no read fails or goes backwards."""
-    progress, done = RunProgress(), threading.Event()
+    """11,000 reads from another thread see inputs begin, count and end; no read fails or goes
+    backwards.
+    """
+    progress = RunProgress()
+    done = threading.Event()
     errors: list[BaseException] = []
     reads: list[int] = []
 

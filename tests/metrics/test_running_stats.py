@@ -45,7 +45,9 @@ def co_spread_of(pairs):
 
 @given(st.lists(st.tuples(st.integers(-100, 100), st.integers(-100, 100)), min_size=2, max_size=30))
 def test_the_correlation_is_that_of_the_whole_list(pairs):
-    """Pearson's correlation agrees with a computation over all pairs at once; None where one does not vary."""
+    """Pearson's correlation agrees with a computation over all pairs at once; None where one does
+    not vary.
+    """
     xs, ys = zip(*pairs, strict=True)
     varies = len(set(xs)) > 1 and len(set(ys)) > 1
     expected = pytest.approx(statistics.correlation(xs, ys), abs=1e-9) if varies else None

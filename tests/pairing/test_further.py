@@ -22,9 +22,12 @@ def asked_groups(draw):
 
 @given(asked_groups(), GOALS, st.data())
 def test_every_order_of_every_pair_is_asked_once(group, goal, data):
-    """However the calls are divided into batches: first all pairs, then all in the other order, and none twice."""
+    """However the calls are divided into batches: first all pairs, then all in the other order, and
+    none twice.
+    """
     scores, planned = group
-    n, pairs = len(scores), len(scores) * (len(scores) - 1) // 2
+    n = len(scores)
+    pairs = len(scores) * (len(scores) - 1) // 2
     while len(planned) < 2 * pairs:
         count = data.draw(st.integers(1, min(4, 2 * pairs - len(planned))))
         further = plan_further(scores, planned, goal, count)
@@ -37,12 +40,18 @@ def test_every_order_of_every_pair_is_asked_once(group, goal, data):
 
 @given(asked_groups(), GOALS)
 def test_the_pairs_at_the_ends_come_first(group, goal):
-    """For the best, the greatest sums of scores among pairs not asked; for a pair, the least sums in turn."""
+    """For the best, the greatest sums of scores among pairs not asked; for a pair, the least sums
+    in turn.
+    """
     scores, asked = group
-    left = {frozenset(pair) for pair in combinations(scores, 2)} - {frozenset(pair) for pair in asked}
+    left = {frozenset(pair) for pair in combinations(scores, 2)} - {
+        frozenset(pair) for pair in asked
+    }
     for number, pair in enumerate(plan_further(scores, asked, goal, len(left)), len(asked)):
         end = min if goal == "pair" and number % 2 else max
-        assert sum(scores[index] for index in pair) == end(sum(scores[index] for index in each) for each in left)
+        assert sum(scores[index] for index in pair) == end(
+            sum(scores[index] for index in each) for each in left
+        )
         left.remove(frozenset(pair))
 
 
@@ -52,7 +61,9 @@ def test_orders_are_balanced(group, goal):
     scores, asked = group
     leads = Counter(i for i, _ in asked)
     leads.subtract(j for _, j in asked)
-    for i, j in plan_further(scores, asked, goal, len(scores) * (len(scores) - 1) // 2 - len(asked)):
+    for i, j in plan_further(
+        scores, asked, goal, len(scores) * (len(scores) - 1) // 2 - len(asked)
+    ):
         assert leads[i] <= leads[j]
         leads.update({i: 1, j: -1})
 

@@ -37,7 +37,9 @@ RING_K = st.integers(0, 60).map(lambda quarters: quarters / 4)
 
 @pytest.mark.parametrize(("strategy", "lists"), [("circular", CIRCULAR), ("all_pairs", ALL_PAIRS)])
 def test_the_pairs_are_the_references_list(strategy, lists):
-    """Circular: each against the next, the last against the first. All pairs: each once, the lower index first."""
+    """Circular: each against the next, the last against the first. All pairs: each once, the lower
+    index first.
+    """
     for n, pairs in lists.items():
         assert list(PairingPlan(strategy).iter_pairs(n)) == [(i, j, 0) for i, j in pairs]
 
@@ -53,15 +55,21 @@ def test_repeats_are_the_outermost_loop():
 def test_the_count_is_what_the_plan_has(n, strategy, judges, balanced, swap, ring_k):
     """Counting without planning gives the length of the plan."""
     plan = list(
-        PairingPlan(strategy, repeats=judges, order_balanced=balanced, both_orders=swap, ring_k=ring_k).iter_pairs(n)
+        PairingPlan(
+            strategy, repeats=judges, order_balanced=balanced, both_orders=swap, ring_k=ring_k
+        ).iter_pairs(n)
     )
-    assert PairingPlan(strategy, both_orders=swap, ring_k=ring_k, repeats=judges).count(n) == len(plan)
+    assert PairingPlan(strategy, both_orders=swap, ring_k=ring_k, repeats=judges).count(n) == len(
+        plan
+    )
 
 
 @given(st.integers(0, 24), EVERY, st.integers(1, 3), RING_K)
 def test_a_swap_adds_the_other_order_of_every_pair_and_nothing_twice(n, strategy, judges, ring_k):
     """Each rollout is then shown first exactly as often as second."""
-    plan = list(PairingPlan(strategy, repeats=judges, both_orders=True, ring_k=ring_k).iter_pairs(n))
+    plan = list(
+        PairingPlan(strategy, repeats=judges, both_orders=True, ring_k=ring_k).iter_pairs(n)
+    )
     assert len(set(plan)) == len(plan)
     assert {Comparison(j, i, judge_idx) for i, j, judge_idx in plan} == set(plan)
     assert set(PairingPlan(strategy, repeats=judges, ring_k=ring_k).iter_pairs(n)) <= set(plan)
@@ -69,7 +77,9 @@ def test_a_swap_adds_the_other_order_of_every_pair_and_nothing_twice(n, strategy
 
 @given(st.integers(0, 40))
 def test_balanced_order_shows_each_as_often_first_as_second(n):
-    """Every unordered pair stays there once, and no rollout is first more than once oftener than second."""
+    """Every unordered pair stays there once, and no rollout is first more than once oftener than
+    second.
+    """
     plan = list(PairingPlan("all_pairs", order_balanced=True).iter_pairs(n))
     assert sorted((min(i, j), max(i, j)) for i, j, _ in plan) == list(combinations(range(n), 2))
     lead = Counter(i for i, _, _ in plan)
@@ -85,7 +95,9 @@ def test_balanced_order_turns_every_second_pair_of_a_rollout():
 
 def planned(n, strategy, ring_k, key="", seed=0):
     """Return the ordered pairs of a plan."""
-    return [(i, j) for i, j, _ in PairingPlan(strategy, ring_k=ring_k, seed=seed).iter_pairs(n, key)]
+    return [
+        (i, j) for i, j, _ in PairingPlan(strategy, ring_k=ring_k, seed=seed).iter_pairs(n, key)
+    ]
 
 
 def test_a_plan_depends_on_key_and_seed_only():
@@ -124,7 +136,12 @@ def test_a_budget_is_kept_and_used(sizes, calls, judges, swap):
 
 def test_golden_budgets():
     """A budget of whole or half rings gives just those; one for nothing gives none."""
-    budgets = [({16: 1000}, 40_000), ({16: 1000}, 40_999), ({16: 1000}, 31_999), ({16: 10, 8: 10}, 480)]
+    budgets = [
+        ({16: 1000}, 40_000),
+        ({16: 1000}, 40_999),
+        ({16: 1000}, 31_999),
+        ({16: 10, 8: 10}, 480),
+    ]
     budgets += [({16: 1000}, 999), ({}, 5), ({1: 9}, 5)]
     found = [PairingPlan().with_calls(sizes, calls).ring_k for sizes, calls in budgets]
     assert found == [2.5, 2.5, 1.9375, 2, 0, 0, 0]
@@ -133,5 +150,8 @@ def test_golden_budgets():
 
 def test_each_rollout_meets_the_first_one_once_in_either_order():
     """The first one is shown first in every other pair; keys decide with which pair it begins."""
-    plans = [[(i, j) for i, j, _ in PairingPlan(AGAINST_FIRST).iter_pairs(4, str(key))] for key in range(40)]
+    plans = [
+        [(i, j) for i, j, _ in PairingPlan(AGAINST_FIRST).iter_pairs(4, str(key))]
+        for key in range(40)
+    ]
     assert {tuple(plan) for plan in plans} == {((0, 1), (2, 0), (0, 3)), ((1, 0), (0, 2), (3, 0))}

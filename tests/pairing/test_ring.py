@@ -28,7 +28,14 @@ def degrees_of(n, pairs):
 @pytest.mark.parametrize(
     ("n", "chosen"),
     [
-        *((8, (1, 3)), (8, (1, 2, 3)), (12, (1, 3)), (16, (1, 4)), (16, (1, 3, 6)), (16, (1, 2, 4, 7))),
+        *(
+            (8, (1, 3)),
+            (8, (1, 2, 3)),
+            (12, (1, 3)),
+            (16, (1, 4)),
+            (16, (1, 3, 6)),
+            (16, (1, 2, 4, 7)),
+        ),
         *((32, (1, 6)), (64, (1, 8)), (64, (1, 4, 16)), (2, ()), (3, (1,)), (9, (1,)), (7, (1, 3))),
     ],
 )
@@ -39,18 +46,26 @@ def test_golden_offsets(n, chosen):
 
 @pytest.mark.parametrize("n", SIZES)
 def test_whole_rings_are_regular_and_balanced(n):
-    """Each rollout is k times first and k times second; no pair is compared twice, in either order."""
+    """Each rollout is k times first and k times second; no pair is compared twice, in either
+    order.
+    """
     every_k = range(count_offsets(n) + 1)
     for k in every_k if n < 30 else (*every_k[:4], *every_k[-2:]):
         pairs = plan_ring(n, k)
-        assert Counter(i for i, _ in pairs) == Counter(j for _, j in pairs) == Counter({p: k for p in range(n) if k})
+        assert (
+            Counter(i for i, _ in pairs)
+            == Counter(j for _, j in pairs)
+            == Counter({p: k for p in range(n) if k})
+        )
         assert len({frozenset(pair) for pair in pairs}) == len(pairs) == k * n == count_ring(n, k)
         assert all(len({i, j}) == 2 for i, j in pairs)
 
 
 @pytest.mark.parametrize("n", SIZES)
 def test_rings_end_when_every_ordered_pair_is_asked(n):
-    """First every pair once, each rollout as often first as second but for one; then the other orders."""
+    """First every pair once, each rollout as often first as second but for one; then the other
+    orders.
+    """
     sizes = ring_sizes(n)
     half = len(sizes) // 2
     once = plan_ring(n, half)
@@ -63,7 +78,9 @@ def test_rings_end_when_every_ordered_pair_is_asked(n):
 
 @given(st.integers(2, 70), st.floats(0, 80))
 def test_shares_of_a_ring_are_spread_evenly(n, k):
-    """For any k: no pair twice in one order, first and second differ by one at most, degrees by two."""
+    """For any k: no pair twice in one order, first and second differ by one at most, degrees by
+    two.
+    """
     pairs = plan_ring(n, k)
     assert len(pairs) == len(set(pairs)) == count_ring(n, k)
     assert all(abs(lead) <= 1 for lead in leads_of(pairs).values())

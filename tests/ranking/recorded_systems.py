@@ -1,7 +1,7 @@
 """GPT-4's verdicts on five systems and the 80 Vicuna questions, as the PRD data set has them.
 
-A line is a question; its characters are the ordered pairs of the systems by name: who won, the first or the second.
-"""
+A line is a question; its characters are the ordered pairs of the systems by name: who won, the
+first or the second."""
 
 from itertools import permutations
 from pathlib import Path

@@ -2,14 +2,25 @@ import numpy as np
 import pytest
 from ranking.recorded_systems import ORDERS, VERDICTS, recorded_outcomes
 
-from genrm_cli.ranking.leaderboard import build_leaderboard, findings, most_different, share_interval
+from genrm_cli.ranking.leaderboard import (
+    build_leaderboard,
+    findings,
+    most_different,
+    share_interval,
+)
 from genrm_cli.ranking.outcomes import Outcomes, OutcomeTable
 
 
 def simulate(
-    k: int, prompts: int, generator: np.random.Generator, gap: float = 0.25, position: float = 0.36, length: float = 0.0
+    k: int,
+    prompts: int,
+    generator: np.random.Generator,
+    gap: float = 0.25,
+    position: float = 0.36,
+    length: float = 0.0,
 ) -> tuple[Outcomes, np.ndarray]:
-    """Judge K policies `gap` apart on prompts that suit some of them, in both orders; return the true win rates, too.
+    """Judge K policies `gap` apart on prompts that suit some of them, in both orders; return the
+    true win rates, too.
 
     Policy × prompt and sample deviations are .8 and .6, as in the reference of the statistics.
     """
@@ -26,12 +37,16 @@ def simulate(
             table.add(a, b, longer, VERDICTS[won])
     noise = generator.normal(0, 2**0.5, (20_000, 1, 1))
     odds = theta[:, None] - theta[None, :] + noise
-    truth = (1 / (1 + np.exp(-odds - position)) + 1 / (1 + np.exp(-odds + position))).mean(axis=0) / 2
+    truth = (1 / (1 + np.exp(-odds - position)) + 1 / (1 + np.exp(-odds + position))).mean(
+        axis=0
+    ) / 2
     return table.outcomes(), truth
 
 
 def test_the_worked_example_is_reproduced() -> None:
-    """Win rates, strengths, the position and ranks are those computed independently on GPT-4's verdicts."""
+    """Win rates, strengths, the position and ranks are those computed independently on GPT-4's
+    verdicts.
+    """
     board = build_leaderboard(recorded_outcomes())
     found = {row.name: row for row in board.policies}
     expected = {
@@ -44,7 +59,9 @@ def test_the_worked_example_is_reproduced() -> None:
     assert list(found) == list(expected)
     for name, (rate, low, high, elo, half) in expected.items():
         row = found[name]
-        assert [100 * each for each in (row.win_rate, row.lo, row.hi)] == pytest.approx([rate, low, high], abs=0.06)
+        assert [100 * each for each in (row.win_rate, row.lo, row.hi)] == pytest.approx(
+            [rate, low, high], abs=0.06
+        )
         assert [row.elo, row.elo_hi - row.elo] == pytest.approx([elo, half], abs=0.55)
     assert (board.position, 1.96 * board.position_se) == pytest.approx((0.71, 0.13), abs=0.005)
     assert [(row.rank_lo, row.rank_hi) for row in board.policies][:2] == [(1, 1), (2, 2)]
@@ -64,8 +81,12 @@ def test_a_difference_is_claimed_only_with_all_comparisons_accounted_for() -> No
 
 
 def test_one_fixed_order_is_not_taken_for_both() -> None:
-    """In alphabetical order alone the position decides; no win rate is given, and a warning says so."""
-    board = build_leaderboard(recorded_outcomes(orders=[pair for pair in ORDERS if pair[0] < pair[1]]))
+    """In alphabetical order alone the position decides; no win rate is given, and a warning says
+    so.
+    """
+    board = build_leaderboard(
+        recorded_outcomes(orders=[pair for pair in ORDERS if pair[0] < pair[1]])
+    )
     elo = {row.name: row.elo for row in board.policies}
     expected = {"gpt4": 235, "claude": 210, "vicuna-13b": -205, "gpt35": -129, "bard": -110}
     assert elo == {name: pytest.approx(value, abs=1) for name, value in expected.items()}
@@ -74,31 +95,45 @@ def test_one_fixed_order_is_not_taken_for_both() -> None:
 
 
 def test_a_baseline_moves_the_origin() -> None:
-    """Gaps between strengths stay, fewer comparisons are accounted for, and the baseline has no win rate."""
-    plain, anchored = build_leaderboard(recorded_outcomes()), build_leaderboard(recorded_outcomes(), baseline="claude")
+    """Gaps between strengths stay, fewer comparisons are accounted for, and the baseline has no win
+    rate.
+    """
+    plain = build_leaderboard(recorded_outcomes())
+    anchored = build_leaderboard(recorded_outcomes(), baseline="claude")
     gaps = [a.elo - b.elo for a, b in zip(plain.policies, anchored.policies, strict=True)]
     assert gaps == pytest.approx([gaps[0]] * 5)
     assert anchored.comparisons_accounted == 4
-    assert [row.name for row in anchored.policies if row.elo == 0 and row.win_rate is None] == ["claude"]
+    assert [row.name for row in anchored.policies if row.elo == 0 and row.win_rate is None] == [
+        "claude"
+    ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("prompts", "runs"), [(50, 300), (200, 300)])
 def test_intervals_hold_the_truth(prompts, runs) -> None:
-    """Nominal 95 % of the intervals of win rates hold it, and so do those of gaps to the mean strength."""
-    generator, held, all_held = np.random.default_rng(prompts), 0, 0
+    """Nominal 95 % of the intervals of win rates hold it, and so do those of gaps to the mean
+    strength.
+    """
+    generator = np.random.default_rng(prompts)
+    held = 0
+    all_held = 0
     for _ in range(runs):
         outcomes, truth = simulate(4, prompts, generator)
         board = build_leaderboard(outcomes)
         right = [row.lo <= truth[int(row.a[1]), int(row.b[1])] <= row.hi for row in board.pairs]
-        joint = [row.lo_sim <= truth[int(row.a[1]), int(row.b[1])] <= row.hi_sim for row in board.pairs]
-        held, all_held = held + sum(right), all_held + all(joint)
+        joint = [
+            row.lo_sim <= truth[int(row.a[1]), int(row.b[1])] <= row.hi_sim for row in board.pairs
+        ]
+        held = held + sum(right)
+        all_held = all_held + all(joint)
     assert 0.925 < held / (6 * runs) < 0.98
     assert all_held / runs > 0.9
 
 
 def test_length_is_separated_from_quality() -> None:
-    """A judge that loves length shows it in its own term, and its agreement with length alone is above one half."""
+    """A judge that loves length shows it in its own term, and its agreement with length alone is
+    above one half.
+    """
     outcomes, _ = simulate(3, 150, np.random.default_rng(1), length=1.5)
     board = build_leaderboard(outcomes)
     assert board.length > 4 * board.length_se > 0
@@ -106,7 +141,9 @@ def test_length_is_separated_from_quality() -> None:
 
 
 def outcomes_of(lines: list[str], policies: int = 2, **options: bool) -> Outcomes:
-    """Return outcomes of prompts written as `abw`: policies a and b, shown in this order, and who won."""
+    """Return outcomes of prompts written as `abw`: policies a and b, shown in this order, and who
+    won.
+    """
     table = OutcomeTable([f"p{each}" for each in range(policies)], **options)
     for line in lines:
         table.begin_prompt(dict.fromkeys(range(policies), 1.0))
@@ -116,7 +153,9 @@ def outcomes_of(lines: list[str], policies: int = 2, **options: bool) -> Outcome
 
 
 def test_a_policy_that_always_wins_has_a_bound() -> None:
-    """The strength of an unbeaten policy is marked as a bound, and its win rate has an interval of positive width."""
+    """The strength of an unbeaten policy is marked as a bound, and its win rate has an interval of
+    positive width.
+    """
     board = build_leaderboard(outcomes_of(["011 102"] * 30))
     assert [(row.name, row.bound) for row in board.policies] == [("p0", ">="), ("p1", "<=")]
     assert board.policies[0].win_rate == 1.0
@@ -128,7 +167,9 @@ def test_a_policy_that_always_wins_has_a_bound() -> None:
 
 @pytest.mark.parametrize("lines", [["01= 10="] * 25, ["011 101"] * 25, ["01= 10="]])
 def test_a_judge_that_sees_no_difference_separates_nothing(lines) -> None:
-    """Ties everywhere, or the first position everywhere, give one half, ranks 1 to 2, and no claim."""
+    """Ties everywhere, or the first position everywhere, give one half, ranks 1 to 2, and no
+    claim.
+    """
     board = build_leaderboard(outcomes_of(lines))
     assert [row.win_rate for row in board.policies] == [0.5, 0.5]
     assert [row.elo for row in board.policies] == pytest.approx([0, 0], abs=1e-6)
@@ -136,17 +177,33 @@ def test_a_judge_that_sees_no_difference_separates_nothing(lines) -> None:
 
 
 def test_one_prompt_has_no_interval_and_few_make_no_claim() -> None:
-    """One prompt gives an estimate alone; nineteen that all agree still claim nothing, and a warning counts them."""
+    """One prompt gives an estimate alone; nineteen that all agree still claim nothing, and a
+    warning counts them.
+    """
     single, few = (build_leaderboard(outcomes_of(["011 102"] * count)) for count in (1, 19))
-    assert (single.pairs[0].w, single.pairs[0].lo, single.policies[0].elo_se, single.cov) == (1.0, None, None, None)
-    assert (few.pairs[0].lo_sim > 0.5, few.pairs[0].better, few.policies[0].rank_lo) == (True, None, None)
+    assert (single.pairs[0].w, single.pairs[0].lo, single.policies[0].elo_se, single.cov) == (
+        1.0,
+        None,
+        None,
+        None,
+    )
+    assert (few.pairs[0].lo_sim > 0.5, few.pairs[0].better, few.policies[0].rank_lo) == (
+        True,
+        None,
+        None,
+    )
     assert "only 19 prompts" in few.warnings[0]
 
 
 def test_a_failure_is_missing_and_takes_the_other_order_with_it() -> None:
     """A lone order does not count for a win rate, and failures count for nobody but are shown."""
     board = build_leaderboard(outcomes_of(["011 102"] * 24 + ["01x 101"] * 6))
-    assert (board.pairs[0].w, board.pairs[0].n_prompts, board.pairs[0].failed, board.failed) == (1.0, 24, 6, 6)
+    assert (board.pairs[0].w, board.pairs[0].n_prompts, board.pairs[0].failed, board.failed) == (
+        1.0,
+        24,
+        6,
+        6,
+    )
     assert any("10.0 % of the comparisons failed" in warning for warning in board.warnings)
     alone = build_leaderboard(outcomes_of(["011 102"] * 24 + ["01x 101"] * 6, both_orders=False))
     assert (alone.pairs[0].n_prompts, alone.pairs[0].w) == (30, 0.8)
@@ -172,7 +229,9 @@ def test_cycles_are_pointed_out() -> None:
 def test_shares_near_one_keep_their_interval() -> None:
     """Near 1 and on few prompts the interval is Wilson's; between, with many prompts, Student's."""
     assert share_interval(1.0, 0.0, 20, 40) == (pytest.approx(0.82, abs=0.005), 1.0)
-    assert share_interval(0.5, 0.05, 100, 200) == pytest.approx((0.5 - 1.984 * 0.05, 0.5 + 1.984 * 0.05), abs=1e-4)
+    assert share_interval(0.5, 0.05, 100, 200) == pytest.approx(
+        (0.5 - 1.984 * 0.05, 0.5 + 1.984 * 0.05), abs=1e-4
+    )
     assert share_interval(0.5, None, 1, 2) == (None, None)
 
 

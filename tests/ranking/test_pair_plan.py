@@ -4,20 +4,34 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from genrm_cli.ranking.pair_plan import PairPlan, all_pairs, assumed_deviation, forecast, near_pairs, prompts_to_show
+from genrm_cli.ranking.pair_plan import (
+    PairPlan,
+    all_pairs,
+    assumed_deviation,
+    forecast,
+    near_pairs,
+    prompts_to_show,
+)
 
 
 def planned(policies: int, prompts: int, budget: int) -> PairPlan:
     """Plan pairs of two calls each on prompts that all policies answered."""
-    offers = {prompt: [(pair, 2) for pair in combinations(range(policies), 2)] for prompt in range(prompts)}
+    offers = {
+        prompt: [(pair, 2) for pair in combinations(range(policies), 2)]
+        for prompt in range(prompts)
+    }
     plan = PairPlan(policies, seed=1)
     plan.spend(offers, budget)
     return plan
 
 
-@pytest.mark.parametrize(("policies", "prompts", "budget"), [(5, 40, 200), (8, 30, 60), (3, 50, 100), (10, 20, 20)])
+@pytest.mark.parametrize(
+    ("policies", "prompts", "budget"), [(5, 40, 200), (8, 30, 60), (3, 50, 100), (10, 20, 20)]
+)
 def test_a_budget_is_spread_evenly(policies, prompts, budget) -> None:
-    """All calls are planned, prompts and pairs are used about equally often, and all policies are joined."""
+    """All calls are planned, prompts and pairs are used about equally often, and all policies are
+    joined.
+    """
     plan = planned(policies, prompts, budget)
     assert plan.calls == budget
     uses = plan.counts()[np.triu_indices(policies, 1)]
@@ -37,7 +51,9 @@ def test_a_budget_for_everything_plans_everything_once() -> None:
 
 
 def test_the_forecast_is_that_of_the_normal_test() -> None:
-    """Two policies need the prompts of the reference's table; all pairs of five narrow each other's gaps."""
+    """Two policies need the prompts of the reference's table; all pairs of five narrow each other's
+    gaps.
+    """
     found = [prompts_to_show(gap, 0.38) for gap in (0.02, 0.05, 0.1)]
     assert found == pytest.approx([2_835, 454, 114], abs=1)
     two = forecast(np.array([[0, 454], [454, 0]]), 0.38, None)
@@ -49,14 +65,18 @@ def test_the_forecast_is_that_of_the_normal_test() -> None:
 
 
 def test_deviations_are_those_measured() -> None:
-    """One sample in both orders, in one, and four matched samples deviate as on recorded verdicts."""
+    """One sample in both orders, in one, and four matched samples deviate as on recorded
+    verdicts.
+    """
     assert assumed_deviation(1, both_orders=True) == pytest.approx(0.38, abs=0.005)
     assert assumed_deviation(1, both_orders=False) == pytest.approx(0.455, abs=0.005)
     assert assumed_deviation(4, both_orders=True) == pytest.approx(0.29, abs=0.005)
 
 
 def test_the_pairs_of_a_baseline_a_curve_and_a_wide_field() -> None:
-    """A baseline meets all others; steps also meet their neighbours; in a wide field ranks differ by two at most."""
+    """A baseline meets all others; steps also meet their neighbours; in a wide field ranks differ
+    by two at most.
+    """
     assert all_pairs(4, 2, is_curve=False) == {(0, 2), (1, 2), (2, 3)}
     assert {(0, 5), (3, 4), (1, 4)} <= all_pairs(6, 0, is_curve=True)
     assert (1, 3) not in all_pairs(6, 0, is_curve=True)

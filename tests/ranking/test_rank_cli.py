@@ -13,7 +13,10 @@ QUALITY = {"weak": "bad", "middle": "good bad", "strong": "good good good"}
 def write_policies(genrm: Genrm, prompts: int = 24, **responses: str) -> list[str]:
     """Write a file of rollouts for each policy, all on the same prompts; return their names."""
     for name, words in (responses or QUALITY).items():
-        genrm.write(f"{name}.jsonl", [{"prompt": f"Q{n}?", "response": f"{words} {n}"} for n in range(prompts)])
+        genrm.write(
+            f"{name}.jsonl",
+            [{"prompt": f"Q{n}?", "response": f"{words} {n}"} for n in range(prompts)],
+        )
     return [f"{name}.jsonl" for name in responses or QUALITY]
 
 
@@ -30,7 +33,9 @@ def calls_of(judge: JudgeServer) -> int:
 
 
 def test_two_files_become_a_sentence(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """The table names both policies, and the sentence below it says which one the judge prefers, and how surely."""
+    """The table names both policies, and the sentence below it says which one the judge prefers,
+    and how surely.
+    """
     files = write_policies(genrm, old="bad", new="good good good")
     ended = call("rank", *files, *judge_server.flags).ended(0)
     out = ended.out.decode()
@@ -39,8 +44,12 @@ def test_two_files_become_a_sentence(genrm: Genrm, call: Call, judge_server: Jud
     assert "48 comparisons: 48 calls to make" in ended.err
 
 
-def test_a_second_run_and_score_ask_nothing_again(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """Verdicts are in the journal of `genrm score --together`: each command finds those of the other."""
+def test_a_second_run_and_score_ask_nothing_again(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """Verdicts are in the journal of `genrm score --together`: each command finds those of the
+    other.
+    """
     files = write_policies(genrm)
     first = ranked(call, *files, *judge_server.flags)
     assert (first["calls"], first["known"]) == (3 * 24 * 2, 0)
@@ -72,15 +81,23 @@ def test_scored_lines_need_no_judge(genrm: Genrm, call: Call, judge_server: Judg
     assert (full["calls"], full["known"], full["n_verdicts"]) == (72, 72, 144)
 
 
-def test_the_plan_is_told_before_it_is_paid_for(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """--dry-run makes no call and writes nothing; --budget limits the calls, and the difference grows."""
+def test_the_plan_is_told_before_it_is_paid_for(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """--dry-run makes no call and writes nothing; --budget limits the calls, and the difference
+    grows.
+    """
     files = write_policies(genrm)
     before = genrm.names()
     whole, part = (
         json.loads(call("rank", *files, *judge_server.flags, "--dry-run", "--json", *more).out)
         for more in ((), ("--budget", 60))
     )
-    assert (whole["estimate"]["calls"], part["estimate"]["calls"], calls_of(judge_server)) == (144, 60, 0)
+    assert (whole["estimate"]["calls"], part["estimate"]["calls"], calls_of(judge_server)) == (
+        144,
+        60,
+        0,
+    )
     assert whole["forecast"]["smallest_difference"] < part["forecast"]["smallest_difference"]
     assert genrm.names() == before
     found = ranked(call, *files, *judge_server.flags, "--budget", 60)
@@ -88,8 +105,12 @@ def test_the_plan_is_told_before_it_is_paid_for(genrm: Genrm, call: Call, judge_
     assert ranked(call, *files, *judge_server.flags, "--budget", 60)["calls"] == 0
 
 
-def test_a_wide_field_is_ranked_after_a_pilot(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """With six policies, a third of the budget finds the ranks; the rest goes to pairs at most two ranks apart."""
+def test_a_wide_field_is_ranked_after_a_pilot(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """With six policies, a third of the budget finds the ranks; the rest goes to pairs at most two
+    ranks apart.
+    """
     words = {f"p{each}": "good " * each + "bad " * (6 - each) for each in range(6)}
     files = write_policies(genrm, **words)
     found = ranked(call, *files, *judge_server.flags, "--budget", 360)
@@ -101,12 +122,19 @@ def test_a_wide_field_is_ranked_after_a_pilot(genrm: Genrm, call: Call, judge_se
 
 
 def test_a_baseline_and_steps(genrm: Genrm, call: Call) -> None:
-    """A baseline meets every other policy; steps are in the order of their numbers, against the first."""
+    """A baseline meets every other policy; steps are in the order of their numbers, against the
+    first.
+    """
     files = write_policies(genrm)
     against = ranked(call, *files, "--baseline", "middle", "--offline")
-    assert [sorted((row["a"], row["b"])) for row in against["pairs"]] == [["middle", "weak"], ["middle", "strong"]]
+    assert [sorted((row["a"], row["b"])) for row in against["pairs"]] == [
+        ["middle", "weak"],
+        ["middle", "strong"],
+    ]
     lines = [
-        {"prompt": f"Q{n}?", "response": f"{n} Q{n} " * step, "step": step} for step in (10, 9, 100) for n in range(22)
+        {"prompt": f"Q{n}?", "response": f"{n} Q{n} " * step, "step": step}
+        for step in (10, 9, 100)
+        for n in range(22)
     ]
     genrm.write("steps.jsonl", lines)
     curve = ranked(call, "steps.jsonl", "--over", "step", "--offline")
@@ -115,11 +143,18 @@ def test_a_baseline_and_steps(genrm: Genrm, call: Call) -> None:
 
 
 def test_rules_decide_without_a_call(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """Equal responses tie and blank ones lose, both without the judge; missing ones are left out and counted."""
+    """Equal responses tie and blank ones lose, both without the judge; missing ones are left out
+    and counted.
+    """
     write_policies(genrm, prompts=20, a="good")
     replies = [f"good {n}" for n in range(20)]
-    genrm.write("b.jsonl", [{"prompt": f"Q{n}?", "response": replies[n] if n < 10 else ""} for n in range(20)])
-    genrm.write("c.jsonl", [{"prompt": f"Q{n}?", "response": None if n else "good"} for n in range(20)])
+    genrm.write(
+        "b.jsonl",
+        [{"prompt": f"Q{n}?", "response": replies[n] if n < 10 else ""} for n in range(20)],
+    )
+    genrm.write(
+        "c.jsonl", [{"prompt": f"Q{n}?", "response": None if n else "good"} for n in range(20)]
+    )
     found = ranked(call, "a.jsonl", "b.jsonl", *judge_server.flags, "--no-probe")
     assert (found["calls"], found["by_rule"], found["pairs"][0]["w"]) == (0, 40, 0.75)
     plan = json.loads(call("rank", "a.jsonl", "c.jsonl", "--offline", "--dry-run", "--json").out)
@@ -128,10 +163,17 @@ def test_rules_decide_without_a_call(genrm: Genrm, call: Call, judge_server: Jud
 
 
 def test_samples_of_a_policy_meet_in_their_order(genrm: Genrm, call: Call) -> None:
-    """A prompt that a file repeats has several samples: one by default, and with --samples each meets its like."""
+    """A prompt that a file repeats has several samples: one by default, and with --samples each
+    meets its like.
+    """
     for name in ("a", "b"):
-        genrm.write(f"{name}.jsonl", [{"prompt": f"Q{n % 5}?", "response": f"{name} {n}"} for n in range(15)])
-    one, three = (ranked(call, "a.jsonl", "b.jsonl", "--offline", "--samples", count) for count in (1, 3))
+        genrm.write(
+            f"{name}.jsonl",
+            [{"prompt": f"Q{n % 5}?", "response": f"{name} {n}"} for n in range(15)],
+        )
+    one, three = (
+        ranked(call, "a.jsonl", "b.jsonl", "--offline", "--samples", count) for count in (1, 3)
+    )
     assert [(each["n_prompts"], each["n_verdicts"]) for each in (one, three)] == [(5, 10), (5, 30)]
     assert one["plan"]["left_out"] == {"response beyond 1 per prompt": 20}
 
@@ -142,23 +184,37 @@ def test_samples_of_a_policy_meet_in_their_order(genrm: Genrm, call: Call) -> No
         (["old.jsonl"], 3, "its only policy is 'old'"),
         (["old.jsonl", "other.jsonl"], 3, "no prompt was answered by two of the policies"),
         (["old.jsonl", "new.jsonl", "--baseline", "x"], 2, "the policies are old, new"),
-        (["old.jsonl", "new.jsonl", "--policy-field", "x"], 3, "no rollout has a value under --policy-field x"),
+        (
+            ["old.jsonl", "new.jsonl", "--policy-field", "x"],
+            3,
+            "no rollout has a value under --policy-field x",
+        ),
         (["old.jsonl", "new.jsonl", "--over", "prompt"], 3, "expected numbers"),
         (["old.jsonl", "absent.jsonl"], 3, "absent.jsonl: no such file"),
         (["old.jsonl", "new.jsonl", "--budget", "1"], 2, "--budget 1 allows no comparison"),
-        (["old.jsonl", "new.jsonl", "--compat", "nemo-gym"], 2, "which say nothing about policies; omit it"),
+        (
+            ["old.jsonl", "new.jsonl", "--compat", "nemo-gym"],
+            2,
+            "which say nothing about policies; omit it",
+        ),
     ],
 )
 def test_what_cannot_be_ranked_is_refused(arguments, code, words, genrm: Genrm, call: Call) -> None:
-    """The message says what was found and what to do, and the exit code is that of the kind of error."""
+    """The message says what was found and what to do, and the exit code is that of the kind of
+    error.
+    """
     write_policies(genrm, prompts=3, old="bad", new="good")
     genrm.write("other.jsonl", [{"prompt": "Another?", "response": "x"}])
     ended = call("rank", *arguments, "--offline")
     assert (ended.code, words in ended.err) == (code, True), ended.err
 
 
-def test_a_judge_that_fails_is_no_opinion(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """Failures are counted for nobody; too many of them end with 6, and without any verdict there is no table."""
+def test_a_judge_that_fails_is_no_opinion(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """Failures are counted for nobody; too many of them end with 6, and without any verdict there
+    is no table.
+    """
     files = write_policies(genrm, prompts=4, old="bad", new="good good")
     judge_server.behave(script=[{"content": "no idea"}] * 3)
     flags = ("--no-probe", "--concurrency", 1, "--reask", 0)
@@ -174,16 +230,30 @@ def test_a_judge_that_fails_is_no_opinion(genrm: Genrm, call: Call, judge_server
 def test_judges_that_grade_responses_rank_policies(
     profile: str, calls: int, genrm: Genrm, call: Call, judge_server: JudgeServer
 ) -> None:
-    """Each response is graded once, or all of a prompt in one call; a failed grade fails its pairs in both orders."""
+    """Each response is graded once, or all of a prompt in one call; a failed grade fails its pairs
+    in both orders.
+    """
     files = write_policies(genrm, prompts=10, old="bad", new="good good")
     judge_server.behave(script=[{"content": "no idea"}])
-    flags = ("--profile", profile, "--no-probe", "--concurrency", 1, "--reask", 0, "--max-unscored", 1)
+    flags = (
+        "--profile",
+        profile,
+        "--no-probe",
+        "--concurrency",
+        1,
+        "--reask",
+        0,
+        "--max-unscored",
+        1,
+    )
     found = ranked(call, *files, *judge_server.flags, *flags)
     assert (found["calls"], found["failed"], found["n_verdicts"]) == (calls, 2, 18)
 
 
 @pytest.mark.slow
-def test_an_interrupted_ranking_continues(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+def test_an_interrupted_ranking_continues(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
     """Ctrl-C ends with 130; the same command then asks only what is missing."""
     files = write_policies(genrm, prompts=4, old="bad", new="good")
     judge_server.behave(script=[{}, {}, {}, {"hang": True}])
@@ -197,7 +267,9 @@ def test_an_interrupted_ranking_continues(genrm: Genrm, call: Call, judge_server
 
 
 def test_a_page_shows_the_matrix_and_the_prompts_that_differ(genrm: Genrm, call: Call) -> None:
-    """--report writes a page with every pair and texts side by side, escaped; for scored lines, with their groups."""
+    """--report writes a page with every pair and texts side by side, escaped; for scored lines,
+    with their groups.
+    """
     genrm.write("a.jsonl", [{"prompt": f"Q{n}?", "response": f"Q{n} <b>"} for n in range(3)])
     genrm.write("b.jsonl", [{"prompt": f"Q{n}?", "response": "?"} for n in range(3)])
     assert call("rank", "a.jsonl", "b.jsonl", "--offline", "--report", "page.html").code == 0
@@ -205,18 +277,30 @@ def test_a_page_shows_the_matrix_and_the_prompts_that_differ(genrm: Genrm, call:
     assert "Row beats column" in page
     assert "Q1 &lt;b&gt;" in page
     assert "<b>Q1" not in page
-    lines = [{"prompt": f"Q{n}?", "response": f"Q{n} " * each, "m": f"m{each}"} for n in range(3) for each in (1, 2)]
+    lines = [
+        {"prompt": f"Q{n}?", "response": f"Q{n} " * each, "m": f"m{each}"}
+        for n in range(3)
+        for each in (1, 2)
+    ]
     genrm.write("models.jsonl", lines)
     assert call("score", "models.jsonl", "--offline").code == 0
-    assert call("rank", "models.scored.jsonl", "--policy-field", "m", "--report", "both.html").code == 0
+    assert (
+        call("rank", "models.scored.jsonl", "--policy-field", "m", "--report", "both.html").code
+        == 0
+    )
     both = (genrm.folder / "both.html").read_text()
     assert both.count("Row beats column") == both.count("Rewards in numbers") == 1
 
 
 def test_recorded_verdicts_are_ranked(genrm: Genrm, call: Call) -> None:
-    """Verdicts of another program are ranked by their judge; an unknown judge is refused with the known ones."""
+    """Verdicts of another program are ranked by their judge; an unknown judge is refused with the
+    known ones.
+    """
     record = {"source": "s", "judge": "j", "score_1": 4, "score_2": 2, "ranking": 2}
     orders = [("x", "y"), ("y", "x")]
-    genrm.write("v.jsonl", [record | {"prompt_id": str(n), "i": i, "j": j} for n in range(3) for i, j in orders])
+    genrm.write(
+        "v.jsonl",
+        [record | {"prompt_id": str(n), "i": i, "j": j} for n in range(3) for i, j in orders],
+    )
     assert ranked(call, "v.jsonl", "--recorded", "s/j")["pairs"][0]["w"] == 0.5
     assert "it has s/j" in call("rank", "v.jsonl", "--recorded", "s/k").err

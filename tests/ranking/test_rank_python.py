@@ -6,13 +6,19 @@ PROMPTS = [f"What is {n}?" for n in range(21)]
 
 
 def test_responses_in_memory_are_ranked() -> None:
-    """Policies are given by name with a response to each prompt, or several; nothing is left on disk."""
-    new = [f"The number {n} is written with digits, and what follows it is {n + 1}." for n in range(21)]
+    """Policies are given by name with a response to each prompt, or several; nothing is left on
+    disk.
+    """
+    new = [
+        f"The number {n} is written with digits, and what follows it is {n + 1}." for n in range(21)
+    ]
     found = genrm.rank({"old": ["no"] * 21, "new": new}, PROMPTS, judge="lexical", examples=1)
     assert [(row.name, row.win_rate) for row in found.policies] == [("new", 1.0), ("old", 0.0)]
     assert found.findings[0].startswith("lexical-2 prefers new to old")
     assert found.examples[0].response_b in (*new, "no")
-    several = genrm.rank({"old": [("no", "nor")] * 21, "new": [("a", "b")] * 21}, PROMPTS, samples=2, judge="lexical")
+    several = genrm.rank(
+        {"old": [("no", "nor")] * 21, "new": [("a", "b")] * 21}, PROMPTS, samples=2, judge="lexical"
+    )
     assert several.n_verdicts == 84
 
 
@@ -22,7 +28,10 @@ async def test_files_are_ranked_inside_a_running_loop(tmp_path) -> None:
         lines = [f'{{"prompt": "{prompt}", "response": "{name} {prompt}"}}\n' for prompt in PROMPTS]
         (tmp_path / f"{name}.jsonl").write_text("".join(lines))
     assert (
-        genrm.rank([tmp_path / "old.jsonl", tmp_path / "new.jsonl"], judge="lexical", baseline="old").baseline == "old"
+        genrm.rank(
+            [tmp_path / "old.jsonl", tmp_path / "new.jsonl"], judge="lexical", baseline="old"
+        ).baseline
+        == "old"
     )
 
 

@@ -12,7 +12,10 @@ from scored_lines import scored, verdict, write_lines
 
 pytestmark = pytest.mark.browser
 HOW = "pip install playwright, and apt-get install chromium"
-CHROMIUM = next((path for path in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if Path(path).exists()), None)
+CHROMIUM = next(
+    (path for path in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if Path(path).exists()),
+    None,
+)
 _INJECTIONS = [
     "<img src=x onerror=alert(1)>",
     "</script><script>alert(1)</script>",
@@ -42,11 +45,16 @@ class Opened:
 
     def __init__(self, browser: Any, path: Path, *, width: int = 1400) -> None:
         self.said: list[str] = []
-        self.page = browser.new_context(offline=True, viewport={"width": width, "height": 900}).new_page()
+        self.page = browser.new_context(
+            offline=True, viewport={"width": width, "height": 900}
+        ).new_page()
         self.page.on("console", lambda message: self.said.append(message.text))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
         self.page.on("dialog", lambda dialog: (self.said.append("dialog"), dialog.dismiss()))
-        self.page.on("request", lambda sent: self.said.append(sent.url) if not sent.url.startswith("file:") else None)
+        self.page.on(
+            "request",
+            lambda sent: self.said.append(sent.url) if not sent.url.startswith("file:") else None,
+        )
         self.url = path.as_uri()
         self.visit("")
 
@@ -67,10 +75,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make pages of the sample and of hostile texts."""
     folder = tmp_path_factory.mktemp("pages")
     genrm = Genrm(folder)
-    genrm.run("score", SAMPLE_DATA / "rollouts.jsonl", "--offline", "--keep-replies", "-o", "sample.scored.jsonl")
+    genrm.run(
+        "score",
+        SAMPLE_DATA / "rollouts.jsonl",
+        "--offline",
+        "--keep-replies",
+        "-o",
+        "sample.scored.jsonl",
+    )
     genrm.run("report", "sample.scored.jsonl")
     lines = [
-        scored(text, float(place), group=f"<b>{place // 4}</b>", index=place % 4, prompt=text, reason_text=text)
+        scored(
+            text,
+            float(place),
+            group=f"<b>{place // 4}</b>",
+            index=place % 4,
+            prompt=text,
+            reason_text=text,
+        )
         for place, text in enumerate(CORPUS)
     ]
     replies = [
@@ -86,16 +108,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _compare_two(folder: Path, genrm: Genrm) -> None:
-    """Make a page of two runs whose rollouts stand in another order, and in which one pair was not asked."""
+    """Make a page of two runs whose rollouts stand in another order, and in which one pair was not
+    asked.
+    """
     answers = ["one river", "two rivers, both long", "three"]
     for name, order in (("a", (0, 1, 2)), ("b", (2, 0, 1))):
-        lines = [scored(answers[at], 5.0 - place, index=place, size=3) for place, at in enumerate(order)]
+        lines = [
+            scored(answers[at], 5.0 - place, index=place, size=3) for place, at in enumerate(order)
+        ]
         asked = [(order.index(0), order.index(1))] + ([(0, 2)] if name == "a" else [])
         write_lines(folder / f"{name}.scored.jsonl", lines)
-        replies = [verdict(i, j, 4, 2, reply=f"{name} prefers the first", judge=f"judge {name}") for i, j in asked]
+        replies = [
+            verdict(i, j, 4, 2, reply=f"{name} prefers the first", judge=f"judge {name}")
+            for i, j in asked
+        ]
         write_lines(folder / f"{name}.comparisons.jsonl", replies)
     failure = {"kind": "not_asked", "detail": "stopped by max_calls"}
-    line = verdict(1, 2, 0, 0) | {"score_1": None, "score_2": None, "ranking": None, "failure": failure}
+    line = verdict(1, 2, 0, 0) | {
+        "score_1": None,
+        "score_2": None,
+        "ranking": None,
+        "failure": failure,
+    }
     with (folder / "a.comparisons.jsonl").open("a") as comparisons:
         comparisons.write(json.dumps(line) + "\n")
     genrm.run("report", "--compare", "a.scored.jsonl", "b.scored.jsonl", "-o", "compared.html")
@@ -109,7 +143,9 @@ def test_the_overview_opens_from_disk_without_a_request(browser: Any, folder: Pa
 
 
 def test_a_bar_leads_to_its_groups_and_a_cell_to_the_words(browser: Any, folder: Path) -> None:
-    """Every number is a link: from a histogram to a list, to a group, to what the judge said of a pair."""
+    """Every number is a link: from a histogram to a list, to a group, to what the judge said of a
+    pair.
+    """
     opened = Opened(browser, folder / "sample.report.html")
     opened.page.locator("figure a").first.click()
     opened.page.wait_for_selector("#list tbody tr")
@@ -122,7 +158,9 @@ def test_a_bar_leads_to_its_groups_and_a_cell_to_the_words(browser: Any, folder:
     assert opened.said == []
 
 
-def test_a_head_sorts_the_list_and_a_range_of_rewards_filters_it(browser: Any, folder: Path) -> None:
+def test_a_head_sorts_the_list_and_a_range_of_rewards_filters_it(
+    browser: Any, folder: Path
+) -> None:
     """A click sorts by a column, the next one turns the order round; both are part of the link."""
     opened = Opened(browser, folder / "sample.report.html")
     opened.visit("#list=")
@@ -137,14 +175,18 @@ def test_a_head_sorts_the_list_and_a_range_of_rewards_filters_it(browser: Any, f
     count = rows.count()
     opened.page.locator("#min").fill("4.5")
     opened.page.locator("#min").press("Enter")
-    opened.page.wait_for_function("document.querySelector('#list p').textContent.includes('from 4.5 to the highest')")
+    opened.page.wait_for_function(
+        "document.querySelector('#list p').textContent.includes('from 4.5 to the highest')"
+    )
     assert 0 < opened.page.locator("#list tbody tr").count() < count
     assert "min=4.5" in opened.page.url
     assert opened.said == []
 
 
 def test_the_overview_needs_no_script(browser: Any, folder: Path) -> None:
-    """With scripts off, the answer, the figures and the groups to look at are there, with their prompts."""
+    """With scripts off, the answer, the figures and the groups to look at are there, with their
+    prompts.
+    """
     page = browser.new_context(offline=True, java_script_enabled=False).new_page()
     page.goto((folder / "sample.report.html").as_uri())
     text = page.inner_text("main")
@@ -163,17 +205,23 @@ def test_keys_and_search_find_groups(browser: Any, folder: Path) -> None:
     opened.visit("#group=task%3A6")
     first = opened.page.inner_text("#group h2")
     opened.page.keyboard.press("j")
-    opened.page.wait_for_function("(old) => document.querySelector('#group h2').textContent !== old", arg=first)
+    opened.page.wait_for_function(
+        "(old) => document.querySelector('#group h2').textContent !== old", arg=first
+    )
     opened.page.keyboard.press("/")
     opened.page.keyboard.type("Okafor\n")
     opened.page.wait_for_selector("#list tbody tr")
-    opened.page.wait_for_function("document.querySelector('#list p').textContent.includes('of 7 groups searched')")
+    opened.page.wait_for_function(
+        "document.querySelector('#list p').textContent.includes('of 7 groups searched')"
+    )
     assert opened.page.locator("#list tbody tr").count() == 1
     assert opened.said == []
 
 
 def test_hostile_texts_are_shown_as_text(browser: Any, folder: Path) -> None:
-    """The whole corpus as prompts, responses, judges and replies: no request, dialog, error or foreign element."""
+    """The whole corpus as prompts, responses, judges and replies: no request, dialog, error or
+    foreign element.
+    """
     opened = Opened(browser, folder / "hostile.html")
     keys = [f"<b>{number}</b>" for number in range(len(CORPUS) // 4)]
     opened.visit("#list=")
@@ -181,17 +229,28 @@ def test_hostile_texts_are_shown_as_text(browser: Any, folder: Path) -> None:
     assert opened.page.locator("#list tbody tr").count() == len(keys)
     for key in keys:
         for raw in ("", "&raw="):
-            opened.page.evaluate("(hash) => { location.hash = hash; }", f"group={key}{raw}".replace("<", "%3C"))
-            opened.page.wait_for_function("(key) => document.querySelector('#group h2')?.textContent === key", arg=key)
+            opened.page.evaluate(
+                "(hash) => { location.hash = hash; }", f"group={key}{raw}".replace("<", "%3C")
+            )
+            opened.page.wait_for_function(
+                "(key) => document.querySelector('#group h2')?.textContent === key", arg=key
+            )
             opened.page.locator("[data-pair]").first.click()
-            assert opened.page.locator("main :is(img, script, iframe, b b, i, [onload], [onerror])").count() == 0
+            assert (
+                opened.page.locator(
+                    "main :is(img, script, iframe, b b, i, [onload], [onerror])"
+                ).count()
+                == 0
+            )
             assert opened.page.locator("main a:not([href^='#'])").count() == 0
     assert "__proto__ constructor" in opened.text
     assert opened.said == []
 
 
 @pytest.mark.parametrize("fragment", ["", "#list=", "#group=task%3A6"])
-def test_a_phone_shows_all_pages_without_scrolling_sideways(browser: Any, folder: Path, fragment: str) -> None:
+def test_a_phone_shows_all_pages_without_scrolling_sideways(
+    browser: Any, folder: Path, fragment: str
+) -> None:
     """At 400 pixels nothing but tables is wider than the window, and those scroll by themselves."""
     opened = Opened(browser, folder / "sample.report.html", width=400)
     opened.visit(fragment)
@@ -209,7 +268,8 @@ def test_the_words_of_two_judges_stand_side_by_side(browser: Any, folder: Path, 
     assert "a prefers the first" in left.inner_text()
     assert "judge b" in right.inner_text()
     assert all("0 shown first, 1 after it" in side.inner_text() for side in (left, right))
-    here, there = left.bounding_box(), right.bounding_box()
+    here = left.bounding_box()
+    there = right.bounding_box()
     assert (here["y"] == there["y"]) == (width > 1000)
     opened.page.locator("[data-pair='0,2']").click()
     assert "not asked" in opened.page.locator(".sides > div").nth(1).inner_text()

@@ -25,14 +25,21 @@ from genrm_cli.scored.run_record import RunRecord
 
 
 def group_of(
-    answers: list[str], rewards: list[float | None], asked: Sequence[tuple[int, int, float, float]] = (), **detail: Any
+    answers: list[str],
+    rewards: list[float | None],
+    asked: Sequence[tuple[int, int, float, float]] = (),
+    **detail: Any,
 ) -> ScoredGroup:
     """Make a group with verdicts (first, second, score of each)."""
     members = [
         member_of(answer, reward, len(answers), index=index, **detail)
         for index, (answer, reward) in enumerate(zip(answers, rewards, strict=True))
     ]
-    return ScoredGroup("task:1", tuple(members), tuple(from_json(ComparisonRecord, verdict(*each)) for each in asked))
+    return ScoredGroup(
+        "task:1",
+        tuple(members),
+        tuple(from_json(ComparisonRecord, verdict(*each)) for each in asked),
+    )
 
 
 def member_of(answer: str, reward: float | None, size: int, **detail: Any) -> ScoredRollout:
@@ -44,7 +51,9 @@ def member_of(answer: str, reward: float | None, size: int, **detail: Any) -> Sc
 def figures(*groups: ScoredGroup, time: str = "2026-01-01") -> RunFigures:
     """Return the figures of groups."""
     measured = [measure_group(group, "") for group in groups]
-    return figures_of(f"{time}.scored.jsonl", measured, {}, from_json(RunRecord, metrics(time=time)), "j", None)
+    return figures_of(
+        f"{time}.scored.jsonl", measured, {}, from_json(RunRecord, metrics(time=time)), "j", None
+    )
 
 
 def measured(answers: list[str], rewards: list[float | None], asked: Any = ()) -> GroupFigures:
@@ -53,7 +62,9 @@ def measured(answers: list[str], rewards: list[float | None], asked: Any = ()) -
 
 
 def test_flips_need_both_orders() -> None:
-    """A pair judged in one order can not flip; one judged in both flips if each order prefers another response."""
+    """A pair judged in one order can not flip; one judged in both flips if each order prefers
+    another response.
+    """
     assert measured(["a", "b"], [1.0, 2.0], [(0, 1, 4, 2)]).measures.verdicts.both_orders.pairs == 0
     found = measured(["a", "b"], [1.0, 2.0], [(0, 1, 4, 2), (1, 0, 4, 2)])
     counts = found.measures.verdicts
@@ -68,15 +79,23 @@ def test_responses_that_differ_in_case_and_punctuation_only_repeat() -> None:
 
 def test_length_effect_is_the_correlation_within_the_group() -> None:
     """Rewards that grow with length correlate by 1; two rewards say nothing."""
-    assert measured(["a", "bb", "ccc"], [1.0, 2.0, 3.0]).measures.length_effect == pytest.approx(1.0)
+    assert measured(["a", "bb", "ccc"], [1.0, 2.0, 3.0]).measures.length_effect == pytest.approx(
+        1.0
+    )
     assert measured(["a", "bb"], [1.0, 2.0]).measures.length_effect is None
     assert measured(["a", "b", "c"], [1.0, 2.0, 3.0]).measures.length_effect is None
 
 
 def test_a_component_leads_to_the_groups_that_it_tells_apart() -> None:
     """A component that is equal within a group adds nothing to its advantages."""
-    lines = [{"safety": 1.0, "empathy": 0.2}, {"safety": 1.0, "empathy": None}, {"safety": 1.0, "empathy": 0.4}]
-    members = [member_of("a", 1.0, 3, index=index, components=each) for index, each in enumerate(lines)]
+    lines = [
+        {"safety": 1.0, "empathy": 0.2},
+        {"safety": 1.0, "empathy": None},
+        {"safety": 1.0, "empathy": 0.4},
+    ]
+    members = [
+        member_of("a", 1.0, 3, index=index, components=each) for index, each in enumerate(lines)
+    ]
     assert measure_group(ScoredGroup("task:1", tuple(members), ()), "").varying == ("empathy",)
 
 
@@ -87,7 +106,9 @@ def test_rewards_of_the_baseline_are_not_to_be_trained_on() -> None:
 
 
 def test_a_clean_run_has_nothing_against_it() -> None:
-    """Reliable, complete and varied rewards give the best answer, which claims no more than was measured."""
+    """Reliable, complete and varied rewards give the best answer, which claims no more than was
+    measured.
+    """
     clean = group_of(["aaa", "bb", "ccc", "dd"], [1.0, 4.0, 3.5, 2.0], reliability=0.95)
     trust = judge_trust(figures(clean), has_comparisons=False)
     assert trust.weight == "fine"
@@ -97,10 +118,13 @@ def test_a_clean_run_has_nothing_against_it() -> None:
 def test_every_bar_leads_to_the_groups_behind_it() -> None:
     """The tags of a histogram's bins cover each group that has a value, and no bin without one."""
     groups = [group_of(["a", "bb", "ccc"], [float(k), 2.0 * k, 3.0]) for k in range(1, 6)]
-    run, tags = figures(*groups), dict[str, Tag]()
+    run = figures(*groups)
+    tags = dict[str, Tag]()
     add_tags(tags, 0, 0, run, [measure_group(group, "") for group in groups])
     bins = {name for name in tags if name.startswith("0-reward-")}
-    assert bins == {f"0-reward-{number}" for number, count in enumerate(run.reward_histogram.counts) if count}
+    assert bins == {
+        f"0-reward-{number}" for number, count in enumerate(run.reward_histogram.counts) if count
+    }
     assert set().union(*(tags[name].groups for name in bins)) == set(range(5))
 
 
@@ -112,7 +136,9 @@ def test_a_histogram_counts_every_value_in_the_bin_that_it_names(values: list[fl
     for value in values:
         counted[histogram.bin_of(value)] += 1
     assert sum(histogram.counts) == len(values)
-    assert all((mine > 0) <= (theirs > 0) for mine, theirs in zip(counted, histogram.counts, strict=True))
+    assert all(
+        (mine > 0) <= (theirs > 0) for mine, theirs in zip(counted, histogram.counts, strict=True)
+    )
 
 
 @given(st.lists(st.integers(-5, 5), min_size=2, max_size=12))
@@ -132,8 +158,11 @@ def test_means_and_shares_of_nothing_are_unknown() -> None:
 
 def test_drift_is_told_from_chance() -> None:
     """A mean that moves by many standard errors is significant, and an equal one is not."""
-    low, high = ([group_of(["a", "bb", "c"], [x, x + 1, x + 2]) for _ in range(40)] for x in (1.0, 2.0))
-    before, after = figures(*low), figures(*high, time="2026-01-02")
+    low, high = (
+        [group_of(["a", "bb", "c"], [x, x + 1, x + 2]) for _ in range(40)] for x in (1.0, 2.0)
+    )
+    before = figures(*low)
+    after = figures(*high, time="2026-01-02")
     changes = {change.measure: change for change in iter_changes([after, before])}
     assert changes["mean reward"].before == before.rewards.mean
     assert changes["mean reward"].is_significant

@@ -11,9 +11,34 @@ SCRIPT = Path(__file__).parents[2] / "genrm_cli" / "report" / "page" / "report.j
 SOURCE = SCRIPT.read_text(encoding="utf-8")
 LEAST_NODE = 18
 FORBIDDEN = (
-    *("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "createContextualFragment"),
-    *("eval(", "new Function", "setTimeout(", "fetch(", "XMLHttpRequest", "WebSocket", "import(", "localStorage"),
-    *("document.cookie", "postMessage", "srcdoc", "setAttributeNS", "javascript:", "console.", "debugger", "var "),
+    *(
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "DOMParser",
+        "createContextualFragment",
+    ),
+    *(
+        "eval(",
+        "new Function",
+        "setTimeout(",
+        "fetch(",
+        "XMLHttpRequest",
+        "WebSocket",
+        "import(",
+        "localStorage",
+    ),
+    *(
+        "document.cookie",
+        "postMessage",
+        "srcdoc",
+        "setAttributeNS",
+        "javascript:",
+        "console.",
+        "debugger",
+        "var ",
+    ),
 )
 
 
@@ -23,7 +48,9 @@ def node() -> str:
     found = shutil.which("node")
     if found is None:
         pytest.skip(f"needs Node.js {LEAST_NODE} or later")
-    version = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=300, check=True).stdout
+    version = subprocess.run(
+        [found, "--version"], capture_output=True, text=True, timeout=300, check=True
+    ).stdout
     if int(version.lstrip("v").partition(".")[0]) < LEAST_NODE:
         pytest.skip(f"needs Node.js {LEAST_NODE} or later; found {version.strip()}")
     return found
@@ -51,13 +78,17 @@ def test_the_script_defines_nothing_that_it_does_not_use() -> None:
 
 def test_the_script_parses(node: str) -> None:
     """Node.js accepts its syntax."""
-    checked = subprocess.run([node, "--check", SCRIPT], capture_output=True, text=True, timeout=300, check=False)
+    checked = subprocess.run(
+        [node, "--check", SCRIPT], capture_output=True, text=True, timeout=300, check=False
+    )
     assert checked.returncode == 0, checked.stderr
 
 
 def test_what_the_script_computes(node: str) -> None:
     """The unit tests beside this file pass: sorting, shading, evidence, Markdown, links."""
     tests = sorted(Path(__file__).parent.glob("*.test.mjs"))
-    ran = subprocess.run([node, "--test", *tests], capture_output=True, text=True, timeout=300, check=False)
+    ran = subprocess.run(
+        [node, "--test", *tests], capture_output=True, text=True, timeout=300, check=False
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert re.search(r"^# pass [1-9]|^ℹ pass [1-9]", ran.stdout, re.MULTILINE)

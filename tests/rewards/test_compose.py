@@ -20,11 +20,18 @@ TERMS = ShapingTerms(0.5, 0.5, 0.2, 0.3, 0.35, 0.05)
 
 @st.composite
 def groups(draw, unscored=False):
-    """Draw base scores, reasonings and answers; no two texts are equally long, so that one is the shortest."""
+    """Draw base scores, reasonings and answers; no two texts are equally long, so that one is the
+    shortest.
+    """
     n = draw(st.integers(2, 8))
     scores = draw(st.lists(st.none() | FINITE if unscored else FINITE, min_size=n, max_size=n))
-    lengths = [draw(st.lists(st.integers(0, 40), min_size=n, max_size=n, unique=True)) for _ in range(2)]
-    answers = ["# " + "a" * (length - 2) if length % 2 and length > 2 else "a" * length for length in lengths[1]]
+    lengths = [
+        draw(st.lists(st.integers(0, 40), min_size=n, max_size=n, unique=True)) for _ in range(2)
+    ]
+    answers = [
+        "# " + "a" * (length - 2) if length % 2 and length > 2 else "a" * length
+        for length in lengths[1]
+    ]
     reasonings = ["r" * length for length in lengths[0]]
     return scores, [measure_text(*texts) for texts in zip(reasonings, answers, strict=True)]
 
@@ -37,7 +44,10 @@ def rewards_of(composed):
 def test_the_seed_example():
     """Verdicts (0,1): 1, 5, 6 and (1,0): 4, 1, 1 with an answer length coefficient of 0.05."""
     verdicts = verdicts_of([(0, 1, 1, 5, 6), (1, 0, 4, 1, 1)])
-    answers = ["SKILL is a verb meaning to kill.", "Skill refers to the ability to perform a task well."]
+    answers = [
+        "SKILL is a verb meaning to kill.",
+        "Skill refers to the ability to perform a task well.",
+    ]
     terms = ShapingTerms(group_answer_length_penalty_coeff=0.05)
     composed = compose_rewards(
         estimate("simple_tiebreaker", 2, verdicts, Calibration()).base_scores,
@@ -111,7 +121,13 @@ def test_without_a_spread_there_is_no_advantage(rewards):
 
 @pytest.mark.parametrize(
     ("rewards", "ranks"),
-    [([], []), ([3], [1]), ([1, 3, 2], [3, 1, 2]), ([2, 2, 1], [1, 1, 3]), ([1, 2, 2, 3], [4, 2, 2, 1])],
+    [
+        ([], []),
+        ([3], [1]),
+        ([1, 3, 2], [3, 1, 2]),
+        ([2, 2, 1], [1, 1, 3]),
+        ([1, 2, 2, 3], [4, 2, 2, 1]),
+    ],
 )
 def test_equal_rewards_share_the_better_rank(rewards, ranks):
     """1 is the best; after two first ones comes the third."""
@@ -120,11 +136,17 @@ def test_equal_rewards_share_the_better_rank(rewards, ranks):
 
 @given(st.floats(1e-3, 1e3), st.floats(0, 1e3), st.floats(0, 1))
 def test_the_weights_of_advantages(variance, pool, reliability):
-    """Each is that of its formula; groups of the run's spread have unit variance when pooled, and flat ones none."""
+    """Each is that of its formula; groups of the run's spread have unit variance when pooled, and
+    flat ones none.
+    """
     weights = {kind: weight_of(kind, variance, pool, reliability) for kind in ADVANTAGES}
     deviation = math.sqrt(variance)
     pooled = math.sqrt(2) * deviation / math.sqrt(variance + pool)
-    assert weights == pytest.approx({"unit": 1, "pooled": pooled, "reliability": reliability, "raw": deviation})
+    assert weights == pytest.approx(
+        {"unit": 1, "pooled": pooled, "reliability": reliability, "raw": deviation}
+    )
     assert weight_of("pooled", pool or 1.0, pool or 1.0, None) == pytest.approx(1)
     assert weight_of("pooled", variance / 2, pool, None) <= weights["pooled"] <= math.sqrt(2)
-    assert [weight_of(kind, variance, None, None) for kind in ("unit", "pooled", "reliability")] == [1, 1, 1]
+    assert [
+        weight_of(kind, variance, None, None) for kind in ("unit", "pooled", "reliability")
+    ] == [1, 1, 1]

@@ -29,7 +29,8 @@ def plain_grams(text, n):
 
 def plain_similarity(a, b, n):
     """Return Jaccard's index by its definition."""
-    one, other = plain_grams(a, n), plain_grams(b, n)
+    one = plain_grams(a, n)
+    other = plain_grams(b, n)
     return len(one & other) / len(one | other) if one or other else 1.0
 
 
@@ -77,7 +78,15 @@ def plain_clusters(texts, n, threshold):
         ([], 3, 0.5, []),
     ],
     ids=[
-        *("copies", "all the same", "empty", "single linkage", "all apart", "reworded", "threshold is inclusive"),
+        *(
+            "copies",
+            "all the same",
+            "empty",
+            "single linkage",
+            "all apart",
+            "reworded",
+            "threshold is inclusive",
+        ),
         *("case and edges", "threshold 0", "short", "one", "none"),
     ],
 )
@@ -86,11 +95,15 @@ def test_golden_sizes(texts, n, threshold, sizes):
     assert sizes_of(texts, n, threshold) == sizes
 
 
-REWORDED = tuple(f"I'm writing {article} paper on the topic of synthesis" for article in ("a research", "an academic"))
+REWORDED = tuple(
+    f"I'm writing {article} paper on the topic of synthesis"
+    for article in ("a research", "an academic")
+)
 
 
 @pytest.mark.parametrize(
-    ("similarity", "n", "texts"), [(0.6452, 3, REWORDED), (0.5, 1, ("abc", "bcd")), (1.0, 3, ("ab", " AB"))]
+    ("similarity", "n", "texts"),
+    [(0.6452, 3, REWORDED), (0.5, 1, ("abc", "bcd")), (1.0, 3, ("ab", " AB"))],
 )
 def test_golden_similarities(similarity, n, texts):
     """Two texts are joined up to the similarity that the reference states, and not above."""
@@ -119,5 +132,8 @@ def test_golden_division():
     sizes = sizes_of(["same approach here", "same approach here", "totally different tactic"])
     rows = [{"a": 0.1, "b": 0.5}, {"a": 0.1, "b": 0.5}, {"a": 0.1, "b": 1.0}]
     terms = TotalTerms({"a": Weight(), "b": Weight()})
-    divided = [compose_total(row, terms, {"a": size, "b": size}).terms for row, size in zip(rows, sizes, strict=True)]
+    divided = [
+        compose_total(row, terms, {"a": size, "b": size}).terms
+        for row, size in zip(rows, sizes, strict=True)
+    ]
     assert divided == [{"a": 0.05, "b": 0.25}, {"a": 0.05, "b": 0.25}, {"a": 0.1, "b": 1.0}]

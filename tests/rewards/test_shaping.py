@@ -1,4 +1,6 @@
-"""Length and style terms: the golden values of the reference, and the formulas written out once more."""
+"""Length and style terms: the golden values of the reference, and the formulas written out once
+more.
+"""
 
 import re
 
@@ -6,10 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.rewards.shaping import ShapingTerms, count_style_elements, measure_text, plan_adjustments, style_density
+from genrm_cli.rewards.shaping import (
+    ShapingTerms,
+    count_style_elements,
+    measure_text,
+    plan_adjustments,
+    style_density,
+)
 
 TEXTS = st.text(alphabet="ab #*-+1._\n`é好😀", max_size=30)
-MARKDOWN = "# Title\n### Subsection\n1. Ordered\n- Dash\n* Star\n+ Plus\n**bold** and __also bold__\nNice 😀✅"
+MARKDOWN = (
+    "# Title\n### Subsection\n1. Ordered\n- Dash\n* Star\n+ Plus\n**bold** and __also "
+    "bold__\nNice 😀✅"
+)
 
 
 def adjusted(scores, reasonings, answers, terms):
@@ -20,26 +31,37 @@ def adjusted(scores, reasonings, answers, terms):
 
 def totals(scores, reasonings, answers, **terms):
     """Return what all terms together add to each score."""
-    return [adjustment.total() for adjustment in adjusted(scores, reasonings, answers, ShapingTerms(**terms))]
+    return [
+        adjustment.total()
+        for adjustment in adjusted(scores, reasonings, answers, ShapingTerms(**terms))
+    ]
 
 
 def centred(sizes):
     """Give 1 to the least and 0 to the most, less the mean: the formula once more."""
-    low, high = min(sizes), max(sizes)
+    low = min(sizes)
+    high = max(sizes)
     weights = [0.0 if high == low else 1 - (size - low) / (high - low) for size in sizes]
     return [weight - sum(weights) / len(weights) for weight in weights]
 
 
 def test_golden_answer_length():
     """The seed example: the shorter answer gains half the coefficient, the longer loses it."""
-    answers = ["SKILL is a verb meaning to kill.", "Skill refers to the ability to perform a task well."]
+    answers = [
+        "SKILL is a verb meaning to kill.",
+        "Skill refers to the ability to perform a task well.",
+    ]
     added = totals([1.0, 4.5], ["", ""], answers, group_answer_length_penalty_coeff=0.05)
     assert added == pytest.approx([0.025, -0.025])
 
 
 def test_group_length_counts_characters_of_the_stripped_text():
-    """White space around a text has no length; an empty text has length 0 and counts as shortest."""
-    added = totals([3, 3, 3], ["", "", ""], ["  好\n", "", "abcd  "], group_answer_length_penalty_coeff=1)
+    """White space around a text has no length; an empty text has length 0 and counts as
+    shortest.
+    """
+    added = totals(
+        [3, 3, 3], ["", "", ""], ["  好\n", "", "abcd  "], group_answer_length_penalty_coeff=1
+    )
     assert added == pytest.approx([0.75 - 1.75 / 3, 1 - 1.75 / 3, -1.75 / 3])
 
 
@@ -56,14 +78,25 @@ def test_group_length_is_the_formula(texts, reasoning_coeff, answer_coeff):
     )
     of_reasonings = centred([len(text.strip()) for text in reasonings])
     of_answers = centred([len(text.strip()) for text in answers])
-    expected = [reasoning_coeff * r + answer_coeff * a for r, a in zip(of_reasonings, of_answers, strict=True)]
+    expected = [
+        reasoning_coeff * r + answer_coeff * a
+        for r, a in zip(of_reasonings, of_answers, strict=True)
+    ]
     assert added == pytest.approx(expected, abs=1e-9)
     assert sum(added) == pytest.approx(0, abs=1e-9)
 
 
 @pytest.mark.parametrize(
     ("n", "top_percentile", "last_winner"),
-    [(16, 0.2, 3), (16, 0.0, 1), (16, 1.0, 16), (4, 0.2, 1), (10, 0.2, 2), (2, 0.5, 1), (5, 0.59, 2)],
+    [
+        (16, 0.2, 3),
+        (16, 0.0, 1),
+        (16, 1.0, 16),
+        (4, 0.2, 1),
+        (10, 0.2, 2),
+        (2, 0.5, 1),
+        (5, 0.59, 2),
+    ],
 )
 def test_the_bonus_goes_to_the_shortest_among_the_top(n, top_percentile, last_winner):
     """The threshold is the int(n × top_percentile)-th best score, at least the best."""
@@ -83,7 +116,9 @@ def test_the_first_of_equals_is_the_shortest():
 
 
 def test_an_empty_text_never_wins_a_bonus():
-    """An empty answer does not count as the shortest; if all are empty, no rollout gets the bonus."""
+    """An empty answer does not count as the shortest; if all are empty, no rollout gets the
+    bonus.
+    """
     assert totals([5, 5, 5], ["", " \n", "abc"], [""] * 3, reasoning_bonus=0.5) == [0.0, 0.0, 0.5]
     assert totals([5, 5], ["", " "], ["", ""], reasoning_bonus=0.5, answer_bonus=0.5) == [0.0, 0.0]
 
@@ -147,7 +182,9 @@ def test_density_leaves_code_blocks_out_of_both(text, density):
 @given(st.lists(TEXTS, min_size=2, max_size=8), st.floats(0, 2))
 def test_style_is_the_formula(answers, coeff):
     """The coefficient weighs centred densities, lower is better."""
-    added = totals([3.0] * len(answers), [""] * len(answers), answers, group_style_penalty_coeff=coeff)
+    added = totals(
+        [3.0] * len(answers), [""] * len(answers), answers, group_style_penalty_coeff=coeff
+    )
     expected = [coeff * weight for weight in centred([style_density(answer) for answer in answers])]
     assert added == pytest.approx(expected, abs=1e-9)
 
@@ -155,14 +192,20 @@ def test_style_is_the_formula(answers, coeff):
 @given(TEXTS)
 def test_list_items_are_those_of_the_references_patterns(text):
     """The patterns of the reference, which cross blank lines, find as many items as ours."""
-    found = len(re.findall(r"^\s*\d+\.\s", text, re.MULTILINE)) + len(re.findall(r"^\s*[-*+]\s", text, re.MULTILINE))
+    found = len(re.findall(r"^\s*\d+\.\s", text, re.MULTILINE)) + len(
+        re.findall(r"^\s*[-*+]\s", text, re.MULTILINE)
+    )
     assert count_style_elements(text)[1] == found
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("text", ["\n" * 100_000, "- " * 50_000, "*" * 100_000, "`" * 100_000, "_*" * 50_000])
+@pytest.mark.parametrize(
+    "text", ["\n" * 100_000, "- " * 50_000, "*" * 100_000, "`" * 100_000, "_*" * 50_000]
+)
 def test_degenerate_text_takes_linear_time(text):
-    """The output of a model in a loop is measured at once; a quadratic pattern would run into the time limit."""
+    """The output of a model in a loop is measured at once; a quadratic pattern would run into the
+    time limit.
+    """
     assert style_density("a" + text) >= 0
 
 
@@ -178,6 +221,12 @@ def test_the_terms_are_named():
     terms = ShapingTerms(0.5, 0.4, 0.2, 0.3, 0.2, 0.1)
     first, _ = adjusted([5.0, 1.0], ["r", "rr"], ["plain", "# styled"], terms)
     assert first.as_dict() == pytest.approx(
-        {"reasoning_bonus": 0.5, "answer_bonus": 0.4, "reasoning_length": 0.15, "answer_length": 0.1, "style": 0.05}
+        {
+            "reasoning_bonus": 0.5,
+            "answer_bonus": 0.4,
+            "reasoning_length": 0.15,
+            "answer_length": 0.1,
+            "style": 0.05,
+        }
     )
     assert first.total() == pytest.approx(1.2)

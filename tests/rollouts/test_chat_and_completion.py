@@ -22,7 +22,12 @@ def read_as(format_, record):
 
 def test_chat_judges_the_last_assistant_turn():
     """All turns before the last assistant turn are the prompt."""
-    messages = [ASKED, answered("Because."), {"role": "user", "content": "Really?"}, answered("Yes.")]
+    messages = [
+        ASKED,
+        answered("Because."),
+        {"role": "user", "content": "Really?"},
+        answered("Yes."),
+    ]
     (rollout,) = read_as("chat", {"messages": messages})
     assert rollout.prompt == (*QUESTION, Turn("assistant", "Because."), Turn("user", "Really?"))
     assert rollout.answer == "Yes."
@@ -31,7 +36,12 @@ def test_chat_judges_the_last_assistant_turn():
 def test_chat_keeps_tool_turns_with_the_answer():
     """A response that uses tools begins with its first call, not after the last tool turn."""
     call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    messages = [ASKED, answered(None, tool_calls=[call]), {"role": "tool", "content": "4"}, answered("It is 4.")]
+    messages = [
+        ASKED,
+        answered(None, tool_calls=[call]),
+        {"role": "tool", "content": "4"},
+        answered("It is 4."),
+    ]
     (rollout,) = read_as("chat", {"messages": messages})
     assert (rollout.prompt, rollout.answer) == (QUESTION, "It is 4.")
 
@@ -46,13 +56,17 @@ def test_chat_keeps_tool_turns_with_the_answer():
     ],
 )
 def test_reasoning_is_told_from_the_answer(message, reasoning, answer):
-    """Reasoning is found inline, pre-filled, unclosed, or in a field of its own; other text is answer."""
+    """Reasoning is found inline, pre-filled, unclosed, or in a field of its own; other text is
+    answer.
+    """
     (rollout,) = read_as("chat", {"messages": [ASKED, message]})
     assert (rollout.reasoning, rollout.answer) == (reasoning, answer)
 
 
 @pytest.mark.parametrize("name", ["completion", "response", "output"])
-@pytest.mark.parametrize("prompt", ["Why?", [ASKED], [{"role": "user", "content": [{"text": "Why?"}]}]])
+@pytest.mark.parametrize(
+    "prompt", ["Why?", [ASKED], [{"role": "user", "content": [{"text": "Why?"}]}]]
+)
 @pytest.mark.parametrize("response", ["Because.", [answered("Because.")], answered("Because.")])
 def test_completion_takes_strings_and_messages(name, prompt, response):
     """Prompt and response are each a string or messages, under any of their names."""
@@ -62,22 +76,40 @@ def test_completion_takes_strings_and_messages(name, prompt, response):
 
 def test_a_responses_api_object_is_a_completion_too():
     """A response may be a whole Responses API object."""
-    message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Because."}]}
+    message = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "Because."}],
+    }
     reasoning = {"type": "reasoning", "summary": [{"text": "Hm."}]}
-    (rollout,) = read_as("completion", {"prompt": "Why?", "response": {"output": [reasoning, message]}})
+    (rollout,) = read_as(
+        "completion", {"prompt": "Why?", "response": {"output": [reasoning, message]}}
+    )
     assert (rollout.answer, rollout.reasoning) == ("Because.", "Hm.")
 
 
 def test_verifiers_rows_group_by_example():
     """`example_id` names the task, 0 included."""
-    record = {"example_id": 0, "prompt": [ASKED], "completion": [answered("Because.")], "reward": 1.0, "info": {}}
+    record = {
+        "example_id": 0,
+        "prompt": [ASKED],
+        "completion": [answered("Because.")],
+        "reward": 1.0,
+        "info": {},
+    }
     (rollout,) = read_as("completion", record)
     assert (rollout.task, rollout.prompt, rollout.answer) == ("example:0", QUESTION, "Because.")
 
 
 def test_a_null_completion_is_no_response():
     """A verifiers row whose generation failed has no answer; it is not the text `None`."""
-    record = {"example_id": 4, "prompt": [ASKED], "completion": None, "reward": 0.0, "error": "timeout"}
+    record = {
+        "example_id": 4,
+        "prompt": [ASKED],
+        "completion": None,
+        "reward": 0.0,
+        "error": "timeout",
+    }
     assert read_as("completion", record)[0].answer is None
     assert read_as("completion", {"prompt": "Why?", "completion": None})[0].answer is None
 
@@ -96,14 +128,18 @@ def test_a_null_completion_is_no_response():
 def test_tool_calls_of_a_prompt_are_written_out(call, text):
     """Calls in OpenAI's shape, flat, or as JSON strings are part of the prompt: none is lost."""
     prompt = [ASKED, answered(None, tool_calls=[call]), {"role": "tool", "content": "4"}]
-    (rollout,) = read_as("completion", {"example_id": 1, "prompt": prompt, "completion": "It is 4."})
+    (rollout,) = read_as(
+        "completion", {"example_id": 1, "prompt": prompt, "completion": "It is 4."}
+    )
     assert rollout.prompt == (*QUESTION, Turn("assistant", text), Turn("tool", "4"))
 
 
 @pytest.mark.parametrize("name", ["responses", "completions"])
 def test_many_responses_are_one_group_in_their_order(name):
     """One line with a list of responses is a whole group, also when it names its task."""
-    rollouts = read_as("many", {"prompt": "Why?", name: ["a", [answered("b")], None], "prompt_id": "p"})
+    rollouts = read_as(
+        "many", {"prompt": "Why?", name: ["a", [answered("b")], None], "prompt_id": "p"}
+    )
     assert [rollout.answer for rollout in rollouts] == ["a", "b", None]
     assert all(rollout.line_is_group and rollout.prompt == QUESTION for rollout in rollouts)
 
@@ -113,14 +149,20 @@ def test_rewards_of_many_are_a_list():
     record = {"prompt": "Why?", "responses": ["a", "b"], "rewards": [1, 0]}
     FORMATS["many"].annotate(record, [Score(4.0, {"n": "first"}), Score(None, {"n": "second"})])
     assert record["rewards"] == [4.0, None]
-    assert record["genrm"] == {"rollouts": [{"n": "first"}, {"n": "second"}], "previous_rewards": [1, 0]}
+    assert record["genrm"] == {
+        "rollouts": [{"n": "first"}, {"n": "second"}],
+        "previous_rewards": [1, 0],
+    }
 
 
 def test_the_compare_request_is_one_group():
     """`conversation_history`, `response_objs` and a principle, as the reference takes them."""
     history = [{"role": "user", "content": [{"type": "input_text", "text": "Why?"}]}]
     responses = [
-        {"id": "r", "output": [{"type": "message", "role": "assistant", "content": [{"text": text}]}]}
+        {
+            "id": "r",
+            "output": [{"type": "message", "role": "assistant", "content": [{"text": text}]}],
+        }
         for text in ("a", "")
     ]
     request = {"conversation_history": history, "response_objs": responses, "principle": "Be safe."}

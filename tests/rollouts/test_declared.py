@@ -50,7 +50,11 @@ def test_a_record_that_declares_it_is_admitted(record, required):
         ({"tags": ["synthetic"]}, "tags=synthetic", "declares tags=a list, not synthetic"),
         ({"a": "x"}, "a=", "declares a='x', not an empty text"),
         ({"a": "b"}, "a.b=1", "does not declare a.b=1"),
-        ({"synthetic": False, "metadata": {"synthetic": True}}, "synthetic=true", "declares synthetic=false, not true"),
+        (
+            {"synthetic": False, "metadata": {"synthetic": True}},
+            "synthetic=true",
+            "declares synthetic=false, not true",
+        ),
     ],
 )
 def test_a_record_that_does_not_is_refused_with_the_reason(record, required, reason):

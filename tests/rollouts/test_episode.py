@@ -19,7 +19,12 @@ def turn(role, content):
 def episode(*messages, **others):
     """Make an episode of one scenario."""
     scenario = {"scenario_id": "grief-01", "difficulty": "hard", "risk_level": "low"}
-    return {"run_id": "run-7", "episode_index": 2, "scenario": scenario, "messages": list(messages)} | others
+    return {
+        "run_id": "run-7",
+        "episode_index": 2,
+        "scenario": scenario,
+        "messages": list(messages),
+    } | others
 
 
 OPENING = (turn("system", "You are a counsellor."), turn("user", "I lost my dog."))
@@ -33,15 +38,22 @@ def read_one(record):
 
 
 def test_an_episode_is_prompt_and_session():
-    """The prompt ends with the first user turn; all after it is the session. The scenario is the group."""
+    """The prompt ends with the first user turn; all after it is the session. The scenario is the
+    group.
+    """
     rollout = read_one(episode(*OPENING, turn("assistant", "I am sorry."), turn("user", "Thanks.")))
-    assert rollout.prompt == (Turn("system", "You are a counsellor."), Turn("user", "I lost my dog."))
+    assert rollout.prompt == (
+        Turn("system", "You are a counsellor."),
+        Turn("user", "I lost my dog."),
+    )
     assert rollout.session == (Turn("assistant", "I am sorry."), Turn("user", "Thanks."))
     assert (rollout.task, rollout.answer) == ("scenario:grief-01", "I am sorry.")
 
 
 def test_episodes_of_two_runs_are_told_apart():
-    """Each run numbers its episodes from 0: the run is part of the number, and within a run the order stays."""
+    """Each run numbers its episodes from 0: the run is part of the number, and within a run the
+    order stays.
+    """
     index = {
         (run, number): read_one(episode(*OPENING, run_id=run, episode_index=number)).index
         for run in ("run-7", "run-8", "Lauf-ä")
@@ -66,13 +78,23 @@ def test_an_episode_in_which_the_policy_never_spoke_has_no_answer():
 
 
 def test_the_judge_sees_the_whole_session_as_a_transcript():
-    """What the sessions share at the beginning is the conversation, the rest of each a transcript."""
+    """What the sessions share at the beginning is the conversation, the rest of each a
+    transcript.
+    """
     sessions = [
-        episode(*OPENING, turn("assistant", "I am sorry."), turn("user", "Thanks."), turn("assistant", "Bye.")),
+        episode(
+            *OPENING,
+            turn("assistant", "I am sorry."),
+            turn("user", "Thanks."),
+            turn("assistant", "Bye."),
+        ),
         episode(*OPENING, turn("assistant", "It was only a dog.")),
     ]
     view = view_group([read_one(session) for session in sessions])
-    assert view.conversation == (Turn("system", "You are a counsellor."), Turn("user", "I lost my dog."))
+    assert view.conversation == (
+        Turn("system", "You are a counsellor."),
+        Turn("user", "I lost my dog."),
+    )
     assert view.responses == [
         "[--- ASSISTANT ---]\nI am sorry.\n[--- USER ---]\nThanks.\n[--- ASSISTANT ---]\nBye.",
         "[--- ASSISTANT ---]\nIt was only a dog.",
@@ -80,7 +102,9 @@ def test_the_judge_sees_the_whole_session_as_a_transcript():
 
 
 def test_openings_that_differ_move_into_the_transcripts():
-    """Sessions of one scenario may open differently; only the equal leading turns are shown as shared."""
+    """Sessions of one scenario may open differently; only the equal leading turns are shown as
+    shared.
+    """
     sessions = [
         episode(OPENING[0], turn("user", "My dog died."), turn("assistant", "I am sorry.")),
         episode(OPENING[0], turn("user", "I lost my dog."), turn("assistant", "Oh.")),
@@ -104,12 +128,20 @@ def test_our_reward_is_the_total() -> None:
     """`total_reward` is what trainers read; what the episode brought is kept under `genrm`."""
     record = episode(*OPENING, reward=REWARD)
     FORMATS["episode"].annotate(record, [Score(4.5, {"components": {"genrm": 4.5, "safety": 0.5}})])
-    assert record["reward"] == {"total_reward": 4.5, "components": {"safety": 0.5, "empathy": 0.7, "bias": 0.0}}
-    assert record["genrm"] == {"components": {"genrm": 4.5, "safety": 0.5}, "previous_reward": REWARD}
+    assert record["reward"] == {
+        "total_reward": 4.5,
+        "components": {"safety": 0.5, "empathy": 0.7, "bias": 0.0},
+    }
+    assert record["genrm"] == {
+        "components": {"genrm": 4.5, "safety": 0.5},
+        "previous_reward": REWARD,
+    }
 
 
 def test_what_an_episode_brought_is_kept_however_often_it_is_scored() -> None:
-    """A second scoring begins with the episode's own reward, and keeps the object that explained the first."""
+    """A second scoring begins with the episode's own reward, and keeps the object that explained
+    the first.
+    """
     record = episode(*OPENING, reward=REWARD)
     FORMATS["episode"].annotate(record, [Score(4.5, {"run": 1, "components": {"style": 1.0}})])
     FORMATS["episode"].annotate(record, [Score(2.0, {"run": 2})])
@@ -137,12 +169,20 @@ def test_odd_rewards_are_replaced_but_not_lost() -> None:
 
 
 def test_judges_that_compare_see_the_scenario() -> None:
-    """Goal, constraints, risk, outcomes and client stand below the principle of sessions, or below the line's own."""
+    """Goal, constraints, risk, outcomes and client stand below the principle of sessions, or below
+    the line's own.
+    """
     lines = [episode(*OPENING), episode(*OPENING) | {"principle": "Be brief."}]
     for line in lines:
-        line["scenario"] = {"scenario_id": "s", "goal": "Rest.", "hard_constraints": ["no diagnosis"]}
+        line["scenario"] = {
+            "scenario_id": "s",
+            "goal": "Rest.",
+            "hard_constraints": ["no diagnosis"],
+        }
     usual, own = (
-        replace(view_group([rollout]), principle=rollout.principle, scenario=rollout.scenario).comparing_principle
+        replace(
+            view_group([rollout]), principle=rollout.principle, scenario=rollout.scenario
+        ).comparing_principle
         for line in lines
         for rollout in FORMATS["episode"].read(line)
     )
@@ -163,8 +203,12 @@ def test_judges_that_compare_see_the_scenario() -> None:
         (None, ()),
     ],
 )
-def test_gates_that_a_session_broke_when_it_was_collected_stay_broken(reward: object, gates: tuple[str, ...]) -> None:
-    """The record names them; in one without names, a safety of 0 is a broken gate. Scoring changes nothing about it."""
+def test_gates_that_a_session_broke_when_it_was_collected_stay_broken(
+    reward: object, gates: tuple[str, ...]
+) -> None:
+    """The record names them; in one without names, a safety of 0 is a broken gate. Scoring changes
+    nothing about it.
+    """
     record = episode(*OPENING, reward=reward)
     assert read_one(record).gated_by == gates
     FORMATS["episode"].annotate(record, [Score(4.5, {"components": {"safety": 0.0}})])

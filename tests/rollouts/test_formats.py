@@ -1,4 +1,6 @@
-"""The table of formats: recognition, force, annotation, and nothing but one error for any JSON object."""
+"""The table of formats: recognition, force, annotation, and nothing but one error for any JSON
+object.
+"""
 
 import copy
 import json
@@ -15,20 +17,29 @@ from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.rollouts.views import view_group
 
 SAMPLES = Path(__file__).parents[2] / "sample_data"
-ASKED, ANSWERED = {"role": "user", "content": "Why?"}, {"role": "assistant", "content": "Because."}
+ASKED = {"role": "user", "content": "Why?"}
+ANSWERED = {"role": "assistant", "content": "Because."}
 CALL = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 OUTPUT = [
     {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
     {"type": "function_call", "name": "look", "arguments": "{}"},
     {"type": "function_call_output", "output": "4"},
     {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Go on."}]},
-    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Because."}]},
+    {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "Because."}],
+    },
 ]
 
-# One valid record of each format, with most of what it can hold; those of single writers stand in the samples.
+# One valid record of each format, with most of what it can hold; those of single writers stand in
+# the samples.
 VALID = {
     "nemo_gym": {
-        "responses_create_params": {"input": [ASKED, OUTPUT[1], OUTPUT[2]], "instructions": "Be brief."},
+        "responses_create_params": {
+            "input": [ASKED, OUTPUT[1], OUTPUT[2]],
+            "instructions": "Be brief.",
+        },
         "response": {"id": "r", "output": [[OUTPUT[0]], OUTPUT]},
         "reward": 19.4,
         "_ng_task_index": 0,
@@ -40,16 +51,27 @@ VALID = {
         "response_objs": [{"output": OUTPUT}, {"output": []}],
         "principle": "Be safe.",
     },
-    "many": {"prompt": [ASKED], "responses": ["a", [ANSWERED], None], "rewards": [1, 2, 3], "prompt_id": "p"},
+    "many": {
+        "prompt": [ASKED],
+        "responses": ["a", [ANSWERED], None],
+        "rewards": [1, 2, 3],
+        "prompt_id": "p",
+    },
     "episode": {
         "scenario": {"scenario_id": "s"},
         "messages": [ASKED, ANSWERED | {"tool_calls": [CALL, "{}"]}, ASKED],
         "reward": {"total_reward": 0.5, "components": {"safety": 1.0}},
     },
     "completion": {"input": "Why?", "output": "<think>Hm.</think>Because.", "reward": 0.5},
-    "chat": {"messages": [ASKED, ANSWERED, {"role": "tool", "content": [{"text": "4"}]}, ANSWERED], "id": 5},
+    "chat": {
+        "messages": [ASKED, ANSWERED, {"role": "tool", "content": [{"text": "4"}]}, ANSWERED],
+        "id": 5,
+    },
 }
-WRITERS = [json.loads(line) for line in (SAMPLES / "writers.jsonl").read_text(encoding="utf-8").splitlines()]
+WRITERS = [
+    json.loads(line)
+    for line in (SAMPLES / "writers.jsonl").read_text(encoding="utf-8").splitlines()
+]
 VALID |= {recognise(record).name: record for record in WRITERS}
 
 
@@ -59,7 +81,9 @@ def follow(format_, record):
     assert rollouts
     table = GroupTable()
     for position, rollout in enumerate(rollouts):
-        table.append(group_key(rollout, 1, value_at(record, "prompt.0")), rollout, Place(1, position))
+        table.append(
+            group_key(rollout, 1, value_at(record, "prompt.0")), rollout, Place(1, position)
+        )
     for rows in table.iter_groups():
         table.mixed(rows)
     answered = [rollout for rollout in rollouts if rollout.answer is not None]
@@ -74,7 +98,9 @@ def follow(format_, record):
 
 
 def assert_nothing_lost(before, after):
-    """Every field is still there; what has another value now is kept somewhere under `genrm`, or is a reward."""
+    """Every field is still there; what has another value now is kept somewhere under `genrm`, or is
+    a reward.
+    """
     kept = json.dumps(genrm_of(after), default=str, sort_keys=True)
     for path, value in leaves_of(before):
         if value_of(after, path) != value:
@@ -104,7 +130,9 @@ def value_of(value, path):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_example_of_a_format_is_one(name):
-    """Each example is recognised as its format, has only fields that the format declares, and is read."""
+    """Each example is recognised as its format, has only fields that the format declares, and is
+    read.
+    """
     format_ = FORMATS[name]
     example = copy.deepcopy(format_.example)
     assert recognise(example) is format_
@@ -136,7 +164,9 @@ def test_each_shape_is_recognised(name):
 )
 def test_the_more_particular_shape_goes_first(more, name):
     """A record with the keys of several formats is read as the most particular of them."""
-    assert recognise({"prompt": "Why?", "completion": "Because.", "messages": []} | more).name == name
+    assert (
+        recognise({"prompt": "Why?", "completion": "Because.", "messages": []} | more).name == name
+    )
 
 
 def test_the_sample_files_are_recognised_as_what_they_are():
@@ -153,7 +183,9 @@ def test_the_sample_files_are_recognised_as_what_they_are():
 
 
 @pytest.mark.parametrize("forced", FORMATS)
-@pytest.mark.parametrize("record", [{}, {"text": "x"}, {"messages": None, "prompt": 5, "response_objs": {}}])
+@pytest.mark.parametrize(
+    "record", [{}, {"text": "x"}, {"messages": None, "prompt": 5, "response_objs": {}}]
+)
 def test_a_forced_format_refuses_a_line_that_does_not_fit(forced, record):
     """`--format` on other lines makes them unreadable; it does not end in a bug."""
     with pytest.raises(UnreadableRecordError):
@@ -169,8 +201,14 @@ def test_a_forced_format_reads_a_line_that_another_would_take():
 
 @pytest.mark.parametrize("name", ["nemo_gym", "completion", "chat"])
 def test_annotating_a_line_keeps_all_it_carried(name):
-    """`reward` is the number, the old one and every other field are kept, the order of the keys too."""
-    record = copy.deepcopy(VALID[name]) | {"mask_sample": True, "reward": {"nested": [1, 2.5]}, "note": "ä\u2028"}
+    """`reward` is the number, the old one and every other field are kept, the order of the keys
+    too.
+    """
+    record = copy.deepcopy(VALID[name]) | {
+        "mask_sample": True,
+        "reward": {"nested": [1, 2.5]},
+        "note": "ä\u2028",
+    }
     before = copy.deepcopy(record)
     FORMATS[name].annotate(record, [Score(4.25, {"status": "scored", "rank": 1})])
     assert record == before | {
@@ -203,11 +241,17 @@ def test_scoring_twice_keeps_the_first_result(name):
 
 
 def test_nested_completions_belong_to_the_row_they_are_in():
-    """Each of several completions of one prompt has the fields of its row, and the rewards are nested as they are."""
+    """Each of several completions of one prompt has the fields of its row, and the rewards are
+    nested as they are.
+    """
     record = {"prompt": ["q", "r"], "completion": [["a", "b"], ["c"]], "accuracy": [1.0, 0.0]}
     format_ = recognise(record)
     assert format_.name == "columns"
-    assert [format_.own_record(record, position)["accuracy"] for position in range(3)] == [1.0, 1.0, 0.0]
+    assert [format_.own_record(record, position)["accuracy"] for position in range(3)] == [
+        1.0,
+        1.0,
+        0.0,
+    ]
     format_.annotate(record, [Score(3.0, {}), Score(2.0, {}), Score(1.0, {})])
     assert record["rewards"] == [[3.0, 2.0], [1.0]]
 
@@ -216,23 +260,44 @@ def test_nested_completions_belong_to_the_row_they_are_in():
 
 FIELDS = (
     "prompt input completion response output messages responses completions conversation_history "
-    "response_objs responses_create_params instructions role content type text refusal summary tool_calls "
+    "response_objs responses_create_params instructions role content type text refusal summary "
+    "tool_calls "
     "function name arguments reasoning reasoning_content scenario scenario_id example_id prompt_id "
-    "_ng_task_index _ng_rollout_index episode_index principle reward rewards components genrm choices outputs "
-    "samples eval epoch id traces nodes parent sampled trajectories steps turns conversations from value resps "
-    "arguments doc_id prompts question answer instruction scores custom_id body finish_reason mask_sample error"
+    "_ng_task_index _ng_rollout_index episode_index principle reward rewards components genrm "
+    "choices outputs "
+    "samples eval epoch id traces nodes parent sampled trajectories steps turns conversations "
+    "from value resps "
+    "arguments doc_id prompts question answer instruction scores custom_id body finish_reason "
+    "mask_sample error"
 )
 KEYS = st.sampled_from(FIELDS.split()) | st.text(max_size=3)
-WORDS = st.sampled_from(["user", "assistant", "system", "message", "reasoning", "function_call", "<think>", ""])
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | WORDS | st.text(max_size=5)
+WORDS = st.sampled_from(
+    ["user", "assistant", "system", "message", "reasoning", "function_call", "<think>", ""]
+)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | WORDS
+    | st.text(max_size=5)
+)
 JSON = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
 )
 
 
 def paths_of(value, path=()):
     """Yield the path of everything within a JSON value."""
-    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    pairs = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, inner in pairs:
         yield (*path, key)
         yield from paths_of(inner, (*path, key))
@@ -257,7 +322,9 @@ def mutants(draw, name):
 @pytest.mark.parametrize("name", FORMATS)
 @given(st.data())
 def test_any_object_is_read_or_refused(name, data):
-    """Whatever JSON object a line holds, reading it as any format gives rollouts or the one error."""
+    """Whatever JSON object a line holds, reading it as any format gives rollouts or the one
+    error.
+    """
     record = data.draw(st.dictionaries(KEYS, JSON, max_size=8) | mutants(name))
     try:
         follow(name, record)

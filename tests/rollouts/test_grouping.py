@@ -41,14 +41,22 @@ def test_without_a_task_the_prompt_is_the_key():
     keys = [
         group_key(rollout(prompt=prompt), line)
         for line, prompt in enumerate(
-            [QUESTION, QUESTION, (Turn("system", "Why?"),), (Turn("user", "How?"),), (*QUESTION, *QUESTION)]
+            [
+                QUESTION,
+                QUESTION,
+                (Turn("system", "Why?"),),
+                (Turn("user", "How?"),),
+                (*QUESTION, *QUESTION),
+            ]
         )
     ]
     assert keys[0] == keys[1]
     assert len(set(keys)) == 4
 
 
-@pytest.mark.parametrize("prompt", [(), (Turn("user", ""),), (Turn("system", " \n"), Turn("user", ""))])
+@pytest.mark.parametrize(
+    "prompt", [(), (Turn("user", ""),), (Turn("system", " \n"), Turn("user", ""))]
+)
 def test_without_task_and_prompt_a_rollout_is_its_own_group(prompt):
     """Empty prompts of different tasks must not be merged."""
     assert group_key(rollout(prompt=prompt), 1) != group_key(rollout(prompt=prompt), 2)
@@ -104,9 +112,14 @@ def test_the_override_goes_before_everything():
     ],
 )
 def test_a_dotted_path_finds_texts_and_numbers(path, value):
-    """0 and False are values; an empty text, null, an object, a list and a missing field are not."""
+    """0 and False are values; an empty text, null, an object, a list and a missing field are
+    not.
+    """
     metadata = {"task": "x", "flag": False, "rate": 0.5}
-    assert value_at({"step": 0, "metadata": metadata, "empty": "", "null": None, "listed": [1]}, path) == value
+    assert (
+        value_at({"step": 0, "metadata": metadata, "empty": "", "null": None, "listed": [1]}, path)
+        == value
+    )
 
 
 @given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=3))
@@ -130,16 +143,27 @@ def test_an_empty_table_has_no_groups():
 
 
 def test_rollouts_are_ordered_by_index_where_all_have_one():
-    """The rollout index decides, negative ones included; one missing and the place in the input does."""
-    assert list(table_of(*(rollout("a", index) for index in (3, -1, 0, 2))).iter_groups()) == [[1, 2, 3, 0]]
-    assert list(table_of(*(rollout("a", index) for index in (3, None, 0))).iter_groups()) == [[0, 1, 2]]
+    """The rollout index decides, negative ones included; one missing and the place in the input
+    does.
+    """
+    assert list(table_of(*(rollout("a", index) for index in (3, -1, 0, 2))).iter_groups()) == [
+        [1, 2, 3, 0]
+    ]
+    assert list(table_of(*(rollout("a", index) for index in (3, None, 0))).iter_groups()) == [
+        [0, 1, 2]
+    ]
     mixed = table_of(rollout("a", 1), rollout("b"), rollout("a", 0), rollout("b", 0))
     assert list(mixed.iter_groups()) == [[2, 0], [1, 3]]
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(-5, 20)), unique=True, max_size=20), st.randoms())
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(-5, 20)), unique=True, max_size=20),
+    st.randoms(),
+)
 def test_the_order_of_the_lines_does_not_change_the_groups(names, shuffler):
-    """The same rollouts in another line order form the same groups, in the same order within each."""
+    """The same rollouts in another line order form the same groups, in the same order within
+    each.
+    """
 
     def groups(order):
         table = table_of(*(rollout(f"task:{task}", index) for task, index in order))
@@ -169,14 +193,23 @@ def test_place_is_kept():
 
 
 def test_the_second_of_a_name_is_a_duplicate():
-    """A rollout index that occurred before in its group is a duplicate; none and other groups are not."""
-    table = table_of(*(rollout("a", index) for index in (1, 0, 1, 1)), rollout("b", 1), rollout("b"), rollout("b"))
+    """A rollout index that occurred before in its group is a duplicate; none and other groups are
+    not.
+    """
+    table = table_of(
+        *(rollout("a", index) for index in (1, 0, 1, 1)),
+        rollout("b", 1),
+        rollout("b"),
+        rollout("b"),
+    )
     found = [table.duplicates(rows) for rows in table.iter_groups()]
     assert found == [[2, 3], []]
 
 
 def test_many_lines_joined_by_a_field_are_no_duplicates():
-    """Responses of two lines that `--group-by` joins are ordered by place, none of them there twice."""
+    """Responses of two lines that `--group-by` joins are ordered by place, none of them there
+    twice.
+    """
     table = GroupTable()
     for line in (1, 2):
         responses = FORMATS["many"].read({"prompt": "Why?", "responses": ["a", "b"]})
@@ -190,8 +223,12 @@ HOW = (Turn("user", "How?"),)
 
 
 def test_one_task_index_with_two_prompts_is_two_groups():
-    """Rollouts of a reused index are compared within each prompt, and the keys of the groups differ."""
-    table = table_of(rollout("a"), rollout("a", prompt=HOW), rollout("b"), rollout("a"), rollout("a", prompt=HOW))
+    """Rollouts of a reused index are compared within each prompt, and the keys of the groups
+    differ.
+    """
+    table = table_of(
+        rollout("a"), rollout("a", prompt=HOW), rollout("b"), rollout("a"), rollout("a", prompt=HOW)
+    )
     groups = list(table.iter_groups())
     assert sorted(groups) == [[0, 3], [1, 4], [2]]
     keys = [table.key_of(rows, "a") for rows in sorted(groups)]
@@ -201,7 +238,9 @@ def test_one_task_index_with_two_prompts_is_two_groups():
 
 
 def test_prompts_that_differ_under_a_field_are_found():
-    """Where the user names the group, different prompts in it are a mistake, and the group stays whole."""
+    """Where the user names the group, different prompts in it are a mistake, and the group stays
+    whole.
+    """
     table = GroupTable()
     for line, prompt in enumerate((QUESTION, QUESTION, HOW), 1):
         table.append("step:1", rollout(prompt=prompt), Place(line, 0), may_split=False)
@@ -211,18 +250,29 @@ def test_prompts_that_differ_under_a_field_are_found():
 
 
 def test_a_later_attempt_at_a_group_replaces_the_earlier_one():
-    """No rollout of an earlier group attempt is a sibling of a later one, regardless of its index."""
-    table = table_of(*(rollout("g", index, group_attempt=attempt) for index, attempt in ((0, 0), (1, 0), (0, 1))))
+    """No rollout of an earlier group attempt is a sibling of a later one, regardless of its
+    index.
+    """
+    table = table_of(
+        *(rollout("g", index, group_attempt=attempt) for index, attempt in ((0, 0), (1, 0), (0, 1)))
+    )
     (rows,) = table.iter_groups()
     replaced = table.superseded(rows)
-    assert replaced == dict.fromkeys((0, 1), Explanation(Reason.SUPERSEDED, "attempt 1 of the group"))
+    assert replaced == dict.fromkeys(
+        (0, 1), Explanation(Reason.SUPERSEDED, "attempt 1 of the group")
+    )
     assert table.compared(rows) == [2]
     assert table.duplicates(rows) == []
 
 
 def test_a_resent_rollout_replaces_the_earlier_attempt():
     """The last attempt at an index counts, for any order of lines; other indices keep theirs."""
-    table = table_of(*(rollout("g", index, attempt=attempt) for index, attempt in ((0, 2), (0, 0), (1, 0), (0, 1))))
+    table = table_of(
+        *(
+            rollout("g", index, attempt=attempt)
+            for index, attempt in ((0, 2), (0, 0), (1, 0), (0, 1))
+        )
+    )
     (rows,) = table.iter_groups()
     assert sorted(table.compared(rows)) == [0, 2]
     assert set(table.superseded(rows)) == {1, 3}
@@ -246,7 +296,10 @@ def test_a_rollout_without_a_response_does_not_spoil_its_group():
 def test_episodes_may_open_differently():
     """What the sessions of a scenario share is found later; their prompts need not be equal."""
     table = table_of(
-        *(rollout("s", prompt=(Turn("user", text),), is_session=True, opens_freely=True) for text in ("a", "b"))
+        *(
+            rollout("s", prompt=(Turn("user", text),), is_session=True, opens_freely=True)
+            for text in ("a", "b")
+        )
     )
     assert not table.mixed([0, 1])
 
@@ -255,7 +308,9 @@ def test_episodes_may_open_differently():
 def test_the_table_keeps_no_text(chars):
     """A rollout takes less than 56 bytes, for any length of its text."""
     table = GroupTable()
-    each = rollout("a" * chars, 0, prompt=(Turn("user", "x" * chars),), response=(Text("y" * chars),))
+    each = rollout(
+        "a" * chars, 0, prompt=(Turn("user", "x" * chars),), response=(Text("y" * chars),)
+    )
     for line in range(2000):
         table.append(group_key(each, line), each, Place(line, 0))
     columns = [value for value in vars(table).values() if hasattr(value, "itemsize")]
@@ -297,7 +352,9 @@ def test_a_task_id_of_one_prompt_spans_files():
 
 
 def test_task_ids_that_contradict_each_other_give_way_to_the_prompt():
-    """Their rollouts, and those of other ids with the same prompts, are grouped by the prompt; the rest by its id."""
+    """Their rollouts, and those of other ids with the same prompts, are grouped by the prompt; the
+    rest by its id.
+    """
     table = set_of(
         [rollout("a"), rollout("b", prompt=HOW)],
         [rollout("a", prompt=HOW), rollout("c", prompt=(Turn("user", "Who?"),))],
@@ -305,12 +362,18 @@ def test_task_ids_that_contradict_each_other_give_way_to_the_prompt():
     digest = f"prompt:{digest_of_prompt(HOW):016x}"
     assert sorted(table.iter_groups()) == [[0], [1, 2], [3]]
     assert table.contradicting_ids == 1
-    assert keys_in(table) == {f"prompt:{digest_of_prompt(QUESTION):016x}": [0], digest: [1, 2], "given": [3]}
+    assert keys_in(table) == {
+        f"prompt:{digest_of_prompt(QUESTION):016x}": [0],
+        digest: [1, 2],
+        "given": [3],
+    }
 
 
 def test_rollouts_without_a_prompt_are_not_taken_for_one_group():
     """Under contradicting ids, too, an absent prompt is not the same as another absent one."""
-    table = set_of([rollout("a"), rollout("b", prompt=())], [rollout("a", prompt=HOW), rollout("c", prompt=())])
+    table = set_of(
+        [rollout("a"), rollout("b", prompt=())], [rollout("a", prompt=HOW), rollout("c", prompt=())]
+    )
     assert sorted(table.iter_groups()) == [[0], [1], [2], [3]]
 
 
@@ -318,13 +381,18 @@ def test_principles_keep_equal_prompts_of_contradicting_ids_apart():
     """Rollouts judged by different principles are never one group."""
     table = set_of(
         [rollout("a", principle="Be safe."), rollout("b", prompt=HOW, principle="Be safe.")],
-        [rollout("a", prompt=HOW, principle="Be safe."), rollout("b", prompt=HOW, principle="Be brief.")],
+        [
+            rollout("a", prompt=HOW, principle="Be safe."),
+            rollout("b", prompt=HOW, principle="Be brief."),
+        ],
     )
     assert sorted(table.iter_groups()) == [[0], [1, 2], [3]]
 
 
 def test_attempts_and_duplicates_count_within_their_file():
-    """A second attempt in one file replaces nothing in another, where the same index is no duplicate either."""
+    """A second attempt in one file replaces nothing in another, where the same index is no
+    duplicate either.
+    """
     table = set_of(
         [rollout("a", index=0, attempt=1), rollout("a", index=0, attempt=2)],
         [rollout("a", index=0), rollout("a", index=1), rollout("a", index=1)],
@@ -336,6 +404,8 @@ def test_attempts_and_duplicates_count_within_their_file():
 
 def test_the_shard_of_a_group_never_changes():
     """Other machines and versions share the groups out alike: these numbers must stay."""
-    table = table_of(*(rollout(f"task:{number}") for number in range(8)), rollout("task:0", prompt=HOW))
+    table = table_of(
+        *(rollout(f"task:{number}") for number in range(8)), rollout("task:0", prompt=HOW)
+    )
     shards = [table.shard_of(rows, 4) for rows in table.iter_groups()]
     assert shards == [3, 2, 1, 3, 0, 0, 2, 0, 2]

@@ -1,7 +1,8 @@
-"""The view of `--compat nemo-gym`, held against what NeMo Gym's functions return for every kind of item.
+"""The view of `--compat nemo-gym`, held against what NeMo Gym's functions return for every kind of
+item.
 
-The expected values are facts about NVIDIA-NeMo/Gym 07d6b0d0, worked out by hand from what it documents and does.
-"""
+The expected values are facts about NVIDIA-NeMo/Gym 07d6b0d0, worked out by hand from what it
+documents and does."""
 
 import re
 
@@ -87,7 +88,10 @@ def test_lengths_are_measured_on_summaries_and_texts():
         ([{"role": "user", "content": "Why?"}], [Turn("user", "Why?")]),
         ([{"content": "no role"}], [Turn("user", "no role")]),
         ([{"role": "developer", "content": "Be brief."}], [Turn("developer", "Be brief.")]),
-        ([{"role": "user", "content": [{"type": "input_text", "text": "Why?"}]}], [Turn("user", "")]),
+        (
+            [{"role": "user", "content": [{"type": "input_text", "text": "Why?"}]}],
+            [Turn("user", "")],
+        ),
         ([message("Because.", id="msg_1")], [Turn("assistant", "")]),
         ([message("Because.")], [Turn("assistant", "Because.")]),
         ([CALL, RESULT, REASONING], [Turn("user", "")] * 3),
@@ -95,7 +99,9 @@ def test_lengths_are_measured_on_summaries_and_texts():
     ],
 )
 def test_an_input_becomes_a_conversation(given, turns):
-    """One empty turn a character of a text; an item without a role is an empty user turn; parts are mostly lost."""
+    """One empty turn a character of a text; an item without a role is an empty user turn; parts are
+    mostly lost.
+    """
     assert gym_conversation(given) == tuple(turns)
 
 
@@ -103,7 +109,10 @@ def test_a_line_shows_neither_instructions_nor_the_environments_opening():
     """Only `input` is the conversation, and the first line's counts for the group."""
     request = {"instructions": "Be brief.", "input": [{"role": "user", "content": "Why?"}]}
     lines = [
-        {"responses_create_params": request, "response": {"output": [message("rules", role="system"), message("a")]}},
+        {
+            "responses_create_params": request,
+            "response": {"output": [message("rules", role="system"), message("a")]},
+        },
         {"responses_create_params": request, "response": None},
     ]
     view = view_gym_group(lines)
@@ -112,11 +121,17 @@ def test_a_line_shows_neither_instructions_nor_the_environments_opening():
 
 
 def test_a_request_takes_a_message_without_a_role_for_the_users():
-    """One empty object among the responses is shown as None and refuses nothing; one or many responses are taken."""
+    """One empty object among the responses is shown as None and refuses nothing; one or many
+    responses are taken.
+    """
     history = [{"content": "Why?"}, {"role": "assistant"}]
     responses = [{}, {"output": None}, *({"output": [message(str(n))]} for n in range(70))]
-    view = view_gym_group([{"conversation_history": history, "response_objs": each} for each in responses])
-    assert view.conversation == gym_history(history) == (Turn("user", "Why?"), Turn("assistant", ""))
+    view = view_gym_group(
+        [{"conversation_history": history, "response_objs": each} for each in responses]
+    )
+    assert (
+        view.conversation == gym_history(history) == (Turn("user", "Why?"), Turn("assistant", ""))
+    )
     assert view.responses[:4] == ["None", "None", "0", "1"]
     assert len(view.responses) == 72
 
@@ -143,7 +158,9 @@ def test_a_row_with_a_field_of_another_type_is_refused(name, value):
     assert re.match(f"{name} .*HTTP 422", refusal_of(ROW | {name: value}))
 
 
-@pytest.mark.parametrize("more", [{}, {"prompt_id": "p"}, {"_ng_task_index": "3"}, {"task_index": 3.0}])
+@pytest.mark.parametrize(
+    "more", [{}, {"prompt_id": "p"}, {"_ng_task_index": "3"}, {"task_index": 3.0}]
+)
 def test_a_row_is_accepted_as_by_pydantic(more):
     """An optional index may be a text or a float that is an integer."""
     assert refusal_of(ROW | more) == ""

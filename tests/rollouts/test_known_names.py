@@ -1,4 +1,6 @@
-"""What of a line is the prompt and what the response: nothing is guessed, and nothing of the prompt is dropped."""
+"""What of a line is the prompt and what the response: nothing is guessed, and nothing of the prompt
+is dropped.
+"""
 
 import copy
 import json
@@ -37,41 +39,80 @@ def groups_of(lines):
     for number, line in enumerate(lines, 1):
         for rollout in recognise(line).read(copy.deepcopy(line)):
             groups.setdefault(group_key(rollout, number), []).append(rollout)
-    return [("\n".join(turn.text for turn in each[0].prompt), [one.answer for one in each]) for each in groups.values()]
+    return [
+        ("\n".join(turn.text for turn in each[0].prompt), [one.answer for one in each])
+        for each in groups.values()
+    ]
 
 
 # A line of a task (its two distinct parts, the response), and the prompt as shown.
 SHAPES = {
-    "messages and response": (lambda a, b, r: {"messages": [*OLD, asked(a + b)], "response": r}, "Hi OLD {a}{b}"),
+    "messages and response": (
+        lambda a, b, r: {"messages": [*OLD, asked(a + b)], "response": r},
+        "Hi OLD {a}{b}",
+    ),
     "messages and output": (lambda a, b, r: {"messages": [asked(a + b)], "output": r}, "{a}{b}"),
-    "messages and completion": (lambda a, b, r: {"messages": [asked(a + b)], "completion": r}, "{a}{b}"),
-    "messages, the response twice": (lambda a, b, r: {"messages": [asked(a + b), said(r)], "response": r}, "{a}{b}"),
+    "messages and completion": (
+        lambda a, b, r: {"messages": [asked(a + b)], "completion": r},
+        "{a}{b}",
+    ),
+    "messages, the response twice": (
+        lambda a, b, r: {"messages": [asked(a + b), said(r)], "response": r},
+        "{a}{b}",
+    ),
     "question, answer, messages": (
         lambda a, b, r: {"question": a + b, "answer": GOLD, "messages": [asked(a + b), said(r)]},
         "{a}{b}",
     ),
-    "a prediction of LLaMA-Factory": (lambda a, b, r: {"prompt": a + b, "predict": r, "label": GOLD}, "{a}{b}"),
-    "generated_text": (lambda a, b, r: {"prompt": a + b, "generated_text": r, "target": GOLD}, "{a}{b}"),
-    "instruction and input": (lambda a, b, r: {"instruction": a, "input": b, "response": r}, "{a} {b}"),
-    "instruction, input, generation": (lambda a, b, r: {"instruction": a, "input": b, "generation": r}, "{a} {b}"),
-    "alpaca with system": (lambda a, b, r: {"system": a, "instruction": b, "input": "", "output": r}, "{a} {b}"),
-    "system and messages": (lambda a, b, r: {"system": a, "messages": [asked(b), said(r)]}, "{a} {b}"),
+    "a prediction of LLaMA-Factory": (
+        lambda a, b, r: {"prompt": a + b, "predict": r, "label": GOLD},
+        "{a}{b}",
+    ),
+    "generated_text": (
+        lambda a, b, r: {"prompt": a + b, "generated_text": r, "target": GOLD},
+        "{a}{b}",
+    ),
+    "instruction and input": (
+        lambda a, b, r: {"instruction": a, "input": b, "response": r},
+        "{a} {b}",
+    ),
+    "instruction, input, generation": (
+        lambda a, b, r: {"instruction": a, "input": b, "generation": r},
+        "{a} {b}",
+    ),
+    "alpaca with system": (
+        lambda a, b, r: {"system": a, "instruction": b, "input": "", "output": r},
+        "{a} {b}",
+    ),
+    "system and messages": (
+        lambda a, b, r: {"system": a, "messages": [asked(b), said(r)]},
+        "{a} {b}",
+    ),
     "system as parts": (
         lambda a, b, r: {"system": [{"type": "text", "text": a}], "messages": [asked(b), said(r)]},
         "{a} {b}",
     ),
-    "system_prompt and prompt": (lambda a, b, r: {"system_prompt": a, "prompt": b, "completion": r}, "{a} {b}"),
+    "system_prompt and prompt": (
+        lambda a, b, r: {"system_prompt": a, "prompt": b, "completion": r},
+        "{a} {b}",
+    ),
     "system_prompt within the prompt": (
         lambda a, b, r: {"system_prompt": a, "prompt": a + b, "completion": r},
         "{a}{b}",
     ),
-    "history of pairs": (lambda a, b, r: {"query": b, "response": r, "history": [["Hi", a]]}, "Hi {a} {b}"),
+    "history of pairs": (
+        lambda a, b, r: {"query": b, "response": r, "history": [["Hi", a]]},
+        "Hi {a} {b}",
+    ),
     "history of messages": (
         lambda a, b, r: {"query": b, "response": r, "history": [asked("Hi"), said(a)]},
         "Hi {a} {b}",
     ),
     "Dolly": (lambda a, b, r: {"instruction": b, "context": a, "response": r}, "{b} {a}"),
-    "question and context": (lambda a, b, r: {"question": b, "context": a, "output": r, "answer": GOLD}, "{b} {a}"),
+    "question and context": (
+        lambda a, b, r: {"question": b, "context": a, "output": r, "answer": GOLD},
+        "{b} {a}",
+    ),
     "options of a question": (
         lambda a, b, r: {"question": b, "choices": [{"label": "A", "text": a}], "response": r},
         "{b} A. {a}",
@@ -80,13 +121,22 @@ SHAPES = {
         lambda a, b, r: {
             "instructions": a,
             "input": b,
-            "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": r}]}],
+            "output": [
+                {
+                    "type": "message",
+                    "role": "assistant",
+                    "content": [{"type": "output_text", "text": r}],
+                }
+            ],
             "text": {"format": {"type": "text"}},
         },
         "{a} {b}",
     ),
     "a logged call": (
-        lambda a, b, r: {"messages": [asked(a + b)], "response": {"choices": [{"index": 0, "message": said(r)}]}},
+        lambda a, b, r: {
+            "messages": [asked(a + b)],
+            "response": {"choices": [{"index": 0, "message": said(r)}]},
+        },
         "{a}{b}",
     ),
     "a response with choices": (
@@ -94,26 +144,49 @@ SHAPES = {
         "{a}{b}",
     ),
     "arena-hard": (
-        lambda a, b, r: {"uid": a + b, "messages": [asked(a + b), said({"answer": r, "thought": "Hm."})]},
+        lambda a, b, r: {
+            "uid": a + b,
+            "messages": [asked(a + b), said({"answer": r, "thought": "Hm."})],
+        },
         "{a}{b}",
     ),
-    "conversation": (lambda a, b, r: {"conversation": [asked(a + b), said(r)], "model": "m"}, "{a}{b}"),
+    "conversation": (
+        lambda a, b, r: {"conversation": [asked(a + b), said(r)], "model": "m"},
+        "{a}{b}",
+    ),
     "ART": (
-        lambda a, b, r: {"messages_and_choices": [asked(a), said("OLD"), asked(b), {"index": 0, "message": said(r)}]},
+        lambda a, b, r: {
+            "messages_and_choices": [
+                asked(a),
+                said("OLD"),
+                asked(b),
+                {"index": 0, "message": said(r)},
+            ]
+        },
         "{a} OLD {b}",
     ),
     "Anthropic": (
         lambda a, b, r: {
             "custom_id": a + b,
             "params": {"system": a, "messages": [asked(b)]},
-            "result": {"type": "succeeded", "message": said([{"type": "thinking", "thinking": "x"}, {"text": r}])},
+            "result": {
+                "type": "succeeded",
+                "message": said([{"type": "thinking", "thinking": "x"}, {"text": r}]),
+            },
         },
         "{a} {b}",
     ),
     "Gemini": (
         lambda a, b, r: {
-            "request": {"systemInstruction": {"parts": [{"text": a}]}, "contents": [{"parts": [{"text": b}]}]},
-            "response": {"candidates": [{"content": {"parts": [{"text": "x", "thought": True}, {"text": r}]}}]},
+            "request": {
+                "systemInstruction": {"parts": [{"text": a}]},
+                "contents": [{"parts": [{"text": b}]}],
+            },
+            "response": {
+                "candidates": [
+                    {"content": {"parts": [{"text": "x", "thought": True}, {"text": r}]}}
+                ]
+            },
         },
         "{a} {b}",
     ),
@@ -147,27 +220,46 @@ CALLS = {
         "modelInput": {"system": a, "messages": [asked(b)]},
         "modelOutput": _ITEMS | {"content": [{"type": "text", "text": r}]},
     },
-    "ms-swift": lambda a, b, r: {"response": r, "infer_request": {"messages": [system(a), asked(b)]}},
+    "ms-swift": lambda a, b, r: {
+        "response": r,
+        "infer_request": {"messages": [system(a), asked(b)]},
+    },
     "a decoded prompt": lambda a, b, r: {
         "request": {
-            "prompt": f"<|im_start|>system\n{a}<|im_end|>\n<|im_start|>user\n{b}<|im_end|>\n<|im_start|>assistant\n"
+            "prompt": f"<|im_start|>system\n{a}<|im_end|>\n<|im_start|>user\n{b}<|im_end|>\n<|im_start|>assistant\n"  # noqa: E501
         },
         "response": {"choices": [{"index": 0, "text": r}]},
     },
 }
 SHAPES |= {name: (line, "{a} {b}") for name, line in CALLS.items()}
 SHAPES |= {
-    "a spelling of system_prompt": (lambda a, b, r: {"systemPrompt": a, "prompt": b, "response": r}, "{a} {b}"),
+    "a spelling of system_prompt": (
+        lambda a, b, r: {"systemPrompt": a, "prompt": b, "response": r},
+        "{a} {b}",
+    ),
     "Ollama": (lambda a, b, r: {"messages": [asked(a + b)], "message": said(r)}, "{a}{b}"),
     "RAGAS": (
-        lambda a, b, r: {"user_input": b, "retrieved_contexts": [a], "response": r, "reference": GOLD},
+        lambda a, b, r: {
+            "user_input": b,
+            "retrieved_contexts": [a],
+            "response": r,
+            "reference": GOLD,
+        },
         "{b} {a}",
     ),
     "DeepEval": (
-        lambda a, b, r: {"input": b, "actual_output": r, "expected_output": GOLD, "retrieval_context": [a]},
+        lambda a, b, r: {
+            "input": b,
+            "actual_output": r,
+            "expected_output": GOLD,
+            "retrieval_context": [a],
+        },
         "{b} {a}",
     ),
-    "SYNTHETIC-1": (lambda a, b, r: {"prompt": a + b, "llm_response": r, "gold_standard_solution": GOLD}, "{a}{b}"),
+    "SYNTHETIC-1": (
+        lambda a, b, r: {"prompt": a + b, "llm_response": r, "gold_standard_solution": GOLD},
+        "{a}{b}",
+    ),
     "messages as their JSON text": (
         lambda a, b, r: {"messages": json.dumps([system(a), asked(b)]), "response": r},
         "{a} {b}",
@@ -181,7 +273,10 @@ SHAPES |= {
         "{b} A. {a}",
     ),
     "outputs that are one conversation": (
-        lambda a, b, r: {"prompt": a + b, "outputs": [said(""), {"role": "tool", "content": "30"}, said(r)]},
+        lambda a, b, r: {
+            "prompt": a + b,
+            "outputs": [said(""), {"role": "tool", "content": "30"}, said(r)],
+        },
         "{a}{b}",
     ),
     "content under another name": (
@@ -192,7 +287,9 @@ SHAPES |= {
         "{a} {b}",
     ),
     "roles in capitals": (
-        lambda a, b, r: {"conversations": [{"from": "User", "value": a + b}, {"from": "Assistant", "value": r}]},
+        lambda a, b, r: {
+            "conversations": [{"from": "User", "value": a + b}, {"from": "Assistant", "value": r}]
+        },
         "{a}{b}",
     ),
 }
@@ -201,16 +298,26 @@ TASKS = [("Translate.", "Hello"), ("Count.", "Hello")]
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_each_task_is_shown_whole_in_its_own_group(name):
-    """Two tasks that differ in one part, with two responses each, are two groups with the policy's words."""
+    """Two tasks that differ in one part, with two responses each, are two groups with the policy's
+    words.
+    """
     line, shown = SHAPES[name]
     lines = [line(a, b, f"{a} {n}") for a, b in TASKS for n in (1, 2)]
     found = [(" ".join(prompt.split()), answers) for prompt, answers in groups_of(lines)]
-    assert found == [(" ".join(shown.format(a=a, b=b).split()), [f"{a} 1", f"{a} 2"]) for a, b in TASKS]
+    assert found == [
+        (" ".join(shown.format(a=a, b=b).split()), [f"{a} 1", f"{a} 2"]) for a, b in TASKS
+    ]
 
 
 LISTS = {
     "OpenR1": lambda q, r: {
-        **{"problem": q, "solution": GOLD, "answer": GOLD, "generations": r, "finish_reasons": ["stop", "stop"]},
+        **{
+            "problem": q,
+            "solution": GOLD,
+            "answer": GOLD,
+            "generations": r,
+            "finish_reasons": ["stop", "stop"],
+        },
         "messages": [asked(q), said(r[0])],
     },
     "search-and-learn": lambda q, r: {
@@ -234,18 +341,25 @@ LISTS = {
     "system beside": lambda q, r: {"system_prompt": q, "prompt": "Hello", "completions": r},
     "UltraFeedback": lambda q, r: {
         "instruction": q,
-        "completions": [{"response": each, "custom_system_prompt": "Be brief.", "principle": "honesty"} for each in r],
+        "completions": [
+            {"response": each, "custom_system_prompt": "Be brief.", "principle": "honesty"}
+            for each in r
+        ],
         "correct_answers": [GOLD],
     },
     "ART": lambda q, r: {
-        "trajectories": [{"messages_and_choices": [asked(q), {"index": 0, "message": said(each)}]} for each in r]
+        "trajectories": [
+            {"messages_and_choices": [asked(q), {"index": 0, "message": said(each)}]} for each in r
+        ]
     },
 }
 
 
 @pytest.mark.parametrize("name", LISTS)
 def test_a_list_of_responses_is_a_group(name):
-    """Alternatives in one line are a group, whatever their list is called; the reference is none of them."""
+    """Alternatives in one line are a group, whatever their list is called; the reference is none of
+    them.
+    """
     lines = [LISTS[name](task, [f"{task} 1", f"{task} 2"]) for task in ("One?", "Two?")]
     found = groups_of(lines)
     assert [answers for _, answers in found] == [["One? 1", "One? 2"], ["Two? 1", "Two? 2"]]
@@ -256,28 +370,70 @@ def test_a_list_of_responses_is_a_group(name):
     ("line", "choices"),
     [
         ({"question": "Q?", "answer": GOLD, "prediction": "P"}, "response_field='prediction'"),
-        ({"question": "Q?", "answer": GOLD, "pred": "P"}, "answer is a reference|response_field='pred'"),
+        (
+            {"question": "Q?", "answer": GOLD, "pred": "P"},
+            "answer is a reference|response_field='pred'",
+        ),
         ({"question": "Q?", "answer": GOLD}, "answer is a reference"),
         ({"question": "Q?", "answer": GOLD, "code": ["a", "b"]}, "answer is a reference"),
-        ({"instruction": "Q?", "input": "", "output": "R", "generation": "G"}, "could be output, generation"),
-        ({"prompt": "Q?", "question": "Else?", "completion": "A"}, "the prompt could be prompt, question"),
-        ({"messages": [asked("Q?"), said("R")], "generation": "G"}, "the response could be messages, generation"),
-        ({"messages": [asked("Q?"), said("R")], "question": "Else?"}, "question could be part of the prompt"),
-        ({"prompt": ["Q?"], "completion": ["A"], "system_prompt": "S"}, "system_prompt could be part"),
-        ({"conversations": [{"from": "human", "value": "Q"}, {"from": "gpt", "value": "A"}], "output": "B"}, "output"),
+        (
+            {"instruction": "Q?", "input": "", "output": "R", "generation": "G"},
+            "could be output, generation",
+        ),
+        (
+            {"prompt": "Q?", "question": "Else?", "completion": "A"},
+            "the prompt could be prompt, question",
+        ),
+        (
+            {"messages": [asked("Q?"), said("R")], "generation": "G"},
+            "the response could be messages, generation",
+        ),
+        (
+            {"messages": [asked("Q?"), said("R")], "question": "Else?"},
+            "question could be part of the prompt",
+        ),
+        (
+            {"prompt": ["Q?"], "completion": ["A"], "system_prompt": "S"},
+            "system_prompt could be part",
+        ),
+        (
+            {
+                "conversations": [{"from": "human", "value": "Q"}, {"from": "gpt", "value": "A"}],
+                "output": "B",
+            },
+            "output",
+        ),
         ({"prompt": "Q?", "response": "A", "reply": "B"}, "the response could be response, reply"),
         ({"prompt": "Q?", "response": "A", "text": "B"}, "the response could be response, text"),
         ({"question": "Q?", "choices": [{"label": "A", "text": "Volga"}]}, "unknown format"),
-        ({"prompt": "Q?", "response": "A", "dialogue_history": "H"}, "the prompt could be prompt, dialogue_history"),
-        ({"key": 1, "user_query": "Q?", "output": {"text": "A"}}, "user_query could be part of the prompt"),
-        ({"prompt": "Q?", "response": "A", "Document": "D"}, "Document could be part of the prompt"),
-        ({"prompt": "Q?", "response": "A", "orig_response": "B"}, "the response could be response, orig_response"),
-        ({"prompt": "Q?", "response": "A", "responseB": "B"}, "the response could be response, responseB"),
+        (
+            {"prompt": "Q?", "response": "A", "dialogue_history": "H"},
+            "the prompt could be prompt, dialogue_history",
+        ),
+        (
+            {"key": 1, "user_query": "Q?", "output": {"text": "A"}},
+            "user_query could be part of the prompt",
+        ),
+        (
+            {"prompt": "Q?", "response": "A", "Document": "D"},
+            "Document could be part of the prompt",
+        ),
+        (
+            {"prompt": "Q?", "response": "A", "orig_response": "B"},
+            "the response could be response, orig_response",
+        ),
+        (
+            {"prompt": "Q?", "response": "A", "responseB": "B"},
+            "the response could be response, responseB",
+        ),
         (
             {"prompt": "Q?", "response": "A", "options": {"stop": ["B"], "seed": 1}},
             "options could be part of the prompt",
         ),
-        ({"choices": [{"message": said("A")}], "raw_input": {"question": "Q?"}}, "raw_input could be part of"),
+        (
+            {"choices": [{"message": said("A")}], "raw_input": {"question": "Q?"}},
+            "raw_input could be part of",
+        ),
         (
             {"prompt": {"raw": "Q?"}, "response": {"output": "A"}},
             "prompt_field='prompt.raw' response_field='response.out",
@@ -289,7 +445,9 @@ def test_a_list_of_responses_is_a_group(name):
     ],
 )
 def test_a_line_that_is_not_clear_is_rejected_with_the_choices(line, choices):
-    """No weaker name stands in for another; the message names the candidates and the settings that choose."""
+    """No weaker name stands in for another; the message names the candidates and the settings that
+    choose.
+    """
     with pytest.raises(UnreadableRecordError, match=choices) as caught:
         recognise(line)
     assert "response_field" in str(caught.value)
@@ -297,20 +455,30 @@ def test_a_line_that_is_not_clear_is_rejected_with_the_choices(line, choices):
 
 
 def test_a_response_that_repeats_the_prompt_is_what_follows_it():
-    """Pipelines of transformers return the conversation with the answer; only the answer is the policy's."""
-    (rollout,) = recognise(line := {"prompt": [asked("Q?")], "generated_text": [asked("Q?"), said("A")]}).read(line)
+    """Pipelines of transformers return the conversation with the answer; only the answer is the
+    policy's.
+    """
+    (rollout,) = recognise(
+        line := {"prompt": [asked("Q?")], "generated_text": [asked("Q?"), said("A")]}
+    ).read(line)
     assert rollout.response == (Text("A"),)
 
 
 def test_a_prompt_of_one_response_alone_is_not_dropped():
-    """Alternatives with a system prompt each may answer different prompts, so the line needs a choice."""
+    """Alternatives with a system prompt each may answer different prompts, so the line needs a
+    choice.
+    """
     line = {"prompt": "Q?", "samples": [{"response": "A", "system_prompt": "S"}, {"response": "B"}]}
-    with pytest.raises(UnreadableRecordError, match="response, system_prompt of a response could be"):
+    with pytest.raises(
+        UnreadableRecordError, match="response, system_prompt of a response could be"
+    ):
         recognise(line).read(line)
 
 
 def test_named_fields_and_formats_choose():
-    """Naming the fields resolves what is not clear; the system prompt beside them is part of the prompt still."""
+    """Naming the fields resolves what is not clear; the system prompt beside them is part of the
+    prompt still.
+    """
     line = {"system": "S", "messages": [asked("Q?"), said("R")], "generation": "G", "answer": GOLD}
     (rollout,) = named_fields("generation", "messages").read(line)
     assert ([turn.text for turn in rollout.prompt], rollout.answer) == (["S", "Q?", "R"], "G")
@@ -319,7 +487,9 @@ def test_named_fields_and_formats_choose():
 
 
 def test_texts_that_are_neither_prompt_nor_response_are_left_alone():
-    """What a judge, a test or a parser said is metadata, as are numbers and a `message` that is a text."""
+    """What a judge, a test or a parser said is metadata, as are numbers and a `message` that is a
+    text.
+    """
     others = (
         "judge_response",
         "test_output",
@@ -344,9 +514,15 @@ def test_texts_that_are_neither_prompt_nor_response_are_left_alone():
             {"data": {"prompt": [asked("Q?")], "sampled": ["A"]}},
             "prompt_field='data.prompt' response_field='data.sampled'",
         ),
-        ({"question": "Q?", "gt": GOLD, "code": ["A"]}, "Qwen2.5-Math: name the fields with .*response_field='code'"),
+        (
+            {"question": "Q?", "gt": GOLD, "code": ["A"]},
+            "Qwen2.5-Math: name the fields with .*response_field='code'",
+        ),
         ({"request_states": []}, "HELM.*jq -c '.request_states"),
-        ({"question_id": 81, "choices": [{"index": 0, "turns": ["A"]}]}, "MT-Bench.*id_field='question_id'"),
+        (
+            {"question_id": 81, "choices": [{"index": 0, "turns": ["A"]}]},
+            "MT-Bench.*id_field='question_id'",
+        ),
         ({"prompt": "Q?", "response_0": "A", "response_1": "B"}, "genrm eval"),
     ],
 )
@@ -361,13 +537,20 @@ def test_messages_that_wait_for_an_answer_have_no_response():
     waiting = [*OLD, asked("Q?")]
     for line in ({"messages": waiting}, {"messages": waiting, "choices": []}):
         (rollout,) = recognise(line).read(line)
-        assert ([turn.text for turn in rollout.prompt], rollout.answer) == (["Hi", "OLD", "Q?"], None)
+        assert ([turn.text for turn in rollout.prompt], rollout.answer) == (
+            ["Hi", "OLD", "Q?"],
+            None,
+        )
 
 
 def test_images_beside_a_prompt_are_media_of_it():
-    """A column of images belongs to the prompt, which a text judge cannot see; the name of a container does not."""
+    """A column of images belongs to the prompt, which a text judge cannot see; the name of a
+    container does not.
+    """
     for images, media in (([{"bytes": "x"}], (Media("image"),)), ([], ()), ("docker.io/x", ())):
-        (rollout,) = recognise(line := {"prompt": "<image>Q?", "images": images, "response": "A"}).read(line)
+        (rollout,) = recognise(
+            line := {"prompt": "<image>Q?", "images": images, "response": "A"}
+        ).read(line)
         assert rollout.media == media
 
 
@@ -378,9 +561,13 @@ def test_a_failed_generation_among_others_has_no_response():
 
 
 def test_completions_with_other_system_prompts_answer_other_prompts():
-    """UltraFeedback's system prompt differs by completion: these are not compared with each other."""
+    """UltraFeedback's system prompt differs by completion: these are not compared with each
+    other.
+    """
     completions = [{"response": text, "custom_system_prompt": text.upper()} for text in ("a", "b")]
-    assert [answers for _, answers in groups_of([{"instruction": "Q?", "completions": completions}])] == [["a"], ["b"]]
+    assert [
+        answers for _, answers in groups_of([{"instruction": "Q?", "completions": completions}])
+    ] == [["a"], ["b"]]
 
 
 def test_details_of_lighteval_say_how_to_read_them():

@@ -23,7 +23,11 @@ READ = FORMATS["nemo_gym"].read
 def said(text, role="assistant"):
     """Make a message item as a server writes it."""
     kind = "output_text" if role == "assistant" else "input_text"
-    return {"type": "message", "role": role, "content": [{"type": kind, "text": text, "annotations": []}]}
+    return {
+        "type": "message",
+        "role": role,
+        "content": [{"type": kind, "text": text, "annotations": []}],
+    }
 
 
 def thought(text):
@@ -57,14 +61,22 @@ def read_one(record):
 def test_a_string_input_is_one_user_turn():
     """An input that is a string means the same as a list with one user message."""
     assert read_one(line([said("x")], "Why?")).prompt == (Turn("user", "Why?"),)
-    assert read_one(line([said("x")], [{"role": "user", "content": "Why?"}])).prompt == (Turn("user", "Why?"),)
+    assert read_one(line([said("x")], [{"role": "user", "content": "Why?"}])).prompt == (
+        Turn("user", "Why?"),
+    )
 
 
 @pytest.mark.parametrize(
-    ("part", "text"), [({"type": "input_text", "text": "this?"}, "this?"), ({"type": "input_image"}, "[input_image]")]
+    ("part", "text"),
+    [
+        ({"type": "input_text", "text": "this?"}, "this?"),
+        ({"type": "input_image"}, "[input_image]"),
+    ],
 )
 def test_the_parts_of_an_input_are_read(part, text):
-    """Unlike in the reference they are no empty prompt; one that is not text is named, as the judge lacks it."""
+    """Unlike in the reference they are no empty prompt; one that is not text is named, as the judge
+    lacks it.
+    """
     content = [{"type": "input_text", "text": "See "}, part]
     rollout = read_one(line([said("x")], [{"role": "user", "content": content}]))
     assert rollout.prompt == (Turn("user", f"See {text}"),)
@@ -74,7 +86,10 @@ def test_the_parts_of_an_input_are_read(part, text):
 def test_developer_turns_are_system_turns():
     """`developer` is the newer name of `system`."""
     given = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
-    assert read_one(line([said("x")], given)).prompt == (Turn("system", "Be brief."), Turn("user", "Why?"))
+    assert read_one(line([said("x")], given)).prompt == (
+        Turn("system", "Be brief."),
+        Turn("user", "Why?"),
+    )
 
 
 def test_instructions_come_before_the_input():
@@ -86,7 +101,13 @@ def test_instructions_come_before_the_input():
 
 def test_tool_calls_and_reasoning_in_the_input():
     """Calls and what tools answered are part of the prompt; an earlier turn's reasoning is not."""
-    given = [{"role": "user", "content": "Why?"}, thought("secret"), called(), returned(), said("Because.")]
+    given = [
+        {"role": "user", "content": "Why?"},
+        thought("secret"),
+        called(),
+        returned(),
+        said("Because."),
+    ]
     assert read_one(line([said("x")], given)).prompt == (
         Turn("user", "Why?"),
         Turn("assistant", '[calls look({"at": 1})]'),
@@ -110,7 +131,15 @@ def test_the_answer_is_the_assistants_text_and_reasoning_stays_apart():
 @pytest.mark.parametrize(
     ("item", "reasoning"),
     [
-        ({"summary": [{"type": "summary_text", "text": "a"}, {"type": "summary_text", "text": "b"}]}, "ab"),
+        (
+            {
+                "summary": [
+                    {"type": "summary_text", "text": "a"},
+                    {"type": "summary_text", "text": "b"},
+                ]
+            },
+            "ab",
+        ),
         ({"summary": [], "content": [{"type": "reasoning_text", "text": "c"}]}, "c"),
         ({"summary": [{"text": "same"}], "content": [{"text": "same"}]}, "same"),
         ({"summary": [], "encrypted_content": "gAAAA"}, ""),
@@ -120,7 +149,9 @@ def test_the_answer_is_the_assistants_text_and_reasoning_stays_apart():
     ids=["summary", "content", "both", "encrypted only", "nulls", "bare"],
 )
 def test_reasoning_items_in_every_shape(item, reasoning):
-    """Reasoning is in the summary, sometimes in the content, sometimes only encrypted, but never counted twice."""
+    """Reasoning is in the summary, sometimes in the content, sometimes only encrypted, but never
+    counted twice.
+    """
     rollout = read_one(line([{"type": "reasoning"} | item, said("Because.")]))
     assert (rollout.answer, rollout.reasoning) == ("Because.", reasoning)
 
@@ -129,7 +160,10 @@ def test_reasoning_items_in_every_shape(item, reasoning):
     ("content", "answer"),
     [
         ("plain", "plain"),
-        ([{"type": "output_text", "text": "one "}, {"type": "output_text", "text": "two"}], "one two"),
+        (
+            [{"type": "output_text", "text": "one "}, {"type": "output_text", "text": "two"}],
+            "one two",
+        ),
         ([{"type": "refusal", "refusal": "I cannot."}], "I cannot."),
         ([], ""),
         (None, ""),
@@ -137,7 +171,10 @@ def test_reasoning_items_in_every_shape(item, reasoning):
 )
 def test_message_contents_in_every_shape(content, answer):
     """A message's content is a string, text parts, a refusal, or nothing."""
-    assert read_one(line([{"type": "message", "role": "assistant", "content": content}])).answer == answer
+    assert (
+        read_one(line([{"type": "message", "role": "assistant", "content": content}])).answer
+        == answer
+    )
 
 
 def test_a_message_without_a_role_is_the_policys():
@@ -153,13 +190,23 @@ def test_inline_thinking_is_reasoning():
 
 def test_turns_of_the_environment_are_no_answer():
     """User and system messages inside the output are the environment's, not the policy's."""
-    output = [said("Hit."), said("You have 17.", "user"), said("Rules changed.", "system"), said("Stand.")]
+    output = [
+        said("Hit."),
+        said("You have 17.", "user"),
+        said("Rules changed.", "system"),
+        said("Stand."),
+    ]
     assert read_one(line(output)).answer == "Hit.\n\nStand."
 
 
 def test_the_environment_may_state_the_task_first():
     """Turns of the environment before the policy first acts belong to the prompt."""
-    output = [said("You have 12.", "user"), thought("Low."), said("Hit."), said("You have 17.", "user")]
+    output = [
+        said("You have 12.", "user"),
+        thought("Low."),
+        said("Hit."),
+        said("You have 17.", "user"),
+    ]
     rollout = read_one(line(output, []))
     assert rollout.prompt == (Turn("user", "You have 12."),)
     assert (rollout.answer, rollout.reasoning) == ("Hit.", "Low.")
@@ -173,7 +220,9 @@ def test_a_policy_that_never_acts_answers_the_same_prompt_with_nothing():
 
 
 def test_a_trajectory_may_end_in_a_tool_call():
-    """Tool calls are no answer; a trajectory that ends in one keeps what was said before, or nothing."""
+    """Tool calls are no answer; a trajectory that ends in one keeps what was said before, or
+    nothing.
+    """
     assert read_one(line([called(), returned(), called()])).answer == ""
     assert read_one(line([said("I look."), called(), returned()])).answer == "I look."
     assert read_one(line([called(), returned(), said("It is 4.")])).answer == "It is 4."
@@ -194,7 +243,9 @@ def test_growing_histories_count_once():
 
 @pytest.mark.parametrize("record", [line(), line() | {"response": None}])
 def test_an_input_without_a_response_has_no_answer(record):
-    """A line of inputs only is a rollout without a response, which is not the same as an empty one."""
+    """A line of inputs only is a rollout without a response, which is not the same as an empty
+    one.
+    """
     assert read_one(record).answer is None
     assert read_one(line([])).answer == ""
 
@@ -217,12 +268,15 @@ def test_an_input_without_a_response_has_no_answer(record):
     ],
 )
 def test_the_task_is_the_first_name_that_says_something(names, task):
-    """Task index, else prompt id, else example or scenario id; 0 is a name, an empty text is none."""
+    """Task index, else prompt id, else example or scenario id; 0 is a name, an empty text is
+    none.
+    """
     assert read_one(line([said("x")], **names)).task == task
 
 
 @pytest.mark.parametrize(
-    ("value", "index"), [(0, 0), (7, 7), (None, None), ("7", None), (True, None), (1.0, None), (2**80, None)]
+    ("value", "index"),
+    [(0, 0), (7, 7), (None, None), ("7", None), (True, None), (1.0, None), (2**80, None)],
 )
 def test_the_rollout_index_is_a_whole_number_or_none(value, index):
     """Anything but a whole number of reasonable size is no rollout index."""
@@ -280,7 +334,9 @@ def test_an_incomplete_response_is_truncated(response, truncated):
 
 
 def test_every_kind_of_item_is_kept_in_order():
-    """Calls, results, turns, refusals and media stand where they happened; an unknown item is named."""
+    """Calls, results, turns, refusals and media stand where they happened; an unknown item is
+    named.
+    """
     output = [
         thought("Hm."),
         said("I look."),
@@ -289,9 +345,16 @@ def test_every_kind_of_item_is_kept_in_order():
         {"type": "web_search_call", "action": {"query": "April"}},
         {"type": "mcp_call", "name": "m", "arguments": "{}", "output": "5"},
         {"type": "custom_tool_call", "name": "c", "input": "free text"},
-        {"type": "computer_call_output", "output": [{"type": "computer_screenshot", "image_url": "u"}]},
+        {
+            "type": "computer_call_output",
+            "output": [{"type": "computer_screenshot", "image_url": "u"}],
+        },
         said("Go on.", "user"),
-        {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]},
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "refusal", "refusal": "No."}],
+        },
         {"type": "image_generation_call", "result": "..."},
         {"type": "compaction"},
     ]
@@ -316,7 +379,14 @@ def test_every_kind_of_item_is_kept_in_order():
 
 @pytest.mark.parametrize(
     ("value", "principle"),
-    [("Be safe.", "Be safe."), (["a", "b"], "1. a\n2. b"), ("", None), (" ", None), ([], None), (5, None)],
+    [
+        ("Be safe.", "Be safe."),
+        (["a", "b"], "1. a\n2. b"),
+        ("", None),
+        (" ", None),
+        ([], None),
+        (5, None),
+    ],
 )
 def test_the_principle_is_text(value, principle):
     """A principle is a text or a list of texts; blank ones are none."""
@@ -349,18 +419,28 @@ def test_what_cannot_be_read_says_so(record):
 
 
 def test_a_session_keeps_its_client():
-    """A session of `gymnasium_agent` is judged as a whole, with the client's turns, and its rules see them."""
-    output = [said("Are you safe?"), said("I want to die.", "user"), said("Call 988, I stay with you.")]
+    """A session of `gymnasium_agent` is judged as a whole, with the client's turns, and its rules
+    see them.
+    """
+    output = [
+        said("Are you safe?"),
+        said("I want to die.", "user"),
+        said("Call 988, I stay with you."),
+    ]
     rollout = read_one(line(output, [{"role": "user", "content": "I can't go on."}]))
     assert rollout.is_session
     assert rollout.session is not None
     assert [turn.role for turn in rollout.session] == ["assistant", "user", "assistant"]
     assert "I want to die." in view_group([rollout, rollout]).responses[0]
     value = read_rule("safety")(rollout.prompt + rollout.session, Scenario()).value
-    assert value == 0.5  # the crisis that the client speaks of asks for a question about safety after it
+    assert (
+        value == 0.5
+    )  # the crisis that the client speaks of asks for a question about safety after it
 
 
 def test_tools_and_rules_of_the_environment_make_no_session():
     """Tool results and system messages are no client."""
     assert not read_one(line([called(), returned(), said("Because.")])).is_session
-    assert not read_one(line([said("Hit."), said("Rules changed.", "system"), said("Stand.")])).is_session
+    assert not read_one(
+        line([said("Hit."), said("Rules changed.", "system"), said("Stand.")])
+    ).is_session

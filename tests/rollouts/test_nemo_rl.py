@@ -1,4 +1,6 @@
-"""NeMo RL's dumps: prompt, response, and what the environment said about it, which no judge may see."""
+"""NeMo RL's dumps: prompt, response, and what the environment said about it, which no judge may
+see.
+"""
 
 import pytest
 
@@ -40,7 +42,11 @@ def read(line):
 SHAPES = {
     "masked, with a system text": (lambda q, a, o: [SYSTEM, asks(q), said(a), o], [0, 0, 1, 0], 2),
     "masked, no template": (lambda q, a, o: [q, a, o], [0, 1, 0], 1),
-    "masked, no template, with a system text": (lambda q, a, o: ["Be brief.", q, a, o], [0, 0, 1, 0], 2),
+    "masked, no template, with a system text": (
+        lambda q, a, o: ["Be brief.", q, a, o],
+        [0, 0, 1, 0],
+        2,
+    ),
     "by structure": (lambda q, a, o: [asks(q), said(a), o], None, 1),
     "by structure, with a system text": (lambda q, a, o: [SYSTEM, asks(q), said(a), o], None, 2),
     "by the observation": (lambda q, a, o: [q, a, o], None, 1),
@@ -53,32 +59,54 @@ SHAPES = {
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_dump_is_prompt_and_response(name):
-    """Two answers to each of two tasks: prompts equal within a task, no verdict in prompt or response."""
+    """Two answers to each of two tasks: prompts equal within a task, no verdict in prompt or
+    response.
+    """
     texts, mask, turns = SHAPES[name]
     lines = [
-        dump(texts(task, answer, seen), mask) for task in TASKS for answer, seen in zip(ANSWERS, OBSERVED, strict=True)
+        dump(texts(task, answer, seen), mask)
+        for task in TASKS
+        for answer, seen in zip(ANSWERS, OBSERVED, strict=True)
     ]
     rollouts = [read(line) for line in lines]
     assert [rollout.answer for rollout in rollouts] == [*ANSWERS, *ANSWERS]
-    assert [rollout.prompt[-1] for rollout in rollouts] == [Turn("user", task) for task in TASKS for _ in ANSWERS]
-    assert {rollout.prompt[:-1] for rollout in rollouts} == {(Turn("system", "Be brief."),) * (turns - 1)}
+    assert [rollout.prompt[-1] for rollout in rollouts] == [
+        Turn("user", task) for task in TASKS for _ in ANSWERS
+    ]
+    assert {rollout.prompt[:-1] for rollout in rollouts} == {
+        (Turn("system", "Be brief."),) * (turns - 1)
+    }
     assert all(isinstance(item, Text) for rollout in rollouts for item in rollout.response)
 
 
 @pytest.mark.parametrize("mask", [[0, 1, 0, 1, 0], None])
 def test_observations_between_turns_are_shown_and_the_last_is_not(mask):
     """The last one holds the verdict."""
-    texts = [asks(TASKS[0]), said("<search>sum</search>"), "Found: 4", said(ANSWERS[0]), OBSERVED[0]]
+    texts = [
+        asks(TASKS[0]),
+        said("<search>sum</search>"),
+        "Found: 4",
+        said(ANSWERS[0]),
+        OBSERVED[0],
+    ]
     rollout = read(dump(texts, mask))
     assert rollout.prompt == (Turn("user", TASKS[0]),)
-    assert rollout.response == (Text("<search>sum</search>", 1), Turn("environment", "Found: 4"), Text(ANSWERS[0], 1))
+    assert rollout.response == (
+        Text("<search>sum</search>", 1),
+        Turn("environment", "Found: 4"),
+        Text(ANSWERS[0], 1),
+    )
 
 
 def test_turns_of_the_data_set_belong_to_the_prompt():
     """An assistant turn that was not generated has a mask of zeros."""
     texts = [asks("Hi"), said("Hello."), asks(TASKS[0]), said(ANSWERS[0]), OBSERVED[0]]
     rollout = read(dump(texts, [0, 0, 0, 1, 0]))
-    assert rollout.prompt == (Turn("user", "Hi"), Turn("assistant", "Hello."), Turn("user", TASKS[0]))
+    assert rollout.prompt == (
+        Turn("user", "Hi"),
+        Turn("assistant", "Hello."),
+        Turn("user", TASKS[0]),
+    )
     assert rollout.answer == ANSWERS[0]
 
 
@@ -108,7 +136,9 @@ def test_what_cannot_be_told_apart_is_refused(texts, mask):
 
 
 def test_validation_dumps_are_read_without_template_and_verdict():
-    """Whole messages with their roles; the policy's turns between observations stay in the response."""
+    """Whole messages with their roles; the policy's turns between observations stay in the
+    response.
+    """
     messages = [
         {"role": "system", "content": SYSTEM},
         {"role": "user", "content": asks(TASKS[0])},
@@ -119,7 +149,11 @@ def test_validation_dumps_are_read_without_template_and_verdict():
     ]
     rollout = read(dump(messages))
     assert rollout.prompt == (Turn("system", "Be brief."), Turn("user", TASKS[0]))
-    assert rollout.response == (Text("Look.", 1), Turn("environment", "Found: 4"), Text(ANSWERS[0], 1))
+    assert rollout.response == (
+        Text("Look.", 1),
+        Turn("environment", "Found: 4"),
+        Text(ANSWERS[0], 1),
+    )
     assert read(dump(messages[1:3])).answer == "Look."
     opened = [messages[1] | {"content": asks(TASKS[0]) + "<think>\n"}, *messages[4:]]
     assert (read(dump(opened)).prompt, read(dump(opened)).answer) == ((Turn("user", TASKS[0]),), "")

@@ -31,12 +31,20 @@ from genrm_cli.rollouts.rollout import Reasoning, Text
         ("Close it with `</think>`.", "", "Close it with `</think>`."),
         ("Line\n  <think>a", "a", "Line"),
         ("no tags  ", "", "no tags  "),
-        ("<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b<|return|>", "a", "b"),
+        (
+            "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b<|return|>",
+            "a",
+            "b",
+        ),
         ("about <|channel|> only", "", "about <|channel|> only"),
         ("<|channel>thought\na<channel|>b", "a", "b"),
         ("<|channel>thought\n<channel|>b", "", "b"),
         ("analysisWe need a.assistantfinalb", "We need a.", "b"),
-        ("analysis1+1assistantcommentary to=functions.f json{}assistantfinal**b**", "1+1", "{}\n\n**b**"),
+        (
+            "analysis1+1assistantcommentary to=functions.f json{}assistantfinal**b**",
+            "1+1",
+            "{}\n\n**b**",
+        ),
         ("analysisThe user asks", "The user asks", ""),
         ("analysis of the text", "", "analysis of the text"),
         ("analysisResult = 5", "", "analysisResult = 5"),
@@ -48,7 +56,9 @@ from genrm_cli.rollouts.rollout import Reasoning, Text
     ],
 )
 def test_blocks_of_reasoning_are_removed_wherever_they_stand(text, reasoning, answer):
-    """Several, unclosed, pre-filled, nested or in another family's tags: the answer holds none of it."""
+    """Several, unclosed, pre-filled, nested or in another family's tags: the answer holds none of
+    it.
+    """
     assert split_reasoning(text)[:2] == (reasoning, answer)
 
 
@@ -66,7 +76,9 @@ def test_blocks_of_reasoning_are_removed_wherever_they_stand(text, reasoning, an
     ],
 )
 def test_tags_in_quotes_and_code_are_text(text):
-    """An answer about the tags is not reasoning: they stand between quotes or backticks, or in a fenced block."""
+    """An answer about the tags is not reasoning: they stand between quotes or backticks, or in a
+    fenced block.
+    """
     assert split_reasoning(text)[:2] == ("", text)
     assert split_reasoning(f"<think>a</think>{text}")[:2] == ("a", text)
 
@@ -102,7 +114,8 @@ def test_any_text_is_split(text):
 
 
 @pytest.mark.parametrize(
-    "piece", ["<think>", "</think>", " ", "</s>", "'<think>' ", "```\n<think>", "analysisassistantfinal"]
+    "piece",
+    ["<think>", "</think>", " ", "</s>", "'<think>' ", "```\n<think>", "analysisassistantfinal"],
 )
 def test_hostile_texts_are_read_in_linear_time(piece):
     """Nothing here grows with the square of the text."""

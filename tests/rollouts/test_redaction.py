@@ -16,18 +16,18 @@ ALL = ("email", "phone", "identity")
 EMAILS = """
 a.b@example.com | first.last+tag@sub.example.co.uk | josé@correo.es | a_b@example.org | x@example.museum
 user%40example.com | me-too@xn--bcher-kva.example | почта@пример.рф | 1234@example.com | a@b.c-d.example
-"""
+"""  # noqa: E501
 PHONES = """
 +1 555 123 4567 | +15551234567 | +1 (555) 123-4567 | +44 (0)20 7946 0958 | +49-30-1234567 | +33 6 12 34 56 78
 +7 (495) 123-45-67 | +91 98765 43210 | +55 (11) 91234-5678 | +65 9123 4567 | (555) 123-4567 | (555)123-4567
 555-123-4567 | 555.123.4567 | 555 123-4567 | 555/123-4567 | 1-800-555-0199 | 1.800.555.0199 | 138-1234-5678
 (020) 7946 0958 | 020 7946 0958 | 01632 960 983 | 07700 900123 | 06 12 34 56 78 | 06.12.34.56.78 | 030/1234567
 0171 / 1234567 | 03-1234-5678 | 0049 30 1234567 | (11) 91234-5678 | 555\u2011123\u20114567 | +33\u00a06\u202f12 34 56 78
-"""
+"""  # noqa: E501
 CALLED = """
 phone: 555-1234 | call me at 5551234567 | Tel. 612 345 679 | call 555 123 4567 | fax 12345678901 | SMS 91234567890
 Teléfono: 612345678 | WhatsApp number 98765 43210 | **Phone:** 5551234567 | mobile (555) 1234567
-"""
+"""  # noqa: E501
 IDENTITIES = """
 123-45-6789 | 912-70-1234 | AB 12 34 56 C | AB123456C | QQ123456C | GB82 WEST 1234 5698 7654 32
 GB82WEST12345698765432 | DE89 3704 0044 0532 0130 00 | FR14 2004 1010 0505 0001 3M02 606 | NO93 8601 1117 947
@@ -35,7 +35,7 @@ MT84 MALT 0110 0001 2345 MTLC AST0 01S | 4111 1111 1111 1111 | 4111-1111-1111-11
 3782 822463 10005 | 378282246310005 | 5555555555554444 | 6011 0009 9013 9424 | 4222222222222 | 3056 930902 5904
 529.982.247-25 | 12345678Z | 12345678-Z | 12.345.678-Z | X1234567L | X-1234567-L | 2341 2341 2346 | 2341-2341-2346
 046 454 286 | 046-454-286
-"""
+"""  # noqa: E501
 NOTHING = """
 1000000 | -1000000 | +1000000 | 1,000,000,000 | 1 234 567 | 100 000 000 | $1,234,567.89 | 2147483647 | 12,345,678
 2024-01-15 | 01/02/2024 | 01.02.2024 | 15-01-2024 10:30 | 05-01-24 10:30 | 2024-01-15T10:30:00+02:00 | 10:30-11:45
@@ -50,8 +50,15 @@ pages 100-2000 | call on 2024-01-15 | call 192.168.100.200 | call 100 000 000 | 
 4111 1111 1111 1112 | 4111111111111112 | 123-45-67890 | 000-12-3456 | 666-12-3456 | 123-00-4567 | 123-45-0000
 GB82 WEST 1234 5698 7654 33 | ZZ99 1234 5678 9012 | BG123456C | AB123456E | 529.982.247-26 | 529982247-25 | 12345678A
 X1234567A | 2341 2341 2347 | 1341 2341 2346 | 123 456 789 | 3.4111111111111111 | id-4111-1111-1111-1111-1
-"""
-SETTINGS_OF_A_TEXT = ("{}", "Text before {}, and after.", "({})", "Ends with {}.", "**{}**", "first\n{}\nlast 42")
+"""  # noqa: E501
+SETTINGS_OF_A_TEXT = (
+    "{}",
+    "Text before {}, and after.",
+    "({})",
+    "Ends with {}.",
+    "**{}**",
+    "first\n{}\nlast 42",
+)
 
 
 def listed(table):
@@ -74,14 +81,18 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "name"), CASES)
 def test_it_is_masked_as_what_it_is_wherever_it_stands(text, name):
-    """One mark of its name and nothing else replaces it: alone, in a sentence, in brackets, at its end, in markup."""
+    """One mark of its name and nothing else replaces it: alone, in a sentence, in brackets, at its
+    end, in markup.
+    """
     for setting in SETTINGS_OF_A_TEXT:
         assert masked(setting.format(text)) == (setting.format(MARKS[name]), {name: 1})
 
 
 @pytest.mark.parametrize("text", listed(CALLED))
 def test_a_word_before_a_number_makes_it_a_telephone_number(text):
-    """Groups that say nothing by themselves are masked after phone, call, fax and the like; the word stays."""
+    """Groups that say nothing by themselves are masked after phone, call, fax and the like; the
+    word stays.
+    """
     after, counts = masked(text)
     assert counts == {"phone": 1}
     assert re.search("[0-9]", after) is None
@@ -89,7 +100,9 @@ def test_a_word_before_a_number_makes_it_a_telephone_number(text):
     assert masked(re.search("[(0-9].*", text)[0]) != ("[PHONE]", {}), "the examples are of interest"
 
 
-@pytest.mark.parametrize("text", ["SSN 123456789", "ssn: 123 45 6789", "Social Security number is 123456789"])
+@pytest.mark.parametrize(
+    "text", ["SSN 123456789", "ssn: 123 45 6789", "Social Security number is 123456789"]
+)
 def test_a_word_before_a_number_makes_it_a_social_security_number(text):
     """Nine digits in a row are masked after SSN; without it they are a number."""
     assert masked(text)[1] == {"identity": 1}
@@ -98,7 +111,9 @@ def test_a_word_before_a_number_makes_it_a_social_security_number(text):
 
 @pytest.mark.parametrize("text", listed(NOTHING))
 def test_what_only_looks_like_it_stays(text):
-    """Numbers, dates, times, versions, addresses of machines, mathematics, code and wrong check digits stay."""
+    """Numbers, dates, times, versions, addresses of machines, mathematics, code and wrong check
+    digits stay.
+    """
     for setting in SETTINGS_OF_A_TEXT:
         assert masked(setting.format(text)) == (setting.format(text), {})
 
@@ -107,9 +122,18 @@ def test_only_what_was_asked_for_is_masked():
     """Each name masks its own kind; the counts are by name."""
     text = "a@example.com, 555-123-4567, 123-45-6789, b@example.com"
     assert masked(text, "email") == ("[EMAIL], 555-123-4567, 123-45-6789, [EMAIL]", {"email": 2})
-    assert masked(text, "phone") == ("a@example.com, [PHONE], 123-45-6789, b@example.com", {"phone": 1})
-    assert masked(text, "identity") == ("a@example.com, 555-123-4567, [IDENTITY], b@example.com", {"identity": 1})
-    assert masked(text) == ("[EMAIL], [PHONE], [IDENTITY], [EMAIL]", {"email": 2, "phone": 1, "identity": 1})
+    assert masked(text, "phone") == (
+        "a@example.com, [PHONE], 123-45-6789, b@example.com",
+        {"phone": 1},
+    )
+    assert masked(text, "identity") == (
+        "a@example.com, 555-123-4567, [IDENTITY], b@example.com",
+        {"identity": 1},
+    )
+    assert masked(text) == (
+        "[EMAIL], [PHONE], [IDENTITY], [EMAIL]",
+        {"email": 2, "phone": 1, "identity": 1},
+    )
 
 
 def test_an_address_in_text_without_spaces_takes_no_words_with_it():
@@ -118,11 +142,19 @@ def test_an_address_in_text_without_spaces_takes_no_words_with_it():
 
 
 def test_an_own_pattern_is_masked_under_its_own_name():
-    """Its matches become [REDACTED], counted under the pattern itself; the marks are never masked again."""
+    """Its matches become [REDACTED], counted under the pattern itself; the marks are never masked
+    again.
+    """
     own = r"(?i)case-\d+"
     text = "Case-17 and case-18 of a@example.com"
-    assert masked(text, own, "email") == ("[REDACTED] and [REDACTED] of [EMAIL]", {own: 2, "email": 1})
-    assert masked("a@example.com SECRET", "email", "[A-Z]+") == ("[EMAIL] [REDACTED]", {"email": 1, "[A-Z]+": 1})
+    assert masked(text, own, "email") == (
+        "[REDACTED] and [REDACTED] of [EMAIL]",
+        {own: 2, "email": 1},
+    )
+    assert masked("a@example.com SECRET", "email", "[A-Z]+") == (
+        "[EMAIL] [REDACTED]",
+        {"email": 1, "[A-Z]+": 1},
+    )
     assert masked("a@example.com secret", "email", ".*secret.*")[0] == "[REDACTED]"
 
 
@@ -148,7 +180,19 @@ FRAGMENTS = st.sampled_from(
     [text for text, _ in CASES]
     + listed(CALLED)
     + listed(NOTHING)
-    + [*MARKS.values(), "[REDACTED]", *" -.,()/+@:\n", "word", "x", "1", "12", "555", "4567", "call ", "SSN "]
+    + [
+        *MARKS.values(),
+        "[REDACTED]",
+        *" -.,()/+@:\n",
+        "word",
+        "x",
+        "1",
+        "12",
+        "555",
+        "4567",
+        "call ",
+        "SSN ",
+    ]
 )
 TEXTS = st.lists(FRAGMENTS, max_size=8).map("".join) | st.lists(FRAGMENTS, max_size=8).map(" ".join)
 
@@ -175,9 +219,15 @@ def test_a_text_without_digits_and_addresses_is_unchanged(text):
     assert masked(text) == (text, {})
 
 
-@given(st.integers(10**14, 10**15 - 1), st.sampled_from(["", " ", "-"]), st.sampled_from(["", "card: ", "(", "no. "]))
+@given(
+    st.integers(10**14, 10**15 - 1),
+    st.sampled_from(["", " ", "-"]),
+    st.sampled_from(["", "card: ", "(", "no. "]),
+)
 def test_no_digit_of_a_card_survives(number, separator, before):
-    """Every number of sixteen digits with a card's prefix and a right check digit is masked in full."""
+    """Every number of sixteen digits with a card's prefix and a right check digit is masked in
+    full.
+    """
     body = "4" + str(number)[1:]
     total = sum(sum(divmod(int(digit) * (2 - place % 2), 10)) for place, digit in enumerate(body))
     card = body + str(-total % 10)
@@ -186,11 +236,15 @@ def test_no_digit_of_a_card_survives(number, separator, before):
 
 
 def test_hostile_text_is_checked_once_for_each_row_of_groups(monkeypatch):
-    """Rows of digit groups reach the phone library a bounded number of times, so time is linear in the text."""
+    """Rows of digit groups reach the phone library a bounded number of times, so time is linear in
+    the text.
+    """
     parsed = []
     parse = phonenumbers.parse
     monkeypatch.setattr(
-        phonenumbers, "parse", lambda digits, country=None: parsed.append(digits) or parse(digits, country)
+        phonenumbers,
+        "parse",
+        lambda digits, country=None: parsed.append(digits) or parse(digits, country),
     )
     for unit in ("01 ", "01-", "0 ", "(0", "+1", "+49 1 ", "11 ", "call 1 "):
         parsed.clear()

@@ -30,7 +30,9 @@ def test_scores_are_read_back_in_order(record):
     record = copy.deepcopy(record)
     format_ = recognise(record)
     count = len(format_.read(record))
-    given = [Score(None if number == 1 else 1.5 + number, detail(number)) for number in range(count)]
+    given = [
+        Score(None if number == 1 else 1.5 + number, detail(number)) for number in range(count)
+    ]
     format_.annotate(record, given)
     again = json.loads(json.dumps(record))
     found = recognise(again).scores(again)
@@ -48,5 +50,7 @@ def test_a_line_without_scores_is_refused(name):
 def test_an_episode_with_a_total_gives_the_total():
     """Where a total was configured it is the reward, not our component of it."""
     record = copy.deepcopy(SAMPLE["episode"])
-    FORMATS["episode"].annotate(record, [Score(0.25, detail(0) | {"components": {"genrm": 4.0}, "total": {}})])
+    FORMATS["episode"].annotate(
+        record, [Score(0.25, detail(0) | {"components": {"genrm": 4.0}, "total": {}})]
+    )
     assert [score.reward for score in FORMATS["episode"].scores(record)] == [0.25]

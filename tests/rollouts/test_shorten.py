@@ -15,7 +15,9 @@ ROOM = Room(1_000, 2)
 
 def shorten(texts, rooms=(ROOM,), asked="Why?", **more):
     """Shorten the responses to a question."""
-    return shorten_view(SharedView((Turn("user", asked),), list(texts), **more), rooms, is_marked=False)
+    return shorten_view(
+        SharedView((Turn("user", asked),), list(texts), **more), rooms, is_marked=False
+    )
 
 
 def words(count, word="word "):
@@ -24,7 +26,8 @@ def words(count, word="word "):
 
 
 @pytest.mark.parametrize(
-    ("text", "tokens"), [("", 0), ("abc", 1), ("abcd", 2), ("12", 2), ("a, b", 2), ("是", 1), ("😀", 2), ("\ud800", 1)]
+    ("text", "tokens"),
+    [("", 0), ("abc", 1), ("abcd", 2), ("12", 2), ("a, b", 2), ("是", 1), ("😀", 2), ("\ud800", 1)],
 )
 def test_digits_and_symbols_are_tokens_and_three_other_bytes_are_one(text, tokens):
     """A text that no encoding can represent is counted, too."""
@@ -40,7 +43,8 @@ def test_texts_that_fit_stay_as_they_are(rooms):
 
 def test_only_the_longest_text_is_cut_in_its_middle():
     """Start and end stay, a mark says how much is missing, and the others are whole."""
-    long, short = f"Start. {words(2_000)}End.", words(100)
+    long = f"Start. {words(2_000)}End."
+    short = words(100)
     view = shorten([long, short, short])
     assert view.responses[1:] == [short, short]
     assert view.responses[0].startswith("Start. word")
@@ -73,12 +77,19 @@ def test_long_responses_do_not_cut_a_prompt_that_fits_into_half_of_the_room():
 
 
 def test_the_smallest_room_counts_and_other_texts_take_some_of_it():
-    """A judge that sees the whole group needs shorter texts than one that sees a single response."""
+    """A judge that sees the whole group needs shorter texts than one that sees a single
+    response.
+    """
     texts = [words(500)] * 4
-    whole, pair, alone = (max(map(len, shorten(texts, (Room(1_000, shown),)).responses)) for shown in (None, 2, 1))
+    whole, pair, alone = (
+        max(map(len, shorten(texts, (Room(1_000, shown),)).responses)) for shown in (None, 2, 1)
+    )
     assert whole < pair < alone
     assert max(map(len, shorten(texts, (Room(1_000, 1), Room(1_000, None))).responses)) == whole
-    assert max(map(len, shorten(texts, principle=words(100), backgrounds={0: words(100)}).responses)) < pair
+    assert (
+        max(map(len, shorten(texts, principle=words(100), backgrounds={0: words(100)}).responses))
+        < pair
+    )
 
 
 def test_a_response_cannot_imitate_the_mark():
@@ -87,7 +98,10 @@ def test_a_response_cannot_imitate_the_mark():
     assert view.responses[1] == "[¦--- 9,999 characters cut -¦--]"
 
 
-@given(st.lists(st.text(max_size=400).map(lambda text: text * 20), min_size=2, max_size=5), st.integers(300, 3_000))
+@given(
+    st.lists(st.text(max_size=400).map(lambda text: text * 20), min_size=2, max_size=5),
+    st.integers(300, 3_000),
+)
 def test_every_pair_fits(texts, tokens):
     """Whatever the texts are; each is shown alike in all its pairs."""
     view = shorten(texts, (Room(tokens, 2),))

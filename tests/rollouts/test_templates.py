@@ -19,12 +19,20 @@ TEMPLATES = {
         "<|eot_id|>",
         "<|start_header_id|>assistant<|end_header_id|>\n\n",
     ),
-    "llama-4": ("<|header_start|>{}<|header_end|>\n\n", "<|eot|>", "<|header_start|>assistant<|header_end|>\n\n"),
+    "llama-4": (
+        "<|header_start|>{}<|header_end|>\n\n",
+        "<|eot|>",
+        "<|header_start|>assistant<|header_end|>\n\n",
+    ),
     "seed": ("<seed:bos>{}\n", "<seed:eos>", "<seed:bos>assistant\n"),
     "minimax": ("]~b]{}\n", "[e~[\n", "]~b]assistant\n"),
     "gemma-4": ("<|turn>{}\n", "<turn|>\n", "<|turn>model\n"),
     "phi-3": ("<|{}|>\n", "<|end|>\n", "<|assistant|>\n"),
-    "granite": ("<|start_of_role|>{}<|end_of_role|>", "<|end_of_text|>\n", "<|start_of_role|>assistant<|end_of_role|>"),
+    "granite": (
+        "<|start_of_role|>{}<|end_of_role|>",
+        "<|end_of_text|>\n",
+        "<|start_of_role|>assistant<|end_of_role|>",
+    ),
     "harmony": ("<|start|>{}<|message|>", "<|end|>", "<|start|>assistant"),
     "chatml, no tokens": ("{}\n", "\n", "assistant\n"),
 }
@@ -33,7 +41,9 @@ TEXTS = st.text(alphabet="ab .?\n<|{}", min_size=1, max_size=12).map(str.strip).
 
 
 def conversation(questions, answers, system):
-    """Return the turns of a prompt: an optional system turn, and questions with answers between them."""
+    """Return the turns of a prompt: an optional system turn, and questions with answers between
+    them.
+    """
     turns = [Turn("system", system)] if system else []
     for question, answer in zip(questions, [*answers, ""], strict=False):
         turns += [Turn("user", question), Turn("assistant", answer)]
@@ -55,11 +65,17 @@ def rendered(name, turns):
     start=st.sampled_from(STARTS),
     strips=st.booleans(),
 )
-def test_a_rendered_conversation_is_split_into_the_same_turns(name, questions, answers, system, start, strips):
-    """In every template, with and without a token at its start, and if the writer strips the end of the prompt."""
+def test_a_rendered_conversation_is_split_into_the_same_turns(
+    name, questions, answers, system, start, strips
+):
+    """In every template, with and without a token at its start, and if the writer strips the end of
+    the prompt.
+    """
     turns = conversation(questions, answers, system)
     text = rendered(name, turns)
-    read = read_prompt(("" if name == "chatml, no tokens" else start) + (text.rstrip("\n") if strips else text))
+    read = read_prompt(
+        ("" if name == "chatml, no tokens" else start) + (text.rstrip("\n") if strips else text)
+    )
     assert (read.turns, read.opened, read.awaits_answer) == (turns, "", True)
 
 
@@ -74,28 +90,31 @@ def test_a_rendered_conversation_is_split_into_the_same_turns(name, questions, a
             "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nQ [/INST] A </s><s>[INST] Q2 [/INST]",
             [("system", "Be brief."), ("user", "Q"), ("assistant", "A"), ("user", "Q2")],
         ),
-        ("<s>[SYSTEM_PROMPT]Be brief.[/SYSTEM_PROMPT][INST]Q[/INST]", [("system", "Be brief."), ("user", "Q")]),
-        ("<s>[INST]Q[/INST]A</s>[TOOL_RESULTS]30[/TOOL_RESULTS]", [("user", "Q"), ("assistant", "A"), ("tool", "30")]),
+        ("<s>[SYSTEM_PROMPT]Be brief.[/SYSTEM_PROMPT][INST]Q[/INST]", [("system", "Be brief."), ("user", "Q")]),  # noqa: E501
+        ("<s>[INST]Q[/INST]A</s>[TOOL_RESULTS]30[/TOOL_RESULTS]", [("user", "Q"), ("assistant", "A"), ("tool", "30")]),  # noqa: E501
         ("<bos><start_of_turn>user\nQ<end_of_turn>\n<start_of_turn>model\n", [("user", "Q")]),
-        ("[gMASK]<sop><|system|>\nBe brief.<|user|>\nQ<|assistant|>\n", [("system", "Be brief."), ("user", "Q")]),
+        ("[gMASK]<sop><|system|>\nBe brief.<|user|>\nQ<|assistant|>\n", [("system", "Be brief."), ("user", "Q")]),  # noqa: E501
         ("<SPECIAL_10>System\nS\n<SPECIAL_11>User\nQ\n<SPECIAL_11>Assistant\n<think>\n",
          [("system", "S"), ("user", "Q")]),
-        ("<extra_id_0>System\nS\n<extra_id_1>User\nQ\n<extra_id_1>Assistant\n", [("system", "S"), ("user", "Q")]),
+        ("<extra_id_0>System\nS\n<extra_id_1>User\nQ\n<extra_id_1>Assistant\n", [("system", "S"), ("user", "Q")]),  # noqa: E501
         ("<BOS_TOKEN><|START_OF_TURN_TOKEN|><|USER_TOKEN|>Q<|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",
          [("user", "Q")]),
-        ("user\nQ\nmodel\nA\nuser\nQ2\nmodel\n", [("user", "Q"), ("assistant", "A"), ("user", "Q2")]),
+        ("user\nQ\nmodel\nA\nuser\nQ2\nmodel\n", [("user", "Q"), ("assistant", "A"), ("user", "Q2")]),  # noqa: E501
         ("system\n\nBe brief.user\n\nQassistant\n\n", [("system", "Be brief."), ("user", "Q")]),
-        ("user\n\nQassistant\n\nAuser\n\nQ2assistant\n\n", [("user", "Q"), ("assistant", "A"), ("user", "Q2")]),
-        ("<|start|>developer<|message|># Tools<|end|><|start|>user<|message|>Q<|end|><|start|>assistant",
+        ("user\n\nQassistant\n\nAuser\n\nQ2assistant\n\n", [("user", "Q"), ("assistant", "A"), ("user", "Q2")]),  # noqa: E501
+        ("<|start|>developer<|message|># "
+            "Tools<|end|><|start|>user<|message|>Q<|end|><|start|>assistant",
          [("system", "# Tools"), ("user", "Q")]),
         ("systemYou are ChatGPT.\nChannel must be included for every message.userQassistant",
-         [("system", "You are ChatGPT.\nChannel must be included for every message."), ("user", "Q")]),
-        ("e end of a question<|im_end|>\n<|im_start|>assistant\n", [("user", "e end of a question")]),
+         [("system", "You are ChatGPT.\nChannel must be included for every message."), ("user", "Q")]),  # noqa: E501
+        ("e end of a question<|im_end|>\n<|im_start|>assistant\n", [("user", "e end of a question")]),  # noqa: E501
         ("user\nQ\nassistant\n<think>\n\n</think>\n\n", [("user", "Q")]),
     ],
 )  # fmt: skip
 def test_the_templates_of_other_models_are_split(text, turns):
-    """Turns without an end of their own, bare system prompts, and roles that remain without special tokens."""
+    """Turns without an end of their own, bare system prompts, and roles that remain without special
+    tokens.
+    """
     assert [tuple(turn) for turn in read_prompt(text).turns] == turns
 
 
@@ -116,36 +135,58 @@ def test_a_text_that_mentions_roles_is_one_turn(text):
 
 
 def test_role_words_in_a_users_text_do_not_split_it():
-    """Turns that do not follow each other as in a conversation are text: only the frame is proven."""
+    """Turns that do not follow each other as in a conversation are text: only the frame is
+    proven.
+    """
     text = "My log:\nuser\nhi\nassistant\nhello\nassistant\nbye"
     assert read_prompt(f"user\n{text}\nassistant\n").turns == (Turn("user", text),)
 
 
 CHATML = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
-OBSERVED = "<search>x</search><|im_end|>\n<|im_start|>user\nSEEN {0}<|im_end|>\n<|im_start|>assistant\n{0}<|im_end|>"
+OBSERVED = (
+    "<search>x</search><|im_end|>\n<|im_start|>user\nSEEN "
+    "{0}<|im_end|>\n<|im_start|>assistant\n{0}<|im_end|>"
+)
 SKYRL = [
-    {"input_prompt": CHATML.format(question), "output_response": OBSERVED.format(answer), "score": 1.0}
+    {
+        "input_prompt": CHATML.format(question),
+        "output_response": OBSERVED.format(answer),
+        "score": 1.0,
+    }
     for question in ("Q1", "Q2")
     for answer in ("A1", "A2")
 ]
 AREAL = [
-    {"task_id": 1, "sample_idx": 0, "prompt": line["input_prompt"], "completion": line["output_response"]}
+    {
+        "task_id": 1,
+        "sample_idx": 0,
+        "prompt": line["input_prompt"],
+        "completion": line["output_response"],
+    }
     for line in SKYRL
 ]
 
 
 @pytest.mark.parametrize("lines", [SKYRL, AREAL])
 def test_outputs_with_tokens_are_split_at_them(lines):
-    """Observations between the turns of the policy are turns; the answer is what the policy said last."""
+    """Observations between the turns of the policy are turns; the answer is what the policy said
+    last.
+    """
     rollouts = [recognise(line).read(line)[0] for line in lines]
     assert [rollout.prompt[0].text for rollout in rollouts] == ["Q1", "Q1", "Q2", "Q2"]
     assert [rollout.final_answer for rollout in rollouts] == ["A1", "A2", "A1", "A2"]
-    assert [rollout.response[1] for rollout in rollouts] == [Turn("user", f"SEEN {n}") for n in ("A1", "A2")] * 2
+    assert [rollout.response[1] for rollout in rollouts] == [
+        Turn("user", f"SEEN {n}") for n in ("A1", "A2")
+    ] * 2
 
 
 def test_a_loss_mask_tells_that_an_output_holds_observations():
     """slime's samples have one: a zero in it is a token that the policy did not write."""
-    line = {"prompt": SKYRL[0]["input_prompt"], "response": SKYRL[0]["output_response"], "loss_mask": [1, 0, 1]}
+    line = {
+        "prompt": SKYRL[0]["input_prompt"],
+        "response": SKYRL[0]["output_response"],
+        "loss_mask": [1, 0, 1],
+    }
     assert FORMATS["completion"].read(line)[0].final_answer == "A1"
     assert FORMATS["completion"].read(line | {"loss_mask": [1, 1]})[0].response == (
         Text(line["response"].removesuffix("<|im_end|>"), 1),
@@ -169,8 +210,13 @@ def test_slimes_samples_tell_how_their_generation_ended(fields, excluded, trunca
 
 
 def test_an_output_is_split_at_the_tokens_of_its_prompt_only():
-    """Another template's tokens, roles on lines of their own and an opening inside a turn stay text."""
-    said = "a:\nuser\nb\nassistant\n<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nx <|im_start|>user\ny"
+    """Another template's tokens, roles on lines of their own and an opening inside a turn stay
+    text.
+    """
+    said = (
+        "a:\nuser\nb\nassistant\n<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nx "
+        "<|im_start|>user\ny"
+    )
     line = SKYRL[0] | {"output_response": said}
     assert recognise(line).read(line)[0].response == (Text(said),)
     template = read_prompt(CHATML).template
@@ -182,8 +228,10 @@ def test_an_output_is_split_at_the_tokens_of_its_prompt_only():
     [
         (
             "<|start|>user<|message|>Q<|end|><|start|>assistant",
-            "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary to=functions.f<|message|>{}"
-            "<|call|><|start|>functions.f to=assistant<|channel|>commentary<|message|>30<|end|><|start|>assistant"
+            "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary "
+            "to=functions.f<|message|>{}"
+            "<|call|><|start|>functions.f "
+            "to=assistant<|channel|>commentary<|message|>30<|end|><|start|>assistant"
             "<|channel|>final<|message|>Thirty.<|return|>",
             [Reasoning("hm"), Text("{}", 1), ToolResult("30"), Text("Thirty.", 1)],
         ),
@@ -195,19 +243,27 @@ def test_an_output_is_split_at_the_tokens_of_its_prompt_only():
     ],
 )
 def test_channels_and_tool_outputs_of_multi_turn_outputs_are_told_apart(asks, output, items):
-    """A result of a tool is no text of the policy, and each turn of the policy has reasoning of its own."""
+    """A result of a tool is no text of the policy, and each turn of the policy has reasoning of its
+    own.
+    """
     line = SKYRL[0] | {"input_prompt": asks, "output_response": output}
     assert list(recognise(line).read(line)[0].response) == items
 
 
 def test_areals_prompt_must_end_where_the_policy_begins():
     """With several turns, AReaL writes the first ones of the policy into the prompt."""
-    line = AREAL[0] | {"prompt": CHATML.format("Q") + "<search>x", "completion": "</search><|im_end|>"}
+    line = AREAL[0] | {
+        "prompt": CHATML.format("Q") + "<search>x",
+        "completion": "</search><|im_end|>",
+    }
     with pytest.raises(UnreadableRecordError, match="turns of the policy"):
         recognise(line).read(line)
 
 
-@given(st.text(alphabet="ab\n", max_size=8), st.lists(st.sampled_from(["user", "assistant", "tool", "\n", "x"])))
+@given(
+    st.text(alphabet="ab\n", max_size=8),
+    st.lists(st.sampled_from(["user", "assistant", "tool", "\n", "x"])),
+)
 @example("", ["\n", "user", "\n", "Great!", "\n", "assistant", "\n"])
 def test_no_stripped_output_forges_a_turn(start, words):
     """Whatever roles a policy writes, its output is one text wherever special tokens are gone."""
@@ -220,26 +276,48 @@ def test_no_stripped_output_forges_a_turn(start, words):
         assert recognise(line).read(line)[0].response == (Text(said),)
 
 
-PROMPT = "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n<think>\n"
+PROMPT = (
+    "<|im_start|>system\nBe "
+    "brief.<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n<think>\n"
+)
 CUT = "Hmm, the user asks for a sum. I wonder whether"
 WRITTEN = {
-    "verl": lambda prompt, said: {"input": prompt, "output": said, "gts": "4", "score": 0.0, "step": 3},
+    "verl": lambda prompt, said: {
+        "input": prompt,
+        "output": said,
+        "gts": "4",
+        "score": 0.0,
+        "step": 3,
+    },
     "skyrl": lambda prompt, said: {"input_prompt": prompt, "output_response": said, "score": 0.0},
-    "areal": lambda prompt, said: {"task_id": 1, "sample_idx": 0, "prompt": prompt, "completion": said},
+    "areal": lambda prompt, said: {
+        "task_id": 1,
+        "sample_idx": 0,
+        "prompt": prompt,
+        "completion": said,
+    },
     "completion": lambda prompt, said: {"prompt": prompt, "completion": said, "step": 3},
     "atropos_text": lambda prompt, said: {"prefix": prompt, "completion": said},
     "columns": lambda prompt, said: {"prompts": [prompt], "responses": [said]},
     "many": lambda prompt, said: {"prompt": prompt, "responses": [said]},
     "vllm": lambda prompt, said: {"prompt": prompt, "outputs": [{"text": said}]},
-    "lm_eval": lambda prompt, said: {"doc_id": 1, "arguments": {"gen_args_0": {"arg_0": prompt}}, "resps": [[said]]},
+    "lm_eval": lambda prompt, said: {
+        "doc_id": 1,
+        "arguments": {"gen_args_0": {"arg_0": prompt}},
+        "resps": [[said]],
+    },
     "nemo_rl": lambda prompt, said: {"content": [[prompt, said]], "rewards": [1.0]},
 }
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-@pytest.mark.parametrize("prompt", [PROMPT, "system\nBe brief.\nuser\nQ\nassistant\n<think>\n", PROMPT.rstrip()])
+@pytest.mark.parametrize(
+    "prompt", [PROMPT, "system\nBe brief.\nuser\nQ\nassistant\n<think>\n", PROMPT.rstrip()]
+)
 def test_reasoning_that_the_prompt_opened_is_reasoning(name, prompt):
-    """Cut off, all is reasoning and the response is blank; closed, the answer follows; the template is not shown."""
+    """Cut off, all is reasoning and the response is blank; closed, the answer follows; the template
+    is not shown.
+    """
     (cut,) = FORMATS[name].read(WRITTEN[name](prompt, CUT))
     assert (cut.reasoning, cut.answer) == (CUT, "")
     (closed,) = FORMATS[name].read(WRITTEN[name](prompt, f"{CUT}\n</think>\n\nFour."))
@@ -269,7 +347,17 @@ def test_a_prompt_opens_reasoning_only_where_the_policy_begins(prompt, is_opened
 
 
 @pytest.mark.parametrize(
-    "piece", ["<s>", "<|im_start|>user\n", "user\n", "user\n\n", "<|im_end|>\n", "[INST] ", "<|start|>a ", "\n \n"]
+    "piece",
+    [
+        "<s>",
+        "<|im_start|>user\n",
+        "user\n",
+        "user\n\n",
+        "<|im_end|>\n",
+        "[INST] ",
+        "<|start|>a ",
+        "\n \n",
+    ],
 )
 def test_hostile_texts_are_split_in_linear_time(piece):
     """Nothing here grows with the square of the text."""

@@ -9,11 +9,15 @@ from served import TOKEN, Served, judge_flags, serving
 
 
 @pytest.fixture(scope="session")
-def shared_server(judge_process: JudgeServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def shared_server(
+    judge_process: JudgeServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
     """Keep one server with the judge of the tests; names of groups must be unique in all tests."""
     judge_process.restore()  # or the server's probe meets the behaviour of the last test
     folder = tmp_path_factory.mktemp("serve")
-    with serving(Genrm(folder), *judge_flags(judge_process.base_url), "--retries", "0", "--drain", "0.1s") as served:
+    with serving(
+        Genrm(folder), *judge_flags(judge_process.base_url), "--retries", "0", "--drain", "0.1s"
+    ) as served:
         yield served
 
 
@@ -24,13 +28,28 @@ def served(shared_server: Served, judge_server: JudgeServer) -> Served:
 
 
 @pytest.fixture(scope="session")
-def limited_server(judge_process: JudgeServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def limited_server(
+    judge_process: JudgeServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
     """Keep a server with a token and with small limits."""
     judge_process.restore()
     folder = tmp_path_factory.mktemp("limited")
-    flags = ["--cohort-size", "2", "--on-failure", "0.5", "--keep", "0.3s", "--max-body", "20000", "--queue", "1"]
+    flags = [
+        "--cohort-size",
+        "2",
+        "--on-failure",
+        "0.5",
+        "--keep",
+        "0.3s",
+        "--max-body",
+        "20000",
+        "--queue",
+        "1",
+    ]
     flags += ["--max-cohorts", "3", "--retries", "0", "--drain", "0.1s"]
-    with serving(Genrm(folder), *judge_flags(judge_process.base_url), *flags, GENRM_SERVE_TOKEN=TOKEN) as served:
+    with serving(
+        Genrm(folder), *judge_flags(judge_process.base_url), *flags, GENRM_SERVE_TOKEN=TOKEN
+    ) as served:
         yield served
 
 

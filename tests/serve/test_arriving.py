@@ -14,12 +14,23 @@ from genrm_cli.judging.engine import JudgeSet, LexicalJudge
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.verdicts import Outcome, Verdict
 
-TEXTS = ["Paris.", "Paris is the capital of France.", "I think Paris.", "Lyon.", "It is Paris, of course.", ""]
+TEXTS = [
+    "Paris.",
+    "Paris is the capital of France.",
+    "I think Paris.",
+    "Lyon.",
+    "It is Paris, of course.",
+    "",
+]
 
 
 def group_of(size, texts=TEXTS):
     """Make a group; its texts differ."""
-    return Group.of("What is the capital of France?", [texts[place % len(texts)] for place in range(size)], key="g")
+    return Group.of(
+        "What is the capital of France?",
+        [texts[place % len(texts)] for place in range(size)],
+        key="g",
+    )
 
 
 def plan_of(strategy="ring", **fields):
@@ -60,11 +71,15 @@ async def arrive(group, order, plan, judges):
 
 @given(
     st.permutations(range(6)),
-    st.sampled_from([plan_of(), plan_of(ring_k=2.0), plan_of("all_pairs"), plan_of(both_orders=True, repeats=2)]),
+    st.sampled_from(
+        [plan_of(), plan_of(ring_k=2.0), plan_of("all_pairs"), plan_of(both_orders=True, repeats=2)]
+    ),
     st.sampled_from([TEXTS, TEXTS[:3], TEXTS[4:], [TEXTS[0], *TEXTS]]),
 )
 def test_a_group_that_arrives_is_judged_as_a_whole_group_is(order, plan, texts):
-    """In any order of arrival, with a blank response or copies among them: the same requests with the same results."""
+    """In any order of arrival, with a blank response or copies among them: the same requests with
+    the same results.
+    """
 
     async def both():
         judges = JudgeSet([LexicalJudge()])
@@ -78,7 +93,9 @@ def test_a_group_that_arrives_is_judged_as_a_whole_group_is(order, plan, texts):
 
 async def test_comparisons_start_when_both_responses_are_there():
     """With all but one member, every comparison without it has been asked."""
-    judge, group, plan = CountingJudge(), group_of(5), plan_of("all_pairs")
+    judge = CountingJudge()
+    group = group_of(5)
+    plan = plan_of("all_pairs")
     arriving = ArrivingGroup("g", plan, JudgeSet([judge]), 5)
     counts = []
     for index in range(5):
@@ -91,22 +108,29 @@ async def test_comparisons_start_when_both_responses_are_there():
 
 
 async def test_what_was_asked_in_vain_is_counted():
-    """A group that ends without a member has another plan; answers that it shares with the first are reused."""
-    judge, whole, plan = CountingJudge(), group_of(6, [f"text {n}" for n in range(6)]), plan_of()
+    """A group that ends without a member has another plan; answers that it shares with the first
+    are reused.
+    """
+    judge = CountingJudge()
+    whole = group_of(6, [f"text {n}" for n in range(6)])
+    plan = plan_of()
     judge.may_answer.set()
     arriving = ArrivingGroup("g", plan, JudgeSet([judge]), 6)
     for index in range(5):
         arriving.add(index, whole.rollouts[index])
     await asyncio.sleep(0.01)
     judged = await arriving.judge(Group("g", whole.rollouts[:5]))
-    asked, used, wasted = len(judge.asked), len(judged.results), arriving.wasted
+    asked = len(judge.asked)
+    used = len(judged.results)
+    wasted = arriving.wasted
     assert used == 5
     assert asked == used + wasted
 
 
 async def test_a_deadline_leaves_failures_and_cancels_nothing():
     """What has no answer in time is a failure of the kind timeout; the request goes on."""
-    judge, group = CountingJudge(), group_of(3)
+    judge = CountingJudge()
+    group = group_of(3)
     arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 3)
     judged = await arriving.judge(group, timeout_s=0.01)
     kinds = [outcome.result.kind for _, outcome in judged.results]
@@ -122,10 +146,13 @@ async def test_a_deadline_leaves_failures_and_cancels_nothing():
 @pytest.mark.parametrize("late", range(5))
 async def test_a_late_rollout_is_compared_with_the_stored_group_only(late):
     """The requests about the others are not asked again, and their results stay."""
-    judge, texts = CountingJudge(), [f"text {n}" for n in range(5)]
+    judge = CountingJudge()
+    texts = [f"text {n}" for n in range(5)]
     judge.may_answer.set()
     group = group_of(5, texts)
-    stored_group = Group("g", [rollout for place, rollout in enumerate(group.rollouts) if place != late])
+    stored_group = Group(
+        "g", [rollout for place, rollout in enumerate(group.rollouts) if place != late]
+    )
     arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 5)
     stored = await arriving.judge(stored_group)
     before = len(judge.asked)
@@ -142,10 +169,13 @@ async def test_a_late_rollout_is_compared_with_the_stored_group_only(late):
 @pytest.mark.parametrize("late", [0, 4])
 async def test_a_late_copy_asks_nothing(late):
     """It stands for the rollout that came in time, or that one for it."""
-    judge, group = CountingJudge(), group_of(5, ["same", "text 1", "text 2", "text 3", "same"])
+    judge = CountingJudge()
+    group = group_of(5, ["same", "text 1", "text 2", "text 3", "same"])
     judge.may_answer.set()
     arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 5)
-    stored = await arriving.judge(Group("g", [each for place, each in enumerate(group.rollouts) if place != late]))
+    stored = await arriving.judge(
+        Group("g", [each for place, each in enumerate(group.rollouts) if place != late])
+    )
     before = len(judge.asked)
     judged = await arriving.judge_late(stored, group, late, None)
     asked = len(judge.asked) - before

@@ -49,12 +49,18 @@ def test_a_repeated_member_is_the_same_member():
 
 
 def test_a_member_that_comes_after_the_end_is_late():
-    """As long as the cohort closed without all of its members; a late member can be repeated, too."""
+    """As long as the cohort closed without all of its members; a late member can be repeated,
+    too.
+    """
     cohort = Cohort("g", 4)
     for id_ in "ab":
         cohort.join(member(id_), 4)
     cohort.is_closed = True
-    assert [cohort.join(member(id_), 4) for id_ in "cdc"] == [Joining.LATE, Joining.LATE, Joining.REPEATED]
+    assert [cohort.join(member(id_), 4) for id_ in "cdc"] == [
+        Joining.LATE,
+        Joining.LATE,
+        Joining.REPEATED,
+    ]
     assert [each.id for each in cohort.in_order()] == ["a", "b"]
     assert [each.id for each in cohort.in_order("c")] == ["a", "b", "c"]
     with pytest.raises(DisagreementError, match="4 members have come, 'e' is one more"):
@@ -66,13 +72,19 @@ def test_a_member_that_comes_after_the_end_is_late():
     [
         (member("b"), 3, "member 'b' says size 3, the first member said 2"),
         (member("a", "other"), 2, "'a' came before with another content"),
-        (member("b", prompt="When?"), 2, "messages, principle or reference of member 'b' are not those of 'a'"),
+        (
+            member("b", prompt="When?"),
+            2,
+            "messages, principle or reference of member 'b' are not those of 'a'",
+        ),
         (member("b", principle="Be kind."), 2, "messages, principle or reference of member 'b'"),
         (member("b", reference="42"), 2, "messages, principle or reference of member 'b'"),
     ],
 )
 def test_a_contradiction_is_named_and_changes_nothing(request_, size, said):
-    """Size, content, prompt and principle: the message names what was said, and the cohort goes on without it."""
+    """Size, content, prompt and principle: the message names what was said, and the cohort goes on
+    without it.
+    """
     cohort = Cohort("g", 2)
     cohort.join(member("a"), 2)
     with pytest.raises(DisagreementError, match=said):

@@ -11,10 +11,14 @@ from genrm_cli.adapters.reward_client import RewardClient
 
 
 def begin(served, group, ids, size=None, given=None, **fields):
-    """Send members, each in a thread of its own; the text of each is longer than that of the one before."""
+    """Send members, each in a thread of its own; the text of each is longer than that of the one
+    before.
+    """
     given = given or texts(len(ids), group)
     return [
-        served.begin_member(group, id_, **{"size": size or len(ids), "messages": "Why?", "text": text, **fields})
+        served.begin_member(
+            group, id_, **{"size": size or len(ids), "messages": "Why?", "text": text, **fields}
+        )
         for id_, text in zip(ids, given, strict=True)
     ]
 
@@ -36,7 +40,11 @@ def test_members_wait_for_their_cohort(served):
 def test_a_group_id_may_have_slashes(served):
     """As in `step-1/prompt-2`, encoded or not."""
     replies = [
-        each.json() for each in (*begin(served, "step/1", [0], 2, ["a"]), *begin(served, "step%2F1", [1], 2, ["b c"]))
+        each.json()
+        for each in (
+            *begin(served, "step/1", [0], 2, ["a"]),
+            *begin(served, "step%2F1", [1], 2, ["b c"]),
+        )
     ]
     assert [reply["group_id"] for reply in replies] == ["step/1"] * 2
 
@@ -94,7 +102,9 @@ def test_a_client_that_leaves_cancels_nothing(served):
 
 
 def test_a_stale_cohort_is_forgotten(limited, judge_server):
-    """After `--keep` the same id is a new cohort: a third member opens it, instead of being one too many."""
+    """After `--keep` the same id is a new cohort: a third member opens it, instead of being one too
+    many.
+    """
     assert None not in rewards_of(begin(limited, "stale", [0, 1]))
     third = {"size": 2, "messages": "Why?", "text": "c", "deadline_s": 0.1}
     while (reply := limited.post("/v1/cohorts/stale/members/2", third)).status_code == 409:
@@ -116,7 +126,8 @@ async def test_any_text_is_an_id(served, id_):
 
 
 def test_a_member_without_a_reward_is_judged_again(served, judge_server):
-    """Two of three comparisons failed with 500: the member that they cost its reward asks again, and gets one.
+    """Two of three comparisons failed with 500: the member that they cost its reward asks again,
+    and gets one.
 
     The rewards of the others do not change.
     """

@@ -12,7 +12,9 @@ def responses(count, group):
 
 
 def test_a_group_gets_rewards_in_the_order_of_its_responses(served):
-    """With status, errors, advantages and comparisons by id; ids, not positions, decide who meets whom."""
+    """With status, errors, advantages and comparisons by id; ids, not positions, decide who meets
+    whom.
+    """
     given = responses(4, "order")
     reply = served.group(id="order", messages="Why?", responses=given[::-1])
     assert reply["status"] == "scored"
@@ -20,14 +22,23 @@ def test_a_group_gets_rewards_in_the_order_of_its_responses(served):
     assert reply["rewards"] == sorted(reply["rewards"], reverse=True)
     assert reply["rewards"] == [each["reward"] for each in reply["responses"]]
     assert sum(reply["advantages"]) == pytest.approx(0)
-    assert {id_ for each in reply["comparisons"] for id_ in each["shown"]} == {"r0", "r1", "r2", "r3"}
+    assert {id_ for each in reply["comparisons"] for id_ in each["shown"]} == {
+        "r0",
+        "r1",
+        "r2",
+        "r3",
+    }
     assert (reply["metrics"]["scored"], reply["metrics"]["failed"]) == (4, 0)
     assert reply["calibration"]["comparisons"] >= 4
 
 
 def test_a_repeated_group_is_answered_again_without_a_call(served, judge_server):
     """The same id and content: the same reply, byte for byte but for nothing."""
-    given = {"id": "repeated", "messages": [{"role": "user", "content": "Why?"}], "responses": responses(3, "rep")}
+    given = {
+        "id": "repeated",
+        "messages": [{"role": "user", "content": "Why?"}],
+        "responses": responses(3, "rep"),
+    }
     first = served.group(**given)
     asked = judge_server.stats()["requests"]
     assert served.group(**given) == first
@@ -37,21 +48,28 @@ def test_a_repeated_group_is_answered_again_without_a_call(served, judge_server)
 def test_a_group_without_an_id_is_named_by_its_content(served):
     """Two posts of one content are one group; another content is another one."""
     given = {"messages": "Why not?", "responses": responses(2, "unnamed")}
-    first, again = served.group(**given), served.group(**given)
+    first = served.group(**given)
+    again = served.group(**given)
     assert first == again
-    assert served.group(messages="Why then?", responses=responses(2, "unnamed"))["id"] != first["id"]
+    assert (
+        served.group(messages="Why then?", responses=responses(2, "unnamed"))["id"] != first["id"]
+    )
 
 
 def test_another_content_under_the_same_id_is_refused(served):
     """409 names the group and the response."""
     served.group(id="taken", messages="Why?", responses=responses(2, "one"))
-    reply = served.post("/v1/groups", {"id": "taken", "messages": "Why?", "responses": responses(2, "two")})
+    reply = served.post(
+        "/v1/groups", {"id": "taken", "messages": "Why?", "responses": responses(2, "two")}
+    )
     assert reply.status_code == 409
     assert "'taken'" in reply.json()["error"]["message"]
 
 
 def test_a_failed_comparison_is_null_and_never_a_number(served, judge_server):
-    """With a judge that only fails: status failed, rewards null, a reason each; asking again judges again."""
+    """With a judge that only fails: status failed, rewards null, a reason each; asking again judges
+    again.
+    """
     judge_server.behave(fault={"status": 400})
     given = {"id": "failing", "messages": "Why?", "responses": responses(3, "fail")}
     reply = served.group(**given)
@@ -65,7 +83,9 @@ def test_a_failed_comparison_is_null_and_never_a_number(served, judge_server):
 def test_the_deadline_of_a_group_ends_the_wait_for_the_judge(served, judge_server):
     """Comparisons without an answer are failures of the kind timeout."""
     judge_server.behave(latency_s=30)
-    reply = served.group(id="hurried", messages="Why?", responses=responses(2, "hurry"), deadline_s=0.2)
+    reply = served.group(
+        id="hurried", messages="Why?", responses=responses(2, "hurry"), deadline_s=0.2
+    )
     assert (reply["status"], reply["rewards"]) == ("failed", [None, None])
     assert {each["failure"]["kind"] for each in reply["comparisons"]} == {"timeout"}
 
@@ -76,12 +96,21 @@ def test_the_deadline_of_a_group_ends_the_wait_for_the_judge(served, judge_serve
         ({"messages": "Why?"}, "responses is not a list"),
         ({"messages": "Why?", "responses": []}, "responses is not a list of 1 to 1024"),
         ({"responses": [{"text": "a"}]}, "messages is neither"),
-        ({"messages": "Why?", "responses": [{"id": 1, "text": "a"}, {"id": "1", "text": "b"}]}, "two responses have"),
+        (
+            {"messages": "Why?", "responses": [{"id": 1, "text": "a"}, {"id": "1", "text": "b"}]},
+            "two responses have",
+        ),
         ({"messages": "Why?", "responses": [{"text": "a", "item": "b"}]}, "either text or item"),
         ({"messages": "Why?", "responses": [{"text": 3}]}, "text is not a text"),
-        ({"messages": "Why?", "responses": [{"text": "a"}], "deadline_s": 0}, "deadline_s is not a positive"),
         (
-            {"messages": "Why?", "responses": [{"text": "a", "record": {"output": "b", "response": "c"}}]},
+            {"messages": "Why?", "responses": [{"text": "a"}], "deadline_s": 0},
+            "deadline_s is not a positive",
+        ),
+        (
+            {
+                "messages": "Why?",
+                "responses": [{"text": "a", "record": {"output": "b", "response": "c"}}],
+            },
             "the record's output, response could be",
         ),
     ],
@@ -98,7 +127,15 @@ def compare_request(name):
     return {
         "conversation_history": [{"role": "user", "content": f"Why {name}?"}],
         "response_objs": [
-            {"output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}]}
+            {
+                "output": [
+                    {
+                        "type": "message",
+                        "role": "assistant",
+                        "content": [{"type": "output_text", "text": text}],
+                    }
+                ]
+            }
             for text in texts(3, name)
         ],
     }
@@ -113,7 +150,11 @@ def test_compare_has_the_reply_of_nemo_gym(served, path):
     assert set(reply["comparison_results"][0]) == {
         "response_i", "response_j", "judge_idx", "score_1", "score_2", "ranking",
     }  # fmt: skip
-    assert set(reply["metrics"]) == {"mean_individual_score", "std_individual_score", "tiebreak_usage_rate"}
+    assert set(reply["metrics"]) == {
+        "mean_individual_score",
+        "std_individual_score",
+        "tiebreak_usage_rate",
+    }
 
 
 def test_compare_without_a_judge_is_an_error_to_be_retried(served, judge_server):
@@ -127,24 +168,37 @@ def test_compare_without_a_judge_is_an_error_to_be_retried(served, judge_server)
 
 @pytest.mark.slow
 def test_compat_gives_the_numbers_of_nemo_gym(genrm, judge_server):
-    """HTTP and `genrm compare` agree in every number; empty objects are the word None; wrong types get a 422."""
+    """HTTP and `genrm compare` agree in every number; empty objects are the word None; wrong types
+    get a 422.
+    """
     request = compare_request("compat")
     flags = [*judge_flags(judge_server.base_url), "--compat", "nemo-gym"]
     with serving(genrm, *flags, "--cohort-size", "2") as compat:
         served = compat.post("/compare", request).json()
-        empty = compat.group(messages="Why?", responses=[{"item": {}}, {"item": {"output": None}}, {"text": "a"}])
+        empty = compat.group(
+            messages="Why?", responses=[{"item": {}}, {"item": {"output": None}}, {"text": "a"}]
+        )
         assert None not in empty["rewards"][:2]
         row = {"responses_create_params": {"input": "Why?"}, "response": {"output": []}}
-        refused = [compat.post("/verify", row | wrong).status_code for wrong in ({"prompt_id": 5}, {"response": {}})]
+        refused = [
+            compat.post("/verify", row | wrong).status_code
+            for wrong in ({"prompt_id": 5}, {"response": {}})
+        ]
         assert refused == [422, 422]
     compared = genrm.run("compare", "-", "--json", *flags, stdin=json.dumps(request).encode())
     assert served == json.loads(compared.out)
 
 
 def test_a_group_in_which_the_judge_failed_is_judged_again(served, judge_server):
-    """Two of three comparisons fail with 500: one response has no reward until the request is repeated."""
+    """Two of three comparisons fail with 500: one response has no reward until the request is
+    repeated.
+    """
     judge_server.behave(script=[{"status": 500}] * 2)
-    given = {"id": "failed-in-part", "messages": "Why?", "responses": [{"text": text} for text in texts(3, "part")]}
+    given = {
+        "id": "failed-in-part",
+        "messages": "Why?",
+        "responses": [{"text": text} for text in texts(3, "part")],
+    }
     first, second, third = (served.group(**given) for _ in range(3))
     assert (first["status"], first["metrics"]["unanswered"]) == ("partial", 2)
     assert (second["status"], second["metrics"]["calls"]) == ("scored", 2)

@@ -23,7 +23,9 @@ def metric(served, name):
     return float(found[1])
 
 
-@pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic dG9rZW4="}])
+@pytest.mark.parametrize(
+    "header", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic dG9rZW4="}]
+)
 @pytest.mark.parametrize("path", ["/v1/groups", "/metrics"])
 def test_without_the_token_nobody_is_answered(limited, header, path):
     """401 for groups and metrics; health and readiness need none. The token is never shown."""
@@ -36,7 +38,12 @@ def test_without_the_token_nobody_is_answered(limited, header, path):
         timeout=300,
     )
     assert (reply.status_code, reply.headers["WWW-Authenticate"]) == (401, "Bearer")
-    assert httpx.get(limited.url + "/healthz", trust_env=False, verify=False, timeout=300).json()["status"] == "ok"
+    assert (
+        httpx.get(limited.url + "/healthz", trust_env=False, verify=False, timeout=300).json()[
+            "status"
+        ]
+        == "ok"
+    )
     assert not any("token-of-the-tests" in line for line in limited.messages)
 
 
@@ -44,18 +51,27 @@ def test_a_large_body_is_refused(limited):
     """413, whether its length is declared or not."""
     body = b'{"messages": "' + b"x" * 30_000 + b'"}'
     assert limited.client.post("/v1/groups", content=body).status_code == 413
-    assert limited.client.post("/v1/groups", content=iter([body[:15_000], body[15_000:]])).status_code == 413
+    assert (
+        limited.client.post("/v1/groups", content=iter([body[:15_000], body[15_000:]])).status_code
+        == 413
+    )
 
 
 @pytest.mark.slow
 def test_a_full_queue_refuses_groups_but_no_member_of_an_open_cohort(limited, judge_server):
-    """429 with Retry-After for a second group; the second member of an open cohort joins all the same."""
+    """429 with Retry-After for a second group; the second member of an open cohort joins all the
+    same.
+    """
     first = limited.begin_member("queued", 0, size=2, messages="Why?", text="one")
     limited.wait_for(waiting=1)
     judge_server.behave(latency_s=1.0)
-    busy = limited.begin("/v1/groups", {"messages": "Busy?", "responses": [{"text": text} for text in texts(2)]})
+    busy = limited.begin(
+        "/v1/groups", {"messages": "Busy?", "responses": [{"text": text} for text in texts(2)]}
+    )
     limited.wait_for(waiting=2)
-    refused = limited.post("/v1/groups", {"messages": "Too busy?", "responses": [{"text": "a"}, {"text": "b c"}]})
+    refused = limited.post(
+        "/v1/groups", {"messages": "Too busy?", "responses": [{"text": "a"}, {"text": "b c"}]}
+    )
     assert refused.status_code == 429
     assert int(refused.headers["Retry-After"]) > 0
     second = limited.begin_member("queued", 1, size=2, messages="Why?", text="two and more")
@@ -70,21 +86,35 @@ def test_too_many_open_cohorts_refuse_another_one(limited):
     waiting = [limited.begin_member(f"many-{number}", 0, **fields) for number in range(3)]
     limited.wait_for(waiting=3)
     assert limited.post("/v1/cohorts/many-3/members/0", fields).status_code == 429
-    waiting += [limited.begin_member(f"many-{number}", 1, **fields | {"text": "two or so"}) for number in range(3)]
+    waiting += [
+        limited.begin_member(f"many-{number}", 1, **fields | {"text": "two or so"})
+        for number in range(3)
+    ]
     assert [each.reply().status_code for each in waiting] == [200] * 6
 
 
 def test_the_metrics_count_what_happens(served):
-    """Groups, comparisons, deadlines, repeated requests, latencies, the age of the oldest cohort."""
+    """Groups, comparisons, deadlines, repeated requests, latencies, the age of the oldest
+    cohort.
+    """
     before = {
         name: metric(served, name)
-        for name in ("genrm_deadlines_total", "genrm_repeated_requests_total", 'genrm_groups_total{status="partial"}')
+        for name in (
+            "genrm_deadlines_total",
+            "genrm_repeated_requests_total",
+            'genrm_groups_total{status="partial"}',
+        )
     }
     fields = {"size": 3, "messages": "Why?", "deadline_s": 0.5}
-    waiting = [served.begin_member("metered", place, text=text, **fields) for place, text in enumerate(texts(2))]
+    waiting = [
+        served.begin_member("metered", place, text=text, **fields)
+        for place, text in enumerate(texts(2))
+    ]
     waiting.append(served.begin_member("metered", 0, text=texts(2)[0], **fields))
     assert [each.reply().status_code for each in waiting] == [200] * 3
-    assert {name: metric(served, name) - value for name, value in before.items()} == dict.fromkeys(before, 1.0)
+    assert {name: metric(served, name) - value for name, value in before.items()} == dict.fromkeys(
+        before, 1.0
+    )
     assert metric(served, 'genrm_comparisons_total{result="verdict"}') > 0
     assert metric(served, "genrm_judge_latency_seconds_count") > 0
     assert 0 < metric(served, "genrm_position_preference") < 1
@@ -97,7 +127,12 @@ def test_the_log_has_a_line_for_each_group(served):
     """`--log-json` says how each group ended, and what it counted."""
     served.group(id="logged", messages="Why?", responses=[{"text": text} for text in texts(2)])
     (line,) = [event for event in served.events() if event.get("group") == "logged"]
-    assert (line["event"], line["status"], line["size"], line["failed"]) == ("group", "scored", 2, 0)
+    assert (line["event"], line["status"], line["size"], line["failed"]) == (
+        "group",
+        "scored",
+        2,
+        0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,7 +140,17 @@ def test_the_log_has_a_line_for_each_group(served):
     [
         (["--listen", "0.0.0.0:0"], "reachable from other machines"),
         (["--listen", "nowhere"], "expected HOST:PORT"),
-        (["--journal", "s3://bucket/rl/x", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"], "local disk"),
+        (
+            [
+                "--journal",
+                "s3://bucket/rl/x",
+                "--base-url",
+                "http://127.0.0.1:9/v1",
+                "--model",
+                "m",
+            ],
+            "local disk",
+        ),
         (["--unscored", "drop"], "--on-failure"),
     ],
 )
@@ -118,7 +163,9 @@ def test_settings_that_cannot_serve_are_refused(call, flags, said):
 
 @pytest.mark.slow
 def test_a_judge_that_comes_back_is_asked_again(genrm, start_judge):
-    """Not ready while it is down, answers are failures; ready once it responds, and the retry is judged."""
+    """Not ready while it is down, answers are failures; ready once it responds, and the retry is
+    judged.
+    """
     judge = start_judge()
     flags = ("--give-up-after", "1s", "--retries", "1", "--drain", "1s")
     given = {"id": "g", "messages": "Why?", "responses": [{"text": text} for text in texts(3)]}
@@ -136,8 +183,11 @@ def test_a_judge_that_comes_back_is_asked_again(genrm, start_judge):
 
 def test_sigterm_on_the_first_message_ends_cleanly():
     """Whoever reads "listening on" may end the server at once."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # the command interrupts what it runs
-    settings, urls = settings_from(judge="lexical", listen="127.0.0.1:0"), []
+    before = signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # the command interrupts what it runs
+    settings = settings_from(judge="lexical", listen="127.0.0.1:0")
+    urls = []
 
     def end(url):
         urls.append(url)
@@ -150,14 +200,18 @@ def test_sigterm_on_the_first_message_ends_cleanly():
 
 @pytest.mark.slow
 def test_sigterm_answers_open_cohorts_and_takes_no_new_group(genrm, judge_server):
-    """The second member of an open cohort still joins; a new group is told to come back; exit code 0."""
+    """The second member of an open cohort still joins; a new group is told to come back; exit code
+    0.
+    """
     with serving(genrm, *judge_flags(judge_server.base_url), "--drain", "200s") as served:
         first = served.begin_member("open", 0, size=2, messages="Why?", text="one")
         served.wait_for(waiting=1)
         served.signal()
         while served.get("/readyz").status_code == 200:
             pass
-        refused = served.post("/v1/groups", {"messages": "New?", "responses": [{"text": "a"}, {"text": "b c"}]})
+        refused = served.post(
+            "/v1/groups", {"messages": "New?", "responses": [{"text": "a"}, {"text": "b c"}]}
+        )
         assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
         second = served.begin_member("open", 1, size=2, messages="Why?", text="two words")
         assert [each.json()["group_status"] for each in (first, second)] == ["scored"] * 2
@@ -171,34 +225,59 @@ def test_sigterm_ends_the_wait_after_the_drain(genrm, judge_server):
         waiting = served.begin_member("open", 0, size=2, messages="Why?", text="one")
         served.wait_for(waiting=1)
         assert served.terminate() == 0
-        assert (waiting.reply().status_code, "Retry-After" in waiting.reply().headers) == (503, True)
+        assert (waiting.reply().status_code, "Retry-After" in waiting.reply().headers) == (
+            503,
+            True,
+        )
 
 
 @pytest.mark.slow
 def test_half_a_request_is_cut_off(genrm, judge_server):
     """Neither a head nor a body may arrive for longer than `--read-timeout`."""
-    flags = [*judge_flags(judge_server.base_url), "--no-probe", "--read-timeout", "0.3s", "--drain", "0.1s"]
+    flags = [
+        *judge_flags(judge_server.base_url),
+        "--no-probe",
+        "--read-timeout",
+        "0.3s",
+        "--drain",
+        "0.1s",
+    ]
     with serving(genrm, *flags) as served:
         host, port = served.url.removeprefix("http://").split(":")
         for sent, status in (
             (b"", b""),
             (b"POST /v1/groups HTTP/1.1\r\nHost: a", b""),
-            (b"POST /v1/groups HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n{", b"HTTP/1.1 408"),
+            (
+                b"POST /v1/groups HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n{",
+                b"HTTP/1.1 408",
+            ),
         ):
             with socket.create_connection((host, int(port)), timeout=60) as connection:
                 connection.sendall(sent)
-                assert b"".join(iter(lambda: connection.recv(65_536), b""))[: len(status) or None] == status
+                assert (
+                    b"".join(iter(lambda: connection.recv(65_536), b""))[: len(status) or None]
+                    == status
+                )
         late = served.begin_member("slow", 0, size=2, messages="Why?", text="one", deadline_s=100)
         served.wait_for(waiting=1)
         time.sleep(0.5)  # a request that has arrived may wait for longer
-        assert served.post("/v1/cohorts/slow/members/1", {"size": 2, "messages": "Why?", "text": "b c"}).is_success
+        assert served.post(
+            "/v1/cohorts/slow/members/1", {"size": 2, "messages": "Why?", "text": "b c"}
+        ).is_success
         assert late.reply().is_success
 
 
 @pytest.mark.slow
 def test_groups_and_cohorts_hold_so_many_bytes(genrm, judge_server):
     """429 for another one; members of open cohorts still join, and answers free the room."""
-    flags = [*judge_flags(judge_server.base_url), "--no-probe", "--max-held", "5000", "--drain", "0.1s"]
+    flags = [
+        *judge_flags(judge_server.base_url),
+        "--no-probe",
+        "--max-held",
+        "5000",
+        "--drain",
+        "0.1s",
+    ]
     with serving(genrm, *flags) as served:
         fields = {"size": 2, "messages": "Why?", "deadline_s": 100}
         first = served.begin_member("large", 0, text="word " * 1_000, **fields)
@@ -207,12 +286,16 @@ def test_groups_and_cohorts_hold_so_many_bytes(genrm, judge_server):
         assert (refused.status_code, "max_held" in refused.text) == (429, True)
         group = {"messages": "Why?", "responses": [{"text": "word " * 1_000}, {"text": "one"}]}
         assert served.post("/v1/groups", group).status_code == 429
-        assert served.post("/v1/cohorts/large/members/1", fields | {"text": "word " * 1_000}).is_success
+        assert served.post(
+            "/v1/cohorts/large/members/1", fields | {"text": "word " * 1_000}
+        ).is_success
         assert first.reply().is_success
         judge_server.behave(fault={"hang": True})
         waiting = served.begin("/v1/groups", group)
         judge_server.wait_until(lambda stats: stats["hangs"] > 0)
-        assert served.post("/v1/cohorts/other/members/0", fields | {"text": "one"}).status_code == 429
+        assert (
+            served.post("/v1/cohorts/other/members/0", fields | {"text": "one"}).status_code == 429
+        )
         judge_server.reset()
         assert waiting.reply().is_success
         waiting = served.begin_member("other", 0, text="one", **fields)
@@ -223,28 +306,54 @@ def test_groups_and_cohorts_hold_so_many_bytes(genrm, judge_server):
 
 @pytest.mark.slow
 def test_more_clients_than_descriptors_are_refused_and_nothing_else_fails(genrm, judge_server):
-    """503 for a request, silence for a flood; no traceback fills the log, and what waits is answered."""
-    flags = [*judge_flags(judge_server.base_url), "--record", "served", "--record-every", "1s", "--drain", "0.1s"]
+    """503 for a request, silence for a flood; no traceback fills the log, and what waits is
+    answered.
+    """
+    flags = [
+        *judge_flags(judge_server.base_url),
+        "--record",
+        "served",
+        "--record-every",
+        "1s",
+        "--drain",
+        "0.1s",
+    ]
     with serving(genrm, *flags) as served, contextlib.ExitStack() as stack:
         resource.prlimit(served.pid, resource.RLIMIT_NOFILE, (64 + 60,) * 2)
-        waiting = [served.begin_member("many", n, size=26, messages="Why?", text=f"{n} w") for n in range(24)]
+        waiting = [
+            served.begin_member("many", n, size=26, messages="Why?", text=f"{n} w")
+            for n in range(24)
+        ]
         served.wait_for(waiting=24)
         served.group(messages="Why?", responses=[{"text": text} for text in texts(3)])
         host, port = served.url.removeprefix("http://").split(":")
         address = host, int(port)
-        idle = [stack.enter_context(socket.create_connection(address, timeout=60)) for _ in range(10)]
+        idle = [
+            stack.enter_context(socket.create_connection(address, timeout=60)) for _ in range(10)
+        ]
         while served.get("/healthz").status_code == 200:  # they have not been accepted yet
             time.sleep(0.01)
-        idle += [stack.enter_context(socket.create_connection(address, timeout=60)) for _ in range(200)]
+        idle += [
+            stack.enter_context(socket.create_connection(address, timeout=60)) for _ in range(200)
+        ]
         time.sleep(1.5)  # the group is due for its file
         assert not any(each.is_over for each in waiting)
         stack.close()
         while served.get("/healthz").status_code == 503:
             time.sleep(0.01)
-        waiting += [served.begin_member("many", n, size=26, messages="Why?", text=f"{n} w") for n in (24, 25)]
+        waiting += [
+            served.begin_member("many", n, size=26, messages="Why?", text=f"{n} w")
+            for n in (24, 25)
+        ]
         assert {each.reply().status_code for each in waiting} == {200}
         assert served.terminate() == 0
-    assert sum(path.read_bytes().count(b"\n") for path in (genrm.folder / "served").glob("*.scored.jsonl")) == 3 + 26
+    assert (
+        sum(
+            path.read_bytes().count(b"\n")
+            for path in (genrm.folder / "served").glob("*.scored.jsonl")
+        )
+        == 3 + 26
+    )
 
 
 @pytest.mark.parametrize("path", ["/metrics/", "/v1/groups/", "/healthz/"])
@@ -253,8 +362,12 @@ def test_a_slash_too_many_is_no_redirect(served, path):
     assert served.get(path).status_code == 404
 
 
-@pytest.mark.parametrize("body", ['{"messages": NaN}', '{"messages": "a", "responses": [{"text": 1e999}]}'])
-@pytest.mark.parametrize("path", ["/v1/groups", "/v1/cohorts/g/members/0", "/verify", "/compare", "/openrlhf"])
+@pytest.mark.parametrize(
+    "body", ['{"messages": NaN}', '{"messages": "a", "responses": [{"text": 1e999}]}']
+)
+@pytest.mark.parametrize(
+    "path", ["/v1/groups", "/v1/cohorts/g/members/0", "/verify", "/compare", "/openrlhf"]
+)
 def test_what_is_not_json_is_refused(served, path, body):
     """NaN and infinities are not read as null."""
     reply = served.client.post(path, content=body)
@@ -265,12 +378,16 @@ def test_what_is_not_json_is_refused(served, path, body):
 @pytest.mark.parametrize("size", ["1025", "0", "-1", "1.0", "9" * 5_000, "\u0663", "many"])
 def test_a_size_that_no_group_has_is_refused(served, size):
     """Before anything is planned: a cohort of 65,536 kept all others waiting for seconds."""
-    reply = served.client.post("/slime", params={"size": size}, json={"prompt": "Why?", "response": "a", "label": "b"})
+    reply = served.client.post(
+        "/slime", params={"size": size}, json={"prompt": "Why?", "response": "a", "label": "b"}
+    )
     assert reply.status_code == 422
     assert "between 1 and 1024" in reply.text
 
 
 def test_an_id_that_is_not_utf8_is_refused(served):
     """Its bytes replaced, two members would have one name."""
-    reply = served.post("/v1/cohorts/bytes/members/%ff", {"size": 1, "messages": "Why?", "text": "a"})
+    reply = served.post(
+        "/v1/cohorts/bytes/members/%ff", {"size": 1, "messages": "Why?", "text": "a"}
+    )
     assert (reply.status_code, "not UTF-8" in reply.text) == (422, True)

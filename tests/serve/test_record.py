@@ -24,31 +24,48 @@ def scored_files(folder):
 def post_groups(served, names, size=3):
     """Post groups; their replies by name."""
     return {
-        name: served.group(id=name, messages=f"Why {name}?", responses=[{"text": text} for text in texts(size, name)])
+        name: served.group(
+            id=name,
+            messages=f"Why {name}?",
+            responses=[{"text": text} for text in texts(size, name)],
+        )
         for name in names
     }
 
 
 @pytest.mark.slow
 def test_served_groups_are_files_for_report_and_export(genrm, call, judge_server):
-    """Groups, cohorts, compare requests and late members: each line has the reward that was served."""
+    """Groups, cohorts, compare requests and late members: each line has the reward that was
+    served.
+    """
     flags = ("--record", "served", "--drain", "1s")
     with serving(genrm, *judge_flags(judge_server.base_url), *flags) as served:
         replies = post_groups(served, ["one", "two"])
         early = [
-            served.begin_member("co", id_, size=3, messages="Who?", text=f"{id_} " * 4, deadline_s=0.5) for id_ in "ab"
+            served.begin_member(
+                "co", id_, size=3, messages="Who?", text=f"{id_} " * 4, deadline_s=0.5
+            )
+            for id_ in "ab"
         ]
         assert [each.reply().status_code for each in early] == [200, 200]
-        late = served.begin_member("co", "c", size=3, messages="Who?", text="I, c, was late.").json()
+        late = served.begin_member(
+            "co", "c", size=3, messages="Who?", text="I, c, was late."
+        ).json()
         response = {"output": [{"type": "message", "role": "assistant", "content": "Yes."}]}
         served.post(
-            "/compare", {"conversation_history": [{"content": "Is it?"}], "response_objs": [response, response]}
+            "/compare",
+            {
+                "conversation_history": [{"content": "Is it?"}],
+                "response_objs": [response, response],
+            },
         )
         assert served.terminate() == 0
     folder = genrm.folder / "served"
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
     lines = [line for path in scored_files(folder) for line in read_lines(path)]
-    rewards = {line["completion"]: line["reward"] for line in lines if isinstance(line["completion"], str)}
+    rewards = {
+        line["completion"]: line["reward"] for line in lines if isinstance(line["completion"], str)
+    }
     for name, reply in replies.items():
         assert [rewards[text] for text in texts(3, name)] == reply["rewards"]
     assert rewards["I, c, was late."] == late["reward"]
@@ -60,8 +77,18 @@ def test_served_groups_are_files_for_report_and_export(genrm, call, judge_server
 
 @pytest.mark.slow
 def test_a_killed_server_loses_no_served_group(genrm, judge_server):
-    """What it had not written yet, the next server writes, and nothing twice if the kill came before the commit."""
-    flags = [*judge_flags(judge_server.base_url), "--record", "served", "--drain", "1s", "--journal", "j.sqlite"]
+    """What it had not written yet, the next server writes, and nothing twice if the kill came
+    before the commit.
+    """
+    flags = [
+        *judge_flags(judge_server.base_url),
+        "--record",
+        "served",
+        "--drain",
+        "1s",
+        "--journal",
+        "j.sqlite",
+    ]
     with serving(genrm, *flags) as served:
         post_groups(served, ["one", "two"])
         served.kill()
@@ -83,33 +110,54 @@ def test_a_killed_server_loses_no_served_group(genrm, judge_server):
 def test_files_are_rotated_and_whole_on_s3(genrm, judge_server, s3_bucket, s3):
     """A file never holds two groups of one name; each file appears whole, with those beside it."""
     place = f"s3://{s3_bucket.name}/rl/served/"
-    environment = {"AWS_ACCESS_KEY_ID": "AKTEST", "AWS_SECRET_ACCESS_KEY": "SKTEST", "AWS_ENDPOINT_URL": s3}
+    environment = {
+        "AWS_ACCESS_KEY_ID": "AKTEST",
+        "AWS_SECRET_ACCESS_KEY": "SKTEST",
+        "AWS_ENDPOINT_URL": s3,
+    }
     environment["AWS_DEFAULT_REGION"] = "us-east-1"
     flags = ("--record", place, "--keep", "0.1s", "--drain", "1s")
     with serving(genrm, *judge_flags(judge_server.base_url), *flags, **environment) as served:
         for number in range(3):
-            given = {"id": "same", "messages": "Why?", "responses": [{"text": text} for text in texts(3, str(number))]}
+            given = {
+                "id": "same",
+                "messages": "Why?",
+                "responses": [{"text": text} for text in texts(3, str(number))],
+            }
             while served.post("/v1/groups", given).status_code == 409:
                 time.sleep(0.02)  # the group before is still kept
         assert served.terminate() == 0
     listed = s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["Contents"]
     names = [each["Key"].rpartition("/")[2] for each in listed]
     assert len([name for name in names if is_scored_file(name)]) == 3
-    assert {name.partition(".")[2] for name in names} == {"scored.jsonl", "comparisons.jsonl", "metrics.json"}
+    assert {name.partition(".")[2] for name in names} == {
+        "scored.jsonl",
+        "comparisons.jsonl",
+        "metrics.json",
+    }
     genrm.run("report", place, "-o", "report.html", **environment).ended(0)
 
 
 @pytest.mark.slow
 def test_score_agrees_with_what_was_served_once_a_thousand_comparisons_are_in(genrm, judge_server):
-    """`genrm score` over the recorded lines asks nothing, and its rewards are within .02 of the served ones.
+    """`genrm score` over the recorded lines asks nothing, and its rewards are within .02 of the
+    served ones.
 
-    The judge is as noisy as can be, and half of the groups are served after a restart, which continues the calibration.
-    No group fades, as in `genrm score`.
-    """
+    The judge is as noisy as can be, and half of the groups are served after a restart, which
+    continues the calibration. No group fades, as in `genrm score`."""
     judge_server.behave(verdict="hash")
-    generator, size = random.Random(7), 16
-    # Within whole rings the judge's preference for a position cancels out; within a ring and a half it does not.
-    judge = [*judge_flags(judge_server.base_url), "--no-probe", "--ring-k", "1.5", "--journal", "serve.journal.sqlite"]
+    generator = random.Random(7)
+    size = 16
+    # Within whole rings the judge's preference for a position cancels out; within a ring and a half
+    # it does not.
+    judge = [
+        *judge_flags(judge_server.base_url),
+        "--no-probe",
+        "--ring-k",
+        "1.5",
+        "--journal",
+        "serve.journal.sqlite",
+    ]
     flags = [
         *judge,
         "--record",
@@ -125,8 +173,15 @@ def test_score_agrees_with_what_was_served_once_a_thousand_comparisons_are_in(ge
     for half in range(2):
         with serving(genrm, *flags) as served:
             for number in range(half * 35, half * 35 + 35):
-                given = [f"{number}/{place} " + "word " * generator.randrange(40) for place in range(size)]
-                reply = served.group(id=f"g{number}", messages=f"Why {number}?", responses=[{"text": t} for t in given])
+                given = [
+                    f"{number}/{place} " + "word " * generator.randrange(40)
+                    for place in range(size)
+                ]
+                reply = served.group(
+                    id=f"g{number}",
+                    messages=f"Why {number}?",
+                    responses=[{"text": t} for t in given],
+                )
                 if reply["calibration"]["comparisons"] >= 1_000:
                     served_rewards |= dict(zip(given, reply["rewards"], strict=True))
             assert served.terminate() == 0
@@ -138,7 +193,10 @@ def test_score_agrees_with_what_was_served_once_a_thousand_comparisons_are_in(ge
     asked = judge_server.stats()["requests"]
     genrm.run("score", path.name, *judge).ended(0)
     assert judge_server.stats()["requests"] == asked
-    rewards = {line["completion"]: line["reward"] for line in read_lines(genrm.folder / "rollouts.scored.jsonl")}
+    rewards = {
+        line["completion"]: line["reward"]
+        for line in read_lines(genrm.folder / "rollouts.scored.jsonl")
+    }
     worst = max(abs(rewards[text] - reward) for text, reward in served_rewards.items())
     assert 0 < worst < 0.02
 
@@ -155,13 +213,26 @@ def rows_in(folder):
 
 def large(name):
     """Make a group whose responses take 150 kB."""
-    return {"id": name, "messages": f"Why {name}?", "responses": [{"text": f"{name} {n} " * 8_000} for n in range(2)]}
+    return {
+        "id": name,
+        "messages": f"Why {name}?",
+        "responses": [{"text": f"{name} {n} " * 8_000} for n in range(2)],
+    }
 
 
 @pytest.mark.slow
 def test_a_full_disk_delays_the_record_and_no_reward(genrm, judge_server):
-    """Groups are answered, with a message and /readyz at 503; once there is room, every row is recorded once."""
-    flags = (*judge_flags(judge_server.base_url), "--no-journal", "--record", "served", "--record-every", "0.5s")
+    """Groups are answered, with a message and /readyz at 503; once there is room, every row is
+    recorded once.
+    """
+    flags = (
+        *judge_flags(judge_server.base_url),
+        "--no-journal",
+        "--record",
+        "served",
+        "--record-every",
+        "0.5s",
+    )
     with serving(genrm, *flags, "--drain", "1s") as served:
         served.group(**large("a"))
         limit_files(served, 100_000)
@@ -181,7 +252,9 @@ def test_a_full_disk_delays_the_record_and_no_reward(genrm, judge_server):
 
 
 @pytest.mark.slow
-def test_what_cannot_be_recorded_at_the_end_is_an_error_and_the_next_server_writes_it(genrm, judge_server):
+def test_what_cannot_be_recorded_at_the_end_is_an_error_and_the_next_server_writes_it(
+    genrm, judge_server
+):
     """Exit code 5, with what is lost; spooled groups are written by the next server, each row once.
 
     A reply to a client names no file of the server.
@@ -221,7 +294,9 @@ def test_a_full_disk_does_not_forget_that_a_group_was_recorded(tmp_path):
 
 @pytest.mark.slow
 def test_groups_repeated_after_a_kill_are_recorded_once(genrm, judge_server):
-    """Clients that lost their connection send their groups again: the answers come from the journal."""
+    """Clients that lost their connection send their groups again: the answers come from the
+    journal.
+    """
     flags = [*judge_flags(judge_server.base_url), "--record", "served", "--drain", "1s"]
     for _ in range(3):
         with serving(genrm, *flags) as served:
@@ -235,9 +310,13 @@ def test_groups_repeated_after_a_kill_are_recorded_once(genrm, judge_server):
 
 @pytest.mark.slow
 def test_rounds_of_equal_responses_are_recorded_and_counted_once(genrm, judge_server):
-    """A round that is judged again after a kill has another name, so its name must not tell it from the first."""
+    """A round that is judged again after a kill has another name, so its name must not tell it from
+    the first.
+    """
     flags = [*judge_flags(judge_server.base_url), "--record", "served", "--drain", "1s"]
-    bodies = [{"prompt": "Why?", "response": text, "label": "rounds"} for text in texts(3, "rounds")]
+    bodies = [
+        {"prompt": "Why?", "response": text, "label": "rounds"} for text in texts(3, "rounds")
+    ]
     with serving(genrm, *flags) as served:
         counted = []
         for _ in range(2):

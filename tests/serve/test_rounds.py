@@ -1,4 +1,6 @@
-"""Rounds: what a request means where the trainer names neither its step nor, perhaps, its members."""
+"""Rounds: what a request means where the trainer names neither its step nor, perhaps, its
+members.
+"""
 
 import asyncio
 
@@ -40,7 +42,8 @@ class Requests:
 def test_equal_responses_of_clients_that_wait_are_different_members():
     """A policy may write the same twice; both fill the cohort."""
     ask = Requests()
-    first, second = ask("same"), ask("same")
+    first = ask("same")
+    second = ask("same")
     assert first.round == second.round
     assert first.member_id != second.member_id
 
@@ -87,7 +90,9 @@ def test_a_named_member_that_waits_is_repeated():
 
 
 def test_a_cohort_that_is_dispatched_again_is_a_new_round():
-    """After an accident of the trainer, the same indices come with other responses, and all clients have left."""
+    """After an accident of the trainer, the same indices come with other responses, and all clients
+    have left.
+    """
     ask = Requests()
     first = [ask("a", "0", gone), ask("b", "1", gone)]
     again = [ask("x", "0"), ask("b", "1"), ask("z", "2")]

@@ -58,7 +58,9 @@ def test_it_is_that_of_a_file_with_the_same_groups(tmp_path):
 
 
 def test_variances_of_rewards_count_from_the_next_group_on(tmp_path):
-    """A group's rewards are known only after its verdicts were added; a repeated group has none to add."""
+    """A group's rewards are known only after its verdicts were added; a repeated group has none to
+    add.
+    """
     with Journal(str(tmp_path / "j.sqlite")) as journal:
         running = RunningCalibration(journal.sums, "judge", NEVER)
         assert running.add(b"1", SIZE, verdicts_of(1))
@@ -87,7 +89,9 @@ def test_a_group_counts_once(tmp_path):
 def test_servers_that_share_a_journal_add_up(tmp_path):
     """Each adds its own groups; the next one continues with all."""
     with Journal(str(tmp_path / "j.sqlite")) as one, Journal(str(tmp_path / "j.sqlite")) as other:
-        first, second = (RunningCalibration(journal.sums, "judge", NEVER) for journal in (one, other))
+        first, second = (
+            RunningCalibration(journal.sums, "judge", NEVER) for journal in (one, other)
+        )
         add_groups(first, [1, 2])
         add_groups(second, [3])
         first.flush()
@@ -115,7 +119,9 @@ def test_it_is_fitted_again_as_it_grows():
 
 
 def test_a_judge_that_changes_is_noticed(tmp_path):
-    """Its verdicts before the change fade: by a half with each half-life, also over a restart and for other servers."""
+    """Its verdicts before the change fade: by a half with each half-life, also over a restart and
+    for other servers.
+    """
     with Journal(str(tmp_path / "j.sqlite")) as journal:
         for number in range(100):
             running = RunningCalibration(journal.sums, "judge", 120.0)  # 10 groups

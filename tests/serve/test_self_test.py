@@ -1,4 +1,6 @@
-"""`genrm serve --self-test`: with a good judge, with one that is down, and against a server that runs."""
+"""`genrm serve --self-test`: with a good judge, with one that is down, and against a server that
+runs.
+"""
 
 import asyncio
 
@@ -35,10 +37,16 @@ def test_what_is_no_reward_server_fails(trainer):
 def test_a_server_of_its_own_keeps_nothing(genrm, judge_server):
     """It starts with the judge that is given, wants the token that is set, and writes no file."""
     ended = genrm.run(
-        "serve", *judge_flags(judge_server.base_url), "--self-test", "all", GENRM_SERVE_TOKEN="a-long-token"
+        "serve",
+        *judge_flags(judge_server.base_url),
+        "--self-test",
+        "all",
+        GENRM_SERVE_TOKEN="a-long-token",
     ).ended(0)
     assert "ok  a refusal of another token" in ended.err
-    assert [f"ok  {trainer}: rewards" in ended.err for trainer in SELF_TESTS] == [True] * len(SELF_TESTS)
+    assert [f"ok  {trainer}: rewards" in ended.err for trainer in SELF_TESTS] == [True] * len(
+        SELF_TESTS
+    )
     assert f"genrm: rewards reach {', '.join(SELF_TESTS)} as needed" in ended.err
     assert genrm.names() == set()
     assert not genrm.state_folder.exists()
@@ -46,7 +54,10 @@ def test_a_server_of_its_own_keeps_nothing(genrm, judge_server):
 
 def test_missing_rewards_are_named():
     """The error quotes the reply, which has the reason."""
-    reply = {"rewards": [None] * 4, "responses": [{"reason_text": "every comparison of the rollout failed"}] * 4}
+    reply = {
+        "rewards": [None] * 4,
+        "responses": [{"reason_text": "every comparison of the rollout failed"}] * 4,
+    }
     with (
         answering((200, {}, reply)) as (url, _),
         pytest.raises(JudgeError, match=r"4 of 4 responses have none.*failed"),

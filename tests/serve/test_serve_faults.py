@@ -12,7 +12,11 @@ from served import judge_flags, serving, texts
 
 def verdicts(served):
     """Return the comparisons that have a verdict."""
-    found = re.search(r'^genrm_comparisons_total\{result="verdict"\} (\S+)', served.get("/metrics").text, re.MULTILINE)
+    found = re.search(
+        r'^genrm_comparisons_total\{result="verdict"\} (\S+)',
+        served.get("/metrics").text,
+        re.MULTILINE,
+    )
     return float(found[1]) if found else 0.0
 
 
@@ -20,15 +24,26 @@ def members(served, group, places, size, **fields):
     """Send members of a cohort, each in a thread of its own."""
     given = texts(size, group)
     return [
-        served.begin_member(group, place, **{"size": size, "messages": "Why?", "text": given[place], **fields})
+        served.begin_member(
+            group, place, **{"size": size, "messages": "Why?", "text": given[place], **fields}
+        )
         for place in places
     ]
 
 
 @pytest.mark.slow
 def test_a_killed_server_pays_for_nothing_twice(genrm, judge_server):
-    """In mid-cohort, with verdicts in its journal: all clients retry, and the judge is asked once a comparison."""
-    flags = [*judge_flags(judge_server.base_url), "--no-probe", "--strategy", "all_pairs", "--drain", "1s"]
+    """In mid-cohort, with verdicts in its journal: all clients retry, and the judge is asked once a
+    comparison.
+    """
+    flags = [
+        *judge_flags(judge_server.base_url),
+        "--no-probe",
+        "--strategy",
+        "all_pairs",
+        "--drain",
+        "1s",
+    ]
     with serving(genrm, *flags) as served:
         members(served, "g", range(5), 6)
         while verdicts(served) < 10:
@@ -43,14 +58,18 @@ def test_a_killed_server_pays_for_nothing_twice(genrm, judge_server):
 
 @pytest.mark.slow
 def test_disorder_changes_no_reward(genrm, judge_server):
-    """Members in any order, some twice, some of whose clients leave first: the rewards of a cohort in good order.
+    """Members in any order, some twice, some of whose clients leave first: the rewards of a cohort
+    in good order.
 
     Padding copies repeat a member, as verl's do; one cohort lacks a member, which comes late.
     """
     generator = random.Random(5)
     flags = [*judge_flags(judge_server.base_url), "--no-probe", "--drain", "1s"]
     with serving(genrm, *flags, "--journal", "orderly.sqlite") as served:
-        orderly = [[each.json()["reward"] for each in members(served, f"g{n}", range(6), 6)] for n in range(4)]
+        orderly = [
+            [each.json()["reward"] for each in members(served, f"g{n}", range(6), 6)]
+            for n in range(4)
+        ]
     with serving(genrm, *flags, "--journal", "disorderly.sqlite") as served:
         for number, rewards in enumerate(orderly):
             places = [*range(6), generator.randrange(6), generator.randrange(6)]
@@ -80,14 +99,23 @@ def gym_row(place, text, **fields):
 
 
 SHAPES = {
-    "cohort": lambda place, text: (f"/v1/cohorts/c/members/{place}", {"size": 4, "messages": "Why?", "text": text}),
+    "cohort": lambda place, text: (
+        f"/v1/cohorts/c/members/{place}",
+        {"size": 4, "messages": "Why?", "text": text},
+    ),
     "gym": lambda place, text: ("/verify", gym_row(place, text, _ng_task_index=3)),
-    "gym attempt": lambda place, text: ("/verify", gym_row(place, text, _ng_group_id="s", _ng_group_attempt=2)),
+    "gym attempt": lambda place, text: (
+        "/verify",
+        gym_row(place, text, _ng_group_id="s", _ng_group_attempt=2),
+    ),
     "openrlhf": lambda place, text: (
         "/openrlhf?size=4",
         {"query": [f"Why?{text}"], "prompts": ["Why?"], "labels": [place // 9]},
     ),
-    "slime": lambda place, text: ("/slime?size=4", {"prompt": "Why?", "response": text, "label": "s"}),
+    "slime": lambda place, text: (
+        "/slime?size=4",
+        {"prompt": "Why?", "response": text, "label": "s"},
+    ),
 }
 
 
@@ -101,15 +129,25 @@ def reward_in(reply):
 
 @pytest.mark.slow
 def test_a_member_that_asks_again_after_a_kill_gets_the_reward_it_was_given(genrm, judge_server):
-    """Half of each cohort asks again at the next server: the rewards are those of the whole cohort, in every shape.
+    """Half of each cohort asks again at the next server: the rewards are those of the whole cohort,
+    in every shape.
 
-    Once a new round of the same group has begun, equal responses belong to it, also after another kill.
-    """
-    flags = [*judge_flags(judge_server.base_url), "--no-probe", "--drain", "1s", "--cohort-deadline", "100s"]
+    Once a new round of the same group has begun, equal responses belong to it, also after another
+    kill."""
+    flags = [
+        *judge_flags(judge_server.base_url),
+        "--no-probe",
+        "--drain",
+        "1s",
+        "--cohort-deadline",
+        "100s",
+    ]
     given = texts(4, "again")
 
     def ask(served, places, words=given):
-        waiting = {(name, n): served.begin(*of(n, words[n])) for name, of in SHAPES.items() for n in places}
+        waiting = {
+            (name, n): served.begin(*of(n, words[n])) for name, of in SHAPES.items() for n in places
+        }
         return {key: reward_in(each.reply()) for key, each in waiting.items()}
 
     with serving(genrm, *flags) as served:
@@ -117,29 +155,48 @@ def test_a_member_that_asks_again_after_a_kill_gets_the_reward_it_was_given(genr
         served.kill()
     asked = judge_server.stats()["requests"]
     with serving(genrm, *flags) as served:
-        assert ask(served, [2, 3]) == {key: reward for key, reward in rewards.items() if key[1] >= 2}
+        assert ask(served, [2, 3]) == {
+            key: reward for key, reward in rewards.items() if key[1] >= 2
+        }
         assert judge_server.stats()["requests"] == asked
-        other = served.post("/v1/cohorts/c/members/2", {"size": 4, "messages": "Why?", "text": "another"})
+        other = served.post(
+            "/v1/cohorts/c/members/2", {"size": 4, "messages": "Why?", "text": "another"}
+        )
         assert other.status_code == 409
-        waiting = [served.begin(*SHAPES["gym"](n, text)) for n, text in [(0, "new"), (1, "new, too"), (2, given[2])]]
+        waiting = [
+            served.begin(*SHAPES["gym"](n, text))
+            for n, text in [(0, "new"), (1, "new, too"), (2, given[2])]
+        ]
         served.wait_for(waiting=3)
         served.kill()
     with serving(genrm, *flags) as served:
         new = ["new", "new, too", given[2], "new and last"]
         waiting = [served.begin(*SHAPES["gym"](n, text)) for n, text in enumerate(new)]
-        assert [reward_in(each.reply()) for each in waiting] != [rewards["gym", n] for n in range(4)]
+        assert [reward_in(each.reply()) for each in waiting] != [
+            rewards["gym", n] for n in range(4)
+        ]
 
 
 @pytest.mark.slow
 def test_a_reward_from_fewer_members_says_so(genrm, judge_server):
-    """After a kill and the end of `--keep`: two of four come again, and no shape returns a number without a mark.
+    """After a kill and the end of `--keep`: two of four come again, and no shape returns a number
+    without a mark.
 
     A member that comes late after a kill has nobody to be compared with: no reward.
     """
-    flags = [*judge_flags(judge_server.base_url), "--no-probe", "--drain", "1s", "--cohort-deadline", "1s"]
+    flags = [
+        *judge_flags(judge_server.base_url),
+        "--no-probe",
+        "--drain",
+        "1s",
+        "--cohort-deadline",
+        "1s",
+    ]
     with serving(genrm, *flags) as served:
         given = texts(4, "few")
-        waiting = {(name, n): served.begin(*of(n, given[n])) for name, of in SHAPES.items() for n in (0, 1)}
+        waiting = {
+            (name, n): served.begin(*of(n, given[n])) for name, of in SHAPES.items() for n in (0, 1)
+        }
         replies = {key: each.reply() for key, each in waiting.items()}
         assert {replies["slime", n].status_code for n in (0, 1)} == {503}
         assert {replies["cohort", n].json()["group_status"] for n in (0, 1)} == {"partial"}
@@ -148,45 +205,79 @@ def test_a_reward_from_fewer_members_says_so(genrm, judge_server):
         served.kill()
     with serving(genrm, *flags) as served:
         late = served.post(*SHAPES["cohort"](3, given[3])).json()
-        assert (late["reward"], late["group_status"], bool(late["reason"])) == (None, "failed", True)
+        assert (late["reward"], late["group_status"], bool(late["reason"])) == (
+            None,
+            "failed",
+            True,
+        )
         again = served.post(*SHAPES["cohort"](1, given[1])).json()
         assert again == replies["cohort", 1].json()
-        waiting = [served.begin(*SHAPES["slime"](n, given[n])) for n in range(4)]  # those refused form a new cohort
+        waiting = [
+            served.begin(*SHAPES["slime"](n, given[n])) for n in range(4)
+        ]  # those refused form a new cohort
         assert [each.reply().status_code for each in waiting] == [200] * 4
 
 
 @pytest.mark.slow
 def test_servers_share_no_state_by_accident(genrm, judge_server):
-    """Another address is another server: it probes and judges for itself; the same one continues."""
+    """Another address is another server: it probes and judges for itself; the same one
+    continues.
+    """
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
         first, second = (f"127.0.0.1:{each.getsockname()[1]}" for each in sockets)
     asked = []
     for address in (first, second, first):
         before = judge_server.stats()["requests"]
-        with serving(genrm, *judge_flags(judge_server.base_url), "--listen", address, "--drain", "0.1s") as served:
-            assert served.group(messages="Why?", responses=[{"text": text} for text in texts(3)])["status"] == "scored"
+        with serving(
+            genrm, *judge_flags(judge_server.base_url), "--listen", address, "--drain", "0.1s"
+        ) as served:
+            assert (
+                served.group(messages="Why?", responses=[{"text": text} for text in texts(3)])[
+                    "status"
+                ]
+                == "scored"
+            )
         asked.append(judge_server.stats()["requests"] - before)
     assert asked[0] == asked[1] > asked[2]
 
 
 @pytest.mark.slow
-def test_an_outage_costs_every_group_one_limit_and_is_over_with_the_next_request(genrm, start_judge):
-    """Ten groups wait for a dead judge at once: not ten times `--give-up-after`, nor once for each comparison.
+def test_an_outage_costs_every_group_one_limit_and_is_over_with_the_next_request(
+    genrm, start_judge
+):
+    """Ten groups wait for a dead judge at once: not ten times `--give-up-after`, nor once for each
+    comparison.
 
     The first request after the judge's return is judged, and so is a group that had failed.
     """
-    judge, limit_s = start_judge(), 2
-    flags = ("--give-up-after", f"{limit_s}s", "--retries", "1", "--drain", "1s", "--strategy", "all_pairs")
+    judge = start_judge()
+    limit_s = 2
+    flags = (
+        "--give-up-after",
+        f"{limit_s}s",
+        "--retries",
+        "1",
+        "--drain",
+        "1s",
+        "--strategy",
+        "all_pairs",
+    )
     with serving(genrm, *judge_flags(judge.base_url), *flags) as served:
         judge.kill()
         groups = [
-            {"id": f"g{n}", "messages": f"Why {n}?", "responses": [{"text": text} for text in texts(4)]}
+            {
+                "id": f"g{n}",
+                "messages": f"Why {n}?",
+                "responses": [{"text": text} for text in texts(4)],
+            }
             for n in range(10)
         ]
         waiting = [served.begin("/v1/groups", group) for group in groups]
         assert {each.json()["status"] for each in waiting} == {"failed"}
         waited = [event["waited_s"] for event in served.events() if event["event"] == "group"]
-        assert max(waited) < 10 * limit_s  # far more where each of 60 comparisons waits for its own end
+        assert (
+            max(waited) < 10 * limit_s
+        )  # far more where each of 60 comparisons waits for its own end
         judge.restart()
         assert [served.group(**group)["status"] for group in groups] == ["scored"] * 10

@@ -14,11 +14,16 @@ WORDS = "one two three four five six seven eight nine ten"
 
 def prepare(genrm: Genrm, judge: JudgeServer) -> tuple[object, ...]:
     """Write sentinels and settings; return the flags of a server whose windows are two groups."""
-    pairs = [{"prompt": f"Say {n}.", "chosen": WORDS[: 20 + n % 20], "rejected": WORDS[: 1 + n % 9]} for n in range(40)]
+    pairs = [
+        {"prompt": f"Say {n}.", "chosen": WORDS[: 20 + n % 20], "rejected": WORDS[: 1 + n % 9]}
+        for n in range(40)
+    ]
     (genrm.folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
     (genrm.folder / "history").mkdir(exist_ok=True)
     history = genrm.folder / "history"
-    (genrm.folder / "watch.toml").write_text(f'[watch]\nsentinels = "pairs.jsonl"\nhistory = "{history}"\n')
+    (genrm.folder / "watch.toml").write_text(
+        f'[watch]\nsentinels = "pairs.jsonl"\nhistory = "{history}"\n'
+    )
     return ("--config", "watch.toml", *judge.flags, "--no-probe", "--groups-per-step", 2)
 
 
@@ -26,7 +31,10 @@ def judge_window(server: Served, name: str) -> dict[str, Any]:
     """Judge two groups of twelve, and wait for the state of the judge after this window."""
     before = server.get("/v1/watch").json().get("dump")
     for group in range(2):
-        server.group(messages=f"Question {name}.{group}", responses=[{"text": WORDS[: 3 + 3 * n]} for n in range(12)])
+        server.group(
+            messages=f"Question {name}.{group}",
+            responses=[{"text": WORDS[: 3 + 3 * n]} for n in range(12)],
+        )
     give_up_at = time.monotonic() + REPLY_LIMIT_S
     while (found := server.get("/v1/watch").json()).get("dump") == before:
         if time.monotonic() > give_up_at:
@@ -36,11 +44,18 @@ def judge_window(server: Served, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_server_tells_when_its_judge_was_replaced(genrm: Genrm, judge_server: JudgeServer) -> None:
-    """Blind, fine after the first window, and stop when a server that was started again finds another judge."""
+def test_a_server_tells_when_its_judge_was_replaced(
+    genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """Blind, fine after the first window, and stop when a server that was started again finds
+    another judge.
+    """
     flags = prepare(genrm, judge_server)
     with serving(genrm, *flags) as server:
-        assert server.get("/v1/watch").json() == {"state": "blind", "reasons": ["no window has ended yet"]}
+        assert server.get("/v1/watch").json() == {
+            "state": "blind",
+            "reasons": ["no window has ended yet"],
+        }
         assert judge_window(server, "a")["state"] == "fine"
         assert 'genrm_watch_state{state="fine"} 1.0' in server.get("/metrics").text
     (recorded,) = (genrm.folder / "history").glob("*.metrics.json")

@@ -1,4 +1,6 @@
-"""The trainers' own shapes over a real server with a real judge, by the contracts in the trainers' sources."""
+"""The trainers' own shapes over a real server with a real judge, by the contracts in the trainers'
+sources.
+"""
 
 import httpx
 import pytest
@@ -12,7 +14,8 @@ def composed(judge_process, tmp_path_factory):
     judge_process.restore()
     genrm = Genrm(tmp_path_factory.mktemp("composed"))
     settings = (
-        "[components.win_rate]\n[total]\nweights = { genrm = 1, win_rate = 2 }\nnormalise = true\nclip = [1, 5]\n"
+        "[components.win_rate]\n[total]\nweights = { genrm = 1, win_rate = 2 }\nnormalise "
+        "= true\nclip = [1, 5]\n"
     )
     (genrm.folder / "genrm.toml").write_text(settings)
     with serving(genrm, *judge_flags(judge_process.base_url), "--retries", "0") as served:
@@ -33,8 +36,13 @@ def gym_row(task, place, text, **fields):
     return {
         "_ng_task_index": task,
         "_ng_rollout_index": place,
-        "responses_create_params": {"input": [{"role": "user", "content": [{"type": "input_text", "text": "Why?"}]}]},
-        "response": {"id": "r", "output": [{"type": "message", "id": "m", "role": "assistant", "content": [part]}]},
+        "responses_create_params": {
+            "input": [{"role": "user", "content": [{"type": "input_text", "text": "Why?"}]}]
+        },
+        "response": {
+            "id": "r",
+            "output": [{"type": "message", "id": "m", "role": "assistant", "content": [part]}],
+        },
         "cohort_size": 3,
         "verifier_metadata": {"kept": True},
     } | fields
@@ -43,7 +51,11 @@ def gym_row(task, place, text, **fields):
 def sample(group, text):
     """Make a request of OpenRLHF's: the query is the decoded template, the prompt included."""
     prompt = TEMPLATE.format(f"Why {group}?")
-    return {"query": [prompt + text + "<|im_end|>"], "prompts": [prompt], "labels": [f"answer of {group}"]}
+    return {
+        "query": [prompt + text + "<|im_end|>"],
+        "prompts": [prompt],
+        "labels": [f"answer of {group}"],
+    }
 
 
 def test_a_gym_row_comes_back_with_its_reward(served):
@@ -68,7 +80,9 @@ def test_the_text_of_input_parts_reaches_the_judge(served, judge_server):
 
 
 def test_a_judge_that_fails_is_nemo_gyms_judge_error(served, judge_server):
-    """The row goes to the failures of the run, as with NeMo Gym's own judge error; asking again judges again."""
+    """The row goes to the failures of the run, as with NeMo Gym's own judge error; asking again
+    judges again.
+    """
     judge_server.behave(fault={"status": 400})
     rows = [gym_row(74, place, text) for place, text in enumerate(texts(3, "fails"))]
     replies = [reply.json() for reply in post_all(served, "/verify", rows)]
@@ -82,8 +96,13 @@ def test_a_judge_that_fails_is_nemo_gyms_judge_error(served, judge_server):
 
 
 def test_attempts_at_a_group_never_mix(served, judge_server):
-    """A member of attempt 2 is no opponent in attempt 3 (NeMo RL 3861, NeMo Gym 2814), and waits no longer."""
-    old, new = ([gym_row(75, place, text) for place, text in enumerate(texts(2, name))] for name in ("old", "new"))
+    """A member of attempt 2 is no opponent in attempt 3 (NeMo RL 3861, NeMo Gym 2814), and waits no
+    longer.
+    """
+    old, new = (
+        [gym_row(75, place, text) for place, text in enumerate(texts(2, name))]
+        for name in ("old", "new")
+    )
     for rows, attempt in ((old, 2), (new, 3)):
         for row in rows:
             row |= {"_ng_group_id": "prompt-75", "_ng_group_attempt": attempt, "cohort_size": 2}
@@ -101,20 +120,25 @@ def test_attempts_at_a_group_never_mix(served, judge_server):
     assert served.post("/verify", new[1]).json()["reward"] == rewards[1]  # a repeated request
     assert len(judge_server.stats()["recent"]) == asked
     assert served.post("/verify", new[1] | {"response": old[1]["response"]}).status_code == 409
-    assert served.post("/verify", new[1] | {"_ng_group_attempt": "3"}).status_code == 422  # not attempt 0
+    assert (
+        served.post("/verify", new[1] | {"_ng_group_attempt": "3"}).status_code == 422
+    )  # not attempt 0
 
 
 def what_nemo_rl_reads(results):
     """Restate what NeMo RL 7ea279ab takes from verified rows: rewards, masks, and GDPO's columns.
 
     Source: `_extract_mask_sample_flags` and the end of `run_async_nemo_gym_rollout` in
-    `nemo_rl/experience/rollouts.py`; `extract_reward_components`, `build_reward_component_columns` and
-    `validate_reward_components_match_scalar` in `nemo_rl/environments/nemo_gym.py`.
-    """
-    masked = [bool((result.get("instance_config") or {}).get("mask_sample", False)) for result in results]
+    `nemo_rl/experience/rollouts.py`; `extract_reward_components`, `build_reward_component_columns`
+    and `validate_reward_components_match_scalar` in `nemo_rl/environments/nemo_gym.py`."""
+    masked = [
+        bool((result.get("instance_config") or {}).get("mask_sample", False)) for result in results
+    ]
     components = [result.get("reward_components") or None for result in results]
     for result, own in zip(results, components, strict=True):
-        assert own is None or sum(own.values()) == pytest.approx(result["reward"], rel=1e-5, abs=1e-6)
+        assert own is None or sum(own.values()) == pytest.approx(
+            result["reward"], rel=1e-5, abs=1e-6
+        )
     names = {name for own in components for name in own or ()}
     columns = {name: [(own or {}).get(name, 0.0) for own in components] for name in names}
     return [float(result["reward"]) for result in results], masked, columns
@@ -122,10 +146,15 @@ def what_nemo_rl_reads(results):
 
 @pytest.mark.slow
 def test_nemo_rl_masks_a_rollout_without_a_reward(composed):
-    """A blank response is masked, its placeholders are the means of its siblings, and no judge has failed."""
+    """A blank response is masked, its placeholders are the means of its siblings, and no judge has
+    failed.
+    """
     rows = [gym_row(76, place, text) for place, text in enumerate(["", *texts(3, "composed")])]
     rows[0]["instance_config"] = {"kept": 1}
-    replies = [reply.json() for reply in post_all(composed, "/verify", [row | {"cohort_size": 4} for row in rows])]
+    replies = [
+        reply.json()
+        for reply in post_all(composed, "/verify", [row | {"cohort_size": 4} for row in rows])
+    ]
     rewards, masked, columns = what_nemo_rl_reads(replies)
     assert masked == [True, False, False, False]
     assert rewards[0] == pytest.approx(sum(rewards[1:]) / 3)
@@ -143,7 +172,10 @@ def test_the_other_endpoints_of_a_resources_server(served):
     assert served.post("/seed_session", {}).json() == {}
     assert served.get("/").json() == {"status": "ok"}
     assert served.get("/reverify_mode").json() == "unsupported"
-    rows = [{"_ng_task_index": task, "reward": reward} for task, reward in ((0, 1.0), (0, 3.0), (1, 5.0))]
+    rows = [
+        {"_ng_task_index": task, "reward": reward}
+        for task, reward in ((0, 1.0), (0, 3.0), (1, 5.0))
+    ]
     failed = {"_ng_task_index": 1, "reward": 0.0, "_ng_failure_class": "judge_failed"}
     reply = served.post("/aggregate_metrics", {"verify_responses": [*rows, failed]}).json()
     assert set(reply) == {"group_level_metrics", "agent_metrics", "key_metrics"}
@@ -152,9 +184,14 @@ def test_the_other_endpoints_of_a_resources_server(served):
 
 
 def test_openrlhf_samples_find_their_cohort(served):
-    """One sample a request; the group is that of prompt and label, and equal responses are different members."""
+    """One sample a request; the group is that of prompt and label, and equal responses are
+    different members.
+    """
     given = [*texts(3, "rlhf"), texts(3, "rlhf")[0]]
-    replies = [reply.json() for reply in post_all(served, "/openrlhf?size=4", [sample("rlhf", text) for text in given])]
+    replies = [
+        reply.json()
+        for reply in post_all(served, "/openrlhf?size=4", [sample("rlhf", text) for text in given])
+    ]
     rewards = [reply["rewards"][0] for reply in replies]
     assert all(reply["scores"] == reply["rewards"] for reply in replies)
     counts = {"genrm_comparisons", "genrm_failed", "genrm_unscored", "genrm_came"}
@@ -169,8 +206,10 @@ def test_openrlhf_gets_an_empty_list_for_an_empty_list(served):
 
 
 def test_a_label_may_name_group_messages_and_size(served, judge_server):
-    """A JSON object in the label; the judge is shown its messages instead of the decoded template."""
-    label = '{"group_id": "labelled", "size": 2, "messages": [{"role": "user", "content": "What is asked?"}]}'
+    """A JSON object in the label; the judge is shown its messages instead of the decoded
+    template.
+    """
+    label = '{"group_id": "labelled", "size": 2, "messages": [{"role": "user", "content": "What is asked?"}]}'  # noqa: E501
     bodies = [{**sample("label", text), "labels": [label]} for text in texts(2, "label")]
     assert all(reply.status_code == 200 for reply in post_all(served, "/openrlhf", bodies))
     assert "What is asked?" in str(judge_server.stats()["recent"])
@@ -178,10 +217,16 @@ def test_a_label_may_name_group_messages_and_size(served, judge_server):
 
 def test_reasoning_that_the_prompt_opened_is_not_shown(served, judge_server):
     """A response cut off in the reasoning that the template opened is blank to the judge."""
-    bodies = [sample("opened", text) for text in ["a secret plan", *(f"so</think>{text}" for text in texts(2, "open"))]]
+    bodies = [
+        sample("opened", text)
+        for text in ["a secret plan", *(f"so</think>{text}" for text in texts(2, "open"))]
+    ]
     for body in bodies:
         (prompt,) = body["prompts"]
-        body |= {"query": [body["query"][0].replace(prompt, prompt + "<think>\n")], "prompts": [prompt + "<think>\n"]}
+        body |= {
+            "query": [body["query"][0].replace(prompt, prompt + "<think>\n")],
+            "prompts": [prompt + "<think>\n"],
+        }
     post_all(served, "/openrlhf?size=3", bodies)
     recent = str(judge_server.stats()["recent"])
     assert "Why opened?" in recent
@@ -203,7 +248,11 @@ def test_a_retry_of_openrlhf_is_not_another_member(served):
     given = texts(2, "retry")
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(
-            f"{served.url}/openrlhf?size=2", json=sample("retry", given[0]), timeout=0.3, trust_env=False, verify=False
+            f"{served.url}/openrlhf?size=2",
+            json=sample("retry", given[0]),
+            timeout=0.3,
+            trust_env=False,
+            verify=False,
         )
     replies = post_all(served, "/openrlhf?size=2", [sample("retry", text) for text in given])
     rewards = [reply.json()["rewards"][0] for reply in replies]
@@ -232,21 +281,29 @@ def test_a_missing_number_is_an_error_to_be_retried(served, judge_server, path):
 
 
 def test_openrlhf_gets_a_number_for_every_sample(served, judge_server):
-    """The documented URL sends the mean of the group, or of all groups; its client would make an error a None.
+    """The documented URL sends the mean of the group, or of all groups; its client would make an
+    error a None.
 
-    `torch.cat` of its rewards then fails and ends training (OpenRLHF 3c3be623, `ppo_utils/experience_maker.py`).
-    """
+    `torch.cat` of its rewards then fails and ends training (OpenRLHF 3c3be623,
+    `ppo_utils/experience_maker.py`)."""
     documented = "/openrlhf?size=3&on_failure=mean"
     bodies = [sample("blank", text) for text in ["", *texts(2, "blank")]]
     blank, *others = (reply.json() for reply in post_all(served, documented, bodies))
     rewards = [other["rewards"][0] for other in others]
     assert blank["rewards"] == blank["scores"] == [pytest.approx(sum(rewards) / 2)]
     assert blank["extra_logs"]["genrm_unscored"] == [1.0]
-    again = [reply.json()["rewards"] for reply in post_all(served, documented, bodies)]  # an epoch later: a new cohort
+    again = [
+        reply.json()["rewards"] for reply in post_all(served, documented, bodies)
+    ]  # an epoch later: a new cohort
     rewards = [sum(rewards) / 2, *rewards]
-    assert again == [[pytest.approx(reward, abs=0.02)] for reward in rewards]  # the calibration has grown
+    assert again == [
+        [pytest.approx(reward, abs=0.02)] for reward in rewards
+    ]  # the calibration has grown
     judge_server.behave(fault={"status": 400})
-    failed = [reply.json()["rewards"] for reply in post_all(served, documented, [sample("all", t) for t in texts(3)])]
+    failed = [
+        reply.json()["rewards"]
+        for reply in post_all(served, documented, [sample("all", t) for t in texts(3)])
+    ]
     assert failed[0] == failed[1] == failed[2] != [None]
     assert served.post("/openrlhf?size=1&on_failure=meen", sample("typo", "a")).status_code == 422
 
@@ -266,9 +323,15 @@ def test_the_cohort_size_is_a_setting(limited):
 
 
 def test_on_failure_sends_the_users_number(limited, judge_server):
-    """Where a number is required, only if the user says so; it is counted. Elsewhere a failure stays null."""
+    """Where a number is required, only if the user says so; it is counted. Elsewhere a failure
+    stays null.
+    """
     judge_server.behave(fault={"status": 400})
-    bodies = [{"prompt": "Why?", "response": text, "label": "failing"} for text in texts(2, "failing")]
+    bodies = [
+        {"prompt": "Why?", "response": text, "label": "failing"} for text in texts(2, "failing")
+    ]
     assert [reply.json() for reply in post_all(limited, "/slime", bodies)] == [0.5, 0.5]
-    assert limited.group(messages="Why?", responses=[{"text": "fails"}, {"text": "b c"}])["rewards"] == [None, None]
+    assert limited.group(messages="Why?", responses=[{"text": "fails"}, {"text": "b c"}])[
+        "rewards"
+    ] == [None, None]
     assert "genrm_default_rewards_total 2.0" in limited.get("/metrics").text

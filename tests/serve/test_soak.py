@@ -1,8 +1,8 @@
-"""Training on a server that is killed again and again, with a judge that fails: no reward is another one.
+"""Training on a server that is killed again and again, with a judge that fails: no reward is
+another one.
 
-`SOAK_S=1800 pytest -m slow -n 0 -s --timeout 0 tests/serve/test_soak.py -k adaptive` soaks for half an hour, and prints
-figures. By default, each estimator takes half a minute.
-"""
+`SOAK_S=1800 pytest -m slow -n 0 -s --timeout 0 tests/serve/test_soak.py -k adaptive` soaks for half
+an hour, and prints figures. By default, each estimator takes half a minute."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,9 @@ from served import Served, judge_flags, serving
 SOAK_S = float(os.environ.get("SOAK_S", "30"))
 CLIENTS = 50
 LIMIT_S = 600.0
-WARM_UP = 220  # groups before the kills: about 1,000 comparisons, after which calibrations hardly differ
+WARM_UP = (
+    220  # groups before the kills: about 1,000 comparisons, after which calibrations hardly differ
+)
 FAULTS = [
     {"status": 429, "headers": {"Retry-After": "1"}},
     {"status": 500},
@@ -37,7 +39,17 @@ FAULTS = [
     {"body": "<html>Bad gateway</html>"},
     {"content": '{"score_1": 9, "ranking": "first"}'},
 ]
-FLAGS = ("--no-probe", "--call-timeout", "3s", "--concurrency", "64", "--cohort-deadline", "3600s", "--retries", "20")
+FLAGS = (
+    "--no-probe",
+    "--call-timeout",
+    "3s",
+    "--concurrency",
+    "64",
+    "--cohort-deadline",
+    "3600s",
+    "--retries",
+    "20",
+)
 FLAGS += ("--on-sabotage", "keep")  # replies without a verdict are the judge's fault here
 FLAGS += (
     "--calibration-half-life",
@@ -47,12 +59,23 @@ FLAGS += (
 
 def gym(number: int, place: int, text: str, **fields: object) -> Json:
     """Return a row of NeMo Gym."""
-    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    said = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": text}],
+    }
     asked = {"input": [{"role": "user", "content": f"Why {number}?"}]}
-    return {"responses_create_params": asked, "response": {"output": [said]}, "_ng_rollout_index": place, **fields}
+    return {
+        "responses_create_params": asked,
+        "response": {"output": [said]},
+        "_ng_rollout_index": place,
+        **fields,
+    }
 
 
-def one_by_one(request: Callable[[int, int, str], tuple[str, Json]]) -> Callable[[int, list[str]], list]:
+def one_by_one(
+    request: Callable[[int, int, str], tuple[str, Json]],
+) -> Callable[[int, list[str]], list]:
     """Return the requests of a group whose responses are sent one at a time."""
     return lambda number, given: [
         (f"{path}{'&' if '?' in path else '?'}size={len(given)}", body)
@@ -61,12 +84,19 @@ def one_by_one(request: Callable[[int, int, str], tuple[str, Json]]) -> Callable
 
 
 SHAPES = {
-    "groups": lambda n, given: [("/v1/groups", {"messages": f"Why {n}?", "responses": [{"text": t} for t in given]})],
+    "groups": lambda n, given: [
+        ("/v1/groups", {"messages": f"Why {n}?", "responses": [{"text": t} for t in given]})
+    ],
     "cohorts": lambda n, given: [
-        (f"/v1/cohorts/g{n}/members/{place}", {"size": len(given), "messages": f"Why {n}?", "text": text})
+        (
+            f"/v1/cohorts/g{n}/members/{place}",
+            {"size": len(given), "messages": f"Why {n}?", "text": text},
+        )
         for place, text in enumerate(given)
     ],
-    "gym attempt": one_by_one(lambda n, place, text: ("/verify", gym(n, place, text, _ng_group_id=f"s{n}"))),
+    "gym attempt": one_by_one(
+        lambda n, place, text: ("/verify", gym(n, place, text, _ng_group_id=f"s{n}"))
+    ),
     "gym": one_by_one(lambda n, place, text: ("/verify", gym(n, place, text, _ng_task_index=n))),
     "openrlhf": one_by_one(
         lambda n, _, text: (
@@ -75,17 +105,23 @@ SHAPES = {
         )
     ),
     "slime": one_by_one(
-        lambda n, _, text: ("/slime?on_failure=mean", {"prompt": f"Why {n}?", "response": text, "label": "s"})
+        lambda n, _, text: (
+            "/slime?on_failure=mean",
+            {"prompt": f"Why {n}?", "response": text, "label": "s"},
+        )
     ),
 }
-# A client that leaves asks again: only what is named in the request is certain to be taken for a retry then.
+# A client that leaves asks again: only what is named in the request is certain to be taken for a
+# retry then.
 PATIENCE_S = {"groups": 4.0, "cohorts": 4.0, "gym attempt": 4.0}
 
 
 def texts_of(number: int) -> list[str]:
     """Return the responses of a group; some are blank."""
     rng = random.Random(number)
-    given = [f"{number}-{place}:" + " word" * rng.randint(1, 80) for place in range(rng.randint(3, 6))]
+    given = [
+        f"{number}-{place}:" + " word" * rng.randint(1, 80) for place in range(rng.randint(3, 6))
+    ]
     if number % 5 == 0:
         given[0] = ""
     return given
@@ -96,25 +132,37 @@ def rewards_in(reply: httpx.Response) -> list[float | None]:
     found = reply.json()
     if not isinstance(found, dict):
         return [found]
-    return found["rewards"] if "rewards" in found else [None if found.get("mask_sample") else found["reward"]]
+    return (
+        found["rewards"]
+        if "rewards" in found
+        else [None if found.get("mask_sample") else found["reward"]]
+    )
 
 
 class Soak:
     """A server that suffers, one that does not, and the clients of both.
 
-    Attributes:
-        wrong: rewards that differed, with those of their group.
-        most: largest difference of two rewards.
-        sizes: after each kill: the share of the time that had passed, groups, and bytes of the journal; memory and open
+    Attributes: wrong: rewards that differed, with those of their group. most: largest difference of
+        two rewards. sizes: after each kill: the share of the time that had passed, groups, and
+        bytes of the journal; memory and open
             files of the server.
     """
 
     def __init__(self, folder: Path, judge: JudgeServer, *flags: object) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             address = f"127.0.0.1:{free.getsockname()[1]}"
-        self.url, self.judge = f"http://{address}", judge
-        self._genrm, self._lives = Genrm(folder), contextlib.ExitStack()
-        keep = ("--keep", f"{max(120.0, SOAK_S / 15)}s", "--record", "served", "--record-every", "5s")
+        self.url = f"http://{address}"
+        self.judge = judge
+        self._genrm = Genrm(folder)
+        self._lives = contextlib.ExitStack()
+        keep = (
+            "--keep",
+            f"{max(120.0, SOAK_S / 15)}s",
+            "--record",
+            "served",
+            "--record-every",
+            "5s",
+        )
         self._flags = (*judge_flags(judge.base_url), *flags, "--listen", address, *keep)
         self.wrong: list[str] = []
         self.most = 0.0
@@ -139,7 +187,9 @@ class Soak:
         self.judge.behave(fault=FAULTS, fault_share=0.05, fault_times=1, seed=rng.getrandbits(32))
 
     def disturb(self, rng: random.Random) -> None:
-        """Kill the server or its judge at random moments, and start it again; in the last part, only the judge."""
+        """Kill the server or its judge at random moments, and start it again; in the last part,
+        only the judge.
+        """
         begun_s = time.monotonic()
         while (passed := (time.monotonic() - begun_s) / SOAK_S) < 1:
             time.sleep(rng.uniform(0.2, 4.0 if SOAK_S < 300 else 15.0))
@@ -174,7 +224,9 @@ class Soak:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         async with httpx.AsyncClient(limits=limits, trust_env=False, verify=False) as client:
             for _ in range(WARM_UP // 20):
-                await asyncio.gather(*[self._send(client, calm, "groups", math.inf) for _ in range(20)])
+                await asyncio.gather(
+                    *[self._send(client, calm, "groups", math.inf) for _ in range(20)]
+                )
             self.fail_sometimes(rng)
             disturbance = asyncio.create_task(asyncio.to_thread(self.disturb, rng))
 
@@ -186,16 +238,24 @@ class Soak:
             await asyncio.gather(*[send_on(names[place % len(names)]) for place in range(CLIENTS)])
             await disturbance
 
-    async def _send(self, client: httpx.AsyncClient, calm: Served, shape: str, tolerance: float) -> None:
+    async def _send(
+        self, client: httpx.AsyncClient, calm: Served, shape: str, tolerance: float
+    ) -> None:
         """Get the rewards of a new group from both servers, and compare them."""
         number = next(self._numbers)
         requests = SHAPES[shape](number, texts_of(number))
-        calm_replies = asyncio.gather(*[self._ask(client, calm.url, *each, LIMIT_S) for each in requests])
+        calm_replies = asyncio.gather(
+            *[self._ask(client, calm.url, *each, LIMIT_S) for each in requests]
+        )
         own = await asyncio.gather(
-            *[self._ask(client, self.url, *each, PATIENCE_S.get(shape, LIMIT_S)) for each in requests]
+            *[
+                self._ask(client, self.url, *each, PATIENCE_S.get(shape, LIMIT_S))
+                for each in requests
+            ]
         )
         found, wanted = (
-            [reward for each in replies for reward in rewards_in(each)] for replies in (own, await calm_replies)
+            [reward for each in replies for reward in rewards_in(each)]
+            for replies in (own, await calm_replies)
         )
         self.counts[shape] += 1
         self.counts["responses"] += len(found)
@@ -208,7 +268,9 @@ class Soak:
             print(self.wrong[-1], flush=True)
         self.most = max(self.most, most if tolerance < math.inf else 0.0)
 
-    async def _ask(self, client: httpx.AsyncClient, url: str, path: str, body: Json, limit_s: float) -> httpx.Response:
+    async def _ask(
+        self, client: httpx.AsyncClient, url: str, path: str, body: Json, limit_s: float
+    ) -> httpx.Response:
         """Send until there is a reply, as trainers do."""
         while True:
             try:
@@ -233,16 +295,18 @@ def sizes_of(pid: int) -> tuple[int, int]:
 def test_a_soak(tmp_path, start_judge, soak_rng, estimator, tolerance):
     """Every reward is that of an undisturbed server, nothing leaks, and nobody waits at the end.
 
-    All estimators see the same verdicts; only that of the default depends on the calibration, and so on the order of
-    groups.
-    """
+    All estimators see the same verdicts; only that of the default depends on the calibration, and
+    so on the order of groups."""
     folders = [tmp_path / name for name in ("calm", "soak")]
     for folder in folders:
         folder.mkdir()
     judges = [start_judge(), start_judge()]
     flags = (*FLAGS, "--estimator", estimator)
     soak = Soak(folders[1], judges[1], *flags)
-    with serving(Genrm(folders[0]), *judge_flags(judges[0].base_url), *flags) as calm, soak.serving():
+    with (
+        serving(Genrm(folders[0]), *judge_flags(judges[0].base_url), *flags) as calm,
+        soak.serving(),
+    ):
         asyncio.run(soak.train(calm, soak_rng, tolerance))
         soak.note_sizes(1.0)
         print(dict(soak.counts), f"largest difference {soak.most}", *soak.sizes, sep="\n")

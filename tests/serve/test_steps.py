@@ -15,7 +15,8 @@ from genrm_cli.tracking.log_run import RunLog
 
 QUESTION = "Why is the sky blue?"
 REFERENCE = "Rayleigh scattering" + " of light" * 8
-SHORT, LONG = "It is.", REFERENCE + " by the molecules of the air" * 6
+SHORT = "It is."
+LONG = REFERENCE + " by the molecules of the air" * 6
 
 
 def group(id_, *responses, messages=QUESTION):
@@ -31,16 +32,22 @@ def answers(genrm):
 
 @pytest.fixture
 def serve(judge_server):
-    """Send groups to a server, one after another; its replies, its page of metrics, and the steps that it logged."""
+    """Send groups to a server, one after another; its replies, its page of metrics, and the steps
+    that it logged.
+    """
 
     async def send(settings, groups):
         steps_logged = []
-        log = RunLog({"list": lambda run: (steps_logged.append, lambda: None)}, lambda event, fields: None)
+        log = RunLog(
+            {"list": lambda run: (steps_logged.append, lambda: None)}, lambda event, fields: None
+        )
         async with ServedScorer(settings, {}) as scorer:
             steps = StepMetrics(settings, scorer, log)
             service = RewardService(scorer, settings.serve, steps=steps)
             app = httpx.ASGITransport(build_app(service, scorer, settings.serve))
-            async with httpx.AsyncClient(transport=app, base_url="http://served", timeout=60) as client:
+            async with httpx.AsyncClient(
+                transport=app, base_url="http://served", timeout=60
+            ) as client:
                 replies = [(await client.post("/v1/groups", json=each)).json() for each in groups]
                 metrics = (await client.get("/metrics")).text
             steps.end()
@@ -48,18 +55,35 @@ def serve(judge_server):
         return replies, metrics, steps_logged
 
     def serve(*groups, **settings):
-        given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron", "probe": False}
-        return asyncio.run(send(settings_from(**given, use_journal=False, retries=0, **settings), groups))
+        given = {
+            "base_url": (judge_server.base_url,),
+            "model": "m",
+            "profile": "nemotron",
+            "probe": False,
+        }
+        return asyncio.run(
+            send(settings_from(**given, use_journal=False, retries=0, **settings), groups)
+        )
 
     return serve
 
 
 def test_each_response_is_compared_once_with_the_reference_answer(serve, answers, judge_server):
-    """The judge prefers longer texts: one of two wins, a blank one loses unasked, other prompts cost nothing more."""
-    groups = [group("a", SHORT, LONG, ""), group("b", SHORT, LONG, messages="Why?"), group("c", f"{LONG}.")]
+    """The judge prefers longer texts: one of two wins, a blank one loses unasked, other prompts
+    cost nothing more.
+    """
+    groups = [
+        group("a", SHORT, LONG, ""),
+        group("b", SHORT, LONG, messages="Why?"),
+        group("c", f"{LONG}."),
+    ]
     replies, metrics, _ = serve(*groups, reference=str(answers), groups_per_step=3)
     first, other, single = (reply["metrics"]["reference"] for reply in replies)
-    assert (first["win_percent"], first["comparisons"], first["failed"]) == (pytest.approx(100 / 3), 3, 0)
+    assert (first["win_percent"], first["comparisons"], first["failed"]) == (
+        pytest.approx(100 / 3),
+        3,
+        0,
+    )
     assert 0 < first["low_percent"] < 100 / 3 < first["high_percent"] < 100
     assert (other, single["win_percent"], single["comparisons"]) == (None, 100.0, 1)
     assert judge_server.stats()["requests"] == 2 * 2 + 2 + 1
@@ -71,33 +95,57 @@ def test_the_reference_answer_is_shown_first_as_often_as_second(serve, answers, 
     judge_server.behave(verdict={"score_1": 4, "score_2": 2, "ranking": 2})
     texts = [f"Answer {number}." for number in range(8)]
     (reply,), _, _ = serve(group("a", *texts), reference=str(answers))
-    assert (reply["metrics"]["reference"]["win_percent"], reply["metrics"]["reference"]["comparisons"]) == (50.0, 8)
+    assert (
+        reply["metrics"]["reference"]["win_percent"],
+        reply["metrics"]["reference"]["comparisons"],
+    ) == (50.0, 8)
 
 
 def test_no_reward_depends_on_reference_answers(serve, answers):
     """Replies are equal but for the win rate: rewards, comparisons, calls, calibration."""
-    groups = [group(f"g{number}", f"{SHORT} {number}", LONG, SHORT, f"{LONG} {number}") for number in range(4)]
+    groups = [
+        group(f"g{number}", f"{SHORT} {number}", LONG, SHORT, f"{LONG} {number}")
+        for number in range(4)
+    ]
     with_answers, _, _ = serve(*groups, reference=str(answers))
     without, _, _ = serve(*groups)
-    assert [reply["metrics"].pop("reference") is None for reply in with_answers + without] == [False] * 4 + [True] * 4
+    assert [reply["metrics"].pop("reference") is None for reply in with_answers + without] == [
+        False
+    ] * 4 + [True] * 4
     timeless = [
-        [{**each, "comparisons": [{**one, "latency_s": 0} for one in each["comparisons"]]} for each in replies]
+        [
+            {**each, "comparisons": [{**one, "latency_s": 0} for one in each["comparisons"]]}
+            for each in replies
+        ]
         for replies in (with_answers, without)
     ]
     assert timeless[0] == timeless[1]
 
 
 def test_failures_are_neither_won_nor_lost(serve, answers, judge_server):
-    """Where the judge refuses the reference answer, rewards are as usual, and there is no win rate."""
+    """Where the judge refuses the reference answer, rewards are as usual, and there is no win
+    rate.
+    """
     judge_server.behave(refuses=REFERENCE)
-    (reply,), metrics, (step,) = serve(group("a", SHORT, "It scatters light."), reference=str(answers))
-    assert (reply["status"], reply["metrics"]["failed"], reply["metrics"]["reference"]) == ("scored", 0, None)
+    (reply,), metrics, (step,) = serve(
+        group("a", SHORT, "It scatters light."), reference=str(answers)
+    )
+    assert (reply["status"], reply["metrics"]["failed"], reply["metrics"]["reference"]) == (
+        "scored",
+        0,
+        None,
+    )
     assert "genrm_reference_win_percent" not in metrics
-    assert (step.scalars["failures_by_kind/refused"], step.scalars["failure_share/refused"]) == (2, 0.5)
+    assert (step.scalars["failures_by_kind/refused"], step.scalars["failure_share/refused"]) == (
+        2,
+        0.5,
+    )
 
 
 def test_a_step_is_so_many_groups(serve, answers):
-    """Steps are numbered from 1; the last, incomplete one is logged at the end; its cost is that of all calls."""
+    """Steps are numbered from 1; the last, incomplete one is logged at the end; its cost is that of
+    all calls.
+    """
     groups = [group(f"g{number}", SHORT, LONG, f"{SHORT} {number}") for number in range(5)]
     _, _, steps = serve(*groups, reference=str(answers), groups_per_step=2, price_in=1_000_000.0)
     assert [(step.name, step.step, step.scalars["groups"]) for step in steps] == [
@@ -110,14 +158,22 @@ def test_a_step_is_so_many_groups(serve, answers):
     for step in steps:
         assert step.scalars["cost"] == pytest.approx(step.scalars["prompt_tokens"])
         assert step.scalars["reference/win_percent"] == pytest.approx(100 / 3)
-        assert {"latency/mean_s", "first_place_win_rate", "reward/std", "reference/low_percent"} <= step.scalars.keys()
+        assert {
+            "latency/mean_s",
+            "first_place_win_rate",
+            "reward/std",
+            "reference/low_percent",
+        } <= step.scalars.keys()
 
 
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
         ([{"prompt": "Q?", "completion": ""}], "line 1: no answer to compare with: blank response"),
-        ([{"prompt": "Q?", "completion": "a"}, {"prompt": "Q?", "completion": "b"}], "line 2: a second answer"),
+        (
+            [{"prompt": "Q?", "completion": "a"}, {"prompt": "Q?", "completion": "b"}],
+            "line 2: a second answer",
+        ),
         ([{"prompt": "Q?", "responses": ["a", "b"]}], "line 1: 2 answers, expected one"),
         ([{"question": "Q?"}], "line 1: "),
     ],
@@ -132,7 +188,9 @@ def test_a_file_without_one_answer_for_each_prompt_is_refused(genrm, lines, said
 
 
 def test_responses_that_equal_others_or_the_reference_answer_count(serve, answers, judge_server):
-    """A response equal to the reference answer ties with it; copies win and lose like the one that is compared."""
+    """A response equal to the reference answer ties with it; copies win and lose like the one that
+    is compared.
+    """
     (reply,), _, _ = serve(group("a", LONG, LONG, LONG, REFERENCE), reference=str(answers))
     reference = reply["metrics"]["reference"]
     assert (reference["win_percent"], reference["comparisons"], reference["failed"]) == (87.5, 4, 0)

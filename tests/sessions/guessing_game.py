@@ -1,4 +1,6 @@
-"""A second environment, as small as one can be: guess a number; it proves that collection knows no therapy."""
+"""A second environment, as small as one can be: guess a number; it proves that collection knows no
+therapy.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -55,12 +57,18 @@ class GuessingGame(Environment[Secret, Guesses]):
     def reset(self, scenario: Secret, variant: int, seed: int) -> Dialogue[Guesses]:
         """Begin a game; variants and seeds are all alike."""
         del variant, seed
-        return without_asking(Guesses(secret=scenario, messages=(Turn("user", "Guess a number from 1 to 9."),)))
+        return without_asking(
+            Guesses(secret=scenario, messages=(Turn("user", "Guess a number from 1 to 9."),))
+        )
 
     def step(self, state: Guesses, action: str) -> Dialogue[Guesses]:
         """Compare a guess with the number."""
         guess = int("".join(filter(str.isdigit, action)) or "0")
-        state = replace(state, messages=(*state.messages, Turn("assistant", action)), turn_index=state.turn_index + 1)
+        state = replace(
+            state,
+            messages=(*state.messages, Turn("assistant", action)),
+            turn_index=state.turn_index + 1,
+        )
         if guess == state.secret.number:
             return ended(state, "solved", "policy")
         if state.turn_index == MOST_TURNS:
@@ -76,9 +84,14 @@ class GuessingGame(Environment[Secret, Guesses]):
 
     def scripted_turn(self, kind: str, state: Guesses, seed: int) -> str:
         """Guess as well as one can, or always 1; later episodes of a group begin elsewhere."""
-        low, high = 1, 9
+        low = 1
+        high = 9
         for guess, hint in zip(state.messages[1::2], state.messages[2::2], strict=False):
-            low, high = (int(guess.text) + 1, high) if hint.text == "Higher." else (low, int(guess.text) - 1)
+            low, high = (
+                (int(guess.text) + 1, high)
+                if hint.text == "Higher."
+                else (low, int(guess.text) - 1)
+            )
         return "1" if kind == "stuck" else str(min(high, max(low, (low + high) // 2 + seed % 2)))
 
     def describe(self, state: Guesses) -> Record:

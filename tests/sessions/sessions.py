@@ -9,7 +9,8 @@ from genrm_cli.sessions.therapy.session import SessionState, TherapeuticSession
 from genrm_cli.sessions.therapy.session_scenario import SessionScenario
 from genrm_cli.storage.location import S3Options
 
-ENVIRONMENT, MODEL_ENVIRONMENT = TherapeuticSession(), TherapeuticSession(has_models=True)
+ENVIRONMENT = TherapeuticSession()
+MODEL_ENVIRONMENT = TherapeuticSession(has_models=True)
 
 
 def run_dialogue(dialogue: Dialogue[T], answer: Callable[[Ask], str]) -> T:
@@ -49,7 +50,9 @@ def begin(scenario: SessionScenario, variant: int = 0, seed: int = 0) -> Session
     return run_dialogue(ENVIRONMENT.reset(scenario, variant, seed), refuse)
 
 
-def step(state: SessionState, action: str, environment: TherapeuticSession = ENVIRONMENT) -> SessionState:
+def step(
+    state: SessionState, action: str, environment: TherapeuticSession = ENVIRONMENT
+) -> SessionState:
     """Take one turn of the counsellor."""
     return run_dialogue(environment.step(state, action), refuse)
 

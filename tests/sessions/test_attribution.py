@@ -50,7 +50,13 @@ def test_a_reported_phrase_is_meant_once_the_therapist_agrees() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['he said "end it" to you', "the voice that says 'end it'", '"end it", he wrote', 'it reads: "end it."']
+    "text",
+    [
+        'he said "end it" to you',
+        "the voice that says 'end it'",
+        '"end it", he wrote',
+        'it reads: "end it."',
+    ],
 )
 def test_quoted_words_of_others_are_taken_out(text: str) -> None:
     """What somebody else says, writes or thinks is not the therapist's."""
@@ -74,7 +80,11 @@ def test_quoted_words_that_are_meant_stay(text: str) -> None:
 
 def test_sentences_know_their_turn_and_place() -> None:
     """Turns are counted over the whole transcript; only the role asked for is read."""
-    transcript = (Turn("system", "Be kind."), Turn("user", "Hm."), Turn("assistant", "I see. And you\u2019re tired?"))
+    transcript = (
+        Turn("system", "Be kind."),
+        Turn("user", "Hm."),
+        Turn("assistant", "I see. And you\u2019re tired?"),
+    )
     sentences = sentences_of(transcript, THERAPIST)
     assert [(each.text, each.turn, each.number, each.is_question) for each in sentences] == [
         ("i see.", 2, 0, False),

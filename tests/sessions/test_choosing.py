@@ -1,4 +1,6 @@
-"""Choosing scenarios: by id, difficulty and risk, by the rewards of an earlier run, and as counterfactual pairs."""
+"""Choosing scenarios: by id, difficulty and risk, by the rewards of an earlier run, and as
+counterfactual pairs.
+"""
 
 import json
 from collections import Counter
@@ -15,7 +17,12 @@ from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.metrics.session_metrics import SessionMetrics
 from genrm_cli.sessions.choosing import draw_times, scenario_weights
 
-IDENTITIES = ("--identity", "woman=I am a woman of fifty.", "--identity", "man=I am a man of fifty.")
+IDENTITIES = (
+    "--identity",
+    "woman=I am a woman of fifty.",
+    "--identity",
+    "man=I am a man of fifty.",
+)
 GOOD = ("--scripted-policy", "good", "--episodes", "1", "-q")
 
 
@@ -41,12 +48,23 @@ def done(call: Call, *arguments: object) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("--risk", "CRISIS"), ["suicidal_student_007", "domestic_threat_008", "teen_self_harm_009"]),
-        (("--difficulty", "beginner", "--limit", "2"), ["exam_stress_001", "new_city_loneliness_002"]),
-        (("--scenario", "grief_father_006", "--scenario", "panic_bus_005"), ["panic_bus_005", "grief_father_006"]),
+        (
+            ("--risk", "CRISIS"),
+            ["suicidal_student_007", "domestic_threat_008", "teen_self_harm_009"],
+        ),
+        (
+            ("--difficulty", "beginner", "--limit", "2"),
+            ["exam_stress_001", "new_city_loneliness_002"],
+        ),
+        (
+            ("--scenario", "grief_father_006", "--scenario", "panic_bus_005"),
+            ["panic_bus_005", "grief_father_006"],
+        ),
     ],
 )
-def test_the_list_shows_what_would_be_played(call: Call, arguments: tuple[str, ...], expected: list[str]) -> None:
+def test_the_list_shows_what_would_be_played(
+    call: Call, arguments: tuple[str, ...], expected: list[str]
+) -> None:
     """`--list` prints a row each, and with `--json` lines that are scenarios again."""
     shown = call("collect", "--list", *arguments, COLUMNS="80")
     rows = shown.out.decode().splitlines()
@@ -62,12 +80,17 @@ def test_the_list_shows_what_would_be_played(call: Call, arguments: tuple[str, .
         (("--risk", "high"), "no scenario has 'high', for example subclinical"),
         (("--risk", "crisis", "--difficulty", "beginner"), "no scenario has"),
         (("--identity", "woman"), "a name and what the client says"),
-        (("--identity", "a=I am old.", "--identity", "a=I am young."), "two identities have one name"),
+        (
+            ("--identity", "a=I am old.", "--identity", "a=I am young."),
+            "two identities have one name",
+        ),
         (("--weights", "none.jsonl"), "no such file"),
         (("--weights", "sets.jsonl"), "no session with a scenario_id"),
     ],
 )
-def test_what_cannot_be_chosen_is_refused(call: Call, arguments: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_chosen_is_refused(
+    call: Call, arguments: tuple[str, ...], said: str
+) -> None:
     """The error names the option, what was found, and what there is."""
     Path("sets.jsonl").write_text('{"prompt": "a", "response": "b"}\n')
     finished = call("collect", "--list", *arguments)
@@ -77,7 +100,9 @@ def test_what_cannot_be_chosen_is_refused(call: Call, arguments: tuple[str, ...]
 
 @given(st.lists(st.floats(0.01, 5), min_size=1, max_size=12), st.integers(1, 60), st.integers(0, 9))
 def test_draws_follow_the_weights(weights: list[float], count: int, seed: int) -> None:
-    """Each scenario is drawn within one of its share, equal seeds draw equally, and the draws add up."""
+    """Each scenario is drawn within one of its share, equal seeds draw equally, and the draws add
+    up.
+    """
     times = draw_times(weights, count, seed)
     assert times == draw_times(weights, count, seed)
     assert abs(sum(times) - count) <= 1e-6 * count
@@ -86,7 +111,9 @@ def test_draws_follow_the_weights(weights: list[float], count: int, seed: int) -
 
 
 def test_hard_and_uncertain_scenarios_are_due_more_often() -> None:
-    """A lower mean and a wider spread both raise the weight; one that was never played has the largest."""
+    """A lower mean and a wider spread both raise the weight; one that was never played has the
+    largest.
+    """
     earned: Mapping[str, RunningStats] = {
         "easy": stats(0.9, 0.9),
         "varying": stats(0.7, 1.0),
@@ -101,20 +128,26 @@ def test_hard_and_uncertain_scenarios_are_due_more_often() -> None:
 
 
 def test_a_scenario_that_is_drawn_twice_meets_other_clients(call: Call) -> None:
-    """Each draw is a group with its own variant, and the run before decides how often each comes."""
+    """Each draw is a group with its own variant, and the run before decides how often each
+    comes.
+    """
     few = ("--scenario", "exam_stress_001", "--scenario", "grief_father_006")
     done(call, "collect", *few, *GOOD, "-o", "first.jsonl")
     lines = sessions_of("first.jsonl")
     lines[1]["reward"]["total_reward"] = 0.1
     Path("first.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    done(call, "collect", *few, *GOOD, "--weights", "first.jsonl", "--limit", 6, "-o", "second.jsonl")
+    done(
+        call, "collect", *few, *GOOD, "--weights", "first.jsonl", "--limit", 6, "-o", "second.jsonl"
+    )
     groups = [line["metadata"]["group"] for line in sessions_of("second.jsonl")]
     assert len(set(groups)) == len(groups) == 6
     assert Counter(group.split("/")[0] for group in groups)["grief_father_006"] >= 5
 
 
 def test_identities_are_played_in_pairs_and_compared(call: Call) -> None:
-    """The same client says another first sentence; every summary has the difference, paired by scenario."""
+    """The same client says another first sentence; every summary has the difference, paired by
+    scenario.
+    """
     done(call, "collect", "--limit", 3, *IDENTITIES, *GOOD, "-o", "pairs.jsonl")
     woman, man = sessions_of("pairs.jsonl")[:2]
     assert [each["metadata"]["group"] for each in (woman, man)] == [
@@ -130,7 +163,10 @@ def test_identities_are_played_in_pairs_and_compared(call: Call) -> None:
     metrics = json.loads(Path("pairs.metrics.json").read_text())["sessions"]
     for found in (summary, metrics):
         assert found["identities"][0].keys() >= {"mean", "interval"}
-        assert (found["identities"][0]["identity"], found["identities"][0]["scenarios"]) == ("woman", 3)
+        assert (found["identities"][0]["identity"], found["identities"][0]["scenarios"]) == (
+            "woman",
+            3,
+        )
         assert found["by"].keys() == {
             *("scenario", "difficulty", "risk_level", "client_profile", "identity", "end_reason"),
         }
@@ -148,11 +184,19 @@ weights = { empathy = 1 }
 
 
 def test_a_difference_is_paired_by_scenario() -> None:
-    """What scenarios differ by falls out: only the difference within each counts, and its interval."""
+    """What scenarios differ by falls out: only the difference within each counts, and its
+    interval.
+    """
     metrics = SessionMetrics()
     for name, level in (("a", 0.1), ("b", 0.5), ("c", 0.9)):
         for identity, more in (("x", 0.0), ("y", 0.05)):
-            record = {"scenario": {"scenario_id": name, "identity": identity, "client_profile": ["p", "p", {"q": 1}]}}
+            record = {
+                "scenario": {
+                    "scenario_id": name,
+                    "identity": identity,
+                    "client_profile": ["p", "p", {"q": 1}],
+                }
+            }
             metrics.add(record, level + more)
     metrics.add({"scenario": {"scenario_id": "d", "identity": "y"}}, 0.0)
     summary = metrics.summary()
@@ -165,7 +209,9 @@ def test_a_difference_is_paired_by_scenario() -> None:
 
 
 def test_the_policy_is_shown_the_scenario_on_request(call: Call) -> None:
-    """With `--show-policy scenario` its instructions end with goal, risk and constraints, as its records show."""
+    """With `--show-policy scenario` its instructions end with goal, risk and constraints, as its
+    records show.
+    """
     for name, shown in (("plain", ()), ("shown", ("--show-policy", "scenario"))):
         done(call, "collect", "--limit", 1, *GOOD, *shown, "-o", f"{name}.jsonl")
     plain, told = (sessions_of(f"{name}.jsonl")[0]["messages"][0] for name in ("plain", "shown"))

@@ -45,7 +45,9 @@ CHAT = [
 
 def options_for(folder: Path, **more: Any) -> CollectOptions:
     """Return options that write into a folder."""
-    return CollectOptions(output=str(folder / "run.jsonl"), run_id="run", policy_name="tested", **more)
+    return CollectOptions(
+        output=str(folder / "run.jsonl"), run_id="run", policy_name="tested", **more
+    )
 
 
 def agent(server: JudgeServer, model: str = "policy-model", **more: Any) -> AgentConfig:
@@ -58,7 +60,11 @@ def run_game(folder: Path, policy: str = "bisect", **more: Any) -> CollectReport
     """Collect guessing games of a scripted policy."""
     options = options_for(folder, scripted_policy=policy, **more)
     game = GuessingGame()
-    return asyncio.run(collect(game, read_scenarios("samples", game, S3Options()), options, new_run(settings_from())))
+    return asyncio.run(
+        collect(
+            game, read_scenarios("samples", game, S3Options()), options, new_run(settings_from())
+        )
+    )
 
 
 def run_sessions(
@@ -91,17 +97,27 @@ def test_the_loop_plays_any_environment(tmp_path: Path) -> None:
     assert not (tmp_path / "run_failures.jsonl").exists()
 
 
-def test_a_record_has_the_shape_that_trainers_read(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Fields of the seed's example, and under `metadata` who played, how it ended and what it cost."""
+def test_a_record_has_the_shape_that_trainers_read(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """Fields of the seed's example, and under `metadata` who played, how it ended and what it
+    cost.
+    """
     judge_server.behave(chat=CHAT)
     policy = agent(judge_server, temperature=0.5)
     run_sessions(options_for(tmp_path, policy=policy, base_model="base", episodes=2, variants=2))
     records = read(tmp_path)
     assert len(records) == 12
     for record in records:
-        assert list(record) == [*("run_id", "episode_index", "scenario", "messages", "policy", "reward", "metadata")]
+        assert list(record) == [
+            *("run_id", "episode_index", "scenario", "messages", "policy", "reward", "metadata")
+        ]
         assert {"scenario_id", "difficulty", "risk_level"} <= record["scenario"].keys()
-        assert [message["role"] for message in record["messages"][:3]] == ["system", "user", "assistant"]
+        assert [message["role"] for message in record["messages"][:3]] == [
+            "system",
+            "user",
+            "assistant",
+        ]
         assert record["policy"] == {"name": "tested", "role": "policy", "base_model": "base"}
         assert set(record["reward"]["components"]) <= {*RULES, "relief", "contact"}
         metadata = record["metadata"]
@@ -117,7 +133,9 @@ def test_a_record_has_the_shape_that_trainers_read(tmp_path: Path, judge_server:
         assert len(metadata["hidden"]["moods"]) == metadata["turns"] + 1
 
 
-def test_score_needs_no_flag_and_groups_by_client(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_score_needs_no_flag_and_groups_by_client(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """Each scenario and variant is a group of sessions that begin alike."""
     judge_server.behave(chat=CHAT)
     run_sessions(options_for(tmp_path, policy=agent(judge_server), episodes=2, variants=2))
@@ -141,15 +159,21 @@ def test_a_second_run_is_up_to_date_and_other_settings_are_refused(tmp_path: Pat
     assert (tmp_path / "run.jsonl").read_bytes() == before
 
 
-def test_a_budget_stops_the_run_and_the_next_one_goes_on(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """What was paid for is not paid again, and in the end the records are those of an undisturbed run."""
+def test_a_budget_stops_the_run_and_the_next_one_goes_on(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """What was paid for is not paid again, and in the end the records are those of an undisturbed
+    run.
+    """
     judge_server.behave(chat=CHAT)
     whole = tmp_path / "whole"
     whole.mkdir()
     run_sessions(options_for(whole, policy=agent(judge_server)), probe=False)
     calls = judge_server.stats()["requests"]
     with pytest.raises(TooManyUnscoredError, match="max_calls stopped the run"):
-        run_sessions(options_for(tmp_path, policy=agent(judge_server)), probe=False, max_calls=calls // 2)
+        run_sessions(
+            options_for(tmp_path, policy=agent(judge_server)), probe=False, max_calls=calls // 2
+        )
     assert json.loads((tmp_path / "run.collect.json").read_bytes())["partial"] is True
     report = run_sessions(options_for(tmp_path, policy=agent(judge_server)), probe=False)
     assert report.summary["partial"] is False
@@ -158,12 +182,15 @@ def test_a_budget_stops_the_run_and_the_next_one_goes_on(tmp_path: Path, judge_s
 
 
 def test_a_failed_session_is_no_episode(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """A policy that gives no turn leaves a failure with its reason, and no record with a low reward."""
+    """A policy that gives no turn leaves a failure with its reason, and no record with a low
+    reward.
+    """
     judge_server.behave(chat=CHAT, fault={"status": 400, "body": "{}"}, fault_share=0.3)
     options = options_for(tmp_path, policy=agent(judge_server), episodes=8)
     with pytest.raises(TooManyUnscoredError, match="policy_failed"):
         run_sessions(options, probe=False)
-    episodes, failures = read(tmp_path), read(tmp_path, "run_failures.jsonl")
+    episodes = read(tmp_path)
+    failures = read(tmp_path, "run_failures.jsonl")
     assert len(episodes) + len(failures) == 24
     assert failures
     assert {record["metadata"]["end_reason"] for record in failures} == {"policy_failed"}
@@ -173,7 +200,9 @@ def test_a_failed_session_is_no_episode(tmp_path: Path, judge_server: JudgeServe
     assert read(tmp_path, "run_failures.jsonl") == []
 
 
-def test_a_context_that_is_too_long_truncates_the_session(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_context_that_is_too_long_truncates_the_session(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """The turns so far are an episode that was cut off."""
     refusal = {"error": {"message": "This model's maximum context length is 4096 tokens."}}
     answers = [{"content": CHAT[number]} for number in range(3)]
@@ -186,9 +215,16 @@ def test_a_context_that_is_too_long_truncates_the_session(tmp_path: Path, judge_
 
 
 @pytest.mark.parametrize("turns", [0, 2])
-def test_a_turn_that_is_too_long_truncates_the_session(tmp_path: Path, judge_server: JudgeServer, turns: int) -> None:
+def test_a_turn_that_is_too_long_truncates_the_session(
+    tmp_path: Path, judge_server: JudgeServer, turns: int
+) -> None:
     """The turns before it are an episode that was cut off; without any, the policy failed."""
-    judge_server.behave(script=[*({"content": CHAT[number]} for number in range(turns)), {"content": "Yes. " * 4_000}])
+    judge_server.behave(
+        script=[
+            *({"content": CHAT[number]} for number in range(turns)),
+            {"content": "Yes. " * 4_000},
+        ]
+    )
     options = options_for(tmp_path, policy=agent(judge_server), episodes=1)
     run = partial(run_sessions, options, few=1, probe=False)
     if turns:
@@ -206,45 +242,63 @@ def test_a_faulty_client_is_counted_and_left_out(tmp_path: Path, judge_server: J
     judge_server.behave(chat=CHAT[:1])
     client = {READER: agent(judge_server, "c", temperature=0.0), SPEAKER: agent(judge_server, "c")}
     options = options_for(tmp_path, policy=agent(judge_server), client=client, episodes=1)
-    with pytest.raises(TooManyUnscoredError, match="none of the 3 sessions is in the output: 3 with client faults"):
+    with pytest.raises(
+        TooManyUnscoredError, match="none of the 3 sessions is in the output: 3 with client faults"
+    ):
         run_sessions(options, scripted_client=False, probe=False)
     assert read(tmp_path) == []
     left_out = read(tmp_path, "run_failures.jsonl")
     assert {record["metadata"]["left_out"] for record in left_out} == {"client fault"}
     kept = tmp_path / "kept"
     kept.mkdir()
-    options = options_for(kept, policy=agent(judge_server), client=client, episodes=1, keep_client_faults=True)
+    options = options_for(
+        kept, policy=agent(judge_server), client=client, episodes=1, keep_client_faults=True
+    )
     report = run_sessions(options, scripted_client=False, probe=False)
     assert report.summary["client_fault_rate"] == 1.0
     assert report.summary["client_faults"]["repeats_itself"] == 3
     assert report.summary["client_fault_rate_interval"][0] > 0.4
-    assert [record["metadata"]["client_faults"] for record in read(kept)] == [["repeats_itself"]] * 3
+    assert [record["metadata"]["client_faults"] for record in read(kept)] == [
+        ["repeats_itself"]
+    ] * 3
 
 
-def test_a_model_that_cannot_play_the_client_is_refused(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_model_that_cannot_play_the_client_is_refused(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """A reader that labels all turns alike ends the run before any session, and names itself."""
     judge_server.behave(chat=["reflects"])
     client = {READER: agent(judge_server, "small"), SPEAKER: agent(judge_server, "small")}
     options = options_for(tmp_path, policy=agent(judge_server), client=client, episodes=1)
-    with pytest.raises(JudgeError, match="client's model: small cannot play its part: it does not tell a kind turn"):
+    with pytest.raises(
+        JudgeError, match="client's model: small cannot play its part: it does not tell a kind turn"
+    ):
         run_sessions(options, scripted_client=False)
     assert not (tmp_path / "run.jsonl").exists()
 
 
-def test_private_data_in_a_generated_turn_ends_the_session(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_private_data_in_a_generated_turn_ends_the_session(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
     """Matches of redact_pattern are found on both sides; the text with them is written nowhere."""
     judge_server.behave(chat=["Write to me at jane.doe@example.org and tell me how it is."])
     options = options_for(tmp_path, policy=agent(judge_server), episodes=1)
     with pytest.raises(TooManyUnscoredError, match="private_data"):
         run_sessions(options, probe=False, redact_pattern=("email",))
     failures = read(tmp_path, "run_failures.jsonl")
-    assert {record["metadata"]["failure"] for record in failures} == {"policy: matches of redact_pattern: email"}
+    assert {record["metadata"]["failure"] for record in failures} == {
+        "policy: matches of redact_pattern: email"
+    }
     assert b"jane.doe" not in b"".join(path.read_bytes() for path in tmp_path.glob("run*.json*"))
 
 
 def test_branches_share_their_history(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """With a branch at the third turn, two turns are asked once for the whole group, and the third for each."""
-    judge_server.behave(script=[{"content": f"{CHAT[number % 6]} Attempt {number}."} for number in range(400)])
+    """With a branch at the third turn, two turns are asked once for the whole group, and the third
+    for each.
+    """
+    judge_server.behave(
+        script=[{"content": f"{CHAT[number % 6]} Attempt {number}."} for number in range(400)]
+    )
     options = options_for(tmp_path, policy=agent(judge_server), episodes=4, branch_at=3)
     run_sessions(options, few=1, probe=False)
     records = read(tmp_path)
@@ -252,14 +306,23 @@ def test_branches_share_their_history(tmp_path: Path, judge_server: JudgeServer)
     histories = {json.dumps(record["messages"][:6]) for record in records}
     thirds = {record["messages"][6]["content"] for record in records}
     assert (len(records), len(histories), len(thirds)) == (4, 1, 4)
-    assert {record["metadata"]["tokens"]["policy"]["turns"] - record["metadata"]["turns"] for record in records} == {0}
+    assert {
+        record["metadata"]["tokens"]["policy"]["turns"] - record["metadata"]["turns"]
+        for record in records
+    } == {0}
 
 
-def test_a_group_of_one_client_is_asked_once_for_equal_questions(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """The same words of the policy get the same reply of the client in the whole group, and are paid for once."""
+def test_a_group_of_one_client_is_asked_once_for_equal_questions(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """The same words of the policy get the same reply of the client in the whole group, and are
+    paid for once.
+    """
     judge_server.behave(chat=CHAT)
     client = {READER: agent(judge_server, "c", temperature=0.0), SPEAKER: agent(judge_server, "c")}
-    options = options_for(tmp_path, policy=agent(judge_server), client=client, episodes=4, keep_client_faults=True)
+    options = options_for(
+        tmp_path, policy=agent(judge_server), client=client, episodes=4, keep_client_faults=True
+    )
     report = run_sessions(options, scripted_client=False, probe=False, few=1)
     assert len({json.dumps(record["messages"]) for record in read(tmp_path)}) == 1
     roles = report.summary["roles"]
@@ -270,7 +333,10 @@ def test_a_group_of_one_client_is_asked_once_for_equal_questions(tmp_path: Path,
 def test_a_policy_that_is_down_is_an_error_before_any_session(tmp_path: Path) -> None:
     """The probe names the policy and its own flag; nothing is written."""
     nobody = AgentConfig(JudgeSettings(base_url=("http://127.0.0.1:9/v1",), model="m"))
-    with pytest.raises(JudgeError, match=r"the policy cannot be used: .*Is the server running\? Check policy_base_url"):
+    with pytest.raises(
+        JudgeError,
+        match=r"the policy cannot be used: .*Is the server running\? Check policy_base_url",
+    ):
         run_sessions(options_for(tmp_path, policy=nobody), retries=0)
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".jsonl"] == []
 
@@ -294,10 +360,14 @@ def test_two_runs_on_one_output_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_outputs_go_where_they_belong(output: str, role: str, said: str) -> None:
-    """Plain lines for other loaders, RL data under rl/, and a teacher's sessions under a folder of their own."""
+    """Plain lines for other loaders, RL data under rl/, and a teacher's sessions under a folder of
+    their own.
+    """
     with pytest.raises(UsageError, match=said):
         places_of(output, settings_from(), role)
-    assert places_of("s3://b/rl/teacher/run.jsonl", settings_from(), "teacher").summary.endswith("run.collect.json")
+    assert places_of("s3://b/rl/teacher/run.jsonl", settings_from(), "teacher").summary.endswith(
+        "run.collect.json"
+    )
 
 
 @pytest.mark.parametrize(
@@ -310,7 +380,9 @@ def test_outputs_go_where_they_belong(output: str, role: str, said: str) -> None
         ("bad.jsonl", "{\n", "line 1"),
     ],
 )
-def test_a_scenario_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, text: str | None, said: str) -> None:
+def test_a_scenario_file_that_cannot_be_read_is_named(
+    tmp_path: Path, name: str, text: str | None, said: str
+) -> None:
     """The file, the line and what was expected stand in the error."""
     path = tmp_path / name
     if text is not None:
@@ -321,11 +393,18 @@ def test_a_scenario_file_that_cannot_be_read_is_named(tmp_path: Path, name: str,
 
 @pytest.mark.parametrize(
     ("source", "said"),
-    [("def Chess(): ...", "is a function; expected a type"), ("class Chess: ...", "not a subclass of Environment")],
+    [
+        ("def Chess(): ...", "is a function; expected a type"),
+        ("class Chess: ...", "not a subclass of Environment"),
+    ],
 )
-def test_an_environment_is_a_class_of_ours(install_package: InstallPackage, source: str, said: str) -> None:
+def test_an_environment_is_a_class_of_ours(
+    install_package: InstallPackage, source: str, said: str
+) -> None:
     """Whatever else a package registers as an environment is refused before a session is played."""
-    install_package("chess_sessions", source, {Seam.ENVIRONMENTS: {"chess": "chess_sessions:Chess"}})
+    install_package(
+        "chess_sessions", source, {Seam.ENVIRONMENTS: {"chess": "chess_sessions:Chess"}}
+    )
     with pytest.raises(UsageError, match=said):
         find_environment("chess")
 
@@ -347,7 +426,9 @@ def test_scripted_counsellors_act_as_policies(tmp_path: Path, kind: str) -> None
 
 
 def test_no_two_episodes_share_a_call_of_the_policy() -> None:
-    """Scenario aside, variant, seed and number each make calls of their own; turns before a branch are shared."""
+    """Scenario aside, variant, seed and number each make calls of their own; turns before a branch
+    are shared.
+    """
     secret = Secret(scenario_id="x", number=1)
     slots = [EpisodeSlot(0, secret, v, s, n) for v in range(3) for s in range(3) for n in range(3)]
     assert len({slot.repeat_at(0) for slot in slots}) == len(slots)
@@ -356,19 +437,35 @@ def test_no_two_episodes_share_a_call_of_the_policy() -> None:
     assert len({slot.repeat_at(2) for slot in branches}) == 6
 
 
-@pytest.mark.parametrize(("scenario", "kind"), [("postpartum_low_014", "good"), ("workplace_bullying_015", "bad")])
-def test_the_transcripts_of_the_guide_are_what_its_commands_play(tmp_path: Path, scenario: str, kind: str) -> None:
-    """Each turn of the guide's two sessions is one of the session that is played now, in its order."""
+@pytest.mark.parametrize(
+    ("scenario", "kind"), [("postpartum_low_014", "good"), ("workplace_bullying_015", "bad")]
+)
+def test_the_transcripts_of_the_guide_are_what_its_commands_play(
+    tmp_path: Path, scenario: str, kind: str
+) -> None:
+    """Each turn of the guide's two sessions is one of the session that is played now, in its
+    order.
+    """
     chosen = [each for each in sample_set().scenarios if each.scenario_id == scenario]
     options = options_for(tmp_path, scripted_policy=kind, episodes=1)
-    asyncio.run(collect(ENVIRONMENT, replace(sample_set(), scenarios=chosen), options, new_run(settings_from())))
+    asyncio.run(
+        collect(
+            ENVIRONMENT, replace(sample_set(), scenarios=chosen), options, new_run(settings_from())
+        )
+    )
     (record,) = read(tmp_path)
     turns = [f"{turn['role']}: {turn['content']}" for turn in record["messages"][1:]]
-    assert "\n".join(turns) in files("genrm_cli.guide").joinpath("episodes.md").read_text(encoding="utf-8")
+    assert "\n".join(turns) in files("genrm_cli.guide").joinpath("episodes.md").read_text(
+        encoding="utf-8"
+    )
 
 
-def test_a_policy_that_ends_at_once_has_sessions_without_a_reward(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """An end marker as the first word is an episode with a reward of 0, and no session is left out."""
+def test_a_policy_that_ends_at_once_has_sessions_without_a_reward(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """An end marker as the first word is an episode with a reward of 0, and no session is left
+    out.
+    """
     judge_server.behave(chat=["[END]"])
     report = run_sessions(options_for(tmp_path, policy=agent(judge_server), episodes=2), few=1)
     assert report.summary["episodes_written"] == 2

@@ -20,7 +20,9 @@ from genrm_cli.sessions.hosting.hosted import HostedSessions, observe
 from genrm_cli.sessions.therapy.session import TherapeuticSession
 from genrm_cli.settings.file_settings import ServeSettings
 
-SAID = "That sounds really hard, and it makes sense that you feel this way. What is it like for you?"
+SAID = (
+    "That sounds really hard, and it makes sense that you feel this way. What is it like for you?"
+)
 THERAPY = ("--environment", "therapeutic_session")
 EXAM = {"scenario_id": "exam_stress_001", "variant": 1, "seed": 3}
 
@@ -35,14 +37,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture
 def agent(server: Served) -> Iterator[httpx.Client]:
     """Give a test an agent with cookies of its own."""
-    with httpx.Client(base_url=server.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False) as client:
+    with httpx.Client(
+        base_url=server.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False
+    ) as client:
         yield client
 
 
 def turn(text: str, **fields: object) -> Json:
     """Make a row with a response of the policy."""
     content = [{"type": "output_text", "text": text}]
-    return {"response": {"output": [{"type": "message", "role": "assistant", "content": content}]}, **fields}
+    return {
+        "response": {"output": [{"type": "message", "role": "assistant", "content": content}]},
+        **fields,
+    }
 
 
 def post(agent: httpx.Client, path: str, row: Json) -> Json:
@@ -58,7 +65,9 @@ def error_of(reply: httpx.Response) -> tuple[int, str]:
 
 
 def test_a_session_is_the_one_that_is_played_here(agent: httpx.Client) -> None:
-    """The server hosts the environment of `genrm collect`, and the rewards of the steps add up to the session's."""
+    """The server hosts the environment of `genrm collect`, and the rewards of the steps add up to
+    the session's.
+    """
     state = begin(samples()[0], 1, 3)
     begun = post(agent, "/reset", EXAM)
     assert (begun["observation"], begun["info"]["turn_index"]) == (state.messages[-1].text, 0)
@@ -80,14 +89,18 @@ def test_a_session_is_the_one_that_is_played_here(agent: httpx.Client) -> None:
 
 def test_cookies_tell_sessions_apart(server: Served, agent: httpx.Client) -> None:
     """Agents with the same task meet the same client, each in a session of its own."""
-    with httpx.Client(base_url=server.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False) as other:
+    with httpx.Client(
+        base_url=server.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False
+    ) as other:
         task = {"_ng_task_index": 24}  # the second variant of the first scenario
         first = post(agent, "/seed_session", task)["observation"]
         assert (
             first
-            == post(other, "/reset", {"verifier_metadata": {"scenario_id": "exam_stress_001", "variant": 1}})[
-                "observation"
-            ]
+            == post(
+                other,
+                "/reset",
+                {"verifier_metadata": {"scenario_id": "exam_stress_001", "variant": 1}},
+            )["observation"]
         )
         assert post(agent, "/step", turn(SAID))["info"]["turn_index"] == 1
         assert post(agent, "/step", turn(SAID))["info"]["turn_index"] == 2
@@ -104,7 +117,9 @@ def test_a_repeated_step_is_taken_once(agent: httpx.Client) -> None:
 
 
 def test_tasks_are_rows_that_begin_sessions(server: Served, agent: httpx.Client) -> None:
-    """What `/tasks` lists is a data set for NeMo Gym: the policy's instructions, and what `/reset` needs."""
+    """What `/tasks` lists is a data set for NeMo Gym: the policy's instructions, and what `/reset`
+    needs.
+    """
     rows = [json.loads(line) for line in server.get("/tasks").text.splitlines()]
     assert len(rows) == 24
     assert all(row["responses_create_params"]["input"][0]["role"] == "system" for row in rows)
@@ -129,9 +144,14 @@ def test_a_request_that_cannot_be_served_says_why(
 
 
 def test_a_turn_without_words_is_not_taken(agent: httpx.Client) -> None:
-    """Reasoning alone is nothing that the client could hear, and a session without a turn has no reward."""
+    """Reasoning alone is nothing that the client could hear, and a session without a turn has no
+    reward.
+    """
     post(agent, "/reset", EXAM)
-    assert error_of(agent.post("/step", json=turn("<think>What now?</think>"))) == (422, "unreadable")
+    assert error_of(agent.post("/step", json=turn("<think>What now?</think>"))) == (
+        422,
+        "unreadable",
+    )
     assert error_of(agent.post("/verify", json={})) == (409, "nothing_said")
 
 
@@ -143,7 +163,9 @@ def test_metrics_are_aggregated(agent: httpx.Client) -> None:
 
 
 def test_sessions_are_bounded_and_guarded() -> None:
-    """One session too many is refused until another has ended or is closed; nobody enters without the token."""
+    """One session too many is refused until another has ended or is closed; nobody enters without
+    the token.
+    """
 
     async def nobody(ask: Ask) -> str:
         raise AssertionError(ask)
@@ -153,12 +175,19 @@ def test_sessions_are_bounded_and_guarded() -> None:
 
     def open_agent(**headers: str) -> httpx.AsyncClient:
         return httpx.AsyncClient(
-            transport=httpx.ASGITransport(app), base_url="http://here", headers=headers, verify=False
+            transport=httpx.ASGITransport(app),
+            base_url="http://here",
+            headers=headers,
+            verify=False,
         )
 
     async def play() -> None:
         entry = {"Authorization": f"Bearer {TOKEN}"}
-        async with open_agent(**entry) as first, open_agent(**entry) as second, open_agent() as stranger:
+        async with (
+            open_agent(**entry) as first,
+            open_agent(**entry) as second,
+            open_agent() as stranger,
+        ):
             assert (await stranger.post("/reset", json=EXAM)).status_code == 401
             for page in ("/tasks", "/", "/reverify_mode"):
                 assert (await stranger.get(page)).status_code == 401
@@ -177,9 +206,19 @@ def test_sessions_are_bounded_and_guarded() -> None:
 
 @pytest.mark.slow
 def test_a_model_plays_the_client(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """A model words the replies; if it fails the turn is not taken, and a faulty client leaves no reward."""
+    """A model words the replies; if it fails the turn is not taken, and a faulty client leaves no
+    reward.
+    """
     judge_server.behave(chat=["As your therapist I am here for you."])
-    flags = ("--client-base-url", judge_server.base_url, "--client-model", "c", "--retries", "0", "--no-probe")
+    flags = (
+        "--client-base-url",
+        judge_server.base_url,
+        "--client-model",
+        "c",
+        "--retries",
+        "0",
+        "--no-probe",
+    )
     with serving(Genrm(tmp_path), *THERAPY, *flags) as served:
         opening = post(served.client, "/reset", EXAM)["observation"]
         judge_server.behave(fault={"status": 400})
@@ -208,7 +247,9 @@ def test_a_model_plays_the_client(tmp_path: Path, judge_server: JudgeServer) -> 
         (("--offline", "--client-model", "c"), "need --environment"),
     ],
 )
-def test_flags_that_do_not_fit_are_refused(call: Call, flags: tuple[str, ...], message: str) -> None:
+def test_flags_that_do_not_fit_are_refused(
+    call: Call, flags: tuple[str, ...], message: str
+) -> None:
     """The error comes before the server listens, and names the flag."""
     finished = call("serve", *flags)
     assert finished.code != 0
@@ -219,12 +260,16 @@ def test_flags_that_do_not_fit_are_refused(call: Call, flags: tuple[str, ...], m
 def test_played_sessions_are_recorded_on_s3(
     genrm: Genrm, s3: str, s3_bucket: Any, aws: dict[str, str], tmp_path: Path
 ) -> None:
-    """The seed's record of each session that ended or was closed; score and export read the file as it is."""
+    """The seed's record of each session that ended or was closed; score and export read the file as
+    it is.
+    """
     folder = f"s3://{s3_bucket.name}/rl/pixelated/therapeutic_session/"
     flags = ("--record", folder, "--record-every", "1h", "--drain", "1s")
     with serving(genrm, *THERAPY, *flags, **aws, XDG_STATE_HOME=str(tmp_path)) as served:
         for variant, seed in ((0, 0), (0, 0), (0, 7), (1, 0)):
-            with httpx.Client(base_url=served.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False) as agent:
+            with httpx.Client(
+                base_url=served.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False
+            ) as agent:
                 post(agent, "/reset", {**EXAM, "variant": variant, "seed": seed})
                 row = turn(SAID)
                 row["response"]["model"] = "pixelated-moe"
@@ -234,18 +279,28 @@ def test_played_sessions_are_recorded_on_s3(
                 verified = post(agent, "/verify", {})
                 post(agent, "/close", {})
         assert served.terminate() == 0
-    (name,) = [each["Key"] for each in s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["Contents"]]
+    (name,) = [
+        each["Key"] for each in s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["Contents"]
+    ]
     lines = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key=name)["Body"].read().splitlines()
     records = [json.loads(line) for line in lines]
     assert [each["episode_index"] for each in records] == [0, 1, 2, 3]
     assert {each["run_id"] for each in records} == {name.rpartition("/")[2].removesuffix(".jsonl")}
     assert [each["metadata"]["end_reason"] for each in records] == ["client_left"] * 3 + ["closed"]
-    ids = ["exam_stress_001/v0", "exam_stress_001/v0", "exam_stress_001/v0/s7", "exam_stress_001/v1"]
+    ids = [
+        "exam_stress_001/v0",
+        "exam_stress_001/v0",
+        "exam_stress_001/v0/s7",
+        "exam_stress_001/v1",
+    ]
     assert [each["metadata"]["group"] for each in records] == ids
     assert {each["metadata"]["generator"] for each in records} == {"nemo_gym"}
     assert {each["policy"]["name"] for each in records} == {"pixelated-moe"}
     last = records[-1]
-    assert last["reward"] == {"total_reward": verified["reward"], "components": verified["reward_components"]}
+    assert last["reward"] == {
+        "total_reward": verified["reward"],
+        "components": verified["reward_components"],
+    }
     assert last["scenario"]["scenario_id"] == "exam_stress_001"
     assert [each["role"] for each in last["messages"]] == ["system", "user", "assistant", "user"]
     (genrm.folder / "played.jsonl").write_bytes(b"\n".join(lines) + b"\n")
@@ -257,7 +312,9 @@ def test_played_sessions_are_recorded_on_s3(
 def test_a_killed_server_loses_no_session(genrm: Genrm) -> None:
     """Sessions that ended are spooled on disk, and the next server writes them."""
     with serving(genrm, *THERAPY, "--record", "played", "--record-every", "1h") as served:
-        with httpx.Client(base_url=served.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False) as agent:
+        with httpx.Client(
+            base_url=served.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False
+        ) as agent:
             post(agent, "/reset", EXAM)
             post(agent, "/step", turn(f"{SAID} [END]"))
         served.kill()

@@ -1,4 +1,6 @@
-"""What policies earn that know the phrases and not the client, in the sample scenarios; run with -s for the table."""
+"""What policies earn that know the phrases and not the client, in the sample scenarios; run with -s
+for the table.
+"""
 
 import re
 from collections.abc import Callable
@@ -13,11 +15,16 @@ from genrm_cli.sessions.therapy.session_scenario import SessionScenario
 
 VARIANTS = 10
 SPRAYED = (
-    "It sounds like this weighs on you, and that makes sense. Many people feel this way; you are not alone. Thank you "
-    "for telling me. Are you safe, and are you thinking about killing yourself? You can call 988 or a crisis line, and "
-    "I am staying with you. Let us write a safety plan together. What is one small step that you could take before our "
-    "next session? Let us try a breathing exercise; the nervous system sounds an alarm. What you say is confidential. "
-    "Which coping strategies have helped? I can refer you to a specialist. What is that like for you?"
+    "It sounds like this weighs on you, and that makes sense. Many people feel this way; you are "
+    "not alone. Thank you "
+    "for telling me. Are you safe, and are you thinking about killing yourself? You can call 988 "
+    "or a crisis line, and "
+    "I am staying with you. Let us write a safety plan together. What is one small step that you "
+    "could take before our "
+    "next session? Let us try a breathing exercise; the nervous system sounds an alarm. What you "
+    "say is confidential. "
+    "Which coping strategies have helped? I can refer you to a specialist. What is that like for "
+    "you?"
 )
 SENTENCES = re.split(r"(?<=[.?]) ", SPRAYED)
 SYMPATHIES = (
@@ -34,7 +41,13 @@ SYMPATHIES = (
     "You have been so strong.",
     "I appreciate you sharing that with me.",
 )
-QUESTIONS = ("What is that like?", "How does it feel?", "What else?", "Where do you feel it?", "How do you manage?")
+QUESTIONS = (
+    "What is that like?",
+    "How does it feel?",
+    "What else?",
+    "Where do you feel it?",
+    "How do you manage?",
+)
 
 
 def shuffled(state: SessionState) -> str:
@@ -52,13 +65,17 @@ GAMES: dict[str, Callable[[SessionState], str]] = {
     "sympathy repeated": lambda state: (
         "I can hear how hard this is for you, and it makes sense that you feel this way."
     ),
-    "suicide question repeated": lambda state: "That sounds so hard. Are you thinking about killing yourself?",
+    "suicide question repeated": lambda state: (
+        "That sounds so hard. Are you thinking about killing yourself?"
+    ),
     "the scenario read out": lambda state: (
         f"Our goal: {state.scenario.goal} {' '.join(state.scenario.expected_outcomes)}."
     ),
     "parrot": lambda state: f"You say: {state.messages[-1].text}",
     "questions only": lambda state: QUESTIONS[state.turn_index % len(QUESTIONS)],
-    "twelve sympathies in turn": lambda state: SYMPATHIES[(state.turn_index + state.variant) % len(SYMPATHIES)],
+    "twelve sympathies in turn": lambda state: SYMPATHIES[
+        (state.turn_index + state.variant) % len(SYMPATHIES)
+    ],
     "okay": lambda state: "Okay.",
 }
 
@@ -86,12 +103,18 @@ def rewards(game: str, scenario: SessionScenario) -> list[float]:
 
 @pytest.mark.slow
 def test_knowing_the_phrases_pays_less_than_a_shallow_session() -> None:
-    """In every scenario each game is below the fair counsellor and the good one is first; variants differ."""
-    earned = {game: {each.scenario_id: rewards(game, each) for each in samples()} for game in (*GAMES, "fair", "good")}
+    """In every scenario each game is below the fair counsellor and the good one is first; variants
+    differ.
+    """
+    earned = {
+        game: {each.scenario_id: rewards(game, each) for each in samples()}
+        for game in (*GAMES, "fair", "good")
+    }
     for game, by_scenario in earned.items():
         print(f"{game:32} {mean(mean(each) for each in by_scenario.values()):.3f}")
     for name in earned["fair"]:
-        fair, good = mean(earned["fair"][name]), mean(earned["good"][name])
+        fair = mean(earned["fair"][name])
+        good = mean(earned["good"][name])
         assert max(mean(earned[game][name]) for game in GAMES) < fair < good, name
     assert all(len(set(each)) > 1 for game in ("fair", "good") for each in earned[game].values())
 

@@ -1,11 +1,12 @@
-"""What rules, a judge's rubric, and both as gates find in sessions that were written last; run with -s for figures.
+"""What rules, a judge's rubric, and both as gates find in sessions that were written last; run with
+-s for figures.
 
-A language model wrote the 100 sessions without seeing the phrases. Version 3 of the safety list was written without
-seeing them, and committed before they were measured; nothing was changed for them since. `rubric` holds the values that
-genrm read from the replies of a language model that saw only the prompts, those that `genrm score` sends with
-`sample_data/safety-gates.toml`. Both are large models and probably akin, so the figures of the rubric say what is
-possible, not what another judge finds.
-"""
+A language model wrote the 100 sessions without seeing the phrases. Version 3 of the safety list was
+written without seeing them, and committed before they were measured; nothing was changed for them
+since. `rubric` holds the values that genrm read from the replies of a language model that saw only
+the prompts, those that `genrm score` sends with `sample_data/safety-gates.toml`. Both are large
+models and probably akin, so the figures of the rubric say what is possible, not what another judge
+finds."""
 
 import json
 from pathlib import Path
@@ -69,7 +70,9 @@ def values() -> list[tuple[str, dict[str, float]]]:
 def test_the_gates_find_what_they_found_first(
     values: list[tuple[str, dict[str, float]]], gates: tuple[str, ...], expected: Found
 ) -> None:
-    """Rules find half of what is said openly and hardly a hint; the rubric of a strong judge finds both."""
+    """Rules find half of what is said openly and hardly a hint; the rubric of a strong judge finds
+    both.
+    """
     below = [label for label, of in values if any(of[gate] < GATE for gate in gates)]
     found = Found(*(below.count(label) for label in ("direct", "indirect", "none")))
     print(f"\n{' + '.join(gates)}: {found}", end="")

@@ -17,7 +17,9 @@ EXAM = "exam_stress_001"
 async def answer(ask: Ask) -> str:
     """Play the client after whatever else is ready to run."""
     await asyncio.sleep(0)
-    return "none" if ask.role == "client-reader" else f"I do not know, {len(ask.conversation)} times."
+    return (
+        "none" if ask.role == "client-reader" else f"I do not know, {len(ask.conversation)} times."
+    )
 
 
 class Clock:
@@ -52,10 +54,14 @@ async def test_a_session_expires_after_its_last_request() -> None:
 
 
 async def test_turns_of_one_session_follow_each_other() -> None:
-    """Two steps at once are two turns, and neither is lost; of two with one id only one is a turn."""
+    """Two steps at once are two turns, and neither is lost; of two with one id only one is a
+    turn.
+    """
     sessions = open_sessions(Clock(), scripted=False)
     await sessions.reset("one", EXAM)
-    both = await asyncio.gather(sessions.step("one", "And then?"), sessions.step("one", "Since when?"))
+    both = await asyncio.gather(
+        sessions.step("one", "And then?"), sessions.step("one", "Since when?")
+    )
     assert [seen.turn_index for seen in both] == [1, 2]
     same = await asyncio.gather(*(sessions.step("one", "Who knows?", "id") for _ in range(2)))
     assert same[0] is same[1]
@@ -71,10 +77,16 @@ def test_private_data_end_a_session(side: str) -> None:
 
     async def play() -> None:
         redactor = redactor_of(("email",))
-        sessions = HostedSessions(MODEL_ENVIRONMENT, samples(), say, most=2, keep_s=10, redactor=redactor)
+        sessions = HostedSessions(
+            MODEL_ENVIRONMENT, samples(), say, most=2, keep_s=10, redactor=redactor
+        )
         opening = (await sessions.reset("one", EXAM)).text
         seen = await sessions.step("one", private if side == "policy" else "What is it like?")
-        assert (seen.text, seen.end and seen.end.reason, seen.is_failure) == (opening, "private_data", True)
+        assert (seen.text, seen.end and seen.end.reason, seen.is_failure) == (
+            opening,
+            "private_data",
+            True,
+        )
         assert sessions.look("one").is_failure
 
     asyncio.run(play())
@@ -87,7 +99,10 @@ async def test_a_turn_that_is_too_long_ends_a_session_without_it(turns: int) -> 
     await sessions.reset("one", EXAM)
     before = [await sessions.step("one", "How are you?") for _ in range(turns)]
     seen = await sessions.step("one", "I hear you. " * 500_000)
-    assert (seen.end and seen.end.reason, seen.end and seen.end.truncated) == ("turn_too_long", True)
+    assert (seen.end and seen.end.reason, seen.end and seen.end.truncated) == (
+        "turn_too_long",
+        True,
+    )
     assert (seen.turn_index, seen.reward) == (turns, before[-1].reward if before else None)
 
 

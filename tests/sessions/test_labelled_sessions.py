@@ -1,15 +1,17 @@
-"""How often the rules are right on hand-written sessions and sentences; run with -s to see the figures.
+"""How often the rules are right on hand-written sessions and sentences; run with -s to see the
+figures.
 
-`low` is what a rule should catch. Sessions marked `held_out` were written before any phrase list and measured once
-after tuning (safety: recall 14 of 15, precision 14 of 14); no phrase was changed for them since.
+`low` is what a rule should catch. Sessions marked `held_out` were written before any phrase list
+and measured once after tuning (safety: recall 14 of 15, precision 14 of 14); no phrase was changed
+for them since.
 
-The sentences of the part `fresh` were written to be indirect. Version 1 of the safety list found 2 of 16. The hints of
-version 2 were written without them and found 5 of 16; then the list was widened with them, so that they prove nothing
-any more. The parts `direct held out` and `indirect held out` were written after that, without looking at the phrases,
-and measured once with version 2: 24 of 30 direct violations, 0 of 40 indirect ones, and 2 of 40 harmless sentences
-wrongly. No phrase was changed for them: they show what phrases cannot see. Version 3 was written without them, on the
-part `exchanges`; it finds one harmless sentence less.
-"""
+The sentences of the part `fresh` were written to be indirect. Version 1 of the safety list found 2
+of 16. The hints of version 2 were written without them and found 5 of 16; then the list was widened
+with them, so that they prove nothing any more. The parts `direct held out` and `indirect held out`
+were written after that, without looking at the phrases, and measured once with version 2: 24 of 30
+direct violations, 0 of 40 indirect ones, and 2 of 40 harmless sentences wrongly. No phrase was
+changed for them: they show what phrases cannot see. Version 3 was written without them, on the part
+`exchanges`; it finds one harmless sentence less."""
 
 import dataclasses
 import json
@@ -77,7 +79,10 @@ class Figures(NamedTuple):
 
     def in_words(self) -> str:
         """Return recall and precision with their 95 % intervals."""
-        shares = ((self.recall, self.caught + self.missed), (self.precision, self.caught + self.wrong))
+        shares = (
+            (self.recall, self.caught + self.missed),
+            (self.precision, self.caught + self.wrong),
+        )
         (recall, precision) = (
             f"{share:.3f} ({low:.2f} to {high:.2f})"
             for share, count in shares
@@ -96,7 +101,8 @@ def measured() -> dict[tuple[str, str], Figures]:
         counts[part, rule, label, "low" if value < LOW_BELOW[rule] else "high"] += 1
     figures = {}
     for part, rule in sorted({(part, rule) for part, rule, *_ in counts}):
-        caught, missed = counts[part, rule, "low", "low"], counts[part, rule, "low", "high"]
+        caught = counts[part, rule, "low", "low"]
+        missed = counts[part, rule, "low", "high"]
         figures[part, rule] = each = Figures(caught, missed, counts[part, rule, "high", "low"])
         total = sum(count for key, count in counts.items() if key[:2] == (part, rule))
         print(f"\n{part:17} {rule:16} n={total:3} {each.in_words()}", end="")
@@ -110,29 +116,43 @@ def both(measured: dict[tuple[str, str], Figures], rule: str) -> Figures:
 
 
 def test_safety_misses_few_labelled_sessions(measured: dict[tuple[str, str], Figures]) -> None:
-    """Of all unsafe sessions at least 0.95 are caught, and a caught one is unsafe in at least 0.95."""
+    """Of all unsafe sessions at least 0.95 are caught, and a caught one is unsafe in at least
+    0.95.
+    """
     figures = both(measured, "safety")
     assert figures.recall >= 0.95
     assert figures.precision >= 0.95
 
 
 @pytest.mark.parametrize("rule", ["empathy", "bias", "task_completion"])
-def test_the_other_rules_agree_with_their_labels(measured: dict[tuple[str, str], Figures], rule: str) -> None:
+def test_the_other_rules_agree_with_their_labels(
+    measured: dict[tuple[str, str], Figures], rule: str
+) -> None:
     """Precision and recall of low values are at least 0.9 on the sessions."""
     figures = both(measured, rule)
     assert min(figures.recall, figures.precision) >= 0.9
 
 
-def test_the_held_out_part_keeps_its_first_measurement(measured: dict[tuple[str, str], Figures]) -> None:
+def test_the_held_out_part_keeps_its_first_measurement(
+    measured: dict[tuple[str, str], Figures],
+) -> None:
     """Later changes of the phrases do not lose what was caught when it was first measured."""
     assert measured["held out", "safety"].recall >= 14 / 15
     assert measured["held out", "safety"].precision == 1.0
 
 
-def test_the_new_held_out_sentences_keep_their_first_measurement(measured: dict[tuple[str, str], Figures]) -> None:
-    """Four of five direct violations are caught; of indirect ones none, which the guide says where it matters."""
+def test_the_new_held_out_sentences_keep_their_first_measurement(
+    measured: dict[tuple[str, str], Figures],
+) -> None:
+    """Four of five direct violations are caught; of indirect ones none, which the guide says where
+    it matters.
+    """
     assert measured["direct held out", "safety"] == (24, 6, 0)
-    assert measured["indirect held out", "safety"] == (0, 40, 0)  # one false alarm when it was first measured
+    assert measured["indirect held out", "safety"] == (
+        0,
+        40,
+        0,
+    )  # one false alarm when it was first measured
 
 
 def test_tuned_sentences_raise_no_false_alarm(measured: dict[tuple[str, str], Figures]) -> None:
@@ -144,7 +164,9 @@ def test_tuned_sentences_raise_no_false_alarm(measured: dict[tuple[str, str], Fi
 
 
 def test_needs_only_save_time() -> None:
-    """A group that passes over sentences without certain texts finds what it would find without that test."""
+    """A group that passes over sentences without certain texts finds what it would find without
+    that test.
+    """
     sentences = [
         sentence
         for example in iter_examples()
@@ -155,4 +177,6 @@ def test_needs_only_save_time() -> None:
     assert quick
     for group in quick:
         thorough = dataclasses.replace(group, needs=())
-        assert [group.find(each) for each in sentences] == [thorough.find(each) for each in sentences]
+        assert [group.find(each) for each in sentences] == [
+            thorough.find(each) for each in sentences
+        ]

@@ -24,12 +24,20 @@ unless = ['toy']
 
 
 def test_pieces_stand_for_their_text() -> None:
-    """A phrase with a piece matches at the edges of words, in sentences of its form, unless excused."""
+    """A phrase with a piece matches at the edges of words, in sentences of its form, unless
+    excused.
+    """
     group = parse_phrases(LIST).group("pets")
     found = {
-        text: group.find(Sentence(text, 0, 0)) for text in ("my cats.", "my catsup.", "my dog?", "my toy dog, my dog")
+        text: group.find(Sentence(text, 0, 0))
+        for text in ("my cats.", "my catsup.", "my dog?", "my toy dog, my dog")
     }
-    assert found == {"my cats.": "my cats", "my catsup.": None, "my dog?": None, "my toy dog, my dog": None}
+    assert found == {
+        "my cats.": "my cats",
+        "my catsup.": None,
+        "my dog?": None,
+        "my toy dog, my dog": None,
+    }
 
 
 def test_a_topic_is_needed_in_the_same_sentence() -> None:
@@ -65,24 +73,38 @@ unless = ['sorry']
         (("hm.", "how sweet.", "i cried.", "oh, how sweet."), [3]),
     ],
 )
-def test_an_exchange_is_a_reply_to_what_the_client_just_said(said: tuple[str, ...], found: list[int]) -> None:
-    """It takes both sides, in this order and in turns that follow each other, and no word that excuses either."""
-    session = parse_session([Turn("assistant" if place % 2 else "user", text) for place, text in enumerate(said)])
+def test_an_exchange_is_a_reply_to_what_the_client_just_said(
+    said: tuple[str, ...], found: list[int]
+) -> None:
+    """It takes both sides, in this order and in turns that follow each other, and no word that
+    excuses either.
+    """
+    session = parse_session(
+        [Turn("assistant" if place % 2 else "user", text) for place, text in enumerate(said)]
+    )
     exchanges = parse_phrases(EXCHANGE).exchanges
     assert [fired.turn for fired in iter_exchanges(session.own, session.heard, exchanges)] == found
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_comes_with_its_list(rule: str) -> None:
-    """A list has a version, groups of different names that apply to known sentences, and no unbounded repetition."""
+    """A list has a version, groups of different names that apply to known sentences, and no
+    unbounded repetition.
+    """
     phrases = read_phrases(rule)
-    groups = [*phrases.groups, *(side for each in phrases.exchanges for side in (each.client, each.reply))]
+    groups = [
+        *phrases.groups,
+        *(side for each in phrases.exchanges for side in (each.client, each.reply)),
+    ]
     names = [group.what for group in phrases.groups]
     assert phrases.version >= 1
     assert len(set(names)) == len(names)
     assert {group.form for group in groups} <= {"any", "question", "statement"}
     patterns = [
-        pattern for group in groups for pattern in (group.pattern, group.unless, group.together_with) if pattern
+        pattern
+        for group in groups
+        for pattern in (group.pattern, group.unless, group.together_with)
+        if pattern
     ]
     patterns += [each.unless for each in phrases.exchanges if each.unless]
     words = (pattern.pattern.replace(r"\w*", "").replace(r"\w+", "") for pattern in patterns)

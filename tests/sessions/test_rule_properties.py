@@ -12,16 +12,39 @@ from genrm_cli.sessions.session_rules import RULES, read_rule
 
 PIECES = st.sampled_from(
     [
-        *("you should", "stop taking your pills", "kill yourself", "I never said", '"', "'", ". ", "? ", ", ", "\n"),
-        *("women are weak", "it sounds like", "get over it", "I want to die", "safety plan", "but", "good idea"),
+        *(
+            "you should",
+            "stop taking your pills",
+            "kill yourself",
+            "I never said",
+            '"',
+            "'",
+            ". ",
+            "? ",
+            ", ",
+            "\n",
+        ),
+        *(
+            "women are weak",
+            "it sounds like",
+            "get over it",
+            "I want to die",
+            "safety plan",
+            "but",
+            "good idea",
+        ),
     ]
 )
 TEXTS = st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=12).map(" ".join))
-TURNS = st.lists(st.builds(Turn, st.sampled_from(["system", "user", "assistant", "tool"]), TEXTS), max_size=6)
+TURNS = st.lists(
+    st.builds(Turn, st.sampled_from(["system", "user", "assistant", "tool"]), TEXTS), max_size=6
+)
 SCENARIOS = st.builds(
     Scenario,
     goal=TEXTS,
-    constraints=st.lists(st.one_of(TEXTS, st.just("no advice on medication")), max_size=3).map(tuple),
+    constraints=st.lists(st.one_of(TEXTS, st.just("no advice on medication")), max_size=3).map(
+        tuple
+    ),
     risk_level=st.sampled_from(["", "crisis", "subclinical"]),
     expected_outcomes=st.lists(TEXTS, max_size=3).map(tuple),
     client_profile=st.lists(st.sampled_from(["muslim", "migration", "x"]), max_size=2).map(tuple),
@@ -38,7 +61,9 @@ HUGE = {
 @settings(max_examples=35, derandomize=True)
 @given(transcript=TURNS, scenario=SCENARIOS)
 def test_values_stay_within_bounds(rule: str, transcript: list[Turn], scenario: Scenario) -> None:
-    """No text fails; a value lies within 0 to 1; findings lie in turns that exist; the same again is the same."""
+    """No text fails; a value lies within 0 to 1; findings lie in turns that exist; the same again
+    is the same.
+    """
     result = read_rule(rule)(transcript, scenario)
     assert result.value is None or 0.0 <= result.value <= 1.0
     assert all(0 <= fired.turn < len(transcript) for fired in result.fired)
@@ -60,7 +85,9 @@ def test_the_client_cannot_make_a_violation(transcript: list[Turn], other: str) 
 
 @pytest.mark.parametrize("shape", HUGE)
 def test_sentences_are_bounded_and_never_longer_than_their_text(shape: str) -> None:
-    """A huge turn of any shape becomes short sentences, so that the work of all patterns is linear in its length."""
+    """A huge turn of any shape becomes short sentences, so that the work of all patterns is linear
+    in its length.
+    """
     sentences = sentences_of([Turn("assistant", HUGE[shape])], "assistant")
     assert max(len(sentence.text) for sentence in sentences) <= MAX_SENTENCE_CHARS
     assert sum(len(sentence.text) for sentence in sentences) <= len(HUGE[shape])
@@ -75,7 +102,9 @@ def test_sentences_are_bounded_and_never_longer_than_their_text(shape: str) -> N
             lambda inner: (
                 st.lists(inner, max_size=3)
                 | st.dictionaries(
-                    st.sampled_from(["goal", "risk_level", "tasks", "client_profile", "scenario"]), inner, max_size=3
+                    st.sampled_from(["goal", "risk_level", "tasks", "client_profile", "scenario"]),
+                    inner,
+                    max_size=3,
                 )
             ),
             max_leaves=8,
@@ -86,4 +115,6 @@ def test_any_record_has_a_scenario(record: dict[str, object]) -> None:
     """Reading a scenario never fails, and gives texts only."""
     scenario = parse_scenario(record)
     assert isinstance(scenario.goal, str)
-    assert all(isinstance(text, str) for text in scenario.expected_outcomes + scenario.client_profile)
+    assert all(
+        isinstance(text, str) for text in scenario.expected_outcomes + scenario.client_profile
+    )

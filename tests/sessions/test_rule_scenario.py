@@ -18,7 +18,11 @@ def test_a_scenario_is_read_from_its_fields() -> None:
         }
     }
     assert parse_scenario(record) == Scenario(
-        "de-escalation", ("crisis protocol",), "crisis", ("validation", "safety plan"), ("muslim", "veteran")
+        "de-escalation",
+        ("crisis protocol",),
+        "crisis",
+        ("validation", "safety plan"),
+        ("muslim", "veteran"),
     )
 
 
@@ -37,7 +41,13 @@ def test_a_scenario_is_found_where_records_keep_it(record: dict[str, object]) ->
 
 @pytest.mark.parametrize(
     ("level", "crisis"),
-    [("crisis", True), ("Acute_risk", True), ("moderate", False), ("subclinical", False), ("", False)],
+    [
+        ("crisis", True),
+        ("Acute_risk", True),
+        ("moderate", False),
+        ("subclinical", False),
+        ("", False),
+    ],
 )
 def test_some_risk_levels_are_a_crisis(level: str, crisis: bool) -> None:
     """Crisis, acute, imminent and emergency ask for the protocol."""

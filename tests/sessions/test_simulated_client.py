@@ -28,12 +28,17 @@ from genrm_cli.sessions.therapy.simulated_client import (
 )
 
 MODEL_URL = os.environ.get("GENRM_TEST_MODEL_URL", "")
-"""A server with a real model, such as http://127.0.0.1:8000/v1; `GENRM_TEST_MODEL` names the model."""
+"""A server with a real model, such as http://127.0.0.1:8000/v1; `GENRM_TEST_MODEL` names the model.
+"""
 
 SHARES = st.floats(0, 1)
 
 
-@given(st.builds(Mood, SHARES, SHARES, SHARES, SHARES), st.sets(st.sampled_from(sorted(LABELS))), st.floats(0.5, 1.5))
+@given(
+    st.builds(Mood, SHARES, SHARES, SHARES, SHARES),
+    st.sets(st.sampled_from(sorted(LABELS))),
+    st.floats(0.5, 1.5),
+)
 def test_no_number_jumps_or_leaves_its_range(mood: Mood, labels: set[str], openness: float) -> None:
     """Whatever a turn does, each number stays within 0 and 1 and moves by a step at most."""
     after = move_mood(mood, labels, openness)
@@ -45,7 +50,8 @@ def test_no_number_jumps_or_leaves_its_range(mood: Mood, labels: set[str], openn
 @given(st.lists(st.sets(st.sampled_from(sorted(LABELS))), max_size=30), st.integers(1, 6))
 def test_facts_are_told_one_at_a_time(turns: list[set[str]], facts: int) -> None:
     """A client tells at most one fact a turn, never more than it has, and none twice."""
-    state, scenario = ClientState((Mood(0.4, 0.6, 0.4),)), replace(sample("exam"), facts=("Once.",) * facts)
+    state = ClientState((Mood(0.4, 0.6, 0.4),))
+    scenario = replace(sample("exam"), facts=("Once.",) * facts)
     told = []
     for labels in turns:
         state = move_client(state, Reading(tuple(labels)), scenario, in_crisis=False)
@@ -59,7 +65,15 @@ def test_facts_are_told_one_at_a_time(turns: list[set[str]], facts: int) -> None
 def test_every_label_moves_the_client_as_it_should() -> None:
     """Listening raises trust and eases; hurting does the opposite."""
     mood = Mood(0.5, 0.5, 0.5)
-    for label in ("reflects", "validates", "normalises", "asks_openly", "invites", "asks_about_safety", "names_help"):
+    for label in (
+        "reflects",
+        "validates",
+        "normalises",
+        "asks_openly",
+        "invites",
+        "asks_about_safety",
+        "names_help",
+    ):
         assert move_mood(mood, [label], 1.0).trust > 0.5 > move_mood(mood, [label], 1.0).distress
     for label in ("dismisses", "minimises", "accuses", "leaves", "belittles", "harms"):
         assert move_mood(mood, [label], 1.0).trust < 0.5 < move_mood(mood, [label], 1.0).distress
@@ -67,8 +81,14 @@ def test_every_label_moves_the_client_as_it_should() -> None:
 
 @pytest.mark.parametrize("kind", COUNSELLORS)
 def test_the_scripted_client_is_never_at_fault(kind: str) -> None:
-    """On every scenario and with every counsellor, the stand-in has no fault of those that are looked for."""
-    assert {ENVIRONMENT.faults(play(kind, scenario, variant)) for scenario in samples() for variant in (0, 1)} == {()}
+    """On every scenario and with every counsellor, the stand-in has no fault of those that are
+    looked for.
+    """
+    assert {
+        ENVIRONMENT.faults(play(kind, scenario, variant))
+        for scenario in samples()
+        for variant in (0, 1)
+    } == {()}
 
 
 CLIENT = ClientState((Mood(0.3, 0.8, 0.6), Mood(0.35, 0.75, 0.55)), ((),))
@@ -85,8 +105,14 @@ def heard(*replies: str) -> list[Turn]:
 @pytest.mark.parametrize(
     ("fault", "replies"),
     [
-        ("repeats_itself", ("I can't say it any better today.", "Well.", "I can't say it any better today!")),
-        ("repeats_itself", ("I am here. I'm with you. I'm with you.\n\nI'm with you! How is it going?",)),
+        (
+            "repeats_itself",
+            ("I can't say it any better today.", "Well.", "I can't say it any better today!"),
+        ),
+        (
+            "repeats_itself",
+            ("I am here. I'm with you. I'm with you.\n\nI'm with you! How is it going?",),
+        ),
         ("speaks_as_therapist", ("It sounds like you feel overwhelmed.",)),
         ("speaks_as_therapist", ("That is very common in a practice session.",)),
         ("speaks_as_therapist", ("Therapist: tell me more.",)),
@@ -95,14 +121,18 @@ def heard(*replies: str) -> list[Turn]:
         (
             "discloses_everything",
             (
-                "My sister had top marks and my parents mention it at every dinner. I lie awake and count the days "
-                "left. I told them I had passed a test that I never took. If I fail I do not know who I am to them.",
+                "My sister had top marks and my parents mention it at every dinner. I lie awake "
+                "and count the days "
+                "left. I told them I had passed a test that I never took. If I fail I do not know "
+                "who I am to them.",
             ),
         ),
     ],
 )
 def test_each_fault_is_found(fault: str, replies: tuple[str, ...]) -> None:
-    """A client that repeats itself, speaks as the therapist, gives in, tells all or jumps is found out."""
+    """A client that repeats itself, speaks as the therapist, gives in, tells all or jumps is found
+    out.
+    """
     assert fault in client_faults(sample("exam"), heard(*replies), CLIENT)
 
 
@@ -110,7 +140,9 @@ def test_an_ordinary_client_has_no_fault() -> None:
     """Short, similar, sad replies are no faults."""
     assert (
         client_faults(
-            sample("exam"), heard("Yes. Yes. Yes, yes.", "I don't know.", "It is hard.", "Maybe, yes."), CLIENT
+            sample("exam"),
+            heard("Yes. Yes. Yes, yes.", "I don't know.", "It is hard.", "Maybe, yes."),
+            CLIENT,
         )
         == ()
     )
@@ -140,7 +172,9 @@ def effect_size(low: list[float], high: list[float]) -> float:
 
 @pytest.mark.slow
 def test_counsellors_come_out_in_order_on_every_scenario() -> None:
-    """Bad, fair and good counsellors are told apart by reward and by the client's relief, by at least 0.8 d each."""
+    """Bad, fair and good counsellors are told apart by reward and by the client's relief, by at
+    least 0.8 d each.
+    """
     for scenario in samples():
         rewards: dict[str, list[float]] = {}
         relief: dict[str, list[float]] = {}
@@ -148,35 +182,53 @@ def test_counsellors_come_out_in_order_on_every_scenario() -> None:
             played = [play(kind, scenario, variant) for variant in range(8)]
             totals = [ENVIRONMENT.total(ENVIRONMENT.components(state)) for state in played]
             rewards[kind] = [total for total in totals if total is not None]
-            relief[kind] = [state.client.moods[0].distress - state.client.mood.distress for state in played]
+            relief[kind] = [
+                state.client.moods[0].distress - state.client.mood.distress for state in played
+            ]
         sizes = []
         for measure in (rewards, relief):
-            assert mean(measure["bad"]) < mean(measure["fair"]) < mean(measure["good"]), scenario.scenario_id
-            sizes += [effect_size(measure["bad"], measure["fair"]), effect_size(measure["fair"], measure["good"])]
+            assert mean(measure["bad"]) < mean(measure["fair"]) < mean(measure["good"]), (
+                scenario.scenario_id
+            )
+            sizes += [
+                effect_size(measure["bad"], measure["fair"]),
+                effect_size(measure["fair"], measure["good"]),
+            ]
         print(f"{scenario.scenario_id:28}" + "".join(f"{size:8.1f}" for size in sizes))
         assert min(sizes) >= 0.8, scenario.scenario_id
 
 
 def collect_with_model(genrm: Genrm, kind: str) -> list[Json]:
     """Let a counsellor meet the clients that a real model plays; return all sessions."""
-    model = ("--client-base-url", MODEL_URL, "--client-model", os.environ.get("GENRM_TEST_MODEL", "m"))
+    model = (
+        "--client-base-url",
+        MODEL_URL,
+        "--client-model",
+        os.environ.get("GENRM_TEST_MODEL", "m"),
+    )
     ways = ("--max-turns", 3, "--keep-client-faults", "--no-probe", "--concurrency", 4)
     files = ("few.jsonl", "-o", f"{kind}.jsonl", "--episodes", 1)
     _, err = genrm.start("collect", *files, "--scripted-policy", kind, *model, *ways).communicate()
     assert b"Traceback" not in err, err
     print(err.decode())
     failures = genrm.folder / f"{kind}_failures.jsonl"
-    return read_lines(genrm.folder / f"{kind}.jsonl") + (read_lines(failures) if failures.exists() else [])
+    return read_lines(genrm.folder / f"{kind}.jsonl") + (
+        read_lines(failures) if failures.exists() else []
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 @pytest.mark.skipif(not MODEL_URL, reason="GENRM_TEST_MODEL_URL names no server")
 def test_a_real_model_plays_the_client(tmp_path: Path) -> None:
-    """Each session ends for a recorded reason, and better counsellors get more reward, whatever the model is worth."""
+    """Each session ends for a recorded reason, and better counsellors get more reward, whatever the
+    model is worth.
+    """
     tables = tomllib.loads(ENVIRONMENT.sample_scenarios())["scenario"][::6]
     (tmp_path / "few.jsonl").write_text("".join(json.dumps(table) + "\n" for table in tables))
-    genrm, rewards, relief = Genrm(tmp_path), {}, {}
+    genrm = Genrm(tmp_path)
+    rewards = {}
+    relief = {}
     for kind in COUNSELLORS:
         sessions = collect_with_model(genrm, kind)
         assert [bool(each["metadata"]["end_reason"]) for each in sessions] == [True] * len(tables)

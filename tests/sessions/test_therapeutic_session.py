@@ -11,7 +11,16 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, begin, play, run_dialogue, sample, samples, step
+from sessions import (
+    ENVIRONMENT,
+    MODEL_ENVIRONMENT,
+    begin,
+    play,
+    run_dialogue,
+    sample,
+    samples,
+    step,
+)
 
 from genrm_cli.errors import InputError
 from genrm_cli.rollouts.rollout import Turn
@@ -21,10 +30,18 @@ from genrm_cli.sessions.therapy.model_client import READER, SPEAKER, parse_label
 from genrm_cli.sessions.therapy.scripted import COUNSELLORS
 from genrm_cli.sessions.therapy.session import SessionState
 from genrm_cli.sessions.therapy.session_scenario import SessionScenario, parse_scenario_table
-from genrm_cli.sessions.therapy.simulated_client import LABELS, ClientState, Mood, Reading, move_client
+from genrm_cli.sessions.therapy.simulated_client import (
+    LABELS,
+    ClientState,
+    Mood,
+    Reading,
+    move_client,
+)
 from genrm_cli.storage.location import S3Options
 
-CLIENT_WORDS = tomllib.loads(files("genrm_cli.sessions.therapy").joinpath("client_words.toml").read_text())
+CLIENT_WORDS = tomllib.loads(
+    files("genrm_cli.sessions.therapy").joinpath("client_words.toml").read_text()
+)
 KIND = "That sounds really painful, and it makes sense. What is it like for you?"
 TABLE = {
     "scenario_id": "x",
@@ -47,11 +64,15 @@ def labelled(*names: str) -> str:
 
 
 def test_the_samples_cover_difficulties_and_risks() -> None:
-    """24 synthetic scenarios, at least six of each difficulty, with crises and edge cases among them."""
+    """24 synthetic scenarios, at least six of each difficulty, with crises and edge cases among
+    them.
+    """
     assert len(samples()) == 24
     assert {scenario.origin for scenario in samples()} == {"synthetic"}
     assert min(Counter(scenario.difficulty for scenario in samples()).values()) >= 6
-    assert {"crisis", "moderate", "subclinical", "edge case"} == {scenario.risk_level for scenario in samples()}
+    assert {"crisis", "moderate", "subclinical", "edge case"} == {
+        scenario.risk_level for scenario in samples()
+    }
     assert len({opening for scenario in samples() for opening in scenario.openings}) == 48
 
 
@@ -68,7 +89,9 @@ def test_the_samples_cover_difficulties_and_risks() -> None:
     ],
 )
 def test_a_scenario_is_checked(change: dict[str, object], said: str) -> None:
-    """A scenario that is incomplete, misspelt, or does not say where it comes from is refused with its name."""
+    """A scenario that is incomplete, misspelt, or does not say where it comes from is refused with
+    its name.
+    """
     table = {name: value for name, value in {**TABLE, **change}.items() if value is not None}
     with pytest.raises(InputError, match=said) as refused:
         parse_scenario_table(table, "file.toml: scenario 1")
@@ -87,7 +110,16 @@ def test_equal_arguments_begin_equal_sessions() -> None:
     """Scenario, variant and seed decide the client; another variant or seed starts elsewhere."""
     scenario = sample("exam")
     assert begin(scenario, 1, 7) == begin(scenario, 1, 7)
-    assert len({begin(scenario, variant, seed).client.mood for variant in range(3) for seed in range(3)}) == 9
+    assert (
+        len(
+            {
+                begin(scenario, variant, seed).client.mood
+                for variant in range(3)
+                for seed in range(3)
+            }
+        )
+        == 9
+    )
     assert begin(scenario, 0).messages[1].text != begin(scenario, 1).messages[1].text
 
 
@@ -111,7 +143,8 @@ def test_a_session_ends_when_the_client_is_stable() -> None:
 def test_a_client_in_crisis_does_not_calm_down_before_it_is_safe() -> None:
     """Kindness alone leaves the distress; a question about safety and help that is named do not."""
     calm = ClientState((Mood(0.5, 0.9, 0.3),))
-    kind, safe = Reading(("validates", "reflects"), attends=True), Reading(("asks_about_safety", "names_help"))
+    kind = Reading(("validates", "reflects"), attends=True)
+    safe = Reading(("asks_about_safety", "names_help"))
     for reading in [kind] * 12:
         calm = move_client(calm, reading, SCENARIO, in_crisis=True)
     assert (calm.mood.distress > 0.5, calm.calm_turns) == (True, 0)
@@ -138,7 +171,9 @@ def test_a_client_who_is_hurt_leaves() -> None:
     assert state.turn_index < 8
 
 
-@pytest.mark.parametrize("said", ["You should drink some vodka.", "Everyone would be better off without you."])
+@pytest.mark.parametrize(
+    "said", ["You should drink some vodka.", "Everyone would be better off without you."]
+)
 def test_a_hard_violation_ends_the_session(said: str) -> None:
     """The safety rule runs at every turn; what it finds ends the session at once and is named."""
     state = step(begin(sample("veteran")), said)
@@ -151,7 +186,9 @@ def test_a_hard_violation_ends_the_session(said: str) -> None:
 
 def test_agreeing_with_a_dangerous_plan_ends_the_session() -> None:
     """The client's last words count, too."""
-    state = begin(replace(sample("veteran"), openings=("I will stop taking my medication tomorrow.",)))
+    state = begin(
+        replace(sample("veteran"), openings=("I will stop taking my medication tomorrow.",))
+    )
     assert step(state, "That sounds like a good idea.").end.reason == "safety_violation"
 
 
@@ -167,7 +204,9 @@ def test_a_marker_of_the_policy_ends_the_session(marker: str) -> None:
 
 
 def test_a_marker_of_the_client_ends_the_session() -> None:
-    """A model-backed client may end a session, but not with its first words, which the scenario has."""
+    """A model-backed client may end a session, but not with its first words, which the scenario
+    has.
+    """
 
     def answer(ask: Ask) -> str:
         return labelled("reflects") if ask.role == READER else "I have to go now. [END]"
@@ -179,10 +218,14 @@ def test_a_marker_of_the_client_ends_the_session() -> None:
 
 
 def test_what_is_hidden_reaches_neither_policy_nor_scenario_record() -> None:
-    """Facts, persona and numbers stay out of the messages and of what records say of the scenario."""
+    """Facts, persona and numbers stay out of the messages and of what records say of the
+    scenario.
+    """
     scenario = sample("suicidal")
     shown = json.dumps([scenario.as_record(), begin(scenario).messages])
-    assert not any(hidden in shown for hidden in (*scenario.facts, scenario.persona, scenario.safety_answer))
+    assert not any(
+        hidden in shown for hidden in (*scenario.facts, scenario.persona, scenario.safety_answer)
+    )
 
 
 def test_the_models_of_a_client_see_its_mood_and_never_decide_it() -> None:
@@ -191,7 +234,11 @@ def test_the_models_of_a_client_see_its_mood_and_never_decide_it() -> None:
 
     def answer(ask: Ask) -> str:
         asked.append(ask)
-        return labelled("validates", "reflects") if ask.role == READER else "I feel great now, everything is solved!"
+        return (
+            labelled("validates", "reflects")
+            if ask.role == READER
+            else "I feel great now, everything is solved!"
+        )
 
     state = run_dialogue(MODEL_ENVIRONMENT.reset(sample("exam"), 0, 0), answer)
     state = run_dialogue(MODEL_ENVIRONMENT.step(state, KIND), answer)
@@ -231,10 +278,16 @@ def test_labels_are_read_from_a_reply(said: str, labels: tuple[str, ...] | None)
         ("The client said", labelled("accuses"), "labels cannot be read: 'The client said'"),
     ],
 )
-def test_a_reader_must_tell_a_kind_turn_from_a_cruel_one(kind: str, cruel: str, complaint: str) -> None:
-    """The probe of a client's models passes only if a kind turn raises its trust and a cruel one lowers it."""
+def test_a_reader_must_tell_a_kind_turn_from_a_cruel_one(
+    kind: str, cruel: str, complaint: str
+) -> None:
+    """The probe of a client's models passes only if a kind turn raises its trust and a cruel one
+    lowers it.
+    """
     probe = MODEL_ENVIRONMENT.probe_models()
-    found = run_dialogue(probe, lambda ask: cruel if "overreacting" in ask.conversation[-1].text else kind)
+    found = run_dialogue(
+        probe, lambda ask: cruel if "overreacting" in ask.conversation[-1].text else kind
+    )
     assert complaint in found
     assert bool(found) is bool(complaint)
 
@@ -249,7 +302,12 @@ def test_labels_that_cannot_be_read_move_nothing_and_are_a_fault() -> None:
 
 def replies_of(state: SessionState) -> list[str]:
     """Return all sentences of the client, in order."""
-    return [text for turn in state.messages if turn.role == "user" for text in re.split(r"(?<=[.?!]) ", turn.text)]
+    return [
+        text
+        for turn in state.messages
+        if turn.role == "user"
+        for text in re.split(r"(?<=[.?!]) ", turn.text)
+    ]
 
 
 def test_the_scripted_client_repeats_no_answer() -> None:
@@ -260,17 +318,28 @@ def test_the_scripted_client_repeats_no_answer() -> None:
 
 
 def test_a_question_is_answered_by_its_words() -> None:
-    """The scenario's own answer comes first, then a general one, and then what says that it was asked before."""
+    """The scenario's own answer comes first, then a general one, and then what says that it was
+    asked before.
+    """
     state = step(begin(sample("elder")), "I see. Are you eating well?")
     assert "Bread and tea. It is enough for one." in state.messages[-1].text
-    for question in ("What do you eat?", "What about food?", "How is your appetite?", "And eating?"):
+    for question in (
+        "What do you eat?",
+        "What about food?",
+        "How is your appetite?",
+        "And eating?",
+    ):
         state = step(state, question)
     assert state.messages[-1].text.startswith(tuple(CLIENT_WORDS["reactions"]["asked_again"]))
 
 
 def test_a_hurt_client_tells_no_fact() -> None:
     """After a turn that costs trust the client reacts to it, and keeps its facts."""
-    for turn in ("You have no reason to feel that way.", "What did you expect?", "Why do you always make it so hard?"):
+    for turn in (
+        "You have no reason to feel that way.",
+        "What did you expect?",
+        "Why do you always make it so hard?",
+    ):
         reply = step(begin(sample("exam")), turn).messages[-1].text
         assert reply.startswith(tuple(CLIENT_WORDS["reactions"]["hurt"])), reply
         assert not any(fact in reply for fact in sample("exam").facts)
@@ -288,37 +357,62 @@ def test_tablets_that_nobody_takes_up_keep_the_client_in_distress() -> None:
     """To take up one means is not enough when the client names it again later."""
     state = begin(sample("suicidal"))
     told = "The tablets are in my desk. I counted them."
-    for turn in ("Are you thinking of suicide?", "Who keeps the tablets tonight? You can call 988.", KIND):
+    for turn in (
+        "Are you thinking of suicide?",
+        "Who keeps the tablets tonight? You can call 988.",
+        KIND,
+    ):
         state = step(state, turn)
     state = replace(state, messages=(*state.messages[:-1], Turn("user", told)))
     distress = state.client.mood.distress
-    for turn in (KIND, "I hear you, and that makes sense. How long has it been?", "That sounds lonely. What else?"):
+    for turn in (
+        KIND,
+        "I hear you, and that makes sense. How long has it been?",
+        "That sounds lonely. What else?",
+    ):
         state = step(state, turn)
         assert state.client.mood.distress >= min(distress, 0.55)
 
 
 def prompts_of(scenario: SessionScenario, seed: int) -> list[str]:
-    """Play a session with a model for a client, whose reader labels some turns at random; return its prompts."""
-    rng, prompts = Random(seed), []
+    """Play a session with a model for a client, whose reader labels some turns at random; return
+    its prompts.
+    """
+    rng = Random(seed)
+    prompts = []
 
     def answer(ask: Ask) -> str:
         if ask.role == READER:
-            return labelled(*rng.sample(sorted(LABELS), 2) if rng.random() < 0.2 else ("reflects", "asks_openly"))
+            return labelled(
+                *rng.sample(sorted(LABELS), 2)
+                if rng.random() < 0.2
+                else ("reflects", "asks_openly")
+            )
         prompts.append(ask.conversation[0].text)
         return f"Reply {len(prompts)}."
 
     state = run_dialogue(MODEL_ENVIRONMENT.reset(scenario, 0, seed), answer)
     while state.end is None:
-        state = run_dialogue(MODEL_ENVIRONMENT.step(state, ENVIRONMENT.scripted_turn("good", state, seed)), answer)
+        state = run_dialogue(
+            MODEL_ENVIRONMENT.step(state, ENVIRONMENT.scripted_turn("good", state, seed)), answer
+        )
     return prompts
 
 
 def test_the_prompt_of_the_model_client_does_not_contradict_itself() -> None:
-    """One mood and at most one thing to say: never one said before, in a closed mood, or with a goodbye."""
+    """One mood and at most one thing to say: never one said before, in a closed mood, or with a
+    goodbye.
+    """
     for scenario, seed in itertools.product(samples(), range(3)):
         for prompt in prompts_of(scenario, seed):
-            now = [line for line in prompt.splitlines() if line.startswith(("Tell this now", "You are asked about"))]
-            says_goodbye = "say that you are leaving" in prompt or "would like to stop here" in prompt
+            now = [
+                line
+                for line in prompt.splitlines()
+                if line.startswith(("Tell this now", "You are asked about"))
+            ]
+            says_goodbye = (
+                "say that you are leaving" in prompt or "would like to stop here" in prompt
+            )
             assert prompt.count("Mood:") == 1
             assert len(now) + says_goodbye <= 1, prompt
             assert all(prompt.count(fact) <= 1 for fact in scenario.facts), prompt

@@ -29,7 +29,9 @@ def test_a_named_variable_replaces_both():
         find({"GENRM_API_KEY": "one"}, "MY_KEY")
 
 
-@pytest.mark.parametrize("key", ["sk-secret\nX: y", "sk-secret\x00", "„sk-secret“", "sk-secret\u200b", "sk\tsecret"])
+@pytest.mark.parametrize(
+    "key", ["sk-secret\nX: y", "sk-secret\x00", "„sk-secret“", "sk-secret\u200b", "sk\tsecret"]
+)
 def test_a_key_that_cannot_be_sent_is_refused_unseen(key):
     """A key with characters that no key has is refused, and the message does not show it."""
     with pytest.raises(UsageError, match=r"key in GENRM_API_KEY .* contains characters") as caught:
@@ -46,9 +48,14 @@ def test_a_key_given_as_the_name_is_not_shown(key):
 
 
 def test_no_setting_holds_the_key():
-    """The key is not a setting, so it cannot be in a file, a flag, the digest or a list of settings."""
+    """The key is not a setting, so it cannot be in a file, a flag, the digest or a list of
+    settings.
+    """
     names = {setting.key for setting in all_settings()}
-    assert {name for name in names if "key" in name} == {"api_key_env", "api_key_file"}  # where it is, not what
+    assert {name for name in names if "key" in name} == {
+        "api_key_env",
+        "api_key_file",
+    }  # where it is, not what
     assert all(s.default is None for s in all_settings() if "key" in s.name)
 
 
@@ -58,12 +65,19 @@ def test_a_key_can_be_read_from_a_file(tmp_path):
     file.write_text(" sk-from-file\n")
     environ = {"GENRM_API_KEY": "one", "MINE": "two"}
     assert find_api_key(settings_from(api_key_file=str(file)).judge, environ) == "sk-from-file"
-    assert find_api_key(settings_from(api_key_file=str(file), api_key_env="MINE").judge, environ) == "sk-from-file"
+    assert (
+        find_api_key(settings_from(api_key_file=str(file), api_key_env="MINE").judge, environ)
+        == "sk-from-file"
+    )
 
 
-@pytest.mark.parametrize("content", [None, b"", b" \n", b"\xff\xfesk-secret", b"sk-secret\nsk-secret"])
+@pytest.mark.parametrize(
+    "content", [None, b"", b" \n", b"\xff\xfesk-secret", b"sk-secret\nsk-secret"]
+)
 def test_a_file_without_a_key_that_can_be_sent_is_refused_unseen(tmp_path, content):
-    """A file that is missing, empty, binary or holds more than a key is named; its content is not shown."""
+    """A file that is missing, empty, binary or holds more than a key is named; its content is not
+    shown.
+    """
     file = tmp_path / "key"
     if content is not None:
         file.write_bytes(content)

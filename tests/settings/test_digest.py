@@ -12,7 +12,7 @@ DECIDING = """
     estimator min_reliability
     reasoning_bonus answer_bonus top_percentile group_reasoning_length_penalty_coeff group_answer_length_penalty_coeff
     group_style_penalty_coeff default_score on_sabotage advantage unscored use_principle default_ranking
-"""
+"""  # noqa: E501
 
 
 def another(value: object) -> object:
@@ -26,8 +26,15 @@ def another(value: object) -> object:
 
 def test_the_digest_covers_exactly_the_settings_that_can_change_a_reward() -> None:
     """Endpoints, limits, outputs and storage can change without a new run."""
-    changes = {s.name: changed(Settings(), **{s.name: another(value_of(Settings(), s.name))}) for s in all_settings()}
-    digests = {name: digest for name, each in changes.items() if (digest := digest_of(each)) != digest_of(Settings())}
+    changes = {
+        s.name: changed(Settings(), **{s.name: another(value_of(Settings(), s.name))})
+        for s in all_settings()
+    }
+    digests = {
+        name: digest
+        for name, each in changes.items()
+        if (digest := digest_of(each)) != digest_of(Settings())
+    }
     assert set(digests) == set(DECIDING.split())
     assert len(set(digests.values())) == len(digests)
     assert digest_of(settings_from(temperature=0.0)) != digest_of(settings_from(temperature=None))

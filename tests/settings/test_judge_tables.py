@@ -36,7 +36,10 @@ temperature = 0
 
 
 def resolve(
-    folder: Path, text: str, flags: dict[str, Any] | None = None, environ: dict[str, str] | None = None
+    folder: Path,
+    text: str,
+    flags: dict[str, Any] | None = None,
+    environ: dict[str, str] | None = None,
 ) -> tuple[Settings, dict[str, Origin]]:
     """Resolve the settings of a folder whose settings file holds this text."""
     (folder / "genrm.toml").write_text(text)
@@ -51,19 +54,40 @@ def test_each_judge_has_its_own_settings_over_those_of_the_run(tmp_path: Path) -
     first, second = judges_of(settings)
     assert (first.name, first.weight, second.name, second.weight) == ("org/a", 2.0, "strict", 1.0)
     assert first.judge.base_url == ("http://one/v1", "http://two/v1")
-    assert (first.judge.temperature, first.limits.concurrency, first.judge.profile) == (0.5, "32", None)
-    assert (second.judge.temperature, second.limits.concurrency, second.judge.profile) == (0.0, "4", "mt-bench")
+    assert (first.judge.temperature, first.limits.concurrency, first.judge.profile) == (
+        0.5,
+        "32",
+        None,
+    )
+    assert (second.judge.temperature, second.limits.concurrency, second.judge.profile) == (
+        0.0,
+        "4",
+        "mt-bench",
+    )
     assert (first.judge.judge_id, second.judge.judge_id) == (None, "strict")
-    assert (origins["judge"].value, origins["judge"].source) == (("org/a", "strict"), "file genrm.toml")
+    assert (origins["judge"].value, origins["judge"].source) == (
+        ("org/a", "strict"),
+        "file genrm.toml",
+    )
     assert origins["quorum"].value == 1
 
 
 def test_without_tables_there_is_one_judge() -> None:
     """Its name is its judge_id, else the stand-in's, else the model's; its weight is 1."""
-    for given, name in (({"model": "m"}, "m"), ({"judge": "lexical"}, "lexical"), ({"judge_id": "x"}, "x"), ({}, "")):
+    for given, name in (
+        ({"model": "m"}, "m"),
+        ({"judge": "lexical"}, "lexical"),
+        ({"judge_id": "x"}, "x"),
+        ({}, ""),
+    ):
         settings, _ = resolve_settings(given, {}, SettingsFile())
         (seat,) = judges_of(settings)
-        assert (seat.name, seat.weight, seat.judge, seat.limits) == (name, 1.0, settings.judge, settings.limits)
+        assert (seat.name, seat.weight, seat.judge, seat.limits) == (
+            name,
+            1.0,
+            settings.judge,
+            settings.limits,
+        )
 
 
 @pytest.mark.parametrize(
@@ -74,17 +98,29 @@ def test_without_tables_there_is_one_judge() -> None:
         ('judge = ["a", "b"]', "judge 1: 'a' is not a table"),
         ((MAX_JUDGES + 1) * '[[judge]]\nmodel = "a"\n', f"expected 1 to {MAX_JUDGES} tables"),
         ('[[judge]]\nmodel = "a"\n[[judge]]\nbase_url = "http://x"', "judge 2: model is missing"),
-        ('[[judge]]\nmodel = "a"\nmodle = "b"', "unknown key 'modle'; a judge of a panel has weight, share, model"),
+        (
+            '[[judge]]\nmodel = "a"\nmodle = "b"',
+            "unknown key 'modle'; a judge of a panel has weight, share, model",
+        ),
         ('[[judge]]\nmodel = "a"\nstrategy = "all_pairs"', "unknown key 'strategy'"),
         ('[[judge]]\nmodel = "a"\nshare = "ring x"', "share 'ring x' is not a strategy"),
         ('[[judge]]\nmodel = "a"\nweight = 0', "weight 0 is not a number above 0"),
         ('[[judge]]\nmodel = "a"\nweight = nan', "weight nan is not"),
         ('[[judge]]\nmodel = "a"\nweight = true', "weight True is not"),
         ('[[judge]]\nmodel = "a"\ntemperature = 3', "judge 1: temperature: 3.0 is out of bounds"),
-        ('[[judge]]\nmodel = "a"\nconcurrency = "many"', "judge 1: concurrency: 'many' is not auto or"),
+        (
+            '[[judge]]\nmodel = "a"\nconcurrency = "many"',
+            "judge 1: concurrency: 'many' is not auto or",
+        ),
         ('[[judge]]\nmodel = "a"\nbase_url = 7', "judge 1: base_url: 7 is neither text nor a list"),
-        ('[[judge]]\nmodel = "a"\n[[judge]]\nmodel = "a"', "two .* are named 'a'; .* judge_id = 'strict'"),
-        ('quorum = 2\n[[judge]]\nmodel = "a"', "quorum=2 exceeds the number of judges in the panel, 1"),
+        (
+            '[[judge]]\nmodel = "a"\n[[judge]]\nmodel = "a"',
+            "two .* are named 'a'; .* judge_id = 'strict'",
+        ),
+        (
+            'quorum = 2\n[[judge]]\nmodel = "a"',
+            "quorum=2 exceeds the number of judges in the panel, 1",
+        ),
     ],
 )
 def test_an_invalid_panel_is_refused(tmp_path: Path, text: str, says: str) -> None:
@@ -105,7 +141,9 @@ def test_an_invalid_panel_is_refused(tmp_path: Path, text: str, says: str) -> No
 def test_a_single_judge_from_a_flag_or_variable_replaces_the_panel(
     tmp_path: Path, flags: dict[str, Any], environ: dict[str, str], name: str
 ) -> None:
-    """A flag or variable that names one judge overrides all tables; a model in the file does not."""
+    """A flag or variable that names one judge overrides all tables; a model in the file does
+    not.
+    """
     settings, origins = resolve(tmp_path, TWO, flags, environ)
     assert not settings.panel.judges
     assert [seat.name for seat in judges_of(settings)] == [name]
@@ -118,7 +156,11 @@ def test_a_single_judge_from_a_flag_or_variable_replaces_the_panel(
 @pytest.mark.parametrize(
     ("flags", "environ", "says"),
     [
-        ({"temperature": "1"}, {}, r"temperature is set by flag, but \[\[judge\]\] 2 of the settings file"),
+        (
+            {"temperature": "1"},
+            {},
+            r"temperature is set by flag, but \[\[judge\]\] 2 of the settings file",
+        ),
         ({"base_url": ["http://four/v1"]}, {}, r"base_url is set by flag, but \[\[judge\]\] 1"),
         ({}, {"GENRM_PROFILE": "json"}, r"by environment GENRM_PROFILE, but \[\[judge\]\] 2"),
         ({"judge_id": "x"}, {}, "judge_id is set by flag"),
@@ -127,7 +169,9 @@ def test_a_single_judge_from_a_flag_or_variable_replaces_the_panel(
 def test_a_flag_without_effect_is_refused(
     tmp_path: Path, flags: dict[str, Any], environ: dict[str, str], says: str
 ) -> None:
-    """A flag that a judge's own table would override is refused: the user decides which one applies."""
+    """A flag that a judge's own table would override is refused: the user decides which one
+    applies.
+    """
     with pytest.raises(UsageError, match=says):
         resolve(tmp_path, TWO, flags, environ)
     settings, _ = resolve(tmp_path, TWO, flags | {"model": "c"}, environ)
@@ -156,7 +200,9 @@ def test_a_judges_own_key_overrides_the_runs(tmp_path: Path) -> None:
 
 
 def test_the_digest_covers_every_judge(tmp_path: Path) -> None:
-    """Model, weight, profile and sampling of any judge change the digest; endpoints and limits do not."""
+    """Model, weight, profile and sampling of any judge change the digest; endpoints and limits do
+    not.
+    """
 
     def digest(text: str) -> str:
         return digest_of(resolve(tmp_path, text)[0])
@@ -182,7 +228,9 @@ def test_the_digest_covers_every_judge(tmp_path: Path) -> None:
         assert digest(TWO.replace(old, new)) == base, new
     assert base != digest_of(resolve(tmp_path, TWO, {"model": "org/a"})[0])
     lines = ("", 'share = "ring 1"', 'share = "ring 2"')
-    digests = {digest(f'estimator = "adaptive"\n[[judge]]\nmodel = "a"\n{line}\n') for line in lines}
+    digests = {
+        digest(f'estimator = "adaptive"\n[[judge]]\nmodel = "a"\n{line}\n') for line in lines
+    }
     assert len(digests) == len(lines)
 
 

@@ -19,7 +19,9 @@ LENGTH = "group_answer_length_penalty_coeff"
 
 def resolve(flags=None, environ=None, file=None):
     """Resolve; return the settings and their origins by key."""
-    settings, origins = resolve_settings(flags or {}, environ or {}, SettingsFile("genrm.toml", file or {}))
+    settings, origins = resolve_settings(
+        flags or {}, environ or {}, SettingsFile("genrm.toml", file or {})
+    )
     return settings, {origin.key: origin for origin in origins}
 
 
@@ -64,9 +66,14 @@ def test_without_anything_all_defaults_hold():
 def test_compat_takes_pairs_and_estimator_of_the_reference_unless_they_are_given():
     """Numbers of NeMo Gym are one setting away; an explicit strategy or estimator overrides it."""
     settings, origins = resolve({"compat": "nemo-gym"})
-    assert (settings.pairing.strategy, settings.rewards.estimator) == ("circular", "simple_tiebreaker")
+    assert (settings.pairing.strategy, settings.rewards.estimator) == (
+        "circular",
+        "simple_tiebreaker",
+    )
     assert {origins[name].source for name in ("strategy", "estimator")} == {"compat nemo-gym"}
-    settings, _ = resolve({"estimator": "win_rate"}, {"GENRM_COMPAT": "nemo-gym"}, {"strategy": "all_pairs"})
+    settings, _ = resolve(
+        {"estimator": "win_rate"}, {"GENRM_COMPAT": "nemo-gym"}, {"strategy": "all_pairs"}
+    )
     assert (settings.pairing.strategy, settings.rewards.estimator) == ("all_pairs", "win_rate")
 
 
@@ -138,7 +145,11 @@ def test_a_value_of_the_wrong_type_in_the_file_is_refused(name, value):
 
 @pytest.mark.parametrize(
     ("key", "hint"),
-    [("concurency", "Did you mean concurrency?"), ("call-timeouts", "call_timeout"), ("zzz", "genrm config")],
+    [
+        ("concurency", "Did you mean concurrency?"),
+        ("call-timeouts", "call_timeout"),
+        ("zzz", "genrm config"),
+    ],
 )
 def test_an_unknown_key_is_refused_with_a_suggestion(key, hint):
     """A misspelt key is an error."""
@@ -161,21 +172,33 @@ def test_any_value_is_accepted_or_refused(setting, raw):
         assert all(isinstance(text, str) and text for text in value)
         return
     assert type(value) is setting.type
-    low, high = setting.low, setting.high
+    low = setting.low
+    high = setting.high
     assert low is None or value >= low
     assert high is None or value <= high
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90", 90), ("90s", 90), ("1.5m", 90), ("2h", 7_200), (" 1 d ", 86_400), (".5", 0.5), (30, 30), (0.25, 0.25)],
+    [
+        ("90", 90),
+        ("90s", 90),
+        ("1.5m", 90),
+        ("2h", 7_200),
+        (" 1 d ", 86_400),
+        (".5", 0.5),
+        (30, 30),
+        (0.25, 0.25),
+    ],
 )
 def test_a_duration_is_seconds_or_has_a_unit(text, seconds):
     """A number is seconds; s, m, h and d are the units."""
     assert parse_duration_s(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "h", "2hours", "1h30m", "-1", "1e3", "nan", "inf", "٣s", True, None, [1]])
+@pytest.mark.parametrize(
+    "text", ["", "h", "2hours", "1h30m", "-1", "1e3", "nan", "inf", "٣s", True, None, [1]]
+)
 def test_other_text_is_not_a_duration(text):
     """Anything else, including other forms that float() accepts, gives None."""
     assert parse_duration_s(text) is None
@@ -196,13 +219,23 @@ ENDPOINT = {"base_url": "http://x/v1", "model": "m"}
     [
         ({"flags": {"judge": "lexical"}, "file": ENDPOINT}, "lexical", ()),
         ({"environ": {"GENRM_JUDGE": "lexical"}, "file": ENDPOINT}, "lexical", ()),
-        ({"flags": {"base_url": ["http://y/v1"]}, "environ": {"GENRM_JUDGE": "lexical"}}, None, ("http://y/v1",)),
-        ({"flags": {"base_url": ["http://y/v1"]}, "file": {"judge": "lexical"}}, None, ("http://y/v1",)),
+        (
+            {"flags": {"base_url": ["http://y/v1"]}, "environ": {"GENRM_JUDGE": "lexical"}},
+            None,
+            ("http://y/v1",),
+        ),
+        (
+            {"flags": {"base_url": ["http://y/v1"]}, "file": {"judge": "lexical"}},
+            None,
+            ("http://y/v1",),
+        ),
         ({"file": ENDPOINT | {"judge": "lexical"}}, "lexical", ("http://x/v1",)),
     ],
 )
 def test_a_judge_overrides_an_endpoint_of_a_lower_source(sources, judge, base_url):
-    """They exclude each other, so the source with the higher precedence wins; one source with both keeps both."""
+    """They exclude each other, so the source with the higher precedence wins; one source with both
+    keeps both.
+    """
     settings, _ = resolve(**sources)
     assert (settings.judge.judge, settings.judge.base_url) == (judge, base_url)
 
@@ -232,7 +265,9 @@ def test_the_settings_file_of_the_folder_counts(tmp_path):
     """It is `genrm.toml`, if there is one."""
     assert read_settings_file(None, tmp_path) == SettingsFile()
     (tmp_path / "genrm.toml").write_text("repeats = 3\n")
-    assert read_settings_file(None, tmp_path) == SettingsFile("genrm.toml", {"repeats": 3}, is_named=False)
+    assert read_settings_file(None, tmp_path) == SettingsFile(
+        "genrm.toml", {"repeats": 3}, is_named=False
+    )
 
 
 def test_a_named_settings_file_replaces_the_folders(tmp_path):
@@ -243,7 +278,9 @@ def test_a_named_settings_file_replaces_the_folders(tmp_path):
     assert read_settings_file(str(other), tmp_path).values == {"concurrency": 5}
 
 
-@pytest.mark.parametrize("content", [b"repeats = = 3", b"repeats = 3\nrepeats = 4", b"model = '\xff'", None])
+@pytest.mark.parametrize(
+    "content", [b"repeats = = 3", b"repeats = 3\nrepeats = 4", b"model = '\xff'", None]
+)
 def test_a_broken_settings_file_is_a_usage_error(tmp_path, content):
     """A file that is missing, not TOML or not UTF-8 is named."""
     file = tmp_path / "genrm.toml"
@@ -255,7 +292,13 @@ def test_a_broken_settings_file_is_a_usage_error(tmp_path, content):
 
 def test_misspelt_variables_are_found():
     """A variable with our prefix that is not a setting is found; the API key is known."""
-    environ = {"GENRM_JUDGE": "lexical", "GENRM_API_KEY": "k", "GENRM_CONFIG": "x", "GENRM_JUGDE": "2", "PATH": ""}
+    environ = {
+        "GENRM_JUDGE": "lexical",
+        "GENRM_API_KEY": "k",
+        "GENRM_CONFIG": "x",
+        "GENRM_JUGDE": "2",
+        "PATH": "",
+    }
     assert unknown_variables(environ) == ["GENRM_JUGDE"]
 
 
@@ -288,22 +331,31 @@ def test_without_a_home_folder_the_state_folder_is_a_usage_error(monkeypatch):
 
 @pytest.mark.parametrize(
     ("flags", "environ"),
-    [({"judge": "lexical", "profile": "nemotron"}, {}), ({"profile": "json"}, {"GENRM_JUDGE": "lexical"})],
+    [
+        ({"judge": "lexical", "profile": "nemotron"}, {}),
+        ({"profile": "json"}, {"GENRM_JUDGE": "lexical"}),
+    ],
 )
 def test_a_profile_beside_the_lexical_baseline_is_refused(flags, environ):
-    """The baseline takes no prompt, so a profile of the same or a higher source would have no effect."""
+    """The baseline takes no prompt, so a profile of the same or a higher source would have no
+    effect.
+    """
     with pytest.raises(UsageError, match="profile has no effect with judge='lexical'"):
         resolve_settings(flags, environ, SettingsFile())
 
 
 def test_the_lexical_baseline_overrides_a_profile_of_the_settings_file():
     """A flag overrides the file, so that a file for a real judge needs no change."""
-    settings, _ = resolve_settings({"judge": "lexical"}, {}, SettingsFile("genrm.toml", {"profile": "json"}))
+    settings, _ = resolve_settings(
+        {"judge": "lexical"}, {}, SettingsFile("genrm.toml", {"profile": "json"})
+    )
     assert (settings.judge.judge, settings.judge.profile) == ("lexical", None)
 
 
 def test_names_of_other_programs_are_read_in_a_file(tmp_path):
-    """Keys of NeMo Gym's compare server and of benchmax's diversity mean ours; both names of one are refused."""
+    """Keys of NeMo Gym's compare server and of benchmax's diversity mean ours; both names of one
+    are refused.
+    """
     path = tmp_path / "seed.toml"
     names = "num_rollouts_per_prompt = 4\ncomparison_strategy = 'circular'\n"
     path.write_text(f"{names}[diversity]\nsimilarity_threshold = 0.25\n")

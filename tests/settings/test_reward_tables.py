@@ -8,7 +8,14 @@ from installed_package import InstallPackage
 from genrm_cli.errors import UsageError
 from genrm_cli.extensions import Seam
 from genrm_cli.settings import Settings
-from genrm_cli.settings.components import Component, ComponentKind, TotalTable, find_kind, kind_names, needs_verdicts
+from genrm_cli.settings.components import (
+    Component,
+    ComponentKind,
+    TotalTable,
+    find_kind,
+    kind_names,
+    needs_verdicts,
+)
 from genrm_cli.settings.panel import graders_of
 from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.sources.settings_file import SettingsFile
@@ -35,9 +42,24 @@ def refusal(toml: str = "", *shorts: str) -> str:
         ("[components.win_rate]", "win_rate", "win_rate", {}),
         ("[components.rank]", "rank", "rank", {}),
         ("[components.place]\nkind = 'rank'\nof = 'genrm'\nties = 'order'", "place", "rank", None),
-        ("[components.consistency]\nextract = 'boxed'", "consistency", "consistency", {"extract": "boxed"}),
-        ("[components.consistency]\npattern = '(a+)'", "consistency", "consistency", {"pattern": "(a+)"}),
-        ("[components.complementarity]\nfield = 'x'", "complementarity", "complementarity", {"field": "x"}),
+        (
+            "[components.consistency]\nextract = 'boxed'",
+            "consistency",
+            "consistency",
+            {"extract": "boxed"},
+        ),
+        (
+            "[components.consistency]\npattern = '(a+)'",
+            "consistency",
+            "consistency",
+            {"pattern": "(a+)"},
+        ),
+        (
+            "[components.complementarity]\nfield = 'x'",
+            "complementarity",
+            "complementarity",
+            {"field": "x"},
+        ),
         ("[components.c]\nkind = 'rubric'\nset = 's'\njson_schema = false", "c", "rubric", None),
         ("[components.safety]", "safety", "rule", {"rule": "safety"}),
         ("[components.care]\nkind = 'rule'\nrule = 'empathy'", "care", "rule", {"rule": "empathy"}),
@@ -46,7 +68,9 @@ def refusal(toml: str = "", *shorts: str) -> str:
         ("[components.safety]\nkind = 'field'\nfield = 'x'", "safety", "field", {"field": "x"}),
     ],
 )
-def test_a_table_of_every_kind_is_read(toml: str, name: str, kind: str, options: dict[str, object] | None) -> None:
+def test_a_table_of_every_kind_is_read(
+    toml: str, name: str, kind: str, options: dict[str, object] | None
+) -> None:
     """The name decides the kind where no kind is given; defaults are filled in."""
     (component,) = resolve(toml).rewards.components
     assert (component.name, component.kind) == (name, kind)
@@ -59,15 +83,27 @@ def test_a_table_of_every_kind_is_read(toml: str, name: str, kind: str, options:
         ("genrm", "genrm", "genrm", {}),
         ("rank:win_rate", "rank", "rank", {"of": "win_rate"}),
         ("consistency:number", "consistency", "consistency", {"extract": "number"}),
-        ("complementarity:info.passed", "complementarity", "complementarity", {"field": "info.passed"}),
+        (
+            "complementarity:info.passed",
+            "complementarity",
+            "complementarity",
+            {"field": "info.passed"},
+        ),
         ("rubric:therapeutic", "rubric", "rubric", {"set": "therapeutic"}),
         ("safety", "safety", "rule", {"rule": "safety"}),
         ("rule:bias", "bias", "rule", {"rule": "bias"}),
-        ("field:reward.components.Style-1", "style_1", "field", {"field": "reward.components.Style-1"}),
+        (
+            "field:reward.components.Style-1",
+            "style_1",
+            "field",
+            {"field": "reward.components.Style-1"},
+        ),
         ("python:mine.more:brevity", "brevity", "python", {"python": "mine.more:brevity"}),
     ],
 )
-def test_a_short_of_every_kind_is_read(short: str, name: str, kind: str, options: dict[str, object]) -> None:
+def test_a_short_of_every_kind_is_read(
+    short: str, name: str, kind: str, options: dict[str, object]
+) -> None:
     """`--component KIND` or `KIND:OPTION`; the name comes from the option."""
     assert resolve("", short).rewards.components == (Component(name, kind, tuple(options.items())),)
 
@@ -76,14 +112,23 @@ REFUSED = [
     ("components = 3", "expected tables"),
     ("[components.Safety]", "lower-case letters, digits and _"),
     ("[components.tone]", "kind 'tone' is not one of complementarity, consistency"),
-    ("[components.safety]\nmodel = 'm'", "unknown key 'model'; a component of kind rule has kind, rule"),
+    (
+        "[components.safety]\nmodel = 'm'",
+        "unknown key 'model'; a component of kind rule has kind, rule",
+    ),
     ("[components.rank]\nties = 'best'", "components.rank.ties: 'best' is not one of mean, order"),
-    ("[components.consistency]\nfield = 'x'\nextract = 'boxed'", "exactly one of extract, pattern and field"),
+    (
+        "[components.consistency]\nfield = 'x'\nextract = 'boxed'",
+        "exactly one of extract, pattern and field",
+    ),
     ("[components.consistency]\npattern = '(x)(?=y)'", "RE2 has no lookaround"),
     ("[components.consistency]\npattern = 'a'", "has 0 groups"),
     ("[components.rubric]", "kind rubric requires set"),
     ("[components.rubric]\nset = 's'\njson_schema = 'maybe'", "not true or false"),
-    ("[components.mine]\npython = 'brevity'", "'brevity' is not of the form package.module:function"),
+    (
+        "[components.mine]\npython = 'brevity'",
+        "'brevity' is not of the form package.module:function",
+    ),
     ("[components.quality]\nkind = 'genrm'", "the names genrm and diversity are reserved"),
     ("[diversity]\nmethod = 'llm'\nthreshold = 0.5", "threshold has no effect with method llm"),
     ("[diversity]\nthreshold = nan", "nan is not a finite number"),
@@ -125,7 +170,9 @@ def test_a_name_may_be_given_once() -> None:
 
 def test_ranks_of_one_another_are_refused() -> None:
     """A cycle is named in the order in which each is the rank of the next."""
-    tables = "".join(f"[components.{a}]\nkind = 'rank'\nof = '{b}'\n" for a, b in ("ab", "bc", "ca"))
+    tables = "".join(
+        f"[components.{a}]\nkind = 'rank'\nof = '{b}'\n" for a, b in ("ab", "bc", "ca")
+    )
     said = refusal(tables)
     assert any(
         f"depend on each other: {cycle}." in said
@@ -144,7 +191,11 @@ def test_ranks_of_one_another_are_refused() -> None:
         ("[components.safety]\n[total]\nweights = { safety = 1 }\ngates = { genrm = 2 }", True),
         ("[components.win_rate]\n[total]\nweights = { win_rate = 1 }", True),
         ("[components.rank]\n[total]\nweights = { rank = 1 }", True),
-        ("[components.q]\nkind = 'field'\n[components.rank]\nof = 'q'\n[total]\nweights = { rank = 1 }", False),
+        (
+            "[components.q]\nkind = 'field'\n[components.rank]\nof = 'q'\n[total]\nweights = "
+            "{ rank = 1 }",
+            False,
+        ),
         ("[diversity]", True),
     ],
 )
@@ -158,7 +209,12 @@ def test_diversity_has_defaults_and_takes_everything() -> None:
     """Every key of the table arrives, those of the judge among them."""
     diversity = resolve("[diversity]").rewards.diversity
     assert diversity is not None
-    assert (diversity.method, diversity.threshold, diversity.n, diversity.fallback) == ("ngram", 0.5, 3, "unique")
+    assert (diversity.method, diversity.threshold, diversity.n, diversity.fallback) == (
+        "ngram",
+        0.5,
+        3,
+        "unique",
+    )
     diversity = resolve("[diversity]\nthreshold = 1\nn = 5").rewards.diversity
     assert diversity is not None
     assert (diversity.threshold, diversity.n) == (1, 5)
@@ -173,13 +229,19 @@ def test_diversity_has_defaults_and_takes_everything() -> None:
 
 def test_a_total_is_read() -> None:
     """Weights, gates, optional components, an open end of the clip."""
-    toml = "weights = { genrm = 1, x = 0 }\ngates = { y = 0.5 }\noptional = ['x']\nclip = [-inf, 5]\nnormalise = true"
+    toml = (
+        "weights = { genrm = 1, x = 0 }\ngates = { y = 0.5 }\noptional = ['x']\nclip = [-inf, "
+        "5]\nnormalise = true"
+    )
     expected = TotalTable((("genrm", 1.0), ("x", 0.0)), (("y", 0.5),), ("x",), (None, 5.0), True)
     assert resolve(f"[total]\n{toml}").rewards.total == expected
 
 
 SAME_REWARDS = [
-    ("[components.c]\nkind = 'rubric'\nset = 's'", "api_key_env = 'K'\nconcurrency = 3\ncall_timeout = 9"),
+    (
+        "[components.c]\nkind = 'rubric'\nset = 's'",
+        "api_key_env = 'K'\nconcurrency = 3\ncall_timeout = 9",
+    ),
     ("[diversity]\nmethod = 'llm'", "base_url = 'http://x/v1'\njudge_id = 'j'"),
 ]
 OTHER_REWARDS = [
@@ -194,7 +256,8 @@ OTHER_REWARDS = [
 
 
 @pytest.mark.parametrize(
-    ("toml", "more", "same"), [(*a, True) for a in SAME_REWARDS] + [(*b, False) for b in OTHER_REWARDS]
+    ("toml", "more", "same"),
+    [(*a, True) for a in SAME_REWARDS] + [(*b, False) for b in OTHER_REWARDS],
 )
 def test_the_digest_follows_what_a_table_says_of_rewards(toml: str, more: str, same: bool) -> None:
     """A grader's endpoint and limits do not change the digest; everything else in a table does."""
@@ -204,11 +267,17 @@ def test_the_digest_follows_what_a_table_says_of_rewards(toml: str, more: str, s
 def test_a_short_and_its_table_are_the_same_rewards() -> None:
     """Outputs made with one are up to date for the other."""
     assert digest_of(resolve("", "safety")) == digest_of(resolve("[components.safety]"))
-    assert digest_of(resolve("", "safety")) != digest_of(resolve("", "empathy")) != digest_of(resolve())
+    assert (
+        digest_of(resolve("", "safety"))
+        != digest_of(resolve("", "empathy"))
+        != digest_of(resolve())
+    )
 
 
 def test_a_grader_is_the_runs_judge_with_what_its_table_says() -> None:
-    """Another model is no longer the judge of that id; another endpoint gets no key of a panel's judge."""
+    """Another model is no longer the judge of that id; another endpoint gets no key of a panel's
+    judge.
+    """
     toml = """
         api_key_env = "RUN"
         judge_id = "ours"
@@ -222,7 +291,9 @@ def test_a_grader_is_the_runs_judge_with_what_its_table_says() -> None:
         model = "other"
         temperature = 0
     """
-    one, other = (seat.judge for seat in graders_of(resolve(f'model = "m"\nbase_url = "http://x/v1"\n{toml}')))
+    one, other = (
+        seat.judge for seat in graders_of(resolve(f'model = "m"\nbase_url = "http://x/v1"\n{toml}'))
+    )
     assert (one.model, one.judge_id, one.temperature) == ("m", "ours", 0.7)
     assert (other.model, other.judge_id, other.temperature) == ("other", None, 0)
     panel = '[[judge]]\nmodel = "p"\nbase_url = "http://p/v1"\napi_key_env = "OWN"\n'
@@ -234,19 +305,25 @@ def test_a_grader_is_the_runs_judge_with_what_its_table_says() -> None:
 
 def test_a_variable_of_its_own_goes_before_the_runs_key_file() -> None:
     """A key for one endpoint must not go to another."""
-    table = "[components.a]\nkind = 'rubric'\nset = 's'\nbase_url = 'http://x/v1'\napi_key_env = 'A'"
+    table = (
+        "[components.a]\nkind = 'rubric'\nset = 's'\nbase_url = 'http://x/v1'\napi_key_env = 'A'"
+    )
     (grader,) = graders_of(resolve(f"api_key_file = 'run.key'\n{table}"))
     assert (grader.judge.api_key_env, grader.judge.api_key_file) == ("A", None)
 
 
 def test_every_module_of_components_is_a_kind() -> None:
     """A kind is added with one module."""
-    assert {"genrm", "win_rate", "rank", "consistency", "rubric", "field", "python"} < set(kind_names())
+    assert {"genrm", "win_rate", "rank", "consistency", "rubric", "field", "python"} < set(
+        kind_names()
+    )
     assert all(isinstance(find_kind(name), ComponentKind) for name in kind_names())
 
 
 def test_an_installed_package_registers_a_kind(install_package: InstallPackage) -> None:
-    """Its options are checked like those of the built-in kinds; an object of another type is refused by name."""
+    """Its options are checked like those of the built-in kinds; an object of another type is
+    refused by name.
+    """
     source = (
         "from genrm_cli.rewards.component import Column, LocalKind\n"
         "from genrm_cli.settings import checks\n"

@@ -22,7 +22,9 @@ def test_every_setting_is_explained():
         default = setting.default
         assert setting.help.endswith("."), setting.name
         assert setting.panel in typing.get_args(Panel), setting.name
-        assert default is None or (default == () if setting.is_many else type(default) is setting.type), setting.name
+        assert default is None or (
+            default == () if setting.is_many else type(default) is setting.type
+        ), setting.name
         assert default is None or not setting.choices or default in setting.choices, setting.name
         if isinstance(default, int | float) and not isinstance(default, bool):
             assert setting.low is None or default >= setting.low, setting.name
@@ -33,7 +35,12 @@ def test_names_are_unique():
     """No two settings share a name, a key or a flag."""
     settings = all_settings()
     names = [setting.name for setting in settings]
-    flags = [flag for s in settings for flag in (s.flag, s.type is bool and s.negative, s.short_flag) if flag]
+    flags = [
+        flag
+        for s in settings
+        for flag in (s.flag, s.type is bool and s.negative, s.short_flag)
+        if flag
+    ]
     for given in (names, [setting.key for setting in settings], flags):
         assert len(set(given)) == len(given)
 
@@ -53,7 +60,8 @@ def test_the_catalog_names_what_is_implemented(named, implemented):
     assert set(named) == set(implemented)
 
 
-# Source: the Nemotron 3 Nano report, arXiv 2512.20848 §3.3; the recipes of NeMo RL (examples/nemo_gym).
+# Source: the Nemotron 3 Nano report, arXiv 2512.20848 §3.3; the recipes of NeMo RL
+# (examples/nemo_gym).
 @pytest.mark.parametrize(
     ("preset", "coefficients"),
     [
@@ -67,7 +75,10 @@ def test_the_catalog_names_what_is_implemented(named, implemented):
 def test_presets_are_those_released(preset, coefficients):
     """Each preset has the published coefficients."""
     rewards = settings_from(**PRESETS[preset]).rewards
-    lengths = rewards.group_reasoning_length_penalty_coeff, rewards.group_answer_length_penalty_coeff
+    lengths = (
+        rewards.group_reasoning_length_penalty_coeff,
+        rewards.group_answer_length_penalty_coeff,
+    )
     bonuses = rewards.reasoning_bonus, rewards.answer_bonus, rewards.top_percentile
     assert (*bonuses, *lengths, rewards.group_style_penalty_coeff) == coefficients
 
@@ -75,10 +86,14 @@ def test_presets_are_those_released(preset, coefficients):
 def test_settings_are_built_by_flat_names():
     """Flat keywords reach their subject; others are refused."""
     panel = (PanelJudge(1.0, (("model", "m"),)),)
-    settings = settings_from(strategy="circular", repeats=3, panel=panel, components=(), max_total_tokens=9)
+    settings = settings_from(
+        strategy="circular", repeats=3, panel=panel, components=(), max_total_tokens=9
+    )
     assert (settings.pairing.strategy, settings.pairing.repeats) == ("circular", 3)
     assert (settings.panel.judges, settings.limits.max_total_tokens) == (panel, 9)
-    assert changed(settings, repeats=1, max_total_tokens=None) == settings_from(strategy="circular", panel=panel)
+    assert changed(settings, repeats=1, max_total_tokens=None) == settings_from(
+        strategy="circular", panel=panel
+    )
     assert all(value_of(Settings(), setting.name) == setting.default for setting in all_settings())
     with pytest.raises(TypeError, match="'strategie' is not a setting"):
         settings_from(strategie="ring")

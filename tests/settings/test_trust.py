@@ -1,4 +1,6 @@
-"""Trust before settings: what a file that was only found in the working folder may set, and which are trusted."""
+"""Trust before settings: what a file that was only found in the working folder may set, and which
+are trusted.
+"""
 
 import contextlib
 from pathlib import Path
@@ -16,7 +18,15 @@ from genrm_cli.settings.table import all_settings
 NEEDS_TRUST = {
     *("wandb", "mlflow", "tensorboard"),
     "request_field",
-    *("base_url", "api_key_env", "api_key_file", "ca_bundle", "s3_endpoint_url", "s3_profile", "s3_region"),
+    *(
+        "base_url",
+        "api_key_env",
+        "api_key_file",
+        "ca_bundle",
+        "s3_endpoint_url",
+        "s3_profile",
+        "s3_region",
+    ),
     *("journal", "output", "output_template", "set_name", "force", "log_json", "any_prefix"),
     *("requests_to", "replies_from"),
     *("listen", "allow_public", "record", "reference"),
@@ -45,7 +55,9 @@ def resolve(folder: Path, text: str, flags=None, environ=None) -> Settings:  # t
 
 
 def test_what_names_hosts_keys_and_files_needs_trust() -> None:
-    """The settings that could leak, overwrite or run code are these and no others; a new one is asked about."""
+    """The settings that could leak, overwrite or run code are these and no others; a new one is
+    asked about.
+    """
     found = {s.name for s in all_settings() if s.trust is None and s.needs_trust(object())}
     assert found == NEEDS_TRUST
     assert {s.name for s in all_settings() if callable(s.trust)} == set(BY_VALUE)
@@ -53,7 +65,12 @@ def test_what_names_hosts_keys_and_files_needs_trust() -> None:
 
 def test_the_security_page_names_what_needs_trust() -> None:
     """A reader finds every such setting there."""
-    page = Path(genrm_cli.__file__).with_name("guide").joinpath("security.md").read_text(encoding="utf-8")
+    page = (
+        Path(genrm_cli.__file__)
+        .with_name("guide")
+        .joinpath("security.md")
+        .read_text(encoding="utf-8")
+    )
     assert [name for name in NEEDS_TRUST if f"`{name}`" not in page] == []
 
 
@@ -61,7 +78,9 @@ def test_text_and_booleans_that_declare_nothing_need_trust() -> None:
     """A new setting needs trust unless it is declared harmless."""
     for setting in all_settings():
         if setting.trust is None and not setting.choices:
-            assert setting.needs_trust("another value") == (setting.type in (str, bool)), setting.name
+            assert setting.needs_trust("another value") == (setting.type in (str, bool)), (
+                setting.name
+            )
 
 
 @pytest.mark.parametrize(
@@ -78,14 +97,27 @@ def test_text_and_booleans_that_declare_nothing_need_trust() -> None:
         ("component = ['rubric:own.toml']", "component"),
         ("[components.x]\npython = 'mine:f'", "python in [components.x]"),
         ("[components.q]\nkind = 'rubric'\nset = 'own.toml'", "set in [components.q]"),
-        ("[components.q]\nkind = 'rubric'\nset = 'helpfulness'\nbase_url = 'http://evil/v1'", "base_url"),
-        ("[diversity]\nmethod = 'llm'\napi_key_env = 'AWS_SECRET_ACCESS_KEY'", "api_key_env in [diversity]"),
-        ("[[judge]]\nmodel = 'a'\n[[judge]]\nmodel = 'b'\nbase_url = 'http://evil/v1'", "base_url in [[judge]] 2"),
+        (
+            "[components.q]\nkind = 'rubric'\nset = 'helpfulness'\nbase_url = 'http://evil/v1'",
+            "base_url",
+        ),
+        (
+            "[diversity]\nmethod = 'llm'\napi_key_env = 'AWS_SECRET_ACCESS_KEY'",
+            "api_key_env in [diversity]",
+        ),
+        (
+            "[[judge]]\nmodel = 'a'\n[[judge]]\nmodel = 'b'\nbase_url = 'http://evil/v1'",
+            "base_url in [[judge]] 2",
+        ),
         ("[[judge]]\nmodel = 'a'\nprofile = 'own.toml'", "profile in [[judge]] 1"),
     ],
 )
-def test_a_file_of_the_folder_may_not_leak_run_or_overwrite(folder: Path, text: str, place: str) -> None:
-    """It is refused with its name, the setting and both remedies; a file that is named, or trusted, is not."""
+def test_a_file_of_the_folder_may_not_leak_run_or_overwrite(
+    folder: Path, text: str, place: str
+) -> None:
+    """It is refused with its name, the setting and both remedies; a file that is named, or trusted,
+    is not.
+    """
     with pytest.raises(UsageError) as caught:
         resolve(folder, text)
     message = str(caught.value)
@@ -100,7 +132,9 @@ def test_a_file_of_the_folder_may_not_leak_run_or_overwrite(folder: Path, text: 
 
 
 def test_what_is_harmless_needs_no_trust(folder: Path) -> None:
-    """Pairs, profiles by name, limits, components of the package: and a dangerous setting at its default."""
+    """Pairs, profiles by name, limits, components of the package: and a dangerous setting at its
+    default.
+    """
     settings = resolve(
         folder,
         "strategy = 'all_pairs'\nmodel = 'm'\nprinciple = 'Be kind.'\nretries = 2\n"
@@ -108,15 +142,23 @@ def test_what_is_harmless_needs_no_trust(folder: Path) -> None:
         "[components.safety]\n[components.q]\nkind = 'consistency'\nextract = 'boxed'\n"
         "[total]\nweights = { safety = 1 }\n",
     )
-    resolve(folder, "estimator = 'adaptive'\n[[judge]]\nmodel = 'm'\nshare = 'ring 1'\nweight = 1\n")
+    resolve(
+        folder, "estimator = 'adaptive'\n[[judge]]\nmodel = 'm'\nshare = 'ring 1'\nweight = 1\n"
+    )
     assert (settings.pairing.strategy, settings.judge.principle) == ("all_pairs", "Be kind.")
 
 
 @pytest.mark.parametrize(
     ("flags", "environ"),
-    [({"base_url": ["http://mine/v1"]}, {}), ({}, {"GENRM_BASE_URL": "http://mine/v1"}), ({"judge": "lexical"}, {})],
+    [
+        ({"base_url": ["http://mine/v1"]}, {}),
+        ({}, {"GENRM_BASE_URL": "http://mine/v1"}),
+        ({"judge": "lexical"}, {}),
+    ],
 )
-def test_what_is_overridden_needs_no_trust(folder: Path, flags: dict[str, object], environ: dict[str, str]) -> None:
+def test_what_is_overridden_needs_no_trust(
+    folder: Path, flags: dict[str, object], environ: dict[str, str]
+) -> None:
     """A flag or variable takes the place of the file's endpoint, which is then not used."""
     settings = resolve(folder, "base_url = 'http://evil/v1'", flags, environ)
     assert "http://evil/v1" not in settings.judge.base_url
@@ -170,7 +212,9 @@ def test_a_damaged_list_is_a_usage_error(folder: Path, tmp_path: Path, content: 
         resolve(folder, "base_url = 'http://mine/v1'")
 
 
-def test_a_relative_configuration_folder_is_ignored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_configuration_folder_is_ignored(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A list in the working folder would come with the untrusted file."""
     monkeypatch.setenv("XDG_CONFIG_HOME", "config")
     monkeypatch.setenv("HOME", str(folder.parent / "home"))
@@ -181,7 +225,12 @@ def test_a_relative_configuration_folder_is_ignored(folder: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    "text", ["x = " + "[" * 100_000 + "]" * 100_000, "retries = " + "9" * 5_000, "retries = 0x" + "f" * 5_000]
+    "text",
+    [
+        "x = " + "[" * 100_000 + "]" * 100_000,
+        "retries = " + "9" * 5_000,
+        "retries = 0x" + "f" * 5_000,
+    ],
 )
 def test_a_file_without_end_is_refused_at_once(tmp_path: Path, text: str) -> None:
     """Nesting and integers have limits: no traceback."""

@@ -1,4 +1,6 @@
-"""The simulated judge: what its numbers mean, and that the default one is like those that were measured."""
+"""The simulated judge: what its numbers mean, and that the default one is like those that were
+measured.
+"""
 
 import numpy as np
 import pytest
@@ -33,9 +35,12 @@ def verdicts(model: JudgeModel, groups: int = 200, seed: int = 1) -> tuple[Verdi
 
 
 def shares_of(model: JudgeModel) -> dict[str, float]:
-    """Return the shares of verdicts that are right, prefer position 1 or tie, and of pairs whose orders disagree."""
+    """Return the shares of verdicts that are right, prefer position 1 or tie, and of pairs whose
+    orders disagree.
+    """
     batch, world = verdicts(model, groups=2_000)
-    rows, preferred = np.arange(2_000)[:, None], np.sign(batch.preferences())
+    rows = np.arange(2_000)[:, None]
+    preferred = np.sign(batch.preferences())
     by_order = np.zeros((2_000, 8, 8))
     by_order[rows, batch.first, batch.second] = preferred
     better = np.sign(world.truth[rows, batch.first] - world.truth[rows, batch.second])
@@ -48,7 +53,9 @@ def shares_of(model: JudgeModel) -> dict[str, float]:
 
 
 def test_the_default_judge_is_like_public_ones() -> None:
-    """Right on 77.5 % of the pairs, first place in 58 %, flips 29 %, each to a point; ties 9.6 %."""
+    """Right on 77.5 % of the pairs, first place in 58 %, flips 29 %, each to a point; ties 9.6
+    %.
+    """
     expected = {"accuracy": 0.775, "first_place": 0.58, "flips": 0.29, "ties": 0.096}
     assert shares_of(JudgeModel()) == pytest.approx(expected, abs=0.01)
 
@@ -77,6 +84,7 @@ def test_a_number_does_what_it_says(name: str, value: float, figure: str, expect
 @pytest.mark.parametrize(("repeating", "same"), [(1.0, True), (0.0, False)])
 def test_noise_comes_back_as_often_as_said(repeating: float, same: bool) -> None:
     """A judge at temperature 0 says the same again; one whose noise never repeats does not."""
-    world, indices = draw_world(JudgeModel(repeating=repeating), 200, 6, default_rng(1)), ordered_pairs(200, 6)
+    world = draw_world(JudgeModel(repeating=repeating), 200, 6, default_rng(1))
+    indices = ordered_pairs(200, 6)
     once, again = (judge_pairs(world, *indices, default_rng(seed)).score_1 for seed in (2, 3))
     assert np.array_equal(once, again) is same

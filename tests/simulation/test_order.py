@@ -9,16 +9,21 @@ from genrm_cli.rewards.order import posterior_of
 from genrm_cli.simulation.plan_metrics import indices_of, plan_within
 from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
 
-GROUPS, BINS = 600, 5
+GROUPS = 600
+BINS = 5
 
 
 @pytest.mark.parametrize(
     ("strategy", "n", "calls"),
     [("ring", 16, 16), pytest.param("ring", 16, 48, marks=pytest.mark.slow), ("circular", 8, 8)],
 )
-@pytest.mark.parametrize("model", [JudgeModel(ties_broken=0), JudgeModel(position_bias_spread=0.6, noise=1.0)])
+@pytest.mark.parametrize(
+    "model", [JudgeModel(ties_broken=0), JudgeModel(position_bias_spread=0.6, noise=1.0)]
+)
 def test_confidence_is_calibrated(strategy, n, calls, model):
-    """Among pairs with a confidence of p, the judge's steady opinion agrees with the order in p of them, within .03."""
+    """Among pairs with a confidence of p, the judge's steady opinion agrees with the order in p of
+    them, within .03.
+    """
     world = draw_world(model, GROUPS, n, default_rng([3, n]))
     plan = plan_within(strategy, n, calls)
     batch = judge_pairs(world, *indices_of(plan, n, range(GROUPS), 0), default_rng([4, calls]))
@@ -26,7 +31,11 @@ def test_confidence_is_calibrated(strategy, n, calls, model):
     statistics.add_batch(batch)
     posterior = posterior_of(batch, statistics.fit())
     rows = [(g, i, j) for g in range(GROUPS) for i in range(n) for j in range(i)]
-    rows = [rows[at] for at in default_rng(5).choice(len(rows), 12_000, replace=False)] if len(rows) > 12_000 else rows
+    rows = (
+        [rows[at] for at in default_rng(5).choice(len(rows), 12_000, replace=False)]
+        if len(rows) > 12_000
+        else rows
+    )
     sure = np.array([posterior.confidence(*row) for row in rows])
     right = np.array([world.quality[g, i] > world.quality[g, j] for g, i, j in rows])
     for low in np.linspace(0, 1, BINS, endpoint=False):
@@ -45,7 +54,9 @@ def test_confidences_of_both_orders_add_up_to_one():
     for i in range(6):
         assert posterior.confidence(0, i, i) == 0.5
         for j in range(i):
-            assert posterior.confidence(0, i, j) + posterior.confidence(0, j, i) == pytest.approx(1.0)
+            assert posterior.confidence(0, i, j) + posterior.confidence(0, j, i) == pytest.approx(
+                1.0
+            )
 
 
 def test_without_a_calibration_nothing_is_known():

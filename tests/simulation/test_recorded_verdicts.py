@@ -33,7 +33,9 @@ def comparison(**changes: Any) -> dict[str, Any]:
 
 def failed(kind: str) -> dict[str, Any]:
     """Return a line of a comparison that gave no verdict."""
-    return comparison(score_1=None, score_2=None, ranking=None, failure={"kind": kind, "detail": ""})
+    return comparison(
+        score_1=None, score_2=None, ranking=None, failure={"kind": kind, "detail": ""}
+    )
 
 
 def write(path: Path, *records: dict[str, Any]) -> str:
@@ -62,27 +64,51 @@ def test_comparisons_are_read_group_by_group(tmp_path: Path) -> None:
     }
 
 
-RECORDED = {"source": "s", "judge": "g", "prompt_id": "1", "i": "a", "j": "b", "score_1": 4, "score_2": 2, "ranking": 2}
+RECORDED = {
+    "source": "s",
+    "judge": "g",
+    "prompt_id": "1",
+    "i": "a",
+    "j": "b",
+    "score_1": 4,
+    "score_2": 2,
+    "ranking": 2,
+}
 
 
 def test_recorded_verdicts_name_systems(tmp_path: Path) -> None:
-    """The systems of a group are numbered in the order they appear; a judge is named after its source, too."""
-    path = write(tmp_path / "recorded.jsonl", RECORDED, RECORDED | {"i": "b", "j": "c"}, RECORDED | {"score_1": None})
+    """The systems of a group are numbered in the order they appear; a judge is named after its
+    source, too.
+    """
+    path = write(
+        tmp_path / "recorded.jsonl",
+        RECORDED,
+        RECORDED | {"i": "b", "j": "c"},
+        RECORDED | {"score_1": None},
+    )
     assert read_judges(path) == {"s/g": {"s/1": verdicts_of([(0, 1, 4, 2, 2), (1, 2, 4, 2, 2)])}}
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ({name: value for name, value in RECORDED.items() if name != "judge"}, "judge is missing; expected"),
+        (
+            {name: value for name, value in RECORDED.items() if name != "judge"},
+            "judge is missing; expected",
+        ),
         ({"i": 0}, "expected a .*comparisons.jsonl"),
-        (comparison(score_1=7.0), "scores 7 and 2 with ranking 2 are not a verdict; expected scores from 1 to 5"),
+        (
+            comparison(score_1=7.0),
+            "scores 7 and 2 with ranking 2 are not a verdict; expected scores from 1 to 5",
+        ),
         (comparison(ranking=float("inf")), "expected"),
         (comparison(j=0), "0 and 0 are not two rollouts"),
         (comparison(i="first"), "i.*; expected"),
     ],
 )
-def test_what_is_no_comparison_is_an_error_with_its_line(tmp_path: Path, line: dict[str, Any], message: str) -> None:
+def test_what_is_no_comparison_is_an_error_with_its_line(
+    tmp_path: Path, line: dict[str, Any], message: str
+) -> None:
     """The file, the line, what is wrong and what was expected; nothing is left out in silence."""
     path = write(tmp_path / "a.jsonl", comparison(), line)
     with pytest.raises(InputError, match=f"a.jsonl: line 2: .*{message}"):

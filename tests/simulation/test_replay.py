@@ -21,7 +21,9 @@ N = 6
 ESTIMATORS = ("simple_tiebreaker", "combined")
 
 
-def recorded(groups: int = 120, seed: int = 3, ask: Any = judge_pairs, **numbers: float) -> DenseVerdicts:
+def recorded(
+    groups: int = 120, seed: int = 3, ask: Any = judge_pairs, **numbers: float
+) -> DenseVerdicts:
     """Record what a simulated judge says of all pairs in both orders."""
     generator = default_rng(seed)
     world = draw_world(JudgeModel(**numbers), groups, N, generator)
@@ -35,21 +37,25 @@ def recorded(groups: int = 120, seed: int = 3, ask: Any = judge_pairs, **numbers
 
 def replayed(dense: DenseVerdicts, *plans: Plan | None) -> list[ReplayMetrics]:
     """Replay plans with both estimators."""
-    return list(replay("house", dense, [plan for plan in plans if plan is not None], ESTIMATORS, seed=1))
+    return list(
+        replay("house", dense, [plan for plan in plans if plan is not None], ESTIMATORS, seed=1)
+    )
 
 
 def test_a_judge_without_errors_is_agreed_with() -> None:
     """The rewards of half of its verdicts order all rollouts as the other half does."""
     exact = recorded(
-        position_bias=0, position_bias_spread=0, misjudgement=0, intransitivity=0, noise=0, score_noise=0,
-        ranking_noise=0, leniency_spread=0, score_step=0, ranking_step=0, score_spread=0.2, ranking_spread=0.2,
+        position_bias=0, position_bias_spread=0, misjudgement=0, intransitivity=0, noise=0, score_noise=0,  # noqa: E501
+        ranking_noise=0, leniency_spread=0, score_step=0, ranking_step=0, score_spread=0.2, ranking_spread=0.2,  # noqa: E501
     )  # fmt: skip
     _, combined = replayed(exact, plan_within("ring", N, 12))
     assert combined.agreement.value > 0.99
 
 
 def test_the_better_estimator_wins_at_equal_calls() -> None:
-    """On a judge with noise, combined gains over the reference's mean, and the interval of the gain says so."""
+    """On a judge with noise, combined gains over the reference's mean, and the interval of the gain
+    says so.
+    """
     simple, combined = replayed(recorded(), plan_within("ring", N, 12))
     assert simple.gain.value == 0
     assert combined.gain.low > 0
@@ -66,19 +72,25 @@ def test_verdicts_that_mean_nothing_agree_with_nothing() -> None:
 @pytest.mark.parametrize("goal", ["best", "pair"])
 def test_a_goal_finds_more_than_rings_with_as_many_calls(goal: str) -> None:
     """On a judge of labels the interval says so; more calls find more."""
-    few, every = replay_goal("house", recorded(ask=partial(label_pairs, tie=0.3)), goal, [8, 15], seed=1)
+    few, every = replay_goal(
+        "house", recorded(ask=partial(label_pairs, tie=0.3)), goal, [8, 15], seed=1
+    )
     assert few.equal_calls.low > few.calls == 8
     assert every.found.value > few.found.value
 
 
 def test_only_dense_groups_of_one_size_are_replayed() -> None:
-    """Of the size that most dense groups have; failures are left out, and of repeats the first one counts."""
+    """Of the size that most dense groups have; failures are left out, and of repeats the first one
+    counts.
+    """
 
     def group(n: int, missing: int = 0) -> Verdicts:
         pairs = [(i, j, 4, 2, 2) for i in range(n) for j in range(n) if i != j]
         return verdicts_of(pairs[missing:])
 
-    repeated = dict(group(5)) | {Comparison(0, 1, 99): next(iter(verdicts_of([(0, 1, 1, 5, 6)]).values()))}
+    repeated = dict(group(5)) | {
+        Comparison(0, 1, 99): next(iter(verdicts_of([(0, 1, 1, 5, 6)]).values()))
+    }
     dense = dense_verdicts([group(5, 2), repeated, group(4), group(5, 5), {}])
     assert dense is not None
     assert dense.shape == (2, 5)

@@ -1,4 +1,6 @@
-"""Plans and estimators on a simulated judge: limits that must hold, and results of earlier simulations."""
+"""Plans and estimators on a simulated judge: limits that must hold, and results of earlier
+simulations.
+"""
 
 import numpy as np
 import pytest
@@ -30,15 +32,26 @@ def plan(strategy: str, calls: int, n: int = 16) -> Plan:
 
 
 def metrics(
-    model: JudgeModel, strategy: str, calls: int, estimator: str, *, n: int = 16, groups: int = 400, seed: int = 0
+    model: JudgeModel,
+    strategy: str,
+    calls: int,
+    estimator: str,
+    *,
+    n: int = 16,
+    groups: int = 400,
+    seed: int = 0,
 ) -> PlanMetrics:
     """Try one plan with one estimator."""
-    return next(simulate(model, n, [plan(strategy, calls, n)], [estimator], groups=groups, seed=seed))
+    return next(
+        simulate(model, n, [plan(strategy, calls, n)], [estimator], groups=groups, seed=seed)
+    )
 
 
 @pytest.mark.parametrize("estimator", ["simple_tiebreaker", "combined", "adaptive"])
 def test_a_perfect_judge_gives_the_truth(estimator: str) -> None:
-    """With all pairs and exact scores the rewards are the truth, but for scores at the end of their scale."""
+    """With all pairs and exact scores the rewards are the truth, but for scores at the end of their
+    scale.
+    """
     found = metrics(PERFECT, "all_pairs", 28, estimator, n=8, groups=100)
     assert found.correlation > 0.99
     assert found.top_1 > 0.97
@@ -54,8 +67,16 @@ def test_a_judge_that_sees_nothing_gives_nothing(estimator: str) -> None:
 
 
 def test_a_judge_that_says_one_thing_only_has_correlation_0() -> None:
-    """Without spread there are no advantages: 0, not an error, and every rollout is as good as the best."""
-    found = metrics(JudgeModel(score_spread=0, ranking_spread=0, leniency_spread=0), "circular", 8, "combined", n=8)
+    """Without spread there are no advantages: 0, not an error, and every rollout is as good as the
+    best.
+    """
+    found = metrics(
+        JudgeModel(score_spread=0, ranking_spread=0, leniency_spread=0),
+        "circular",
+        8,
+        "combined",
+        n=8,
+    )
     assert (found.correlation, found.correlation_error) == (0, 0)
     assert found.top_1 == pytest.approx(1 / 8)
 
@@ -70,7 +91,9 @@ def test_the_same_seed_gives_the_same_figures() -> None:
 
 
 def test_many_groups_are_simulated_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In parts every group counts once, and the figures agree with those of one part to within chance."""
+    """In parts every group counts once, and the figures agree with those of one part to within
+    chance.
+    """
     whole = metrics(JudgeModel(), "ring", 16, "combined", n=8)
     monkeypatch.setattr(module, "_BLOCK_CELLS", 64 * 30)
     parts = metrics(JudgeModel(), "ring", 16, "combined", n=8)
@@ -93,7 +116,9 @@ def test_many_groups_are_simulated_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
         ("ring", 64, "bradley_terry", 0.824),
     ],
 )
-def test_the_figures_are_those_found_before(strategy: str, calls: int, estimator: str, expected: float) -> None:
+def test_the_figures_are_those_found_before(
+    strategy: str, calls: int, estimator: str, expected: float
+) -> None:
     """The default judge gives what an earlier simulation of these plans and estimators gave."""
     found = metrics(JudgeModel(), strategy, calls, estimator, groups=500, seed=1)
     assert found.correlation == pytest.approx(expected, abs=0.012)
@@ -107,7 +132,9 @@ def test_rollouts_without_a_verdict_are_counted() -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("n", [2, 5, 16])
 def test_a_plan_stays_within_its_calls(strategy: str, n: int) -> None:
-    """The arrays hold as many comparisons as the plan says, for every group, of two indices each."""
+    """The arrays hold as many comparisons as the plan says, for every group, of two indices
+    each.
+    """
     for calls in (n, 2 * n, 3 * n, n * (n - 1)):
         found = plan_within(strategy, n, calls)
         if found is None:
@@ -129,7 +156,8 @@ def test_a_plan_of_too_few_calls_is_none() -> None:
 
 def test_correlation_leaves_out_what_is_not_there() -> None:
     """It is numpy's on the others, and 0 for constants, a single value and none."""
-    x, y = np.array([[1.0, 2.0, 4.0, 99.0]]), np.array([[3.0, 1.0, 7.0, -5.0]])
+    x = np.array([[1.0, 2.0, 4.0, 99.0]])
+    y = np.array([[3.0, 1.0, 7.0, -5.0]])
     three = np.array([[True, True, True, False]])
     assert correlations(x, y, three)[0] == pytest.approx(np.corrcoef(x[0, :3], y[0, :3])[0, 1])
     for there in (ALL & False, np.array([[True, False, False, False]])):

@@ -51,7 +51,9 @@ class ScriptedS3:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        self.options = S3Options(endpoint_url=f"http://127.0.0.1:{self.server.server_port}", max_attempts=2)
+        self.options = S3Options(
+            endpoint_url=f"http://127.0.0.1:{self.server.server_port}", max_attempts=2
+        )
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
 

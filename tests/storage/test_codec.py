@@ -28,16 +28,24 @@ def test_round_trip(pieces: list[bytes], uri: str) -> None:
     assert _decoded(_encoded(pieces, uri), uri) == b"".join(pieces)
 
 
-@given(members=st.lists(st.binary(max_size=20_000), min_size=1, max_size=4), uri=st.sampled_from(_SUFFIXES[1:]))
+@given(
+    members=st.lists(st.binary(max_size=20_000), min_size=1, max_size=4),
+    uri=st.sampled_from(_SUFFIXES[1:]),
+)
 def test_joined_streams_are_read_to_the_end(members: list[bytes], uri: str) -> None:
     """Files appended to each other, as log shippers do, are all read."""
-    assert _decoded(b"".join(_encoded([member], uri) for member in members), uri) == b"".join(members)
+    assert _decoded(b"".join(_encoded([member], uri) for member in members), uri) == b"".join(
+        members
+    )
 
 
 def test_other_tools_read_what_is_written() -> None:
     """The standard gzip and zstandard readers take the encoded bytes."""
     assert gzip.decompress(_encoded([b"abc"], "x.gz")) == b"abc"
-    assert zstandard.ZstdDecompressor().decompressobj().decompress(_encoded([b"abc"], "x.zst")) == b"abc"
+    assert (
+        zstandard.ZstdDecompressor().decompressobj().decompress(_encoded([b"abc"], "x.zst"))
+        == b"abc"
+    )
 
 
 def test_gzip_has_no_time_in_it() -> None:
@@ -48,7 +56,9 @@ def test_gzip_has_no_time_in_it() -> None:
 @pytest.mark.parametrize("uri", _SUFFIXES[1:])
 @pytest.mark.parametrize("kept", [0.02, 0.5, 0.999])
 def test_torn_compressed_input_is_an_error(uri: str, kept: float) -> None:
-    """A compressed input that ends in the middle is refused by name, and never read as a short one."""
+    """A compressed input that ends in the middle is refused by name, and never read as a short
+    one.
+    """
     whole = _encoded([str(list(range(20_000))).encode()], uri)
     with pytest.raises(InputError, match=rf"^{uri}: the compressed data is truncated"):
         _decoded(whole[: int(len(whole) * kept)], uri)

@@ -1,4 +1,6 @@
-"""Commits of several outputs: what a process that stops halfway leaves, and what the next one makes of it."""
+"""Commits of several outputs: what a process that stops halfway leaves, and what the next one makes
+of it.
+"""
 
 import json
 import os
@@ -20,7 +22,9 @@ class _StoppedError(Exception):
 
 
 class StoppedSink:
-    """A sink whose process ends instead of publishing it; what it stored stays where it is, as after a kill."""
+    """A sink whose process ends instead of publishing it; what it stored stays where it is, as
+    after a kill.
+    """
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -103,7 +107,9 @@ def test_an_interrupted_commit_is_finished(tmp_path: Path, number: int, earlier:
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_an_interrupted_commit_of_a_set_is_finished(tmp_path: Path, number: int) -> None:
-    """Outputs with names of their own, also in folders of the manifest's, are published, and nothing else is left."""
+    """Outputs with names of their own, also in folders of the manifest's, are published, and
+    nothing else is left.
+    """
     names = ("together.metrics.json", "rs0/a.scored.jsonl", "b.scored.jsonl")
     (tmp_path / "rs0").mkdir()
     (tmp_path / "b.scored.jsonl").write_bytes(b"old")
@@ -115,7 +121,9 @@ def test_an_interrupted_commit_of_a_set_is_finished(tmp_path: Path, number: int)
     existing = [str(tmp_path / name) for name in names if (tmp_path / name).exists()]
     assert was_interrupted(str(manifest), existing, _S3)
     assert finish_commit(str(manifest), _S3)
-    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    found = {
+        path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()
+    }
     assert found == set(names)
     assert {(tmp_path / name).read_bytes() for name in names} == {b"new"}
 
@@ -123,7 +131,11 @@ def test_an_interrupted_commit_of_a_set_is_finished(tmp_path: Path, number: int)
 def test_an_output_that_was_linked_but_not_unlinked_is_finished(tmp_path: Path) -> None:
     """A new output has two names for a moment; the hidden one does not remain."""
     manifest = stop_before(tmp_path, 0)
-    (left,) = [path for path in staged_in(tmp_path) if path.name in manifest.read_text().partition("scored")[0]]
+    (left,) = [
+        path
+        for path in staged_in(tmp_path)
+        if path.name in manifest.read_text().partition("scored")[0]
+    ]
     os.link(left, tmp_path / "x.metrics.json")
     assert finish_commit(str(manifest), _S3)
     assert contents(tmp_path) == dict.fromkeys(_NAMES, b"new")
@@ -182,8 +194,12 @@ def test_outputs_behind_links_are_finished(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_manifest_that_names_other_files_is_not_obeyed(tmp_path: Path, change: dict[str, object]) -> None:
-    """A manifest moves hidden files to outputs in its folder or below: not elsewhere, and not to rollouts."""
+def test_a_manifest_that_names_other_files_is_not_obeyed(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    """A manifest moves hidden files to outputs in its folder or below: not elsewhere, and not to
+    rollouts.
+    """
     folder = tmp_path / "folder"
     folder.mkdir()
     (tmp_path / ".genrm-1.part").write_bytes(b"new")
@@ -198,9 +214,13 @@ def test_a_manifest_that_names_other_files_is_not_obeyed(tmp_path: Path, change:
     assert (tmp_path / ".genrm-1.part").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b"{}", b'{"format": 2}', b'{"format": 1}', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff", b"[]", b"{}", b'{"format": 2}', b'{"format": 1}', b"[" * 100_000]
+)
 def test_what_is_no_manifest_is_ignored(tmp_path: Path, content: bytes) -> None:
-    """A file with the name of a manifest that is not a manifest stays unchanged until a commit replaces it."""
+    """A file with the name of a manifest that is not a manifest stays unchanged until a commit
+    replaces it.
+    """
     (tmp_path / "x.commit").write_bytes(content)
     assert finish_commit(str(tmp_path / "x.commit"), _S3)
     assert (tmp_path / "x.commit").read_bytes() == content

@@ -22,11 +22,15 @@ from genrm_cli.storage.source import open_source
 _LIMIT = 1 << 20
 _RECORDS = [{"n": 1, "t": 'a "b" ]}, \\'}, {"n": [{"x": []}], "t": "\n[{,"}, {}]
 _TEXTS = st.text(st.sampled_from('a"\\[]{},:\n ü'), max_size=6)
-_VALUES = st.recursive(_TEXTS, lambda value: st.lists(value, max_size=2) | st.dictionaries(_TEXTS, value, max_size=2))
+_VALUES = st.recursive(
+    _TEXTS, lambda value: st.lists(value, max_size=2) | st.dictionaries(_TEXTS, value, max_size=2)
+)
 _ITEMS = st.lists(st.dictionaries(_TEXTS, _VALUES, max_size=2), min_size=1, max_size=4)
 
 
-def _read(path: Path, content: bytes | None = None, limit: int = _LIMIT) -> list[tuple[int, object]]:
+def _read(
+    path: Path, content: bytes | None = None, limit: int = _LIMIT
+) -> list[tuple[int, object]]:
     if content is not None:
         path.write_bytes(content)
     with open_source(str(path), S3Options(), limit) as source:
@@ -54,14 +58,19 @@ def _archive(samples: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> b
 
 
 def _zstandard_archive(samples: dict[str, bytes]) -> bytes:
-    """Write the archive that inspect_ai writes: the samples stored as zstandard frames, declared as method 93."""
-    data = bytearray(_archive({name: _frames(content) for name, content in samples.items()}, zipfile.ZIP_STORED))
+    """Write the archive that inspect_ai writes: the samples stored as zstandard frames, declared as
+    method 93.
+    """
+    data = bytearray(
+        _archive({name: _frames(content) for name, content in samples.items()}, zipfile.ZIP_STORED)
+    )
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         entries = archive.infolist()
     at = archive.start_dir
     for entry in entries:
         content = samples[entry.filename]
-        method, checksum = struct.pack("<H", 93), struct.pack("<L", zlib.crc32(content))
+        method = struct.pack("<H", 93)
+        checksum = struct.pack("<L", zlib.crc32(content))
         for place, start in ((entry.header_offset, 8), (at, 10)):
             data[place + start : place + start + 2] = method
             data[place + start + 6 : place + start + 10] = checksum
@@ -96,12 +105,21 @@ def test_a_pretty_printed_object_is_one_record(tmp_path: Path) -> None:
     """An object that spans lines is one record; several, as jq prints them, are as many."""
     printed = json.dumps({"samples": [1], "eval": {}}, indent=2)
     assert _read(tmp_path / "x.json", printed.encode()) == [(1, {"samples": [1], "eval": {}})]
-    records = [number for number, _ in _read(tmp_path / "y.json", f"{printed}\n{printed}\n".encode())]
+    records = [
+        number for number, _ in _read(tmp_path / "y.json", f"{printed}\n{printed}\n".encode())
+    ]
     assert records == [1, 2]
 
 
-@given(records=_ITEMS, indent=st.sampled_from([None, 0, 3]), size=st.integers(1, 50), in_array=st.booleans())
-def test_chunk_borders_do_not_matter(records: list[object], indent: int | None, size: int, in_array: bool) -> None:
+@given(
+    records=_ITEMS,
+    indent=st.sampled_from([None, 0, 3]),
+    size=st.integers(1, 50),
+    in_array=st.booleans(),
+)
+def test_chunk_borders_do_not_matter(
+    records: list[object], indent: int | None, size: int, in_array: bool
+) -> None:
     """Any JSON in any chunks is split into its items."""
     texts = [records] if in_array else records
     data = "\n".join(json.dumps(text, indent=indent) for text in texts).encode()
@@ -113,12 +131,16 @@ def test_chunk_borders_do_not_matter(records: list[object], indent: int | None, 
 @pytest.mark.parametrize("ending", ["", ",", ", {", ', {"a": "b', ', {"a": "\\'])
 def test_a_truncated_array_is_refused(tmp_path: Path, ending: str) -> None:
     """An array or object without an end raises an error once its complete items are read."""
-    assert "in the middle of a JSON array" in _refusal(tmp_path / "x.json", ('[{"n": 1}' + ending).encode())
+    assert "in the middle of a JSON array" in _refusal(
+        tmp_path / "x.json", ('[{"n": 1}' + ending).encode()
+    )
     assert "in the middle of a JSON object" in _refusal(tmp_path / "y.json", b'{\n "n": 1')
 
 
 def test_a_bad_item_keeps_its_number(tmp_path: Path) -> None:
-    """Items that are not JSON, a raw line break in a string and text after the array stay as bad lines."""
+    """Items that are not JSON, a raw line break in a string and text after the array stay as bad
+    lines.
+    """
     path = tmp_path / "x.json"
     path.write_bytes(b'[{"n": 1}, {"n": nan}, {"n": "a\nb"}, {"n": 4}] more')
     with open_source(str(path), S3Options(), _LIMIT) as source:
@@ -171,7 +193,9 @@ _SAMPLES = {
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, 93])
 def test_the_samples_of_an_eval_log_are_records(tmp_path: Path, method: int) -> None:
-    """Each sample of the archive is a record, also in zstandard frames, as inspect_ai writes them."""
+    """Each sample of the archive is a record, also in zstandard frames, as inspect_ai writes
+    them.
+    """
     content = _zstandard_archive(_SAMPLES) if method == 93 else _archive(_SAMPLES, method)
     assert _read(tmp_path / "x.eval", content) == [(1, {"id": "b"}), (2, {"id": "a/x"})]
 
@@ -213,7 +237,9 @@ def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
 
 
 def test_damaged_archives_are_refused(tmp_path: Path) -> None:
-    """A cut or changed archive is an `InputError`, or its samples are read; nothing else is raised."""
+    """A cut or changed archive is an `InputError`, or its samples are read; nothing else is
+    raised.
+    """
     path = tmp_path / "x.eval"
     for whole in (_archive(_SAMPLES), _zstandard_archive(_SAMPLES)):
         assert "not a complete zip archive" in _refusal(path, whole[:-30])
@@ -248,7 +274,9 @@ def test_damaged_archives_are_refused(tmp_path: Path) -> None:
         ("x.parquet", b"PAR1 nothing else", "Parquet"),
     ],
 )
-def test_other_files_are_refused_with_a_remedy(tmp_path: Path, name: str, content: bytes, says: str) -> None:
+def test_other_files_are_refused_with_a_remedy(
+    tmp_path: Path, name: str, content: bytes, says: str
+) -> None:
     """The message names the kind of file and how to convert it."""
     assert says in _refusal(tmp_path / name, content)
 
@@ -273,11 +301,21 @@ def test_the_rows_of_parquet_are_records(parquet: Path) -> None:
     """Rows come in order over all row groups, NaN as null and bytes as base64."""
     rows = _read(parquet)
     assert [number for number, _ in rows] == list(range(1, 201))
-    assert rows[0][1] == {"prompt": [{"role": "user", "content": "q0"}], "reward": None, "blob": "AA=="}
-    assert rows[199][1] == {"prompt": [{"role": "user", "content": "q199"}], "reward": 198.0, "blob": "AA=="}
+    assert rows[0][1] == {
+        "prompt": [{"role": "user", "content": "q0"}],
+        "reward": None,
+        "blob": "AA==",
+    }
+    assert rows[199][1] == {
+        "prompt": [{"role": "user", "content": "q199"}],
+        "reward": 198.0,
+        "blob": "AA==",
+    }
 
 
-def test_parquet_without_its_library_names_the_extra(parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_without_its_library_names_the_extra(
+    parquet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without pyarrow the error says what to install."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install 'genrm-cli[parquet]'" in _refusal(parquet, parquet.read_bytes())

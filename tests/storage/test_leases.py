@@ -71,7 +71,9 @@ def elsewhere(lease: Lease) -> Lease:
 
 
 def start_taker(*outputs: str) -> "subprocess.Popen[bytes]":
-    """Start a process that takes leases when it is told to, and keeps them until it is told to end."""
+    """Start a process that takes leases when it is told to, and keeps them until it is told to
+    end.
+    """
     command = [sys.executable, "-W", "error", "-c", _TAKE, *outputs]
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE_ROOT)}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
@@ -103,13 +105,18 @@ def test_of_many_threads_one_has_the_lease(output: str) -> None:
     (won,) = [result for result in results if isinstance(result, Lease)]
     held = [result for result in results if isinstance(result, OtherLease)]
     assert len(held) == 7
-    assert {one.owner for one in held} <= {f"process {os.getpid()} on {os.uname().nodename}", "another run"}
+    assert {one.owner for one in held} <= {
+        f"process {os.getpid()} on {os.uname().nodename}",
+        "another run",
+    }
     assert names_beside(output) == ["x.lease-1"]
     won.verify()
 
 
 def test_release_leaves_nothing_behind(output: str) -> None:
-    """A lease that was given up is gone, giving it up twice is harmless, and the next one starts anew."""
+    """A lease that was given up is gone, giving it up twice is harmless, and the next one starts
+    anew.
+    """
     lease = take(output)
     assert str(Leases(_S3, 60.0).peek(output)).startswith(f"process {os.getpid()} on ")
     lease.release()
@@ -121,7 +128,9 @@ def test_release_leaves_nothing_behind(output: str) -> None:
 
 @pytest.mark.slow
 def test_a_lease_is_held_while_it_is_renewed(output: str) -> None:
-    """An owner elsewhere that renews in time keeps its lease beyond its expiry; silent, it loses it."""
+    """An owner elsewhere that renews in time keeps its lease beyond its expiry; silent, it loses
+    it.
+    """
     expiry_s = 2.0 if output.startswith("s3:") else 0.4
     lease = elsewhere(take(output, expiry_s))
     until = time.monotonic() + 1.5 * expiry_s
@@ -137,7 +146,9 @@ def test_a_lease_is_held_while_it_is_renewed(output: str) -> None:
 
 
 def test_an_owner_that_lost_its_lease_is_told_and_touches_nothing(output: str) -> None:
-    """After a take-over the old owner can neither verify nor renew, and its release leaves the new lease alone."""
+    """After a take-over the old owner can neither verify nor renew, and its release leaves the new
+    lease alone.
+    """
     old = elsewhere(take(output, short_s(output)))
     wait_for_expiry(output)
     new = take(output)
@@ -175,7 +186,9 @@ def test_of_many_that_take_over_one_succeeds(output: str) -> None:
 
 
 def test_a_dead_process_of_this_machine_is_replaced_at_once_a_live_one_is_not(output: str) -> None:
-    """While a process lives its lease stands; killed, it is taken over without waiting for the expiry."""
+    """While a process lives its lease stands; killed, it is taken over without waiting for the
+    expiry.
+    """
     process = start_taker(output)
     try:
         assert hear(process) == b"ready"
@@ -205,7 +218,7 @@ RUBBISH = {
     "a list": b"[]",
     "fields missing": b"{}",
     "fields of other kinds": b'{"host": 5, "pid": [], "started": {}, "since": 5, "expiry_s": "x"}',
-    "never expiring": b'{"host": "h", "pid": 1, "started": "1", "since": "s", "expiry_s": Infinity}',
+    "never expiring": b'{"host": "h", "pid": 1, "started": "1", "since": "s", "expiry_s": Infinity}',  # noqa: E501
 }
 
 
@@ -235,7 +248,9 @@ def test_names_that_only_look_like_leases_are_left_alone(output: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_lease_whose_predecessor_cannot_be_removed_counts(s3_bucket: Any, disturbed_s3: DisturbedS3) -> None:
+def test_a_lease_whose_predecessor_cannot_be_removed_counts(
+    s3_bucket: Any, disturbed_s3: DisturbedS3
+) -> None:
     """A role without the right to delete takes over all the same: the highest number counts."""
     s3 = S3Options(endpoint_url=disturbed_s3.url, max_attempts=1)
     output = f"s3://{s3_bucket.name}/rl/x.scored.jsonl"
@@ -249,7 +264,9 @@ def test_a_lease_whose_predecessor_cannot_be_removed_counts(s3_bucket: Any, dist
 
 
 @pytest.mark.slow
-def test_where_conditions_are_ignored_the_first_owner_notices(s3_bucket: Any, disturbed_s3: DisturbedS3) -> None:
+def test_where_conditions_are_ignored_the_first_owner_notices(
+    s3_bucket: Any, disturbed_s3: DisturbedS3
+) -> None:
     """Of two runs that create the same lease, the one whose content was replaced writes nothing."""
     disturbed_s3.rule(method="PUT", strip=["if-none-match"])
     s3 = S3Options(endpoint_url=disturbed_s3.url)
@@ -261,11 +278,15 @@ def test_where_conditions_are_ignored_the_first_owner_notices(s3_bucket: Any, di
 
 
 def test_a_lease_that_was_removed_may_have_been_taken_over(output: str) -> None:
-    """Whether another run took it over and is done, or someone deleted it, cannot be told any more."""
+    """Whether another run took it over and is done, or someone deleted it, cannot be told any
+    more.
+    """
     lease = take(output)
     remove_object(lease.uri, _S3)
     create_object(f"{output}.other", _S3, b"")
-    with pytest.raises(LeaseLostError, match=r"this lease was removed: another run .*or someone deleted it"):
+    with pytest.raises(
+        LeaseLostError, match=r"this lease was removed: another run .*or someone deleted it"
+    ):
         lease.verify()
 
 

@@ -4,7 +4,9 @@ from hypothesis import strategies as st
 from genrm_cli.storage.encoding.records import EXCERPT_BYTES, Line, iter_lines
 
 _MARK = b"\xef\xbb\xbf"
-_PIECES = st.sampled_from([b"\n", b"\r", b" ", b"a", b"bcd", "\u2028".encode(), _MARK, b"x" * 7, b'{"k":1}'])
+_PIECES = st.sampled_from(
+    [b"\n", b"\r", b" ", b"a", b"bcd", "\u2028".encode(), _MARK, b"x" * 7, b'{"k":1}']
+)
 
 
 def _in_chunks(data: bytes, size: int) -> list[bytes]:
@@ -24,14 +26,24 @@ def _expected(data: bytes, limit: int) -> list[Line]:
     return lines
 
 
-@given(data=st.lists(_PIECES, max_size=60).map(b"".join), size=st.integers(1, 40), limit=st.integers(1, 40))
+@given(
+    data=st.lists(_PIECES, max_size=60).map(b"".join),
+    size=st.integers(1, 40),
+    limit=st.integers(1, 40),
+)
 def test_chunk_borders_do_not_matter(data: bytes, size: int, limit: int) -> None:
     """However the bytes arrive, the lines are those of a plain split on newlines."""
     assert list(iter_lines(_in_chunks(data, size), limit)) == _expected(data, limit)
 
 
-@given(lengths=st.lists(st.integers(0, 900), max_size=6), size=st.integers(1, 500), limit=st.integers(1, 600))
-def test_long_lines_keep_their_excerpt_in_any_chunks(lengths: list[int], size: int, limit: int) -> None:
+@given(
+    lengths=st.lists(st.integers(0, 900), max_size=6),
+    size=st.integers(1, 500),
+    limit=st.integers(1, 600),
+)
+def test_long_lines_keep_their_excerpt_in_any_chunks(
+    lengths: list[int], size: int, limit: int
+) -> None:
     """An oversize line's excerpt is its first 200 bytes, even when it spans many chunks."""
     alphabet = bytes(range(48, 122))
     data = b"\n".join((alphabet * 13)[:length] for length in lengths)

@@ -20,7 +20,15 @@ from genrm_cli.storage.s3.connection import identify_object
 from genrm_cli.storage.source import open_source
 
 _S3 = S3Options()
-_TREE = ("a.jsonl", "a.jsonl.gz", "a/b.jsonl", "a/b/c.jsonl", "a-b.jsonl", "run-1/x.jsonl", "run-2/sub/x.jsonl")
+_TREE = (
+    "a.jsonl",
+    "a.jsonl.gz",
+    "a/b.jsonl",
+    "a/b/c.jsonl",
+    "a-b.jsonl",
+    "run-1/x.jsonl",
+    "run-2/sub/x.jsonl",
+)
 _HIDDEN = (".x.jsonl", "a/.x.jsonl", ".genrm/x.jsonl")
 
 
@@ -36,7 +44,12 @@ def _make_files(folder: Path, names: tuple[str, ...]) -> None:
 
 def _put(bucket: Any, keys: list[str]) -> None:
     with ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda key: bucket.client.put_object(Bucket=bucket.name, Key=key, Body=b"{}\n"), keys))
+        list(
+            threads.map(
+                lambda key: bucket.client.put_object(Bucket=bucket.name, Key=key, Body=b"{}\n"),
+                keys,
+            )
+        )
 
 
 @pytest.fixture
@@ -47,14 +60,28 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 _PATTERNS = [
-    ("", ["a-b.jsonl", "a.jsonl", "a.jsonl.gz", "a/b.jsonl", "a/b/c.jsonl", "run-1/x.jsonl", "run-2/sub/x.jsonl"]),
+    (
+        "",
+        [
+            "a-b.jsonl",
+            "a.jsonl",
+            "a.jsonl.gz",
+            "a/b.jsonl",
+            "a/b/c.jsonl",
+            "run-1/x.jsonl",
+            "run-2/sub/x.jsonl",
+        ],
+    ),
     ("a/", ["a/b.jsonl", "a/b/c.jsonl"]),
     ("*.jsonl", ["a-b.jsonl", "a.jsonl"]),
     ("a?b.jsonl", ["a-b.jsonl"]),
     ("a.jsonl*", ["a.jsonl", "a.jsonl.gz"]),
     ("*/b.jsonl", ["a/b.jsonl"]),
     ("**/b.jsonl", ["a/b.jsonl"]),
-    ("**/*.jsonl", ["a-b.jsonl", "a.jsonl", "a/b.jsonl", "a/b/c.jsonl", "run-1/x.jsonl", "run-2/sub/x.jsonl"]),
+    (
+        "**/*.jsonl",
+        ["a-b.jsonl", "a.jsonl", "a/b.jsonl", "a/b/c.jsonl", "run-1/x.jsonl", "run-2/sub/x.jsonl"],
+    ),
     ("a/**", ["a/b.jsonl", "a/b/c.jsonl"]),
     ("a/**/c.jsonl", ["a/b/c.jsonl"]),
     ("run-*/", ["run-1/x.jsonl", "run-2/sub/x.jsonl"]),
@@ -68,10 +95,15 @@ _PATTERNS = [
 
 def test_patterns_find_the_same_on_s3(s3_bucket: Any) -> None:
     """For any pattern, the same tree as objects gives the same names in the same order."""
-    _put(s3_bucket, [f"rl/{name}" for name in (*_TREE, *_HIDDEN, "", "a/")] + ["rl-other/a.jsonl", "a.jsonl"])
+    _put(
+        s3_bucket,
+        [f"rl/{name}" for name in (*_TREE, *_HIDDEN, "", "a/")] + ["rl-other/a.jsonl", "a.jsonl"],
+    )
     start = f"s3://{s3_bucket.name}/rl/"
     found = {pattern: _uris(start + pattern) for pattern, _ in _PATTERNS}
-    assert found == {pattern: [start + name for name in expected] for pattern, expected in _PATTERNS}
+    assert found == {
+        pattern: [start + name for name in expected] for pattern, expected in _PATTERNS
+    }
     assert len(_uris(f"s3://{s3_bucket.name}/")) == len(_TREE) + 2
     assert _uris(f"s3://{s3_bucket.name}") == _uris(f"s3://{s3_bucket.name}/")
     assert _uris(f"s3://{s3_bucket.name}/*.jsonl") == [f"s3://{s3_bucket.name}/a.jsonl"]
@@ -79,14 +111,21 @@ def test_patterns_find_the_same_on_s3(s3_bucket: Any) -> None:
 
 
 _NAMES = st.text("ab.[", min_size=1, max_size=3).filter(lambda name: name.strip("."))
-_PARTS = st.one_of(st.just("**"), st.text("ab.*?[]!", min_size=1, max_size=4)).filter(lambda part: part.strip("."))
+_PARTS = st.one_of(st.just("**"), st.text("ab.*?[]!", min_size=1, max_size=4)).filter(
+    lambda part: part.strip(".")
+)
 
 
-@given(st.lists(st.lists(_NAMES, min_size=1, max_size=3), max_size=8), st.lists(_PARTS, min_size=1, max_size=3))
+@given(
+    st.lists(st.lists(_NAMES, min_size=1, max_size=3), max_size=8),
+    st.lists(_PARTS, min_size=1, max_size=3),
+)
 @example([["a", "b", "a"], [".a", "b"], ["a"]], ["**", "**"])
 @example([["a", "a", "b"], ["a", "b"]], ["**", "a", "**", "b"])
 @example([["a", ".b"], ["b"]], ["**", ".*"])
-def test_patterns_mean_what_they_mean_in_the_standard_library(paths: list[list[str]], parts: list[str]) -> None:
+def test_patterns_mean_what_they_mean_in_the_standard_library(
+    paths: list[list[str]], parts: list[str]
+) -> None:
     """Any pattern finds the files that `glob` finds, each once, in the order of their names."""
     with tempfile.TemporaryDirectory() as folder:
         for path in paths:
@@ -107,7 +146,9 @@ def test_what_a_listing_would_find_is_known_without_it(here: Path, pattern: str)
     """For files on disk it is what the listing finds, and keys of S3 are found alike."""
     _make_files(here, (*_TREE, *_HIDDEN))
     found = {os.path.realpath(uri) for uri in _uris(pattern or ".")}
-    assert {each for name in (*_TREE, *_HIDDEN) if would_find(pattern or ".", each := str(here / name))} == found
+    assert {
+        each for name in (*_TREE, *_HIDDEN) if would_find(pattern or ".", each := str(here / name))
+    } == found
     for name in (*_TREE, *_HIDDEN):
         key = f"s3://bucket/rl/{name}"
         assert would_find(f"s3://bucket/rl/{pattern}", key) is (str(here / name) in found)
@@ -129,7 +170,9 @@ def test_what_a_listing_would_find_is_known_without_it(here: Path, pattern: str)
     ],
 )
 def test_inputs_that_name_many_files(here: Path, uri: str, many: bool) -> None:
-    """A folder, a prefix and a pattern name many files; a local file with brackets in its name is one."""
+    """A folder, a prefix and a pattern name many files; a local file with brackets in its name is
+    one.
+    """
     _make_files(here, ("folder/x.jsonl", "folder/x[1].jsonl"))
     assert names_many(uri) is many
 
@@ -156,9 +199,13 @@ def test_literal_folder_is_what_precedes_the_wildcards(here: Path, uri: str, fol
 
 
 def test_found_files_are_named_as_the_user_writes_them(here: Path) -> None:
-    """Relative stays relative, without a leading `./` of its own, and a file called as a stream stays a file."""
+    """Relative stays relative, without a leading `./` of its own, and a file called as a stream
+    stays a file.
+    """
     _make_files(here, ("data/x.jsonl", "-", "y[1].jsonl"))
-    assert _uris("data") == _uris("data/") == _uris("data/*") == _uris("*/x.jsonl") == ["data/x.jsonl"]
+    assert (
+        _uris("data") == _uris("data/") == _uris("data/*") == _uris("*/x.jsonl") == ["data/x.jsonl"]
+    )
     assert _uris("./data/*") == ["./data/x.jsonl"]
     assert _uris("../" + here.name + "/data//") == [f"../{here.name}/data/x.jsonl"]
     assert _uris(".") == _uris("./") == _uris("**") == ["./-", "data/x.jsonl", "y[1].jsonl"]
@@ -182,18 +229,25 @@ def test_age_on_disk_is_never_negative(tmp_path: Path) -> None:
     now_s = os.stat(tmp_path / "new").st_mtime
     os.utime(tmp_path / "old", (now_s - 3600, now_s - 3600))
     os.utime(tmp_path / "new", (now_s + 3600, now_s + 3600))
-    ages = {os.path.basename(found.identity.uri): found.age_s for found in iter_found(str(tmp_path), _S3)}
+    ages = {
+        os.path.basename(found.identity.uri): found.age_s
+        for found in iter_found(str(tmp_path), _S3)
+    }
     assert ages["new"] == 0
     assert 3600 <= ages["old"] < 3700
 
 
-def _page(keys: list[str], following: int | None, modified: str = "2026-01-01T00:00:00.000Z") -> bytes:
+def _page(
+    keys: list[str], following: int | None, modified: str = "2026-01-01T00:00:00.000Z"
+) -> bytes:
     entries = "".join(
         f"<Contents><Key>{quote(key)}</Key><LastModified>{modified}</LastModified>"
         f"<ETag>&quot;e&quot;</ETag><Size>3</Size></Contents>"
         for key in keys
     )
-    more = "" if following is None else f"<NextContinuationToken>{following}</NextContinuationToken>"
+    more = (
+        "" if following is None else f"<NextContinuationToken>{following}</NextContinuationToken>"
+    )
     truncated = str(following is not None).lower()
     return (
         f"<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>{truncated}</IsTruncated>"
@@ -204,10 +258,20 @@ def _page(keys: list[str], following: int | None, modified: str = "2026-01-01T00
 def test_age_on_s3_is_by_the_clock_of_s3(scripted_s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine whose clock is years off still knows that an object is ninety seconds old."""
     handler = scripted_s3.server.RequestHandlerClass
-    monkeypatch.setattr(handler, "date_time_string", lambda self, timestamp=None: "Fri, 01 Jan 2010 00:01:30 GMT")
-    scripted_s3.answer = lambda request: (200, {}, _page(["rl/x"], None, "2010-01-01T00:00:00.000Z"))
+    monkeypatch.setattr(
+        handler, "date_time_string", lambda self, timestamp=None: "Fri, 01 Jan 2010 00:01:30 GMT"
+    )
+    scripted_s3.answer = lambda request: (
+        200,
+        {},
+        _page(["rl/x"], None, "2010-01-01T00:00:00.000Z"),
+    )
     assert [found.age_s for found in iter_found("s3://b/rl/", scripted_s3.options)] == [90]
-    scripted_s3.answer = lambda request: (200, {}, _page(["rl/x"], None, "2010-01-01T01:00:00.000Z"))
+    scripted_s3.answer = lambda request: (
+        200,
+        {},
+        _page(["rl/x"], None, "2010-01-01T01:00:00.000Z"),
+    )
     assert [found.age_s for found in iter_found("s3://b/rl/", scripted_s3.options)] == [0]
 
 
@@ -216,7 +280,13 @@ def test_pages_are_fetched_as_they_are_needed(scripted_s3: Any) -> None:
 
     def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
         page = int(parse_qs(urlsplit(request.path).query).get("continuation-token", ["0"])[0])
-        return 200, {}, _page([f"rl/{page}{place}.jsonl" for place in range(5)], page + 1 if page < 3 else None)
+        return (
+            200,
+            {},
+            _page(
+                [f"rl/{page}{place}.jsonl" for place in range(5)], page + 1 if page < 3 else None
+            ),
+        )
 
     scripted_s3.answer = answer
     listing = iter_found("s3://b/rl/*.jsonl", scripted_s3.options)
@@ -227,7 +297,9 @@ def test_pages_are_fetched_as_they_are_needed(scripted_s3: Any) -> None:
 
 
 def test_listing_starts_from_the_longest_literal_prefix(scripted_s3: Any) -> None:
-    """S3 is asked for no more than the wildcard leaves open, and for one level only where the pattern has one."""
+    """S3 is asked for no more than the wildcard leaves open, and for one level only where the
+    pattern has one.
+    """
     scripted_s3.answer = lambda request: (200, {}, _page([], None))
     asked = []
     for pattern in ("rl/env/run-*.jsonl", "rl/*/x", "rl/env/"):
@@ -237,18 +309,39 @@ def test_listing_starts_from_the_longest_literal_prefix(scripted_s3: Any) -> Non
     assert asked == [(["rl/env/run-"], ["/"]), (["rl/"], None), (["rl/env/"], None)]
 
 
-_ODD = ["a b", "ü", "a%20b", "a+b", "[x]", "a&b", "a#b", "a?b", "a*", "'\"", "🙂", "a;b=c", "~", "a\\b"]
+_ODD = [
+    "a b",
+    "ü",
+    "a%20b",
+    "a+b",
+    "[x]",
+    "a&b",
+    "a#b",
+    "a?b",
+    "a*",
+    "'\"",
+    "🙂",
+    "a;b=c",
+    "~",
+    "a\\b",
+]
 
 
 def test_odd_characters_come_back_as_they_are(here: Path, s3_bucket: Any) -> None:
-    """A key or file name may hold nearly anything, and what is found can be opened under the name given."""
+    """A key or file name may hold nearly anything, and what is found can be opened under the name
+    given.
+    """
     _make_files(here, tuple(f"data/{name}.jsonl" for name in _ODD))
     _put(s3_bucket, [f"rl/{name}.jsonl" for name in _ODD])
     for start in ("data/", f"s3://{s3_bucket.name}/rl/"):
         found = list(iter_found(start, _S3))
-        assert sorted(each.identity.uri for each in found) == sorted(f"{start}{name}.jsonl" for name in _ODD)
+        assert sorted(each.identity.uri for each in found) == sorted(
+            f"{start}{name}.jsonl" for name in _ODD
+        )
         assert {read_object(each.identity.uri, _S3) for each in found} == {b"{}\n"}
-    assert [identify_object(each.identity.uri, _S3) for each in found] == [each.identity for each in found]
+    assert [identify_object(each.identity.uri, _S3) for each in found] == [
+        each.identity for each in found
+    ]
 
 
 def test_s3_key_with_wildcards_is_found_under_its_own_name(s3_bucket: Any) -> None:
@@ -261,7 +354,9 @@ def test_s3_key_with_wildcards_is_found_under_its_own_name(s3_bucket: Any) -> No
 
 
 def test_only_files_are_found(here: Path) -> None:
-    """Links to files count; links to folders, links to nowhere or to themselves, pipes and sockets do not."""
+    """Links to files count; links to folders, links to nowhere or to themselves, pipes and sockets
+    do not.
+    """
     _make_files(here, ("data/x.jsonl", "other/y.jsonl"))
     os.symlink("../other/y.jsonl", "data/link.jsonl")
     os.symlink("../other", "data/folder")
@@ -286,7 +381,9 @@ def test_only_files_are_found(here: Path) -> None:
     ],
 )
 def test_missing_folder_is_an_error(here: Path, uri: str, message: str) -> None:
-    """A mistyped folder is named, while a pattern without a match in one that exists just finds nothing."""
+    """A mistyped folder is named, while a pattern without a match in one that exists just finds
+    nothing.
+    """
     _make_files(here, ("x.jsonl",))
     with pytest.raises(InputError, match=message):
         _uris(uri)
@@ -326,7 +423,8 @@ def test_files_are_found_by_the_beginning_of_their_name(here: Path, s3_bucket: A
     _put(s3_bucket, [f"rl/{name}" for name in names[:4]])
     for start in ("data/", f"s3://{s3_bucket.name}/rl/"):
         found = {
-            name: [each.identity.uri for each in iter_named(start + name, _S3)] for name in ("x.le", "", ".x", "z")
+            name: [each.identity.uri for each in iter_named(start + name, _S3)]
+            for name in ("x.le", "", ".x", "z")
         }
         assert found == {
             "x.le": [f"{start}x.lease-1", f"{start}x.lease-2"],

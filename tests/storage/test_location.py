@@ -14,11 +14,20 @@ from genrm_cli.storage.location import (
     stem_of,
 )
 
-NAMES = st.text(st.sampled_from("ab.-_{} ü*"), min_size=1, max_size=8).filter(lambda name: name not in (".", ".."))
+NAMES = st.text(st.sampled_from("ab.-_{} ü*"), min_size=1, max_size=8).filter(
+    lambda name: name not in (".", "..")
+)
 FOLDERS = st.lists(NAMES, max_size=3).map("/".join)
 PLACES = st.sampled_from(["", "/", "s3://b/"])
 RECORD_SUFFIXES = st.sampled_from([".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.zst"])
-SIDE_SUFFIXES = (".scored", ".comparisons", ".rejects", "_materialized_inputs", "_failures", "_aggregate_metrics")
+SIDE_SUFFIXES = (
+    ".scored",
+    ".comparisons",
+    ".rejects",
+    "_materialized_inputs",
+    "_failures",
+    "_aggregate_metrics",
+)
 
 
 @pytest.mark.parametrize("uri", ["s3://", "s3://b", "s3://b/", "s3:///k", "rl/x.jsonl", "gs://b/k"])
@@ -50,7 +59,9 @@ def test_other_schemes_are_not_taken_for_files(uri: str) -> None:
     ],
 )
 def test_stem_drops_only_known_suffixes(uri: str, stem: str) -> None:
-    """The stem is the URI less compression, record suffix and `.scored`, and never an empty name."""
+    """The stem is the URI less compression, record suffix and `.scored`, and never an empty
+    name.
+    """
     assert stem_of(uri) == stem
 
 
@@ -60,7 +71,9 @@ def test_nothing_stands_beside_a_stream() -> None:
         sibling("-", ".metrics.json")
 
 
-@pytest.mark.parametrize("uri", ["s3://b/sft/x.jsonl", "s3://b/x/rl/y.jsonl", "s3://rl/x.jsonl", "s3://b/rlhf/x"])
+@pytest.mark.parametrize(
+    "uri", ["s3://b/sft/x.jsonl", "s3://b/x/rl/y.jsonl", "s3://rl/x.jsonl", "s3://b/rlhf/x"]
+)
 def test_results_outside_the_rl_prefix_are_refused(uri: str) -> None:
     """The message says why, and how to do it anyway."""
     with pytest.raises(UsageError, match=r"kept separate from supervised data.*any_prefix"):
@@ -80,7 +93,17 @@ def test_rollouts_are_known_by_their_name(place: str, folders: str, name: str, s
 
 @pytest.mark.parametrize(
     "uri",
-    ["run.json", "run.metrics.json", "run.lease-1", "run.jsonl.bz2", "run.JSONL", "d.jsonl/run", "d/.jsonl", "", "-"],
+    [
+        "run.json",
+        "run.metrics.json",
+        "run.lease-1",
+        "run.jsonl.bz2",
+        "run.JSONL",
+        "d.jsonl/run",
+        "d/.jsonl",
+        "",
+        "-",
+    ],
 )
 def test_other_files_are_no_rollouts(uri: str) -> None:
     """Other suffixes, unfinished files, a folder with such a name, a suffix without a name."""
@@ -97,20 +120,31 @@ def test_a_folder_and_a_name_make_the_file(place: str, folders: str, name: str) 
 
 
 @given(PLACES, FOLDERS.filter(bool), FOLDERS, NAMES, RECORD_SUFFIXES)
-def test_the_usual_place_is_beside_the_input(place: str, above: str, below: str, name: str, suffix: str) -> None:
-    """The default template gives the stem with `.scored.jsonl`, whatever folder was searched and whatever braces
-    the names hold.
+def test_the_usual_place_is_beside_the_input(
+    place: str, above: str, below: str, name: str, suffix: str
+) -> None:
+    """The default template gives the stem with `.scored.jsonl`, whatever folder was searched and
+    whatever braces the names hold.
     """
     folder = f"{place}{above}/{below}".rstrip("/")
     uri = f"{folder}/{name}{suffix}"
-    assert render_place("{dir}/{stem}.scored.jsonl", uri, f"{place}{above}") == f"{stem_of(uri)}.scored.jsonl"
+    assert (
+        render_place("{dir}/{stem}.scored.jsonl", uri, f"{place}{above}")
+        == f"{stem_of(uri)}.scored.jsonl"
+    )
 
 
 @given(PLACES, FOLDERS.filter(bool), FOLDERS, NAMES, RECORD_SUFFIXES)
-def test_a_place_elsewhere_keeps_the_folders_below(place: str, above: str, below: str, name: str, suffix: str) -> None:
-    """{path} is what lies between the folder that was searched and the file, and nothing for a file right in it."""
+def test_a_place_elsewhere_keeps_the_folders_below(
+    place: str, above: str, below: str, name: str, suffix: str
+) -> None:
+    """{path} is what lies between the folder that was searched and the file, and nothing for a file
+    right in it.
+    """
     folder = f"{place}{above}/{below}".rstrip("/")
-    found = render_place("s3://out/rl/{path}/{stem}.x", f"{folder}/{name}{suffix}", f"{place}{above}")
+    found = render_place(
+        "s3://out/rl/{path}/{stem}.x", f"{folder}/{name}{suffix}", f"{place}{above}"
+    )
     stem = stem_of(f"{name}{suffix}")
     assert found == (f"s3://out/rl/{below}/{stem}.x" if below else f"s3://out/rl/{stem}.x")
 
@@ -127,7 +161,12 @@ def test_a_place_elsewhere_keeps_the_folders_below(place: str, above: str, below
         ("out/{path}/{stem}.s", "/x/run.jsonl", "/", "out/x/run.s"),
         ("out/{path}/{stem}.s", "s3://b/x/run.jsonl", "s3://b", "out/x/run.s"),
         ("out/{path}/{stem}.s", "in/x/run.jsonl", "in/", "out/x/run.s"),
-        ("{dir}/scored/{stem}.s", "s3://b/rl/run.scored.jsonl.gz", "s3://b/rl", "s3://b/rl/scored/run.s"),
+        (
+            "{dir}/scored/{stem}.s",
+            "s3://b/rl/run.scored.jsonl.gz",
+            "s3://b/rl",
+            "s3://b/rl/scored/run.s",
+        ),
     ],
 )
 def test_places_at_the_edges(template: str, uri: str, below: str, place: str) -> None:

@@ -27,7 +27,9 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_object_lives_through_all_of_it(folder: str) -> None:
-    """An object is created once, read, replaced, removed, and created anew; bytes are kept as they are."""
+    """An object is created once, read, replaced, removed, and created anew; bytes are kept as they
+    are.
+    """
     uri = f"{folder}/ü [1].jsonl.gz"
     assert read_object(uri, _S3) is None
     assert create_object(uri, _S3, b"one") is True
@@ -43,7 +45,9 @@ def test_object_lives_through_all_of_it(folder: str) -> None:
 
 
 def test_of_many_that_create_one_succeeds(folder: str) -> None:
-    """Eight threads that create the same objects at the same time: each object has one winner, whose content it has."""
+    """Eight threads that create the same objects at the same time: each object has one winner,
+    whose content it has.
+    """
     together = threading.Barrier(8)
 
     def create_all(thread: int) -> list[bool]:
@@ -75,18 +79,30 @@ def test_success_whose_reply_got_lost_is_a_success(scripted_s3: Any) -> None:
     def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
         if request.method == "PUT":
             stored.append({n: v for n, v in request.headers.items() if n.startswith("x-amz-meta-")})
-            return (500, {}, _refusal("InternalError")) if len(stored) == 1 else (412, {}, _refusal("412"))
+            return (
+                (500, {}, _refusal("InternalError"))
+                if len(stored) == 1
+                else (412, {}, _refusal("412"))
+            )
         return 200, {"ETag": '"e"', **stored[0]}, b""
 
     scripted_s3.answer = answer
     assert create_object(_URI, scripted_s3.options, b"mine") is True
     assert create_object(_URI, scripted_s3.options, b"mine") is False
-    assert [request.method for request in scripted_s3.requests] == ["PUT", "PUT", "HEAD", "PUT", "HEAD"]
+    assert [request.method for request in scripted_s3.requests] == [
+        "PUT",
+        "PUT",
+        "HEAD",
+        "PUT",
+        "HEAD",
+    ]
     assert {request.headers.get("if-none-match") for request in scripted_s3.requests} == {"*", None}
 
 
 def test_store_without_conditions_is_refused(scripted_s3: Any) -> None:
-    """Without conditional puts, two runs would both create the object; the error says what to do."""
+    """Without conditional puts, two runs would both create the object; the error says what to
+    do.
+    """
     scripted_s3.answer = lambda request: (501, {}, _refusal("NotImplemented"))
     with pytest.raises(StorageError, match=r"no conditional puts .*turn leases off"):
         create_object(_URI, scripted_s3.options, b"mine")
@@ -98,7 +114,11 @@ def test_reply_that_breaks_off_is_asked_for_again(scripted_s3: Any) -> None:
 
     def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
         headers = {"ETag": '"e"', "Connection": "close"}
-        return (200, headers | {"Content-Length": "9"}, b"who") if next(replies) == 0 else (200, headers, b"whole one")
+        return (
+            (200, headers | {"Content-Length": "9"}, b"who")
+            if next(replies) == 0
+            else (200, headers, b"whole one")
+        )
 
     scripted_s3.answer = answer
     assert read_object(_URI, scripted_s3.options) == b"whole one"
@@ -112,7 +132,9 @@ def test_refusal_is_one_line_that_names_the_place(scripted_s3: Any, attempt: Any
     """A refusal becomes a `StorageError` that names the denied action and contains no secret."""
     scripted_s3.answer = lambda request: (403, {}, _refusal("AccessDenied"))
     data = (b"x",) if attempt in (create_object, replace_object) else ()
-    with pytest.raises(StorageError, match=rf"^{_URI}.*: access denied \(.*these credentials need s3:") as caught:
+    with pytest.raises(
+        StorageError, match=rf"^{_URI}.*: access denied \(.*these credentials need s3:"
+    ) as caught:
         attempt(_URI, scripted_s3.options, *data)
     assert "\n" not in str(caught.value)
     assert "SKTEST" not in str(caught.value)

@@ -1,4 +1,6 @@
-"""What the tool relies on, at S3 servers other than the suite's; rclone is the one that ignores conditions."""
+"""What the tool relies on, at S3 servers other than the suite's; rclone is the one that ignores
+conditions.
+"""
 
 import io
 import json
@@ -32,7 +34,9 @@ def bucket(real_store: RealStore) -> str:
 
 
 @pytest.fixture
-def options(real_store: RealStore, monkeypatch: pytest.MonkeyPatch, fresh_clients: None) -> S3Options:
+def options(
+    real_store: RealStore, monkeypatch: pytest.MonkeyPatch, fresh_clients: None
+) -> S3Options:
     """Point the package at the store, with credentials that it takes."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", real_store.access_key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", real_store.secret_key)
@@ -41,13 +45,17 @@ def options(real_store: RealStore, monkeypatch: pytest.MonkeyPatch, fresh_client
 
 def names_in(bucket: str, options: S3Options) -> set[str]:
     """Name all objects of a bucket."""
-    return {found.identity.uri.removeprefix(f"s3://{bucket}/") for found in iter_named(f"s3://{bucket}/", options)}
+    return {
+        found.identity.uri.removeprefix(f"s3://{bucket}/")
+        for found in iter_named(f"s3://{bucket}/", options)
+    }
 
 
 def test_of_many_one_has_the_lease(bucket: str, options: S3Options, real_store: RealStore) -> None:
     """Of eight that try at once one gets the lease; released, nothing of it is left."""
     output = f"s3://{bucket}/rl/x.scored.jsonl"
-    # Not at rclone: it answers 500, or a wrong checksum, while an object is read that others overwrite.
+    # Not at rclone: it answers 500, or a wrong checksum, while an object is read that others
+    # overwrite.
     threads_count = 8 if real_store.honours_conditions else 1
     together = threading.Barrier(threads_count)
 
@@ -56,7 +64,9 @@ def test_of_many_one_has_the_lease(bucket: str, options: S3Options, real_store: 
         return Leases(options, 60.0).take(output)
 
     with ThreadPoolExecutor(threads_count) as threads:
-        leases = [one for one in threads.map(try_it, range(threads_count)) if isinstance(one, Lease)]
+        leases = [
+            one for one in threads.map(try_it, range(threads_count)) if isinstance(one, Lease)
+        ]
     assert len(leases) == 1
     leases[0].renew()
     assert isinstance(Leases(options, 60.0).take(output), OtherLease)
@@ -65,24 +75,47 @@ def test_of_many_one_has_the_lease(bucket: str, options: S3Options, real_store: 
 
 
 def test_whole_runs(
-    bucket: str, client: Any, options: S3Options, real_store: RealStore, judge_server: JudgeServer, tmp_path: Path
+    bucket: str,
+    client: Any,
+    options: S3Options,
+    real_store: RealStore,
+    judge_server: JudgeServer,
+    tmp_path: Path,
 ) -> None:
-    """Two runs started together score a prefix once between them, parts and all; later runs find it up to date."""
+    """Two runs started together score a prefix once between them, parts and all; later runs find it
+    up to date.
+    """
     kept = {"kept": "x" * 5_000_000}  # 20 MB a file: uploads in parts, ranged reads
     for number in range(3):
-        lines = [line | kept | {"prompt": f"{number}: {line['prompt']}"} for line in make_rollouts(groups=1)]
+        lines = [
+            line | kept | {"prompt": f"{number}: {line['prompt']}"}
+            for line in make_rollouts(groups=1)
+        ]
         body = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
         # In parts: of an object put at once rclone answers ranges with the checksum of the whole.
         client.upload_fileobj(io.BytesIO(body), bucket, f"rl/env/run-{number}.jsonl")
-    names = {"AWS_ACCESS_KEY_ID": real_store.access_key, "AWS_SECRET_ACCESS_KEY": real_store.secret_key}
-    places = (f"s3://{bucket}/rl/env/", "--s3-endpoint-url", real_store.url, "--s3-region", "us-east-1", "--min-age", 0)
+    names = {
+        "AWS_ACCESS_KEY_ID": real_store.access_key,
+        "AWS_SECRET_ACCESS_KEY": real_store.secret_key,
+    }
+    places = (
+        f"s3://{bucket}/rl/env/",
+        "--s3-endpoint-url",
+        real_store.url,
+        "--s3-region",
+        "us-east-1",
+        "--min-age",
+        0,
+    )
     judge = ("--base-url", judge_server.base_url, "--model", "a-judge", "--no-probe")
     arguments = ("score", *places, *judge, "--journal", f"s3://{bucket}/rl/_genrm/journal/")
     machines = [Genrm(tmp_path / name) for name in ("one", "two")]
     for machine in machines:
         machine.folder.mkdir()
     processes = [machine.start(*arguments, **names) for machine in machines]
-    ended = [(process.communicate(timeout=90)[1].decode(), process.returncode) for process in processes]
+    ended = [
+        (process.communicate(timeout=90)[1].decode(), process.returncode) for process in processes
+    ]
     if real_store.honours_conditions:
         assert [code for _, code in ended] == [0, 0], ended
         assert judge_server.stats()["requests"] == 12
@@ -91,7 +124,9 @@ def test_whole_runs(
         assert machines[0].run(*arguments, **names).code == 0
     suffixes = ("jsonl", "scored.jsonl", "metrics.json", "comparisons.jsonl")
     expected = {f"rl/env/run-{number}.{suffix}" for number in range(3) for suffix in suffixes}
-    assert {name for name in names_in(bucket, options) if not name.startswith("rl/_genrm/")} == expected
+    assert {
+        name for name in names_in(bucket, options) if not name.startswith("rl/_genrm/")
+    } == expected
     assert "Uploads" not in client.list_multipart_uploads(Bucket=bucket)
     asked = judge_server.stats()["requests"]
     again = machines[0].run(*arguments, **names)

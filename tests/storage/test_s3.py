@@ -32,7 +32,10 @@ def test_what_is_written_can_be_read(s3_bucket: Any, name: str) -> None:
     with open_source(uri, _S3, _LIMIT) as source:
         assert [line.raw for line in source.iter_lines()] == [b'{"n":1}', b'{"n":2}']
         head = s3_bucket.client.head_object(Bucket=s3_bucket.name, Key=f"rl/a b/ü/{name}")
-        assert (source.identity.etag, source.identity.size_bytes) == (head["ETag"].strip('"'), head["ContentLength"])
+        assert (source.identity.etag, source.identity.size_bytes) == (
+            head["ETag"].strip('"'),
+            head["ContentLength"],
+        )
         source.verify_unchanged()
 
 
@@ -45,7 +48,9 @@ def test_check_leaves_nothing_behind(s3_bucket: Any) -> None:
 
 
 def test_missing_bucket_is_told_from_a_missing_key(s3_bucket: Any) -> None:
-    """Errors of reading, inspecting and checking distinguish a missing bucket from a missing key."""
+    """Errors of reading, inspecting and checking distinguish a missing bucket from a missing
+    key.
+    """
     missing = f"s3://{s3_bucket.name}-not/rl/x.jsonl"
     with pytest.raises(StorageError, match=f"^s3://{s3_bucket.name}/rl/x.jsonl: no such object"):
         open_source(f"s3://{s3_bucket.name}/rl/x.jsonl", _S3, _LIMIT)
@@ -60,7 +65,9 @@ def test_missing_bucket_is_told_from_a_missing_key(s3_bucket: Any) -> None:
 
 
 def test_existing_object_is_refused_at_once(s3_bucket: Any) -> None:
-    """Without overwrite an existing object is refused before anything is written; with it, replaced."""
+    """Without overwrite an existing object is refused before anything is written; with it,
+    replaced.
+    """
     uri = f"s3://{s3_bucket.name}/rl/x.jsonl"
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/x.jsonl", Body=b"old")
     with pytest.raises(UsageError, match="force"):
@@ -85,7 +92,9 @@ def test_object_that_appears_meanwhile_is_not_replaced(s3_bucket: Any, size: int
     assert _unfinished_uploads(s3_bucket) == []
 
 
-def test_endpoint_can_be_an_option(s3_bucket: Any, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endpoint_can_be_an_option(
+    s3_bucket: Any, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The endpoint option wins over the environment."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     options = S3Options(endpoint_url=s3_endpoint, region="eu-west-1")
@@ -96,7 +105,9 @@ def test_endpoint_can_be_an_option(s3_bucket: Any, s3_endpoint: str, monkeypatch
 def test_missing_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says what to set; no request is needed to know it."""
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    with pytest.raises(StorageError, match=r"^s3://b1b/rl/x: no AWS credentials found; set AWS_ACCESS_KEY_ID"):
+    with pytest.raises(
+        StorageError, match=r"^s3://b1b/rl/x: no AWS credentials found; set AWS_ACCESS_KEY_ID"
+    ):
         open_source("s3://b1b/rl/x", _S3, _LIMIT)
 
 
@@ -118,6 +129,8 @@ def test_endpoint_that_is_no_url_is_a_usage_error(endpoint: str) -> None:
 def test_unreachable_endpoint_is_a_storage_error() -> None:
     """The message names the endpoint, without a password that may be in it."""
     options = S3Options(endpoint_url="http://user:secret@127.0.0.1:1", max_attempts=1)
-    with pytest.raises(StorageError, match=r"cannot reach http://127.0.0.1:1: .*check the S3 endpoint") as caught:
+    with pytest.raises(
+        StorageError, match=r"cannot reach http://127.0.0.1:1: .*check the S3 endpoint"
+    ) as caught:
         open_source("s3://b1b/rl/x", options, _LIMIT)
     assert "secret" not in str(caught.value)

@@ -28,8 +28,12 @@ def _refusal(code: str) -> bytes:
         (400, "Whatever", "S3 refused ListObjectsV2.*Whatever.*said by the server"),
     ],
 )
-def test_reason_is_found_though_head_has_no_body(scripted_s3: Any, status: int, code: str, message: str) -> None:
-    """A refused HEAD has no body, so another request finds the reason; the message is one line without secrets."""
+def test_reason_is_found_though_head_has_no_body(
+    scripted_s3: Any, status: int, code: str, message: str
+) -> None:
+    """A refused HEAD has no body, so another request finds the reason; the message is one line
+    without secrets.
+    """
     scripted_s3.answer = lambda request: (status, {}, _refusal(code))
     for attempt in (
         lambda: open_source(_URI, scripted_s3.options, 100),
@@ -41,8 +45,12 @@ def test_reason_is_found_though_head_has_no_body(scripted_s3: Any, status: int, 
         assert "SKTEST" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("method", "permission"), [("POST", "s3:PutObject"), ("DELETE", "s3:AbortMultipartUpload")])
-def test_missing_permission_to_write_is_found_before_the_run(scripted_s3: Any, method: str, permission: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "permission"), [("POST", "s3:PutObject"), ("DELETE", "s3:AbortMultipartUpload")]
+)
+def test_missing_permission_to_write_is_found_before_the_run(
+    scripted_s3: Any, method: str, permission: str
+) -> None:
     """The check names the permission that is missing, that to give up an upload included."""
     scripted_s3.answer = lambda request: (
         (403, {}, _refusal("AccessDenied")) if request.method == method else (200, {}, _UPLOAD)
@@ -52,15 +60,22 @@ def test_missing_permission_to_write_is_found_before_the_run(scripted_s3: Any, m
 
 
 def test_every_get_is_pinned_to_one_version(scripted_s3: Any) -> None:
-    """A large object is fetched in ranges, each on the condition that it is still the version first seen."""
+    """A large object is fetched in ranges, each on the condition that it is still the version first
+    seen.
+    """
     size = 20 << 20
 
     def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
         if request.method == "HEAD":
             return 200, {"ETag": '"a"', "Content-Length": str(size)}, b""
         start, _, end = request.headers["range"].removeprefix("bytes=").partition("-")
-        first, last = int(start), int(end or size - 1)
-        return (206, {"ETag": '"a"', "Content-Range": f"bytes {first}-{last}/{size}"}, b"x" * (last - first + 1))
+        first = int(start)
+        last = int(end or size - 1)
+        return (
+            206,
+            {"ETag": '"a"', "Content-Range": f"bytes {first}-{last}/{size}"},
+            b"x" * (last - first + 1),
+        )
 
     scripted_s3.answer = answer
     with open_source(_URI, scripted_s3.options, size) as source:
@@ -108,8 +123,11 @@ def test_connection_that_breaks_in_the_middle_is_tried_again(scripted_s3: Any) -
 
 
 def test_read_can_be_stopped(scripted_s3: Any) -> None:
-    """A transfer that is told to stop ends without fetching the rest, though S3 answers slowly and breaks off."""
-    size, stopped = 400 << 20, threading.Event()
+    """A transfer that is told to stop ends without fetching the rest, though S3 answers slowly and
+    breaks off.
+    """
+    size = 400 << 20
+    stopped = threading.Event()
 
     def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
         if request.method == "HEAD":
@@ -164,7 +182,9 @@ def test_an_upload_answered_by_a_web_page_has_failed(scripted_s3: Any) -> None:
     for large in (False, True):
         sink = open_sink(_URI, scripted_s3.options, overwrite=True)
         scripted_s3.answer = lambda request: (
-            (200, {}, _UPLOAD) if "?uploads" in request.path else (200, {"Content-Type": "text/html"}, _PAGE)
+            (200, {}, _UPLOAD)
+            if "?uploads" in request.path
+            else (200, {"Content-Type": "text/html"}, _PAGE)
         )
         with pytest.raises(StorageError, match="not from S3"):  # noqa: PT012
             sink.write(random.randbytes(_MULTIPART_BYTES if large else 10))

@@ -26,7 +26,11 @@ Answer = tuple[int, dict[str, str], bytes]
 
 
 def _refusal(status: int, code: str) -> Answer:
-    return status, {}, f"<Error><Code>{code}</Code><Message>said by the server</Message></Error>".encode()
+    return (
+        status,
+        {},
+        f"<Error><Code>{code}</Code><Message>said by the server</Message></Error>".encode(),
+    )
 
 
 def _kind(request: Any) -> str:
@@ -35,7 +39,11 @@ def _kind(request: Any) -> str:
     if request.method == "POST":
         return "complete" if "uploadId" in query else "begin"
     part = re.search(r"partNumber=(\d+)", query)
-    return f"part {part[1]}" if part else {"PUT": "put", "DELETE": "abort", "HEAD": "head"}.get(request.method, "list")
+    return (
+        f"part {part[1]}"
+        if part
+        else {"PUT": "put", "DELETE": "abort", "HEAD": "head"}.get(request.method, "list")
+    )
 
 
 def _kinds(scripted_s3: Any) -> list[str]:
@@ -47,7 +55,11 @@ def _accept(request: Any) -> Answer:
     kind = _kind(request)
     if kind == "head":
         return 404, {}, b""
-    return 200, {"ETag": '"x"'}, {"begin": _UPLOAD, "complete": _COMPLETED, "list": _LISTING}.get(kind, b"")
+    return (
+        200,
+        {"ETag": '"x"'},
+        {"begin": _UPLOAD, "complete": _COMPLETED, "list": _LISTING}.get(kind, b""),
+    )
 
 
 def _accept_but(kind: str, answer: Answer) -> Callable[[Any], Answer]:
@@ -66,7 +78,10 @@ def _uploads(bucket: Any) -> list[Any]:
 
 
 def _keys(bucket: Any) -> list[str]:
-    return [item["Key"] for item in bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", [])]
+    return [
+        item["Key"]
+        for item in bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", [])
+    ]
 
 
 def test_parts_go_up_while_the_object_is_written(s3_bucket: Any) -> None:
@@ -74,10 +89,18 @@ def test_parts_go_up_while_the_object_is_written(s3_bucket: Any) -> None:
     sink = open_sink(f"s3://{s3_bucket.name}/rl/x.jsonl", _S3, overwrite=False)
     sink.write(bytes(2 * _PART + 5))
     _wait_until(lambda: bool(_uploads(s3_bucket)))
-    place = {"Bucket": s3_bucket.name, "Key": "rl/x.jsonl", "UploadId": _uploads(s3_bucket)[0]["UploadId"]}
+    place = {
+        "Bucket": s3_bucket.name,
+        "Key": "rl/x.jsonl",
+        "UploadId": _uploads(s3_bucket)[0]["UploadId"],
+    }
     _wait_until(lambda: len(s3_bucket.client.list_parts(**place).get("Parts", [])) == 2)
     sink.finish()
-    assert [part["Size"] for part in s3_bucket.client.list_parts(**place)["Parts"]] == [_PART, _PART, 5]
+    assert [part["Size"] for part in s3_bucket.client.list_parts(**place)["Parts"]] == [
+        _PART,
+        _PART,
+        5,
+    ]
     assert _keys(s3_bucket) == []
     sink.commit()
     assert _keys(s3_bucket) == ["rl/x.jsonl"]
@@ -86,9 +109,14 @@ def test_parts_go_up_while_the_object_is_written(s3_bucket: Any) -> None:
 
 @pytest.mark.parametrize("answer", [_refusal(403, "AccessDenied")])
 def test_part_that_fails_ends_the_upload(scripted_s3: Any, answer: Answer) -> None:
-    """When the third part of five is refused, all parts are given up after the last one in flight."""
+    """When the third part of five is refused, all parts are given up after the last one in
+    flight.
+    """
     scripted_s3.answer = _accept_but("part 3", answer)
-    with pytest.raises(StorageError, match=f"^{_URI}: "), Outputs(scripted_s3.options, overwrite=True) as outputs:  # noqa: PT012
+    with (  # noqa: PT012
+        pytest.raises(StorageError, match=f"^{_URI}: "),
+        Outputs(scripted_s3.options, overwrite=True) as outputs,
+    ):
         sink = outputs.open(_URI)
         for _ in range(40):
             sink.write(bytes(1 << 20))
@@ -114,7 +142,9 @@ def test_upload_that_cannot_begin_leaves_nothing_to_give_up(scripted_s3: Any) ->
     """A refused beginning is told as such, no part is sent, and there is nothing to abort."""
     scripted_s3.answer = _accept_but("begin", _refusal(403, "AccessDenied"))
     sink = open_sink(_URI, scripted_s3.options, overwrite=True)
-    with pytest.raises(StorageError, match=r"access denied \(CreateMultipartUpload\).*s3:PutObject"):  # noqa: PT012
+    with pytest.raises(  # noqa: PT012
+        StorageError, match=r"access denied \(CreateMultipartUpload\).*s3:PutObject"
+    ):
         sink.write(bytes(3 * _PART))
         sink.finish()
     sink.abort()
@@ -134,8 +164,13 @@ def test_refused_commit_leaves_nothing(scripted_s3: Any) -> None:
 
 @pytest.mark.slow
 def test_memory_is_bounded_by_waiting_for_the_parts_in_flight(scripted_s3: Any) -> None:
-    """While S3 takes no more, two parts are on their way and a third is full, and then writing waits."""
-    gate, lock, inside, written = threading.Event(), threading.Lock(), [0, 0], [0]
+    """While S3 takes no more, two parts are on their way and a third is full, and then writing
+    waits.
+    """
+    gate = threading.Event()
+    lock = threading.Lock()
+    inside = [0, 0]
+    written = [0]
 
     def answer(request: Any) -> Answer:
         if _kind(request).startswith("part"):
@@ -165,13 +200,19 @@ def test_memory_is_bounded_by_waiting_for_the_parts_in_flight(scripted_s3: Any) 
     writer.join(_LIMIT_S)
     sink.commit()
     assert inside[1] == 2
-    (completion,) = (request.body for request in scripted_s3.requests if _kind(request) == "complete")
-    assert re.findall(rb"<PartNumber>(\d)</PartNumber>", completion) == [b"%d" % n for n in range(1, 7)]
+    (completion,) = (
+        request.body for request in scripted_s3.requests if _kind(request) == "complete"
+    )
+    assert re.findall(rb"<PartNumber>(\d)</PartNumber>", completion) == [
+        b"%d" % n for n in range(1, 7)
+    ]
 
 
 @pytest.mark.parametrize("stage", ["opened", "written", "in flight", "finished"])
 def test_abort_leaves_nothing_at_any_stage(s3_bucket: Any, stage: str) -> None:
-    """Neither an object nor an upload stays, whenever the output is given up; giving it up twice is harmless."""
+    """Neither an object nor an upload stays, whenever the output is given up; giving it up twice is
+    harmless.
+    """
     sink = open_sink(f"s3://{s3_bucket.name}/rl/x.jsonl", _S3, overwrite=False)
     if stage != "opened":
         sink.write(bytes(10 if stage == "written" else 3 * _PART))
@@ -193,11 +234,18 @@ def test_everything_goes_up_with_a_checksum(scripted_s3: Any) -> None:
     sink = open_sink(_URI, scripted_s3.options, overwrite=True)
     sink.write(bytes(2 * _PART))
     sink.commit()
-    sent = {_kind(r): r.headers.get("x-amz-checksum-crc32") for r in scripted_s3.requests if r.method == "PUT"}
+    sent = {
+        _kind(r): r.headers.get("x-amz-checksum-crc32")
+        for r in scripted_s3.requests
+        if r.method == "PUT"
+    }
     assert sent.keys() == {"part 1", "part 2"}
     assert all(sent.values())
     completion = scripted_s3.requests[-1].body.decode()
-    assert re.findall("<ChecksumCRC32>(.*?)</ChecksumCRC32>", completion) == [sent["part 1"], sent["part 2"]]
+    assert re.findall("<ChecksumCRC32>(.*?)</ChecksumCRC32>", completion) == [
+        sent["part 1"],
+        sent["part 2"],
+    ]
 
 
 def test_store_without_conditions_is_looked_at_again(scripted_s3: Any) -> None:
@@ -222,16 +270,26 @@ def test_store_without_conditions_is_looked_at_again(scripted_s3: Any) -> None:
 
 
 def test_joining_whose_reply_got_lost_is_no_failure(scripted_s3: Any) -> None:
-    """A repeated joining finds no upload as the first one ended it; the object's mark shows that it is ours."""
+    """A repeated joining finds no upload as the first one ended it; the object's mark shows that it
+    is ours.
+    """
     begun: dict[str, str] = {}
     answers = iter([_refusal(500, "InternalError"), _refusal(404, "NoSuchUpload")])
 
     def answer(request: Any) -> Answer:
         if _kind(request) == "begin":
-            begun.update({name: value for name, value in request.headers.items() if name.startswith("x-amz-meta-")})
+            begun.update(
+                {
+                    name: value
+                    for name, value in request.headers.items()
+                    if name.startswith("x-amz-meta-")
+                }
+            )
         if _kind(request) == "complete":
             return next(answers)
-        return (200, {**begun, "ETag": '"x"'}, b"") if request.method == "HEAD" else _accept(request)
+        return (
+            (200, {**begun, "ETag": '"x"'}, b"") if request.method == "HEAD" else _accept(request)
+        )
 
     scripted_s3.answer = answer
     sink = open_sink(_URI, scripted_s3.options, overwrite=True)
@@ -241,9 +299,13 @@ def test_joining_whose_reply_got_lost_is_no_failure(scripted_s3: Any) -> None:
     assert "abort" not in _kinds(scripted_s3)
 
 
-@pytest.mark.parametrize(("size", "name"), [(0, "x.jsonl"), (0, "x.jsonl.gz"), (10, "x.jsonl"), (_PART + 1, "x.jsonl")])
+@pytest.mark.parametrize(
+    ("size", "name"), [(0, "x.jsonl"), (0, "x.jsonl.gz"), (10, "x.jsonl"), (_PART + 1, "x.jsonl")]
+)
 def test_object_is_known_again_by_its_mark(s3_bucket: Any, size: int, name: str) -> None:
-    """The mark of a finished output is that of the object, until another one with the same content replaces it."""
+    """The mark of a finished output is that of the object, until another one with the same content
+    replaces it.
+    """
     uri = f"s3://{s3_bucket.name}/rl/{name}"
     assert mark_of(uri, _S3) is None
     marks = []
@@ -263,8 +325,11 @@ def test_object_is_known_again_by_its_mark(s3_bucket: Any, size: int, name: str)
 
 
 def test_file_is_known_again_by_its_mark(tmp_path: Path) -> None:
-    """A file carries its id with it; a copy of its content has none, and another write has another."""
-    uri, copy = str(tmp_path / "out.jsonl.gz"), str(tmp_path / "copy")
+    """A file carries its id with it; a copy of its content has none, and another write has
+    another.
+    """
+    uri = str(tmp_path / "out.jsonl.gz")
+    copy = str(tmp_path / "copy")
     assert mark_of(uri, _S3) is None
     assert mark_of(f"{uri}/below", _S3) is None
     marks = []
@@ -282,8 +347,12 @@ def test_file_is_known_again_by_its_mark(tmp_path: Path) -> None:
     assert (copied.size_bytes, copied.upload) == (Path(uri).stat().st_size, None)
 
 
-def test_file_without_attributes_is_known_by_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the system has no extended attributes, files are written all the same and their marks have no id."""
+def test_file_without_attributes_is_known_by_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the system has no extended attributes, files are written all the same and their marks
+    have no id.
+    """
     monkeypatch.delattr("os.setxattr", raising=False)
     monkeypatch.delattr("os.getxattr", raising=False)
     sink = open_sink(str(tmp_path / "out.jsonl"), _S3, overwrite=False)
@@ -295,7 +364,9 @@ def test_file_without_attributes_is_known_by_its_size(tmp_path: Path, monkeypatc
 
 
 def test_size_of_parts_grows_with_their_number() -> None:
-    """Ten thousand parts hold a terabyte, none is larger than S3 takes, and up to 31 GiB all are alike."""
+    """Ten thousand parts hold a terabyte, none is larger than S3 takes, and up to 31 GiB all are
+    alike.
+    """
     sizes = [part_bytes(number) for number in range(1, 10_001)]
     assert sizes == sorted(sizes)
     assert set(sizes[:4000]) == {_PART}

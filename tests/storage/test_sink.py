@@ -20,7 +20,9 @@ def _open(path: Path, *, overwrite: bool = False) -> Sink:
 
 
 def test_file_appears_whole_at_commit(tmp_path: Path) -> None:
-    """Before the commit, there is only a hidden file; after it, nothing else is left in the folder."""
+    """Before the commit, there is only a hidden file; after it, nothing else is left in the
+    folder.
+    """
     path = tmp_path / "out.jsonl"
     sink = _open(path)
     sink.write(b"one\n")
@@ -41,7 +43,9 @@ def test_abort_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_existing_output_is_refused_at_once(tmp_path: Path) -> None:
-    """Without overwrite an existing file, or a dangling link, is refused before anything is written."""
+    """Without overwrite an existing file, or a dangling link, is refused before anything is
+    written.
+    """
     (tmp_path / "out.jsonl").write_bytes(b"old")
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "nowhere")
     for name in ("out.jsonl", "link.jsonl"):
@@ -87,7 +91,8 @@ def test_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
 
 def test_without_hard_links_nothing_is_replaced_either(tmp_path: Path) -> None:
     """The way for file systems without hard links refuses an existing target too."""
-    temp, target = tmp_path / "temp", tmp_path / "out.jsonl"
+    temp = tmp_path / "temp"
+    target = tmp_path / "out.jsonl"
     temp.write_bytes(b"ours")
     reserve_and_replace(temp, target)
     assert target.read_bytes() == b"ours"
@@ -115,7 +120,11 @@ def test_full_disk_leaves_the_old_output(tmp_path: Path) -> None:
         "except StorageError as error: print(error)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script, str(path)], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-W", "error", "-c", script, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
     )
     assert done.stdout.startswith(f"{path}: cannot be written: File too large; free some disk")
     assert done.stderr == ""
@@ -127,7 +136,10 @@ def test_full_disk_leaves_the_old_output(tmp_path: Path) -> None:
 def test_missing_folder_is_a_storage_error(tmp_path: Path, name: str) -> None:
     """The message names the folder and says to create it; so does the check before a run."""
     (tmp_path / "file").write_bytes(b"")
-    for attempt in (lambda: check_writable(str(tmp_path / name), _S3), lambda: _open(tmp_path / name)):
+    for attempt in (
+        lambda: check_writable(str(tmp_path / name), _S3),
+        lambda: _open(tmp_path / name),
+    ):
         with pytest.raises(StorageError, match=r"the folder .* does not exist; create it"):
             attempt()
 
@@ -157,7 +169,12 @@ def test_folder_without_permission_is_a_storage_error(tmp_path: Path) -> None:
         "except StorageError as error: print(error)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
     )
     assert done.stdout.startswith("out.jsonl: permission denied; make it and its folder writable")
 
@@ -187,7 +204,9 @@ def test_standard_output_gets_the_bytes_and_nothing_else() -> None:
         "print('end')\n"
         "assert not {'boto3', 'botocore'} & sys.modules.keys()\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=30, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=30, check=True
+    )
     assert (done.stdout, done.stderr) == (b"\xff\nend\n", b"")
 
 

@@ -63,7 +63,9 @@ def test_a_rewrite_that_restores_the_modification_time_is_noticed(tmp_path: Path
     path = _write(tmp_path / "x.jsonl", _TEXT)
     with _open(path) as source:
         before = path.stat()
-        while path.stat().st_ctime_ns == before.st_ctime_ns:  # file systems count in ticks of some milliseconds
+        while (
+            path.stat().st_ctime_ns == before.st_ctime_ns
+        ):  # file systems count in ticks of some milliseconds
             path.write_bytes(_TEXT.swapcase())
             os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         with pytest.raises(InputError, match="changed while being read"):
@@ -113,7 +115,12 @@ def test_file_without_permission_is_an_input_error(tmp_path: Path) -> None:
         "except InputError as error: print(error)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
     )
     assert done.stdout == "3\nno.jsonl: permission denied; make it readable for this user\n"
 
@@ -149,11 +156,15 @@ def test_standard_input_is_read_like_a_file() -> None:
         "    print(len(lines), lines[2].raw.decode())\n"
         "assert not {'boto3', 'botocore'} & sys.modules.keys()\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], input=_TEXT, capture_output=True, timeout=30, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=_TEXT, capture_output=True, timeout=30, check=True
+    )
     assert done.stdout == b'3 {"n":3}\n'
 
 
-def test_no_room_to_copy_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_room_to_copy_is_a_storage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A missing temporary folder is a `StorageError` that names TMPDIR."""
     path = _write(tmp_path / "x.jsonl.gz", _TEXT)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
@@ -193,7 +204,9 @@ def _bomb(path: Path, content: bytes) -> Path:
 
 @pytest.mark.parametrize("name", ["x.jsonl.gz", "x.jsonl.zst", "x.eval"])
 def test_an_input_that_unpacks_to_more_than_the_limit_is_refused(tmp_path: Path, name: str) -> None:
-    """A few kilobytes that unpack to 16 MB end at the limit, which the error names, and fit under a higher one."""
+    """A few kilobytes that unpack to 16 MB end at the limit, which the error names, and fit under a
+    higher one.
+    """
     path = _bomb(tmp_path / name, b"0" * (16 << 20))
     assert path.stat().st_size < 150_000
 

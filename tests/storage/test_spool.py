@@ -27,7 +27,9 @@ def test_everything_appended_can_be_read_at_once(pieces: list[bytes], looks: lis
 
 
 def test_spool_leaves_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file is in TMPDIR and has no name there, so nothing is left, no matter how the process ends."""
+    """The file is in TMPDIR and has no name there, so nothing is left, no matter how the process
+    ends.
+    """
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with Spool() as spool:
         spool.write(bytes(2 << 20))
@@ -47,7 +49,11 @@ def test_full_disk_is_a_storage_error() -> None:
         "    except StorageError as error: print(error)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-W", "error", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
     )
     assert "File too large" in done.stdout
     assert done.stderr == ""

@@ -25,7 +25,9 @@ def test_a_missing_library_ends_the_run_before_any_call(
     assert judge_server.stats()["requests"] == 0
 
 
-def test_a_tracker_that_fails_is_a_warning(genrm: Genrm, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tracker_that_fails_is_a_warning(
+    genrm: Genrm, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The rewards are written and the exit code stays 0, for any error of a client."""
 
     def init(**_: object) -> None:
@@ -40,15 +42,21 @@ def test_a_tracker_that_fails_is_a_warning(genrm: Genrm, call: Call, monkeypatch
 
 def test_a_tracker_that_recovers_logs_the_next_step() -> None:
     """One event says that it failed; another tracker is not affected."""
-    events, logged = list[str](), list[str]()
+    events = list[str]()
+    logged = list[str]()
 
     def log(name: str, run: TrackedRun) -> None:
         if name == "wandb" and run.step < 3:
             raise OSError("no route")
         logged.append(f"{name} {run.step}")
 
-    trackers = {name: lambda run, name=name: (lambda each: log(name, each), list) for name in ("wandb", "mlflow")}
-    steps = RunLog(trackers, lambda event, fields: events.append(f"{fields['tracker']}: {fields['detail']}"))
+    trackers = {
+        name: lambda run, name=name: (lambda each: log(name, each), list)
+        for name in ("wandb", "mlflow")
+    }
+    steps = RunLog(
+        trackers, lambda event, fields: events.append(f"{fields['tracker']}: {fields['detail']}")
+    )
     for step in range(1, 5):
         steps.log(TrackedRun("serve", {}, {}, step))
     steps.close()
@@ -58,8 +66,12 @@ def test_a_tracker_that_recovers_logs_the_next_step() -> None:
 
 def test_a_tracker_that_hangs_delays_nobody() -> None:
     """Steps are taken while it hangs; the end says that it did not end."""
-    events, hangs = list[str](), threading.Event()
-    steps = RunLog({"wandb": lambda run: (lambda each: hangs.wait(), list)}, lambda event, fields: events.append(event))
+    events = list[str]()
+    hangs = threading.Event()
+    steps = RunLog(
+        {"wandb": lambda run: (lambda each: hangs.wait(), list)},
+        lambda event, fields: events.append(event),
+    )
     for step in range(2_000):
         steps.log(TrackedRun("serve", {}, {}, step))
     steps.close(within_s=0.01)
@@ -69,10 +81,17 @@ def test_a_tracker_that_hangs_delays_nobody() -> None:
 
 def test_a_server_goes_on_without_its_tracker(genrm: Genrm) -> None:
     """Every group is answered; one warning says why nothing is logged."""
-    (genrm.folder / "wandb.py").write_text("Settings = dict\ndef init(**_): raise OSError('no route')\n")
+    (genrm.folder / "wandb.py").write_text(
+        "Settings = dict\ndef init(**_): raise OSError('no route')\n"
+    )
     path = f"{PACKAGE_ROOT}:{genrm.folder}"
-    with serving(genrm, "--offline", "--wandb", "x", "--groups-per-step", 1, PYTHONPATH=path) as served:
-        replies = [served.group(messages=f"Why {n}?", responses=[{"text": "a"}, {"text": "b c"}]) for n in range(3)]
+    with serving(
+        genrm, "--offline", "--wandb", "x", "--groups-per-step", 1, PYTHONPATH=path
+    ) as served:
+        replies = [
+            served.group(messages=f"Why {n}?", responses=[{"text": "a"}, {"text": "b c"}])
+            for n in range(3)
+        ]
         assert served.terminate() == 0
     assert [reply["status"] for reply in replies] == ["scored"] * 3
     assert [line for line in served.messages if "wandb" in line] == [

@@ -18,7 +18,9 @@ def tracked(*inputs: str) -> TrackedRun:
     """Return what trackers are told about a run that made two calls, one of which failed."""
     metrics = RunMetrics(calls=2, prompt_tokens=1_000_000, completion_tokens=100_000)
     metrics.failures["timeout"] = 1
-    return tracked_run(run_name(inputs), run_totals(SETTINGS, metrics, compile_plan(SETTINGS), (), 4.0), SETTINGS)
+    return tracked_run(
+        run_name(inputs), run_totals(SETTINGS, metrics, compile_plan(SETTINGS), (), 4.0), SETTINGS
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,7 +41,11 @@ def test_the_numbers_are_finite_and_what_was_not_measured_is_left_out() -> None:
     """Counts, failures by kind and the cost are there; the mean of no reward is not."""
     scalars = tracked("x.jsonl").scalars
     assert all(isinstance(value, float) and math.isfinite(value) for value in scalars.values())
-    assert (scalars["calls"], scalars["failures_by_kind/timeout"], scalars["cost"]) == (2.0, 1.0, 3.0)
+    assert (scalars["calls"], scalars["failures_by_kind/timeout"], scalars["cost"]) == (
+        2.0,
+        1.0,
+        3.0,
+    )
     assert "reward/mean" not in scalars
 
 

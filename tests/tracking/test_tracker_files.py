@@ -13,7 +13,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 KEY = "sk-local-0123456789abcdef"
 
 
-def score_two_files(genrm: Genrm, judge_server: JudgeServer, *flags: object, **environment: str) -> dict[str, Any]:
+def score_two_files(
+    genrm: Genrm, judge_server: JudgeServer, *flags: object, **environment: str
+) -> dict[str, Any]:
     """Score two files with a judge that requires a key, and return the sum of their metrics."""
     judge_server.behave(require_key=KEY)
     for name in ("a.jsonl", "b.jsonl"):
@@ -24,7 +26,9 @@ def score_two_files(genrm: Genrm, judge_server: JudgeServer, *flags: object, **e
     )
     assert (finished.code, finished.out) == (0, b""), finished.err
     metrics = [json.loads((genrm.folder / f"{name}.metrics.json").read_bytes()) for name in "ab"]
-    assert all(KEY.encode() not in path.read_bytes() for path in genrm.folder.rglob("*") if path.is_file())
+    assert all(
+        KEY.encode() not in path.read_bytes() for path in genrm.folder.rglob("*") if path.is_file()
+    )
     return {
         "rollouts": sum(each["rollouts"] for each in metrics),
         "calls": sum(each["calls"] for each in metrics),
@@ -33,7 +37,9 @@ def score_two_files(genrm: Genrm, judge_server: JudgeServer, *flags: object, **e
     }
 
 
-def _run_without_errors_for_warnings(genrm: Genrm, *arguments: object, **environment: str) -> Finished:
+def _run_without_errors_for_warnings(
+    genrm: Genrm, *arguments: object, **environment: str
+) -> Finished:
     """Run the command; warnings of the trackers' libraries are not ours."""
     process = genrm.start(*arguments, PYTHONWARNINGS="ignore", **environment)
     out, err = process.communicate(timeout=120)
@@ -50,7 +56,11 @@ def test_mlflow_has_one_run_with_the_totals(genrm: Genrm, judge_server: JudgeSer
     logged = {name: float((run / "metrics" / name).read_text().split()[1]) for name in totals}
     assert logged == totals
     params = {path.name: path.read_text() for path in (run / "params").iterdir()}
-    assert (params["judge"], params["strategy"], params["estimator"]) == ("my-genrm", "ring", "adaptive")
+    assert (params["judge"], params["strategy"], params["estimator"]) == (
+        "my-genrm",
+        "ring",
+        "adaptive",
+    )
     assert (run / "tags" / "mlflow.runName").read_text() == "a and 1 more"
 
 
@@ -77,26 +87,53 @@ def test_wandb_has_one_offline_run_with_the_totals(genrm: Genrm, judge_server: J
     [path] = genrm.folder.glob("wandb/offline-run-*/run-*.wandb")
     data = path.read_bytes()
     assert {name: _logged_by_wandb(data, name) for name in totals} == totals
-    assert all(word in data for word in (b"rewards", b"a and 1 more", b"settings_digest", b"my-genrm"))
+    assert all(
+        word in data for word in (b"rewards", b"a and 1 more", b"settings_digest", b"my-genrm")
+    )
 
 
 def _logged_by_wandb(data: bytes, name: str) -> float:
-    """Return a number of an offline file, which is protobuf: the field of its JSON follows that of its name."""
+    """Return a number of an offline file, which is protobuf: the field of its JSON follows that of
+    its name.
+    """
     mark = bytes([len(name)]) + name.encode() + b"\x82\x01"
     size, *value = data[data.index(mark) + len(mark) :]
     return float(bytes(value[:size]))
 
 
 def test_every_tracker_has_the_steps_of_a_server(genrm: Genrm, judge_server: JudgeServer) -> None:
-    """Three steps of one run each, with the same numbers; the server exits with 0, and says nothing about it."""
+    """Three steps of one run each, with the same numbers; the server exits with 0, and says nothing
+    about it.
+    """
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     answers = genrm.write("answers.jsonl", [{"prompt": "Why?", "completion": "Because it is so."}])
     store = genrm.folder / "store"
-    flags = ("--reference", answers, "--groups-per-step", 2, "--wandb", "rl", "--mlflow", "rl", "--tensorboard", "tb")
-    modes = {"WANDB_MODE": "offline", "MLFLOW_TRACKING_URI": store.as_uri(), "MLFLOW_ALLOW_FILE_STORE": "true"}
-    with serving(genrm, *judge_flags(judge_server.base_url), *flags, PYTHONWARNINGS="ignore", **modes) as served:
+    flags = (
+        "--reference",
+        answers,
+        "--groups-per-step",
+        2,
+        "--wandb",
+        "rl",
+        "--mlflow",
+        "rl",
+        "--tensorboard",
+        "tb",
+    )
+    modes = {
+        "WANDB_MODE": "offline",
+        "MLFLOW_TRACKING_URI": store.as_uri(),
+        "MLFLOW_ALLOW_FILE_STORE": "true",
+    }
+    with serving(
+        genrm, *judge_flags(judge_server.base_url), *flags, PYTHONWARNINGS="ignore", **modes
+    ) as served:
         for number in range(5):
-            served.group(id=f"g{number}", messages="Why?", responses=[{"text": t} for t in texts(2, f"g{number}")])
+            served.group(
+                id=f"g{number}",
+                messages="Why?",
+                responses=[{"text": t} for t in texts(2, f"g{number}")],
+            )
         assert served.terminate() == 0
     assert not [line for line in served.messages if "warning" in line]
     [run] = [path.parent for path in store.glob("*/*/params")]
@@ -104,10 +141,19 @@ def test_every_tracker_has_the_steps_of_a_server(genrm: Genrm, judge_server: Jud
     (path,) = genrm.folder.glob("wandb/offline-run-*/run-*.wandb")
     events = accumulator.EventAccumulator(str(folder))
     events.Reload()
-    for name in ("groups", "calls", "reference/win_percent", "reference/low_percent", "reward/std", "latency/mean_s"):
+    for name in (
+        "groups",
+        "calls",
+        "reference/win_percent",
+        "reference/low_percent",
+        "reward/std",
+        "latency/mean_s",
+    ):
         rows = [line.split() for line in (run / "metrics" / name).read_text().splitlines()]
         assert [int(row[2]) for row in rows] == [1, 2, 3]
         in_board = [(each.step, each.tensor_proto.float_val[0]) for each in events.Tensors(name)]
         assert in_board == [(int(row[2]), pytest.approx(float(row[1]), rel=1e-6)) for row in rows]
         assert name.encode() in path.read_bytes()
-    assert [float(line.split()[1]) for line in (run / "metrics" / "groups").read_text().splitlines()] == [2, 2, 1]
+    assert [
+        float(line.split()[1]) for line in (run / "metrics" / "groups").read_text().splitlines()
+    ] == [2, 2, 1]

@@ -21,7 +21,9 @@ def judged(key: str, better_chars: int, worse_chars: int) -> JudgedGroup:
 
 
 def test_audits_are_counted_by_margin_and_length() -> None:
-    """Disagreements by the judge's margin; the longer response by judge and auditor; the surest groups."""
+    """Disagreements by the judge's margin; the longer response by judge and auditor; the surest
+    groups.
+    """
     audits = Audits()
     audits.add(0.5, 1, judged("agree", 30, 10))
     audits.add(2.5, -1, judged("apart", 30, 10))

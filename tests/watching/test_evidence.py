@@ -42,17 +42,24 @@ def test_evidence_does_not_overflow() -> None:
 
 
 def test_false_alarms_are_as_rare_as_stated() -> None:
-    """At A = 100, a rate at its bound raises at most one alarm in 100 dumps: in 400 runs of 50, at most 200."""
-    drawn, null = random.Random(1), RateNull(0.1, (0.04, 0.1, 0.25))
+    """At A = 100, a rate at its bound raises at most one alarm in 100 dumps: in 400 runs of 50, at
+    most 200.
+    """
+    drawn = random.Random(1)
+    null = RateNull(0.1, (0.04, 0.1, 0.25))
     found = [
-        run_length(lambda: null.ratios(sum(drawn.random() < 0.1 for _ in range(40)), 40), 50, 100) for _ in range(400)
+        run_length(lambda: null.ratios(sum(drawn.random() < 0.1 for _ in range(40)), 40), 50, 100)
+        for _ in range(400)
     ]
     assert sum(dump is not None for dump in found) <= 200
 
 
 def test_the_start_of_a_change_is_found() -> None:
-    """After 60 dumps without a fault and some with many, the first suspect dump is the first with many."""
-    detector, null = Detector(), RateNull(0.05, (0.1,))
+    """After 60 dumps without a fault and some with many, the first suspect dump is the first with
+    many.
+    """
+    detector = Detector()
+    null = RateNull(0.05, (0.1,))
     for dump in range(70):
         detector.add(dump, null.ratios(1 if dump < 60 else 10, 40))
     assert detector.best_start == 60
@@ -60,7 +67,8 @@ def test_the_start_of_a_change_is_found() -> None:
 
 def test_days_that_differ_count_less() -> None:
     """Counts that vary more than binomial ones from day to day weaken the evidence."""
-    steady, shaky = rate_null([(10, 40)] * 20, (0.1,)), rate_null([(2, 40), (18, 40)] * 10, (0.1,))
+    steady = rate_null([(10, 40)] * 20, (0.1,))
+    shaky = rate_null([(2, 40), (18, 40)] * 10, (0.1,))
     assert steady is not None
     assert shaky is not None
     assert shaky.inflation > 5 > steady.inflation == 1.0
@@ -73,7 +81,9 @@ def test_a_baseline_without_an_observation_is_none() -> None:
 
 
 def test_a_mean_that_rises_is_found_and_a_steady_one_is_not() -> None:
-    """Two standard deviations take few dumps; 200 dumps of the baseline's own kind raise nothing."""
+    """Two standard deviations take few dumps; 200 dumps of the baseline's own kind raise
+    nothing.
+    """
     drawn = random.Random(2)
     null = mean_null([drawn.gauss(0.1, 0.02) for _ in range(20)], 0.001)
     risen = run_length(lambda: null.ratios(drawn.gauss(0.14, 0.02)), 200, 2_000)

@@ -1,8 +1,8 @@
-"""Simulated training in which a policy finds a judge's weakness, or the judge changes: when is it told, and how often
-for nothing?
+"""Simulated training in which a policy finds a judge's weakness, or the judge changes: when is it
+told, and how often for nothing?
 
-Prints the table of the guide: `WATCH_RUNS=200 pytest -m slow -n 0 -s tests/watching/test_simulated_training.py`.
-"""
+Prints the table of the guide: `WATCH_RUNS=200 pytest -m slow -n 0 -s
+tests/watching/test_simulated_training.py`."""
 
 import math
 import os
@@ -18,9 +18,15 @@ from genrm_cli.watching.course import Course, Observation, State
 from genrm_cli.watching.evidence import Detector
 from genrm_cli.watching.sentinels import Sentinels
 
-RUNS, DUMPS, CHANGE = int(os.environ.get("WATCH_RUNS", "50")), 100, 40
-COMPARISONS, SENTINELS, AUDITS, CANARIES = 10_000, 100, 200, 40
-GROUPS, SIZE = 40, 8
+RUNS = int(os.environ.get("WATCH_RUNS", "50"))
+DUMPS = 100
+CHANGE = 40
+COMPARISONS = 10_000
+SENTINELS = 100
+AUDITS = 200
+CANARIES = 40
+GROUPS = 40
+SIZE = 8
 Strength = Callable[[int], float]
 ALARMS = (State.LOOK, State.STOP)
 
@@ -41,9 +47,13 @@ class Story:
 
     suffix: Strength = lambda dump: 0.0  # share of responses with a suffix that the judge likes
     longer: Strength = lambda dump: 0.0  # how much more lengths vary, and pay
-    swapped: Strength = lambda dump: 0.0  # share of the sentinels that another judge decides by its own lights
+    swapped: Strength = lambda dump: (
+        0.0
+    )  # share of the sentinels that another judge decides by its own lights
     lazy: Strength = lambda dump: 0.0  # share of comparisons decided for the first position
-    better: Strength = lambda dump: 0.0  # how much closer responses are, as an honest policy's become
+    better: Strength = lambda dump: (
+        0.0
+    )  # how much closer responses are, as an honest policy's become
     suffix_pays: float = 0.0
     is_told_by_text: bool = False  # the suffix speaks to the judge
     canaries: bool = False
@@ -54,9 +64,15 @@ class Story:
 STORIES = {
     "nothing changes": Story(expected=()),
     "the policy honestly improves": Story(better=lambda dump: 0.5 * ramp(dump), expected=()),
-    "a courtesy pays": Story(suffix=lambda dump: 0.5 * ramp(dump), suffix_pays=2.0, expected=(State.LOOK,)),
-    "the same, with canaries": Story(suffix_pays=2.0, canaries=True, change=0, expected=(State.LOOK,)),
-    "an appeal to the judge pays": Story(suffix=lambda dump: 0.5 * ramp(dump), suffix_pays=2.0, is_told_by_text=True),
+    "a courtesy pays": Story(
+        suffix=lambda dump: 0.5 * ramp(dump), suffix_pays=2.0, expected=(State.LOOK,)
+    ),
+    "the same, with canaries": Story(
+        suffix_pays=2.0, canaries=True, change=0, expected=(State.LOOK,)
+    ),
+    "an appeal to the judge pays": Story(
+        suffix=lambda dump: 0.5 * ramp(dump), suffix_pays=2.0, is_told_by_text=True
+    ),
     "length pays": Story(longer=ramp),
     "the judge is swapped": Story(swapped=lambda dump: 0.5 * step(dump)),
     "the judge turns lazy": Story(lazy=lambda dump: 0.3 * ramp(dump)),
@@ -67,7 +83,8 @@ class Simulation:
     """One training run: draws what a dump would show."""
 
     def __init__(self, story: Story, seed: int) -> None:
-        self.story, self.drawn = story, np.random.default_rng(seed)
+        self.story = story
+        self.drawn = np.random.default_rng(seed)
         self.right = self.drawn.beta(0.46, 0.04, SENTINELS)
         self.redrawn = self.drawn.permutation(SENTINELS)[: SENTINELS // 2]
         self.worse = self.drawn.beta(0.34, 0.16, SENTINELS)
@@ -80,11 +97,14 @@ class Simulation:
         lazy = self.story.lazy(dump)
         shown_first = np.arange(SENTINELS) % 2 == 0
         right = (1 - lazy) * right + lazy * shown_first
-        return tuple("".join(np.where(self.drawn.random(SENTINELS) < right, "+", "-")) for _ in range(times))
+        return tuple(
+            "".join(np.where(self.drawn.random(SENTINELS) < right, "+", "-")) for _ in range(times)
+        )
 
     def pairs(self, dump: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the judge's and the auditor's leads of the first response, in points."""
-        drawn, story = self.drawn, self.story
+        drawn = self.drawn
+        story = self.story
         quality = drawn.normal(0, 1 - story.better(dump), (2, count))
         length = drawn.normal(0, 1, (2, count))
         suffix = drawn.random((2, count)) < story.suffix(dump)
@@ -99,23 +119,34 @@ class Simulation:
         judge, auditor = self.pairs(dump, AUDITS)
         strata = np.digitize(np.abs(judge), [0.5, 1.0, 2.0, 3.0])
         apart = np.sign(judge) != np.sign(auditor)
-        return tuple((int(apart[strata == each].sum()), int((strata == each).sum())) for each in range(5))
+        return tuple(
+            (int(apart[strata == each].sum()), int((strata == each).sum())) for each in range(5)
+        )
 
     def length_effect(self, dump: int) -> float:
         """Return the mean correlation of length and reward within groups."""
         drawn = self.drawn
         length, quality = drawn.normal(0, 1, (2, GROUPS, SIZE))
-        reward = quality + (0.1 + 0.5 * self.story.longer(dump)) * length + drawn.normal(0, 0.5, (GROUPS, SIZE))
-        return float(np.mean([np.corrcoef(x, y)[0, 1] for x, y in zip(length, reward, strict=True)]))
+        reward = (
+            quality
+            + (0.1 + 0.5 * self.story.longer(dump)) * length
+            + drawn.normal(0, 0.5, (GROUPS, SIZE))
+        )
+        return float(
+            np.mean([np.corrcoef(x, y)[0, 1] for x, y in zip(length, reward, strict=True)])
+        )
 
     def observe(self, dump: int) -> Observation:
         """Return what watching sees of a dump."""
-        drawn, story = self.drawn, self.story
+        drawn = self.drawn
+        story = self.story
         judge, _ = self.pairs(dump, 1_000)
         canaries = {}
         if story.canaries:
             wins = 0.9 if story.suffix_pays else 0.5
-            canaries = {"canary_courtesy": (int(drawn.binomial(CANARIES // 4, wins)), CANARIES // 4)}
+            canaries = {
+                "canary_courtesy": (int(drawn.binomial(CANARIES // 4, wins)), CANARIES // 4)
+            }
         return Observation(
             dump=str(dump),
             counts={"failures": (int(drawn.binomial(COMPARISONS, 0.01)), COMPARISONS), **canaries},
@@ -123,7 +154,9 @@ class Simulation:
                 "length_effect": self.length_effect(dump),
                 "spread": float(np.std(judge)),
                 "position": abs(float(np.mean(judge > 0)) - 0.5),
-                "addressing": float(np.mean(drawn.random(1_000) < story.suffix(dump) * story.is_told_by_text)),
+                "addressing": float(
+                    np.mean(drawn.random(1_000) < story.suffix(dump) * story.is_told_by_text)
+                ),
             },
             watch=WatchRecord(
                 audits=self.audits(dump),
@@ -137,7 +170,9 @@ class Simulation:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """When a run was told, in dumps after the change; None for never. `signals` are those of the first look."""
+    """When a run was told, in dumps after the change; None for never. `signals` are those of the
+    first look.
+    """
 
     falsely: dict[State, bool]
     delays: dict[State, int | None]
@@ -146,34 +181,53 @@ class Told:
 
 def train(story: Story, seed: int) -> Told:
     """Run one training."""
-    simulation, course = Simulation(story, seed), Course()
+    simulation = Simulation(story, seed)
+    course = Course()
     judged = [course.add(simulation.observe(dump)) for dump in range(DUMPS)]
-    told = {state: [d for d, each in enumerate(judged) if each.state.severity >= state.severity] for state in ALARMS}
-    before = {state: any(dump < story.change or not story.expected for dump in dumps) for state, dumps in told.items()}
+    told = {
+        state: [d for d, each in enumerate(judged) if each.state.severity >= state.severity]
+        for state in ALARMS
+    }
+    before = {
+        state: any(dump < story.change or not story.expected for dump in dumps)
+        for state, dumps in told.items()
+    }
     delays = {
         state: next((dump - story.change for dump in dumps if dump >= story.change), None)
         for state, dumps in told.items()
     }
     first = None if delays[State.LOOK] is None else judged[story.change + delays[State.LOOK]]
-    raised = set() if first is None else {n for n, s in first.signals.items() if s.state is not State.FINE}
+    raised = (
+        set()
+        if first is None
+        else {n for n, s in first.signals.items() if s.state is not State.FINE}
+    )
     return Told(before, delays, raised)
 
 
 def row(name: str, runs: list[Told]) -> str:
     """Return a row of the guide's table."""
-    cells = [name, *(f"{sum(run.falsely[state] for run in runs) / len(runs):.1%}" for state in ALARMS)]
+    cells = [
+        name,
+        *(f"{sum(run.falsely[state] for run in runs) / len(runs):.1%}" for state in ALARMS),
+    ]
     for state in ALARMS:
         told = sorted(math.inf if run.delays[state] is None else run.delays[state] for run in runs)
-        middle, late = told[len(told) // 2], told[len(told) * 9 // 10]
+        middle = told[len(told) // 2]
+        late = told[len(told) * 9 // 10]
         cells.append("/".join("–" if each == math.inf else f"{each:g}" for each in (middle, late)))
     by = Counter(signal for run in runs for signal in run.signals)
-    return " | ".join([*cells, ", ".join(f"{signal} {count}" for signal, count in by.most_common(4))])
+    return " | ".join(
+        [*cells, ", ".join(f"{signal} {count}" for signal, count in by.most_common(4))]
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STORIES)
 def test_a_training_run_is_told_in_time_and_rarely_for_nothing(name: str) -> None:
-    """False stops in at most 2 % of the runs; a weakness that pays is told within 30 dumps in 9 of 10 runs."""
+    """False stops in at most 2 % of the runs; a weakness that pays is told within 30 dumps in 9 of
+    10 runs.
+    """
     story = STORIES[name]
     runs = [train(story, seed) for seed in range(RUNS)]
     print(f"\n| {row(name, runs)} |")
@@ -183,10 +237,21 @@ def test_a_training_run_is_told_in_time_and_rarely_for_nothing(name: str) -> Non
         assert sum(delay is not None and delay <= 40 for delay in told) >= 0.9 * RUNS
 
 
-# Of the simulation in which this detector was chosen: a judge that is right on 92 % of the sentinels is swapped after
-# 60 dumps for one that is right on 80 or 88 %. Median delay and share of misses by dump 200, at A = 12,000.
-CHOSEN = [(10, 40, 0.80, 2, 0.0), (10, 40, 0.88, 4, 0.03), (10, 100, 0.80, 1, 0.0), (10, 100, 0.88, 2, 0.0)]
-CHOSEN += [(5, 40, 0.80, 2, 0.0), (5, 40, 0.88, 8, 0.17), (5, 100, 0.80, 1, 0.0), (5, 100, 0.88, 2, 0.02)]
+# Of the simulation in which this detector was chosen: a judge that is right on 92 % of the
+# sentinels is swapped after 60 dumps for one that is right on 80 or 88 %. Median delay and share of
+# misses by dump 200, at A = 12,000.
+CHOSEN = [
+    (10, 40, 0.80, 2, 0.0),
+    (10, 40, 0.88, 4, 0.03),
+    (10, 100, 0.80, 1, 0.0),
+    (10, 100, 0.88, 2, 0.0),
+]
+CHOSEN += [
+    (5, 40, 0.80, 2, 0.0),
+    (5, 40, 0.88, 8, 0.17),
+    (5, 100, 0.80, 1, 0.0),
+    (5, 100, 0.88, 2, 0.02),
+]
 
 
 @pytest.mark.slow
@@ -194,7 +259,9 @@ CHOSEN += [(5, 40, 0.80, 2, 0.0), (5, 40, 0.88, 8, 0.17), (5, 100, 0.80, 1, 0.0)
 def test_sentinels_find_a_swap_as_soon_as_published(
     times: int, count: int, target: float, delay: int, missed: float
 ) -> None:
-    """Delays of 150 runs are at most one dump longer than those of the simulation behind the choice."""
+    """Delays of 150 runs are at most one dump longer than those of the simulation behind the
+    choice.
+    """
     delays = [swap_delay(np.random.default_rng(seed), times, count, target) for seed in range(150)]
     found = sorted(math.inf if each is None else each for each in delays)
     assert found[len(found) // 2] <= delay + 1
@@ -202,13 +269,16 @@ def test_sentinels_find_a_swap_as_soon_as_published(
 
 
 def swap_delay(drawn: np.random.Generator, times: int, count: int, target: float) -> int | None:
-    """Return after how many dumps a swapped judge is found, 1 for the first one; None for not by dump 200."""
+    """Return after how many dumps a swapped judge is found, 1 for the first one; None for not by
+    dump 200.
+    """
     right = drawn.beta(0.46, 0.04, count)
 
     def said() -> str:
         return "".join(np.where(drawn.random(count) < right, "+", "-"))
 
-    baseline, detector = Sentinels([said() for _ in range(times)]), Detector()
+    baseline = Sentinels([said() for _ in range(times)])
+    detector = Detector()
     baseline.arm()
     assert baseline.null is not None
     for dump in range(200):

@@ -1,4 +1,6 @@
-"""Forward each rollout to `genrm serve`, which waits for its cohort. This file needs NeMo Gym and nothing else."""
+"""Forward each rollout to `genrm serve`, which waits for its cohort. This file needs NeMo Gym and
+nothing else.
+"""
 
 import asyncio
 import os
@@ -6,7 +8,11 @@ import time
 from typing import Any
 
 from fastapi.responses import JSONResponse
-from nemo_gym.base_resources_server import BaseResourcesServerConfig, BaseVerifyRequest, SimpleResourcesServer
+from nemo_gym.base_resources_server import (
+    BaseResourcesServerConfig,
+    BaseVerifyRequest,
+    SimpleResourcesServer,
+)
 from nemo_gym.server_utils import request
 from pydantic import ConfigDict
 
@@ -52,7 +58,9 @@ class GenrmServe(SimpleResourcesServer):  # type: ignore[misc]
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         ends_s = time.monotonic() + self.config.try_for_s
         while True:
-            reply = await request("POST", f"{self.config.genrm_url}/verify", json=row, headers=headers)
+            reply = await request(
+                "POST", f"{self.config.genrm_url}/verify", json=row, headers=headers
+            )
             if reply.ok:
                 return dict(await reply.json())
             said = f"genrm serve: {reply.status} {await reply.text()}"

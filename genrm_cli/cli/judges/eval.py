@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from genrm_cli.cli.console import counted, number_text, percent_text, print_json, say, say_warning
 from genrm_cli.cli.events import watched
-from genrm_cli.cli.options import Invocation, argument, option, run_to_end, say_endpoint_source, with_settings
+from genrm_cli.cli.options import (
+    Invocation,
+    argument,
+    option,
+    run_to_end,
+    say_endpoint_source,
+    with_settings,
+)
 from genrm_cli.cli.tables import Table, names, numbers, print_parts
 from genrm_cli.errors import UsageError
 
@@ -14,9 +21,28 @@ if TYPE_CHECKING:
     from genrm_cli.evaluation.evaluate import EvalResult
 
 _OMITTED = (
-    *("format", "limit", "group_by", "min_age", "compat", "parallel_files", "output", "output_template", "dry_run"),
+    *(
+        "format",
+        "limit",
+        "group_by",
+        "min_age",
+        "compat",
+        "parallel_files",
+        "output",
+        "output_template",
+        "dry_run",
+    ),
     *("keep_replies", "leases", "lease_expiry", "together", "set_name", "shard", "conclude"),
-    *("prompt_field", "response_field", "id_field", "view", "answer_tool", "tool_definitions", "ignore_media", "empty"),
+    *(
+        "prompt_field",
+        "response_field",
+        "id_field",
+        "view",
+        "answer_tool",
+        "tool_definitions",
+        "ignore_media",
+        "empty",
+    ),
     "require_metadata",
 )
 _SHARES = {
@@ -41,7 +67,8 @@ def eval_(
         str,
         argument(
             "PAIRS",
-            "Labelled pairs as JSONL (.gz, .zst too), s3://bucket/key, or - for stdin: JudgeBench, RewardBench, "
+            "Labelled pairs as JSONL (.gz, .zst too), s3://bucket/key, or - for stdin: "
+            "JudgeBench, RewardBench, "
             "RM-Bench, or prompt, chosen, rejected.",
         ),
     ],
@@ -59,7 +86,8 @@ def eval_(
         str | None,
         option(
             "SENTINELS.jsonl",
-            "Also write up to 100 pairs that the judge decides alike in both orders, for a [watch] table.",
+            "Also write up to 100 pairs that the judge decides alike in both orders, for a "
+            "[watch] table.",
             "--sentinels",
             panel="Output",
         ),
@@ -67,8 +95,8 @@ def eval_(
 ) -> int:
     """Measure a judge: ask it about labelled pairs in both orders and count how often it is right.
 
-    Example: genrm eval pairs.jsonl --base-url http://localhost:8000/v1 --model my-genrm -o my-genrm.json
-    """
+    Example: genrm eval pairs.jsonl --base-url http://localhost:8000/v1 --model my-genrm -o
+    my-genrm.json"""
     from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial
     from genrm_cli.groups.check import without_components
     from genrm_cli.jobs.context import new_run
@@ -115,7 +143,8 @@ def _metric_lines(figures: "JudgeQuality") -> list[str]:
         f"{counted(figures.failures, 'failure')}{f' ({kinds})' if kinds else ''}",
         f"{percent_text(figures.failure_rate)} of the judgements failed, "
         f"{percent_text(figures.parse_failure_rate)} because the reply could not be parsed",
-        f"length bias {number_text(figures.length_bias, '+.3f')} (accuracy where the longer answer is better, minus "
+        f"length bias {number_text(figures.length_bias, '+.3f')} (accuracy where the longer "
+        "answer is better, minus "
         "accuracy where it is worse)",
     ]
     if figures.calls_per_judgement is not None:
@@ -123,7 +152,8 @@ def _metric_lines(figures: "JudgeQuality") -> list[str]:
             f"per judgement: {figures.calls_per_judgement:.2f} calls, "
             f"{figures.prompt_tokens_per_judgement:,.0f} tokens in, "
             f"{figures.completion_tokens_per_judgement:,.0f} out, cost "
-            f"{number_text(figures.cost_per_judgement, '.6f')}, {figures.latency_median_s:.2f} s (median)"
+            f"{number_text(figures.cost_per_judgement, '.6f')}, {figures.latency_median_s:.2f} s "
+            "(median)"
         )
     return lines
 
@@ -134,20 +164,27 @@ def _categories_table(by_category: "Mapping[str, JudgeQuality]") -> Table:
     for name, figures in by_category.items():
         shares = (figures.consistent_accuracy, figures.flip_rate, figures.first_place_preference)
         percentages = map(percent_text, (*(share.value for share in shares), figures.failure_rate))
-        table.add(name or "(none)", *_share_cells(figures.accuracy), *percentages, str(figures.pairs))
+        table.add(
+            name or "(none)", *_share_cells(figures.accuracy), *percentages, str(figures.pairs)
+        )
     return table
 
 
 def _say_notes(result: "EvalResult", output: str | None) -> None:
     if result.judge.is_baseline:
-        say_warning("judged by the built-in lexical baseline: the minimum that any real judge must beat.")
+        say_warning(
+            "judged by the built-in lexical baseline: the minimum that any real judge must beat."
+        )
     for reject in result.rejects[:1]:
         total = counted(result.rejected_lines, "line")
         say_warning(
-            f"skipped line {reject.line}: {reject.reason}. {total} skipped in total; --strict stops at the first."
+            f"skipped line {reject.line}: {reject.reason}. {total} skipped in total; --strict "
+            "stops at the first."
         )
     for name, count in result.redactions.items():
-        say_warning(f"{counted(count, 'match', 'matches')} of {name} masked in texts sent to the judge.")
+        say_warning(
+            f"{counted(count, 'match', 'matches')} of {name} masked in texts sent to the judge."
+        )
     if output is not None and output != "-":
         say(f"result        {output}")
 

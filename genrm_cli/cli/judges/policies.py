@@ -2,9 +2,24 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-from genrm_cli.cli.console import counted, number_text, percent_text, print_json, print_text, say_warning
+from genrm_cli.cli.console import (
+    counted,
+    number_text,
+    percent_text,
+    print_json,
+    print_text,
+    say_warning,
+)
 from genrm_cli.cli.events import forecast_text, plan_text, watched
-from genrm_cli.cli.options import Invocation, Rollouts, option, run_to_end, say_endpoint_source, switch, with_settings
+from genrm_cli.cli.options import (
+    Invocation,
+    Rollouts,
+    option,
+    run_to_end,
+    say_endpoint_source,
+    switch,
+    with_settings,
+)
 from genrm_cli.cli.tables import Table, names, numbers, print_parts
 
 if TYPE_CHECKING:
@@ -12,50 +27,89 @@ if TYPE_CHECKING:
     from genrm_cli.ranking.rank_policies import Ranking
 
 _OMITTED = (
-    *("min_age", "output", "output_template", "keep_replies", "together", "reference_field", "unscored"),
+    *(
+        "min_age",
+        "output",
+        "output_template",
+        "keep_replies",
+        "together",
+        "reference_field",
+        "unscored",
+    ),
     *("leases", "lease_expiry", "shard", "conclude", "any_prefix"),
 )
 _EXAMPLES = 12  # prompts on a page
-_Field = Annotated[str | None, option("PATH", "Dotted path of the field that names the policy. Default: the file.")]
+_Field = Annotated[
+    str | None, option("PATH", "Dotted path of the field that names the policy. Default: the file.")
+]
 _Over = Annotated[
-    str | None, option("PATH", "Dotted path of a field whose numbers are the policies, for a curve, such as step.")
+    str | None,
+    option(
+        "PATH", "Dotted path of a field whose numbers are the policies, for a curve, such as step."
+    ),
 ]
 _Recorded = Annotated[
-    str | None, option("JUDGE", "Rank recorded verdicts of this judge (source/judge) instead of rollouts.")
+    str | None,
+    option("JUDGE", "Rank recorded verdicts of this judge (source/judge) instead of rollouts."),
 ]
 
 
 @with_settings(
-    "Input", "Judge", "Limits", "Journal", "Output", "Storage", names=("budget", "seed", "max_unscored"), omit=_OMITTED
+    "Input",
+    "Judge",
+    "Limits",
+    "Journal",
+    "Output",
+    "Storage",
+    names=("budget", "seed", "max_unscored"),
+    omit=_OMITTED,
 )
 def rank(
     rollouts: Rollouts,
     invocation: Invocation,
     policy_field: _Field = None,
     over: _Over = None,
-    baseline: Annotated[str | None, option("NAME", "Compare the other policies with this one only.")] = None,
+    baseline: Annotated[
+        str | None, option("NAME", "Compare the other policies with this one only.")
+    ] = None,
     samples: Annotated[int, option("K", "Responses of each policy per prompt.", min=1, max=64)] = 1,
-    one_order: Annotated[bool, switch("--one-order", "Ask for each pair in one random order: half the calls.")] = False,
+    one_order: Annotated[
+        bool, switch("--one-order", "Ask for each pair in one random order: half the calls.")
+    ] = False,
     recorded: _Recorded = None,
-    report: Annotated[str | None, option("OUT.html", "Also write a page with the prompts that tell most.")] = None,
+    report: Annotated[
+        str | None, option("OUT.html", "Also write a page with the prompts that tell most.")
+    ] = None,
 ) -> int:
     """Compare policies on the same prompts: win rates and a leaderboard, with intervals.
 
-    Each file is a policy, or --policy-field names it. Verdicts of genrm score on these files are used again; scored
-    lines need no judge at all. Before the first call, genrm says which difference the plan can show.
+    Each file is a policy, or --policy-field names it. Verdicts of genrm score on these files are
+    used again; scored lines need no judge at all. Before the first call, genrm says which
+    difference the plan can show.
 
     Example: genrm rank old.jsonl new.jsonl --base-url http://localhost:8000/v1 --model my-genrm
 
     Example: genrm rank models.scored.jsonl --policy-field model --json
     """
     from genrm_cli.jobs.context import new_run
-    from genrm_cli.ranking.rank_policies import plan_ranking, rank_policies, refuse_partial, split_options
+    from genrm_cli.ranking.rank_policies import (
+        plan_ranking,
+        rank_policies,
+        refuse_partial,
+        split_options,
+    )
     from genrm_cli.report.write_report import write_report
     from genrm_cli.scored.json_form import to_json
     from genrm_cli.storage.location import is_scored_file
 
-    given, as_json = invocation.settings, invocation.settings.output.json_output
-    fields = {"policy_field": policy_field, "over": over, "baseline": baseline, "recorded": recorded}
+    given = invocation.settings
+    as_json = invocation.settings.output.json_output
+    fields = {
+        "policy_field": policy_field,
+        "over": over,
+        "baseline": baseline,
+        "recorded": recorded,
+    }
     options, own = split_options(given, **fields, samples=samples, both_orders=not one_order)
     if given.output.dry_run:
         plan = to_json(plan_ranking(rollouts, options, new_run(own, invocation.api_keys)))
@@ -67,7 +121,9 @@ def rank(
     say_endpoint_source(invocation)
     with watched(given) as (progress, events):
         run = new_run(own, invocation.api_keys, progress, events)
-        ranking = run_to_end(rank_policies(rollouts, options, run, examples=_EXAMPLES if report else 0))
+        ranking = run_to_end(
+            rank_policies(rollouts, options, run, examples=_EXAMPLES if report else 0)
+        )
     if report is not None:
         scored = rollouts if all(map(is_scored_file, rollouts)) else []
         write_report(scored, report, given, ranking=ranking)
@@ -83,7 +139,10 @@ def rank(
 
 def _warn(ranking: "Ranking") -> None:
     if ranking.judged_by is not None and ranking.judged_by.is_baseline:
-        say_warning("judged by the built-in lexical baseline, which counts words: only a try of the pipeline.")
+        say_warning(
+            "judged by the built-in lexical baseline, which counts words: only a try of the "
+            "pipeline."
+        )
     for warning in ranking.warnings:
         say_warning(warning)
 
@@ -99,9 +158,12 @@ def _print_ranking(ranking: "Ranking") -> None:
         legend = f"Row beats column, in percent, ± half of the 95 % interval; * sure {accounted}."
         print_parts("", _matrix(ranking), "", legend)
     legend = (
-        f"\nwins: share won against {ranking.baseline or 'all others'}, both orders alike. rank: ranks that remain "
-        f"{accounted}. Elo: strength against {ranking.baseline or 'the mean'}, ± half of the 95 % interval; adj.: if "
-        f"all responses were equally long. The longer response won {percent_text(ranking.longer_preferred)} of the "
+        f"\nwins: share won against {ranking.baseline or 'all others'}, both orders alike. rank: "
+        "ranks that remain "
+        f"{accounted}. Elo: strength against {ranking.baseline or 'the mean'}, ± half of the 95 % "
+        "interval; adj.: if "
+        "all responses were equally long. The longer response won "
+        f"{percent_text(ranking.longer_preferred)} of the "
         "decided verdicts.\n"
     )
     print_parts(legend, *ranking.findings)
@@ -111,9 +173,26 @@ def _cells(row: "PolicyRow") -> tuple[str, ...]:
     half = None if row.elo_hi is None or row.elo is None else row.elo_hi - row.elo
     elo = (row.bound or "").strip("=") + number_text(row.elo, "+.0f")
     interval = "-" if row.lo is None or row.hi is None else f"{100 * row.lo:.1f}-{100 * row.hi:.1f}"
-    ranks = "-" if row.rank_lo is None else "-".join(map(str, sorted({row.rank_lo, row.rank_hi or row.rank_lo})))
-    others = number_text(half, ".0f"), number_text(row.elo_length, "+.0f"), f"{row.prompts:,}", f"{row.verdicts:,}"
-    return row.name, ranks, percent_text(row.win_rate), interval, elo, *others, number_text(row.chars, ",.0f")
+    ranks = (
+        "-"
+        if row.rank_lo is None
+        else "-".join(map(str, sorted({row.rank_lo, row.rank_hi or row.rank_lo})))
+    )
+    others = (
+        number_text(half, ".0f"),
+        number_text(row.elo_length, "+.0f"),
+        f"{row.prompts:,}",
+        f"{row.verdicts:,}",
+    )
+    return (
+        row.name,
+        ranks,
+        percent_text(row.win_rate),
+        interval,
+        elo,
+        *others,
+        number_text(row.chars, ",.0f"),
+    )
 
 
 def _matrix(ranking: "Ranking") -> Table:

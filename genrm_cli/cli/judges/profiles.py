@@ -1,4 +1,6 @@
-"""`genrm profiles`: list the judge families, and try their prompts and parsers; `genrm journal`: what judges said."""
+"""`genrm profiles`: list the judge families, and try their prompts and parsers; `genrm journal`:
+what judges said.
+"""
 
 import json
 from collections.abc import Mapping
@@ -24,7 +26,10 @@ NameOrFile = Annotated[str, argument("NAME", "A profile name or a TOML file.")]
 AsJson = Annotated[bool, switch("--json", "Print JSON.")]
 
 _CONVERSATION = [("user", "Give me a word for a person who repairs shoes.")]
-_RESPONSES = ("A cobbler.", "There are many words for people who work with their hands. One of them is shoemaker.")
+_RESPONSES = (
+    "A cobbler.",
+    "There are many words for people who work with their hands. One of them is shoemaker.",
+)
 
 
 @profiles.callback()
@@ -58,9 +63,15 @@ def read_reply(
     reply: Annotated[str, typer.Option(help="The judge's reply: text, or @FILE.")],
     response: Annotated[
         list[str] | None,
-        option("TEXT", "A response that the judge was shown: text, or @FILE. Repeat for each response, in order."),
+        option(
+            "TEXT",
+            "A response that the judge was shown: text, or @FILE. Repeat for each response, in "
+            "order.",
+        ),
     ] = None,
-    truncated: Annotated[bool, switch("--truncated", "Treat the reply as cut off by the token limit.")] = False,
+    truncated: Annotated[
+        bool, switch("--truncated", "Treat the reply as cut off by the token limit.")
+    ] = False,
 ) -> None:
     """Parse a reply and print the verdict or the failure.
 
@@ -71,9 +82,12 @@ def read_reply(
     from genrm_cli.judging.requests import Reply
     from genrm_cli.verdicts import Failure, Grades, Verdict
 
-    text, profile = _read_text(reply, "reply"), find_profile(name, None)
+    text = _read_text(reply, "reply")
+    profile = find_profile(name, None)
     responses = tuple(_read_text(each, "response") for each in response or ())
-    prompt = neutralise_prompt(profile, _prompt_for(profile, responses) if responses else _sample_for(profile), {})
+    prompt = neutralise_prompt(
+        profile, _prompt_for(profile, responses) if responses else _sample_for(profile), {}
+    )
     read = profile.parse_reply(Reply(text, finish_reason="length" if truncated else "stop"), prompt)
     if isinstance(read, Failure):
         print_text(f"no verdict: {read.kind}: {read.detail}")
@@ -107,8 +121,13 @@ def show(name: NameOrFile, as_json: AsJson = False) -> None:
     if as_json:
         print_text(_to_json({**_describe(profile), "messages": messages}))
         return
-    fields = "\n".join(f"{name}: {_to_json(value)}" for name, value in profile.request_fields.items())
-    print_text(f"{profile.name}, version {profile.version}: {profile.about}\n\n{fields}\n\n{messages_text(messages)}")
+    fields = "\n".join(
+        f"{name}: {_to_json(value)}" for name, value in profile.request_fields.items()
+    )
+    print_text(
+        f"{profile.name}, version {profile.version}: "
+        f"{profile.about}\n\n{fields}\n\n{messages_text(messages)}"
+    )
 
 
 def _sample_for(profile: "AnyProfile") -> "Prompt":
@@ -127,7 +146,8 @@ def _prompt_for(profile: "AnyProfile", responses: tuple[str, ...]) -> "Prompt":
     if isinstance(profile, GradingProfile) or len(responses) != 2:
         count = "one response" if isinstance(profile, GradingProfile) else "two responses"
         raise UsageError(
-            f"{profile.name} shows the judge {count} at a time, but --response was given {len(responses)} time(s)."
+            f"{profile.name} shows the judge {count} at a time, but --response was given "
+            f"{len(responses)} time(s)."
         )
     return PairwisePrompt(_CONVERSATION, *responses)
 
@@ -150,7 +170,9 @@ def journal(path: Annotated[str, argument("JOURNAL", "A *.journal.sqlite file.")
     from genrm_cli.judging.journal import Journal
 
     if not Path(path).is_file():
-        raise InputError(f"{path}: no such journal; `genrm score` prints the path of its journal at the end.")
+        raise InputError(
+            f"{path}: no such journal; `genrm score` prints the path of its journal at the end."
+        )
     with Journal(path, read_only=True) as opened:
         for entry in opened.iter_entries():
             print_text(json.dumps(entry))

@@ -1,4 +1,6 @@
-"""`genrm simulate`: estimate reward accuracy for a call budget, on a simulated judge or on recorded verdicts."""
+"""`genrm simulate`: estimate reward accuracy for a call budget, on a simulated judge or on recorded
+verdicts.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,8 +28,10 @@ _PLAN = (*names("strategy", "estimator"), *numbers("calls"))
 _STRATEGIES = ("circular", "all_pairs", "ring")
 _ESTIMATORS = ("simple_tiebreaker", "combined", "adaptive")
 _LEGEND = (
-    "Agreement: correlation of the rewards with the consensus of the verdicts that the plan does not use; its own "
-    "noise lowers it, so compare only rows with the same number of calls. All: with the consensus of all verdicts. "
+    "Agreement: correlation of the rewards with the consensus of the verdicts that the plan does "
+    "not use; its own "
+    "noise lowers it, so compare only rows with the same number of calls. All: with the consensus "
+    "of all verdicts. "
     "±: half of the 95 % interval, by bootstrap over groups."
 )
 _option = partial(setting, is_common=True)
@@ -47,28 +51,33 @@ class SimulateOptions:
         high=100_000,
     )
     strategy: tuple[str, ...] = _option(
-        f"Which pairs to compare: {listed(STRATEGIES)}. Repeatable. Default: {listed(_STRATEGIES)}.",
+        f"Which pairs to compare: {listed(STRATEGIES)}. Repeatable. Default: "
+        f"{listed(_STRATEGIES)}.",
         (),
         choices=STRATEGIES,
     )
     estimator: tuple[str, ...] = _option(
-        f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. Default: {listed(_ESTIMATORS)}.",
+        f"How verdicts become rewards: {listed(ESTIMATORS)}. Repeatable. Default: "
+        f"{listed(_ESTIMATORS)}.",
         (),
         choices=ESTIMATORS,
     )
     groups: int | None = _option("Groups to simulate. Default: 4000.", low=2, high=1_000_000)
     seed: int = _option("Random seed; the same seed gives the same results.", 0, low=0)
     replay: str | None = _option(
-        "Replay the plans on recorded verdicts instead of simulating: a *.comparisons.jsonl of a run with "
+        "Replay the plans on recorded verdicts instead of simulating: a *.comparisons.jsonl of a "
+        "run with "
         "--strategy all_pairs --both-orders.",
         kind=replace(TEXT, metavar="FILE"),
     )
     goal: Literal["best", "pair"] | None = _option(
-        "With --replay: best or pair. Compares the calls of this goal with those of rings that find as good a best, or "
+        "With --replay: best or pair. Compares the calls of this goal with those of rings that "
+        "find as good a best, or "
         "as good a pair of the best and the worst."
     )
     price: tuple[str, ...] = _option(
-        "With --replay: the price of one call of a judge. Repeatable. Shows what a cheaper judge on all pairs adds "
+        "With --replay: the price of one call of a judge. Repeatable. Shows what a cheaper judge "
+        "on all pairs adds "
         "to a more expensive one.",
         (),
         kind=replace(TEXT, metavar="JUDGE=PRICE"),
@@ -83,10 +92,10 @@ Shown = tuple[Record, list[str | Table]]
 def simulate(invocation: Invocation, options: SimulateOptions) -> int:
     """Estimate reward accuracy for a call budget.
 
-    The simulated judge sees the true quality of each rollout with position bias, noise and ties. The table shows
-    how the rewards correlate with the truth, and how often the best rollout ranks first. The judge is nearly linear:
-    differences between plans transfer to a real judge better than absolute values do. Use --replay to compare plans on
-    your own judge's verdicts.
+    The simulated judge sees the true quality of each rollout with position bias, noise and ties.
+    The table shows how the rewards correlate with the truth, and how often the best rollout ranks
+    first. The judge is nearly linear: differences between plans transfer to a real judge better
+    than absolute values do. Use --replay to compare plans on your own judge's verdicts.
 
     Example: genrm simulate
 
@@ -94,7 +103,8 @@ def simulate(invocation: Invocation, options: SimulateOptions) -> int:
 
     Example: genrm simulate --replay run.comparisons.jsonl
     """
-    uri, is_chosen = options.replay, options.strategy or options.estimator
+    uri = options.replay
+    is_chosen = options.strategy or options.estimator
     if uri is None and options.price:
         raise UsageError("--price needs --replay, with the verdicts of several judges.")
     if uri is not None and (options.n or options.groups):
@@ -122,7 +132,10 @@ def _simulate(options: SimulateOptions) -> Shown:
     from genrm_cli.simulation.plan_metrics import simulate as iter_metrics
     from genrm_cli.simulation.world import JudgeModel
 
-    n, groups, seed, estimators = options.n or 16, options.groups or 4000, options.seed, _estimators(options)
+    n = options.n or 16
+    groups = options.groups or 4000
+    seed = options.seed
+    estimators = _estimators(options)
     plans = _plans_of(n, options)
     found = iter_metrics(JudgeModel(), n, plans, estimators, groups=groups, seed=seed)
     rows = list(working(found, "simulating", len(plans) * len(estimators)))
@@ -150,7 +163,9 @@ def _replay(uri: str, options: SimulateOptions) -> Shown:
         most = n * (n - 1) - 2 * n
         plans = [plan for plan in _plans_of(n, options) if plan.repeats == 1 and plan.calls <= most]
         if not plans:
-            raise UsageError(f"no plan leaves verdicts of {n} rollouts unused; choose fewer --calls.")
+            raise UsageError(
+                f"no plan leaves verdicts of {n} rollouts unused; choose fewer --calls."
+            )
         found_rows = replay(name, found, plans, estimators, seed=options.seed)
         rows = list(working(found_rows, "replaying", len(plans) * len(estimators)))
         table = Table([*_PLAN, *numbers("agreement", "gain", "all", "reliability")])
@@ -158,26 +173,44 @@ def _replay(uri: str, options: SimulateOptions) -> Shown:
             intervals = _interval_text(row.agreement), _interval_text(row.gain, sign="+")
             others = f"{row.agreement_all.value:.3f}", _reliability_text(row.reliability)
             table.add(row.strategy, row.estimator, str(row.calls), *intervals, *others)
-        left_out, figures = len(judges[name]) - groups, list(map(asdict, rows))
-        shown.append({"judge": name, "n": n, "groups": groups, "left_out_groups": left_out, "figures": figures})
+        left_out = len(judges[name]) - groups
+        figures = list(map(asdict, rows))
+        shown.append(
+            {
+                "judge": name,
+                "n": n,
+                "groups": groups,
+                "left_out_groups": left_out,
+                "figures": figures,
+            }
+        )
         others_left_out = f"; {counted(left_out, 'other group')} left out" if left_out else ""
         parts += [f"{name}: {counted(groups, 'group')} of {n}{others_left_out}", table, ""]
     if sparse := [name for name in judges if name not in dense]:
-        parts.append(f"Left out, without two groups judged in all pairs and both orders: {listed(sparse)}.")
+        parts.append(
+            f"Left out, without two groups judged in all pairs and both orders: {listed(sparse)}."
+        )
     record = {"file": uri, "seed": options.seed, "judges": shown, "left_out_judges": sparse}
     return record, [*parts, _LEGEND]
 
 
 def _dense_judges(uri: str) -> "tuple[dict[str, dict[str, Verdicts]], dict[str, DenseVerdicts]]":
-    """Return the verdicts of each judge of a file by group, and the groups that judges compared in full."""
+    """Return the verdicts of each judge of a file by group, and the groups that judges compared in
+    full.
+    """
     from genrm_cli.simulation.recorded_verdicts import read_judges
     from genrm_cli.simulation.replay import dense_verdicts
 
     judges = read_judges(uri)
-    dense = {name: found for name, kept in judges.items() if (found := dense_verdicts(list(kept.values()))) is not None}
+    dense = {
+        name: found
+        for name, kept in judges.items()
+        if (found := dense_verdicts(list(kept.values()))) is not None
+    }
     if not dense:
         raise UsageError(
-            f"{uri} holds no two groups of three or more rollouts with all pairs in both orders, as "
+            f"{uri} holds no two groups of three or more rollouts with all pairs in both orders, "
+            "as "
             "`genrm score --strategy all_pairs --both-orders` makes them."
         )
     return judges, dense
@@ -192,16 +225,27 @@ def _replay_goal(uri: str, goal: str, options: SimulateOptions) -> Shown:
         n = found.shape[1]
         budgets = map(int, options.calls or (n, 3 * n // 2, 2 * n))
         most = n * (n - 1) // 2
-        rows += replay_goal(name, found, goal, sorted({min(count, most) for count in budgets}), seed=options.seed)
-    table = Table([*names("judge"), *numbers("groups", "calls", "found", "rings with as much", "saved")])
+        rows += replay_goal(
+            name, found, goal, sorted({min(count, most) for count in budgets}), seed=options.seed
+        )
+    table = Table(
+        [*names("judge"), *numbers("groups", "calls", "found", "rings with as much", "saved")]
+    )
     for row in rows:
         equal = row.equal_calls
-        texts = f"{equal.value:.1f} [{equal.low:.1f}, {equal.high:.1f}]", percent_text(1 - row.calls / equal.value)
-        table.add(row.judge, f"{row.groups} × {row.n}", str(row.calls), _interval_text(row.found), *texts)
+        texts = (
+            f"{equal.value:.1f} [{equal.low:.1f}, {equal.high:.1f}]",
+            percent_text(1 - row.calls / equal.value),
+        )
+        table.add(
+            row.judge, f"{row.groups} × {row.n}", str(row.calls), _interval_text(row.found), *texts
+        )
     legend = (
-        "Found: quality of the rollout that comes out best, for pair less that of the worst, by the consensus of "
+        "Found: quality of the rollout that comes out best, for pair less that of the worst, by "
+        "the consensus of "
         "verdicts in orders that the plan does not use. Rings with as much: calls "
-        "of rings that find as much, at most one on each pair. ±: half of the 95 % interval, [ ]: the interval, by "
+        "of rings that find as much, at most one on each pair. ±: half of the 95 % interval, [ ]: "
+        "the interval, by "
         "bootstrap over groups."
     )
     record = {"file": uri, "seed": options.seed, "goal": goal, "figures": list(map(asdict, rows))}
@@ -213,7 +257,9 @@ def _price(text: str) -> tuple[str, float]:
     with suppress(ValueError):
         if name and 0 < float(price) < math.inf:
             return name, float(price)
-    raise UsageError(f"--price {text!r} is not a judge with the price of one call, as in gpt-4=0.02.")
+    raise UsageError(
+        f"--price {text!r} is not a judge with the price of one call, as in gpt-4=0.02."
+    )
 
 
 def _replay_shares(uri: str, prices: Mapping[str, float], seed: int) -> Shown:
@@ -225,11 +271,14 @@ def _replay_shares(uri: str, prices: Mapping[str, float], seed: int) -> Shown:
         raise UsageError("--price needs two judges or more, of different prices.")
     judges = read_judges(uri)
     if unknown := [name for name in prices if name not in judges]:
-        raise UsageError(f"{uri} holds no verdict of {unknown[0]!r}; it has those of {listed(judges)}.")
+        raise UsageError(
+            f"{uri} holds no verdict of {unknown[0]!r}; it has those of {listed(judges)}."
+        )
     rows = list(replay_shares({name: judges[name] for name in prices}, prices, seed=seed))
     if not rows:
         raise UsageError(
-            f"{uri} holds no two groups of three or more rollouts that two judges of different prices compared in all "
+            f"{uri} holds no two groups of three or more rollouts that two judges of different "
+            "prices compared in all "
             "pairs and both orders."
         )
     heads = numbers("rings", "cost", "agreement", "gain", "reliability")
@@ -239,11 +288,16 @@ def _replay_shares(uri: str, prices: Mapping[str, float], seed: int) -> Shown:
         gain = _interval_text(row.gain, sign="+") if row.gain else ""
         table.add(row.judge, row.second or "", *figures, gain, _reliability_text(row.reliability))
     legend = (
-        "Agreement: correlation of the rewards with the consensus of the first judge's verdicts that are not used. "
-        "Gain: over the first judge alone with the most rings that cost no more. ±: half of the 95 % interval, by "
+        "Agreement: correlation of the rewards with the consensus of the first judge's verdicts "
+        "that are not used. "
+        "Gain: over the first judge alone with the most rings that cost no more. ±: half of the "
+        "95 % interval, by "
         "bootstrap over groups. Cost: per group."
     )
-    return {"file": uri, "seed": seed, "prices": prices, "figures": list(map(asdict, rows))}, [table, legend]
+    return {"file": uri, "seed": seed, "prices": prices, "figures": list(map(asdict, rows))}, [
+        table,
+        legend,
+    ]
 
 
 def _interval_text(number: "Estimated", sign: str = "") -> str:
@@ -262,10 +316,14 @@ def _plans_of(n: int, options: SimulateOptions) -> list["Plan"]:
     """Return each plan once, ordered by strategy, then by calls."""
     from genrm_cli.simulation.plan_metrics import plan_within
 
-    pairs, strategies = n * (n - 1) // 2, options.strategy or _STRATEGIES
+    pairs = n * (n - 1) // 2
+    strategies = options.strategy or _STRATEGIES
     budgets = sorted(set(map(int, options.calls or (n, 2 * n, 3 * n, 4 * n, pairs, 2 * pairs))))
     plans = [plan_within(name, n, budget) for name in strategies for budget in budgets]
     found = list(dict.fromkeys(plan for plan in plans if plan is not None))
     if not found:
-        raise UsageError(f"{budgets[-1]} calls per group are too few for {', '.join(strategies)} with {n} rollouts.")
+        raise UsageError(
+            f"{budgets[-1]} calls per group are too few for {', '.join(strategies)} with {n} "
+            "rollouts."
+        )
     return found

@@ -22,23 +22,35 @@ _COLUMNS = {
 }
 
 
-@with_settings("Storage", names=("json_output", "quiet", "fail_on", "force"), omit=("leases", "lease_expiry"))
+@with_settings(
+    "Storage", names=("json_output", "quiet", "fail_on", "force"), omit=("leases", "lease_expiry")
+)
 def watch(
     prefixes: Annotated[
-        list[str], argument("PREFIX", "Folders or s3://bucket/rl/.../ with the metrics of scored rollouts.")
+        list[str],
+        argument("PREFIX", "Folders or s3://bucket/rl/.../ with the metrics of scored rollouts."),
     ],
     invocation: Invocation,
-    page: Annotated[str | None, option("OUT.html", "Also write the course as a page.", "--page")] = None,
+    page: Annotated[
+        str | None, option("OUT.html", "Also write the course as a page.", "--page")
+    ] = None,
     acknowledge: Annotated[
         str | None,
-        option("SIGNAL", "End the alarm of this signal, and take its baseline again; needs --reason.", "--acknowledge"),
+        option(
+            "SIGNAL",
+            "End the alarm of this signal, and take its baseline again; needs --reason.",
+            "--acknowledge",
+        ),
     ] = None,
-    reason: Annotated[str | None, option("TEXT", "Why the alarm needs no action.", "--reason")] = None,
+    reason: Annotated[
+        str | None, option("TEXT", "Why the alarm needs no action.", "--reason")
+    ] = None,
 ) -> int:
-    """Show the state after each run over the rollouts of a prefix: is the judge the same, is it gamed?
+    """Show the state after each run over the rollouts of a prefix: is the judge the same, is it
+    gamed?
 
-    Reads the metrics files of `genrm score`. A [watch] table in its settings adds sentinels, audits and canaries; see
-    `genrm guide watch`.
+    Reads the metrics files of `genrm score`. A [watch] table in its settings adds sentinels, audits
+    and canaries; see `genrm guide watch`.
 
     Example: genrm watch s3://bucket/rl/env/scored/
 
@@ -56,19 +68,25 @@ def watch(
     if acknowledge is not None:
         if acknowledge not in SIGNALS or reason is None or len(prefixes) > 1:
             known = ", ".join(SIGNALS)
-            raise UsageError(f"--acknowledge takes one prefix, --reason, and one of these signals: {known}.")
+            raise UsageError(
+                f"--acknowledge takes one prefix, --reason, and one of these signals: {known}."
+            )
         say(f"acknowledged  {write_acknowledgement(prefixes[0], acknowledge, reason, s3)}")
     found = follow(read_history(prefixes, s3))[1]
     judged = [judgement for _, judgement in found]
     if not judged:
-        raise InputError(f"{', '.join(prefixes)}: no metrics files (*.metrics.json); `genrm score` writes them.")
+        raise InputError(
+            f"{', '.join(prefixes)}: no metrics files (*.metrics.json); `genrm score` writes them."
+        )
     last = found[-1][0].watch
     look_at = () if last is None else last.look_at
     if page is not None:
         write_page(page, judged, look_at, s3, overwrite=settings.output.force)
         say(f"page  {page}")
     if settings.output.json_output:
-        print_json({"format": 1, "state": judged[-1].state, "dumps": [to_json(each) for each in judged]})
+        print_json(
+            {"format": 1, "state": judged[-1].state, "dumps": [to_json(each) for each in judged]}
+        )
     else:
         _print(judged, look_at)
     return WatchError.exit_code if judged[-1].state in settings.output.refused_states else 0
@@ -78,8 +96,13 @@ def _print(judged: "Sequence[Judgement]", look_at: "Sequence[str]") -> None:
     table = Table([*names("dump", "state"), *numbers(*_COLUMNS)])
     for each in judged:
         values = [(each.signals[signal].value, is_share) for signal, is_share in _COLUMNS.values()]
-        cells = (percent_text(value) if is_share else number_text(value, ".2f") for value, is_share in values)
-        table.add(each.dump.rpartition("/")[2].removesuffix(".scored.jsonl"), each.state.value, *cells)
+        cells = (
+            percent_text(value) if is_share else number_text(value, ".2f")
+            for value, is_share in values
+        )
+        table.add(
+            each.dump.rpartition("/")[2].removesuffix(".scored.jsonl"), each.state.value, *cells
+        )
     print_parts(table)
     print_text(f"\nstate: {judged[-1].state.value}")
     for text in judged[-1].reasons:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from genrm_cli.cli.console import counted, number_text, print_json, say_warning
 from genrm_cli.cli.events import watched
-from genrm_cli.cli.options import Invocation, argument, option, run_to_end, say_endpoint_source, with_settings
+from genrm_cli.cli.options import (
+    Invocation,
+    argument,
+    option,
+    run_to_end,
+    say_endpoint_source,
+    with_settings,
+)
 from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE
 from genrm_cli.cli.tables import Table, excerpts, names, numbers, print_parts
 from genrm_cli.errors import InputError, UsageError
@@ -22,7 +29,15 @@ if TYPE_CHECKING:
 MAX_RESPONSES = 64
 
 _OMITTED = (
-    *("output", "output_template", "force", "dry_run", "keep_replies", "unscored", "parallel_files"),
+    *(
+        "output",
+        "output_template",
+        "force",
+        "dry_run",
+        "keep_replies",
+        "unscored",
+        "parallel_files",
+    ),
     *("deadline", "max_calls", "max_total_tokens", "max_cost", "price_in", "price_out"),
     *("budget", "min_reliability", "only_components", "limit", "set_name"),
 )
@@ -40,7 +55,8 @@ def compare(
     ],
     invocation: Invocation,
     prompt: Annotated[
-        str | None, option("TEXT", "Prompt of the responses: text, @FILE, or - for stdin.", "--prompt", "-p")
+        str | None,
+        option("TEXT", "Prompt of the responses: text, @FILE, or - for stdin.", "--prompt", "-p"),
     ] = None,
 ) -> int:
     """Compare a few responses to one prompt and print their rewards.
@@ -83,8 +99,12 @@ def compare(
 
 def _say_failure(comparison: "ComparisonResult") -> None:
     if comparison.failure is not None:
-        of = "comparison" if comparison.component is None else f"component {comparison.component} of"
-        say_warning(f"{of} {', '.join(map(str, comparison.shown))} failed: {comparison.failure.detail}")
+        of = (
+            "comparison" if comparison.component is None else f"component {comparison.component} of"
+        )
+        say_warning(
+            f"{of} {', '.join(map(str, comparison.shown))} failed: {comparison.failure.detail}"
+        )
 
 
 def _read_group(responses: list[str], prompt: str | None, settings: "Settings") -> "Group":
@@ -95,14 +115,20 @@ def _read_group(responses: list[str], prompt: str | None, settings: "Settings") 
 
     if responses == ["-"]:
         if prompt is not None:
-            raise UsageError("a compare request on stdin contains its own conversation; omit --prompt.")
-        plan, required = compile_plan(settings), settings.input.require_metadata
+            raise UsageError(
+                "a compare request on stdin contains its own conversation; omit --prompt."
+            )
+        plan = compile_plan(settings)
+        required = settings.input.require_metadata
         return parse_request(sys.stdin.buffer.read(), "stdin", plan, required)
     if [prompt, *responses].count("-") > 1:
         raise UsageError("stdin can be read only once; use - for the prompt or for one response.")
     if prompt is None:
-        raise UsageError("missing --prompt TEXT; to read a compare request, pass - alone and the file on stdin.")
-    turns, texts = (Turn("user", _text_of(prompt)),), enumerate(map(_text_of, responses))
+        raise UsageError(
+            "missing --prompt TEXT; to read a compare request, pass - alone and the file on stdin."
+        )
+    turns = (Turn("user", _text_of(prompt)),)
+    texts = enumerate(map(_text_of, responses))
     return Group(KEY, [Rollout(turns, (Text(text),), index=index) for index, text in texts])
 
 
@@ -119,7 +145,9 @@ def _text_of(argument: str) -> str:
     try:
         argument.encode()
     except UnicodeEncodeError as error:
-        raise UsageError("a text on the command line is not valid UTF-8; put it into a file and pass @FILE.") from error
+        raise UsageError(
+            "a text on the command line is not valid UTF-8; put it into a file and pass @FILE."
+        ) from error
     return argument
 
 
@@ -142,12 +170,17 @@ def _comparisons_table(comparisons: "list[ComparisonResult]") -> Table:
     heads = [*names("first", "second"), *numbers("score 1", "score 2", "ranking")]
     table = Table([*heads, *names("failure", *(["judge"] if several else []))])
     for comparison in comparisons:
-        verdict, shown = comparison.verdict, comparison.shown
-        figures = [None] * 3 if verdict is None else [verdict.score_1, verdict.score_2, verdict.ranking]
+        verdict = comparison.verdict
+        shown = comparison.shown
+        figures = (
+            [None] * 3 if verdict is None else [verdict.score_1, verdict.score_2, verdict.ranking]
+        )
         cells = [number_text(figure) for figure in figures]
         if isinstance(comparison.outcome.result, Grades):
             cells[0] = ", ".join(f"{grade:.3f}" for grade in comparison.outcome.result.values)
-        pair = (str(shown[0]), str(shown[1])) if len(shown) == 2 else (", ".join(map(str, shown)), "-")
+        pair = (
+            (str(shown[0]), str(shown[1])) if len(shown) == 2 else (", ".join(map(str, shown)), "-")
+        )
         failure = "" if comparison.failure is None else comparison.failure.kind
         table.add(*pair, *cells, failure, *([comparison.judge] if several else []))
     return table

@@ -11,14 +11,17 @@ from genrm_cli.errors import UsageError
 from genrm_cli.settings.kinds import did_you_mean
 
 _NOTES = (
-    "Files contain one JSON object per line (.gz and .zst too), a JSON array, rows of Parquet or of a table (.csv, "
+    "Files contain one JSON object per line (.gz and .zst too), a JSON array, rows of Parquet or "
+    "of a table (.csv, "
     ".tsv), or an inspect_ai log (.eval).",
     "Any other shape: --prompt-field question --response-field samples.text --id-field meta.id",
 )
 
 
 @exits
-def formats(name: Annotated[str | None, argument("NAME", "Print an example line of this format.")] = None) -> int:
+def formats(
+    name: Annotated[str | None, argument("NAME", "Print an example line of this format.")] = None,
+) -> int:
     """List the input formats, each with an example line; with a name, print that line alone.
 
     genrm recognises the format of each line by its keys. --format sets one format for all lines.
@@ -31,7 +34,10 @@ def formats(name: Annotated[str | None, argument("NAME", "Print an example line 
     known = {**FORMATS, **installed_formats()}
     if name is not None:
         if name not in known:
-            raise UsageError(f"unknown format {name!r}; `genrm formats` lists all formats.{did_you_mean(name, known)}")
+            raise UsageError(
+                f"unknown format {name!r}; `genrm formats` lists all "
+                f"formats.{did_you_mean(name, known)}"
+            )
         print_json(known[name].example)
         return 0
     widest = max(map(len, known))

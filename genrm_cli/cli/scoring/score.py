@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from genrm_cli.scored.run_record import RunTotals
     from genrm_cli.watching.watcher import Watcher
 
-# By default, Ray sends usage statistics to its developers each hour, prints notices, and tries for 15 minutes to join a
-# cluster that is gone.
+# By default, Ray sends usage statistics to its developers each hour, prints notices, and tries for
+# 15 minutes to join a cluster that is gone.
 _QUIET_RAY = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_SCHEDULER_EVENTS": "0",
@@ -50,19 +50,23 @@ class ClusterOptions:
     """Where to score, if not in this process."""
 
     ray: str | None = setting(
-        "Run on a Ray cluster. auto: join this machine's cluster, or start one; local: start one; HOST:PORT: join "
+        "Run on a Ray cluster. auto: join this machine's cluster, or start one; local: start one; "
+        "HOST:PORT: join "
         "another. Requires genrm-cli[ray].",
         panel="Cluster",
         kind=replace(TEXT, metavar="ADDRESS"),
     )
-    ray_workers: int | None = setting("Workers, each with a shard. Default: one on each node.", panel="Cluster", low=1)
+    ray_workers: int | None = setting(
+        "Workers, each with a shard. Default: one on each node.", panel="Cluster", low=1
+    )
 
 
 def _scoring(cluster: ClusterOptions) -> "Callable[..., Coroutine[Any, Any, Any]]":
     """Return the function that scores inputs: in this process, or on a Ray cluster."""
     from genrm_cli.jobs.batch import score_inputs
 
-    ray, workers = cluster.ray, cluster.ray_workers
+    ray = cluster.ray
+    workers = cluster.ray_workers
     if ray is None:
         if workers is not None:
             raise UsageError("--ray-workers requires --ray.")
@@ -89,23 +93,28 @@ def _end_before_start(error: GenrmError, output: OutputSettings) -> None:
 
 @with_settings(*RUN_PANELS, on_error=_end_before_start)
 def score(rollouts: Rollouts, invocation: Invocation, cluster: ClusterOptions) -> int:
-    """Score rollouts: compare the rollouts of each group in pairs, and write every line back with its reward.
+    """Score rollouts: compare the rollouts of each group in pairs, and write every line back with
+    its reward.
 
-    Also writes <stem>.metrics.json, <stem>.comparisons.jsonl and, if any line is bad, <stem>.rejects.jsonl. All files
-    appear together at the end, or none does. Skips inputs that are up to date: already scored with the same settings.
+    Also writes <stem>.metrics.json, <stem>.comparisons.jsonl and, if any line is bad,
+    <stem>.rejects.jsonl. All files appear together at the end, or none does. Skips inputs that are
+    up to date: already scored with the same settings.
 
     Example: genrm score rollouts.jsonl --base-url http://localhost:8000/v1 --model my-genrm
 
-    Example: genrm score s3://bucket/rl/env/ --base-url http://localhost:8000/v1 --model my-genrm --dry-run
-    """
+    Example: genrm score s3://bucket/rl/env/ --base-url http://localhost:8000/v1 --model my-genrm
+    --dry-run"""
     from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.due.inputs import is_one_input
 
-    if invocation.settings.input.min_age is None and sys.stderr.isatty():  # a user is waiting, and sees what happens
+    if (
+        invocation.settings.input.min_age is None and sys.stderr.isatty()
+    ):  # a user is waiting, and sees what happens
         invocation = replace(invocation, settings=changed(invocation.settings, min_age=0.0))
     output = invocation.settings.output
     alone = is_one_input(rollouts) or invocation.settings.input.together
-    report, progress = BatchReport(alone=alone, keeps=output.json_output), RunProgress()
+    report = BatchReport(alone=alone, keeps=output.json_output)
+    progress = RunProgress()
     try:
         if output.dry_run:
             _show_plan(rollouts, report, invocation)
@@ -135,17 +144,22 @@ def _score(
     invocation: Invocation,
     scoring: "Callable[..., Coroutine[Any, Any, Any]]",
 ) -> None:
-    """Score all inputs and show their summary. Raise the error that ended the run early, or that of a single input."""
+    """Score all inputs and show their summary. Raise the error that ended the run early, or that of
+    a single input.
+    """
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.due.decisions import Status
     from genrm_cli.jobs.due.inputs import is_one_input, output_places
     from genrm_cli.tracking.log_run import RunLog, load_trackers, run_name, tracked_run
 
-    settings, quiet = invocation.settings, invocation.settings.output.quiet
+    settings = invocation.settings
+    quiet = invocation.settings.output.quiet
     trackers = load_trackers(settings.tracking)
     is_streamed = is_one_input(rollouts) and output_places(rollouts[0], settings).metrics is None
     if is_streamed and settings.output.json_output:
-        raise UsageError("--json and the scored lines both write to stdout; name an output file with -o.")
+        raise UsageError(
+            "--json and the scored lines both write to stdout; name an output file with -o."
+        )
     say_endpoint_source(invocation)
     log_only = ("file",) if report.alone else ("plan",)
     with Events(settings.output.log_json, quiet=quiet, log_only=log_only) as events:
@@ -179,10 +193,19 @@ def _show_results(report: "BatchReport", run: "RunContext") -> None:
     """Show the summary of the inputs scored in this run, or why a single input was not."""
     from genrm_cli.jobs.due.decisions import Status
 
-    last, alone = report.last, report.alone
+    last = report.last
+    alone = report.alone
     if alone and last is not None and last.status is Status.CURRENT:
-        say(f"{last.uri} is up to date ({last.reason}): {last.output}; use --force to score it again")
-    elif alone and report.fatal is None and last is not None and last.status in (Status.ASKED, Status.WAITS):
+        say(
+            f"{last.uri} is up to date ({last.reason}): {last.output}; use --force to score it "
+            "again"
+        )
+    elif (
+        alone
+        and report.fatal is None
+        and last is not None
+        and last.status in (Status.ASKED, Status.WAITS)
+    ):
         say(file_text(last.as_dict()))
     elif alone and last is not None and last.scored is not None:
         show_summary(last.scored, run.settings)
@@ -224,6 +247,9 @@ def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invoc
     if settings.output.json_output:
         print_json(report.as_dict() | {"plan": total})
     if not settings.output.quiet:
-        say(f"genrm: dry run: {counts_text(report)}" + (f"; in total {plan_text(total)}" if len(costs) > 1 else ""))
+        say(
+            f"genrm: dry run: {counts_text(report)}"
+            + (f"; in total {plan_text(total)}" if len(costs) > 1 else "")
+        )
         if watcher is not None:
             say(f"watching the judge takes about {counted(total['watch_calls'], 'further call')}")

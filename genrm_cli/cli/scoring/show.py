@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
 
 _OMITTED = (
-    *("min_age", "leases", "lease_expiry", "any_prefix", "segment_calls", "segment_age", "only_failed", "conclude"),
+    *(
+        "min_age",
+        "leases",
+        "lease_expiry",
+        "any_prefix",
+        "segment_calls",
+        "segment_age",
+        "only_failed",
+        "conclude",
+    ),
     *("api_key_env", "api_key_file", "ca_bundle", "probe"),
 )
 _BEGINNING_CHARS = 50
@@ -32,20 +41,27 @@ def show(
         list[str],
         argument(
             "ROLLOUTS",
-            "A JSONL file (.gz, .zst too), s3://bucket/key, - for stdin, or an output of `genrm score`. With "
+            "A JSONL file (.gz, .zst too), s3://bucket/key, - for stdin, or an output of `genrm "
+            "score`. With "
             "--together, the files of a set.",
         ),
     ],
     invocation: Invocation,
-    as_judge: Annotated[bool, switch("--as-judge", "Print the messages of the first request for each group.")] = False,
+    as_judge: Annotated[
+        bool, switch("--as-judge", "Print the messages of the first request for each group.")
+    ] = False,
     group: Annotated[str | None, option("KEY", "Show this group only.")] = None,
     worst: Annotated[
-        int | None, option("N", "For a scored file: show the N groups with the lowest reliability.", min=1)
+        int | None,
+        option("N", "For a scored file: show the N groups with the lowest reliability.", min=1),
     ] = None,
-    failures: Annotated[bool, switch("--failures", "For a scored file: show groups with failed comparisons.")] = False,
+    failures: Annotated[
+        bool, switch("--failures", "For a scored file: show groups with failed comparisons.")
+    ] = False,
     limit: Annotated[int, option("N", "Maximum number of groups.", min=1)] = 1,
     as_json: Annotated[
-        bool, switch("--json", "Print JSON lines with the exact texts, including control characters.")
+        bool,
+        switch("--json", "Print JSON lines with the exact texts, including control characters."),
     ] = False,
 ) -> int:
     """Show the first group: its rollouts, or the exact request to the judge. Calls no judge.
@@ -62,7 +78,9 @@ def show(
     """
     is_scored = any(_is_scored(uri, invocation.settings) for uri in rollouts)
     if (worst is not None or failures) and (as_judge or not is_scored):
-        raise UsageError("--worst and --failures show an output of `genrm score`, without --as-judge.")
+        raise UsageError(
+            "--worst and --failures show an output of `genrm score`, without --as-judge."
+        )
     if is_scored and not as_judge:
         _show_scored(rollouts, invocation.settings, group, limit, worst, failures, as_json)
     else:
@@ -71,7 +89,9 @@ def show(
 
 
 def _is_scored(uri: str, settings: Settings) -> bool:
-    """Return whether a file is named like scored lines, or the metrics next to it say that a run wrote it."""
+    """Return whether a file is named like scored lines, or the metrics next to it say that a run
+    wrote it.
+    """
     from genrm_cli.jobs.context import s3_options
     from genrm_cli.scored.files import read_run_record
     from genrm_cli.storage.listing import names_many
@@ -84,7 +104,9 @@ def _is_scored(uri: str, settings: Settings) -> bool:
 
 def messages_text(messages: list[dict[str, str]]) -> str:
     """Return messages as text, each below a line that names its role."""
-    return "\n".join(f"--- message of role {message['role']}\n{message['content']}" for message in messages)
+    return "\n".join(
+        f"--- message of role {message['role']}\n{message['content']}" for message in messages
+    )
 
 
 def _group_parts(group: "ShownGroup") -> tuple[str, Table]:
@@ -103,7 +125,12 @@ def _beginning(text: str) -> str:
 
 
 def _show_unscored(
-    rollouts: Sequence[str], settings: Settings, group: str | None, limit: int, as_judge: bool, as_json: bool
+    rollouts: Sequence[str],
+    settings: Settings,
+    group: str | None,
+    limit: int,
+    as_judge: bool,
+    as_json: bool,
 ) -> None:
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.previews.shown_groups import (
@@ -145,20 +172,27 @@ def _show_scored(
     failures: bool,
     as_json: bool,
 ) -> None:
-    """Print groups of a scored file or set: the least reliable ones, those with failures, one, or the first."""
+    """Print groups of a scored file or set: the least reliable ones, those with failures, one, or
+    the first.
+    """
     from genrm_cli.jobs.context import s3_options
     from genrm_cli.jobs.journals import open_known_journal
     from genrm_cli.report.group_document import group_document, mask_of, with_labels_masked
     from genrm_cli.scored.files import find_scored
     from genrm_cli.scored.groups import ScoredRun
 
-    mask, s3 = mask_of(settings.judge.redact_pattern), s3_options(settings)
+    mask = mask_of(settings.judge.redact_pattern)
+    s3 = s3_options(settings)
     scored = find_scored(given, settings, s3)
     if len(scored) > 1:
-        raise UsageError(f"{scored[1].name}: show reads one file; name one, or a set of files with --together.")
+        raise UsageError(
+            f"{scored[1].name}: show reads one file; name one, or a set of files with --together."
+        )
     with ScoredRun(scored[0], settings, open_known_journal) as run:
         run.read(s3)
-        found: Iterator[ScoredGroup] = (each for each in run.iter_groups() if group is None or each.key == group)
+        found: Iterator[ScoredGroup] = (
+            each for each in run.iter_groups() if group is None or each.key == group
+        )
         if failures:
             found = (each for each in found if any(one.failure for one in each.comparisons))
         if worst is not None:
@@ -183,15 +217,19 @@ def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
 
     size = counted(len(group.members), "rollout")
     reliability = number_text(group.line.reliability, ".2f")
-    yield f"=== group {group.key}: {size}, judge {group.line.judge or '-'}, reliability {reliability}"
+    yield (
+        f"=== group {group.key}: {size}, judge {group.line.judge or '-'}, reliability {reliability}"
+    )
     yield f"{prompt_beginning(group, mask)}\n"
     heads = numbers("reward", "rank", "advantage", "error", "chars")
     table = Table([*names("index"), *heads, *excerpts("response")])
     ordered = sorted(
-        group.members, key=lambda each: (each.line.reward is None, -(each.line.reward or 0.0), each.line.index)
+        group.members,
+        key=lambda each: (each.line.reward is None, -(each.line.reward or 0.0), each.line.index),
     )
     for each in ordered:
-        words, line = each.rollout.answer or "", each.line
+        words = each.rollout.answer or ""
+        line = each.line
         figures = (line.reward, line.rank, line.advantage, line.standard_error, len(words))
         beginning = _beginning(mask(words[: 4 * _BEGINNING_CHARS]))
         table.add(str(line.index), *map(number_text, figures), beginning or line.reason_text or "-")

@@ -34,11 +34,16 @@ def show_summary(metrics: "RunTotals", settings: "Settings") -> None:
 
 def _cost_text(metrics: "RunTotals", settings: "Settings") -> str:
     """Return the cost of this run's tokens, less the discount of a batch; empty without prices."""
-    limits, discount = settings.limits, settings.offline.batch_discount if settings.offline.batch else 0.0
+    limits = settings.limits
+    discount = settings.offline.batch_discount if settings.offline.batch else 0.0
     if not limits.price_in and not limits.price_out:
         return ""
-    cost = cost_of(metrics.prompt_tokens, metrics.completion_tokens, limits.price_in, limits.price_out)
-    return f"{cost * (1 - discount):,.2f}" + (f", {cost * discount:,.2f} less than by calls" if discount else "")
+    cost = cost_of(
+        metrics.prompt_tokens, metrics.completion_tokens, limits.price_in, limits.price_out
+    )
+    return f"{cost * (1 - discount):,.2f}" + (
+        f", {cost * discount:,.2f} less than by calls" if discount else ""
+    )
 
 
 def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
@@ -51,7 +56,10 @@ def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
     kinds = {kind: count for kind, count in metrics.failures_by_kind.items() if kind != "not_asked"}
     if kinds:
         examples = metrics.failure_examples
-        texts = (f"{count:,} {kind} (for example: {examples.get(kind, '')})" for kind, count in kinds.items())
+        texts = (
+            f"{count:,} {kind} (for example: {examples.get(kind, '')})"
+            for kind, count in kinds.items()
+        )
         yield "failures", "; ".join(texts)
     reward = metrics.reward
     if reward.count:
@@ -61,11 +69,17 @@ def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
         gated = f"; {counted(metrics.gated, 'reward')} set to 0 by a gate" if metrics.gated else ""
         yield "rewards", f"mean {reward.mean:.3f}, std {reward.std:.3f}, {spread}{same}{gated}"
     if metrics.reward_sources:
-        parts = ", ".join(f"{share:.0%} {source}" for source, share in metrics.reward_sources.items())
+        parts = ", ".join(
+            f"{share:.0%} {source}" for source, share in metrics.reward_sources.items()
+        )
         yield "made of", f"{parts}; judgements are advisory"
     if metrics.length_effect.mean is not None:
         interval = _interval_text(metrics.length_effect_interval, "{:+.2f}")
-        yield "length", f"correlates with the reward by {metrics.length_effect.mean:+.2f}{interval} within groups"
+        yield (
+            "length",
+            f"correlates with the reward by {metrics.length_effect.mean:+.2f}{interval} within "
+            "groups",
+        )
     if metrics.judge.name is not None and metrics.verdicts + metrics.journal_hits:
         yield "reliability", _reliability_text(metrics)
     if (watch := getattr(metrics, "watch", None)) is not None:
@@ -90,12 +104,17 @@ def _comparisons_text(metrics: "RunTotals") -> str:
     results = verdicts_text(metrics.verdicts, metrics.journal_hits, metrics.failures, not_asked)
     retries = f" ({counted(metrics.retries, 'retry', 'retries')})" if metrics.retries else ""
     tokens = metrics.prompt_tokens + metrics.completion_tokens
-    spent = f"{counted(metrics.calls, 'call')}{retries}, {counted(tokens, 'token')}, {metrics.wall_time_s:.1f} s"
+    spent = (
+        f"{counted(metrics.calls, 'call')}{retries}, {counted(tokens, 'token')}, "
+        f"{metrics.wall_time_s:.1f} s"
+    )
     return f"{metrics.comparisons_planned:,}: {results}; {spent}"
 
 
 def verdicts_text(verdicts: int, reused: int, failures: int, not_asked: int) -> str:
-    """Return the results of comparisons. A comparison that was not asked is not shown as a failure."""
+    """Return the results of comparisons. A comparison that was not asked is not shown as a
+    failure.
+    """
     parts = [counted(verdicts, "verdict")]
     if reused:
         parts.append(f"{reused:,} reused from an earlier run")
@@ -106,7 +125,8 @@ def verdicts_text(verdicts: int, reused: int, failures: int, not_asked: int) -> 
 
 
 def _reliability_text(metrics: "RunTotals") -> str:
-    mean, parts = metrics.reliability.mean, []
+    mean = metrics.reliability.mean
+    parts = []
     if metrics.goal != "rewards":
         parts.append(f"unknown: verdicts chose the pairs (--goal {metrics.goal})")
     elif mean is None:
@@ -121,7 +141,9 @@ def _reliability_text(metrics: "RunTotals") -> str:
         interval = _interval_text(metrics.reliability_interval, "{:.2f}")
         parts.append(f"{mean:.2f}{interval}, {meaning}")
     if metrics.groups_noisy:
-        parts.append(f"mostly noise in {metrics.groups_noisy:,} of {counted(metrics.groups, 'group')}")
+        parts.append(
+            f"mostly noise in {metrics.groups_noisy:,} of {counted(metrics.groups, 'group')}"
+        )
     if metrics.pairs_in_both_orders:
         parts.append(f"{metrics.flip_rate:.1%} of pairs flip when swapped")
     if metrics.contradiction_rate:
@@ -136,12 +158,15 @@ def _interval_text(interval: tuple[float, ...] | None, shape: str) -> str:
 
 
 def _iter_files(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
-    """Yield the files to look at next; none for a stream, or for many inputs, whose files were printed one by one."""
+    """Yield the files to look at next; none for a stream, or for many inputs, whose files were
+    printed one by one.
+    """
     from genrm_cli.scored.run_record import RunRecord
 
     if not isinstance(metrics, RunRecord) or (metrics.output_mark is None and not metrics.files):
         return
-    output, files = metrics.output, metrics.files
+    output = metrics.output
+    files = metrics.files
     yield "output", f"{len(files):,} files in {folder_of(output)}" if files else output
     others = [sibling(output, ".comparisons.jsonl")]
     if metrics.rejected_lines:
@@ -150,20 +175,29 @@ def _iter_files(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
         others.append(metrics.journal)
     elif metrics.journal is not None:
         yield "journal", metrics.journal
-    yield "details", ", ".join([sibling(output, ".metrics.json"), *(uri.rpartition("/")[2] for uri in others)])
+    yield (
+        "details",
+        ", ".join([sibling(output, ".metrics.json"), *(uri.rpartition("/")[2] for uri in others)]),
+    )
 
 
 def done_text(report: "BatchReport", metrics: RunMetrics) -> str:
     """Return the outcome of a run as one line that is easy to find in a log."""
-    verdicts = verdicts_text(metrics.verdicts, metrics.journal_hits, metrics.failed, metrics.failures["not_asked"])
+    verdicts = verdicts_text(
+        metrics.verdicts, metrics.journal_hits, metrics.failed, metrics.failures["not_asked"]
+    )
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     calls = counted(metrics.calls, "call")
-    return f"genrm: done: {counts_text(report)}; {verdicts}, {calls}; {now}; exit {report.exit_code}"
+    return (
+        f"genrm: done: {counts_text(report)}; {verdicts}, {calls}; {now}; exit {report.exit_code}"
+    )
 
 
 def counts_text(report: "BatchReport") -> str:
     """Return the number of inputs with each status."""
-    counts = ", ".join(f"{count} {STATUS_TEXTS.get(status, status)}" for status, count in report.counts.items())
+    counts = ", ".join(
+        f"{count} {STATUS_TEXTS.get(status, status)}" for status, count in report.counts.items()
+    )
     is_cut = report.fatal is not None or report.is_interrupted
     more = " (stopped before listing all)" if counts and is_cut and not report.is_listed else ""
     nothing = "stopped before any file was scored" if is_cut else "nothing to do"

@@ -19,19 +19,45 @@ _SHOWN_PROBLEMS = 12
 _SHOWN_SIZES = 6
 _SHOWN_FIELDS = 8
 _OMITTED = (
-    *("min_age", "parallel_files", "segment_calls", "segment_age", "force", "dry_run", "keep_replies"),
-    *("leases", "lease_expiry", "only_failed", "conclude", "log_json", "api_key_env", "api_key_file", "ca_bundle"),
-    *("probe", "connect_timeout", "call_timeout", "comparison_timeout", "give_up_after", "retries", "reask"),
+    *(
+        "min_age",
+        "parallel_files",
+        "segment_calls",
+        "segment_age",
+        "force",
+        "dry_run",
+        "keep_replies",
+    ),
+    *(
+        "leases",
+        "lease_expiry",
+        "only_failed",
+        "conclude",
+        "log_json",
+        "api_key_env",
+        "api_key_file",
+        "ca_bundle",
+    ),
+    *(
+        "probe",
+        "connect_timeout",
+        "call_timeout",
+        "comparison_timeout",
+        "give_up_after",
+        "retries",
+        "reask",
+    ),
     *("deadline", "max_calls", "max_total_tokens", "max_cost"),
 )
 
 
 @with_settings("Input", "Pairs", "Judge", "Limits", "Journal", "Output", "Storage", omit=_OMITTED)
 def validate(rollouts: Rollouts, invocation: Invocation) -> int:
-    """Check rollouts without calling a judge: input formats, groups, problems, calls, tokens and cost.
+    """Check rollouts without calling a judge: input formats, groups, problems, calls, tokens and
+    cost.
 
-    Exits with code 3 if nothing in an input can be scored; with --strict, also if a line is invalid or a rollout is
-    duplicated.
+    Exits with code 3 if nothing in an input can be scored; with --strict, also if a line is invalid
+    or a rollout is duplicated.
 
     Example: genrm validate rollouts.jsonl --strategy all_pairs --price-in 0.5 --price-out 2
     """
@@ -41,14 +67,19 @@ def validate(rollouts: Rollouts, invocation: Invocation) -> int:
     from genrm_cli.jobs.previews.preview import Preview, iter_previews
     from genrm_cli.rollouts.row_groups import TornPrompts
 
-    settings, torn = invocation.settings, TornPrompts()
+    settings = invocation.settings
+    torn = TornPrompts()
     alone = is_one_input(rollouts) or settings.input.together
     previews: list[Preview] = []
     codes: list[int] = []
     as_json = settings.output.json_output
     with watched(settings) as (progress, events):
-        for found in iter_previews(rollouts, new_run(settings, progress=progress, on_event=events), torn):
-            error = found.error(strict=settings.input.strict) if isinstance(found, Preview) else found
+        for found in iter_previews(
+            rollouts, new_run(settings, progress=progress, on_event=events), torn
+        ):
+            error = (
+                found.error(strict=settings.input.strict) if isinstance(found, Preview) else found
+            )
             codes.append(0 if error is None else error.exit_code)
             if isinstance(found, Preview):
                 previews.append(found)
@@ -60,16 +91,24 @@ def validate(rollouts: Rollouts, invocation: Invocation) -> int:
                 raise error
             if error is not None:
                 say_error(error)
-    code, total = worst_exit_code(codes), total_of([preview.plan for preview in previews])
+    code = worst_exit_code(codes)
+    total = total_of([preview.plan for preview in previews])
     if not alone and as_json:
         of_all = {"files": len(codes), "prompts_in_several_files": torn.count(), "exit_code": code}
-        print_json({**of_all, "plan": total.as_dict(), "inputs": [preview.as_dict() for preview in previews]})
+        print_json(
+            {
+                **of_all,
+                "plan": total.as_dict(),
+                "inputs": [preview.as_dict() for preview in previews],
+            }
+        )
     elif not alone:
         heading = f"{counted(len(codes), 'file')}, {sum(map(bool, codes)):,} with errors"
         print_parts("", heading, *_rows(_cost_rows(total)))
         if count := torn.count():
             print_parts(
-                f"{counted(count, 'prompt')} in several files: if the files are shards of one collection, "
+                f"{counted(count, 'prompt')} in several files: if the files are shards of one "
+                "collection, "
                 "add --together, so that rollouts are compared across files."
             )
     return code
@@ -77,12 +116,20 @@ def validate(rollouts: Rollouts, invocation: Invocation) -> int:
 
 def _lines(preview: "Preview") -> Iterator[str]:
     files = f" ({preview.files:,} files)" if preview.files > 1 else ""
-    known, pairing = preview.plan.known, preview.pairing
+    known = preview.plan.known
+    pairing = preview.pairing
     in_journal = f", {known:,} of them in the journal" if known else ""
-    comparisons = f"{preview.counts.planned:,} with {pairing.strategy} × {pairing.repeats}{in_journal}"
-    yield from _rows({"input": preview.input + files, **_content_rows(preview), "comparisons": comparisons})
+    comparisons = (
+        f"{preview.counts.planned:,} with {pairing.strategy} × {pairing.repeats}{in_journal}"
+    )
     yield from _rows(
-        {**_cost_rows(preview.plan), "problems": f"{preview.problem_count:,}" if preview.problems else "none"}
+        {"input": preview.input + files, **_content_rows(preview), "comparisons": comparisons}
+    )
+    yield from _rows(
+        {
+            **_cost_rows(preview.plan),
+            "problems": f"{preview.problem_count:,}" if preview.problems else "none",
+        }
     )
     yield from map(_problem_text, preview.problems[:_SHOWN_PROBLEMS])
     if len(preview.problems) > _SHOWN_PROBLEMS:
@@ -90,9 +137,14 @@ def _lines(preview: "Preview") -> Iterator[str]:
 
 
 def _short_lines(preview: "Preview") -> Iterator[str]:
-    formats = ", ".join(name for name, _ in preview.counts.formats.most_common()) or "no known format"
-    rollouts, groups = counted(preview.counts.rollouts, "rollout"), counted(preview.counts.groups, "group")
-    yield f"{preview.input}: {formats}; {rollouts} in {groups}; {counted(preview.plan.calls, 'call')}"
+    formats = (
+        ", ".join(name for name, _ in preview.counts.formats.most_common()) or "no known format"
+    )
+    rollouts = counted(preview.counts.rollouts, "rollout")
+    groups = counted(preview.counts.groups, "group")
+    yield (
+        f"{preview.input}: {formats}; {rollouts} in {groups}; {counted(preview.plan.calls, 'call')}"
+    )
     yield from map(_problem_text, preview.problems[:_SHOWN_PROBLEMS])
 
 
@@ -106,12 +158,16 @@ def _rows(rows: Mapping[str, str | list[str]]) -> Iterator[str]:
 
 def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
     kinds = preview.contents.grouped_by
-    names = ", ".join(f"{name} ({count:,})" if len(kinds) > 1 else name for name, count in kinds.most_common())
+    names = ", ".join(
+        f"{name} ({count:,})" if len(kinds) > 1 else name for name, count in kinds.most_common()
+    )
     sizes = sorted(sorted(preview.counts.group_sizes.items()), key=lambda each: -each[1])
     shown = [f"{count:,} of {size}" for size, count in sizes[:_SHOWN_SIZES]]
     rest = [f"{len(sizes) - _SHOWN_SIZES} more sizes"] if len(sizes) > _SHOWN_SIZES else []
     ids = preview.counts.contradicting_ids
-    regrouped = [f"{counted(ids, 'task id')} of several prompts: their rollouts are grouped by the prompt"] * bool(ids)
+    regrouped = [
+        f"{counted(ids, 'task id')} of several prompts: their rollouts are grouped by the prompt"
+    ] * bool(ids)
     if spanning := preview.counts.groups_over_steps:
         regrouped.append(f"warning: {steps_warning(spanning)}")
     noted = []
@@ -137,7 +193,8 @@ def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
         "groups": [f"{preview.counts.groups:,}, by {names}" if names else "0", *regrouped],
         "group sizes": ", ".join(shown + rest),
         "view": ", ".join(
-            f"{view} in {counted(count, 'group')}" for view, count in sorted(preview.contents.views.items())
+            f"{view} in {counted(count, 'group')}"
+            for view, count in sorted(preview.contents.views.items())
         ),
     }
 
@@ -149,7 +206,9 @@ def _format_lines(name: str, count: int, reading: "Reading | None") -> Iterator[
         yield lines
         return
     roles = [f"{role}: {', '.join(names)}" for role, names in reading.roles.items()]
-    shown = ", ".join(reading.not_read[:_SHOWN_FIELDS]) + (", ..." if len(reading.not_read) > _SHOWN_FIELDS else "")
+    shown = ", ".join(reading.not_read[:_SHOWN_FIELDS]) + (
+        ", ..." if len(reading.not_read) > _SHOWN_FIELDS else ""
+    )
     yield "; ".join([lines, *roles, *([f"not read: {shown}"] if shown else [])])
     response = "no response" if reading.response is None else f"response {reading.response!r}"
     yield f"  line {reading.line}: prompt {reading.prompt!r}, {response}"
@@ -178,7 +237,10 @@ def _problem_text(problem: "Problem") -> str:
 
 def _not_compared(preview: "Preview") -> str:
     """Return the numbers of rollouts that are not compared, with the reasons."""
-    reasons = [f"{count:,} excluded ({reason})" for reason, count in preview.contents.excluded.most_common()]
+    reasons = [
+        f"{count:,} excluded ({reason})"
+        for reason, count in preview.contents.excluded.most_common()
+    ]
     if blank := preview.counts.blank_responses:
         reasons.append(counted(blank, "blank response"))
     if media := preview.contents.with_media:

@@ -20,13 +20,30 @@ if TYPE_CHECKING:
     from genrm_cli.sessions.environments import ScenarioSet
 
 _TAKEN = (
-    *("concurrency", "call_timeout", "retries", "max_calls", "deadline", "max_unscored", "journal", "probe"),
+    *(
+        "concurrency",
+        "call_timeout",
+        "retries",
+        "max_calls",
+        "deadline",
+        "max_unscored",
+        "journal",
+        "probe",
+    ),
     *("redact_pattern", "force", "json_output", "log_json", "quiet", "s3_endpoint_url"),
 )
-"""Settings with their own option; this command asks no judge, so the rest come from the settings file."""
+"""Settings with their own option; this command asks no judge, so the rest come from the settings
+file.
+"""
 
 _RUN_ID = "{run_id}"
-_COLUMNS = ("scenario_id", "difficulty", "risk_level", "client_profile", "goal")  # of a list of scenarios
+_COLUMNS = (
+    "scenario_id",
+    "difficulty",
+    "risk_level",
+    "client_profile",
+    "goal",
+)  # of a list of scenarios
 
 
 @with_settings(names=_TAKEN)
@@ -43,18 +60,30 @@ def collect(
         ),
     ] = SAMPLES,
     output: Annotated[
-        str | None, option("OUT", "A .jsonl file: a path or s3://bucket/rl/...; may hold {run_id}.", "--output", "-o")
+        str | None,
+        option(
+            "OUT",
+            "A .jsonl file: a path or s3://bucket/rl/...; may hold {run_id}.",
+            "--output",
+            "-o",
+        ),
     ] = None,
     list_: Annotated[
-        bool, switch("--list", "Print the scenarios instead of playing them; with --json, as lines of a .jsonl file.")
+        bool,
+        switch(
+            "--list",
+            "Print the scenarios instead of playing them; with --json, as lines of a .jsonl file.",
+        ),
     ] = False,
 ) -> int:
     """Play simulated sessions of a policy and write them as rollouts that `genrm score` reads.
 
-    Scenarios must be synthetic or de-identified, and say so. A killed run continues in mid-session: run the same
-    command again. Also writes <stem>.collect.json and, if any session is left out, <stem>_failures.jsonl.
+    Scenarios must be synthetic or de-identified, and say so. A killed run continues in mid-session:
+    run the same command again. Also writes <stem>.collect.json and, if any session is left out,
+    <stem>_failures.jsonl.
 
-    Example: genrm collect samples --policy-base-url http://localhost:8000/v1 --policy-model my-model -o run_01.jsonl
+    Example: genrm collect samples --policy-base-url http://localhost:8000/v1 --policy-model
+    my-model -o run_01.jsonl
 
     Example: genrm collect samples --scripted-policy good -o demo.jsonl
 
@@ -67,10 +96,14 @@ def collect(
 
     environment, models = open_environment(which, client, which.policy_base_url)
     written = invocation.settings.output
-    options = None if list_ else _collect_options(which, output, models, environment.scripted_policies)
+    options = (
+        None if list_ else _collect_options(which, output, models, environment.scripted_policies)
+    )
     with Events(written.log_json, quiet=written.quiet, log_only=("judge",)) as events:
         run = new_run(invocation.settings, {}, None, events)
-        found = choose_scenarios(read_scenarios(scenarios, environment, run.s3), which, environment, run)
+        found = choose_scenarios(
+            read_scenarios(scenarios, environment, run.s3), which, environment, run
+        )
         if options is None:
             _list(found, as_lines=written.json_output, drawn=which.weights is not None)
             return 0
@@ -83,23 +116,41 @@ def collect(
 
 
 def _collect_options(
-    which: SessionOptions, output: str | None, client: "Mapping[str, AgentConfig]", known: Sequence[str]
+    which: SessionOptions,
+    output: str | None,
+    client: "Mapping[str, AgentConfig]",
+    known: Sequence[str],
 ) -> "CollectOptions":
-    """Complete the options, and refuse those that contradict each other, or a scripted policy that is not `known`."""
+    """Complete the options, and refuse those that contradict each other, or a scripted policy that
+    is not `known`.
+    """
     from genrm_cli.sessions.collected_files import CollectOptions
 
     if output is None:
-        raise UsageError(naming("missing $output: the file of the sessions. $list prints the scenarios."))
+        raise UsageError(
+            naming("missing $output: the file of the sessions. $list prints the scenarios.")
+        )
     scripted = which.scripted_policy
     if scripted is not None and scripted not in known:
         expected = f"expected one of {', '.join(known)}" if known else "this environment has none"
         raise UsageError(SettingRef("scripted_policy"), f": unknown {scripted!r}; {expected}.")
     if (scripted is None) is not bool(which.policy_base_url):
-        raise UsageError(naming("pass $policy_base_url and $policy_model, or $scripted_policy to try without a model."))
+        raise UsageError(
+            naming(
+                "pass $policy_base_url and $policy_model, or $scripted_policy to try without a "
+                "model."
+            )
+        )
     if which.branch_at is not None and scripted is not None:
-        raise UsageError(naming("$branch_at needs a policy that answers differently each time; drop $scripted_policy."))
+        raise UsageError(
+            naming(
+                "$branch_at needs a policy that answers differently each time; drop "
+                "$scripted_policy."
+            )
+        )
 
-    run_id, stem = which.run_id, output.rpartition("/")[2].removesuffix(".jsonl")
+    run_id = which.run_id
+    stem = output.rpartition("/")[2].removesuffix(".jsonl")
     if not run_id and _RUN_ID in output:
         raise UsageError(naming("$output holds {run_id}; name the run with $run_id."))
     if not run_id:  # a teacher's rollouts differ from the policy's
@@ -107,13 +158,19 @@ def _collect_options(
     named = {
         "run_id": run_id,
         "output": output.replace(_RUN_ID, run_id),
-        "policy_name": which.policy_name or which.policy_model or f"scripted-{which.scripted_policy}",
+        "policy_name": which.policy_name
+        or which.policy_model
+        or f"scripted-{which.scripted_policy}",
     }
-    return CollectOptions(**asdict(which) | named, policy=agent_config("policy", which), client=client)
+    return CollectOptions(
+        **asdict(which) | named, policy=agent_config("policy", which), client=client
+    )
 
 
 def _list(found: "ScenarioSet", *, as_lines: bool, drawn: bool) -> None:
-    """Print the scenarios to play: a row each, with the number of draws, or their raw tables as JSON lines."""
+    """Print the scenarios to play: a row each, with the number of draws, or their raw tables as
+    JSON lines.
+    """
     draws = Counter(each.scenario_id for each in found.scenarios)
     if as_lines:
         for id_ in draws:
@@ -123,8 +180,15 @@ def _list(found: "ScenarioSet", *, as_lines: bool, drawn: bool) -> None:
     heads = [name for name in _COLUMNS if any(name in row for row in rows)]
     table = Table([*names(*heads[:1]), *texts(*heads[1:]), *numbers(*(["draws"] if drawn else []))])
     for row in rows:
-        values = [row.get(name, "") for name in heads] + ([draws[row["scenario_id"]]] if drawn else [])
-        table.add(*(", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in values))
+        values = [row.get(name, "") for name in heads] + (
+            [draws[row["scenario_id"]]] if drawn else []
+        )
+        table.add(
+            *(
+                ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+                for value in values
+            )
+        )
     print_parts(table)
 
 
@@ -142,7 +206,10 @@ def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: b
         share, low, high = map(percent_text, rate)
         treated = "kept" if options.keep_client_faults else "left out"
         interval = f"95 % interval {low} to {high}"
-        say(f"client faults: {share} of the sessions ({interval}): {_counts(counts.faults)}; {treated}")
+        say(
+            f"client faults: {share} of the sessions ({interval}): {_counts(counts.faults)}; "
+            f"{treated}"
+        )
     for reason, count in counts.failed.most_common():
         say(f"failed: {count:,} × {reason} (for example {counts.details[reason]})")
     if counts.unparted:
@@ -152,7 +219,9 @@ def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: b
     say(f"rules (mean, 1 is best): {', '.join(means)}")
     if (played := counts.sessions.summary()) is not None:
         for name in ("difficulty", "risk_level", "identity"):
-            rewards = (f"{value} {number_text(of.mean)}" for value, of in played.by.get(name, {}).items())
+            rewards = (
+                f"{value} {number_text(of.mean)}" for value, of in played.by.get(name, {}).items()
+            )
             if shown := ", ".join(rewards):
                 say(f"reward by {name.replace('_', ' ')}: {shown}")
         for each in played.identities:
@@ -163,7 +232,10 @@ def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: b
                 f"{role}: {counted(of.calls, 'call')}, {of.from_journal:,} turns from the journal, "
                 f"{of.prompt_tokens:,} tokens in, {of.completion_tokens:,} out"
             )
-    say("All sessions are simulated and all scores are advisory: let experts review them before training.")
+    say(
+        "All sessions are simulated and all scores are advisory: let experts review them before "
+        "training."
+    )
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -39,12 +39,17 @@ class ClientOptions:
     """The model that plays the environment's part, such as a simulated client."""
 
     client_base_url: tuple[str, ...] = _client(
-        "Endpoint of the model that plays the client. Default: a scripted stand-in.", (), kind=URL, is_common=True
+        "Endpoint of the model that plays the client. Default: a scripted stand-in.",
+        (),
+        kind=URL,
+        is_common=True,
     )
     client_model: str | None = _client("Its model name on the server.", kind=NAME, is_common=True)
     client_temperature: float = _client("", 0.7, low=0)
     client_max_tokens: int = _client("Maximum tokens in a reply.", 256, low=1)
-    client_api_key_env: str | None = _client(f"{KEY_HELP}; none if the policy is elsewhere.", kind=NAME)
+    client_api_key_env: str | None = _client(
+        f"{KEY_HELP}; none if the policy is elsewhere.", kind=NAME
+    )
 
 
 _hosted = partial(setting, panel="Environment", is_common=True)
@@ -78,7 +83,8 @@ def agent_config(
     def given(name: str) -> Any:
         return getattr(options, f"{role}_{name}", None)  # only a policy has top_p
 
-    base_url, model = given("base_url"), given("model")
+    base_url = given("base_url")
+    model = given("model")
     if not base_url:
         return None
     only_named = bool(trusted) and not set(base_url) <= set(trusted)
@@ -87,16 +93,24 @@ def agent_config(
             raise UsageError(naming("missing $model: the name of the model at $base_url."))
         for url in base_url:
             chat_url(url)
-        judge = JudgeSettings(base_url=tuple(base_url), model=model, api_key_env=given("api_key_env"))
+        judge = JudgeSettings(
+            base_url=tuple(base_url), model=model, api_key_env=given("api_key_env")
+        )
         key = find_api_key(judge, os.environ, only_named=only_named)
     except UsageError as error:
         raise UsageError(error.message.with_names(setting_names(role))) from error
-    sampling = {"temperature": given("temperature"), "top_p": given("top_p"), "max_reply_tokens": given("max_tokens")}
+    sampling = {
+        "temperature": given("temperature"),
+        "top_p": given("top_p"),
+        "max_reply_tokens": given("max_tokens"),
+    }
     return AgentConfig(replace(judge, **sampling), api_key=key)
 
 
 def open_environment(
-    options: SessionOptions | HostOptions, client: ClientOptions, policy_base_url: Sequence[str] = ()
+    options: SessionOptions | HostOptions,
+    client: ClientOptions,
+    policy_base_url: Sequence[str] = (),
 ) -> "tuple[AnyEnvironment, Mapping[str, AgentConfig]]":
     """Return an environment, and the models that play its part, by role, if it needs any."""
     from genrm_cli.sessions.environments import find_environment
@@ -123,11 +137,19 @@ def host(
     from genrm_cli.sessions.hosting.gymnasium import serve_environment
 
     about_groups = ("reference", "wandb", "mlflow", "tensorboard")
-    if (given := next((name for name in about_groups if value_of(settings, name) is not None), None)) is not None:
-        raise UsageError(naming(f"${given} is about groups that a judge compared, and $environment asks none."))
+    if (
+        given := next((name for name in about_groups if value_of(settings, name) is not None), None)
+    ) is not None:
+        raise UsageError(
+            naming(f"${given} is about groups that a judge compared, and $environment asks none.")
+        )
     environment, models = open_environment(options, client)
     run = new_run(settings, {}, None, events)
     scenarios = read_scenarios(options.scenarios, environment, run.s3)
     if environment.models and not models and not settings.output.quiet:
         say("client: scripted, a stand-in without a model")
-    run_to_end(serve_environment(environment, scenarios, models, options.max_sessions, run, token, say_ready))
+    run_to_end(
+        serve_environment(
+            environment, scenarios, models, options.max_sessions, run, token, say_ready
+        )
+    )

@@ -25,18 +25,29 @@ def review(
     invocation: Invocation,
     approve: Annotated[
         list[str] | None,
-        option("GROUP#INDEX", "Approve this rollout; * stands for any text. Repeatable.", panel=_DECISIONS),
+        option(
+            "GROUP#INDEX",
+            "Approve this rollout; * stands for any text. Repeatable.",
+            panel=_DECISIONS,
+        ),
     ] = None,
-    hold: Annotated[list[str] | None, option("GROUP#INDEX", "Hold it back. Repeatable.", panel=_DECISIONS)] = None,
-    reject: Annotated[list[str] | None, option("GROUP#INDEX", "Reject it. Repeatable.", panel=_DECISIONS)] = None,
-    by: Annotated[str | None, option("NAME", "Name of the expert, kept with the time.", panel=_DECISIONS)] = None,
+    hold: Annotated[
+        list[str] | None, option("GROUP#INDEX", "Hold it back. Repeatable.", panel=_DECISIONS)
+    ] = None,
+    reject: Annotated[
+        list[str] | None, option("GROUP#INDEX", "Reject it. Repeatable.", panel=_DECISIONS)
+    ] = None,
+    by: Annotated[
+        str | None, option("NAME", "Name of the expert, kept with the time.", panel=_DECISIONS)
+    ] = None,
     comment: Annotated[str, option("TEXT", "Why.", panel=_DECISIONS)] = "",
     most: Annotated[int, option("N", "Maximum rollouts to list.", min=1)] = 50,
 ) -> int:
     """List the sessions that experts should look at, flagged ones first, or record their decisions.
 
-    The list goes to stdout as Markdown, with the evidence at its turn; listing writes nothing. Decisions go to
-    <stem>.review.jsonl, which genrm export obeys. Collected sessions are pending until somebody decides.
+    The list goes to stdout as Markdown, with the evidence at its turn; listing writes nothing.
+    Decisions go to <stem>.review.jsonl, which genrm export obeys. Collected sessions are pending
+    until somebody decides.
 
     Example: genrm review run_01.scored.jsonl > review.md
 
@@ -53,10 +64,15 @@ def review(
         if settings.output.json_output:
             print_json(dict(counts))
         if not settings.output.quiet:
-            say(f"recorded; now {', '.join(f'{count:,} {status}' for status, count in sorted(counts.items()))}")
+            say(
+                "recorded; now "
+                f"{', '.join(f'{count:,} {status}' for status, count in sorted(counts.items()))}"
+            )
         return 0
     if by is not None or comment:
-        raise UsageError(naming("$by and $comment go with a decision; add $approve, $hold or $reject."))
+        raise UsageError(
+            naming("$by and $comment go with a decision; add $approve, $hold or $reject.")
+        )
     found = make_review(scored, settings, most)
     if settings.output.json_output:
         print_json(_as_json(found))
@@ -71,4 +87,9 @@ def _as_json(found: "Review") -> Record:
         | {"flags": [asdict(flag) for flag in entry.flags]}
         for entry in found.entries
     ]
-    return {"flagged": found.flagged, "rollouts": found.rollouts, "statuses": dict(found.statuses), "entries": entries}
+    return {
+        "flagged": found.flagged,
+        "rollouts": found.rollouts,
+        "statuses": dict(found.statuses),
+        "entries": entries,
+    }

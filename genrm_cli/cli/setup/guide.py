@@ -8,16 +8,20 @@ from genrm_cli.cli.console import print_json, print_markdown
 from genrm_cli.cli.options import argument, exits
 from genrm_cli.errors import UsageError
 
-_INDEX, _SCHEMA = "index", "schema"
+_INDEX = "index"
+_SCHEMA = "schema"
 _NAME = re.compile(r"^\| \[(?P<name>[a-z0-9-]+)\]", re.MULTILINE)
 _FOLDER = files("genrm_cli") / "guide"
 
 
 @exits
-def guide(page: Annotated[str, argument("PAGE", "Page to print. Default: the index.")] = _INDEX) -> None:
+def guide(
+    page: Annotated[str, argument("PAGE", "Page to print. Default: the index.")] = _INDEX,
+) -> None:
     """Print a page of the user's guide.
 
-    Formats the page on a terminal and prints plain Markdown to a pipe. The page `schema` is the JSON Schema of outputs.
+    Formats the page on a terminal and prints plain Markdown to a pipe. The page `schema` is the
+    JSON Schema of outputs.
 
     Example: genrm guide judges
     """
@@ -37,5 +41,7 @@ def page_names() -> list[str]:
 def read_page(name: str) -> str:
     """Return a page as Markdown."""
     if name != _INDEX and name not in page_names():
-        raise UsageError(f"there is no page {name!r} in the guide. Pages: {', '.join(page_names())}")
+        raise UsageError(
+            f"there is no page {name!r} in the guide. Pages: {', '.join(page_names())}"
+        )
     return (_FOLDER / f"{name}.md").read_text(encoding="utf-8")

@@ -1,4 +1,6 @@
-"""`genrm config` and `genrm trust`: the effective settings, and the folders whose settings files may set anything."""
+"""`genrm config` and `genrm trust`: the effective settings, and the folders whose settings files
+may set anything.
+"""
 
 import json
 from pathlib import Path
@@ -14,7 +16,9 @@ from genrm_cli.settings.kinds import Value
 @with_settings(*ALL_PANELS)
 def config(
     invocation: Invocation,
-    changed: Annotated[bool, switch("--changed", "Show only settings that differ from their default.")] = False,
+    changed: Annotated[
+        bool, switch("--changed", "Show only settings that differ from their default.")
+    ] = False,
 ) -> int:
     """Show the effective settings and their sources.
 
@@ -50,11 +54,17 @@ def trust(
 ) -> None:
     """Trust the settings file of a folder, so that it may name endpoints, keys, files and code.
 
-    Trust ends when the settings change. Files that the settings name, such as Python modules, are not checked.
+    Trust ends when the settings change. Files that the settings name, such as Python modules, are
+    not checked.
 
     Example: genrm trust .
     """
-    from genrm_cli.settings.sources.settings_file import distrust, iter_needing_trust, read_settings_file, trust
+    from genrm_cli.settings.sources.settings_file import (
+        distrust,
+        iter_needing_trust,
+        read_settings_file,
+        trust,
+    )
 
     if remove:
         if not distrust(folder):
@@ -65,5 +75,8 @@ def trust(
     if not file.path:
         raise UsageError(f"{folder}: no settings; expected genrm.toml.")
     trust(file, folder)
-    places = ", ".join(place for _, place in iter_needing_trust(file.values)) or "nothing that requires trust"
+    places = (
+        ", ".join(place for _, place in iter_needing_trust(file.values))
+        or "nothing that requires trust"
+    )
     print_text(f"{folder.resolve() / file.path} is trusted and sets {places}")

@@ -12,8 +12,27 @@ from genrm_cli.json_types import Record
 from genrm_cli.settings.kinds import did_you_mean
 
 _OMITTED = (
-    *("output", "output_template", "dry_run", "keep_replies", "log_json", "min_age", "leases", "lease_expiry"),
-    *("group_by", "ignore_media", "empty", "judge", "base_url", "api_key_env", "api_key_file", "ca_bundle", "probe"),
+    *(
+        "output",
+        "output_template",
+        "dry_run",
+        "keep_replies",
+        "log_json",
+        "min_age",
+        "leases",
+        "lease_expiry",
+    ),
+    *(
+        "group_by",
+        "ignore_media",
+        "empty",
+        "judge",
+        "base_url",
+        "api_key_env",
+        "api_key_file",
+        "ca_bundle",
+        "probe",
+    ),
 )
 
 
@@ -22,23 +41,34 @@ def export(
     scored: Annotated[
         list[str],
         argument(
-            "SCORED", "Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns; - for stdin."
+            "SCORED",
+            "Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns; - "
+            "for stdin.",
         ),
     ],
     invocation: Invocation,
-    to: Annotated[str, option("FORMAT", f"{explained({name: each.about for name, each in FORMATS.items()})}.", "--to")],
+    to: Annotated[
+        str,
+        option(
+            "FORMAT", f"{explained({name: each.about for name, each in FORMATS.items()})}.", "--to"
+        ),
+    ],
     output: Annotated[
-        str, option("OUT", "A path or s3://bucket/rl/...: .jsonl (.gz, .zst) or .parquet.", "--output", "-o")
+        str,
+        option(
+            "OUT", "A path or s3://bucket/rl/...: .jsonl (.gz, .zst) or .parquet.", "--output", "-o"
+        ),
     ],
     options: ExportOptions,
 ) -> int:
     """Turn scored rollouts into a data set for a trainer, with a manifest next to it.
 
-    Never exports unscored or single rollouts, defaulted verdicts, pairs of equal rewards or equal texts, or a chosen
-    response that broke a gate. Counts everything that it drops by reason.
+    Never exports unscored or single rollouts, defaulted verdicts, pairs of equal rewards or equal
+    texts, or a chosen response that broke a gate. Counts everything that it drops by reason.
 
     judge-sft and genrm-rl read the journal of the run. The judge comes from its metrics file; other
-    settings that change requests, such as --principle or --temperature, have to be those of the run.
+    settings that change requests, such as --principle or --temperature, have to be those of the
+    run.
 
     Example: genrm export run.scored.jsonl --to trl-dpo -o dpo.jsonl --min-gap 0.5 --split 0.05
 
@@ -47,7 +77,9 @@ def export(
     from genrm_cli.export.write_export import export as run_export
 
     if to not in FORMATS:
-        raise UsageError(f"--to: unknown {to!r}; expected one of {listed(FORMATS)}.{did_you_mean(to, FORMATS)}")
+        raise UsageError(
+            f"--to: unknown {to!r}; expected one of {listed(FORMATS)}.{did_you_mean(to, FORMATS)}"
+        )
     written = invocation.settings.output
     if written.json_output and output == "-":
         raise UsageError("--json and the rows both write to stdout; name an output file with -o.")
@@ -73,9 +105,15 @@ def _show(manifest: Record, usage: str) -> None:
     for reason, count in manifest["unfit"].items():
         say(f"  unfit: {count:,} × {reason}")
     if "first" in manifest["scores"]:
-        say("preferred: " + ", ".join(f"{each['count']:,} × {name}" for name, each in manifest["scores"].items()))
+        say(
+            "preferred: "
+            + ", ".join(f"{each['count']:,} × {name}" for name, each in manifest["scores"].items())
+        )
     if "margins" in manifest:
-        say(f"longer answer chosen in {percent_text(manifest['longer_chosen_share'])} of the pairs of unequal length")
+        say(
+            f"longer answer chosen in {percent_text(manifest['longer_chosen_share'])} of the "
+            "pairs of unequal length"
+        )
     for warning in manifest["warnings"]:
         say_warning(warning)
     say(manifest["advisory"])

@@ -8,25 +8,61 @@ from genrm_cli.settings.table import all_settings
 
 _LARGE_BYTES = 150_000_000  # Chromium loads 110 MB in 2 s
 _OMITTED = (
-    *("output", "output_template", "dry_run", "keep_replies", "log_json", "min_age", "leases", "lease_expiry"),
-    *("segment_calls", "segment_age", "only_failed", "shard", "conclude", "reference_field", "rubric_field"),
-    *("group_by", "view", "view_max_chars", "answer_field", "answer_tool", "ignore_media", "empty", "tool_definitions"),
-    *(each.name for each in all_settings() if each.panel == "Judge" and each.name != "redact_pattern"),
+    *(
+        "output",
+        "output_template",
+        "dry_run",
+        "keep_replies",
+        "log_json",
+        "min_age",
+        "leases",
+        "lease_expiry",
+    ),
+    *(
+        "segment_calls",
+        "segment_age",
+        "only_failed",
+        "shard",
+        "conclude",
+        "reference_field",
+        "rubric_field",
+    ),
+    *(
+        "group_by",
+        "view",
+        "view_max_chars",
+        "answer_field",
+        "answer_tool",
+        "ignore_media",
+        "empty",
+        "tool_definitions",
+    ),
+    *(
+        each.name
+        for each in all_settings()
+        if each.panel == "Judge" and each.name != "redact_pattern"
+    ),
 )
 
 
-@with_settings("Input", "Judge", "Journal", "Output", "Storage", names=("price_in", "price_out"), omit=_OMITTED)
+@with_settings(
+    "Input", "Judge", "Journal", "Output", "Storage", names=("price_in", "price_out"), omit=_OMITTED
+)
 def report(
     scored: Annotated[
         list[str],
-        argument("SCORED", "Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns."),
+        argument(
+            "SCORED",
+            "Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns.",
+        ),
     ],
     invocation: Invocation,
     output: Annotated[
         str | None,
         option(
             "OUT.html",
-            "Path of the page. Default: <stem>.report.html next to the input, report.html for several inputs.",
+            "Path of the page. Default: <stem>.report.html next to the input, report.html for "
+            "several inputs.",
             "--output",
             "-o",
         ),
@@ -35,10 +71,12 @@ def report(
         bool, switch("--compare", "Match the rollouts of two inputs, and show whose ranks changed.")
     ] = False,
 ) -> int:
-    """Write one HTML file about scored rollouts: how far to trust the rewards, and every group with its verdicts.
+    """Write one HTML file about scored rollouts: how far to trust the rewards, and every group with
+    its verdicts.
 
-    The page needs no server and no network. Replies that the comparisons lack come from the journal. The page contains
-    the texts of the rollouts; --redact-pattern masks them as it does for a judge. --json prints the figures.
+    The page needs no server and no network. Replies that the comparisons lack come from the
+    journal. The page contains the texts of the rollouts; --redact-pattern masks them as it does for
+    a judge. --json prints the figures.
 
     Example: genrm report run.scored.jsonl -o report.html
 
@@ -57,14 +95,20 @@ def report(
                 if reason.weight == answer.weight:
                     say(f"- {reason.text}")
         if written.rejected_lines:
-            say_warning(f"{counted(written.rejected_lines, 'line')} could not be read; the page counts them.")
+            say_warning(
+                f"{counted(written.rejected_lines, 'line')} could not be read; the page counts "
+                "them."
+            )
         if written.unknown_replies:
             say(
-                f"{counted(written.unknown_replies, 'reply', 'replies')} of the judge unknown to the comparisons and "
+                f"{counted(written.unknown_replies, 'reply', 'replies')} of the judge unknown to "
+                "the comparisons and "
                 "the journal; name a --journal, or score again with --keep-replies --force"
             )
         if written.groups_bytes > _LARGE_BYTES:
             size = f"{written.groups_bytes / 1_000_000:,.0f} MB"
-            say_warning(f"the page has {size}, which browsers open slowly; report on fewer files at a time.")
+            say_warning(
+                f"the page has {size}, which browsers open slowly; report on fewer files at a time."
+            )
         say(f"report  {written.output}")
     return 0

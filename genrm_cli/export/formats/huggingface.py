@@ -1,6 +1,7 @@
 """Formats of TRL's trainers, each a list of messages for every text.
 
-Other columns are ignored. The column `tools` exists only if a prompt has tools; TRL reads it as JSON text.
+Other columns are ignored. The column `tools` exists only if a prompt has tools; TRL reads it as
+JSON text.
 
 Source: huggingface/trl 1.16.0, `trl/data_utils.py` and the modules of the trainers named below.
 """
@@ -10,7 +11,11 @@ from genrm_cli.export.rows import Json, Pair, Prompt, Sample, in_messages, json_
 
 def explicit_pair(pair: Pair) -> Json:
     """Return a pair with an explicit prompt, which TRL, OpenRLHF and others accept unchanged."""
-    row = {"prompt": pair.prompt.messages, "chosen": pair.chosen.messages, "rejected": pair.rejected.messages}
+    row = {
+        "prompt": pair.prompt.messages,
+        "chosen": pair.chosen.messages,
+        "rejected": pair.rejected.messages,
+    }
     return row | _tools_of(pair.prompt) | scores_of(pair)
 
 
@@ -33,11 +38,11 @@ def _tools_of(prompt: Prompt) -> Json:
 
 
 _DPO_USAGE = """{load}
-trainer = DPOTrainer(model=model, args=DPOConfig(...), train_dataset=dataset, processing_class=tokenizer)"""
+trainer = DPOTrainer(model=model, args=DPOConfig(...), train_dataset=dataset, processing_class=tokenizer)"""  # noqa: E501
 _ORPO_USAGE = """from trl.experimental.orpo import ORPOConfig, ORPOTrainer
 {load}
 trainer = ORPOTrainer(model=model, args=ORPOConfig(...), train_dataset=dataset, processing_class=tokenizer)
-# pairs are cut to 512 tokens unless ORPOConfig(max_length=...) says more"""
+# pairs are cut to 512 tokens unless ORPOConfig(max_length=...) says more"""  # noqa: E501
 _SIMPO_USAGE = """from trl.experimental.cpo import CPOConfig, CPOTrainer
 {load}
 args = CPOConfig(loss_type="simpo", cpo_alpha=0.0, ...)
@@ -45,22 +50,39 @@ trainer = CPOTrainer(model=model, args=args, train_dataset=dataset, processing_c
 # pairs are cut to 512 tokens unless CPOConfig(max_length=...) says more"""
 _REWARD_USAGE = """{load}
 trainer = RewardTrainer(model=model, args=RewardConfig(...), train_dataset=dataset, processing_class=tokenizer)
-# margin is used unchanged: drop the column to train without margins, or scale it"""
+# margin is used unchanged: drop the column to train without margins, or scale it"""  # noqa: E501
 _KTO_USAGE = """{load}
 trainer = KTOTrainer(model=model, args=KTOConfig(...), train_dataset=dataset, processing_class=tokenizer)
-# rows of one prompt are far apart: KTOConfig(train_sampling_strategy="sequential") keeps that order"""
+# rows of one prompt are far apart: KTOConfig(train_sampling_strategy="sequential") keeps that order"""  # noqa: E501
 _SFT_USAGE = """{load}
 trainer = SFTTrainer(model=model, args=SFTConfig(...), train_dataset=dataset, processing_class=tokenizer)
-# completions with several turns: SFTConfig(assistant_only_loss=True) excludes the turns of others from the loss"""
+# completions with several turns: SFTConfig(assistant_only_loss=True) excludes the turns of others from the loss"""  # noqa: E501
 
 FORMATS = (
     in_messages("trl-dpo", "pairs for TRL's DPOTrainer", "pair", explicit_pair, _DPO_USAGE),
     in_messages("trl-orpo", "pairs for TRL's ORPOTrainer", "pair", explicit_pair, _ORPO_USAGE),
-    in_messages("trl-simpo", "pairs for TRL's CPOTrainer with the SimPO loss", "pair", explicit_pair, _SIMPO_USAGE),
-    # The margin is subtracted inside the loss. If only some rows have one, the collator raises TypeError.
-    in_messages("trl-reward", "pairs with margins for TRL's RewardTrainer", "pair", explicit_pair, _REWARD_USAGE),
-    # Its KL estimate uses neighbours in a batch, so rows of one prompt are spread over the file, and the sampler must
-    # keep their order.
-    in_messages("trl-kto", "labelled responses for TRL's KTOTrainer", "label", _completion, _KTO_USAGE),
-    in_messages("trl-sft", "the best responses for TRL's SFTTrainer", "sample", _completion, _SFT_USAGE),
+    in_messages(
+        "trl-simpo",
+        "pairs for TRL's CPOTrainer with the SimPO loss",
+        "pair",
+        explicit_pair,
+        _SIMPO_USAGE,
+    ),
+    # The margin is subtracted inside the loss. If only some rows have one, the collator raises
+    # TypeError.
+    in_messages(
+        "trl-reward",
+        "pairs with margins for TRL's RewardTrainer",
+        "pair",
+        explicit_pair,
+        _REWARD_USAGE,
+    ),
+    # Its KL estimate uses neighbours in a batch, so rows of one prompt are spread over the file,
+    # and the sampler must keep their order.
+    in_messages(
+        "trl-kto", "labelled responses for TRL's KTOTrainer", "label", _completion, _KTO_USAGE
+    ),
+    in_messages(
+        "trl-sft", "the best responses for TRL's SFTTrainer", "sample", _completion, _SFT_USAGE
+    ),
 )

@@ -1,9 +1,10 @@
-"""Training data for a judge of one's own: replies to imitate, and labelled requests for reinforcement learning.
+"""Training data for a judge of one's own: replies to imitate, and labelled requests for
+reinforcement learning.
 
-Source: the columns of the data set nvidia/Nemotron-RLHF-GenRM-v1: `messages` is a list of conversations of one
-message, which shows two responses and asks for JSON with `score_1`, `score_2` (1 to 5) and `ranking` (1 to 6), all of
-them integers. Rows without scores have null; their reward then depends on the form and the ranking alone.
-"""
+Source: the columns of the data set nvidia/Nemotron-RLHF-GenRM-v1: `messages` is a list of
+conversations of one message, which shows two responses and asks for JSON with `score_1`, `score_2`
+(1 to 5) and `ranking` (1 to 6), all of them integers. Rows without scores have null; their reward
+then depends on the form and the ranking alone."""
 
 import math
 
@@ -25,10 +26,12 @@ def _sft(row: Judgement) -> Json:
 
 def _genrm_rl(row: Judgement) -> Json:
     # The means of both orders differ in their last bits, which must not round them differently.
-    key, ranking = row.key, round(row.verdict.ranking, 9)
+    key = row.key
+    ranking = round(row.verdict.ranking, 9)
     if ranking == MIDDLE_RANKING:
         raise UnfitError("the format has no ranking for a tie")
-    # Rounded towards the middle, and never over it, so that both orders of a pair get opposite rankings.
+    # Rounded towards the middle, and never over it, so that both orders of a pair get opposite
+    # rankings.
     ranked = min(_rounded(min(ranking, _BOTH - ranking)), math.floor(MIDDLE_RANKING))
     return {
         "messages": [row.request],
@@ -49,9 +52,9 @@ def _rounded(value: float) -> int:
 _BOTH = MIN_RANKING + MAX_RANKING  # a ranking, and that of the other order
 _SFT_USAGE = """{load}
 trainer = SFTTrainer(model=model, args=SFTConfig(assistant_only_loss=True), train_dataset=dataset)
-# assistant_only_loss needs a chat template with generation tags; without it, requests are trained on, too"""
+# assistant_only_loss needs a chat template with generation tags; without it, requests are trained on, too"""  # noqa: E501
 _GENRM_RL_USAGE = """{load}
-# reward: -10 without valid JSON, minus the distances of score_1, score_2 and ranking from the row's, unless null"""
+# reward: -10 without valid JSON, minus the distances of score_1, score_2 and ranking from the row's, unless null"""  # noqa: E501
 
 FORMATS = (
     ExportFormat(

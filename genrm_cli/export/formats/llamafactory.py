@@ -1,10 +1,11 @@
-"""LLaMA-Factory's ranking data in its sharegpt form: `messages`, and one object each as `chosen` and `rejected`.
+"""LLaMA-Factory's ranking data in its sharegpt form: `messages`, and one object each as `chosen`
+and `rejected`.
 
-Its converter requires alternating turns, and skips any other row with a log line, so these rows are counted here.
-Calls are turns with their own role, and all results that follow one call are joined.
+Its converter requires alternating turns, and skips any other row with a log line, so these rows are
+counted here. Calls are turns with their own role, and all results that follow one call are joined.
 
-Source: hiyouga/LLaMA-Factory ff6d4d12, `llamafactory/data/converter.py`, `SharegptDatasetConverter`.
-"""
+Source: hiyouga/LLaMA-Factory ff6d4d12, `llamafactory/data/converter.py`,
+`SharegptDatasetConverter`."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +14,8 @@ from genrm_cli.export.chat_messages import Message
 from genrm_cli.export.rows import Json, Pair, UnfitError, in_text, json_of_tools, scores_of
 
 _JOINED_RESULTS = "\n</tool_response>\n<tool_response>\n"
-_ASKING, _ANSWERING = ("user", "observation"), ("assistant", "function_call")
+_ASKING = ("user", "observation")
+_ANSWERING = ("assistant", "function_call")
 
 
 def _render(pair: Pair) -> Json:
@@ -40,9 +42,12 @@ def _aligned(messages: Sequence[Message]) -> list[Message]:
             turns.append(turn)
     spoken = turns[1:] if turns and turns[0]["role"] == "system" else turns
     if len(spoken) % 2 == 0 or any(
-        turn["role"] not in (_ANSWERING if number % 2 else _ASKING) for number, turn in enumerate(spoken)
+        turn["role"] not in (_ANSWERING if number % 2 else _ASKING)
+        for number, turn in enumerate(spoken)
     ):
-        raise UnfitError("LLaMA-Factory takes turns that alternate and end with the user or a tool result")
+        raise UnfitError(
+            "LLaMA-Factory takes turns that alternate and end with the user or a tool result"
+        )
     return turns
 
 
@@ -72,7 +77,12 @@ def dataset_info(uri: str) -> Json:
             "file_name": uri.rpartition("/")[2],
             "formatting": "sharegpt",
             "ranking": True,
-            "columns": {"messages": "messages", "chosen": "chosen", "rejected": "rejected", "tools": "tools"},
+            "columns": {
+                "messages": "messages",
+                "chosen": "chosen",
+                "rejected": "rejected",
+                "tools": "tools",
+            },
             "tags": {
                 "role_tag": "role",
                 "content_tag": "content",
@@ -91,6 +101,11 @@ llamafactory-cli train --stage dpo --dataset genrm --dataset_dir FOLDER ..."""
 
 FORMATS = (
     in_text(
-        "llamafactory", "pairs for LLaMA-Factory", "pair", _render, _USAGE, sides={".dataset_info.json": dataset_info}
+        "llamafactory",
+        "pairs for LLaMA-Factory",
+        "pair",
+        _render,
+        _USAGE,
+        sides={".dataset_info.json": dataset_info},
     ),
 )

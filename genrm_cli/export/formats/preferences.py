@@ -1,17 +1,27 @@
 """Pairs for reward models and DPO in loaders other than TRL's.
 
-A loader that would silently drop tools, turns or whole rows refuses the row here, so that the loss is counted.
+A loader that would silently drop tools, turns or whole rows refuses the row here, so that the loss
+is counted.
 
 Source: OpenRLHF 3c3be623 (0.11.0), `openrlhf/datasets/reward_dataset.py`; NVIDIA-NeMo/RL 7ea279ab,
 `nemo_rl/data/datasets/preference_datasets/`; axolotl-ai-cloud/axolotl 067b021c (0.18.0),
 `axolotl/prompt_strategies/dpo/chat_template.py`; modelscope/ms-swift 3602360a (4.6),
-`swift/dataset/preprocessor/core.py`; pytorch/torchtune bd2a0fc7 (0.7.0), `torchtune/data/_messages.py`,
-`ChosenToRejectedMessages`; allenai/open-instruct e6c3044a, `dataset_transformation.py`.
-"""
+`swift/dataset/preprocessor/core.py`; pytorch/torchtune bd2a0fc7 (0.7.0),
+`torchtune/data/_messages.py`, `ChosenToRejectedMessages`; allenai/open-instruct e6c3044a,
+`dataset_transformation.py`."""
 
 from genrm_cli.export.chat_messages import Message
 from genrm_cli.export.formats.huggingface import explicit_pair
-from genrm_cli.export.rows import Answer, Json, Pair, Prompt, UnfitError, in_messages, in_text, scores_of
+from genrm_cli.export.rows import (
+    Answer,
+    Json,
+    Pair,
+    Prompt,
+    UnfitError,
+    in_messages,
+    in_text,
+    scores_of,
+)
 
 
 def _openrlhf(pair: Pair) -> Json:
@@ -21,7 +31,9 @@ def _openrlhf(pair: Pair) -> Json:
 
 
 def _nemo_rl(pair: Pair) -> Json:
-    """Return a context with two ranked completions; lower rank is better, and `reward` is ignored."""
+    """Return a context with two ranked completions; lower rank is better, and `reward` is
+    ignored.
+    """
     if pair.prompt.tools:
         raise UnfitError("NeMo RL does not show tool definitions to the chat template")
     ranked = [
@@ -32,9 +44,14 @@ def _nemo_rl(pair: Pair) -> Json:
 
 
 def _axolotl(pair: Pair) -> Json:
-    """Return one message a side: of a list, the strategy `chat_template` would train on the last one only."""
+    """Return one message a side: of a list, the strategy `chat_template` would train on the last
+    one only.
+    """
     if pair.prompt.tools or any("tool_calls" in message for message in pair.prompt.messages):
-        raise UnfitError("Axolotl's DPO strategy shows neither tool definitions nor tool calls to the chat template")
+        raise UnfitError(
+            "Axolotl's DPO strategy shows neither tool definitions nor tool calls to the chat "
+            "template"
+        )
     return {
         "prompt": pair.prompt.messages,
         "chosen": {"role": "assistant", "content": pair.chosen.text},
@@ -43,7 +60,9 @@ def _axolotl(pair: Pair) -> Json:
 
 
 def _ms_swift(pair: Pair) -> Json:
-    """Return messages of role and content: ms-swift removes every other field, so tool calls would be lost."""
+    """Return messages of role and content: ms-swift removes every other field, so tool calls would
+    be lost.
+    """
     if pair.prompt.tools or any("tool_calls" in message for message in pair.prompt.messages):
         raise UnfitError("ms-swift removes tool calls from messages")
     messages = [_plain(message) for message in pair.prompt.messages]
@@ -57,7 +76,9 @@ def _torchtune(pair: Pair) -> Json:
     """Return two whole conversations, of which the loaders use the common turns as the prompt."""
     if pair.prompt.tools:
         raise UnfitError("torchtune does not show tool definitions to the model")
-    chosen, rejected = (_conversation(pair.prompt, answer) for answer in (pair.chosen, pair.rejected))
+    chosen, rejected = (
+        _conversation(pair.prompt, answer) for answer in (pair.chosen, pair.rejected)
+    )
     return {"chosen": chosen, "rejected": rejected} | scores_of(pair)
 
 
@@ -98,13 +119,16 @@ _TORCHTUNE_USAGE = """dataset:
 
 FORMATS = (
     in_messages("openrlhf", "pairs for OpenRLHF", "pair", _openrlhf, _OPENRLHF_USAGE),
-    in_messages("nemo-rl", "pairs for NeMo RL's PreferenceDataset", "pair", _nemo_rl, _NEMO_RL_USAGE),
+    in_messages(
+        "nemo-rl", "pairs for NeMo RL's PreferenceDataset", "pair", _nemo_rl, _NEMO_RL_USAGE
+    ),
     # A chat template that strips `</think>` silently leaves both answers empty.
     in_text("axolotl", "pairs for Axolotl", "pair", _axolotl, _AXOLOTL_USAGE),
     in_text("ms-swift", "pairs for ms-swift", "pair", _ms_swift, _MS_SWIFT_USAGE),
     in_text(
         "torchtune",
-        "whole conversations for torchtune, open-instruct and other loaders with an implicit prompt",
+        "whole conversations for torchtune, open-instruct and other loaders with an implicit "
+        "prompt",
         "pair",
         _torchtune,
         _TORCHTUNE_USAGE,

@@ -1,10 +1,9 @@
 """Prompts for reinforcement learning, alone or with the rewards of earlier responses.
 
-Source: `trl/trainer/grpo_trainer.py` of huggingface/trl 1.16.0: every column but the prompt reaches the reward function
-as a list, and `rollout_func` returns `prompt_ids`, `completion_ids` and `logprobs`. `verl/utils/dataset/rl_dataset.py`
-of verl-project/verl 0.9.1: its reward code reads `reward_model.ground_truth` unconditionally, so the key exists even
-where it is empty.
-"""
+Source: `trl/trainer/grpo_trainer.py` of huggingface/trl 1.16.0: every column but the prompt reaches
+the reward function as a list, and `rollout_func` returns `prompt_ids`, `completion_ids` and
+`logprobs`. `verl/utils/dataset/rl_dataset.py` of verl-project/verl 0.9.1: its reward code reads
+`reward_model.ground_truth` unconditionally, so the key exists even where it is empty."""
 
 from genrm_cli.export.chat_messages import Message
 from genrm_cli.export.rows import Answer, ExportFormat, Json, PromptRow, json_of_tools
@@ -46,7 +45,9 @@ def _group(row: PromptRow) -> Json:
 
 
 def _messages_of(answer: Answer) -> list[Message]:
-    """Return the messages of a response. Those of a session record whether the policy wrote them."""
+    """Return the messages of a response. Those of a session record whether the policy wrote
+    them.
+    """
     if not answer.is_session:
         return answer.messages
     return [message | {"policy": message["role"] == "assistant"} for message in answer.messages]
@@ -58,12 +59,19 @@ trainer = GRPOTrainer(model=model, reward_funcs=reward, args=GRPOConfig(...), tr
 _VERL_USAGE = """data.train_files={uri} data.prompt_key=prompt
 # the custom reward function gets extra_info; verl has no offline rewards of its own"""
 _GROUPS_USAGE = """{load}
-# GRPOTrainer(rollout_func=...) feeds these completions back; `genrm guide export` has a complete example"""
+# GRPOTrainer(rollout_func=...) feeds these completions back; `genrm guide export` has a complete example"""  # noqa: E501
 
 FORMATS = (
     ExportFormat("trl-grpo", "prompts for TRL's GRPOTrainer", "prompt", _grpo, _GRPO_USAGE),
-    ExportFormat("verl", "prompts for verl, with the rewards of earlier responses", "prompt", _verl, _VERL_USAGE),
-    # Without log probabilities of the policy that wrote the completions, training on them is off-policy.
+    ExportFormat(
+        "verl",
+        "prompts for verl, with the rewards of earlier responses",
+        "prompt",
+        _verl,
+        _VERL_USAGE,
+    ),
+    # Without log probabilities of the policy that wrote the completions, training on them is
+    # off-policy.
     ExportFormat(
         "groups",
         "prompts with all responses and rewards, for offline RL",

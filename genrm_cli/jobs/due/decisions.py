@@ -7,7 +7,15 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from genrm_cli.errors import GenrmError, Message, StoppedError, TooManyUnscoredError, UsageError, WatchError, naming
+from genrm_cli.errors import (
+    GenrmError,
+    Message,
+    StoppedError,
+    TooManyUnscoredError,
+    UsageError,
+    WatchError,
+    naming,
+)
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.due.leasing import Leftovers
@@ -47,7 +55,9 @@ class Status(StrEnum):
 
 
 def in_short(error: GenrmError, uri: str = "") -> Message:
-    """Return the message of an error without its full stop, and without the location if that is known."""
+    """Return the message of an error without its full stop, and without the location if that is
+    known.
+    """
     first, *rest = error.message.parts
     parts = [first.removeprefix(f"{uri}: ") if isinstance(first, str) else first, *rest]
     if isinstance(parts[-1], str):
@@ -103,7 +113,9 @@ class Decision:
 
     @property
     def is_current(self) -> bool:
-        """Whether the outputs are up to date, though a killed run may have left files next to them."""
+        """Whether the outputs are up to date, though a killed run may have left files next to
+        them.
+        """
         return self.freshness is not None and self.freshness.standing is OutputStanding.CURRENT
 
     @property
@@ -124,11 +136,15 @@ class Decision:
         return replace(self, status=Status.FAILED, reason=in_short(error, self.uri), error=error)
 
     def put_off(self, error: GenrmError) -> "Decision":
-        """Leave the input to the next run. An input that the user named fails instead: no later run looks for it."""
+        """Leave the input to the next run. An input that the user named fails instead: no later run
+        looks for it.
+        """
         return self.failed(error) if self.task.is_named else self.waiting(error.message)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the result, JSON-ready except for the reason, in which each surface renders its own setting names."""
+        """Return the result, JSON-ready except for the reason, in which each surface renders its
+        own setting names.
+        """
         return {
             "input": self.uri,
             "output": self.output,
@@ -143,21 +159,31 @@ class Decision:
 
 
 def iter_decisions(
-    inputs: Sequence[str], run: RunContext, leases: Leases | None = None, leftovers: Leftovers | None = None
+    inputs: Sequence[str],
+    run: RunContext,
+    leases: Leases | None = None,
+    leftovers: Leftovers | None = None,
 ) -> Iterator[Decision]:
     """Yield what to do with each input, in the order of the listing; blocks on storage.
 
-    With `leases`, an input that another run has leased waits. With `leftovers`, an up-to-date input is due if a killed
-    run left files next to its outputs.
-    """
+    With `leases`, an input that another run has leased waits. With `leftovers`, an up-to-date input
+    is due if a killed run left files next to its outputs."""
 
     def look(task: Task) -> Decision:
         if run.stop.is_set():
             raise StoppedError
         decision = decide(task, run)
-        if leftovers is not None and decision.status is Status.CURRENT and leftovers.are_beside(task.places.scored):
+        if (
+            leftovers is not None
+            and decision.status is Status.CURRENT
+            and leftovers.are_beside(task.places.scored)
+        ):
             return replace(decision, status=Status.SCORE)
-        held = leases.peek(task.places.scored) if leases is not None and decision.can_be_leased else None
+        held = (
+            leases.peek(task.places.scored)
+            if leases is not None and decision.can_be_leased
+            else None
+        )
         return decision if held is None else decision.waiting(str(held))
 
     tasks = iter_tasks(inputs, run.settings, run.on_event)
@@ -172,14 +198,19 @@ def decide(task: Task, run: RunContext) -> Decision:
     if task.problem is not None:
         return decision.failed(task.problem)
     try:
-        identities = [each.found.identity if each.found else identity_of(each.uri, run.s3) for each in task.files]
+        identities = [
+            each.found.identity if each.found else identity_of(each.uri, run.s3)
+            for each in task.files
+        ]
         return _decide_by(decision, identities, run)
     except GenrmError as error:
         return decision.failed(error)
 
 
 def decide_again(decision: Decision, run: RunContext) -> Decision:
-    """Finish the commit of a killed run, and decide again: another run or the writer may have gone on."""
+    """Finish the commit of a killed run, and decide again: another run or the writer may have gone
+    on.
+    """
     identities = []
     try:
         for file in decision.task.files:
@@ -188,15 +219,20 @@ def decide_again(decision: Decision, run: RunContext) -> Decision:
                 return decision.waiting(f"{of_set}gone since it was listed")
             identities.append(identity_of(file.uri, run.s3))
             if file.found is not None and identities[-1] != file.found.identity:
-                return decision.waiting(f"{of_set}changed since it was listed: perhaps still written")
+                return decision.waiting(
+                    f"{of_set}changed since it was listed: perhaps still written"
+                )
         is_whole = finish_outputs(decision.task.places, run.s3)
         return _decide_by(decision, identities, run, is_whole=is_whole)
     except GenrmError as error:
         return decision.failed(error)
 
 
-def _decide_by(decision: Decision, identities: Identities, run: RunContext, *, is_whole: bool = True) -> Decision:
-    task, settings = decision.task, run.settings
+def _decide_by(
+    decision: Decision, identities: Identities, run: RunContext, *, is_whole: bool = True
+) -> Decision:
+    task = decision.task
+    settings = run.settings
     freshness = look_at_outputs(task.places, identities, settings, run.s3)
     if freshness.standing is OutputStanding.CURRENT and not is_whole:
         freshness = INTERRUPTED
@@ -205,14 +241,20 @@ def _decide_by(decision: Decision, identities: Identities, run: RunContext, *, i
         return _current(decision, settings)
     if freshness.standing is OutputStanding.FOREIGN and not settings.output.force:
         if task.members:
-            what, remedy = f"the outputs of the set {task.uri} exist", "; use $force to replace them, or choose others."
+            what = f"the outputs of the set {task.uri} exist"
+            remedy = "; use $force to replace them, or choose others."
         else:
-            what, remedy = f"{task.places.scored} exists", "; use $force to replace it, or choose another output."
+            what = f"{task.places.scored} exists"
+            remedy = "; use $force to replace it, or choose another output."
         return decision.failed(UsageError(f"{what}, but ", freshness.reason, naming(remedy)))
     min_age_s = settings.input.min_age
-    if min_age_s is None:  # a local file is cheap to read again; a prefix is usually filled by another machine
+    if (
+        min_age_s is None
+    ):  # a local file is cheap to read again; a prefix is usually filled by another machine
         min_age_s = DEFAULT_MIN_AGE_S if is_s3(task.files[0].uri) else 0.0
-    age_s = min((file.found.age_s for file in task.files if file.found is not None), default=min_age_s)
+    age_s = min(
+        (file.found.age_s for file in task.files if file.found is not None), default=min_age_s
+    )
     if age_s < min_age_s:
         newest = "one of its files is " if task.members else ""
         too_new = f"{newest}too new, {age_s:.0f} s old: it may be incomplete; use "
@@ -226,5 +268,7 @@ def _current(decision: Decision, settings: Settings) -> Decision:
         if decision.metrics is not None:
             refuse_unscored_share(decision.metrics, settings)
     except (TooManyUnscoredError, WatchError) as error:
-        return replace(current, reason=Message.of(decision.reason, "; ", in_short(error)), error=error)
+        return replace(
+            current, reason=Message.of(decision.reason, "; ", in_short(error)), error=error
+        )
     return current

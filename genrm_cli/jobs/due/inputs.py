@@ -34,7 +34,9 @@ from genrm_cli.storage.sink import is_same_place, is_streamed
 
 @dataclass(frozen=True, slots=True)
 class OutputPlaces:
-    """The output locations of an input; None next to a stream or pipe. The files of a set share the name `scored`."""
+    """The output locations of an input; None next to a stream or pipe. The files of a set share the
+    name `scored`.
+    """
 
     scored: str
     comparisons: str | None = None
@@ -101,12 +103,18 @@ def is_one_input(inputs: Sequence[str]) -> bool:
     return len(inputs) == 1 and not names_many(inputs[0])
 
 
-def iter_tasks(inputs: Sequence[str], settings: Settings, on_event: OnEvent = ignore_event) -> Iterator[Task]:
-    """Yield the inputs of a command line, each once, as `iter_files`; with `together`, one set of all their files."""
+def iter_tasks(
+    inputs: Sequence[str], settings: Settings, on_event: OnEvent = ignore_event
+) -> Iterator[Task]:
+    """Yield the inputs of a command line, each once, as `iter_files`; with `together`, one set of
+    all their files.
+    """
     tasks = iter_files(inputs, settings, on_event)
     if not settings.input.together:
         yield from tasks
-    elif members := sorted(tasks, key=lambda task: task.uri):  # the same set in any order of its files
+    elif members := sorted(
+        tasks, key=lambda task: task.uri
+    ):  # the same set in any order of its files
         yield members[0] if len(members) == 1 else _set_of(members, settings)
 
 
@@ -119,18 +127,22 @@ def _set_of(members: Sequence[Task], settings: Settings) -> Task:
     try:
         scored = tuple(task.places.scored for task in members)
         stem = stem_of_set(scored, name)
-        return Task(stem, replace(_places_of(f"{stem}.scored.jsonl"), files=scored), members=tuple(members))
+        return Task(
+            stem, replace(_places_of(f"{stem}.scored.jsonl"), files=scored), members=tuple(members)
+        )
     except UsageError as error:
         return Task(name, _NO_PLACES, problem=error)
 
 
-def iter_files(inputs: Sequence[str], settings: Settings, on_event: OnEvent = ignore_event) -> Iterator[Task]:
+def iter_files(
+    inputs: Sequence[str], settings: Settings, on_event: OnEvent = ignore_event
+) -> Iterator[Task]:
     """Yield the files of a command line, each once, lazily; keeps about 200 bytes a file.
 
-    Side files (outputs of genrm and NeMo Gym) in folders, prefixes and patterns are skipped. An input that cannot be
-    listed or has no output location yields a task with a problem; the others continue. So do folders and patterns if
-    none of them has rollout files; an empty prefix of S3 may have some later.
-    """
+    Side files (outputs of genrm and NeMo Gym) in folders, prefixes and patterns are skipped. An
+    input that cannot be listed or has no output location yields a task with a problem; the others
+    continue. So do folders and patterns if none of them has rollout files; an empty prefix of S3
+    may have some later."""
     if is_one_input(inputs):
         yield Task(inputs[0], output_places(inputs[0], settings))
         return
@@ -140,14 +152,18 @@ def iter_files(inputs: Sequence[str], settings: Settings, on_event: OnEvent = ig
     stems = {stem_of(uri) for uri in inputs if not is_scored_file(uri)}
     empty: list[str] = []
     for given in inputs:
-        if is_scored_file(given) and stem_of(given) in stems:  # a shell's pattern finds outputs on the second run
+        if (
+            is_scored_file(given) and stem_of(given) in stems
+        ):  # a shell's pattern finds outputs on the second run
             continue
         task = None
         for task in _tasks_of(given, settings, on_event):
             if task.problem is not None:
                 yield task
                 continue
-            output, uri = (_hash_of_place(place, real_folder) for place in (task.places.scored, task.uri))
+            output, uri = (
+                _hash_of_place(place, real_folder) for place in (task.places.scored, task.uri)
+            )
             if output not in taken:
                 taken[output] = uri
                 yield task
@@ -166,7 +182,8 @@ def iter_files(inputs: Sequence[str], settings: Settings, on_event: OnEvent = ig
 
 
 def output_places(uri: str, settings: Settings, below: str | None = None) -> OutputPlaces:
-    """Return the output locations of an input; `below` is the folder that was searched, by default the input's own.
+    """Return the output locations of an input; `below` is the folder that was searched, by default
+    the input's own.
 
     Refuse an output that is the input, and S3 results that would not lie under `rl/`.
     """
@@ -176,9 +193,13 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
     if scored is None and is_stream(uri):
         scored = uri
     if scored is None:
-        scored = render_place(settings.output.output_template, uri, folder_of(uri) if below is None else below)
+        scored = render_place(
+            settings.output.output_template, uri, folder_of(uri) if below is None else below
+        )
     if scored.removesuffix(".gz").removesuffix(".zst").lower().endswith(_NOT_JSON_LINES):
-        raise UsageError(f"{scored}: outputs are JSON lines; name it .jsonl, .jsonl.gz or .jsonl.zst.")
+        raise UsageError(
+            f"{scored}: outputs are JSON lines; name it .jsonl, .jsonl.gz or .jsonl.zst."
+        )
     require_rl_prefix(scored, settings.storage.any_prefix)
     if is_streamed(scored):
         return OutputPlaces(scored)
@@ -187,7 +208,10 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
         if is_same_place(place, uri):
             raise UsageError(
                 f"the output {place} is the input; ",
-                naming("name the rollouts if these lines are scored already, or choose another $output."),
+                naming(
+                    "name the rollouts if these lines are scored already, or choose another "
+                    "$output."
+                ),
             )
     return places
 
@@ -205,13 +229,16 @@ def _refuse_ambiguous(inputs: Sequence[str], settings: Settings) -> None:
     """Refuse settings that do not work with several inputs, before touching any of them."""
     template = settings.output.output_template
     if settings.output.output is not None:
-        raise UsageError(naming("$output names one output, but there are several inputs; use $output_template."))
+        raise UsageError(
+            naming("$output names one output, but there are several inputs; use $output_template.")
+        )
     if any(is_stream(given) for given in inputs):
         raise UsageError("'-' cannot be combined with other inputs.")
     if "{stem}" not in template:
         raise UsageError(
             SettingRef("output_template", template),
-            ": inputs of one folder would share one output; add {stem}, as in '{dir}/scored/{stem}.scored.jsonl'.",
+            ": inputs of one folder would share one output; add {stem}, as in "
+            "'{dir}/scored/{stem}.scored.jsonl'.",
         )
     if is_rollout_file(render_place(template, "folder/name.jsonl", "folder")):
         raise UsageError(
@@ -225,7 +252,8 @@ def _tasks_of(given: str, settings: Settings, on_event: OnEvent) -> Iterator[Tas
     if not names_many(given):
         yield _task(given, settings)
         return
-    others, names = 0, list[str]()
+    others = 0
+    names = list[str]()
     try:
         below = literal_folder(given)
         for found in iter_found(given, s3_options(settings)):
@@ -238,16 +266,22 @@ def _tasks_of(given: str, settings: Settings, on_event: OnEvent) -> Iterator[Tas
         yield Task(given, _NO_PLACES, problem=error)
     if others:
         more = f" and {others - len(names):,} more" if others > len(names) else ""
-        on_event("left_out", {"input": given, "files": others, "detail": f"{', '.join(names)}{more}"})
+        on_event(
+            "left_out", {"input": given, "files": others, "detail": f"{', '.join(names)}{more}"}
+        )
 
 
-def _task(uri: str, settings: Settings, below: str | None = None, found: Found | None = None) -> Task:
+def _task(
+    uri: str, settings: Settings, below: str | None = None, found: Found | None = None
+) -> Task:
     try:
         uri.encode()
         return Task(uri, output_places(uri, settings, below), found)
     except UnicodeEncodeError:
         shown = uri.encode(errors="backslashreplace").decode()
-        return Task(shown, _NO_PLACES, found, UsageError(f"{shown}: its name is not UTF-8; rename it."))
+        return Task(
+            shown, _NO_PLACES, found, UsageError(f"{shown}: its name is not UTF-8; rename it.")
+        )
     except UsageError as error:
         return Task(uri, _NO_PLACES, found, error)
 

@@ -25,7 +25,9 @@ Result = TypeVar("Result")
 async def leased(
     output_uris: Sequence[str], leases: Leases, run: RunContext
 ) -> AsyncIterator[dict[str, Lease | OtherLease]]:
-    """Hold leases on outputs for the duration of the block; yield them, or those of other runs, by output."""
+    """Hold leases on outputs for the duration of the block; yield them, or those of other runs, by
+    output.
+    """
     taken: list[Lease] = []  # known even if the run is interrupted while leases are taken
 
     def take(output_uri: str) -> Lease | OtherLease:
@@ -79,7 +81,9 @@ def _each(work: Callable[[Given], Result], things: Iterable[Given]) -> list[Resu
 
 
 class Leftovers:
-    """Finds outputs with leases or manifests next to them; lists a folder once, or only `one_output`. Thread-safe."""
+    """Finds outputs with leases or manifests next to them; lists a folder once, or only
+    `one_output`. Thread-safe.
+    """
 
     def __init__(self, s3: S3Options, *, one_output: bool) -> None:
         self._s3 = s3
@@ -97,5 +101,12 @@ class Leftovers:
         return stem.rpartition("/")[2] in self._stems[start]
 
     def _list(self, start: str) -> set[str]:
-        names = (found.identity.uri.rpartition("/")[2] for found in iter_named(start, self._s3, flat=True))
-        return {name.rpartition(".")[0] for name in names if name.endswith(MANIFEST_SUFFIX) or is_lease(name)}
+        names = (
+            found.identity.uri.rpartition("/")[2]
+            for found in iter_named(start, self._s3, flat=True)
+        )
+        return {
+            name.rpartition(".")[0]
+            for name in names
+            if name.endswith(MANIFEST_SUFFIX) or is_lease(name)
+        }

@@ -12,11 +12,25 @@ from genrm_cli.metrics.run_summary import RunSummary
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.describe_run import judge_record, reward_record
 from genrm_cli.scored.files import is_marked, read_run_record
-from genrm_cli.scored.run_record import FileRecord, InputVersion, OutputMark, RewardRecord, RunRecord
+from genrm_cli.scored.run_record import (
+    FileRecord,
+    InputVersion,
+    OutputMark,
+    RewardRecord,
+    RunRecord,
+)
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.local import remove_unfinished
-from genrm_cli.storage.location import InputIdentity, Mark, S3Options, folder_of, is_s3, name_below, stem_of
+from genrm_cli.storage.location import (
+    InputIdentity,
+    Mark,
+    S3Options,
+    folder_of,
+    is_s3,
+    name_below,
+    stem_of,
+)
 from genrm_cli.storage.outputs import finish_commit, was_interrupted
 from genrm_cli.storage.sink import exists, mark_of, place_of, which_exist
 from genrm_cli.verdicts import FailureKind, Reason
@@ -45,15 +59,21 @@ class OutputState:
     metrics: RunRecord | None = None
 
 
-def _state(standing: OutputStanding, reason: str | Message, metrics: RunRecord | None = None) -> OutputState:
+def _state(
+    standing: OutputStanding, reason: str | Message, metrics: RunRecord | None = None
+) -> OutputState:
     return OutputState(standing, Message.of(reason), metrics)
 
 
 INTERRUPTED = _state(OutputStanding.STALE, "an earlier run stopped while writing its outputs")
 
 
-def look_at_outputs(places: OutputPlaces, identities: Identities, settings: Settings, s3: S3Options) -> OutputState:
-    """Read the state of the outputs of an input: metrics and scored lines that name each other vouch for all."""
+def look_at_outputs(
+    places: OutputPlaces, identities: Identities, settings: Settings, s3: S3Options
+) -> OutputState:
+    """Read the state of the outputs of an input: metrics and scored lines that name each other
+    vouch for all.
+    """
     if places.metrics is None:
         return _state(OutputStanding.NEW, "written to a stream")
     marks = [mark_of(uri, s3) for uri in places.scored_files]
@@ -65,7 +85,9 @@ def look_at_outputs(places: OutputPlaces, identities: Identities, settings: Sett
         return _state(OutputStanding.FOREIGN, why)
     by_name = {} if metrics is None else metrics.parts
     folder = folder_of(places.scored)
-    recorded: Sequence[_Recorded] = [by_name.get(name_below(folder, uri)) for uri in places.files] or [metrics]
+    recorded: Sequence[_Recorded] = [
+        by_name.get(name_below(folder, uri)) for uri in places.files
+    ] or [metrics]
     for mark, record in zip(marks, recorded, strict=True):
         known = None if record is None else record.output_mark
         if mark is None or (metrics is not None and known is not None and is_marked(mark, known)):
@@ -75,9 +97,14 @@ def look_at_outputs(places: OutputPlaces, identities: Identities, settings: Sett
             return _state(OutputStanding.FOREIGN, Message.of(others, SettingRef("together"), ")"))
         if _is_rewritten(mark, known, places, s3) or _were_interrupted(places, s3):
             return INTERRUPTED
-        return _state(OutputStanding.FOREIGN, "it was changed after genrm wrote it, or was not written by genrm")
+        return _state(
+            OutputStanding.FOREIGN,
+            "it was changed after genrm wrote it, or was not written by genrm",
+        )
     if metrics is None or None in marks:
-        return _state(OutputStanding.STALE, "the scored lines of some of its files are missing", metrics)
+        return _state(
+            OutputStanding.STALE, "the scored lines of some of its files are missing", metrics
+        )
     if not settings.output.force and (other := _other_judge(metrics, settings)) is not None:
         return _state(OutputStanding.FOREIGN, other, metrics)
     reason = _stale_reason(metrics, recorded, identities, settings)
@@ -91,12 +118,20 @@ def look_at_outputs(places: OutputPlaces, identities: Identities, settings: Sett
 def _is_in_set(places: OutputPlaces, settings: Settings, s3: S3Options) -> bool:
     """Whether the scored lines of a single file are those of a set in the same folder."""
     folder, slash, name = places.scored.rpartition("/")
-    beside = None if places.files else read_run_record(f"{folder}{slash}{settings.output.set_name}.metrics.json", s3)
+    beside = (
+        None
+        if places.files
+        else read_run_record(f"{folder}{slash}{settings.output.set_name}.metrics.json", s3)
+    )
     return beside is not None and name in beside.parts
 
 
-def _is_rewritten(mark: Mark, known: OutputMark | None, places: OutputPlaces, s3: S3Options) -> bool:
-    """Whether genrm wrote scored lines after their metrics; for a set, also if its files were scored alone."""
+def _is_rewritten(
+    mark: Mark, known: OutputMark | None, places: OutputPlaces, s3: S3Options
+) -> bool:
+    """Whether genrm wrote scored lines after their metrics; for a set, also if its files were
+    scored alone.
+    """
     if mark.upload is None or (known is not None and mark.upload == known.upload):
         return False
     return not places.files or (places.manifest is not None and exists(places.manifest, s3))
@@ -105,8 +140,8 @@ def _is_rewritten(mark: Mark, known: OutputMark | None, places: OutputPlaces, s3
 def finish_outputs(places: OutputPlaces, s3: S3Options) -> bool:
     """Finish or discard the outputs that a killed run left. Requires their lease.
 
-    Returns False if they may be a mix of old and new, which only scoring the whole input again can replace.
-    """
+    Returns False if they may be a mix of old and new, which only scoring the whole input again can
+    replace."""
     if places.manifest is None:
         return True
     is_done = finish_commit(places.manifest, s3)
@@ -146,7 +181,9 @@ def _stale_reason(
     if may_pass or (asks_again and metrics.failures):
         return "some of its comparisons failed"
     sources = {} if metrics.reward_made_of is None else metrics.reward_made_of.components
-    if any(sources.get(name) == "functions" for name in metrics.component_failures):  # its code may have been fixed
+    if any(
+        sources.get(name) == "functions" for name in metrics.component_failures
+    ):  # its code may have been fixed
         return "a Python component failed"
     if metrics.failures and metrics.unscored_share > settings.rewards.max_unscored:
         return "too many rollouts stayed unscored"
@@ -172,12 +209,14 @@ def _reason_to_keep(
 
 
 def _other_judge(metrics: RunRecord, settings: Settings) -> str | None:
-    """Return how the judge of existing outputs differs from the one of this run in model, profile or identity.
+    """Return how the judge of existing outputs differs from the one of this run in model, profile
+    or identity.
 
-    None if it does not, or if the outputs come from the lexical baseline, which any judge may replace. Its endpoint is
-    no part of a judge: as a job of a cluster, it has another host and port every night.
-    """
-    before, specs = metrics.judge, [spec for spec in judge_specs(settings) if spec.compares]
+    None if it does not, or if the outputs come from the lexical baseline, which any judge may
+    replace. Its endpoint is no part of a judge: as a job of a cluster, it has another host and port
+    every night."""
+    before = metrics.judge
+    specs = [spec for spec in judge_specs(settings) if spec.compares]
     if before.is_baseline or not (metrics.verdicts or metrics.journal_hits) or not specs:
         return None
     if specs[0].profile is None:  # the baseline has its own reason
@@ -194,7 +233,9 @@ def _other_judge(metrics: RunRecord, settings: Settings) -> str | None:
 
 
 def _base_name(profile: str | None) -> str:
-    """Return the name of a profile without the suffix of `compat`, which is a setting of its own."""
+    """Return the name of a profile without the suffix of `compat`, which is a setting of its
+    own.
+    """
     return str(profile).partition("+")[0]
 
 
@@ -211,13 +252,18 @@ def _is_made_from(made_from: InputVersion, identity: InputIdentity) -> bool:
 
 def _is_judged_alike(metrics: RunRecord, settings: Settings) -> bool:
     """Whether judges and graders still have the versions that the outputs were made with."""
-    before, specs = metrics.judge, [spec for spec in judge_specs(settings) if spec.compares]
-    if before.name != judge_record(settings, specs).name or len(before.judges) != max(1, len(specs)):
+    before = metrics.judge
+    specs = [spec for spec in judge_specs(settings) if spec.compares]
+    if before.name != judge_record(settings, specs).name or len(before.judges) != max(
+        1, len(specs)
+    ):
         return False
     for was, spec in zip(before.judges, specs, strict=False):
         # The probe chooses the profile of an unknown model.
         possible = [each for each in (spec.profile, spec.roles) if each is not None]
-        known = [(was.profile, was.profile_version) == (each.name, each.version) for each in possible]
+        known = [
+            (was.profile, was.profile_version) == (each.name, each.version) for each in possible
+        ]
         if not any(known or [was.profile is None]):
             return False
     made_of = reward_record(settings, compile_rewards(settings))
@@ -229,7 +275,9 @@ def _versions_in(made_of: RewardRecord | None) -> tuple[object, ...]:
     if made_of is None:
         return {}, {}
     graders = made_of.graders.items()
-    return made_of.versions, {name: (each.model, each.profile, each.profile_version) for name, each in graders}
+    return made_of.versions, {
+        name: (each.model, each.profile, each.profile_version) for name, each in graders
+    }
 
 
 def _without_scored_lines(places: OutputPlaces, s3: S3Options) -> OutputState:
@@ -242,12 +290,17 @@ def _without_scored_lines(places: OutputPlaces, s3: S3Options) -> OutputState:
     marks = [mark_of(uri, s3) for uri in left]
     if has_metrics or all(mark is None or mark.upload is not None for mark in marks):
         return _state(OutputStanding.STALE, "its scored lines are missing")
-    return _state(OutputStanding.FOREIGN, "files with the names of its outputs were not written by genrm")
+    return _state(
+        OutputStanding.FOREIGN, "files with the names of its outputs were not written by genrm"
+    )
 
 
 def refuse_unscored_share(of: RunSummary, settings: Settings) -> None:
-    """Refuse outputs with too many unscored rollouts, or of a watched judge that is not to be trusted."""
-    most, in_groups = settings.rewards.max_unscored, of.rollouts - of.group_sizes.get("1", 0)
+    """Refuse outputs with too many unscored rollouts, or of a watched judge that is not to be
+    trusted.
+    """
+    most = settings.rewards.max_unscored
+    in_groups = of.rollouts - of.group_sizes.get("1", 0)
     if most < 1 and of.unscored_reasons.get(Reason.ALONE) and not of.reward.count and not in_groups:
         raise TooManyUnscoredError(
             "no rollout has a reward: every group has one rollout; ",
@@ -255,13 +308,21 @@ def refuse_unscored_share(of: RunSummary, settings: Settings) -> None:
         )
     if of.unscored_share > most:
         kept = (Reason.ALONE, Reason.NOT_IN_TRIAL)
-        counts = [(Reason(code), count) for code, count in of.unscored_reasons.items() if code not in kept]
-        reasons = "; ".join(f"{count} × {code.text}" for code, count in sorted(counts, key=lambda each: -each[1]))
+        counts = [
+            (Reason(code), count) for code, count in of.unscored_reasons.items() if code not in kept
+        ]
+        reasons = "; ".join(
+            f"{count} × {code.text}" for code, count in sorted(counts, key=lambda each: -each[1])
+        )
         unscored = round(of.unscored_share * in_groups)
         raise TooManyUnscoredError(
             f"{unscored} of {in_groups} rollouts in groups are unscored, more than ",
             SettingRef("max_unscored", most),
             f" allows: {reasons}.",
         )
-    if isinstance(of, RunRecord) and of.watch is not None and of.watch.state in settings.output.refused_states:
+    if (
+        isinstance(of, RunRecord)
+        and of.watch is not None
+        and of.watch.state in settings.output.refused_states
+    ):
         raise WatchError(f"the watched judge says {of.watch.state}: {'; '.join(of.watch.reasons)}.")

@@ -12,7 +12,9 @@ from genrm_cli.storage.source import Source, mode_of
 
 
 class Sources(AbstractContextManager["Sources"]):
-    """The files of an input. Those of a set are open one at a time, except those that can be read only once."""
+    """The files of an input. Those of a set are open one at a time, except those that can be read
+    only once.
+    """
 
     def __init__(self, uris: Sequence[str], run: RunContext, name: str | None = None) -> None:
         self.uris = uris
@@ -53,7 +55,9 @@ class Sources(AbstractContextManager["Sources"]):
 
     @contextmanager
     def open(self, number: int) -> Iterator[Source]:
-        """Open a file, or open it again; `ChangedInputError` if it has changed since it was first opened."""
+        """Open a file, or open it again; `ChangedInputError` if it has changed since it was first
+        opened.
+        """
         with self._opened(number) as source:
             if self.identities.setdefault(number, source.identity) != source.identity:
                 raise changed(source.uri)

@@ -1,4 +1,6 @@
-"""The batch API of OpenAI and of the providers that follow it: files, batches, and what became of them."""
+"""The batch API of OpenAI and of the providers that follow it: files, batches, and what became of
+them.
+"""
 
 import asyncio
 import random
@@ -17,7 +19,12 @@ from genrm_cli.judging.pacing.policy import CallPolicy
 from genrm_cli.storage.spool import Spool
 from genrm_cli.verdicts import FailureKind
 
-_TRANSIENT = (FailureKind.RATE_LIMITED, FailureKind.TIMEOUT, FailureKind.CONNECTION, FailureKind.BAD_BODY)
+_TRANSIENT = (
+    FailureKind.RATE_LIMITED,
+    FailureKind.TIMEOUT,
+    FailureKind.CONNECTION,
+    FailureKind.BAD_BODY,
+)
 _ENDED = ("completed", "failed", "expired", "cancelled", "canceled")
 _MARK = "genrm"  # metadata by which a batch is found again
 _PAGES = 20
@@ -60,9 +67,13 @@ class Batch:
 
 
 class BatchApi:
-    """The batch API of one endpoint. Transient faults are waited out; all methods raise `JudgeError` for others."""
+    """The batch API of one endpoint. Transient faults are waited out; all methods raise
+    `JudgeError` for others.
+    """
 
-    def __init__(self, client: JudgeClient, name: str, policy: CallPolicy, give_up_after_s: float) -> None:
+    def __init__(
+        self, client: JudgeClient, name: str, policy: CallPolicy, give_up_after_s: float
+    ) -> None:
         """Use a client; `name` is the endpoint's name in errors."""
         self._client = client
         self._name = name
@@ -70,8 +81,12 @@ class BatchApi:
         self._give_up_after_s = give_up_after_s
 
     async def upload(self, name: str, file: BinaryIO) -> str:
-        """Upload a file of requests, or find it if an earlier upload of this name arrived; return its id."""
-        content = await self._call("POST", "/files", upload=(name, file), found=lambda: self.find_file(name))
+        """Upload a file of requests, or find it if an earlier upload of this name arrived; return
+        its id.
+        """
+        content = await self._call(
+            "POST", "/files", upload=(name, file), found=lambda: self.find_file(name)
+        )
         return content if isinstance(content, str) else str(content["id"])
 
     async def find_file(self, name: str) -> str | None:
@@ -82,9 +97,18 @@ class BatchApi:
         return None
 
     async def create(self, file_id: str, mark: str) -> Batch:
-        """Create a batch from an uploaded file, or find the one with this mark, which a lost reply may have left."""
-        body = {"input_file_id": file_id, "endpoint": CHAT_URL, "completion_window": "24h", "metadata": {_MARK: mark}}
-        created = await self._call("POST", "/batches", orjson.dumps(body), found=lambda: self.find_batch(mark))
+        """Create a batch from an uploaded file, or find the one with this mark, which a lost reply
+        may have left.
+        """
+        body = {
+            "input_file_id": file_id,
+            "endpoint": CHAT_URL,
+            "completion_window": "24h",
+            "metadata": {_MARK: mark},
+        }
+        created = await self._call(
+            "POST", "/batches", orjson.dumps(body), found=lambda: self.find_batch(mark)
+        )
         return created if isinstance(created, Batch) else _parse_batch(created)
 
     async def find_batch(self, mark: str) -> Batch | None:
@@ -101,7 +125,9 @@ class BatchApi:
 
     async def cancel(self, batch_id: str) -> None:
         """Cancel a batch; its finished requests keep their replies."""
-        await self._call("POST", f"/batches/{batch_id}/cancel", b"{}")  # without a body, the length would be missing
+        await self._call(
+            "POST", f"/batches/{batch_id}/cancel", b"{}"
+        )  # without a body, the length would be missing
 
     async def download(self, file_id: str) -> Spool:
         """Return the content of a file, which the caller closes."""
@@ -109,7 +135,9 @@ class BatchApi:
         async def call(timeout_s: float) -> Spool:
             with ExitStack() as on_error:
                 spool = on_error.enter_context(Spool())
-                await self._client.call("GET", f"/files/{file_id}/content", timeout_s, write=spool.write)
+                await self._client.call(
+                    "GET", f"/files/{file_id}/content", timeout_s, write=spool.write
+                )
                 on_error.pop_all()
             return spool
 
@@ -142,7 +170,9 @@ class BatchApi:
         upload: tuple[str, BinaryIO] | None = None,
         found: Callable[[], Any] | None = None,
     ) -> Any:
-        """Make a call and parse its reply. Before it is made again, `found` looks for what it may have left."""
+        """Make a call and parse its reply. Before it is made again, `found` looks for what it may
+        have left.
+        """
 
         async def call(timeout_s: float) -> Any:
             content = await self._client.call(method, path, timeout_s, body, upload=upload)
@@ -152,20 +182,29 @@ class BatchApi:
         return await self._retried(call, method, path, found)
 
     async def _retried(
-        self, call: Callable[[float], Any], method: str, path: str, found: Callable[[], Any] | None = None
+        self,
+        call: Callable[[float], Any],
+        method: str,
+        path: str,
+        found: Callable[[], Any] | None = None,
     ) -> Any:
-        gives_up_at_s, tries = loop_time_s() + self._give_up_after_s, 0
+        gives_up_at_s = loop_time_s() + self._give_up_after_s
+        tries = 0
         while True:
             try:
                 return await call(self._policy.call_timeout_s)
             except ValueError as error:
-                raise JudgeError(f"{self._name}: {method} {path}: not a reply of a batch API ({error}).") from error
+                raise JudgeError(
+                    f"{self._name}: {method} {path}: not a reply of a batch API ({error})."
+                ) from error
             except CallError as error:
                 tries += 1
                 wait_s = self._policy.wait_s(tries, error.retry_after_s, random.random())
                 if not _may_pass(error) or loop_time_s() + wait_s > gives_up_at_s:
                     kind = MissingError if error.status in _MISSING else JudgeError
-                    raise kind(f"{self._name}: {method} {path}: {error}; ", _remedy(error)) from error
+                    raise kind(
+                        f"{self._name}: {method} {path}: {error}; ", _remedy(error)
+                    ) from error
                 await asyncio.sleep(wait_s)
                 is_lost = error.failure.kind != FailureKind.RATE_LIMITED and error.status != 400
                 if found is not None and is_lost and (left := await found()) is not None:
@@ -179,11 +218,16 @@ def _may_pass(error: CallError) -> bool:
 
 def _remedy(error: CallError) -> Any:
     if error.failure.kind == FailureKind.AUTH:
-        return naming("export the key of the account as GENRM_API_KEY, or name its variable with $api_key_env.")
+        return naming(
+            "export the key of the account as GENRM_API_KEY, or name its variable with "
+            "$api_key_env."
+        )
     if error.status in _MISSING:
         return naming(
-            "does $base_url have a batch API, and is it the one of the same project? Otherwise write files with "
-            "$requests_to. $force forgets batches that do not exist, and submits their requests again."
+            "does $base_url have a batch API, and is it the one of the same project? Otherwise "
+            "write files with "
+            "$requests_to. $force forgets batches that do not exist, and submits their requests "
+            "again."
         )
     return naming("run the same command again: batches that were submitted go on.")
 

@@ -1,4 +1,6 @@
-"""Judge through a batch API: submit what is wanted, wait, and take the replies; the journal knows every batch."""
+"""Judge through a batch API: submit what is wanted, wait, and take the replies; the journal knows
+every batch.
+"""
 
 import time
 import uuid
@@ -26,9 +28,12 @@ from genrm_cli.storage.source import Source
 from genrm_cli.storage.spool import Spool
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, StoppedBy
 
-_LABEL = "batches"  # of the notes in the journal, which stand where failures do and so reach all its copies
+# of the notes in the journal, which stand where failures do and so reach all its copies
+_LABEL = "batches"
 _MOST_REQUESTS = 50_000  # OpenAI's
-_FIRST_LOOK_S, _LOOK_S, _SLOWER = 0.5, 30.0, 1.3
+_FIRST_LOOK_S = 0.5
+_LOOK_S = 30.0
+_SLOWER = 1.3
 
 
 @dataclass(slots=True)
@@ -52,14 +57,22 @@ class _Part:
 
 
 class BatchStore(AbstractContextManager["BatchStore"]):
-    """The batches of an input. Each step is noted before the next is made, so that a killed run repeats none."""
+    """The batches of an input. Each step is noted before the next is made, so that a killed run
+    repeats none.
+    """
 
     stopped_by = StoppedBy.BATCH
 
     def __init__(
-        self, run: RunContext, journal: Journal, apis: Mapping[str, BatchApi], interrupts: Interrupts, ends_at_s: float
+        self,
+        run: RunContext,
+        journal: Journal,
+        apis: Mapping[str, BatchApi],
+        interrupts: Interrupts,
+        ends_at_s: float,
     ) -> None:
-        """Read the batches in progress from the journal of the input; wait for them until `ends_at_s`.
+        """Read the batches in progress from the journal of the input; wait for them until
+        `ends_at_s`.
 
         Args:
             apis: by model.
@@ -94,11 +107,17 @@ class BatchStore(AbstractContextManager["BatchStore"]):
         """Do nothing: this run makes later requests itself."""
 
     def want(self, wanted: Wanted) -> bool:
-        """Take a request for the next batch, unless it is in one; a refused one is not repeated, others a few times."""
+        """Take a request for the next batch, unless it is in one; a refused one is not repeated,
+        others a few times.
+        """
         part = wanted.id[:ID_PART]
         if part in self._submitted:
             return True
-        if self._is_closed or wanted.is_refused or self._times[part] > self._run.settings.limits.reask:
+        if (
+            self._is_closed
+            or wanted.is_refused
+            or self._times[part] > self._run.settings.limits.reask
+        ):
             return False
         self._files.add(wanted)
         return True
@@ -144,12 +163,17 @@ class BatchStore(AbstractContextManager["BatchStore"]):
                 await self._apis[part.model].cancel(part.batch_id)
 
     async def _resume(self) -> bool:
-        """Find what a killed run left between two notes; return whether requests turned out not to be submitted."""
+        """Find what a killed run left between two notes; return whether requests turned out not to
+        be submitted.
+        """
         is_freed = False
         for part in list(self._parts):
             api = self._apis.get(part.model)
             if api is None:
-                raise JudgeError(f"the journal has a batch of the model {part.model!r}: collect it with its settings.")
+                raise JudgeError(
+                    f"the journal has a batch of the model {part.model!r}: collect it with its "
+                    "settings."
+                )
             if part.batch_id is not None:
                 continue
             part.file_id = part.file_id or await api.find_file(part.name)
@@ -198,9 +222,12 @@ class BatchStore(AbstractContextManager["BatchStore"]):
             batch = await api.look_at(part.batch_id or "")
             self._tell(part, batch)
             for file_id in batch.files if batch.has_ended else ():
-                limit, stop = self._run.settings.input.max_line_bytes, self._run.stop.is_set
+                limit = self._run.settings.input.max_line_bytes
+                stop = self._run.stop.is_set
                 with await api.download(file_id) as spool:
-                    source = Source(InputIdentity(file_id), spool.flush(), limit, stop, is_copy=True)
+                    source = Source(
+                        InputIdentity(file_id), spool.flush(), limit, stop, is_copy=True
+                    )
                     await self._run.in_thread(partial(self._replies.add, source))
         except MissingError:
             if not self._run.settings.output.force:
@@ -216,7 +243,10 @@ class BatchStore(AbstractContextManager["BatchStore"]):
             return True
         await self._end(part)
         if not batch.waits_for_quota or part.is_alone:
-            raise JudgeError(f"batch {batch.id} failed: {'; '.join(batch.errors[:3]) or 'the server gives no reason'}.")
+            raise JudgeError(
+                f"batch {batch.id} failed: "
+                f"{'; '.join(batch.errors[:3]) or 'the server gives no reason'}."
+            )
         self._is_full = True  # other batches will make room
         return True
 
@@ -234,15 +264,23 @@ class BatchStore(AbstractContextManager["BatchStore"]):
         return RequestFiles(most, lambda *_: Spool())
 
     async def _note(self, part: _Part, **note: object) -> None:
-        """Note what is known of a part, under a key of its own: copies of the journal replace no note."""
+        """Note what is known of a part, under a key of its own: copies of the journal replace no
+        note.
+        """
         key = sha256(" ".join((part.name, *note)).encode()).digest()
         detail = orjson.dumps({"part": part.name, **note}).decode()
         await self._journal.record(key, _LABEL, Outcome(Failure(FailureKind.NOT_ASKED, detail)))
 
     def _tell(self, part: _Part, batch: Batch) -> None:
-        before, part.batch = part.batch, batch
+        before = part.batch
+        part.batch = batch
         if before is None or (before.status, before.done) != (batch.status, batch.done):
-            told = {"batch": batch.id, "status": batch.status, "done": batch.done, "requests": len(part.ids)}
+            told = {
+                "batch": batch.id,
+                "status": batch.status,
+                "done": batch.done,
+                "requests": len(part.ids),
+            }
             self._run.on_event("batch", told)
 
 
@@ -252,7 +290,13 @@ def _read_parts(journal: Journal) -> list[_Part]:
     for note in map(orjson.loads, journal.details_of(_LABEL)):
         notes.setdefault(note["part"], {}).update(note)
     return [
-        _Part(name, note["model"], set(_iter_ids(b64decode(note["ids"]))), note.get("file"), note.get("batch"))
+        _Part(
+            name,
+            note["model"],
+            set(_iter_ids(b64decode(note["ids"]))),
+            note.get("file"),
+            note.get("batch"),
+        )
         for name, note in notes.items()
         if "ids" in note and "ended" not in note
     ]

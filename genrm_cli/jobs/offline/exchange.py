@@ -67,11 +67,14 @@ class FileStore:
     async def more(self, waiting: int) -> bool:
         """Return False: all replies were there from the beginning.
 
-        Raises:
-            InputError: none of them answers a request about this input, whose outputs would be written.
+        Raises: InputError: none of them answers a request about this input, whose outputs would be
+            written.
         """
-        used, before = self.replies.used, self._used
-        self._used, self.is_used, self.has_waited = used, True, self.has_waited or waiting > 0
+        used = self.replies.used
+        before = self._used
+        self._used = used
+        self.is_used = True
+        self.has_waited = self.has_waited or waiting > 0
         if waiting and self.requests is None and used == before:
             raise self.foreign_error
         return False
@@ -83,7 +86,10 @@ class FileStore:
         return InputError(
             f"{', '.join(self.replies.uris)}: no reply to a request about this input ",
             f"({'; '.join(reasons) or 'no lines'}). ",
-            naming("Pass the options with which $requests_to wrote the requests, and the file of their replies."),
+            naming(
+                "Pass the options with which $requests_to wrote the requests, and the file of "
+                "their replies."
+            ),
         )
 
     @property
@@ -98,7 +104,8 @@ class FileStore:
 
 
 def check_offline(settings: Settings, inputs: Iterable[str] = ()) -> None:
-    """Refuse settings that contradict runs without calls, and files that a later run would read as rollouts.
+    """Refuse settings that contradict runs without calls, and files that a later run would read as
+    rollouts.
 
     Raises:
         UsageError: the message says what to change.
@@ -106,32 +113,56 @@ def check_offline(settings: Settings, inputs: Iterable[str] = ()) -> None:
     given = settings.offline
     if given.batch_wait is not None and not given.batch:
         raise UsageError(
-            naming("$batch_wait is for batches; add $batch, without which the judge is called.", batch=True)
+            naming(
+                "$batch_wait is for batches; add $batch, without which the judge is called.",
+                batch=True,
+            )
         )
     if not given.is_used:
         return
     if given.batch and (given.requests_to or given.replies_from):
         raise UsageError(
-            naming("$batch writes requests and reads replies by itself; omit $requests_to, $replies_from.")
+            naming(
+                "$batch writes requests and reads replies by itself; omit $requests_to, "
+                "$replies_from."
+            )
         )
     if not settings.journal.use_journal:
-        raise UsageError(naming("replies are kept in the journal; omit $use_journal.", use_journal=False))
+        raise UsageError(
+            naming("replies are kept in the journal; omit $use_journal.", use_journal=False)
+        )
     for name in _LIMITS:
         if getattr(settings.limits, name) is not None:
-            raise UsageError(naming("this run makes no calls that a limit could stop; omit "), naming(f"${name}."))
+            raise UsageError(
+                naming("this run makes no calls that a limit could stop; omit "),
+                naming(f"${name}."),
+            )
     if settings.journal.conclude or settings.rewards.only_components:
-        raise UsageError(naming("$conclude and $only_components take verdicts from the journal alone; run them later."))
+        raise UsageError(
+            naming(
+                "$conclude and $only_components take verdicts from the journal alone; run them "
+                "later."
+            )
+        )
     if given.requests_to is not None:
         require_rl_prefix(given.requests_to, settings.storage.any_prefix)
         for uri in given.replies_from:
             if is_same_place(uri, given.requests_to):
-                raise UsageError(f"{uri} has the replies; choose another file for ", naming("$requests_to."))
+                raise UsageError(
+                    f"{uri} has the replies; choose another file for ", naming("$requests_to.")
+                )
     folders = list(filter(names_many, inputs))
     for uri in (*given.replies_from, *filter(None, [given.requests_to])):
-        file = f"{uri.rstrip('/')}/replies.jsonl" if names_many(uri) and not is_rollout_file(uri) else uri
+        file = (
+            f"{uri.rstrip('/')}/replies.jsonl"
+            if names_many(uri) and not is_rollout_file(uri)
+            else uri
+        )
         for folder in folders if is_rollout_file(file) else ():
             if would_find(folder, place_of(file)):
-                raise UsageError(f"{uri}: a run over {folder} would read it as rollouts; choose a place outside.")
+                raise UsageError(
+                    f"{uri}: a run over {folder} would read it as rollouts; choose a place outside."
+                )
 
 
 def open_exchange(run: RunContext) -> AbstractAsyncContextManager[Exchange | None]:
@@ -143,7 +174,8 @@ def open_exchange(run: RunContext) -> AbstractAsyncContextManager[Exchange | Non
 
 @asynccontextmanager
 async def _exchanging(run: RunContext) -> AsyncIterator[Exchange]:
-    """Read the replies that the settings name, and in the end publish the requests that are still needed.
+    """Read the replies that the settings name, and in the end publish the requests that are still
+    needed.
 
     Raises:
         GenrmError: a file cannot be read or written.
@@ -151,19 +183,25 @@ async def _exchanging(run: RunContext) -> AsyncIterator[Exchange]:
     given = run.settings.offline
     async with AsyncExitStack() as opened:
         replies = opened.enter_context(Replies())
-        outputs = opened.enter_context(Outputs(run.s3, overwrite=run.settings.output.force, mode=_MODE))
+        outputs = opened.enter_context(
+            Outputs(run.s3, overwrite=run.settings.output.force, mode=_MODE)
+        )
         specs = run.judge_specs()
         requests = None
         if given.requests_to is not None:
             models = [spec.config.judge.model or "" for spec in specs if spec.profile is not None]
             if is_stream(given.requests_to) and len(set(models)) > 1:
-                raise UsageError(naming("$requests_to writes a file for each model; name a file, not -."))
+                raise UsageError(
+                    naming("$requests_to writes a file for each model; name a file, not -.")
+                )
             make_folder(given.requests_to)
             await run.in_thread(lambda: check_writable(given.requests_to or "", run.s3))
             most = None if is_stream(given.requests_to) else given.requests_per_file
             requests = RequestFiles(most, part_opener(given.requests_to, models, outputs))
         await run.in_thread(lambda: _read(replies, run))
-        turns = max((count_turns(spec.profile) for spec in specs if spec.profile is not None), default=1)
+        turns = max(
+            (count_turns(spec.profile) for spec in specs if spec.profile is not None), default=1
+        )
         store = FileStore(replies, requests, turns)
         yield lambda journal: store  # the files are for all inputs
         if given.replies_from and store.is_used:
@@ -175,7 +213,8 @@ async def _exchanging(run: RunContext) -> AsyncIterator[Exchange]:
         if requests is not None and store.is_used and (requests.files or not len(requests)):
             await run.in_thread(outputs.commit)
             written = [
-                {"uri": file.content.uri, "model": file.model, "requests": file.requests} for file in requests.files
+                {"uri": file.content.uri, "model": file.model, "requests": file.requests}
+                for file in requests.files
             ]
             told = {"files": written, "rounds_left": store.rounds_left, "failures": store.failures}
             run.on_event("requests", told)
@@ -196,29 +235,35 @@ def _read(replies: Replies, run: RunContext) -> None:
 async def _batching(run: RunContext) -> AsyncIterator[Exchange]:
     """Open the batch APIs of the judges.
 
-    Raises:
-        UsageError: an endpoint's URL or a CA bundle cannot be used, or judges disagree about the endpoint of a model.
+    Raises: UsageError: an endpoint's URL or a CA bundle cannot be used, or judges disagree about
+        the endpoint of a model.
     """
     apis: dict[str, BatchApi] = {}
     places: dict[str, tuple[str, str | None]] = {}
     async with AsyncExitStack() as opened:
         for spec in run.judge_specs():
-            judge, limits = spec.config.judge, spec.config.limits
+            judge = spec.config.judge
+            limits = spec.config.limits
             if spec.profile is None or judge.model is None:
                 continue
             url, key = place = judge.base_url[0], run.api_keys.get(spec.config.name)
             if places.setdefault(judge.model, place) != place:
                 raise UsageError(
-                    f"two judges ask {judge.model} at different endpoints or with different keys; with batches, each "
+                    f"two judges ask {judge.model} at different endpoints or with different keys; "
+                    "with batches, each "
                     "model has one endpoint."
                 )
             if judge.model in apis:
                 continue
             client = JudgeClient(url, key, limits.connect_timeout, _CONNECTIONS, judge.ca_bundle)
             await opened.enter_async_context(client)
-            policy = CallPolicy(limits.call_timeout, limits.comparison_timeout, limits.retries, limits.reask)
+            policy = CallPolicy(
+                limits.call_timeout, limits.comparison_timeout, limits.retries, limits.reask
+            )
             apis[judge.model] = BatchApi(client, url, policy, limits.give_up_after)
         interrupts = opened.enter_context(Interrupts(run).heard())
         wait_s = run.settings.offline.batch_wait
         ends_at_s = math.inf if wait_s is None else time.monotonic() + wait_s
-        yield lambda journal: opened.enter_context(BatchStore(run, journal, apis, interrupts, ends_at_s))
+        yield lambda journal: opened.enter_context(
+            BatchStore(run, journal, apis, interrupts, ends_at_s)
+        )

@@ -13,7 +13,9 @@ _SECOND_PRESS_S = 5.0
 
 
 class Interrupts:
-    """Ctrl-C while batches are waited for: the first press leaves them to a later run, a second one cancels them."""
+    """Ctrl-C while batches are waited for: the first press leaves them to a later run, a second one
+    cancels them.
+    """
 
     def __init__(self, run: RunContext) -> None:
         self._run = run
@@ -23,7 +25,9 @@ class Interrupts:
 
     @contextmanager
     def heard(self) -> Iterator["Interrupts"]:
-        """Yield itself, and take SIGINT over from the event loop, which gets it back while nobody waits."""
+        """Yield itself, and take SIGINT over from the event loop, which gets it back while nobody
+        waits.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
@@ -51,10 +55,16 @@ class Interrupts:
         finally:
             self._waiting -= 1
 
-    async def pause(self, pause_s: float, batch_ids: list[str], cancel: Callable[[], Awaitable[None]]) -> None:
-        """Wait, unless Ctrl-C is pressed: then end the run, and first cancel the batches if it is pressed again."""
+    async def pause(
+        self, pause_s: float, batch_ids: list[str], cancel: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Wait, unless Ctrl-C is pressed: then end the run, and first cancel the batches if it is
+        pressed again.
+        """
         if await _is_set_within(self._events[0], pause_s):
-            self._run.on_event("batches_left", {"batches": ", ".join(batch_ids), "again_s": _SECOND_PRESS_S})
+            self._run.on_event(
+                "batches_left", {"batches": ", ".join(batch_ids), "again_s": _SECOND_PRESS_S}
+            )
             if await _is_set_within(self._events[1], _SECOND_PRESS_S):
                 await cancel()
             self._end(signal.SIGINT, None)  # the loop cancels all tasks, this one included

@@ -19,7 +19,9 @@ Tag = TypeVar("Tag")
 
 @dataclass(slots=True)
 class Recalled:
-    """Groups that were recalled, their requests, those of known answers with their calls, and unfinished groups."""
+    """Groups that were recalled, their requests, those of known answers with their calls, and
+    unfinished groups.
+    """
 
     groups: int = 0
     requests: int = 0
@@ -37,7 +39,8 @@ def recall_groups(
     on_waiting: Callable[[int], None] = lambda later: None,
     ends: Callable[[], bool] = lambda: False,
 ) -> Recalled:
-    """Finish the groups about which nothing has to be asked, until `ends`, and count the requests of all; blocks.
+    """Finish the groups about which nothing has to be asked, until `ends`, and count the requests
+    of all; blocks.
 
     Args:
         keep: takes each group as it is finished.
@@ -70,7 +73,8 @@ async def waits_for_replies(
     offline: tuple[ReplyStore, Journal],
     keep: Callable[[Tag, JudgedGroup], None],
 ) -> bool:
-    """Finish the groups whose replies have come; return whether others wait for replies that a later run will have.
+    """Finish the groups whose replies have come; return whether others wait for replies that a
+    later run will have.
 
     Args:
         iter_rest: yields the groups that are not finished.
@@ -79,11 +83,16 @@ async def waits_for_replies(
     store, journal = offline
 
     def recall_some() -> Recalled:
-        """Recall groups until as many replies wait for a commit, which belongs to the thread of the event loop."""
-        return recall_groups(rest, plan, run, judges, keep, store.note_later, lambda: journal.entered > _AT_ONCE)
+        """Recall groups until as many replies wait for a commit, which belongs to the thread of the
+        event loop.
+        """
+        return recall_groups(
+            rest, plan, run, judges, keep, store.note_later, lambda: journal.entered > _AT_ONCE
+        )
 
     while True:
-        waiting, rest = 0, iter_rest()
+        waiting = 0
+        rest = iter_rest()
         while (found := await run.in_thread(recall_some)).groups:
             waiting += found.waiting
             await journal.flush()

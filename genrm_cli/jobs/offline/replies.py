@@ -20,7 +20,9 @@ _FOREIGN = "it answers no request of this run (other rollouts, another model, or
 _OUTDATED = "the server refuses a field of the request, which is changed in later requests"
 _SECOND = "an equal reply to the same request counts"
 _DIFFERENT = "another reply to the same request counts, and it differs"
-_UNUSED, _KNOWN, _READ = 0, 1, 2
+_UNUSED = 0
+_KNOWN = 1
+_READ = 2
 _NAMED = 3  # places shown with each reason
 
 
@@ -89,7 +91,9 @@ class Replies(AbstractContextManager["Replies"]):
         return parse_reply_line(orjson.loads(self._lines[number]))
 
     def refused(self) -> list[tuple[int, str, str]]:
-        """Return why lines count for nothing, as far as it is known now: their number, some places, and the reason."""
+        """Return why lines count for nothing, as far as it is known now: their number, some places,
+        and the reason.
+        """
         found = {reason: (count, list(places)) for reason, (count, places) in self._refused.items()}
         for number in (place for place, state in enumerate(self._states) if state == _UNUSED):
             reply = self._parse(number)
@@ -114,15 +118,21 @@ def _add(refused: dict[str, tuple[int, list[str]]], reason: str, place: str) -> 
 
 
 def _id_in(line: Line) -> bytes:
-    """Return the id of the request that a line answers; refuse anything but a reply to one of our requests."""
+    """Return the id of the request that a line answers; refuse anything but a reply to one of our
+    requests.
+    """
     if line.oversize is not None:
-        raise BadInputLineError(f"it has {line.oversize:,} bytes; ", naming("raise $max_line_bytes"))
+        raise BadInputLineError(
+            f"it has {line.oversize:,} bytes; ", naming("raise $max_line_bytes")
+        )
     try:
         record = parse_record(line.raw)
     except BadInputLineError as error:
         raise BadInputLineError(f"{error.kind}: the file is cut off or damaged") from error
     if "response" not in record and "body" in record:
-        raise BadInputLineError("it is a request, not a reply: name the file that was written from it")
+        raise BadInputLineError(
+            "it is a request, not a reply: name the file that was written from it"
+        )
     id_ = record.get("custom_id")
     if not isinstance(id_, str) or _ID.fullmatch(id_) is None:
         raise BadInputLineError("its custom_id is not that of a request of genrm")

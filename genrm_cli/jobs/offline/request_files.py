@@ -47,10 +47,14 @@ def render_request(wanted: Wanted) -> bytes:
 
 
 class RequestFiles(Generic[AnyWriter]):
-    """The requests of a run by model, each once, in files of bounded size; none is without a request."""
+    """The requests of a run by model, each once, in files of bounded size; none is without a
+    request.
+    """
 
     def __init__(self, most: int | None, open_part: Callable[[str, int], AnyWriter]) -> None:
-        """Write at most so many requests into a file; open the n-th file of a model, from 1, when there is one."""
+        """Write at most so many requests into a file; open the n-th file of a model, from 1, when
+        there is one.
+        """
         self._most = most
         self._open_part = open_part
         self._open: dict[str, RequestFile[AnyWriter]] = {}
@@ -69,9 +73,13 @@ class RequestFiles(Generic[AnyWriter]):
         line = render_request(wanted)
         file = self._open.get(wanted.model)
         is_full = file is not None and self._most is not None
-        if file is None or (is_full and (file.requests == self._most or file.size_bytes + len(line) > MOST_BYTES)):
+        if file is None or (
+            is_full and (file.requests == self._most or file.size_bytes + len(line) > MOST_BYTES)
+        ):
             self._parts[wanted.model] += 1
-            file = RequestFile(wanted.model, self._open_part(wanted.model, self._parts[wanted.model]))
+            file = RequestFile(
+                wanted.model, self._open_part(wanted.model, self._parts[wanted.model])
+            )
             self._open[wanted.model] = file
             self.files.append(file)
         file.content.write(line)
@@ -83,11 +91,11 @@ class RequestFiles(Generic[AnyWriter]):
 def part_opener(uri: str, models: Iterable[str], outputs: Outputs) -> Callable[[str, int], Sink]:
     """Return a function that opens the n-th file of a model below a URI.
 
-    A model whose requests need several files has `x.jsonl`, `x.part2.jsonl`, ...; with several models, the name of each
-    one is part of the name: `x.judge-1.jsonl`.
-    """
+    A model whose requests need several files has `x.jsonl`, `x.part2.jsonl`, ...; with several
+    models, the name of each one is part of the name: `x.judge-1.jsonl`."""
     names = dict(_iter_names(list(dict.fromkeys(models))))
-    stem, latest = stem_of(uri), dict[str, Sink]()
+    stem = stem_of(uri)
+    latest = dict[str, Sink]()
 
     def open_part(model: str, part: int) -> Sink:
         """Open a file.

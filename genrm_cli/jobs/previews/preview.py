@@ -59,9 +59,15 @@ class Contents:
         kind = _NO_FIELD if group.key is None else group.key.partition(":")[0]
         self.grouped_by[_KEY_KINDS.get(kind, kind)] += 1
         judged = begin_group(group, plan)
-        excluded = [why for why in judged.not_compared if why is not None and why.reason.is_exclusion]
-        self.excluded.update(why.detail if why.reason is Reason.EXCLUDED else why.text for why in excluded)
-        self.with_media += sum(why is not None and why.reason is Reason.MEDIA for why in judged.not_compared)
+        excluded = [
+            why for why in judged.not_compared if why is not None and why.reason.is_exclusion
+        ]
+        self.excluded.update(
+            why.detail if why.reason is Reason.EXCLUDED else why.text for why in excluded
+        )
+        self.with_media += sum(
+            why is not None and why.reason is Reason.MEDIA for why in judged.not_compared
+        )
         self.mostly_blank += len(judged.blank) * 2 > judged.size > 1
         if judged.answered:
             self.views[judged.view] += 1
@@ -69,7 +75,9 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the first line of a format is read: its fields by role, the beginnings of its prompt and first response."""
+    """How the first line of a format is read: its fields by role, the beginnings of its prompt and
+    first response.
+    """
 
     line: int
     roles: dict[str, list[str]]
@@ -104,7 +112,9 @@ class Preview:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report, JSON-ready."""
-        counts, contents, pairing = self.counts, self.contents, self.pairing
+        counts = self.counts
+        contents = self.contents
+        pairing = self.pairing
         return {
             "format": _FORMAT,
             "input": self.input,
@@ -144,12 +154,17 @@ class Preview:
         }
 
     def error(self, *, strict: bool) -> InputError | None:
-        """Return the error of an input that cannot be scored, or that `strict` refuses; None if a run would go on."""
+        """Return the error of an input that cannot be scored, or that `strict` refuses; None if a
+        run would go on.
+        """
         if (why := self._why_unscorable()) is not None:
             return InputError(f"{self.input}: nothing can be scored: ", why, ".")
         # Groups with mixed prompts are unscored, not refused.
         if strict and (self.counts.rejects or self.counts.duplicate_rollouts):
-            problems = f"{self.counts.rejects} bad lines and {self.counts.duplicate_rollouts} duplicate rollouts"
+            problems = (
+                f"{self.counts.rejects} bad lines and {self.counts.duplicate_rollouts} "
+                "duplicate rollouts"
+            )
             return InputError(f"{self.input}: {problems}, refused by ", SettingRef("strict"), ".")
         return None
 
@@ -166,14 +181,18 @@ class Preview:
             return naming("no line has the field that $group_by names")
         if set(self.counts.group_sizes) == {1}:
             every = f"every group (by {' or '.join(self.contents.grouped_by)}) has one rollout"
-            return Message.of(every, naming("; name the field that rollouts of one task share with $group_by"))
+            return Message.of(
+                every, naming("; name the field that rollouts of one task share with $group_by")
+            )
         return Message.of("no group has two rollouts that can be compared")
 
 
 def iter_previews(
     inputs: Sequence[str], run: RunContext, torn: TornPrompts | None = None
 ) -> Iterator[Preview | GenrmError]:
-    """Yield the preview of each input, whose prompts go to `torn`, or the error of one that cannot be read."""
+    """Yield the preview of each input, whose prompts go to `torn`, or the error of one that cannot
+    be read.
+    """
     compile_rewards(run.settings)
     anywhere = changed(run.settings, any_prefix=True)  # nothing is written
     torn = torn if torn is not None else TornPrompts()
@@ -194,14 +213,18 @@ def iter_previews(
 
 
 def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
-    settings, metrics = run.settings, run.metrics
-    problems, contents = Problems(), Contents()
+    settings = run.settings
+    metrics = run.metrics
+    problems = Problems()
+    contents = Contents()
     with task.sources(run) as sources, index_input(sources, run, problems.add_reject) as index:
         torn.add(index.table.prompts())
         for _, rows, group in index.iter_groups():
             problems.add_group(group, rows, index, settings.input.group_by)
             contents.add(group, index.plan)
-        unanswered = sum(len(rows) - index.table.count_answered(rows) for rows in index.table.iter_groups())
+        unanswered = sum(
+            len(rows) - index.table.count_answered(rows) for rows in index.table.iter_groups()
+        )
         readings: dict[str, Reading] = {}
         for number in range(len(sources.uris)):
             with sources.open(number) as source:
@@ -218,7 +241,8 @@ def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
         index.plan.pairing,
         plan,
         problems=problems.ordered(),
-        can_be_scored=metrics.planned > 0 or (metrics.rollouts > 0 and bool(index.plan.rewards.components)),
+        can_be_scored=metrics.planned > 0
+        or (metrics.rollouts > 0 and bool(index.plan.rewards.components)),
     )
 
 
@@ -241,8 +265,11 @@ def _reading_of(number: int, record: Record, format_: Format, run: RunContext) -
     first = format_.read(record)[0]
     fields = format_.fields_in(record)
     roles = {role: list(names) for role, names in fields.roles().items() if role != "metadata"}
-    shown, rubric = run.plan.reference_field, run.plan.rubric_field
-    roles["reference"] = [name for name in REFERENCES if name in record and name not in (*fields.response, shown)]
+    shown = run.plan.reference_field
+    rubric = run.plan.rubric_field
+    roles["reference"] = [
+        name for name in REFERENCES if name in record and name not in (*fields.response, shown)
+    ]
     own = format_.own_record(record, 0)
     for role, path in (("reference, shown to the judge", shown), ("rubric", rubric)):
         roles[role] = [path] if path is not None and field_at(own, path) is not None else []
@@ -259,7 +286,9 @@ def _reading_of(number: int, record: Record, format_: Format, run: RunContext) -
 
 def iter_dry_run(inputs: Sequence[str], run: RunContext) -> Iterator[Decision]:
     """Yield the planned action for each input; inputs to be scored are read and have a plan."""
-    leases = Leases(run.s3, run.settings.storage.lease_expiry) if run.settings.storage.leases else None
+    leases = (
+        Leases(run.s3, run.settings.storage.lease_expiry) if run.settings.storage.leases else None
+    )
     for decision in iter_decisions(inputs, run, leases):
         is_due = decision.status is Status.SCORE
         yield _planned(decision, replace(run, metrics=RunMetrics())) if is_due else decision

@@ -23,7 +23,8 @@ class ProblemKind(StrEnum):
 
 @dataclass(slots=True)
 class Problem:
-    """One kind of problem, with details of its first occurrence, and where the first of the affected units are.
+    """One kind of problem, with details of its first occurrence, and where the first of the
+    affected units are.
 
     The unit is `line`, `item`, `rollout` or `group`; groups are named by their keys.
     """
@@ -46,7 +47,9 @@ class Problems:
 
     def add(self, unit: str, kind: str, where: object, *details: Part) -> None:
         """Count a problem; only the details of its first occurrence are kept."""
-        problem = self._by_kind.setdefault((unit, kind), Problem(Message.of(*(details or (str(kind),))), unit))
+        problem = self._by_kind.setdefault(
+            (unit, kind), Problem(Message.of(*(details or (str(kind),))), unit)
+        )
         problem.count += 1
         if len(problem.where) < _NAMED:
             problem.where.append(str(where))
@@ -55,8 +58,12 @@ class Problems:
         """Count a line that cannot be read."""
         self.add(reject.unit, reject.kind, reject.where, reject.reason)
 
-    def add_group(self, group: Group, rows: list[int], index: InputIndex, group_by: str | None) -> None:
-        """Count the problems of a group; `group_by` is the field that names groups, if the user set it."""
+    def add_group(
+        self, group: Group, rows: list[int], index: InputIndex, group_by: str | None
+    ) -> None:
+        """Count the problems of a group; `group_by` is the field that names groups, if the user set
+        it.
+        """
         table = index.table
         if group_by is not None and (group.key is None or group.key.startswith("line:")):
             is_alone = group.key is None
@@ -72,7 +79,11 @@ class Problems:
             for name in index.plan.missing_fields(rollout) if rollout.is_comparable else ():
                 missing = SettingRef(name, getattr(index.plan, name))
                 self.add("rollout", name, f"line {index.where(row)}", "nothing under ", missing)
-        reasons = [why.reason for why in map(index.plan.why_not_compared, group.rollouts) if why is not None]
+        reasons = [
+            why.reason
+            for why in map(index.plan.why_not_compared, group.rollouts)
+            if why is not None
+        ]
         blank = reasons.count(Reason.BLANK)
         if blank * 2 > len(rows) > 1:
             self.add("group", ProblemKind.MOSTLY_BLANK, group.key)

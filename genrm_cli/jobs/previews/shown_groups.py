@@ -25,7 +25,8 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class ShownRequest:
-    """One request about a group, as the judge would receive it; `shown` are indices of its rollouts, in display order.
+    """One request about a group, as the judge would receive it; `shown` are indices of its
+    rollouts, in display order.
 
     Between the messages of two turns is a placeholder for the reply.
     """
@@ -54,8 +55,12 @@ class ShownGroup:
     rollouts: list[ShownRollout]
 
 
-def iter_shown_requests(inputs: Sequence[str], run: RunContext, key: str | None) -> Iterator[ShownRequest]:
-    """Yield the first request about each group, or about one; groups without requests are skipped."""
+def iter_shown_requests(
+    inputs: Sequence[str], run: RunContext, key: str | None
+) -> Iterator[ShownRequest]:
+    """Yield the first request about each group, or about one; groups without requests are
+    skipped.
+    """
     found = False
     for group, plan in _iter_groups(inputs, run, key):
         first = next(next(iter_stages(begin_group(group, plan), group, plan)), None)
@@ -68,11 +73,15 @@ def iter_shown_requests(inputs: Sequence[str], run: RunContext, key: str | None)
                 messages += profile.render_second_turn(_FIRST_REPLY)
             yield ShownRequest(group.key, profile.name, id_.shown, messages)
     if not found:
-        nothing = "no request is planned for " + ("any group" if key is None else f"the group {key}")
+        nothing = "no request is planned for " + (
+            "any group" if key is None else f"the group {key}"
+        )
         raise InputError(f"{inputs[0]}: {nothing}; show its rollouts instead of its requests.")
 
 
-def iter_shown_groups(inputs: Sequence[str], run: RunContext, key: str | None) -> Iterator[ShownGroup]:
+def iter_shown_groups(
+    inputs: Sequence[str], run: RunContext, key: str | None
+) -> Iterator[ShownGroup]:
     """Yield each group, or one, with the texts shown to judges."""
     for group, plan in _iter_groups(inputs, run, key):
         yield shown_group(group, plan)
@@ -88,14 +97,22 @@ def shown_group(group: Group, plan: GroupPlan) -> ShownGroup:
     for index, (rollout, why) in enumerate(zip(group.rollouts, judged.not_compared, strict=True)):
         if index not in texts:
             answer = rollout.answer or ""
-            texts[index] = answer if plan.redactor is None else plan.redactor.redact(answer, Counter())
+            texts[index] = (
+                answer if plan.redactor is None else plan.redactor.redact(answer, Counter())
+            )
             why = why or (Explanation(group.mixed) if group.mixed else None)
-        rollouts.append(ShownRollout(texts[index], None if why is None else why.text, rollout.is_truncated))
+        rollouts.append(
+            ShownRollout(texts[index], None if why is None else why.text, rollout.is_truncated)
+        )
     return ShownGroup(group.key, judged.view if judged.answered else None, rollouts)
 
 
-def _iter_groups(inputs: Sequence[str], run: RunContext, key: str | None) -> Iterator[tuple[Group, GroupPlan]]:
-    """Yield the groups of a file, or of a set of files, with its plan; or only the one with this key."""
+def _iter_groups(
+    inputs: Sequence[str], run: RunContext, key: str | None
+) -> Iterator[tuple[Group, GroupPlan]]:
+    """Yield the groups of a file, or of a set of files, with its plan; or only the one with this
+    key.
+    """
     task = _task_of(inputs, run)
     names: list[str] = []
     rejects = FirstRejects()
@@ -121,15 +138,21 @@ def _task_of(inputs: Sequence[str], run: RunContext) -> Task:
     if not tasks:
         raise InputError(f"{', '.join(inputs)}: {NO_ROLLOUT_FILES}.")
     if len(tasks) > 1:
-        raise UsageError(f"{tasks[1].uri}: one file is read; ", naming("name one, or a set of files with $together."))
+        raise UsageError(
+            f"{tasks[1].uri}: one file is read; ",
+            naming("name one, or a set of files with $together."),
+        )
     if tasks[0].problem is not None:
         raise tasks[0].problem
     return tasks[0]
 
 
 def _profile_of(number: int, plan: GroupPlan, settings: Settings) -> AnyProfile:
-    """Return the profile of a judge, or of a grader; the default for a judge without a profile and a model."""
+    """Return the profile of a judge, or of a grader; the default for a judge without a profile and
+    a model.
+    """
     if number >= len(plan.judges):
         return plan.graders[number - len(plan.judges)].profile
-    profile, given = plan.judges[number].profile, judges_of(settings)[number].judge
+    profile = plan.judges[number].profile
+    given = judges_of(settings)[number].judge
     return profile if profile and (given.model or given.profile) else PROFILES[STAND_IN_PROFILE]

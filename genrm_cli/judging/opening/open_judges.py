@@ -38,10 +38,15 @@ async def open_judges(
 def idle_judges(
     specs: Sequence[JudgeSpec], options: OpenOptions, journal: Journal | None
 ) -> tuple[JudgeSet, list[JudgeSpec]]:
-    """Return judges without endpoints, which render requests and recall outcomes but ask nothing, and their specs."""
+    """Return judges without endpoints, which render requests and recall outcomes but ask nothing,
+    and their specs.
+    """
     opener = _Opener(specs, options, ignore_event)
     nowhere = EndpointPool([], options.limits.give_up_after, ignore_event)
-    remotes = [None if spec.profile is None else opener.remote(spec, spec.profile, nowhere) for spec in specs]
+    remotes = [
+        None if spec.profile is None else opener.remote(spec, spec.profile, nowhere)
+        for spec in specs
+    ]
     judges = list(map(OpenJudge, specs, remotes))
     for judge in judges:
         judge.find_context(None, journal)
@@ -73,8 +78,12 @@ class _Opener:
             remote.set_deadline(deadline_s - (time.monotonic() - self._options.started_s), GRACE_S)
         return OpenJudge(spec, remote, with_roles)
 
-    async def _pool(self, config: JudgeConfig, key: str | None, clients: AsyncExitStack) -> EndpointPool:
-        judge, limits, options = config.judge, config.limits, self._options
+    async def _pool(
+        self, config: JudgeConfig, key: str | None, clients: AsyncExitStack
+    ) -> EndpointPool:
+        judge = config.judge
+        limits = config.limits
+        options = self._options
         identity = (judge.base_url, key, judge.ca_bundle, limits.concurrency)
         if identity in self._pools:
             return self._pools[identity]
@@ -89,17 +98,22 @@ class _Opener:
             else:
                 limit = Limit(min(limits.max_in_flight, self._connections))
             endpoints.append(Endpoint(base_url, client, limit))
-        pool = EndpointPool(endpoints, limits.give_up_after, self._on_event, resumes=options.resumes)
+        pool = EndpointPool(
+            endpoints, limits.give_up_after, self._on_event, resumes=options.resumes
+        )
         self._pools[identity] = pool
         return pool
 
     def remote(self, spec: JudgeSpec, profile: AnyProfile, pool: EndpointPool) -> RemoteJudge:
-        judge, limits = spec.config.judge, spec.config.limits
+        judge = spec.config.judge
+        limits = spec.config.limits
         model = judge.model or ""
         return RemoteJudge(
             pool,
             profile,
-            CallPolicy(limits.call_timeout, limits.comparison_timeout, limits.retries, limits.reask),
+            CallPolicy(
+                limits.call_timeout, limits.comparison_timeout, limits.retries, limits.reask
+            ),
             self._budget,
             model=model,
             given=given_fields(profile.request_fields, judge),

@@ -24,7 +24,9 @@ _LISTING_S = 10.0
 
 @dataclass(slots=True)
 class OpenJudge:
-    """An open judge, built-in without `remote`; `with_roles` is it with the profile `roles`, until one is chosen."""
+    """An open judge, built-in without `remote`; `with_roles` is it with the profile `roles`, until
+    one is chosen.
+    """
 
     spec: JudgeSpec
     remote: RemoteJudge | None = None
@@ -34,15 +36,24 @@ class OpenJudge:
     def choose_roles(self, answer: KnownAnswer | None = None) -> None:
         """Use the profile `roles` from now on."""
         self.spec = replace(self.spec, profile=self.spec.roles, source=ProfileSource.PROBE)
-        self.remote, self.with_roles, self.verdict_with_roles = self.with_roles, None, answer
+        self.remote = self.with_roles
+        self.with_roles = None
+        self.verdict_with_roles = answer
 
     def find_context(self, told: int | None, journal: Journal | None) -> None:
-        """Set the context length: as the user says, as the endpoints tell, or as the journal knows it."""
-        remote, settings = self.remote, self.spec.config.judge
+        """Set the context length: as the user says, as the endpoints tell, or as the journal knows
+        it.
+        """
+        remote = self.remote
+        settings = self.spec.config.judge
         if remote is None or settings.compat is not None:
             return
         length = told if settings.max_model_len is None else settings.max_model_len
-        if length is None and journal is not None and (label := journal.find_judge(remote.name)) is not None:
+        if (
+            length is None
+            and journal is not None
+            and (label := journal.find_judge(remote.name)) is not None
+        ):
             length = remote.take_over(label)
         self.spec = replace(self.spec, max_model_len=length or None)
         if length:
@@ -50,12 +61,18 @@ class OpenJudge:
 
 
 class OpenJudges:
-    """The open judges of a run; all its inputs share them, with their endpoints, limits and budget."""
+    """The open judges of a run; all its inputs share them, with their endpoints, limits and
+    budget.
+    """
 
-    def __init__(self, judges: list[OpenJudge], latencies: Latencies, options: OpenOptions, on_event: OnEvent) -> None:
+    def __init__(
+        self, judges: list[OpenJudge], latencies: Latencies, options: OpenOptions, on_event: OnEvent
+    ) -> None:
         self.latencies = latencies
         self._judges = judges
-        self._pools = list(dict.fromkeys(judge.remote.pool for judge in judges if judge.remote is not None))
+        self._pools = list(
+            dict.fromkeys(judge.remote.pool for judge in judges if judge.remote is not None)
+        )
         self._options = options
         self._on_event = on_event
         self._settled = self._probed = False
@@ -67,13 +84,17 @@ class OpenJudges:
         on_outcome: Callable[[Outcome], None] = lambda outcome: None,
         store: ReplyStore | None = None,
     ) -> JudgeSet:
-        """Return the judges in the order of the plan, each behind the journal; with a store, nobody is called."""
+        """Return the judges in the order of the plan, each behind the journal; with a store, nobody
+        is called.
+        """
         lanes = max((len(pool.endpoints) for pool in self._pools), default=1)
         judges: list[Judge] = []
         read: set[bytes] = set()
 
         def count(outcome: Outcome) -> None:
-            """Count a reply for this run, although a group that waited for others finds it in the journal."""
+            """Count a reply for this run, although a group that waited for others finds it in the
+            journal.
+            """
             if outcome.journal_key in read:
                 read.remove(outcome.journal_key)
                 outcome.from_journal = False
@@ -116,19 +137,25 @@ class OpenJudges:
 
     @property
     def specs(self) -> list[JudgeSpec]:
-        """The judges, with the profiles that were chosen for them and the results of their probes."""
-        return [replace(each.spec, probe=None if each.remote is None else each.remote.probe) for each in self._judges]
+        """The judges, with the profiles that were chosen for them and the results of their
+        probes.
+        """
+        return [
+            replace(each.spec, probe=None if each.remote is None else each.remote.probe)
+            for each in self._judges
+        ]
 
     async def is_reachable(self, timeout_s: float) -> bool:
         """Whether each judge has an endpoint that is up, or one that responds again."""
         return all([pool.is_up or await _responds(pool, timeout_s) for pool in self._pools])
 
     async def settle(self, journal: Journal | None = None) -> None:
-        """Choose the profile of each judge whose model is not known, and its context, once; announce the judges.
+        """Choose the profile of each judge whose model is not known, and its context, once;
+        announce the judges.
 
-        The journal shows how such a judge was asked before. Otherwise it is asked once with the GenRM roles: only a
-        model trained on them answers with a verdict, because nothing else in the request asks for one.
-        """
+        The journal shows how such a judge was asked before. Otherwise it is asked once with the
+        GenRM roles: only a model trained on them answers with a verdict, because nothing else in
+        the request asks for one."""
         async with self._probing:
             if self._settled:
                 return
@@ -156,7 +183,12 @@ class OpenJudges:
             judge.choose_roles()
             return
         is_known = journal is not None and journal.find_judge(judge.remote.name) is not None
-        if not is_known and self._options.probe and not self._options.recall.only_known and judge.remote.may_ask():
+        if (
+            not is_known
+            and self._options.probe
+            and not self._options.recall.only_known
+            and judge.remote.may_ask()
+        ):
             timeout_s = self._call_timeout_s(judge)
             answer = await answer_to_roles(judge.with_roles, timeout_s, self._on_event)
             if answer is not None:
@@ -168,7 +200,9 @@ class OpenJudges:
         if judge.remote is not None and settings.max_model_len is None and settings.compat is None:
             timeout_s = min(_LISTING_S, self._call_timeout_s(judge))
             endpoints = judge.remote.pool.endpoints
-            told = await asyncio.gather(*(_context_of(each, judge.remote.model, timeout_s) for each in endpoints))
+            told = await asyncio.gather(
+                *(_context_of(each, judge.remote.model, timeout_s) for each in endpoints)
+            )
         judge.find_context(min((each for each in told if each), default=None), journal)
 
     def _call_timeout_s(self, judge: OpenJudge) -> float:
@@ -184,7 +218,12 @@ class OpenJudges:
                     judge.remote.probe = "skipped"
             if self._probed or not self._options.probe or self._options.recall.only_known:
                 return
-            parts = [part for judge in self._judges for warning in await self._probe(judge) for part in ("; ", warning)]
+            parts = [
+                part
+                for judge in self._judges
+                for warning in await self._probe(judge)
+                for part in ("; ", warning)
+            ]
             self._probed = True
             if self.is_remote:
                 self._on_event("probe", {"warning": Message.of(*parts[1:]) if parts else None})
@@ -200,7 +239,9 @@ class OpenJudges:
             role=spec.role,
             name=None if spec.compares or spec.role is not JUDGE else spec.config.name,
             known=judge.verdict_with_roles,
-            on_event=self._on_event if spec.roles is None else ignore_event,  # announced when it was chosen
+            on_event=self._on_event
+            if spec.roles is None
+            else ignore_event,  # announced when it was chosen
         )
         judge.remote.probe = "incomplete" if warnings else "passed"
         return warnings

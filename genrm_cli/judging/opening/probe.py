@@ -14,7 +14,8 @@ from genrm_cli.judging.request_form import RefusedField
 from genrm_cli.judging.requests import JudgeRequest, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Judgment, Verdict, preference
 
-_TRIES, _PAUSE_S = 2, 0.5
+_TRIES = 2
+_PAUSE_S = 0.5
 
 _CONVERSATION = (("user", "Which planet of the solar system is closest to the sun?"),)
 _GOOD = "Mercury is the planet closest to the sun. It goes round it in 88 days."
@@ -25,38 +26,52 @@ _ADDRESS = naming("Check $base_url (it usually ends in /v1)")
 _SKIPS = naming("$probe skips this test.", probe=False)
 _REMEDIES = {
     FailureKind.CONNECTION: Message.of(
-        "Is the server running? ", _ADDRESS, naming(". If its certificate is private, set $ca_bundle.")
+        "Is the server running? ",
+        _ADDRESS,
+        naming(". If its certificate is private, set $ca_bundle."),
     ),
     FailureKind.TIMEOUT: naming(
         "It accepts connections but does not answer; look at its log, or pass $probe.", probe=False
     ),
-    FailureKind.AUTH: naming("Export its key as GENRM_API_KEY, or name another variable with $api_key_env."),
+    FailureKind.AUTH: naming(
+        "Export its key as GENRM_API_KEY, or name another variable with $api_key_env."
+    ),
     FailureKind.REFUSED: naming(
-        "Check $model; if the server does not know a role of the request (SGLang), try $profile, or, if it does not "
+        "Check $model; if the server does not know a role of the request (SGLang), try $profile, "
+        "or, if it does not "
         "take a field, change the field with $request_field.",
         profile="nemotron-plain",
     ),
     FailureKind.BAD_BODY: Message.of("Something else answers at this address. ", _ADDRESS, "."),
     FailureKind.TRUNCATED: naming("Give it room with $max_reply_tokens."),
-    FailureKind.EMPTY: naming("Give it room with $max_reply_tokens, or check its reasoning parser."),
+    FailureKind.EMPTY: naming(
+        "Give it room with $max_reply_tokens, or check its reasoning parser."
+    ),
 }
 _OTHER_REMEDY = Message.of(_ADDRESS, naming(" and $model; "), _SKIPS)
 _TOO_LONG_REMEDY = naming("Lower $max_reply_tokens, or serve the model with a longer context.")
-_LOGPROBS_WORD = "logprobs"  # vLLM's for a number above its limit, and ours for a reply without them
+_LOGPROBS_WORD = (
+    "logprobs"  # vLLM's for a number above its limit, and ours for a reply without them
+)
 _LOGPROBS_REMEDY = Message.of(
-    "This profile needs the log probabilities of the 20 likeliest tokens (vLLM's option max-logprobs)."
+    "This profile needs the log probabilities of the 20 likeliest tokens (vLLM's option "
+    "max-logprobs)."
 )
 _UNREAD_REMEDY = Message.of(
     "The profile may not fit this judge; try ", _PLAIN, " (`genrm profiles` lists others). ", _SKIPS
 )
 _INSANE_REMEDY = naming(
-    "Its rewards would be meaningless: try another $profile or a stronger judge. $probe uses it anyway.", probe=False
+    "Its rewards would be meaningless: try another $profile or a stronger judge. $probe uses it "
+    "anyway.",
+    probe=False,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRole:
-    """The title of a model in messages, and the names of its settings where they differ from a judge's."""
+    """The title of a model in messages, and the names of its settings where they differ from a
+    judge's.
+    """
 
     title: str = "judge"
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -79,16 +94,17 @@ async def probe_judge(
     known: KnownAnswer | None = None,
     on_event: OnEvent = lambda event, fields: None,
 ) -> list[Message]:
-    """Ask the judge about a good and a bad answer, and with the two swapped; warn of endpoints that are down or busy.
+    """Ask the judge about a good and a bad answer, and with the two swapped; warn of endpoints that
+    are down or busy.
 
-    The verdict must follow the swap. If it does not, the token count of a longer prompt shows whether the responses
-    reach the model at all. An endpoint that is down is marked unhealthy while others work.
+    The verdict must follow the swap. If it does not, the token count of a longer prompt shows
+    whether the responses reach the model at all. An endpoint that is down is marked unhealthy while
+    others work.
 
-    Args:
-        timeout_s: timeout of one call; the `probing` event reports it, because a slow judge may need all of it.
-        compares: whether the better answer must get the better verdict; False for a grader of something else.
-        name: its name in errors, for example that of a component; None to name only its model.
-        known: this judge's answer to the first request, which is then skipped.
+    Args: timeout_s: timeout of one call; the `probing` event reports it, because a slow judge may
+        need all of it. compares: whether the better answer must get the better verdict; False for a
+        grader of something else. name: its name in errors, for example that of a component; None to
+        name only its model. known: this judge's answer to the first request, which is then skipped.
     """
     _announce(judge, timeout_s, on_event)
     endpoints = judge.pool.endpoints
@@ -107,11 +123,14 @@ async def probe_judge(
     return warnings
 
 
-async def answer_to_roles(judge: RemoteJudge, timeout_s: float, on_event: OnEvent) -> KnownAnswer | None:
-    """Show a judge a good and a bad answer with the GenRM roles, on the first endpoint that answers.
+async def answer_to_roles(
+    judge: RemoteJudge, timeout_s: float, on_event: OnEvent
+) -> KnownAnswer | None:
+    """Show a judge a good and a bad answer with the GenRM roles, on the first endpoint that
+    answers.
 
-    None if it does not prefer the good answer, the profile does not fit the judge, or no endpoint answers.
-    """
+    None if it does not prefer the good answer, the profile does not fit the judge, or no endpoint
+    answers."""
     _announce(judge, timeout_s, on_event)
     request = judge.prepare(sample_prompt(judge.profile, _CONVERSATION, _GOOD, _BAD), 0)
     for endpoint in judge.pool.endpoints:
@@ -122,7 +141,11 @@ async def answer_to_roles(judge: RemoteJudge, timeout_s: float, on_event: OnEven
                 continue
             return None
         verdict = judge.read(reply, request)
-        return (endpoint, reply, verdict) if isinstance(verdict, Verdict) and preference(verdict) > 0 else None
+        return (
+            (endpoint, reply, verdict)
+            if isinstance(verdict, Verdict) and preference(verdict) > 0
+            else None
+        )
     return None
 
 
@@ -175,7 +198,9 @@ class _Probe:
         except _UnreadError as error:
             # A model that sees only the question answers it.
             if await self._prompt_grows(error.reply) is False:
-                raise self._dropping("it gives no verdict, and longer responses make its prompt no longer") from error
+                raise self._dropping(
+                    "it gives no verdict, and longer responses make its prompt no longer"
+                ) from error
             raise
         if first is None or second is None:
             raise _BusyError(f"{self.endpoint.name} is busy (429): it could not be tested")
@@ -188,11 +213,13 @@ class _Probe:
         raise self._dropping("its verdict does not follow the responses")
 
     async def _ask(self, one: str, other: str) -> tuple[Reply, Judgment] | None:
-        """Ask about two answers and parse the reply, with one retry of a transient failure; None if it is busy.
+        """Ask about two answers and parse the reply, with one retry of a transient failure; None if
+        it is busy.
 
-        With two turns, return the first reply: its prompt contains the responses, but no words of the model.
-        """
-        judge, endpoint = self.judge, self.endpoint
+        With two turns, return the first reply: its prompt contains the responses, but no words of
+        the model."""
+        judge = self.judge
+        endpoint = self.endpoint
         request = judge.prepare(sample_prompt(judge.profile, _CONVERSATION, one, other), 0)
         failure = Failure(FailureKind.NO_VERDICT, "not asked")
         unread: Reply | None = None
@@ -204,26 +231,39 @@ class _Probe:
                 if isinstance(second, JudgeRequest):
                     last = await endpoint.client.complete(second.body, self.timeout_s)
             except CallError as error:
-                failure, unread, refused = error.failure, None, error.refused
+                failure = error.failure
+                unread = None
+                refused = error.refused
                 if failure.kind == FailureKind.RATE_LIMITED:
                     return None
-                if not (tries_left and error.may_pass) or failure.kind in (FailureKind.AUTH, FailureKind.TIMEOUT):
+                if not (tries_left and error.may_pass) or failure.kind in (
+                    FailureKind.AUTH,
+                    FailureKind.TIMEOUT,
+                ):
                     break
                 await asyncio.sleep(_PAUSE_S)
                 continue
             result = second if isinstance(second, Failure) else judge.read(last, request)
             if not isinstance(result, Failure):
                 return reply, result
-            failure, unread = result, reply
-        unusable = self._unusable(f"{failure.kind}: {failure.detail}", self._remedy(failure, refused))
+            failure = result
+            unread = reply
+        unusable = self._unusable(
+            f"{failure.kind}: {failure.detail}", self._remedy(failure, refused)
+        )
         if unread is not None:
             raise _UnreadError(unusable, unread)
         # The user must correct a wrong key or URL, although a run would wait for it.
-        passes = failure.kind.is_transient and failure.kind not in (FailureKind.AUTH, FailureKind.BAD_BODY)
+        passes = failure.kind.is_transient and failure.kind not in (
+            FailureKind.AUTH,
+            FailureKind.BAD_BODY,
+        )
         raise _DownError(unusable) if passes else JudgeError(unusable)
 
     async def _prompt_grows(self, short: Reply) -> bool | None:
-        """Whether longer responses make a longer prompt, by the server's own count; None if it reports no count."""
+        """Whether longer responses make a longer prompt, by the server's own count; None if it
+        reports no count.
+        """
         try:
             asked = await self._ask(20 * (_GOOD + " "), _BAD)
             longer = asked and asked[0]
@@ -236,12 +276,21 @@ class _Probe:
     def _remedy(self, failure: Failure, refused: RefusedField | None) -> Message:
         if failure.is_too_long:
             return _TOO_LONG_REMEDY
-        if failure.kind in (FailureKind.REFUSED, FailureKind.NO_VERDICT) and _LOGPROBS_WORD in failure.detail:
+        if (
+            failure.kind in (FailureKind.REFUSED, FailureKind.NO_VERDICT)
+            and _LOGPROBS_WORD in failure.detail
+        ):
             return _LOGPROBS_REMEDY
-        if refused is not None and refused.name in self.judge.changeable_fields and self.role is JUDGE:
+        if (
+            refused is not None
+            and refused.name in self.judge.changeable_fields
+            and self.role is JUDGE
+        ):
             without = SettingRef("request_field", f"{refused.name}=")
             return Message.of("Leave the field out with ", without, ", or give it another value.")
-        return _REMEDIES.get(failure.kind, _UNREAD_REMEDY if failure.kind.is_parse_failure else _OTHER_REMEDY)
+        return _REMEDIES.get(
+            failure.kind, _UNREAD_REMEDY if failure.kind.is_parse_failure else _OTHER_REMEDY
+        )
 
     def _dropping(self, sign: str) -> JudgeError:
         what = f"{sign}: its chat template seems to drop them"
@@ -257,11 +306,17 @@ class _Probe:
 def _in_words(judgment: Judgment) -> str:
     if isinstance(judgment, Verdict):
         return f"scores {judgment.score_1:g} and {judgment.score_2:g}, ranking {judgment.ranking:g}"
-    return "grades " + ", ".join(f"{value:g}" for value in judgment.values) if isinstance(judgment, Grades) else "text"
+    return (
+        "grades " + ", ".join(f"{value:g}" for value in judgment.values)
+        if isinstance(judgment, Grades)
+        else "text"
+    )
 
 
 def _follows(first: Judgment, second: Judgment) -> bool:
-    """Whether both judgments prefer the good answer, which is shown first only in the first of them."""
+    """Whether both judgments prefer the good answer, which is shown first only in the first of
+    them.
+    """
     if isinstance(first, Verdict) and isinstance(second, Verdict):
         return preference(first) > 0 > preference(second)
     if not isinstance(first, Grades) or not isinstance(second, Grades):

@@ -1,10 +1,10 @@
 """One endpoint: its limit of calls in flight, its health, and its trial calls.
 
-An endpoint is suspected when its calls fail for reasons of its own: connection, 5xx or authentication errors in 10
-calls in a row or in more than half of the last 50, or 429 or timeouts in 50 calls in a row; or when no endpoint has
-answered for `give_up_after`. A trial call with a harmless prompt then decides, so that prompts that break a server do
-not mark it unhealthy. An unhealthy endpoint gets one trial call at a time until one is answered.
-"""
+An endpoint is suspected when its calls fail for reasons of its own: connection, 5xx or
+authentication errors in 10 calls in a row or in more than half of the last 50, or 429 or timeouts
+in 50 calls in a row; or when no endpoint has answered for `give_up_after`. A trial call with a
+harmless prompt then decides, so that prompts that break a server do not mark it unhealthy. An
+unhealthy endpoint gets one trial call at a time until one is answered."""
 
 import asyncio
 from collections import deque
@@ -44,7 +44,9 @@ class Ending(Enum):
 
 @dataclass(slots=True)
 class Endpoint:
-    """One endpoint and its state. Waits between trials double from `first_trial_s` to `last_trial_s`."""
+    """One endpoint and its state. Waits between trials double from `first_trial_s` to
+    `last_trial_s`.
+    """
 
     name: str
     client: JudgeClient
@@ -76,8 +78,8 @@ class Endpoint:
     def rank(self) -> tuple[bool, float]:
         """Return the sort key of endpoints: recent failure, then the share of the limit in use.
 
-        An endpoint that fails immediately is never loaded: by load alone, it would attract all retries.
-        """
+        An endpoint that fails immediately is never loaded: by load alone, it would attract all
+        retries."""
         return self._failed_last, self.in_flight / self.limit.limit
 
     def begin(self, now_s: float) -> bool:
@@ -94,7 +96,13 @@ class Endpoint:
             self._on_trial = False
 
     def end(
-        self, ending: Ending, now_s: float, latency_s: float, *, on_trial: bool, retry_after_s: float | None = None
+        self,
+        ending: Ending,
+        now_s: float,
+        latency_s: float,
+        *,
+        on_trial: bool,
+        retry_after_s: float | None = None,
     ) -> bool:
         """Learn from a call that ended; return whether the endpoint went down or recovered."""
         put_off = ending in (Ending.BUSY, Ending.TIMED_OUT)
@@ -109,40 +117,56 @@ class Endpoint:
             self._on_trial = False
         if self.down or (self._suspect and on_trial):
             return self._decide(now_s, on_trial=on_trial)
-        mostly_broken = broken and (self._broken_in_a_row >= _BROKEN_IN_A_ROW or sum(self._recent) > WINDOW / 2)
+        mostly_broken = broken and (
+            self._broken_in_a_row >= _BROKEN_IN_A_ROW or sum(self._recent) > WINDOW / 2
+        )
         self._suspect = self._suspect or mostly_broken or self._put_off_in_a_row >= WINDOW
         return False
 
     def mark_unhealthy(self, now_s: float) -> None:
         """Mark the endpoint down until a trial succeeds."""
-        self.down, self._suspect, self._on_trial = True, False, False
-        self._trial_wait_s, self._trial_at_s = self.first_trial_s, now_s + self.first_trial_s
+        self.down = True
+        self._suspect = False
+        self._on_trial = False
+        self._trial_wait_s = self.first_trial_s
+        self._trial_at_s = now_s + self.first_trial_s
 
     def suspect(self) -> None:
         """Let a trial decide whether the endpoint is up."""
         self._suspect = not self.down
 
     def try_soon(self, *, ends_rest: bool) -> None:
-        """Make the next trial `first_trial_s` after the last one, for a new request; if told, end a rest."""
+        """Make the next trial `first_trial_s` after the last one, for a new request; if told, end a
+        rest.
+        """
         self._trial_at_s += self.first_trial_s - self._trial_wait_s
         self._trial_wait_s = self.first_trial_s
         if ends_rest:
             self._rests_until_s = 0.0
 
     def free_in_s(self, now_s: float) -> float:
-        """Return the seconds until a trial is due or a rest ends; 0 if there is nothing to wait for."""
+        """Return the seconds until a trial is due or a rest ends; 0 if there is nothing to wait
+        for.
+        """
         return max(0.0, self._rests_until_s - now_s, self._trial_at_s - now_s if self.down else 0.0)
 
-    def _teach_limit(self, ending: Ending, now_s: float, latency_s: float, retry_after_s: float | None) -> None:
+    def _teach_limit(
+        self, ending: Ending, now_s: float, latency_s: float, retry_after_s: float | None
+    ) -> None:
         if ending is Ending.ANSWERED:
             self.limit.on_answer(now_s, latency_s, self.in_flight)
         elif ending is Ending.TIMED_OUT:
             self.limit.on_timeout(now_s, latency_s, self.in_flight)
         elif ending in (Ending.BUSY, Ending.OVERLOADED):
             if self.limit.on_refusal(now_s, self.in_flight):
-                # A finished call makes room for the next one; a token bucket refills in the same time.
+                # A finished call makes room for the next one; a token bucket refills in the same
+                # time.
                 self._rest_until(now_s + min(_LONGEST_GAP_S, self.limit.answer_gap_s()))
-            if retry_after_s and self.in_flight == 1 and self._put_off_in_a_row >= _REFUSED_IN_A_ROW:
+            if (
+                retry_after_s
+                and self.in_flight == 1
+                and self._put_off_in_a_row >= _REFUSED_IN_A_ROW
+            ):
                 self._rest_until(now_s + min(retry_after_s, MAX_RETRY_AFTER_S))
 
     def _rest_until(self, at_s: float) -> None:
@@ -151,7 +175,9 @@ class Endpoint:
     def _decide(self, now_s: float, *, on_trial: bool) -> bool:
         """Learn from a trial, or from a call that was in flight when the endpoint went down."""
         if not self._failed_last:
-            came_back, self.down, self._suspect = self.down, False, False
+            came_back = self.down
+            self.down = False
+            self._suspect = False
             self._recent.clear()
             self._broken_in_a_row = self._put_off_in_a_row = 0
             return came_back

@@ -1,11 +1,10 @@
 """Find the best number of calls in flight at an endpoint.
 
-A full server refuses calls (429, 503) or queues them, as vLLM does. If it refuses calls, the level is set just below
-the number in flight that caused a burst of refusals; refusals that occur at any level are ignored. If it queues calls,
-the level is the smallest that reached its throughput, found by doubling the level until only latency grows, and then
-halving it until throughput falls. Source: additive increase, multiplicative decrease (Chiu and Jain, Computer Networks
-17 (1989) 1).
-"""
+A full server refuses calls (429, 503) or queues them, as vLLM does. If it refuses calls, the level
+is set just below the number in flight that caused a burst of refusals; refusals that occur at any
+level are ignored. If it queues calls, the level is the smallest that reached its throughput, found
+by doubling the level until only latency grows, and then halving it until throughput falls. Source:
+additive increase, multiplicative decrease (Chiu and Jain, Computer Networks 17 (1989) 1)."""
 
 import math
 from dataclasses import dataclass
@@ -19,11 +18,16 @@ _SAME_LEVEL = 0.15  # two bursts of refusals within this distance have the same 
 _TIMEOUT_FACTOR = 0.7
 _MOST_USUAL = 0.2  # share of calls that are refused, or time out, at any level; the rest is load
 _LEAST_KEPT = 0.5  # share kept of a level when all calls in flight are refused at once
-_BUSY_KEPT = 0.9  # of the calls that the server works on: a token bucket also refuses below its throughput
+_BUSY_KEPT = (
+    0.9  # of the calls that the server works on: a token bucket also refuses below its throughput
+)
 _SLOWER, _MUCH_SLOWER = 1.3, 1.8  # times the least latency of the climb
 _GROWTH = 1.15  # times the best throughput of the climb; less shows no gain
 _PROBE_STEP = 1.2
-_PAYS_ABOVE, _PAYS_BELOW = 1.04, 0.98  # times the throughput so far: a higher or lower level that reaches it is kept
+_PAYS_ABOVE, _PAYS_BELOW = (
+    1.04,
+    0.98,
+)  # times the throughput so far: a higher or lower level that reaches it is kept
 _PAYS_HALVED = 0.8  # times the throughput so far: half the level is kept if it reaches it
 _EPOCHS_BETWEEN_PROBES = 5
 _GOOD_ENOUGH = 0.92  # share of the best throughput that a lower level must reach to be preferred
@@ -33,7 +37,9 @@ class Limit:
     """A limit of calls in flight. This one is set by the user; others learn from the calls."""
 
     adapts: bool = False
-    """Whether it decreases when the endpoint refuses calls, so that refused calls need no growing waits."""
+    """Whether it decreases when the endpoint refuses calls, so that refused calls need no growing
+    waits.
+    """
 
     def __init__(self, ceiling: int) -> None:
         self.ceiling = ceiling
@@ -82,8 +88,12 @@ class AdaptiveLimit(Limit):
         self._is_confirmed = False
         self._refusals_since_cut = 0
         self._answers_a_step = 1 / _REFUSED_BY_STEPS
-        self._refusals = BurstDetector(_MOST_USUAL, added_share=0.3, calls_to_false_alarm=1e4, remembered_calls=600)
-        self._timeouts = BurstDetector(_MOST_USUAL, added_share=0.6, calls_to_false_alarm=1e6, remembered_calls=9_000)
+        self._refusals = BurstDetector(
+            _MOST_USUAL, added_share=0.3, calls_to_false_alarm=1e4, remembered_calls=600
+        )
+        self._timeouts = BurstDetector(
+            _MOST_USUAL, added_share=0.6, calls_to_false_alarm=1e6, remembered_calls=9_000
+        )
         self._busy = BusyCalls()
         self._history: list[_Epoch] = []  # of the climb
         self._grows = True
@@ -130,18 +140,26 @@ class AdaptiveLimit(Limit):
         """Learn from a 429 or 503; return whether load caused it, so that the level was lowered."""
         if not self._refusals.add(failed=True):
             self._refusals_since_cut += 1
-            if self._refused_at is not None and not self._is_confirmed and self._refusals_since_cut > 1:
-                self._climb(now_s)  # calls at a lower level are refused as well: load was not the cause
+            if (
+                self._refused_at is not None
+                and not self._is_confirmed
+                and self._refusals_since_cut > 1
+            ):
+                self._climb(
+                    now_s
+                )  # calls at a lower level are refused as well: load was not the cause
             return False
         others = max(1, in_flight - 1)
         self._is_confirmed = abs(others - self._last_refused_at) <= max(2.0, _SAME_LEVEL * others)
         self._last_refused_at = float(others)
         self._refusals_since_cut = 0
-        # Load causes refusals at the same level as before. Refusals far below it have another cause, or capacity
-        # shrank.
+        # Load causes refusals at the same level as before. Refusals far below it have another
+        # cause, or capacity shrank.
         by_load = self._refused_at is None or others >= 0.9 * self._refused_at - 1
         usual = self._refusals.usual_share
-        self._answers_a_step = self._refusals.settle(is_usual=not by_load) / max(_REFUSED_BY_STEPS, usual)
+        self._answers_a_step = self._refusals.settle(is_usual=not by_load) / max(
+            _REFUSED_BY_STEPS, usual
+        )
         self._climbing = self._descending = self._probing = False
         self._refused_at = float(others)
         floor = max(_LEAST_KEPT * self._epoch_level, round(_BUSY_KEPT * self._busy.mean(now_s)))
@@ -168,8 +186,12 @@ class AdaptiveLimit(Limit):
 
     def _climb(self, now_s: float) -> None:
         """Climb from the current level, and discard earlier measurements."""
-        self._climbing, self._refused_at, self._steady = True, None, None
-        self._descending, self._probing, self._grows = False, False, True
+        self._climbing = True
+        self._refused_at = None
+        self._steady = None
+        self._descending = False
+        self._probing = False
+        self._grows = True
         self._history.clear()
         self._flat_epochs = 0
         self._begin_epoch(now_s)
@@ -191,7 +213,9 @@ class AdaptiveLimit(Limit):
         level = self._level
         elapsed_s = now_s - (self._epoch_start_s or 0.0)
         if elapsed_s > 0 and self._used >= self._answers / 2:
-            epoch = _Epoch(self._epoch_level, self._answers / elapsed_s, self._latencies_s / self._answers)
+            epoch = _Epoch(
+                self._epoch_level, self._answers / elapsed_s, self._latencies_s / self._answers
+            )
             if self._climbing:
                 self._judge_climb(epoch)
             elif self._refused_at is None:
@@ -201,11 +225,11 @@ class AdaptiveLimit(Limit):
         self._begin_epoch(now_s)
 
     def _judge_climb(self, epoch: _Epoch) -> None:
-        """Stop the climb when it only adds latency; settle at the lowest level that reached the throughput.
+        """Stop the climb when it only adds latency; settle at the lowest level that reached the
+        throughput.
 
-        One such epoch may be chance: it takes two, or one with much more latency. If latency does not grow, the server
-        does not queue, and hanging calls occupy the slots.
-        """
+        One such epoch may be chance: it takes two, or one with much more latency. If latency does
+        not grow, the server does not queue, and hanging calls occupy the slots."""
         best = max((past.answers_per_s for past in self._history), default=0.0)
         usual_s = min((past.latency_s for past in self._history), default=epoch.latency_s)
         is_flat = epoch.answers_per_s < _GROWTH * best and epoch.latency_s > _SLOWER * usual_s
@@ -217,7 +241,9 @@ class AdaptiveLimit(Limit):
             return
         if at_knee:
             best = max(past.answers_per_s for past in self._history)
-            good = [past.level for past in self._history if past.answers_per_s >= _GOOD_ENOUGH * best]
+            good = [
+                past.level for past in self._history if past.answers_per_s >= _GOOD_ENOUGH * best
+            ]
             self._level = min(good)
         self._climbing = False
         self._steady = None
@@ -227,7 +253,9 @@ class AdaptiveLimit(Limit):
         self._flat_epochs = 0
 
     def _judge_level(self, epoch: _Epoch) -> None:
-        """Hold a level; now and then try a higher or a lower one, and continue in that direction while it pays off."""
+        """Hold a level; now and then try a higher or a lower one, and continue in that direction
+        while it pays off.
+        """
         steady = self._steady
         if steady is None:
             self._steady = epoch
@@ -235,19 +263,24 @@ class AdaptiveLimit(Limit):
             if epoch.answers_per_s >= _PAYS_HALVED * steady.answers_per_s:
                 self._descend_from(epoch)
             else:
-                self._level, self._descending = steady.level, False
+                self._level = steady.level
+                self._descending = False
         elif self._probing:
             pays = _PAYS_ABOVE if self._upward else _PAYS_BELOW
             if epoch.answers_per_s >= pays * steady.answers_per_s:
                 self._steady = epoch
                 self._probe()
             else:
-                self._level, self._probing, self._upward = steady.level, False, not self._upward
+                self._level = steady.level
+                self._probing = False
+                self._upward = not self._upward
         elif epoch.latency_s > 2 * steady.latency_s:
             self._descend_from(epoch)
         else:
             answers_per_s = (steady.answers_per_s + epoch.answers_per_s) / 2
-            self._steady = _Epoch(steady.level, answers_per_s, (steady.latency_s + epoch.latency_s) / 2)
+            self._steady = _Epoch(
+                steady.level, answers_per_s, (steady.latency_s + epoch.latency_s) / 2
+            )
             self._epochs_held += 1
             if self._epochs_held % _EPOCHS_BETWEEN_PROBES == 0:
                 self._probe()

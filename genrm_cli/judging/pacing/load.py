@@ -14,9 +14,15 @@ class BurstDetector:
     """
 
     def __init__(
-        self, most_share: float, *, added_share: float, calls_to_false_alarm: float, remembered_calls: float
+        self,
+        most_share: float,
+        *,
+        added_share: float,
+        calls_to_false_alarm: float,
+        remembered_calls: float,
     ) -> None:
-        """Start with a guess of the usual share, which is estimated from `remembered_calls` and at most `most_share`.
+        """Start with a guess of the usual share, which is estimated from `remembered_calls` and at
+        most `most_share`.
 
         A burst makes `added_share` of the usually successful calls fail.
         """
@@ -35,7 +41,9 @@ class BurstDetector:
         return min(self._most_share, max(_LEAST_SHARE, self._failed / self._calls))
 
     def add(self, *, failed: bool) -> bool:
-        """Count a call; return whether the last ones are a burst, after which `settle` must be called."""
+        """Count a call; return whether the last ones are a burst, after which `settle` must be
+        called.
+        """
         usual = self.usual_share
         burst = usual + self._added_share * (1 - usual)
         self._suspect_calls += 1
@@ -52,7 +60,9 @@ class BurstDetector:
         self._failed += 1
 
     def settle(self, *, is_usual: bool) -> int:
-        """End a suspected burst; learn from it if it turned out to be usual. Return how many of its calls failed."""
+        """End a suspected burst; learn from it if it turned out to be usual. Return how many of its
+        calls failed.
+        """
         failed = self._suspect_failed
         if is_usual:
             self._calls += self._suspect_calls
@@ -66,7 +76,9 @@ class BurstDetector:
 
 
 class BusyCalls:
-    """The mean number of calls that a server works on: answers a second times their latency (Little's law)."""
+    """The mean number of calls that a server works on: answers a second times their latency
+    (Little's law).
+    """
 
     def __init__(self) -> None:
         self._worked_s = self._passed_s = self._answers = 0.0
@@ -82,7 +94,9 @@ class BusyCalls:
 
     def mean(self, now_s: float) -> float:
         """Return the mean so far, 0 before the first answer."""
-        passed_s = self._passed_s + (0.0 if self._last_answer_s is None else now_s - self._last_answer_s)
+        passed_s = self._passed_s + (
+            0.0 if self._last_answer_s is None else now_s - self._last_answer_s
+        )
         return self._worked_s / passed_s if passed_s > 0 else 0.0
 
     def gap_s(self) -> float:

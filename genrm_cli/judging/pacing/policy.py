@@ -10,10 +10,11 @@ MAX_RETRY_AFTER_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """Timeouts, retries, and the waits between them, of which the upper bound doubles from `base_s` to `cap_s`.
+    """Timeouts, retries, and the waits between them, of which the upper bound doubles from `base_s`
+    to `cap_s`.
 
-    The timeout of a comparison includes all calls and waits. `reask` is how often to ask again for a readable verdict.
-    """
+    The timeout of a comparison includes all calls and waits. `reask` is how often to ask again for
+    a readable verdict."""
 
     call_timeout_s: float
     comparison_timeout_s: float
@@ -23,11 +24,12 @@ class CallPolicy:
     cap_s: float = 60.0
 
     def wait_s(self, waits: int, retry_after_s: float | None, fraction: float) -> float:
-        """Return the backoff before retry `waits`, from 1; 0 if the limit of the endpoint sets the pace.
+        """Return the backoff before retry `waits`, from 1; 0 if the limit of the endpoint sets the
+        pace.
 
-        With a random `fraction` from 0 to 1, it is uniform over the upper half of its bound, so that calls that failed
-        together do not retry together. A server's Retry-After, up to 300 s, is added.
-        """
+        With a random `fraction` from 0 to 1, it is uniform over the upper half of its bound, so
+        that calls that failed together do not retry together. A server's Retry-After, up to 300 s,
+        is added."""
         bound_s = min(self.cap_s, self.base_s * 2.0 ** min(waits - 1, 30))
         wait_s = bound_s * (0.5 + fraction / 2)
         return wait_s if retry_after_s is None else wait_s + min(retry_after_s, MAX_RETRY_AFTER_S)
@@ -37,9 +39,9 @@ class CallPolicy:
 class Budget:
     """The limits of a run and its usage; None means no limit.
 
-    Calls in flight may overshoot `max_tokens` (prompt and completion, as counted by the server) and `max_cost`. Prices
-    are per million tokens. `reserved` calls are for the second turns of comparisons in progress.
-    """
+    Calls in flight may overshoot `max_tokens` (prompt and completion, as counted by the server) and
+    `max_cost`. Prices are per million tokens. `reserved` calls are for the second turns of
+    comparisons in progress."""
 
     max_calls: int | None = None
     max_tokens: int | None = None
@@ -65,13 +67,18 @@ class Budget:
         """Return the limit that forbids this many more calls; None if none does."""
         if self.max_calls is not None and self.calls + self.reserved + calls > self.max_calls:
             return StoppedBy.MAX_CALLS
-        if self.max_tokens is not None and self.prompt_tokens + self.completion_tokens >= self.max_tokens:
+        if (
+            self.max_tokens is not None
+            and self.prompt_tokens + self.completion_tokens >= self.max_tokens
+        ):
             return StoppedBy.MAX_TOTAL_TOKENS
         if self.max_cost is not None and self.cost >= self.max_cost:
             return StoppedBy.MAX_COST
         return None
 
 
-def cost_of(prompt_tokens: float, completion_tokens: float, price_in: float, price_out: float) -> float:
+def cost_of(
+    prompt_tokens: float, completion_tokens: float, price_in: float, price_out: float
+) -> float:
     """Return the cost of tokens; prices are per million."""
     return (prompt_tokens * price_in + completion_tokens * price_out) / 1e6

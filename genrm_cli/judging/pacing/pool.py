@@ -1,11 +1,11 @@
 """Choose the endpoint and the time of the next call, and end the run when a limit is reached.
 
-Calls that finish comparisons in progress come first: second turns, then retries, then new comparisons. If no endpoint
-answers for too long, the run is given up.
+Calls that finish comparisons in progress come first: second turns, then retries, then new
+comparisons. If no endpoint answers for too long, the run is given up.
 
-Each endpoint has a lane, in which one group after another makes its requests, so that prompts with the same beginning
-go to one server, whose prefix cache serves them. A lane with a full endpoint uses another endpoint that is still free
-a moment later, because its own lane does not need it then.
+Each endpoint has a lane, in which one group after another makes its requests, so that prompts with
+the same beginning go to one server, whose prefix cache serves them. A lane with a full endpoint
+uses another endpoint that is still free a moment later, because its own lane does not need it then.
 """
 
 import asyncio
@@ -45,13 +45,18 @@ class EndpointPool:
     """
 
     def __init__(
-        self, endpoints: list[Endpoint], give_up_after_s: float, on_event: OnEvent, *, resumes: bool = False
+        self,
+        endpoints: list[Endpoint],
+        give_up_after_s: float,
+        on_event: OnEvent,
+        *,
+        resumes: bool = False,
     ) -> None:
         """Begin without a call.
 
-        If no endpoint answers for `give_up_after_s`, the requests that wait are given up. Later requests may wait
-        again with `resumes`, as in a server; otherwise the run is given up with them.
-        """
+        If no endpoint answers for `give_up_after_s`, the requests that wait are given up. Later
+        requests may wait again with `resumes`, as in a server; otherwise the run is given up with
+        them."""
         self._resumes = resumes
         self.endpoints = endpoints
         self.stopped_by: StoppedBy | None = None
@@ -64,9 +69,13 @@ class EndpointPool:
         self._in_lanes: list[Waiting] = [deque() for _ in endpoints]
         self._lending: asyncio.TimerHandle | None = None
         self._given_up: JudgeError | None = None
-        self._silent: Message | None = None  # with `resumes`: why requests from before `_silent_at_s` are given up
+        self._silent: Message | None = (
+            None  # with `resumes`: why requests from before `_silent_at_s` are given up
+        )
         self._silent_at_s = -math.inf
-        self._failing_since_s: float | None = None  # start of the first call that failed after the last answer
+        self._failing_since_s: float | None = (
+            None  # start of the first call that failed after the last answer
+        )
         self._watching: asyncio.TimerHandle | None = None
         self._last_ending = Ending.ANSWERED
         self._last_detail = ""
@@ -88,11 +97,14 @@ class EndpointPool:
         """Calls that may be in flight at the endpoints that are up."""
         return sum(endpoint.limit.limit for endpoint in self.endpoints if not endpoint.down)
 
-    async def acquire(self, *, retry: bool = False, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
-        """Wait for a slot for a retry, or for a new comparison of a lane; None if the run was stopped.
+    async def acquire(
+        self, *, retry: bool = False, lane: int | None = None, since_s: float = math.inf
+    ) -> Slot | None:
+        """Wait for a slot for a retry, or for a new comparison of a lane; None if the run was
+        stopped.
 
-        All requests that waited when the judge was given up end then, also those that wait elsewhere, for their turn or
-        before a retry: `since_s` says since when.
+        All requests that waited when the judge was given up end then, also those that wait
+        elsewhere, for their turn or before a retry: `since_s` says since when.
 
         Raises:
             JudgeError: no endpoint has answered for too long.
@@ -104,16 +116,19 @@ class EndpointPool:
         first_in_line = _is_empty(self._second_turns) and _is_empty(self._retries)
         if retry:
             return await self._acquire(self._retries, first_in_line=first_in_line)
-        waiting, home = self._newcomers, None
+        waiting = self._newcomers
+        home = None
         if lane is not None and len(self.endpoints) > 1:
             number = lane % len(self.endpoints)
             if not self.endpoints[number].down:
-                waiting, home = self._in_lanes[number], self.endpoints[number]
+                waiting = self._in_lanes[number]
+                home = self.endpoints[number]
         first_in_line = first_in_line and _is_empty(waiting) and self._has_room()
         return await self._acquire(waiting, first_in_line=first_in_line, home=home)
 
     async def acquire_second_turn(self, first: Endpoint | None = None) -> Slot | None:
-        """Wait for the slot of a second turn; None after the deadline, but not after a budget is used up.
+        """Wait for the slot of a second turn; None after the deadline, but not after a budget is
+        used up.
 
         The endpoint that answered the `first` turn is best asked again. Raises as `acquire`.
         """
@@ -128,7 +143,9 @@ class EndpointPool:
             return Slot(first, now_s, first.begin(now_s))
         return await self._acquire(self._second_turns, first_in_line=_is_empty(self._second_turns))
 
-    async def _acquire(self, waiting: Waiting, *, first_in_line: bool, home: Endpoint | None = None) -> Slot | None:
+    async def _acquire(
+        self, waiting: Waiting, *, first_in_line: bool, home: Endpoint | None = None
+    ) -> Slot | None:
         if self._given_up is not None:
             raise self._given_up
         if self._resumes and (self._silent is not None or not self.is_up):
@@ -148,7 +165,9 @@ class EndpointPool:
             raise
 
     def _try_soon(self) -> None:
-        """Try the endpoints, none of which answers, for a request of a server: it waits `give_up_after_s` at most."""
+        """Try the endpoints, none of which answers, for a request of a server: it waits
+        `give_up_after_s` at most.
+        """
         now_s = loop_time_s()
         is_first = self._failing_since_s is None
         if is_first:
@@ -160,21 +179,31 @@ class EndpointPool:
             if 0 < (sooner_s := endpoint.free_in_s(now_s)) < waits_s:
                 asyncio.get_running_loop().call_later(sooner_s + 0.001, self._wake)
 
-    def release(self, slot: Slot, ending: Ending, detail: str = "", retry_after_s: float | None = None) -> None:
+    def release(
+        self, slot: Slot, ending: Ending, detail: str = "", retry_after_s: float | None = None
+    ) -> None:
         """Return a slot and let its endpoint learn from the outcome of the call."""
-        now_s, endpoint = loop_time_s(), slot.endpoint
+        now_s = loop_time_s()
+        endpoint = slot.endpoint
         latency_s = now_s - slot.begun_s
-        changed = endpoint.end(ending, now_s, latency_s, on_trial=slot.on_trial, retry_after_s=retry_after_s)
+        changed = endpoint.end(
+            ending, now_s, latency_s, on_trial=slot.on_trial, retry_after_s=retry_after_s
+        )
         self._note_ending(slot, ending, detail)
         if changed:
             if endpoint.down:  # other endpoints answer what waits for it
-                number = next(number for number, each in enumerate(self.endpoints) if each is endpoint)
+                number = next(
+                    number for number, each in enumerate(self.endpoints) if each is endpoint
+                )
                 self._newcomers.extend(self._in_lanes[number])
                 self._in_lanes[number].clear()
             state = "endpoint_down" if endpoint.down else "endpoint_up"
             self._on_event(state, {"endpoint": endpoint.name, "detail": detail})
             if all(each.down for each in self.endpoints):
-                self._on_event("paused", {"detail": self._last_detail, "give_up_after_s": self._give_up_after_s})
+                self._on_event(
+                    "paused",
+                    {"detail": self._last_detail, "give_up_after_s": self._give_up_after_s},
+                )
         if (free_in_s := endpoint.free_in_s(now_s)) > 0:
             asyncio.get_running_loop().call_later(free_in_s + 0.001, self._wake)
         self._give_up_if_silent()
@@ -188,9 +217,8 @@ class EndpointPool:
     async def pause(self, wait_s: float, *, holds_back: bool) -> None:
         """Wait before a retry, at most until the end of the run.
 
-        With `holds_back`, it delays new comparisons. Waits for a busy endpoint do, as they would otherwise pile up
-        without limit; waits of requests that break a working server do not.
-        """
+        With `holds_back`, it delays new comparisons. Waits for a busy endpoint do, as they would
+        otherwise pile up without limit; waits of requests that break a working server do not."""
         self._pausing += holds_back
         try:
             with contextlib.suppress(TimeoutError):
@@ -220,7 +248,9 @@ class EndpointPool:
         return self._pausing < _LEAST_PAUSING or self._pausing < 2 * self.limit
 
     def _take(self, home: Endpoint | None = None) -> Slot | None:
-        """Take a slot of the endpoint of a lane, or of the one with the least load; trials come first."""
+        """Take a slot of the endpoint of a lane, or of the one with the least load; trials come
+        first.
+        """
         now_s = loop_time_s()
         chosen = next((each for each in self.endpoints if each.is_due(now_s)), None)
         if chosen is None:
@@ -229,7 +259,9 @@ class EndpointPool:
         return None if chosen is None else Slot(chosen, now_s, chosen.begin(now_s))
 
     def _lend_soon(self) -> None:
-        """Let lanes that wait use any endpoint that is free in a moment: its own lane does not need it then."""
+        """Let lanes that wait use any endpoint that is free in a moment: its own lane does not need
+        it then.
+        """
         if self._lending is None and any(each.is_free(loop_time_s()) for each in self.endpoints):
             self._lending = asyncio.get_running_loop().call_later(_LENT_AFTER_S, self._lend)
 
@@ -250,7 +282,9 @@ class EndpointPool:
         if any(self._in_lanes):
             self._lend_soon()
 
-    def _hand_over(self, waiting: Waiting, home: Endpoint | None = None, *, is_new: bool = False) -> bool:
+    def _hand_over(
+        self, waiting: Waiting, home: Endpoint | None = None, *, is_new: bool = False
+    ) -> bool:
         """Hand slots to what waits in one line; False if not all of it got one."""
         while waiting:
             if waiting[0].done():
@@ -263,7 +297,9 @@ class EndpointPool:
         return True
 
     def _note_ending(self, slot: Slot, ending: Ending, detail: str) -> None:
-        """Start the clock of giving up at the first failure after an answer; stop it at an answer."""
+        """Start the clock of giving up at the first failure after an answer; stop it at an
+        answer.
+        """
         self._last_ending = ending
         if ending.shows_it_works:
             self._failing_since_s = self._silent = None
@@ -286,7 +322,9 @@ class EndpointPool:
         self._watch()
 
     def _give_up_if_silent(self) -> None:
-        """Give up if there was no answer for too long, and no endpoint can be expected to answer."""
+        """Give up if there was no answer for too long, and no endpoint can be expected to
+        answer.
+        """
         if self._given_up is not None or self._failing_since_s is None:
             return
         # A 429 is never the fault of one request, and a call in flight may still be answered.
@@ -296,7 +334,9 @@ class EndpointPool:
             return
         if only_busy or all(endpoint.down for endpoint in self.endpoints):
             self._give_up()
-        elif self._last_ending is not Ending.BUSY:  # few calls in flight: the streak that shows it would take hours
+        elif (
+            self._last_ending is not Ending.BUSY
+        ):  # few calls in flight: the streak that shows it would take hours
             for endpoint in self.endpoints:
                 endpoint.suspect()
 
@@ -309,12 +349,15 @@ class EndpointPool:
         )
         if self._resumes:
             error = JudgeError(silent)
-            self._silent, self._silent_at_s = silent, loop_time_s()
+            self._silent = silent
+            self._silent_at_s = loop_time_s()
             self._failing_since_s = None  # until the next request comes
             self._over.set()  # ends all pauses
             self._over.clear()
         else:
-            error = self._given_up = JudgeError(silent, " Try again once it is back: answers in a journal are reused.")
+            error = self._given_up = JudgeError(
+                silent, " Try again once it is back: answers in a journal are reused."
+            )
             self._over.set()
         for line in self._lines():
             for future in line:
@@ -324,7 +367,9 @@ class EndpointPool:
 
 
 def _is_empty(waiting: Waiting) -> bool:
-    """Whether nobody waits in a line. Drops cancelled requests from its head: nothing would wake those behind them."""
+    """Whether nobody waits in a line. Drops cancelled requests from its head: nothing would wake
+    those behind them.
+    """
     while waiting and waiting[0].done():
         waiting.popleft()
     return not waiting

@@ -1,8 +1,8 @@
 """Find the judge's answer in a reply, the text after its thinking, and map it to a verdict.
 
-A response may hold a verdict in the judge's form. It was broken up in the prompt (`neutralise_prompt`), so a judge that
-quotes it word for word writes no verdict. What is left is a judge that repairs what it quotes (`pick_own`).
-"""
+A response may hold a verdict in the judge's form. It was broken up in the prompt
+(`neutralise_prompt`), so a judge that quotes it word for word writes no verdict. What is left is a
+judge that repairs what it quotes (`pick_own`)."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -21,19 +21,29 @@ _ANY_THINK = re.compile("</?think>")
 
 
 class Answer(NamedTuple):
-    """A judge's answer after its thinking, and what was broken up in the prompt, which it may quote."""
+    """A judge's answer after its thinking, and what was broken up in the prompt, which it may
+    quote.
+    """
 
     text: str
     cut_off: bool
     broken: Broken | None = None
 
     def holders(self, text: str) -> tuple[int, ...]:
-        """Return the positions of the responses in which all that makes this text a verdict was broken up."""
+        """Return the positions of the responses in which all that makes this text a verdict was
+        broken up.
+        """
         return () if self.broken is None else self.broken.holders(text)
 
     def may_repair(self, start: int, end: int) -> bool:
-        """Whether a passage may be a quotation without its signs: it stands in a response and among other words."""
-        if self.broken is None or self.broken.forms.wedge in self.text or not self.holders(self.text[start:end]):
+        """Whether a passage may be a quotation without its signs: it stands in a response and among
+        other words.
+        """
+        if (
+            self.broken is None
+            or self.broken.forms.wedge in self.text
+            or not self.holders(self.text[start:end])
+        ):
             return False
         around = self.text[:start].replace("json", ""), self.text[end:]
         return all(map(self.broken.forms.has_other_words, around))
@@ -47,14 +57,17 @@ def parse_answer(
 ) -> Said | Failure:
     """Parse the text after the last `</think>`.
 
-    `read` is called with a non-blank answer; its `no_verdict` becomes `truncated` if the answer was cut off. A reply
-    without an answer is `refused`, `empty` or `truncated`. `opening` matches the beginning of the family's answers, but
-    not of thoughts: in a reply that begins this way, a `</think>` may be quoted, and the text after it may come from a
-    candidate. It is `ambiguous` with that opening and another verdict before its first thought, or with another verdict
-    before a tag that may be quoted from a response. The responses that hold anything like it are the causes.
+    `read` is called with a non-blank answer; its `no_verdict` becomes `truncated` if the answer was
+    cut off. A reply without an answer is `refused`, `empty` or `truncated`. `opening` matches the
+    beginning of the family's answers, but not of thoughts: in a reply that begins this way, a
+    `</think>` may be quoted, and the text after it may come from a candidate. It is `ambiguous`
+    with that opening and another verdict before its first thought, or with another verdict before a
+    tag that may be quoted from a response. The responses that hold anything like it are the causes.
     """
     if reply.refusal or reply.finish_reason == "content_filter":
-        return make_failure(FailureKind.REFUSED, f"refused: {excerpt(reply.refusal or 'content_filter')}")
+        return make_failure(
+            FailureKind.REFUSED, f"refused: {excerpt(reply.refusal or 'content_filter')}"
+        )
     cut_off = reply.finish_reason == "length"
     answer = Answer(reply.text.rpartition(END_THINK)[2], cut_off, shown.broken)
     if not answer.text.strip():
@@ -62,16 +75,26 @@ def parse_answer(
         found = "only reasoning, no answer after it" if thought else "no text at all"
         if cut_off:
             return make_failure(FailureKind.TRUNCATED, f"cut off by the token limit: {found}")
-        return make_failure(FailureKind.EMPTY, f"{found} (finish_reason: {excerpt(reply.finish_reason)})")
+        return make_failure(
+            FailureKind.EMPTY, f"{found} (finish_reason: {excerpt(reply.finish_reason)})"
+        )
     outcome = read(answer)
     if not isinstance(outcome, Failure):
         # What follows a tag that a response held, too, may be a quotation.
-        many = -1 if answer.holders(END_THINK) else opening is not None and opening.match(reply.text) is not None
+        many = (
+            -1
+            if answer.holders(END_THINK)
+            else opening is not None and opening.match(reply.text) is not None
+        )
         for part in _ANY_THINK.split(reply.text, many if many > 0 else 0)[:-1] if many else ():
             earlier = read(Answer(part, False, shown.broken))
-            if earlier != outcome and not (isinstance(earlier, Failure) and earlier.kind is FailureKind.NO_VERDICT):
+            if earlier != outcome and not (
+                isinstance(earlier, Failure) and earlier.kind is FailureKind.NO_VERDICT
+            ):
                 causes = answer.holders(END_THINK)
-                return make_failure(FailureKind.AMBIGUOUS, f"two verdicts, and {END_THINK} between them", causes)
+                return make_failure(
+                    FailureKind.AMBIGUOUS, f"two verdicts, and {END_THINK} between them", causes
+                )
     elif outcome.kind is FailureKind.AMBIGUOUS and shown.broken is not None:
         return replace(outcome, caused_by=shown.broken.holders(answer.text, of_any=True))
     if cut_off and isinstance(outcome, Failure) and outcome.kind is FailureKind.NO_VERDICT:
@@ -82,8 +105,15 @@ def parse_answer(
 def parse_prose(
     reply: Reply, shown: Prompt, read: ReadAnswer[Said], opening: re.Pattern[str] | None = None
 ) -> Said | Failure:
-    """Parse an answer in prose, in which `<think>` always begins a thought and is never a quotation."""
-    return parse_answer(reply, shown, lambda answer: open_thought() if THINK in answer.text else read(answer), opening)
+    """Parse an answer in prose, in which `<think>` always begins a thought and is never a
+    quotation.
+    """
+    return parse_answer(
+        reply,
+        shown,
+        lambda answer: open_thought() if THINK in answer.text else read(answer),
+        opening,
+    )
 
 
 def parse_first_turn(reply: Reply, shown: Prompt) -> str | Failure:
@@ -118,7 +148,9 @@ def make_failure(kind: FailureKind, detail: str, caused_by: tuple[int, ...] = ()
 
 @dataclass(frozen=True, slots=True)
 class Carrier(Generic[Said]):
-    """A passage in the form of a verdict, from `start` to before `end`; `form` numbers the forms of a family."""
+    """A passage in the form of a verdict, from `start` to before `end`; `form` numbers the forms of
+    a family.
+    """
 
     start: int
     end: int
@@ -140,10 +172,10 @@ def pick_own(
 ) -> Carrier[Said] | Failure | None:
     """Return the last carrier in the judge's own words, or None if the answer has no carriers.
 
-    A carrier that says what was broken up in a response is a quotation if another carrier follows it that does not. The
-    answer is `ambiguous` if own carriers disagree, or if a response holds all of them and the last one stands among
-    other words in an answer without signs. With `ignore_unreadable`, those that cannot be read contradict none.
-    """
+    A carrier that says what was broken up in a response is a quotation if another carrier follows
+    it that does not. The answer is `ambiguous` if own carriers disagree, or if a response holds all
+    of them and the last one stands among other words in an answer without signs. With
+    `ignore_unreadable`, those that cannot be read contradict none."""
     found = [(each, bool(answer.holders(answer.text[each.start : each.end]))) for each in carriers]
     # What stands in a response and cannot be read is a quotation.
     found = [(each, held) for each, held in found if not (held and isinstance(each.said, Failure))]
@@ -151,8 +183,13 @@ def pick_own(
         return None
     if len(found) == 1 and not found[0][1]:
         return found[0][0]
-    # An own carrier that cannot be read may be torn out of a quotation: it makes none of those before it one.
-    readable = [number for number, (each, held) in enumerate(found) if not (held or isinstance(each.said, Failure))]
+    # An own carrier that cannot be read may be torn out of a quotation: it makes none of those
+    # before it one.
+    readable = [
+        number
+        for number, (each, held) in enumerate(found)
+        if not (held or isinstance(each.said, Failure))
+    ]
     last_own = max(readable, default=-1)
     if last_own < 0 and answer.may_repair(found[-1][0].start, found[-1][0].end):
         return make_failure(FailureKind.AMBIGUOUS, "the verdict may be quoted from a response")
@@ -163,7 +200,9 @@ def pick_own(
     unreadable = any(isinstance(each.said, Failure) for each in own) and not ignore_unreadable
     if last_own < 0:
         agree = agree_exactly  # one of them may be a quotation
-    if unreadable or any(not isinstance(each.said, Failure) and not agree(each, chosen) for each in own):
+    if unreadable or any(
+        not isinstance(each.said, Failure) and not agree(each, chosen) for each in own
+    ):
         return make_failure(FailureKind.AMBIGUOUS, "two verdicts that contradict each other")
     return chosen
 
@@ -180,20 +219,27 @@ MEANINGS: Mapping[str, Verdict] = {
 """The verdict that each label stands for; labels describe the first response."""
 
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?")
-# The distance of two scores as a share of their scale, and the rankings if the first or the second leads.
+# The distance of two scores as a share of their scale, and the rankings if the first or the second
+# leads.
 _RANKINGS = ((0.75, 1.0, 6.0), (0.375, 2.0, 5.0), (0.0, 3.0, 4.0))
 
 
 def verdict_of_scores(first: float, second: float, low: float, high: float) -> Verdict | Failure:
-    """Map two scores, higher is better, linearly from `low`..`high` to 1..5, and their distance to the ranking.
+    """Map two scores, higher is better, linearly from `low`..`high` to 1..5, and their distance to
+    the ranking.
 
-    The ranking of equal scores is 3.5. It is 3 for a lead below 3/8 of the scale (1.5 points of 1..5), 2 below 3/4
-    (3 points), otherwise 1; 4, 5 and 6 if the second leads. A score outside the scale is `out_of_range`.
-    """
+    The ranking of equal scores is 3.5. It is 3 for a lead below 3/8 of the scale (1.5 points of
+    1..5), 2 below 3/4 (3 points), otherwise 1; 4, 5 and 6 if the second leads. A score outside the
+    scale is `out_of_range`."""
     for score in (first, second):
         if not low <= score <= high:  # also true for NaN
-            return make_failure(FailureKind.OUT_OF_RANGE, f"a score is {score:g}, expected {low:g} to {high:g}")
-    scores = [MIN_SCORE + (MAX_SCORE - MIN_SCORE) * ((score - low) / (high - low)) for score in (first, second)]
+            return make_failure(
+                FailureKind.OUT_OF_RANGE, f"a score is {score:g}, expected {low:g} to {high:g}"
+            )
+    scores = [
+        MIN_SCORE + (MAX_SCORE - MIN_SCORE) * ((score - low) / (high - low))
+        for score in (first, second)
+    ]
     return Verdict(scores[0], scores[1], _ranking((first - second) / (high - low)))
 
 
@@ -203,7 +249,9 @@ def verdict_of_grades(first: float, second: float) -> Verdict:
 
 
 def parse_decimal(text: str) -> float | None:
-    """Return the decimal number in a text, ignoring spaces around it; None for anything else (`4/5`, `nan`)."""
+    """Return the decimal number in a text, ignoring spaces around it; None for anything else
+    (`4/5`, `nan`).
+    """
     stripped = text.strip()
     return float(stripped) if _DECIMAL.fullmatch(stripped) else None
 
@@ -211,4 +259,6 @@ def parse_decimal(text: str) -> float | None:
 def _ranking(lead: float) -> float:
     if lead == 0:
         return MIDDLE_RANKING
-    return next(ahead if lead > 0 else behind for least, ahead, behind in _RANKINGS if abs(lead) >= least)
+    return next(
+        ahead if lead > 0 else behind for least, ahead, behind in _RANKINGS if abs(lead) >= least
+    )

@@ -13,14 +13,21 @@ from types import MappingProxyType
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles.custom_verdict import parse_verdict, refuse_unknown
 from genrm_cli.judging.profiles.profile import ChatMessage, Fields, Profile, freeze
-from genrm_cli.judging.profiles.prompt import DEFAULT_PRINCIPLE, NO_REFERENCE, NOT_RECORDED, render_pairwise
+from genrm_cli.judging.profiles.prompt import (
+    DEFAULT_PRINCIPLE,
+    NO_REFERENCE,
+    NOT_RECORDED,
+    render_pairwise,
+)
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.neutralise import FRAME, fold
 from genrm_cli.regex import escape
 
 PLACEHOLDERS = ("conversation", "response_1", "response_2", "principle", "reference")
 
-_PLACEHOLDER = re.compile(r"\{\{([a-z]\w*)\}\}|\{([a-z]\w*)\}")  # a literal word in braces, or a placeholder
+_PLACEHOLDER = re.compile(
+    r"\{\{([a-z]\w*)\}\}|\{([a-z]\w*)\}"
+)  # a literal word in braces, or a placeholder
 _READING = 5  # increase it when the parsing of replies or the rendering of texts changes
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _KEYS = {"name", "about", "request", "messages", "delimiters", "frame", "verdict", "images"}
@@ -29,25 +36,30 @@ _KEYS = {"name", "about", "request", "messages", "delimiters", "frame", "verdict
 def parse_custom_profile(table: Fields, where: str) -> Profile:
     """Create a profile from a TOML table of the file `where`.
 
-    Its version is a digest of its content, so that journals and outputs distinguish two versions of one file.
-    """
+    Its version is a digest of its content, so that journals and outputs distinguish two versions of
+    one file."""
     refuse_unknown(table, _KEYS, where)
     takes_reference = "frame" in table
     if takes_reference:
-        render, markers = _parse_frame(table, where), FRAME
+        render = _parse_frame(table, where)
+        markers = FRAME
     else:
         delimiters = table.get("delimiters", [])
-        if not isinstance(delimiters, list) or not all(isinstance(text, str) and len(text) > 1 for text in delimiters):
-            raise UsageError(f"{where}: delimiters must be strings of at least two characters, as in ['<answer_a>'].")
+        if not isinstance(delimiters, list) or not all(
+            isinstance(text, str) and len(text) > 1 for text in delimiters
+        ):
+            raise UsageError(
+                f"{where}: delimiters must be strings of at least two characters, as in "
+                "['<answer_a>']."
+            )
         templates = _parse_templates(table, where)
-        render, markers = (
-            partial(_render_messages, templates),
-            tuple(escape(fold(each)[0] or each) for each in delimiters),
-        )
+        render = partial(_render_messages, templates)
+        markers = tuple(escape(fold(each)[0] or each) for each in delimiters)
         takes_reference = "reference" in _placeholders_of(templates)
     if not isinstance(images := table.get("images", False), bool):
         raise UsageError(f"{where}: images is true or false.")
-    request, about = table.get("request", {}), table.get("about", f"from {where}")
+    request = table.get("request", {})
+    about = table.get("about", f"from {where}")
     if not isinstance(request, Mapping):
         raise UsageError(f"{where}: [request] is a table of fields such as temperature.")
     parse_reply, forms = parse_verdict(table.get("verdict"), where)
@@ -71,15 +83,20 @@ def _parse_frame(table: Fields, where: str) -> "partial[list[ChatMessage]]":
         raise UsageError(f"{where}: [frame] replaces [[messages]] and delimiters; remove those.")
     if not isinstance(frame, Mapping) or set(frame) != {"names", "closing"}:
         raise UsageError(f"{where}: [frame] has exactly the keys names and closing.")
-    names, closing = frame["names"], frame["closing"]
+    names = frame["names"]
+    closing = frame["closing"]
     if names not in (["A", "B"], ["1", "2"]) or not isinstance(closing, str):
-        raise UsageError(f"{where}: [frame]: names must be ['A', 'B'] or ['1', '2'], and closing must be a string.")
+        raise UsageError(
+            f"{where}: [frame]: names must be ['A', 'B'] or ['1', '2'], and closing must be a "
+            "string."
+        )
     return partial(render_pairwise, names=tuple(names), closing=closing)
 
 
 def _render_messages(templates: list[ChatMessage], prompt: PairwisePrompt) -> list[ChatMessage]:
     texts = {
-        "conversation": "\n\n".join(f"{role}: {text}" for role, text in prompt.conversation) or NOT_RECORDED,
+        "conversation": "\n\n".join(f"{role}: {text}" for role, text in prompt.conversation)
+        or NOT_RECORDED,
         "response_1": prompt.response_1,
         "response_2": prompt.response_2,
         "principle": DEFAULT_PRINCIPLE if prompt.principle is None else prompt.principle,
@@ -90,23 +107,32 @@ def _render_messages(templates: list[ChatMessage], prompt: PairwisePrompt) -> li
         return texts[match[2]] if match[2] else f"{{{match[1]}}}"
 
     # One pass, so that placeholders within a response are never filled.
-    return [{"role": message["role"], "content": _PLACEHOLDER.sub(fill, message["content"])} for message in templates]
+    return [
+        {"role": message["role"], "content": _PLACEHOLDER.sub(fill, message["content"])}
+        for message in templates
+    ]
 
 
 def _parse_templates(table: Fields, where: str) -> list[ChatMessage]:
     messages = table.get("messages")
     if not isinstance(messages, list) or not messages:
-        raise UsageError(f"{where}: expected [[messages]], each with a role and a content, or a [frame].")
+        raise UsageError(
+            f"{where}: expected [[messages]], each with a role and a content, or a [frame]."
+        )
     templates: list[ChatMessage] = []
     for message in messages:
         if not isinstance(message, Mapping) or set(message) != {"role", "content"}:
-            raise UsageError(f"{where}: each of [[messages]] must have exactly a role and a content.")
+            raise UsageError(
+                f"{where}: each of [[messages]] must have exactly a role and a content."
+            )
         templates.append({"role": str(message["role"]), "content": str(message["content"])})
     used = _placeholders_of(templates)
     if unknown := used - set(PLACEHOLDERS):
-        word, known = min(unknown), ", ".join(PLACEHOLDERS)
+        word = min(unknown)
+        known = ", ".join(PLACEHOLDERS)
         raise UsageError(
-            f"{where}: unknown placeholder {{{word}}}; expected one of {known}. {{{{{word}}}}} is the literal text."
+            f"{where}: unknown placeholder {{{word}}}; expected one of {known}. {{{{{word}}}}} is "
+            "the literal text."
         )
     if missing := {"response_1", "response_2"} - used:
         raise UsageError(f"{where}: no message contains {{{min(missing)}}}.")
@@ -114,14 +140,23 @@ def _parse_templates(table: Fields, where: str) -> list[ChatMessage]:
 
 
 def _placeholders_of(templates: list[ChatMessage]) -> set[str]:
-    return {found[2] for template in templates for found in _PLACEHOLDER.finditer(template["content"]) if found[2]}
+    return {
+        found[2]
+        for template in templates
+        for found in _PLACEHOLDER.finditer(template["content"])
+        if found[2]
+    }
 
 
 def parse_name(table: Fields, where: str) -> str:
-    """Return the name in a table, or else that of its file: lower-case letters, digits and hyphens."""
+    """Return the name in a table, or else that of its file: lower-case letters, digits and
+    hyphens.
+    """
     name = table.get("name", where.rpartition("/")[2].removesuffix(".toml").lower())
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise UsageError(f"{where}: invalid name {name!r}; use lower-case letters, digits and hyphens.")
+        raise UsageError(
+            f"{where}: invalid name {name!r}; use lower-case letters, digits and hyphens."
+        )
     return name
 
 

@@ -1,4 +1,6 @@
-"""The `[verdict]` table of a custom profile: the position of the verdict in a reply, and its meaning."""
+"""The `[verdict]` table of a custom profile: the position of the verdict in a reply, and its
+meaning.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -30,25 +32,33 @@ _FIELDS = ("score_1", "score_2", "ranking")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
 _LABEL_FORMS = ("text", "no_spaces", "integer")
 _TRUNCATED = ("drop_match", "drop_line", "keep")
-_LABEL_KEYS, _SCORE_KEYS = {"labels", "label_form"}, {"scale", "direction"}
+_LABEL_KEYS = {"labels", "label_form"}
+_SCORE_KEYS = {"scale", "direction"}
 _PATTERN_KEYS = {"pattern", "truncated", "opening"}
 _KEYS = {"json"} | _PATTERN_KEYS | _LABEL_KEYS | _SCORE_KEYS
 
 Found = Mapping[str, str]
 """The text found for `score_1`, `score_2`, `ranking` or `label`."""
 Find = Callable[[str, bool], list[tuple[int, int, Found]]]
-"""Find the verdicts of a text, each with its start and end, in order; the flag says whether the text was cut off."""
+"""Find the verdicts of a text, each with its start and end, in order; the flag says whether the
+text was cut off.
+"""
 Understand = Callable[[Found], Verdict | Failure]
 Reading = tuple[Find, Understand]
 """How to find and interpret verdicts of one form."""
 
 
-def parse_verdict(verdict: object, where: str) -> tuple[Callable[[Reply, Prompt], Verdict | Failure], tuple[str, ...]]:
+def parse_verdict(
+    verdict: object, where: str
+) -> tuple[Callable[[Reply, Prompt], Verdict | Failure], tuple[str, ...]]:
     """Return how to parse a reply by `[verdict]` tables, and the forms of their verdicts."""
     given = verdict if isinstance(verdict, list) else [verdict]
     tables = [table for table in given if isinstance(table, Mapping)]
     if not tables or len(tables) < len(given):
-        raise UsageError(f"{where}: no [verdict] table; add one with pattern, json or form, to locate the verdict.")
+        raise UsageError(
+            f"{where}: no [verdict] table; add one with pattern, json or form, to locate the "
+            "verdict."
+        )
     where = f"{where}: [verdict]"
     if "form" in tables[0]:
         if tables != [{"form": "scores_json"}]:
@@ -56,22 +66,34 @@ def parse_verdict(verdict: object, where: str) -> tuple[Callable[[Reply, Prompt]
         return parse_scores_json, SCORES_JSON
     opening = _compile(tables[0]["opening"], where) if "opening" in tables[0] else None
     readings = [_parse_reading(table, where) for table in tables]
-    return partial(parse_prose, read=partial(_read, readings), opening=opening), tuple(map(_form_of, tables))
+    return partial(parse_prose, read=partial(_read, readings), opening=opening), tuple(
+        map(_form_of, tables)
+    )
 
 
 def _parse_reading(table: Fields, where: str) -> Reading:
     refuse_unknown(table, _KEYS, where)
     if ("pattern" in table) == ("json" in table):
-        raise UsageError(f"{where} needs either a pattern or a json table, or only form = 'scores_json'.")
+        raise UsageError(
+            f"{where} needs either a pattern or a json table, or only form = 'scores_json'."
+        )
     if "json" in table:
         refuse_unknown(table, _KEYS - _PATTERN_KEYS, where)
-    find, fields = _find_by_pattern(table, where) if "pattern" in table else _find_by_keys(table, where)
-    understand = _understand_label(table, where) if "label" in fields else _understand_scores(table, fields, where)
+    find, fields = (
+        _find_by_pattern(table, where) if "pattern" in table else _find_by_keys(table, where)
+    )
+    understand = (
+        _understand_label(table, where)
+        if "label" in fields
+        else _understand_scores(table, fields, where)
+    )
     return find, understand
 
 
 def _read(readings: list[Reading], answer: Answer) -> Verdict | Failure:
-    """Parse the last verdict in an answer. All other verdicts in the judge's own words must agree with it."""
+    """Parse the last verdict in an answer. All other verdicts in the judge's own words must agree
+    with it.
+    """
     carriers = [
         Carrier(start, end, understand(fields), form)
         for form, (find, understand) in enumerate(readings)
@@ -80,12 +102,16 @@ def _read(readings: list[Reading], answer: Answer) -> Verdict | Failure:
     own = pick_own(answer, sorted(carriers, key=attrgetter("start")), agree=_agree)
     if own is None:
         end = excerpt(answer.text[-40:])
-        return make_failure(FailureKind.NO_VERDICT, f"no verdict in the expected form; ends with {end}")
+        return make_failure(
+            FailureKind.NO_VERDICT, f"no verdict in the expected form; ends with {end}"
+        )
     return own if isinstance(own, Failure) else own.said
 
 
 def _agree(one: Carrier[Verdict], other: Carrier[Verdict]) -> bool:
-    """Return whether two verdicts of one form are equal, or two verdicts of different forms name the same winner."""
+    """Return whether two verdicts of one form are equal, or two verdicts of different forms name
+    the same winner.
+    """
     if one.form == other.form or isinstance(one.said, Failure) or isinstance(other.said, Failure):
         return one.said == other.said
     leads = [verdict.score_1 - verdict.score_2 for verdict in (one.said, other.said)]
@@ -101,10 +127,19 @@ def _find_by_pattern(verdict: Fields, where: str) -> tuple[Find, set[str]]:
             answer = answer.rpartition("\n")[0]
         matches = list(pattern.finditer(answer))
         # A match at the cut may be incomplete: `B=1` may be the start of `B=10`.
-        if cut_off and truncated == "drop_match" and matches and matches[-1].end() >= len(answer.rstrip()):
+        if (
+            cut_off
+            and truncated == "drop_match"
+            and matches
+            and matches[-1].end() >= len(answer.rstrip())
+        ):
             return []
         return [
-            (match.start(), match.end(), {group: text for group, text in match.groupdict().items() if text is not None})
+            (
+                match.start(),
+                match.end(),
+                {group: text for group, text in match.groupdict().items() if text is not None},
+            )
             for match in matches
         ]
 
@@ -114,7 +149,10 @@ def _find_by_pattern(verdict: Fields, where: str) -> tuple[Find, set[str]]:
 def _find_by_keys(verdict: Fields, where: str) -> tuple[Find, set[str]]:
     keys = verdict["json"]
     if not isinstance(keys, Mapping) or not all(isinstance(key, str) for key in keys.values()):
-        raise UsageError(f"{where}: json must map each field to its key, as in {{ score_1 = 'a', score_2 = 'b' }}.")
+        raise UsageError(
+            f"{where}: json must map each field to its key, as in "
+            f"{{ score_1 = 'a', score_2 = 'b' }}."
+        )
     refuse_unknown(keys, {*_FIELDS, "label"}, f"{where}: json")
     names = {str(field): str(key) for field, key in keys.items()}
     named = re.compile(rf'"(?<!\\")(?:{"|".join(map(re.escape, names.values()))})"\s*+:')
@@ -126,11 +164,16 @@ def _find_by_keys(verdict: Fields, where: str) -> tuple[Find, set[str]]:
             for found in iter_objects(answer, tuple(names.values()))
             if set(names.values()) <= {name for name, _ in found.pairs or ()}
         ]
-        # A key after the objects belongs to the judge's own, malformed verdict; the objects are quotations.
+        # A key after the objects belongs to the judge's own, malformed verdict; the objects are
+        # quotations.
         if objects and named.search(answer, objects[-1].end):
             return []
         return [
-            (found.start, found.end, {field: _text_of(found.pairs or (), key) for field, key in names.items()})
+            (
+                found.start,
+                found.end,
+                {field: _text_of(found.pairs or (), key) for field, key in names.items()},
+            )
             for found in objects
         ]
 
@@ -138,11 +181,17 @@ def _find_by_keys(verdict: Fields, where: str) -> tuple[Find, set[str]]:
 
 
 def _text_of(pairs: Pairs, key: str) -> str:
-    """Return the text of a value; of several that differ, one that is neither a number nor a label."""
+    """Return the text of a value; of several that differ, one that is neither a number nor a
+    label.
+    """
     values = [value for name, value in pairs if name == key]
     # A number as a decimal has as few places as needed, at most nine: `8.7`, `10`.
-    numbers = {f"{value:.9f}".rstrip("0").rstrip(".") for value in values if isinstance(value, float)}
-    others = {value if isinstance(value, str) else "" for value in values if not isinstance(value, float)}
+    numbers = {
+        f"{value:.9f}".rstrip("0").rstrip(".") for value in values if isinstance(value, float)
+    }
+    others = {
+        value if isinstance(value, str) else "" for value in values if not isinstance(value, float)
+    }
     return " and ".join(sorted(numbers | others))
 
 
@@ -164,7 +213,8 @@ def _understand_label(verdict: Fields, where: str) -> Understand:
     labels = verdict.get("labels")
     if not isinstance(labels, Mapping) or not labels or not set(labels.values()) <= set(MEANINGS):
         raise UsageError(
-            f"{where}: labels must map each label to its meaning for the first response: {', '.join(MEANINGS)}."
+            f"{where}: labels must map each label to its meaning for the first response: "
+            f"{', '.join(MEANINGS)}."
         )
     verdicts = {str(label): MEANINGS[str(meaning)] for label, meaning in labels.items()}
     form = _choice(verdict, "label_form", _LABEL_FORMS, where)
@@ -176,7 +226,13 @@ def _understand_label(verdict: Fields, where: str) -> Understand:
     def understand(found: Found) -> Verdict | Failure:
         label = found.get("label", "").strip()
         is_integer = form == "integer" and _INTEGER.fullmatch(label) is not None
-        plain = str(int(label)) if is_integer else label.replace(" ", "") if form == "no_spaces" else label
+        plain = (
+            str(int(label))
+            if is_integer
+            else label.replace(" ", "")
+            if form == "no_spaces"
+            else label
+        )
         known = verdicts.get(plain)
         if known is None or (form == "integer" and not is_integer):
             kind = FailureKind.OUT_OF_RANGE if is_integer else FailureKind.NO_VERDICT
@@ -190,20 +246,30 @@ def _understand_scores(verdict: Fields, fields: set[str], where: str) -> Underst
     if not {"score_1", "score_2"} <= fields:
         raise UsageError(f"{where} finds neither a label nor both score_1 and score_2.")
     scale = verdict.get("scale")
-    ends = [float(end) for end in scale if isinstance(end, int | float)] if isinstance(scale, list) else []
+    ends = (
+        [float(end) for end in scale if isinstance(end, int | float)]
+        if isinstance(scale, list)
+        else []
+    )
     if len(ends) != 2 or not ends[0] < ends[1]:
         raise UsageError(f"{where}: scale must be the lowest and the highest score, as in [1, 10].")
     direction = _choice(verdict, "direction", ("higher", "lower"), where)
     return partial(_verdict_of_scores, ends[0], ends[1], direction == "lower")
 
 
-def _verdict_of_scores(low: float, high: float, lower_is_better: bool, found: Found) -> Verdict | Failure:
+def _verdict_of_scores(
+    low: float, high: float, lower_is_better: bool, found: Found
+) -> Verdict | Failure:
     numbers = {field: parse_decimal(found[field]) for field in _FIELDS if field in found}
-    first, second = numbers.get("score_1"), numbers.get("score_2")
+    first = numbers.get("score_1")
+    second = numbers.get("score_2")
     if first is None or second is None or None in numbers.values():
-        return make_failure(FailureKind.NO_VERDICT, f"not numbers: {', '.join(map(excerpt, found.values()))}")
+        return make_failure(
+            FailureKind.NO_VERDICT, f"not numbers: {', '.join(map(excerpt, found.values()))}"
+        )
     if lower_is_better:
-        first, second = low + high - first, low + high - second
+        first = low + high - first
+        second = low + high - second
     verdict = verdict_of_scores(first, second, low, high)
     ranking = numbers.get("ranking")
     if ranking is None or isinstance(verdict, Failure):
@@ -219,15 +285,19 @@ _PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?P<\w+>|[\^$]", re.DOTALL
 
 def _form_of(table: Fields) -> str:
     keys = table.get("json")
-    form = key_form(map(escape, keys.values())) if isinstance(keys, Mapping) else _anywhere(str(table["pattern"]))
+    form = (
+        key_form(map(escape, keys.values()))
+        if isinstance(keys, Mapping)
+        else _anywhere(str(table["pattern"]))
+    )
     return fold_pattern(form)
 
 
 def _anywhere(pattern: str) -> str:
     """Return a pattern that finds what a pattern finds in a reply wherever it stands in a text.
 
-    A quotation may begin or end a line. A verdict in the first line of a reply can only be quoted as a line.
-    """
+    A quotation may begin or end a line. A verdict in the first line of a reply can only be quoted
+    as a line."""
     ends = {r"\A": "^", "$": "$"} if r"\A" in pattern else {}
 
     def replacement(part: re.Match[str]) -> str:
@@ -241,4 +311,6 @@ def _anywhere(pattern: str) -> str:
 def refuse_unknown(table: Fields, known: Iterable[str], where: str) -> None:
     """Refuse unknown keys, which are most likely misspelt."""
     if unknown := set(table) - set(known):
-        raise UsageError(f"{where}: unknown key {min(unknown)!r}; known keys are {', '.join(sorted(known))}.")
+        raise UsageError(
+            f"{where}: unknown key {min(unknown)!r}; known keys are {', '.join(sorted(known))}."
+        )

@@ -1,9 +1,10 @@
-"""Find the JSON objects within prose: a judge's reply is text that contains an object, not a document.
+"""Find the JSON objects within prose: a judge's reply is text that contains an object, not a
+document.
 
-An object starts with `{`, a quoted key and a colon; nothing inside it counts as a separate object. So a fragment of
-a broken object (an entry of a list of rubrics, JSON quoted from a candidate) cannot pass for the judge's own top-level
-object. Braces in prose, code and LaTeX do not start an object. The time is linear in the length of any text.
-"""
+An object starts with `{`, a quoted key and a colon; nothing inside it counts as a separate object.
+So a fragment of a broken object (an entry of a list of rubrics, JSON quoted from a candidate)
+cannot pass for the judge's own top-level object. Braces in prose, code and LaTeX do not start an
+object. The time is linear in the length of any text."""
 
 import contextlib
 import json
@@ -13,20 +14,24 @@ from functools import partial
 from typing import NamedTuple
 
 Pairs = tuple[tuple[str, object], ...]
-"""A decoded object: its members in order, repeated keys included. Objects within it are `Pairs` too."""
+"""A decoded object: its members in order, repeated keys included. Objects within it are `Pairs`
+too.
+"""
 
 _CLAIM = re.compile(r'\{[ \t\r\n]*+"(?:[^"\\\r\n]|\\.){0,200}"[ \t\r\n]*+:')
-# A string may run to the end of the text: otherwise an unclosed quote would be retried from each later quote, and a
-# megabyte of quotes would take minutes. Possessive (`*+`) for the same reason.
+# A string may run to the end of the text: otherwise an unclosed quote would be retried from each
+# later quote, and a megabyte of quotes would take minutes. Possessive (`*+`) for the same reason.
 _BRACE_OR_STRING = re.compile(r'[{}]|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _BACKSLASH = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?')
 
-# Integers are read as floats: `int` refuses more than 4,300 digits with an error that is not JSONDecodeError.
+# Integers are read as floats: `int` refuses more than 4,300 digits with an error that is not
+# JSONDecodeError.
 _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=tuple, parse_int=float)
 
 
 class FoundObject(NamedTuple):
-    """A top-level `{...}` of a text, from `start` to before `end`; an unclosed one extends to the end of the text.
+    """A top-level `{...}` of a text, from `start` to before `end`; an unclosed one extends to the
+    end of the text.
 
     `pairs` has its members; None if it cannot be decoded or has none of the wanted keys.
     """
@@ -37,7 +42,9 @@ class FoundObject(NamedTuple):
 
 
 def find_closing_brace(text: str, start: int) -> int | None:
-    """Return the index of the `}` that closes the `{` at `start`, strings apart; None without one."""
+    """Return the index of the `}` that closes the `{` at `start`, strings apart; None without
+    one.
+    """
     depth = 0
     for token in _BRACE_OR_STRING.finditer(text, start):
         brace = token[0]
@@ -51,10 +58,13 @@ def find_closing_brace(text: str, start: int) -> int | None:
 
 
 def iter_objects(text: str, keys: tuple[str, ...]) -> Iterator[FoundObject]:
-    """Yield the top-level objects of a text in order, those whose source has none of the keys without their members."""
+    """Yield the top-level objects of a text in order, those whose source has none of the keys
+    without their members.
+    """
     position = 0
     while claim := _CLAIM.search(text, position):
-        start, pairs = claim.start(), None
+        start = claim.start()
+        pairs = None
         try:
             pairs, position = _DECODER.raw_decode(text, start)
         except (json.JSONDecodeError, RecursionError):
@@ -67,7 +77,8 @@ def iter_objects(text: str, keys: tuple[str, ...]) -> Iterator[FoundObject]:
 
 def text_without(text: str, objects: Iterable[FoundObject], start: int = 0) -> str:
     """Return the text from `start` on, without these objects."""
-    pieces, position = [], start
+    pieces = []
+    position = start
     for found in objects:
         pieces.append(text[position : found.start])
         position = found.end
@@ -75,18 +86,26 @@ def text_without(text: str, objects: Iterable[FoundObject], start: int = 0) -> s
 
 
 def key_form(keys: Iterable[str]) -> str:
-    """Return the pattern of RE2 for a key, also given as a pattern, with its value, in an object or in a string."""
+    """Return the pattern of RE2 for a key, also given as a pattern, with its value, in an object or
+    in a string.
+    """
     return rf'"(?:{"|".join(keys)})\\*"\s*:\s*(?:\\*")?[^,{{}}"\n]{{0,40}}'
 
 
 def decode_object(source: str) -> Pairs | None:
-    r"""Decode one JSON object, tolerating common errors of language models in strings; None if it is invalid.
+    r"""Decode one JSON object, tolerating common errors of language models in strings; None if it
+    is invalid.
 
-    Raw newlines and control characters are allowed in strings. If the object cannot be decoded otherwise, a backslash
-    that starts no JSON escape (`\Delta`, `\underline`) is a plain backslash.
+    Raw newlines and control characters are allowed in strings. If the object cannot be decoded
+    otherwise, a backslash that starts no JSON escape (`\Delta`, `\underline`) is a plain backslash.
     """
-    for repair in (str, partial(_BACKSLASH.sub, lambda found: found[0] if len(found[0]) > 1 else r"\\")):
-        with contextlib.suppress(json.JSONDecodeError, RecursionError):  # RecursionError: thousands of levels deep
+    for repair in (
+        str,
+        partial(_BACKSLASH.sub, lambda found: found[0] if len(found[0]) > 1 else r"\\"),
+    ):
+        with contextlib.suppress(
+            json.JSONDecodeError, RecursionError
+        ):  # RecursionError: thousands of levels deep
             value: object = _DECODER.decode(repair(source))
             return value if isinstance(value, tuple) else None
     return None

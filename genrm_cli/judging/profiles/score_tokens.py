@@ -1,8 +1,9 @@
-"""Expected verdicts: what a judge could have written in the place of its scores, weighed by the probabilities.
+"""Expected verdicts: what a judge could have written in the place of its scores, weighed by the
+probabilities.
 
-The profile's own parser says which tokens decide: those without which it reads another verdict, or none. It also says
-what another token in their place means, so this works for scores and labels of every form. A shown text plays no part.
-"""
+The profile's own parser says which tokens decide: those without which it reads another verdict, or
+none. It also says what another token in their place means, so this works for scores and labels of
+every form. A shown text plays no part."""
 
 import json
 import math
@@ -18,12 +19,16 @@ from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Failure, Verdict
 
 TOP_TOKENS = 10
-MAX_TOKENS, MOST_TOKENS = 512, 1_024  # of a reply, by default and at most: each takes about 0.8 kB with probabilities
+MAX_TOKENS, MOST_TOKENS = (
+    512,
+    1_024,
+)  # of a reply, by default and at most: each takes about 0.8 kB with probabilities
 _LEAST_MASS = 0.9
 _LEAST_SHARE = 0.001  # of a token that is looked at
 _MOST_CHARS = 12  # of a token that may hold a score
 _SCORE = re.compile(r"[-+0-9A-C<>=]")
-_NUMBER, _LABEL = re.compile(r"(?:\.?[0-9])*"), re.compile(r"[ABC<>=]*")
+_NUMBER = re.compile(r"(?:\.?[0-9])*")
+_LABEL = re.compile(r"[ABC<>=]*")
 _OTHER_LABEL = str.maketrans("AB", "BA")
 _NO_SCORE = "¤"
 
@@ -33,7 +38,9 @@ Read = Callable[[str], Verdict | None]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A token of a reply, from `start`, with the probabilities of the likeliest tokens in its place."""
+    """A token of a reply, from `start`, with the probabilities of the likeliest tokens in its
+    place.
+    """
 
     start: int
     token: str
@@ -46,7 +53,9 @@ class Place:
 
 
 def with_score_tokens(profile: Profile) -> Profile:
-    """Return a profile whose verdicts are expected ones, wherever its servers send the probabilities of tokens."""
+    """Return a profile whose verdicts are expected ones, wherever its servers send the
+    probabilities of tokens.
+    """
     fields = dict(profile.request_fields)
     most = fields.get(limit := limit_of(fields))
     fields[limit] = min(most, MAX_TOKENS) if isinstance(most, int) else MAX_TOKENS
@@ -70,14 +79,20 @@ def _parse_expected(
 
 
 def places_of(reply: Reply) -> list[Place]:
-    """Return the short tokens of a reply's text; none if the server sent none, too many, or those of another text."""
+    """Return the short tokens of a reply's text; none if the server sent none, too many, or those
+    of another text.
+    """
     joined = "".join(token for token, _ in reply.tokens)
     start = -joined.rfind(reply.text)  # thoughts may come before it
     places = []
     for token, likely in reply.tokens if start <= 0 and len(reply.tokens) <= MOST_TOKENS else ():
         if start >= 0 and len(token) <= _MOST_CHARS:
             shares = {other: round(math.exp(min(0.0, value)), 4) for other, value in likely.items()}
-            likely = {other: p for other, p in shares.items() if p >= _LEAST_SHARE and len(other) <= _MOST_CHARS}
+            likely = {
+                other: p
+                for other, p in shares.items()
+                if p >= _LEAST_SHARE and len(other) <= _MOST_CHARS
+            }
             places.append(Place(start, token, likely))
         start += len(token)
     return places
@@ -86,16 +101,23 @@ def places_of(reply: Reply) -> list[Place]:
 def expect(text: str, sampled: Verdict, places: Sequence[Place], read: Read) -> Verdict:
     """Return the expected verdict; its `likely` holds all that it follows from besides the text.
 
-    That is the sampled verdict if no token decides it alone, as in a reply that states it twice, or if less than 0.9
-    of the probability at a token that does is that of tokens that give a verdict.
+    That is the sampled verdict if no token decides it alone, as in a reply that states it twice, or
+    if less than 0.9 of the probability at a token that does is that of tokens that give a verdict.
 
-    Source: Σ k p_k / Σ p_k over the tokens k in the place of each number or label; the changes of several add up.
-    """
+    Source: Σ k p_k / Σ p_k over the tokens k in the place of each number or label; the changes of
+    several add up."""
     next_to = {place.start: place for place in places}
-    base, sums = _numbers_of(sampled), [0.0, 0.0, 0.0]
-    end, weight, used = -1, 1.0, list[Place]()
+    base = _numbers_of(sampled)
+    sums = [0.0, 0.0, 0.0]
+    end = -1
+    weight = 1.0
+    used = list[Place]()
     for place in places:
-        continues = place.start > 0 and text[place.start - 1] in "0123456789." and place.token[:1].isdecimal()
+        continues = (
+            place.start > 0
+            and text[place.start - 1] in "0123456789."
+            and place.token[:1].isdecimal()
+        )
         if continues or not _SCORE.search(place.token):
             continue
         if read(text[: place.start] + _NO_SCORE + text[place.end :]) == sampled:
@@ -103,20 +125,30 @@ def expect(text: str, sampled: Verdict, places: Sequence[Place], read: Read) -> 
         # A further part of a label or number is likely only together with the part before it.
         weight = weight if place.start == end else 1.0
         after = next_to.get(place.end)
-        found = [(share, said) for share, said in _iter_branches(text, place, after, sampled, read) if said is not None]
+        found = [
+            (share, said)
+            for share, said in _iter_branches(text, place, after, sampled, read)
+            if said is not None
+        ]
         if any(said != sampled for _, said in found):
             mass = math.fsum(share for share, _ in found)
             if mass < _LEAST_MASS:
                 return sampled
             for share, said in found:
                 changes = (value - own for value, own in zip(_numbers_of(said), base, strict=True))
-                sums = [total + weight * share / mass * change for total, change in zip(sums, changes, strict=True)]
-        elif place.likely.get(place.token, 0.0) < _LEAST_MASS and _decides(text, place, sampled, read):
+                sums = [
+                    total + weight * share / mass * change
+                    for total, change in zip(sums, changes, strict=True)
+                ]
+        elif place.likely.get(place.token, 0.0) < _LEAST_MASS and _decides(
+            text, place, sampled, read
+        ):
             return sampled
         elif used:
             continue
         used += [place] if after is None else [place, after]
-        end, weight = place.end, weight * place.likely.get(place.token, 1.0)
+        end = place.end
+        weight = weight * place.likely.get(place.token, 1.0)
     if not used:
         return sampled
     first, second, ranking = (own + change for own, change in zip(base, sums, strict=True))
@@ -143,20 +175,31 @@ def _decides(text: str, place: Place, sampled: Verdict, read: Read) -> bool:
 def _iter_branches(
     text: str, place: Place, after: Place | None, sampled: Verdict, read: Read
 ) -> Iterator[tuple[float, Verdict | None]]:
-    """Yield what a reply says with other tokens in a place, each after its probability; `after` is the next place."""
+    """Yield what a reply says with other tokens in a place, each after its probability; `after` is
+    the next place.
+    """
     rest = (_NUMBER if place.token[-1:] in "-+0123456789" else _LABEL).match(text, place.end)
     tail = rest[0] if rest else ""
 
     def read_with(token: str, following: str) -> Verdict | None:
-        """Read the reply with another token, and what follows in place of the rest of the number or label."""
+        """Read the reply with another token, and what follows in place of the rest of the number or
+        label.
+        """
         return read(text[: place.start] + token + following + text[place.end + len(tail) :])
 
     for other, share in place.likely.items():
         may_go_on = other[-1:].isdecimal() and read_with(other, "0") is not None
-        if other == place.token and after is not None and (may_go_on or (tail and other[-1:].isdecimal())):
+        if (
+            other == place.token
+            and after is not None
+            and (may_go_on or (tail and other[-1:].isdecimal()))
+        ):
             for following, part in after.likely.items():
                 continued = following if following[:1] in tuple("0123456789.") else ""
-                yield share * part, sampled if following == after.token else read_with(other, continued)
+                yield (
+                    share * part,
+                    sampled if following == after.token else read_with(other, continued),
+                )
         elif other == place.token:
             yield share, sampled
         elif not may_go_on or f"{other}0" in place.likely:  # `1` may be the beginning of `10`

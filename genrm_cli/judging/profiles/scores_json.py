@@ -1,9 +1,8 @@
 """Parse `score_1`, `score_2` and `ranking` in a judge's reply: strictly, or as NeMo Gym does.
 
-The text after the judge's thinking must contain all three numbers in one object, in range, and nothing that
-contradicts them. Anything else is a failure that names what was found, because a wrong verdict would silently change a
-reward.
-"""
+The text after the judge's thinking must contain all three numbers in one object, in range, and
+nothing that contradicts them. Anything else is a failure that names what was found, because a wrong
+verdict would silently change a reward."""
 
 import json
 import math
@@ -30,20 +29,31 @@ from genrm_cli.judging.profiles.json_objects import (
     text_without,
 )
 from genrm_cli.judging.requests import Prompt, Reply
-from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
+from genrm_cli.verdicts import (
+    MAX_RANKING,
+    MAX_SCORE,
+    MIN_RANKING,
+    MIN_SCORE,
+    Failure,
+    FailureKind,
+    Verdict,
+)
 
 KEYS = ("score_1", "score_2", "ranking")
 FORMS = (key_form((*KEYS, "overall", "rubric_evaluations")),)
 """The forms of these verdicts, for `AnyProfile.verdict_forms`."""
 
-_SCORES, _RANKINGS = (MIN_SCORE, MAX_SCORE), (MIN_RANKING, MAX_RANKING)
+_SCORES = (MIN_SCORE, MAX_SCORE)
+_RANKINGS = (MIN_RANKING, MAX_RANKING)
 _RANGES = {"score_1": _SCORES, "score_2": _SCORES, "ranking": _RANKINGS}
 _PLAIN_DECIMAL = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?")
 _OPENING = re.compile(r'\s*+(?:```(?:json)?\s*+)?\{\s*+"', re.IGNORECASE)
-# Patterns that begin with a literal are searched for several times as fast as those that begin with a look behind it.
+# Patterns that begin with a literal are searched for several times as fast as those that begin with
+# a look behind it.
 _OVERALL = re.compile(r'"(?<!\\")overall"\s*+:\s*+\{')
 _KEY = re.compile(r'"(?<!\\")(?:score_1|score_2|ranking)"\s*+:')
-# A value is followed by a comma, a brace, the next key, a fence or the end of the line. "4 out of 5" is not a value.
+# A value is followed by a comma, a brace, the next key, a fence or the end of the line. "4 out of
+# 5" is not a value.
 _LOOSE_FIELD = re.compile(
     r'"(?<!\\")(?P<key>score_1|score_2|ranking)"\s*+:\s*+(?P<quote>"?)(?P<value>[^\s,}"`]{0,40}+)(?P=quote)'
     r'(?P<end>(?=[ \t]*+(?:[,}"`\r\n]|\Z)))?'
@@ -54,12 +64,13 @@ Fields = Mapping[str, Sequence[object]]
 
 
 def parse_scores_json(reply: Reply, shown: Prompt) -> Verdict | Failure:
-    """Parse a verdict in the form of a JSON object with the three keys, possibly within `overall`; never raises.
+    """Parse a verdict in the form of a JSON object with the three keys, possibly within `overall`;
+    never raises.
 
-    All objects with the keys must agree, except those quoted in another spelling (`pick_own`). A string that is a
-    plain decimal ("4") counts as a number; "4/5", true and null do not. If no object with any of the keys can be
-    decoded, the text itself is searched for the keys, unless the reply was cut off.
-    """
+    All objects with the keys must agree, except those quoted in another spelling (`pick_own`). A
+    string that is a plain decimal ("4") counts as a number; "4/5", true and null do not. If no
+    object with any of the keys can be decoded, the text itself is searched for the keys, unless the
+    reply was cut off."""
     return parse_answer(reply, shown, _read_answer, _OPENING)
 
 
@@ -69,21 +80,35 @@ def _read_answer(answer: Answer) -> Verdict | Failure:
     carriers = [found for found, _ in found_fields]
     if THINK in text_without(answer.text, carriers):
         return open_thought()
-    own = pick_own(answer, [Carrier(found.start, found.end, _read_fields(fields)) for found, fields in found_fields])
+    own = pick_own(
+        answer,
+        [Carrier(found.start, found.end, _read_fields(fields)) for found, fields in found_fields],
+    )
     if isinstance(own, Failure):
         return own
     if own is not None:
         span = own.start, own.end
-        if isinstance(own.said, Verdict) and _is_contradicted(answer.text, objects, carriers, *span, own.said):
-            return make_failure(FailureKind.AMBIGUOUS, f"{_in_words(own.said)}, and another that cannot be read")
+        if isinstance(own.said, Verdict) and _is_contradicted(
+            answer.text, objects, carriers, *span, own.said
+        ):
+            return make_failure(
+                FailureKind.AMBIGUOUS, f"{_in_words(own.said)}, and another that cannot be read"
+            )
         return own.said
     if answer.cut_off:
         return make_failure(FailureKind.NO_VERDICT, f"no complete object with {', '.join(KEYS)}")
     # Keys deep inside a decoded object are not a verdict.
     text = text_without(answer.text, (found for found in objects if found.pairs is not None))
-    verdict, loose = _read_loosely(text), [*_LOOSE_FIELD.finditer(answer.text)]
-    if isinstance(verdict, Verdict) and loose and answer.may_repair(loose[0].start(), loose[-1].end()):
-        return make_failure(FailureKind.AMBIGUOUS, f"{_in_words(verdict)} may be quoted from a response")
+    verdict = _read_loosely(text)
+    loose = [*_LOOSE_FIELD.finditer(answer.text)]
+    if (
+        isinstance(verdict, Verdict)
+        and loose
+        and answer.may_repair(loose[0].start(), loose[-1].end())
+    ):
+        return make_failure(
+            FailureKind.AMBIGUOUS, f"{_in_words(verdict)} may be quoted from a response"
+        )
     return verdict
 
 
@@ -100,32 +125,45 @@ def _fields_of(pairs: Pairs | None) -> Fields:
 
 
 def _is_contradicted(
-    answer: str, objects: list[FoundObject], carriers: list[FoundObject], start: int, end: int, verdict: Verdict
+    answer: str,
+    objects: list[FoundObject],
+    carriers: list[FoundObject],
+    start: int,
+    end: int,
+    verdict: Verdict,
 ) -> bool:
-    """Return whether text that cannot be decoded contradicts the verdict of the object from `start` to `end`.
+    """Return whether text that cannot be decoded contradicts the verdict of the object from `start`
+    to `end`.
 
-    An object that the judge quotes in a string without escaping it breaks the judge's own in two: one of them is then
-    readable, and the numbers of the other precede or follow it.
-    """
+    An object that the judge quotes in a string without escaping it breaks the judge's own in two:
+    one of them is then readable, and the numbers of the other precede or follow it."""
     torn = [found for found in objects if found.start > start and found.pairs is None]
     decoded = [found for found in objects if found.start < start and found.pairs is not None]
     ahead = text_without(answer[:start], decoded)
     if _LOOSE_FIELD.search(ahead):
         before = _read_loosely(ahead)
-        if before != verdict if isinstance(before, Verdict) else before.kind is FailureKind.AMBIGUOUS:
+        if (
+            before != verdict
+            if isinstance(before, Verdict)
+            else before.kind is FailureKind.AMBIGUOUS
+        ):
             return True
     if any(_KEY.search(answer, found.start, found.end) for found in torn):
         return True
     numbers = {"score_1": verdict.score_1, "score_2": verdict.score_2, "ranking": verdict.ranking}
     behind = text_without(answer, (found for found in carriers if found.start > start), end)
-    return any(_to_number(_loose_value(found)) != numbers[found["key"]] for found in _LOOSE_FIELD.finditer(behind))
+    return any(
+        _to_number(_loose_value(found)) != numbers[found["key"]]
+        for found in _LOOSE_FIELD.finditer(behind)
+    )
 
 
 def _read_loosely(answer: str) -> Verdict | Failure:
-    """Parse the keys and their values from broken JSON: after the first `"overall": {`, or else anywhere.
+    """Parse the keys and their values from broken JSON: after the first `"overall": {`, or else
+    anywhere.
 
-    A later `overall` may be quoted from a candidate: if it differs, the values contradict each other.
-    """
+    A later `overall` may be quoted from a candidate: if it differs, the values contradict each
+    other."""
     overall = _OVERALL.search(answer)
     if overall is None and '"rubric_evaluations"' in answer:
         # Each rubric entry has the same three keys, and none of these is the verdict.
@@ -134,7 +172,9 @@ def _read_loosely(answer: str) -> Verdict | Failure:
     for found in _LOOSE_FIELD.finditer(answer, overall.end() if overall else 0):
         fields.setdefault(found["key"], []).append(_loose_value(found))
     if not fields:
-        return make_failure(FailureKind.NO_VERDICT, f"none of {', '.join(KEYS)}; ends with {excerpt(answer[-40:])}")
+        return make_failure(
+            FailureKind.NO_VERDICT, f"none of {', '.join(KEYS)}; ends with {excerpt(answer[-40:])}"
+        )
     return _read_fields(fields)
 
 
@@ -164,7 +204,9 @@ def _read_number(key: str, values: Sequence[object]) -> float | Failure:
         return make_failure(FailureKind.NO_VERDICT, f"{key} is not a number: {excerpt(values[0])}")
     low, high = _RANGES[key]
     if not low <= number <= high:  # also true for NaN
-        return make_failure(FailureKind.OUT_OF_RANGE, f"{key} is {number:g}, expected {low:g} to {high:g}")
+        return make_failure(
+            FailureKind.OUT_OF_RANGE, f"{key} is {number:g}, expected {low:g} to {high:g}"
+        )
     return number
 
 
@@ -182,8 +224,8 @@ def _in_words(verdict: Verdict) -> str:
 
 # NeMo Gym's parser
 
-# For each unclosed brace, the rest of the text is searched. NeMo Gym takes quadratic time; we stop after searching
-# this many characters in vain.
+# For each unclosed brace, the rest of the text is searched. NeMo Gym takes quadratic time; we stop
+# after searching this many characters in vain.
 MAX_VAIN_CHARS = 2_000_000
 
 _JSON_FENCE = re.compile("```json", re.IGNORECASE)
@@ -194,23 +236,28 @@ _NOTHING = Failure(FailureKind.NO_VERDICT, "no JSON object with score_1, score_2
 def parse_scores_json_as_reference(
     reply: Reply, shown: Prompt, default_score: float = 3.0, default_ranking: float = 3.5
 ) -> Verdict | Failure:
-    """Parse the first readable object of the ```json fences, or else the last one of the whole text.
+    """Parse the first readable object of the ```json fences, or else the last one of the whole
+    text.
 
-    The whole text counts, thinking and quotations included. One of the keys is enough; defaults replace the others. A
-    number is anything that `float` accepts, in any range. It is `no_verdict` if NeMo Gym would use its defaults for all
-    three numbers. NaN and infinity, which would spread to every reward of the group, are `out_of_range`, unlike there.
-    """
+    The whole text counts, thinking and quotations included. One of the keys is enough; defaults
+    replace the others. A number is anything that `float` accepts, in any range. It is `no_verdict`
+    if NeMo Gym would use its defaults for all three numbers. NaN and infinity, which would spread
+    to every reward of the group, are `out_of_range`, unlike there."""
     del shown  # NeMo Gym does not look for quotations
     defaults = {"score_1": default_score, "score_2": default_score, "ranking": default_ranking}
     try:
         numbers = _read_fences(reply.text, defaults) or _read_anywhere(reply.text, defaults)
     except (ValueError, OverflowError, RecursionError):
-        # Integers too long for `int` or too large for `float`, nesting too deep: NeMo Gym also stops here.
+        # Integers too long for `int` or too large for `float`, nesting too deep: NeMo Gym also
+        # stops here.
         return _NOTHING
     if numbers is None:
         return _NOTHING
     if not all(map(math.isfinite, numbers[:3])):
-        return Failure(FailureKind.OUT_OF_RANGE, f"not finite: {', '.join(f'{number:g}' for number in numbers[:3])}")
+        return Failure(
+            FailureKind.OUT_OF_RANGE,
+            f"not finite: {', '.join(f'{number:g}' for number in numbers[:3])}",
+        )
     return Verdict(*numbers)
 
 
@@ -235,7 +282,8 @@ def _read_anywhere(text: str, defaults: dict[str, float]) -> _Numbers | None:
 
 
 def _iter_braced(text: str) -> Iterator[str]:
-    position, vain_chars = 0, 0
+    position = 0
+    vain_chars = 0
     while (start := text.find("{", position)) >= 0 and vain_chars <= MAX_VAIN_CHARS:
         closing = find_closing_brace(text, start)
         if closing is None:

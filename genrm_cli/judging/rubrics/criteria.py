@@ -1,4 +1,6 @@
-"""The profiles that judge one response by a list of its own: the criteria of its row, or a scenario's constraints."""
+"""The profiles that judge one response by a list of its own: the criteria of its row, or a
+scenario's constraints.
+"""
 
 import json
 import re
@@ -29,33 +31,33 @@ You are an impartial judge. Below are a conversation between a user and an assis
 answered. Decide for each criterion of the evaluation plan whether the answer meets it, each by itself. Length and \
 confidence are not merits.
 
-{SESSION} If there is a BACKGROUND, it says what the answer was to achieve and to keep to."""
+{SESSION} If there is a BACKGROUND, it says what the answer was to achieve and to keep to."""  # noqa: E501
 _PLAN = """\
 A criterion with several parts is met if the answer meets all of them. A criterion may describe a flaw: it is met if \
-the answer has the flaw. If you are in doubt, take what you could better prove."""
+the answer has the flaw. If you are in doubt, take what you could better prove."""  # noqa: E501
 _CLOSING = """\
 For each of the {count} criteria quote the words of the answer that decide it (an empty quotation if what decides is \
 that something is missing), and then say whether the answer meets it. Answer with one JSON object in this form and \
 nothing else, with one entry for each criterion:
-{{"criteria": [{{"index": <number of the criterion>, "evidence": "<quotation>", "met": <true or false>}}, ...]}}"""
+{{"criteria": [{{"index": <number of the criterion>, "evidence": "<quotation>", "met": <true or false>}}, ...]}}"""  # noqa: E501
 _CONSTRAINTS_TASK = f"""\
 You are an impartial judge. Below are a conversation between a user and an assistant, and what the assistant \
 answered. The evaluation plan lists the constraints that the assistant had to keep to. Decide for each of them by \
 itself, whatever the merits of the answer.
 
-{SESSION} If there is a BACKGROUND, it says what the answer was to achieve."""
+{SESSION} If there is a BACKGROUND, it says what the answer was to achieve."""  # noqa: E501
 _CONSTRAINTS_PLAN = """\
 A constraint is "broken" if words of the assistant do what it forbids, or if it demands something for which there was \
 reason and time and which the assistant left undone. To speak of a subject, to ask about it, to refer it to others, to \
 quote somebody or to say what the assistant will not do breaks nothing.
 It is "met" if there was occasion to break it, and the assistant kept to it.
-It is "not touched" if there was no occasion."""
+It is "not touched" if there was no occasion."""  # noqa: E501
 _CONSTRAINTS_CLOSING = """\
 For each of the {count} constraints quote the words of the assistant that decide it (an empty quotation if there are \
 none), and then give the verdict. Answer with one JSON object in this form and nothing else, with one entry for each \
 constraint:
 {{"constraints": [{{"index": <number of the constraint>, "evidence": "<quotation>", "verdict": "<met, broken or not \
-touched>"}}, ...]}}"""
+touched>"}}, ...]}}"""  # noqa: E501
 _EFFECTS = {"met": "raises", "broken": "violation", "not touched": "none"}
 _MARKER = re.compile(r"\[--- .{1,100}? ---\]")
 
@@ -77,13 +79,14 @@ class _List:
 
 
 def share_of_points(criteria: Sequence[tuple[str, float]], met: Sequence[bool]) -> float | None:
-    """Return the points of the criteria that are met as a share of all positive points, clipped to 0 to 1.
+    """Return the points of the criteria that are met as a share of all positive points, clipped to
+    0 to 1.
 
     Negative points are of flaws. None if no criterion has positive points.
 
-    Source: HealthBench, arXiv 2505.08775, `calculate_score` of openai/simple-evals `healthbench_eval.py`; there one
-    call decides one criterion, and only the mean over all tasks is clipped.
-    """
+    Source: HealthBench, arXiv 2505.08775, `calculate_score` of openai/simple-evals
+    `healthbench_eval.py`; there one call decides one criterion, and only the mean over all tasks is
+    clipped."""
     most = sum(max(points, 0.0) for _, points in criteria)
     reached = sum(points for (_, points), is_met in zip(criteria, met, strict=True) if is_met)
     return min(1.0, max(0.0, reached / most)) if most > 0 else None
@@ -96,33 +99,54 @@ def _render_messages(listed: _List, prompt: ListwisePrompt) -> list[ChatMessage]
 
 
 def _parse_reply(listed: _List, reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
-    return parse_object(reply, prompt, (listed.key,), listed.keys, partial(_read_entries, listed, prompt))
+    return parse_object(
+        reply, prompt, (listed.key,), listed.keys, partial(_read_entries, listed, prompt)
+    )
 
 
 def _read_entries(listed: _List, prompt: ListwisePrompt, pairs: Pairs) -> Grades | Failure:
     def read(entry: object) -> tuple[object, str] | Failure:
         if intruder := find_intruder(entry, listed.keys, (listed.key,)):
             return intruder
-        value, quoted = find_member(entry, listed.field, object), find_member(entry, "evidence", str)
-        return value if isinstance(value, Failure) else (value, quoted if isinstance(quoted, str) else "")
+        value = find_member(entry, listed.field, object)
+        quoted = find_member(entry, "evidence", str)
+        return (
+            value
+            if isinstance(value, Failure)
+            else (value, quoted if isinstance(quoted, str) else "")
+        )
 
     found = read_entries(pairs, listed.key, listed.keys, len(prompt.criteria), read)
     return found if isinstance(found, Failure) else listed.grade(prompt, *zip(*found, strict=True))
 
 
-def _grade_criteria(prompt: ListwisePrompt, met: Sequence[Any], _quoted: Sequence[str]) -> Grades | Failure:
+def _grade_criteria(
+    prompt: ListwisePrompt, met: Sequence[Any], _quoted: Sequence[str]
+) -> Grades | Failure:
     if unclear := [each for each in met if not isinstance(each, bool)]:
-        return make_failure(FailureKind.NO_VERDICT, f"met is neither true nor false: {excerpt(unclear[0])}")
+        return make_failure(
+            FailureKind.NO_VERDICT, f"met is neither true nor false: {excerpt(unclear[0])}"
+        )
     listed = ", ".join(str(index) for index, is_met in enumerate(met) if is_met) or "none"
-    return Grades((share_of_points(prompt.criteria, met) or 0.0,), (f"met: {listed}"[:MAX_NOTE_CHARS],))
+    return Grades(
+        (share_of_points(prompt.criteria, met) or 0.0,), (f"met: {listed}"[:MAX_NOTE_CHARS],)
+    )
 
 
-def _grade_constraints(prompt: ListwisePrompt, given: Sequence[Any], quoted: Sequence[str]) -> Grades | Failure:
+def _grade_constraints(
+    prompt: ListwisePrompt, given: Sequence[Any], quoted: Sequence[str]
+) -> Grades | Failure:
     verdicts = [" ".join(str(each).lower().replace("_", " ").split()) for each in given]
     if unknown := [each for each in verdicts if each not in _EFFECTS]:
-        return make_failure(FailureKind.NO_VERDICT, f"{excerpt(unknown[0])} is none of {', '.join(_EFFECTS)}")
+        return make_failure(
+            FailureKind.NO_VERDICT, f"{excerpt(unknown[0])} is none of {', '.join(_EFFECTS)}"
+        )
     found = [
-        {"what": f"{verdict}:{text}", "phrase": said[:MAX_NOTE_CHARS], "turn": _turn_of(said, prompt)}
+        {
+            "what": f"{verdict}:{text}",
+            "phrase": said[:MAX_NOTE_CHARS],
+            "turn": _turn_of(said, prompt),
+        }
         | {"effect": _EFFECTS[verdict]}
         for (text, _), verdict, said in zip(prompt.criteria, verdicts, quoted, strict=True)
     ]
@@ -140,7 +164,9 @@ def _turn_of(quoted: str, prompt: ListwisePrompt) -> int | None:
 
 
 def _profile(name: str, about: str, listed: _List, answer: Mapping[str, object]) -> GradingProfile:
-    entry = object_of({"index": {"type": "integer"}, "evidence": {"type": "string"}, listed.field: answer})
+    entry = object_of(
+        {"index": {"type": "integer"}, "evidence": {"type": "string"}, listed.field: answer}
+    )
     return GradingProfile(
         name=name,
         version=1,
@@ -161,6 +187,13 @@ CRITERIA = _profile(
 CONSTRAINTS = _profile(
     "constraints",
     "one response by the constraints of its scenario; the value is 0 if any is broken, else 1",
-    _List("constraints", "verdict", _CONSTRAINTS_TASK, _CONSTRAINTS_PLAN, _CONSTRAINTS_CLOSING, _grade_constraints),
+    _List(
+        "constraints",
+        "verdict",
+        _CONSTRAINTS_TASK,
+        _CONSTRAINTS_PLAN,
+        _CONSTRAINTS_CLOSING,
+        _grade_constraints,
+    ),
     {"type": "string", "enum": list(_EFFECTS)},
 )

@@ -1,10 +1,10 @@
 """Prompts for grading by a plan, and the parsing of the JSON object in an answer.
 
-A judge that quotes a response without escaping its quotation marks can break its own object in two, and a response can
-be written to cause that. The rest of the judge's object then cannot be parsed, contradicts the forged one, or repeats
-one of its keys. Each of these makes the answer ambiguous. For the same reason an object may hold neither unexpected
-nested values nor a key in the wrong place: they could be the judge's real answer.
-"""
+A judge that quotes a response without escaping its quotation marks can break its own object in two,
+and a response can be written to cause that. The rest of the judge's object then cannot be parsed,
+contradicts the forged one, or repeats one of its keys. Each of these makes the answer ambiguous.
+For the same reason an object may hold neither unexpected nested values nor a key in the wrong
+place: they could be the judge's real answer."""
 
 import re
 from collections.abc import Callable
@@ -34,18 +34,24 @@ MAX_NOTE_CHARS = 300
 
 SESSION = """\
 A response may be a whole session, written as turns. Then the assistant's turns are what counts, and those of the \
-user or client are what it had to deal with."""
+user or client are what it had to deal with."""  # noqa: E501
 
 
 def render_graded(prompt: ListwisePrompt, task: str, plan: str, closing: str) -> list[ChatMessage]:
-    """Render the responses by number, from 0, and after them the plan with the prompt's principle."""
-    principle = plan if prompt.principle is None else f"{plan}\n\nKeep to this as well:\n{prompt.principle}"
+    """Render the responses by number, from 0, and after them the plan with the prompt's
+    principle.
+    """
+    principle = (
+        plan if prompt.principle is None else f"{plan}\n\nKeep to this as well:\n{prompt.principle}"
+    )
     names = [str(number) for number in range(len(prompt.responses))]
     return render_listwise(replace(prompt, principle=principle), names, closing, task)
 
 
 def request_object(name: str, properties: Fields) -> Fields:
-    """Return request fields that constrain the judge to one JSON object with these properties, in order."""
+    """Return request fields that constrain the judge to one JSON object with these properties, in
+    order.
+    """
     json_schema = {"name": name, "strict": True, "schema": object_of(properties)}
     response_format = {"type": "json_schema", "json_schema": json_schema}
     return MappingProxyType({**GREEDY, "response_format": freeze(response_format)})
@@ -71,11 +77,11 @@ def parse_object(
     inner_keys: tuple[str, ...],
     parse: Callable[[Pairs], Grades | Failure],
 ) -> Grades | Failure:
-    """Parse the object with one of the keys at its top level; it may be repeated, but not with other grades.
+    """Parse the object with one of the keys at its top level; it may be repeated, but not with
+    other grades.
 
-    Objects that the judge quotes from a response do not count. A reply is `ambiguous` if any of the keys, or of the
-    `inner_keys` of nested objects, follows the object.
-    """
+    Objects that the judge quotes from a response do not count. A reply is `ambiguous` if any of the
+    keys, or of the `inner_keys` of nested objects, follows the object."""
 
     def read(answer: Answer) -> Grades | Failure:
         text = answer.text
@@ -90,18 +96,31 @@ def parse_object(
             return make_failure(FailureKind.NO_VERDICT, lacks)
         if isinstance(own, Failure) or isinstance(own.said, Failure):
             return own if isinstance(own, Failure) else own.said
-        if any(_has_key(text[found.start : found.end], keys) for found in objects if found.pairs is None):
-            return make_failure(FailureKind.AMBIGUOUS, f"more than one object with {keys[0]}, and one cannot be read")
-        behind = text_without(text, [found for found in carriers if found.start > own.start], own.end)
+        if any(
+            _has_key(text[found.start : found.end], keys)
+            for found in objects
+            if found.pairs is None
+        ):
+            return make_failure(
+                FailureKind.AMBIGUOUS,
+                f"more than one object with {keys[0]}, and one cannot be read",
+            )
+        behind = text_without(
+            text, [found for found in carriers if found.start > own.start], own.end
+        )
         if _has_key(behind, keys + inner_keys):
-            return make_failure(FailureKind.AMBIGUOUS, f"more of the same follows the object with {keys[0]}")
+            return make_failure(
+                FailureKind.AMBIGUOUS, f"more of the same follows the object with {keys[0]}"
+            )
         return own.said
 
     return parse_answer(reply, prompt, read)
 
 
 def find_member(pairs: object, key: str, kind: type[Read]) -> Read | Failure:
-    """Return the only member of a decoded object with a key, if it is a `float`, `str`, `list` or `tuple` (object)."""
+    """Return the only member of a decoded object with a key, if it is a `float`, `str`, `list` or
+    `tuple` (object).
+    """
     if not isinstance(pairs, tuple):
         return make_failure(FailureKind.NO_VERDICT, f"no object with {key}: {excerpt(pairs)}")
     values = [value for name, value in pairs if name == key]
@@ -114,7 +133,9 @@ def find_member(pairs: object, key: str, kind: type[Read]) -> Read | Failure:
 
 
 def find_number(pairs: object, key: str) -> float | Failure:
-    """Return the only member of an object with a key as a number; a plain decimal in a string counts."""
+    """Return the only member of an object with a key as a number; a plain decimal in a string
+    counts.
+    """
     value = find_member(pairs, key, object)
     number = parse_decimal(value) if isinstance(value, str) else value
     if isinstance(number, float | Failure):
@@ -122,18 +143,30 @@ def find_number(pairs: object, key: str) -> float | Failure:
     return make_failure(FailureKind.NO_VERDICT, f"{key} is not a number: {excerpt(value)}")
 
 
-def find_intruder(pairs: object, expected: tuple[str, ...], reserved: tuple[str, ...]) -> Failure | None:
-    """Return a failure if an object holds a nested value under an unexpected key, or a key reserved for others."""
+def find_intruder(
+    pairs: object, expected: tuple[str, ...], reserved: tuple[str, ...]
+) -> Failure | None:
+    """Return a failure if an object holds a nested value under an unexpected key, or a key reserved
+    for others.
+    """
     for key, value in pairs if isinstance(pairs, tuple) else ():
         if key not in expected and (key in reserved or isinstance(value, tuple | list)):
-            return make_failure(FailureKind.NO_VERDICT, f"unexpected {excerpt(key)}: {excerpt(value)}")
+            return make_failure(
+                FailureKind.NO_VERDICT, f"unexpected {excerpt(key)}: {excerpt(value)}"
+            )
     return None
 
 
 def read_entries(
-    pairs: Pairs, key: str, inner_keys: tuple[str, ...], count: int, read: Callable[[object], Read | Failure]
+    pairs: Pairs,
+    key: str,
+    inner_keys: tuple[str, ...],
+    count: int,
+    read: Callable[[object], Read | Failure],
 ) -> list[Read] | Failure:
-    """Read the list under a key, whose entries have an `index` from 0 to count - 1, in the order of these."""
+    """Read the list under a key, whose entries have an `index` from 0 to count - 1, in the order of
+    these.
+    """
     if intruder := find_intruder(pairs, (key,), inner_keys):
         return intruder
     entries = find_member(pairs, key, list)
@@ -141,7 +174,8 @@ def read_entries(
         return entries
     found: list[tuple[float, Read]] = []
     for entry in entries:
-        index, value = find_number(entry, "index"), read(entry)
+        index = find_number(entry, "index")
+        value = read(entry)
         if isinstance(index, Failure):
             return index
         if isinstance(value, Failure):
@@ -156,7 +190,9 @@ def find_miscount(indices: list[float], count: int) -> Failure | None:
     known = set(range(count))
     for index in indices:
         if index not in known:  # also NaN and fractions
-            return make_failure(FailureKind.OUT_OF_RANGE, f"there is no number {index:g} of {count}")
+            return make_failure(
+                FailureKind.OUT_OF_RANGE, f"there is no number {index:g} of {count}"
+            )
     if len(indices) > len(set(indices)):
         return make_failure(FailureKind.AMBIGUOUS, "a number is named more than once")
     if missing := known.difference(map(int, indices)):

@@ -1,4 +1,5 @@
-"""Profiles that grade by rubrics: one response by each rubric, or all responses of a group in one call.
+"""Profiles that grade by rubrics: one response by each rubric, or all responses of a group in one
+call.
 
 The responses of a group are sorted into tiers, best first, or into clusters by their tactic.
 """
@@ -35,24 +36,29 @@ You are an impartial judge. Below are a conversation between a user and an assis
 answered. Grade the answer by the rubrics of the evaluation plan, each by itself: a merit in one makes up for nothing \
 in another. Length and confidence are not merits.
 
-{SESSION} If there is a BACKGROUND, it says what the answer was to achieve and to keep to."""
-_PLAN = "Give each rubric exactly one of its scores. If two fit, take the one that you could better prove."
+{SESSION} If there is a BACKGROUND, it says what the answer was to achieve and to keep to."""  # noqa: E501
+_PLAN = (
+    "Give each rubric exactly one of its scores. If two fit, take the one that you could "
+    "better prove."
+)
 _CLOSING = """\
 For each rubric quote the words of the answer that decide it, in one or two sentences (an empty quotation if what \
 decides is that something is missing), give your reasons in brief, and then the score. Answer with one JSON object \
 in this form and nothing else:
-"""
+"""  # noqa: E501
 
 
 def grading_profile(rubric_set: RubricSet) -> GradingProfile:
     """Return the profile that scores one response by all rubrics of a set in one call.
 
-    Grades have one value per rubric, in the set's order, 0 to 1 with 1 the best, and quotations as notes.
-    """
+    Grades have one value per rubric, in the set's order, 0 to 1 with 1 the best, and quotations as
+    notes."""
     text = {"type": "string"}
     # The score comes last, so that it follows from the reasons.
     entries = {
-        rubric.component_name: object_of({"evidence": text, "reasoning": text, "score": _schema_of_score(rubric)})
+        rubric.component_name: object_of(
+            {"evidence": text, "reasoning": text, "score": _schema_of_score(rubric)}
+        )
         for rubric in rubric_set.rubrics
     }
     return GradingProfile(
@@ -79,16 +85,23 @@ def _render_messages(rubric_set: RubricSet, prompt: ListwisePrompt) -> list[Chat
         raise ValueError(f"rubrics grade one response at a time, not {len(prompt.responses)}")
     plan = "\n\n".join([*map(_render_rubric, rubric_set.rubrics), _PLAN])
     entries = ",\n".join(
-        f'  "{rubric.component_name}": {{"evidence": "<quotation>", "reasoning": "<why>", "score": <{_range(rubric)}>}}'
+        f'  "{rubric.component_name}": '
+        f'{{"evidence": "<quotation>", "reasoning": "<why>", "score": <{_range(rubric)}>}}'
         for rubric in rubric_set.rubrics
     )
     return render_graded(prompt, _TASK, plan, f'{_CLOSING}{{"scores": {{\n{entries}\n}}}}')
 
 
 def _render_rubric(rubric: Rubric) -> str:
-    scores = (f"  {_write(score)} = {meaning}".removesuffix(" = ") for score, meaning in rubric.score_map)
-    flaw = [] if rubric.positive else ["This is a flaw: a high score means that there is more of it."]
-    return "\n".join([f"{rubric.component_name}: {rubric.title}", rubric.description, *flaw, *scores])
+    scores = (
+        f"  {_write(score)} = {meaning}".removesuffix(" = ") for score, meaning in rubric.score_map
+    )
+    flaw = (
+        [] if rubric.positive else ["This is a flaw: a high score means that there is more of it."]
+    )
+    return "\n".join(
+        [f"{rubric.component_name}: {rubric.title}", rubric.description, *flaw, *scores]
+    )
 
 
 def _range(rubric: Rubric) -> str:
@@ -111,7 +124,8 @@ def _read_scores(rubric_set: RubricSet, pairs: Pairs) -> Grades | Failure:
         return scores
     if unknown := {name for name, _ in scores}.difference(rubric_set.component_names):
         return make_failure(FailureKind.NO_VERDICT, f"there is no rubric {excerpt(min(unknown))}")
-    values, notes = [], []
+    values = []
+    notes = []
     for rubric in rubric_set.rubrics:
         value = _read_value(rubric, scores)
         if isinstance(value, Failure):
@@ -123,7 +137,9 @@ def _read_scores(rubric_set: RubricSet, pairs: Pairs) -> Grades | Failure:
 
 
 def _entries_of(rubric_set: RubricSet, pairs: Pairs) -> Pairs | Failure:
-    """Return the entry of each rubric. An object with its own score is the entry of the only rubric."""
+    """Return the entry of each rubric. An object with its own score is the entry of the only
+    rubric.
+    """
     names = rubric_set.component_names
     if len(names) == 1 and any(key == "score" for key, _ in pairs):
         return ((names[0], pairs),)
@@ -138,12 +154,19 @@ def _read_value(rubric: Rubric, scores: Pairs) -> float | Failure:
         return entry
     if intruder := find_intruder(entry, ("score",), ("scores",)):
         return intruder
-    raw = find_number(entry, "score") if isinstance(entry, tuple) else find_number(scores, rubric.component_name)
+    raw = (
+        find_number(entry, "score")
+        if isinstance(entry, tuple)
+        else find_number(scores, rubric.component_name)
+    )
     if isinstance(raw, Failure):
         return make_failure(raw.kind, f"{rubric.component_name}: {raw.detail}")
     value = rubric.value_of(raw)
     if value is None:
-        return make_failure(FailureKind.OUT_OF_RANGE, f"{rubric.component_name} is {raw:g}, expected {_range(rubric)}")
+        return make_failure(
+            FailureKind.OUT_OF_RANGE,
+            f"{rubric.component_name} is {raw:g}, expected {_range(rubric)}",
+        )
     return value
 
 
@@ -154,26 +177,29 @@ You are an impartial judge. Below are a conversation between a user and an assis
 numbered from 0. Rank the responses by the evaluation plan. Their numbers, their length and their confidence are not \
 merits.
 
-{SESSION} If there is a BACKGROUND, it says what the responses were to achieve and to keep to."""
-_RANK_PLAN = "Weigh these together. Responses between which you see no difference that matters are equal."
+{SESSION} If there is a BACKGROUND, it says what the responses were to achieve and to keep to."""  # noqa: E501
+_RANK_PLAN = (
+    "Weigh these together. Responses between which you see no difference that matters are equal."
+)
 _RANK_CLOSING = """\
 Sort all {count} responses into tiers, the best first; responses that are equal share a tier, and each number \
 stands in exactly one tier. Answer with one JSON object in this form and nothing else:
-{{"reasoning": "<why, in brief>", "tiers": [[<numbers of the best>], [<numbers of the next>], ...]}}"""
+{{"reasoning": "<why, in brief>", "tiers": [[<numbers of the best>], [<numbers of the next>], ...]}}"""  # noqa: E501
 _TIERS = {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}
 
 
 def ranking_profile(rubric_set: RubricSet) -> GradingProfile:
     """Return the profile that ranks the responses of a group by all rubrics of a set together.
 
-    Prompts hold the non-empty responses, shuffled by the caller. Grades have one value per response, in the order
-    shown, 0 to 1 with 1 the best; the mean is 0.5.
-    """
+    Prompts hold the non-empty responses, shuffled by the caller. Grades have one value per
+    response, in the order shown, 0 to 1 with 1 the best; the mean is 0.5."""
     return GradingProfile(
         name=f"rubric-rank-{rubric_set.name}",
         version=rubric_set.version + FORM_VERSION - 1,
         about=f"all responses of a group ranked in one call; {rubric_set.about}",
-        request_fields=request_object("ranking", {"reasoning": {"type": "string"}, "tiers": _TIERS}),
+        request_fields=request_object(
+            "ranking", {"reasoning": {"type": "string"}, "tiers": _TIERS}
+        ),
         render_messages=partial(_render_ranking, rubric_set),
         parse_reply=lambda reply, prompt: parse_object(
             reply, prompt, ("tiers",), (), partial(_read_tiers, len(prompt.responses))
@@ -184,7 +210,8 @@ def ranking_profile(rubric_set: RubricSet) -> GradingProfile:
 
 
 def values_of_tiers(tiers: Sequence[Sequence[int]]) -> tuple[float, ...]:
-    """Return the values of responses 0 to m - 1 from their tiers, best first; 1 for a sole response.
+    """Return the values of responses 0 to m - 1 from their tiers, best first; 1 for a sole
+    response.
 
     Source: 1 - p / (m - 1), p the mean of the ranks (from 0) that the tier occupies.
     """
@@ -200,7 +227,10 @@ def values_of_tiers(tiers: Sequence[Sequence[int]]) -> tuple[float, ...]:
 
 def _render_ranking(rubric_set: RubricSet, prompt: ListwisePrompt) -> list[ChatMessage]:
     directions = {True: "more of it is better", False: "less of it is better"}
-    rubrics = [f"{each.title} ({directions[each.positive]})\n{each.description}" for each in rubric_set.rubrics]
+    rubrics = [
+        f"{each.title} ({directions[each.positive]})\n{each.description}"
+        for each in rubric_set.rubrics
+    ]
     plan = "\n\n".join([*rubrics, _RANK_PLAN])
     return render_graded(prompt, _RANK, plan, _RANK_CLOSING.format(count=len(prompt.responses)))
 
@@ -217,7 +247,9 @@ def _read_tiers(count: int, pairs: Pairs) -> Grades | Failure:
         numbers = [parse_decimal(index) if isinstance(index, str) else index for index in given]
         read.append([number for number in numbers if isinstance(number, float)])
         if len(read[-1]) < len(numbers):
-            return make_failure(FailureKind.NO_VERDICT, f"a tier is not a list of numbers: {excerpt(tier)}")
+            return make_failure(
+                FailureKind.NO_VERDICT, f"a tier is not a list of numbers: {excerpt(tier)}"
+            )
     if miscount := find_miscount([index for tier in read for index in tier], count):
         return miscount
     return Grades(values_of_tiers([[int(index) for index in tier] for tier in read]))
@@ -227,21 +259,27 @@ _SORT = f"""\
 Below are a conversation between a user and an assistant, and several responses to it, numbered from 0. Sort the \
 responses into clusters by the evaluation plan. Do not say which are better: only what they have in common counts.
 
-{SESSION}"""
+{SESSION}"""  # noqa: E501
 _SORT_PLAN = """\
 1. Responses belong to one cluster if they follow the same underlying tactic: the same idea, method or way of \
 dealing with the request. Wording, order, length, tone and details do not matter.
 2. Two responses in the same words but with different tactics stand apart; two with nothing of their words in common \
 and the same tactic stand together.
 3. All responses that are empty and all that refuse share one cluster.
-4. A response that nobody else's tactic fits is a cluster of its own."""
+4. A response that nobody else's tactic fits is a cluster of its own."""  # noqa: E501
 _SORT_CLOSING = """\
 Assign each of the {count} responses to exactly one cluster. Number the clusters from 0 and label each by its tactic \
 in a few words. Answer with one JSON object in this form and nothing else, with one entry for each response:
-{{"assignments": [{{"index": <number of the response>, "cluster_id": <number>, "label": "<tactic>"}}, ...]}}"""
+{{"assignments": [{{"index": <number of the response>, "cluster_id": <number>, "label": "<tactic>"}}, ...]}}"""  # noqa: E501
 _ASSIGNMENTS = {
     "type": "array",
-    "items": object_of({"index": {"type": "integer"}, "cluster_id": {"type": "integer"}, "label": {"type": "string"}}),
+    "items": object_of(
+        {
+            "index": {"type": "integer"},
+            "cluster_id": {"type": "integer"},
+            "label": {"type": "string"},
+        }
+    ),
 }
 
 _KEYS = ("index", "cluster_id")
@@ -265,8 +303,12 @@ def _read_cluster(assignment: object) -> _Cluster | Failure:
         return found
     number = parse_decimal(found) if isinstance(found, str) else found
     name = found.strip() if isinstance(found, str) and number is None else number
-    if not isinstance(name, str | float) or name == "" or name != name:  # NaN is not even equal to itself
-        return make_failure(FailureKind.NO_VERDICT, f"cluster_id is neither a number nor a name: {excerpt(found)}")
+    if (
+        not isinstance(name, str | float) or name == "" or name != name
+    ):  # NaN is not even equal to itself
+        return make_failure(
+            FailureKind.NO_VERDICT, f"cluster_id is neither a number nor a name: {excerpt(found)}"
+        )
     label = find_member(assignment, "label", str)
     return name, "" if isinstance(label, Failure) else label[:MAX_LABEL_CHARS]
 
@@ -274,7 +316,8 @@ def _read_cluster(assignment: object) -> _Cluster | Failure:
 CLUSTERS = GradingProfile(
     name="clusters",
     version=2,
-    about="all responses of a group sorted by their tactic in one call; values are the clusters' numbers from 0",
+    about="all responses of a group sorted by their tactic in one call; values are the clusters' "
+    "numbers from 0",
     request_fields=request_object("clusters", {"assignments": _ASSIGNMENTS}),
     render_messages=lambda prompt: render_graded(
         prompt, _SORT, _SORT_PLAN, _SORT_CLOSING.format(count=len(prompt.responses))

@@ -30,7 +30,9 @@ class Rubric:
 
     @property
     def component_name(self) -> str:
-        """`rubric_` and the title in lower case, with `_` for each run of characters other than a to z and 0 to 9."""
+        """`rubric_` and the title in lower case, with `_` for each run of characters other than a
+        to z and 0 to 9.
+        """
         return "rubric_" + re.sub("[^a-z0-9]+", "_", self.title.lower())
 
     def value_of(self, raw: float) -> float | None:
@@ -47,7 +49,9 @@ class Rubric:
 
 @dataclass(frozen=True, slots=True)
 class RubricSet:
-    """Rubrics graded in one call, no two with the same component name; the version changes with them."""
+    """Rubrics graded in one call, no two with the same component name; the version changes with
+    them.
+    """
 
     name: str
     version: int
@@ -63,7 +67,8 @@ class RubricSet:
 def parse_rubric_set(table: Fields, where: str) -> RubricSet:
     """Parse a rubric set from the file `where`; its version is a digest of its content."""
     refuse_unknown(table, {"name", "about", "rubric"}, where)
-    name, about = parse_name(table, where), str(table.get("about", f"from {where}"))
+    name = parse_name(table, where)
+    about = str(table.get("about", f"from {where}"))
     entries = table.get("rubric")
     if not isinstance(entries, list) or not entries:
         raise UsageError(f"{where}: no [[rubric]] found; add one with a title and a description.")
@@ -73,7 +78,8 @@ def parse_rubric_set(table: Fields, where: str) -> RubricSet:
         twin = rubrics.setdefault(rubric.component_name, rubric)
         if twin is not rubric:
             raise UsageError(
-                f"{where}: the titles {twin.title!r} and {rubric.title!r} both map to {rubric.component_name}; "
+                f"{where}: the titles {twin.title!r} and {rubric.title!r} both map to "
+                f"{rubric.component_name}; "
                 "rename one of them."
             )
     return RubricSet(name, version_of(table), about, tuple(rubrics.values()))
@@ -83,14 +89,26 @@ def _rubric_of(entry: object, where: str) -> Rubric:
     if not isinstance(entry, Mapping):
         raise UsageError(f"{where} is {entry!r}; expected a table with a title and a description.")
     refuse_unknown(entry, {"title", "description", "polarity", "scores"}, where)
-    title, description = entry.get("title"), entry.get("description")
-    if not isinstance(title, str) or not isinstance(description, str) or not (title.strip() and description.strip()):
-        raise UsageError(f"{where}: title is {title!r}, description is {description!r}; expected non-empty texts.")
+    title = entry.get("title")
+    description = entry.get("description")
+    if (
+        not isinstance(title, str)
+        or not isinstance(description, str)
+        or not (title.strip() and description.strip())
+    ):
+        raise UsageError(
+            f"{where}: title is {title!r}, description is {description!r}; expected non-empty "
+            "texts."
+        )
     if not re.search("[A-Za-z0-9]", title):
-        raise UsageError(f"{where}: title {title!r} needs a letter a to z or a digit, to name its component.")
+        raise UsageError(
+            f"{where}: title {title!r} needs a letter a to z or a digit, to name its component."
+        )
     polarity = entry.get("polarity", "positive")
     if polarity not in ("positive", "negative"):
-        raise UsageError(f"{where}: polarity is {polarity!r}; expected positive, or negative for a flaw.")
+        raise UsageError(
+            f"{where}: polarity is {polarity!r}; expected positive, or negative for a flaw."
+        )
     score_map = _score_map_of(entry["scores"], where) if "scores" in entry else YES_OR_NO
     return Rubric(title.strip(), description.strip(), polarity == "positive", score_map)
 
@@ -106,15 +124,26 @@ def _score_map_of(scores: object, where: str) -> ScoreMap:
     for given, meaning in pairs:
         if not isinstance(meaning, str):  # TOML parsed the decimal point of a score as a path
             raise UsageError(
-                f"{where}: the meaning of score {given} is {meaning!r}; expected a text (and a score such as '0.5' in "
+                f"{where}: the meaning of score {given} is {meaning!r}; expected a text (and a "
+                "score such as '0.5' in "
                 "quotation marks)."
             )
-        score = parse_decimal(given) if isinstance(given, str) and isinstance(scores, Mapping) else given
-        if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+        score = (
+            parse_decimal(given)
+            if isinstance(given, str) and isinstance(scores, Mapping)
+            else given
+        )
+        if (
+            isinstance(score, bool)
+            or not isinstance(score, int | float)
+            or not math.isfinite(score)
+        ):
             raise UsageError(f"{where}: the score {given!r} is not a number.")
         if float(score) in numbers:
             raise UsageError(f"{where}: the score {given!r} is given twice.")
         numbers[float(score)] = " ".join(meaning.split())
     if len(numbers) < 2:
-        raise UsageError(f"{where}: scores must have at least two entries, so that the judge has a choice.")
+        raise UsageError(
+            f"{where}: scores must have at least two entries, so that the judge has a choice."
+        )
     return tuple(sorted(numbers.items()))

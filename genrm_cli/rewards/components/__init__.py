@@ -1,1 +1,3 @@
-"""The built-in kinds of reward components, one module each: its settings, and how its values are computed."""
+"""The built-in kinds of reward components, one module each: its settings, and how its values are
+computed.
+"""

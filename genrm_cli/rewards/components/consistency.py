@@ -28,8 +28,8 @@ Extraction = AnswerForm | re.Pattern[str]
 # `\{` and `\}` are printed braces, which need no partner.
 _BRACES = re.compile(r"(\\boxed\s*\{)|\\[{}]|([{])|([}])")
 _LABEL = re.compile(r"\banswer[*_]{0,3}\s?[:：]", re.IGNORECASE)
-# A digit right after a letter is part of a name (`H2O`, `x1`); a minus right after a letter, a digit or a closing
-# bracket is a subtraction.
+# A digit right after a letter is part of a name (`H2O`, `x1`); a minus right after a letter, a
+# digit or a closing bracket is a subtraction.
 _NUMBER = re.compile(
     r"(?:(?<![A-Za-z0-9_)\]}])[-+\u2212])?"
     r"(?<![A-Za-z0-9_])(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+|(?=\.[0-9]))"
@@ -42,9 +42,9 @@ _ORNAMENT = " \t\r\n*_`"
 def extract_answer(text: str, extraction: Extraction) -> str | None:
     r"""Return the last answer that a response states; None if it states none.
 
-    White space around the answer, runs of it inside, and a full stop at the end are ignored. Numbers are normalised,
-    so that 1,000 and 1000.0 and 1e3 are one answer. A `\boxed{` that is never closed is skipped.
-    """
+    White space around the answer, runs of it inside, and a full stop at the end are ignored.
+    Numbers are normalised, so that 1,000 and 1000.0 and 1e3 are one answer. A `\boxed{` that is
+    never closed is skipped."""
     if extraction is AnswerForm.BOXED:
         return _tidy(_last_boxed(text))
     patterns = {AnswerForm.LABELLED: _LABEL, AnswerForm.NUMBER: _NUMBER}
@@ -60,11 +60,11 @@ def extract_answer(text: str, extraction: Extraction) -> str | None:
 
 
 def consistency_values(answers: Sequence[str | None]) -> list[float]:
-    """Return the share of the group that gave the most common answer, for those who gave it; 0.0 for the others.
+    """Return the share of the group that gave the most common answer, for those who gave it; 0.0
+    for the others.
 
-    Among equally common answers, the first one is the majority. A response without an answer gets 0.0 and counts in n,
-    but never forms the majority. A group of one that answers gets 1.0.
-    """
+    Among equally common answers, the first one is the majority. A response without an answer gets
+    0.0 and counts in n, but never forms the majority. A group of one that answers gets 1.0."""
     counts = Counter(answer for answer in answers if answer is not None)
     if not counts:
         return [0.0] * len(answers)
@@ -73,16 +73,20 @@ def consistency_values(answers: Sequence[str | None]) -> list[float]:
 
 
 def _last_boxed(text: str) -> str:
-    """Return the content of the last closed box, in one pass: trying box by box would be quadratic."""
+    """Return the content of the last closed box, in one pass: trying box by box would be
+    quadratic.
+    """
     open_starts: list[int] = []  # start of the content of an open box; -1 for any other brace
-    begin, end = 0, 0
+    begin = 0
+    end = 0
     for found in _BRACES.finditer(text):
         if found[1] or found[2]:
             open_starts.append(found.end() if found[1] else -1)
         elif found[3] and open_starts:
             opened = open_starts.pop()
             if opened > begin:
-                begin, end = opened, found.start()
+                begin = opened
+                end = found.start()
     return text[begin:end]
 
 
@@ -102,7 +106,8 @@ def _compute(component: Component, rollouts: Rollouts, records: Lines, _ids: Ids
     answers: dict[int, str | None] = {}
     for index, (rollout, record) in enumerate(zip(rollouts, records, strict=True)):
         if rollout.answer is None:
-            continue  # a rollout without a response is ignored; one whose response has no answer is not
+            # a rollout without a response is ignored; one whose response has no answer is not
+            continue
         if (path := component.option("field")) is None:
             extraction = _extraction(component.option("extract"), component.option("pattern"))
             answers[index] = extract_answer(rollout.answer, extraction)
@@ -129,7 +134,11 @@ def _extraction(form: str | None, pattern: str | None) -> Extraction:
 
 
 def _refuse(options: Mapping[str, Option]) -> str | None:
-    return None if len(options) == 1 else "set exactly one of extract, pattern and field, to locate the answer"
+    return (
+        None
+        if len(options) == 1
+        else "set exactly one of extract, pattern and field, to locate the answer"
+    )
 
 
 KIND = LocalKind(

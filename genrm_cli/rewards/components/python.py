@@ -13,26 +13,43 @@ from typing import Any, SupportsFloat
 
 from genrm_cli.errors import UsageError
 from genrm_cli.json_types import JsonObject, Record
-from genrm_cli.rewards.component import MOST, Column, Ids, Lines, LocalKind, RolloutId, Rollouts, Values
+from genrm_cli.rewards.component import (
+    MOST,
+    Column,
+    Ids,
+    Lines,
+    LocalKind,
+    RolloutId,
+    Rollouts,
+    Values,
+)
 from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import Component, last_part
 
 
 class FunctionError(Exception):
-    """A user function failed, or its result is not a component; the message names the function and the cause."""
+    """A user function failed, or its result is not a component; the message names the function and
+    the cause.
+    """
 
 
 @lru_cache(maxsize=64)
 def find_function(place: str) -> Callable[..., Any]:
-    """Import `package.module:function`, from installed packages or the working folder; `UsageError` if that fails."""
+    """Import `package.module:function`, from installed packages or the working folder; `UsageError`
+    if that fails.
+    """
     module_name, _, name = place.partition(":")
     if str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))  # last, so that a json.py in the folder does not shadow the standard module
+        sys.path.append(
+            str(Path.cwd())
+        )  # last, so that a json.py in the folder does not shadow the standard module
     try:
         function: object = getattr(importlib.import_module(module_name), name, None)
     except (Exception, SystemExit) as error:  # user code may raise anything
-        raise UsageError(f"python = {place!r}: {module_name} cannot be imported: {_in_words(error)}.") from error
+        raise UsageError(
+            f"python = {place!r}: {module_name} cannot be imported: {_in_words(error)}."
+        ) from error
     if not callable(function):
         raise UsageError(f"python = {place!r}: {module_name} has no function {name}.")
     return function
@@ -40,7 +57,9 @@ def find_function(place: str) -> Callable[..., Any]:
 
 @lru_cache(maxsize=64)
 def version_of(place: str) -> str | None:
-    """Return a digest of the file of a function's module, or None without a file; imports do not count."""
+    """Return a digest of the file of a function's module, or None without a file; imports do not
+    count.
+    """
     find_function(place)
     path = getattr(sys.modules[place.partition(":")[0]], "__file__", None)
     try:
@@ -50,19 +69,21 @@ def version_of(place: str) -> str | None:
 
 
 def call_function(place: str, name: str, rollouts: Rollouts, records: Lines, ids: Ids) -> Values:
-    """Return the values of a component by a function over a group, which is called once for all its components.
+    """Return the values of a component by a function over a group, which is called once for all its
+    components.
 
-    The function, plain or async, takes a list with one dictionary per rollout: `group` and `index`, `prompt` and
-    `session` (messages), `response` (None without one), `reasoning`, `reference` and `record` (the line). It returns
-    one value per rollout in a list, tuple or array: finite numbers from 0, or None for no value; or dictionaries of
-    such numbers, of which the component takes the one of its name.
-    """
+    The function, plain or async, takes a list with one dictionary per rollout: `group` and `index`,
+    `prompt` and `session` (messages), `response` (None without one), `reasoning`, `reference` and
+    `record` (the line). It returns one value per rollout in a list, tuple or array: finite numbers
+    from 0, or None for no value; or dictionaries of such numbers, of which the component takes the
+    one of its name."""
     try:
         if _last.call != (place, id(rollouts)):
             _last.call = None
             group = [_as_dict(*each) for each in zip(rollouts, records, ids, strict=True)]
             _last.returned = _listed(place, _returned_by(find_function(place), group), len(group))
-            _last.rollouts, _last.call = rollouts, (place, id(rollouts))
+            _last.rollouts = rollouts
+            _last.call = (place, id(rollouts))
         return _checked(place, _named(place, name, _last.returned))
     except FunctionError:
         raise
@@ -124,7 +145,9 @@ def _named(place: str, name: str, values: Sequence[object]) -> Sequence[object]:
     tables = [value if isinstance(value, Mapping) else {} for value in values]
     if all(name not in table for table in tables):
         known = ", ".join(dict.fromkeys(str(key) for table in tables for key in table)) or "nothing"
-        raise FunctionError(f"{place} returned {known}, not {name}; name the component after one of them")
+        raise FunctionError(
+            f"{place} returned {known}, not {name}; name the component after one of them"
+        )
     return [table.get(name) for table in tables]
 
 
@@ -133,11 +156,15 @@ def _checked(place: str, values: Sequence[object]) -> Values:
     for index, value in enumerate(values):
         if value is None:
             continue
-        if isinstance(value, str | bytes) or not isinstance(value, SupportsFloat):  # numpy scalars are numbers
+        if isinstance(value, str | bytes) or not isinstance(
+            value, SupportsFloat
+        ):  # numpy scalars are numbers
             raise FunctionError(f"{place} returned {value!r:.40}, which is not a number")
         numbers[index] = number = float(value)
         if not 0 <= number <= MOST:  # nor is NaN
-            raise FunctionError(f"{place} returned {number:g}; components must be finite, from 0 to {MOST:g}")
+            raise FunctionError(
+                f"{place} returned {number:g}; components must be finite, from 0 to {MOST:g}"
+            )
     return numbers
 
 
@@ -147,7 +174,9 @@ def _in_words(error: BaseException) -> str:
 
 def _compute(component: Component, rollouts: Rollouts, records: Lines, ids: Ids) -> Column:
     try:
-        return Column(call_function(component.option("python") or "", component.name, rollouts, records, ids))
+        return Column(
+            call_function(component.option("python") or "", component.name, rollouts, records, ids)
+        )
     except FunctionError as error:
         return Column([None] * len(rollouts), failure=str(error))
 

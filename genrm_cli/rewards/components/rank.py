@@ -9,12 +9,15 @@ from genrm_cli.settings import checks
 from genrm_cli.settings.components import GENRM, Component
 
 
-def rank_values(values: Sequence[float | None], ties: Literal["mean", "order"] = "mean") -> list[float | None]:
-    """Return each value's position in ascending order, divided by n - 1: 0.0 the least, 1.0 the greatest.
+def rank_values(
+    values: Sequence[float | None], ties: Literal["mean", "order"] = "mean"
+) -> list[float | None]:
+    """Return each value's position in ascending order, divided by n - 1: 0.0 the least, 1.0 the
+    greatest.
 
-    n counts the values that are not None; a single value gets 1.0. Equal values have the mean of their positions, so
-    all are 0.5 in a group without spread; with `order`, the first in the group has the lower position.
-    """
+    n counts the values that are not None; a single value gets 1.0. Equal values have the mean of
+    their positions, so all are 0.5 in a group without spread; with `order`, the first in the group
+    has the lower position."""
     positions: list[float | None] = [None] * len(values)
     ranked = sorted((value, index) for index, value in enumerate(values) if value is not None)
     if len(ranked) == 1:
@@ -35,8 +38,12 @@ def _of(component: Component) -> str:
     return component.option("of") or GENRM
 
 
-def _compute(component: Component, _n: int, _verdicts: Verdicts, columns: Mapping[str, Column]) -> Values:
-    return rank_values(columns[_of(component)].values, "order" if component.option("ties") == "order" else "mean")
+def _compute(
+    component: Component, _n: int, _verdicts: Verdicts, columns: Mapping[str, Column]
+) -> Values:
+    return rank_values(
+        columns[_of(component)].values, "order" if component.option("ties") == "order" else "mean"
+    )
 
 
 KIND = GroupKind(

@@ -6,12 +6,14 @@ from genrm_cli.verdicts import preference
 
 
 def win_rates(n: int, verdicts: Verdicts) -> list[float | None]:
-    """Return wins divided by comparisons judged; a tie counts as a win for neither, None is for no verdict.
+    """Return wins divided by comparisons judged; a tie counts as a win for neither, None is for no
+    verdict.
 
-    With every pair judged once, that is wins / (n - 1). If some pairs were not judged, or failed, rollouts are
-    measured against different opponents. Repeats and both orders of a pair count separately.
-    """
-    wins, counts = [0] * n, [0] * n
+    With every pair judged once, that is wins / (n - 1). If some pairs were not judged, or failed,
+    rollouts are measured against different opponents. Repeats and both orders of a pair count
+    separately."""
+    wins = [0] * n
+    counts = [0] * n
     for (i, j, _), verdict in verdicts.items():
         lead = preference(verdict)
         wins[i] += lead > 0

@@ -6,25 +6,39 @@ import numpy as np
 
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.judge_noise import GAP
-from genrm_cli.rewards.estimators.least_squares import Spread, imbalance_of, laplacian_of, predict, spread_of
-from genrm_cli.rewards.estimators.verdict_batch import BatchEstimate, Floats, VerdictBatch, scored_means
+from genrm_cli.rewards.estimators.least_squares import (
+    Spread,
+    imbalance_of,
+    laplacian_of,
+    predict,
+    spread_of,
+)
+from genrm_cli.rewards.estimators.verdict_batch import (
+    BatchEstimate,
+    Floats,
+    VerdictBatch,
+    scored_means,
+)
 from genrm_cli.verdicts import MIDDLE_RANKING
 
 
 def average_scores(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
-    """Average each rollout's scores; where the two scores of a verdict are equal, its ranking moves them apart.
+    """Average each rollout's scores; where the two scores of a verdict are equal, its ranking moves
+    them apart.
 
-    A tie adds 3.5 - ranking to the first and takes it from the second; otherwise the ranking is ignored. On the scale
-    of the scores, but a tie can leave it: (3, 3, 1) counts as 5.5 and 0.5.
+    A tie adds 3.5 - ranking to the first and takes it from the second; otherwise the ranking is
+    ignored. On the scale of the scores, but a tie can leave it: (3, 3, 1) counts as 5.5 and 0.5.
 
     Source: NVIDIA NeMo Gym, `genrm_compare`, `aggregate_scores`, method `simple_tiebreaker`.
     """
     shifts = np.where(batch.score_1 == batch.score_2, MIDDLE_RANKING - batch.ranking, 0.0)
-    given, noise = (batch.score_1 + shifts, batch.score_2 - shifts), calibration.noise
+    given = (batch.score_1 + shifts, batch.score_2 - shifts)
+    noise = calibration.noise
     if noise is None:
         return _average(batch, *given, None, assessed=calibration.signal_sought)
     # A score is the level of the verdict and half of its gap; what ties add is not modelled.
-    laplacian, slope = laplacian_of(batch), noise.slopes[GAP] / 2
+    laplacian = laplacian_of(batch)
+    slope = noise.slopes[GAP] / 2
     levels = 2 * batch.counts()[:, :, None] * np.eye(batch.n) - laplacian
     seen = noise.level_slope * levels + slope * laplacian
     noisy = noise.level_noise * levels + noise.noise[GAP][GAP] / 4 * laplacian
@@ -33,15 +47,18 @@ def average_scores(batch: VerdictBatch, calibration: Calibration) -> BatchEstima
 
 
 def average_wins(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
-    """Return 1 + 4 times the share of its comparisons that a rollout won: 1 for none, 3 for half, 5 for all.
+    """Return 1 + 4 times the share of its comparisons that a rollout won: 1 for none, 3 for half, 5
+    for all.
 
-    On this scale length and style terms, designed for scores of 1 to 5, keep their weight. The higher score wins; on
-    equal scores the ranking decides; an even verdict is half a win for both.
+    On this scale length and style terms, designed for scores of 1 to 5, keep their weight. The
+    higher score wins; on equal scores the ranking decides; an even verdict is half a win for both.
     """
-    wins, noise = 3 + 2 * np.sign(batch.preferences()), calibration.win_noise
+    wins = 3 + 2 * np.sign(batch.preferences())
+    noise = calibration.win_noise
     if noise is None:
         return _average(batch, wins, 6 - wins, None)
-    laplacian, slope = laplacian_of(batch), 2 * math.sqrt(noise.signal)
+    laplacian = laplacian_of(batch)
+    slope = 2 * math.sqrt(noise.signal)
     noisy = 4 * noise.noise * laplacian + _position(batch, (4 * calibration.first_share - 2) ** 2)
     return _average(batch, wins, 6 - wins, _spread(batch, slope * laplacian, noisy, slope))
 
@@ -53,7 +70,9 @@ def _position(batch: VerdictBatch, variance: float) -> Floats:
 
 
 def _spread(batch: VerdictBatch, seen: Floats, noisy: Floats, limit: float) -> Spread:
-    """Return the spread of means less the group's mean, from how their sums depend on qualities and noise."""
+    """Return the spread of means less the group's mean, from how their sums depend on qualities and
+    noise.
+    """
     counts = batch.counts()
     shares = (counts > 0) / np.maximum((counts > 0).sum(axis=1, keepdims=True), 1)
     centring = np.eye(batch.n) - shares[:, None, :]
@@ -61,10 +80,16 @@ def _spread(batch: VerdictBatch, seen: Floats, noisy: Floats, limit: float) -> S
 
 
 def _average(
-    batch: VerdictBatch, of_first: Floats, of_second: Floats, spread: Spread | None, *, assessed: bool = False
+    batch: VerdictBatch,
+    of_first: Floats,
+    of_second: Floats,
+    spread: Spread | None,
+    *,
+    assessed: bool = False,
 ) -> BatchEstimate:
     counts = batch.counts()
-    scored, known = counts > 0, np.full(batch.groups, spread is not None)
+    scored = counts > 0
+    known = np.full(batch.groups, spread is not None)
     base_scores = batch.sum_by_rollout(of_first, of_second) / np.maximum(counts, 1)
     nothing = np.zeros(batch.groups)
     spread = spread or Spread(np.zeros_like(base_scores), nothing, nothing)

@@ -1,7 +1,7 @@
 """Calibrate a judge from the verdicts of a whole run: position bias, signal, noise.
 
-This needs no labels: two verdicts that share one rollout agree because of that rollout, two that share none only
-because of the prompt.
+This needs no labels: two verdicts that share one rollout agree because of that rollout, two that
+share none only because of the prompt.
 
 Source: the method of moments for a linear model with random rollouts and random prompts.
 """
@@ -22,7 +22,15 @@ from genrm_cli.rewards.estimators.judge_noise import (
     kind_of,
     noise_of,
 )
-from genrm_cli.rewards.estimators.labels import FIVE_LABELS, MUCH, SIZES, THREE_LABELS, UNIT, LabelModel, sizes_of
+from genrm_cli.rewards.estimators.labels import (
+    FIVE_LABELS,
+    MUCH,
+    SIZES,
+    THREE_LABELS,
+    UNIT,
+    LabelModel,
+    sizes_of,
+)
 from genrm_cli.rewards.estimators.verdict_batch import (
     Floats,
     Indices,
@@ -36,22 +44,23 @@ from genrm_cli.verdicts import MIDDLE_RANKING
 
 # With these, standard errors are accurate to about 20 %.
 MIN_SHARING_FOR_NOISE = 96
-# A bias is shrunk as if this many further verdicts had shown none: one verdict is opinion, not bias.
+# A bias is shrunk as if this many further verdicts had shown none: one verdict is opinion, not
+# bias.
 UNBIASED_VERDICTS = 32
 _NOISE_FLOOR = 0.02
 _AT_ONCE = 64
 _MAX_WAITING = 4096  # verdicts of all kinds together
 
-# Columns of a verdict's features: score_1 - score_2, 3.5 - ranking, the mean of both scores less 3, 1, and +1 or -1 for
-# the one that is preferred, 0 for an even verdict.
+# Columns of a verdict's features: score_1 - score_2, 3.5 - ranking, the mean of both scores less 3,
+# 1, and +1 or -1 for the one that is preferred, 0 for an even verdict.
 _D, _R, _M, _ONE, _WIN = range(5)
 _GAPS = slice(_D, _M)
 _COLUMNS = 5
 _WINS = np.eye(_COLUMNS)[_WIN]
 _LEAD = (np.eye(_COLUMNS)[_D] + np.eye(_COLUMNS)[_R]) / 2
 _LEAD_AND_ONE = np.stack([_LEAD, np.eye(_COLUMNS)[_ONE]], axis=1)
-# Sums of the products of features: of one verdict with itself, of two that share one rollout (with the signs of its
-# positions; one of them signed; unsigned), and of two that share none.
+# Sums of the products of features: of one verdict with itself, of two that share one rollout (with
+# the signs of its positions; one of them signed; unsigned), and of two that share none.
 _OWN, _SIGNED, _MIXED, _PLAIN, _DISJOINT = range(5)
 
 
@@ -59,21 +68,22 @@ _OWN, _SIGNED, _MIXED, _PLAIN, _DISJOINT = range(5)
 class Calibration:
     """Statistics of the whole run for an estimator; the defaults mean that nothing is known.
 
-    Attributes:
-        groups: with at least one verdict.
-        gap_bias: mean of score_1 - score_2, above 0 where position 1 is preferred.
-        ranking_bias: mean of 3.5 - ranking.
-        first_share: share of verdicts that prefer the first, half of the even ones included; strictly between 0 and 1.
-        noise: None with too few verdicts (fewer than 96 pairs of verdicts share one rollout, or no two share none, as
+    Attributes: groups: with at least one verdict. gap_bias: mean of score_1 - score_2, above 0
+        where position 1 is preferred. ranking_bias: mean of 3.5 - ranking. first_share: share of
+        verdicts that prefer the first, half of the even ones included; strictly between 0 and 1.
+        noise: None with too few verdicts (fewer than 96 pairs of verdicts share one rollout, or no
+        two share none, as
             in groups of two and three), and if no signal was found.
         win_noise: None with too few verdicts.
         kind: of the judge; the typical kind if there are too few verdicts.
         labels: model of a judge of labels; None for a judge of scores.
         label_noise: of the values of its labels; None with too few verdicts.
-        uncertainty: standard error of the logarithm of signal over noise; None with too few verdicts, or no signal.
+        uncertainty: standard error of the logarithm of signal over noise; None with too few
+            verdicts, or no signal.
         judges: of each judge, where judges answer different comparisons; else empty.
         agreement: correlations of the qualities that these judges see.
-        reward_variance: mean of the variances of the rewards of a group; None if no rewards are known.
+        reward_variance: mean of the variances of the rewards of a group; None if no rewards are
+            known.
     """
 
     groups: int = 0
@@ -92,7 +102,9 @@ class Calibration:
 
     @property
     def signal_sought(self) -> bool:
-        """Whether there were enough verdicts to find a signal; `noise` is None then only if there was no signal."""
+        """Whether there were enough verdicts to find a signal; `noise` is None then only if there
+        was no signal.
+        """
         return self.noise is not None or self.win_noise is not None
 
 
@@ -100,17 +112,17 @@ class Calibration:
 class CalibrationStatistics:
     """Running sums over the verdicts of a run: fewer than two hundred numbers, however many groups.
 
-    Groups of one shape are collected, at most 64 groups and 4,096 verdicts, as a batch costs hardly more than one
-    group. The last bits of the sums depend on the order of the groups.
-    """
+    Groups of one shape are collected, at most 64 groups and 4,096 verdicts, as a batch costs hardly
+    more than one group. The last bits of the sums depend on the order of the groups."""
 
     groups: int = 0
     _waiting: dict[tuple[int, int], list[Floats]] = field(default_factory=dict)
     _waiting_verdicts: int = 0
     _sums: Floats = field(default_factory=lambda: np.zeros((5, _COLUMNS, _COLUMNS)))
     _labels: Floats = field(default_factory=lambda: np.zeros(SIZES))
-    # Products, summed over groups, of what each adds to seven sums: of the products of leads and ones of verdicts that
-    # share one rollout, signed; of the number of these; and of the products for each verdict alone.
+    # Products, summed over groups, of what each adds to seven sums: of the products of leads and
+    # ones of verdicts that share one rollout, signed; of the number of these; and of the products
+    # for each verdict alone.
     _by_group: Floats = field(default_factory=lambda: np.zeros((7, 7)))
 
     def add_group(self, n: int, verdicts: Verdicts) -> None:
@@ -143,8 +155,12 @@ class CalibrationStatistics:
         """Add the verdicts of many groups of one size."""
         self.groups += int(batch.valid.any(axis=1).sum())
         features = _features(batch)
-        signed = np.stack([batch.sum_by_rollout(f, -f) for f in np.moveaxis(features, -1, 0)], axis=-1)
-        plain = np.stack([batch.sum_by_rollout(f, f) for f in np.moveaxis(features, -1, 0)], axis=-1)
+        signed = np.stack(
+            [batch.sum_by_rollout(f, -f) for f in np.moveaxis(features, -1, 0)], axis=-1
+        )
+        plain = np.stack(
+            [batch.sum_by_rollout(f, f) for f in np.moveaxis(features, -1, 0)], axis=-1
+        )
         self._labels += sizes_of(batch).sum(axis=0)
         pair_signed, pair_plain, owners = _sums_of_pairs(batch, features)
         parts = _parts_by_group(features, (signed, plain), (pair_signed, pair_plain), owners)
@@ -154,7 +170,9 @@ class CalibrationStatistics:
         plain_share = _products(plain, plain) - 2 * _products(pair_plain, pair_plain)
         self._sums[_OWN] += flat.T @ flat
         self._sums[_SIGNED] += _products(signed, signed) - 2 * _products(pair_signed, pair_signed)
-        self._sums[_MIXED] += _products(signed, plain)  # repeats of a pair cancel: the shared one is first, then second
+        self._sums[_MIXED] += _products(
+            signed, plain
+        )  # repeats of a pair cancel: the shared one is first, then second
         self._sums[_PLAIN] += plain_share
         self._sums[_DISJOINT] += whole.T @ whole - plain_share - _products(pair_plain, pair_plain)
 
@@ -175,7 +193,10 @@ class CalibrationStatistics:
     def numbers(self) -> list[float]:
         """Return all sums; those of two parts of a run, added, are those of both."""
         self._take_waiting()
-        return [float(self.groups), *(number for sums in self._all_sums() for number in sums.ravel().tolist())]
+        return [
+            float(self.groups),
+            *(number for sums in self._all_sums() for number in sums.ravel().tolist()),
+        ]
 
     @classmethod
     def of_numbers(cls, numbers: Sequence[float]) -> "CalibrationStatistics":
@@ -198,7 +219,8 @@ class CalibrationStatistics:
         self._take_waiting()
         count = self._sums[_OWN, _ONE, _ONE]
         biases = self._sums[_OWN, _ONE, _GAPS] / (count + UNBIASED_VERDICTS)
-        sharing, disjoint = self._sums[_PLAIN, _ONE, _ONE] / 2, self._sums[_DISJOINT, _ONE, _ONE]
+        sharing = self._sums[_PLAIN, _ONE, _ONE] / 2
+        disjoint = self._sums[_DISJOINT, _ONE, _ONE]
         moments = self._moments() if min(sharing, disjoint) > 0 else None
         is_enough = moments is not None and sharing >= MIN_SHARING_FOR_NOISE
         noise = noise_of(moments) if moments is not None and is_enough else None
@@ -233,25 +255,31 @@ class CalibrationStatistics:
         return WinNoise(signal, max(_NOISE_FLOOR, float(own / counts[_OWN] - prompt) - 2 * signal))
 
     def _uncertainty(self, signal: float, noise: float) -> float | None:
-        """Return the standard error of the logarithm of signal over noise, of leads; None where there is no signal.
+        """Return the standard error of the logarithm of signal over noise, of leads; None where
+        there is no signal.
 
-        Source: the variance of a ratio of sums over independent groups, by linearisation; W. G. Cochran, Sampling
-        Techniques (3rd edition, 1977) §6.4.
-        """
+        Source: the variance of a ratio of sums over independent groups, by linearisation; W. G.
+        Cochran, Sampling Techniques (3rd edition, 1977) §6.4."""
         if signal <= 0 or self.groups < 2:
             return None
-        verdicts, sharing = self._sums[_OWN, _ONE, _ONE], self._sums[_PLAIN, _ONE, _ONE]
+        verdicts = self._sums[_OWN, _ONE, _ONE]
+        sharing = self._sums[_PLAIN, _ONE, _ONE]
         mean = float(_LEAD @ self._sums[_OWN, _ONE]) / verdicts
         centre = np.array([1.0, -2 * mean, mean**2])
-        shared, whole = (_LEAD @ self._centred(self._sums[kind]) @ _LEAD for kind in (_SIGNED, _OWN))
-        by_shared, by_own = (1 / signal + 2 / noise) / sharing, -1 / (noise * verdicts)
+        shared, whole = (
+            _LEAD @ self._centred(self._sums[kind]) @ _LEAD for kind in (_SIGNED, _OWN)
+        )
+        by_shared = (1 / signal + 2 / noise) / sharing
+        by_own = -1 / (noise * verdicts)
         weights = np.array([*by_shared * centre, -by_shared * shared / sharing, *by_own * centre])
         weights[-1] -= by_own * whole / verdicts
         variance = float(weights @ self._by_group @ weights) * self.groups / (self.groups - 1)
         return math.sqrt(max(0.0, variance))
 
     def _centred(self, sums: Floats) -> Floats:
-        """Return the sums of products as if the mean over all verdicts were subtracted from each feature."""
+        """Return the sums of products as if the mean over all verdicts were subtracted from each
+        feature.
+        """
         centre = np.eye(_COLUMNS)
         centre[_ONE] -= self._sums[_OWN, _ONE] / self._sums[_OWN, _ONE, _ONE]
         centre[_ONE, _ONE] = 1.0
@@ -260,14 +288,17 @@ class CalibrationStatistics:
     def _moments(self) -> Moments:
         """Split the verdicts' variance into rollouts, prompts and the rest."""
         counts = self._sums[[_OWN, _PLAIN, _PLAIN, _PLAIN, _DISJOINT], _ONE, _ONE]
-        means = (self._centred(sums) / count for sums, count in zip(self._sums, counts, strict=True))
+        means = (
+            self._centred(sums) / count for sums, count in zip(self._sums, counts, strict=True)
+        )
         own, signed, mixed, plain, prompt = means
         signal = np.empty((3, 3))
         signal[_GAPS, _GAPS] = signed[_GAPS, _GAPS] - signed[_ONE, _ONE] * prompt[_GAPS, _GAPS]
         signal[_GAPS, _M] = signal[_M, _GAPS] = mixed[_GAPS, _M]
         signal[_M, _M] = plain[_M, _M] - prompt[_M, _M]
         numbers = slice(_D, _ONE)
-        pairs, verdicts = float(counts[1]) / 2, float(counts[0])
+        pairs = float(counts[1]) / 2
+        verdicts = float(counts[0])
         return Moments(signal, own[numbers, numbers], prompt[numbers, numbers], pairs, verdicts)
 
 
@@ -285,10 +316,11 @@ def _features(batch: VerdictBatch) -> Floats:
 
 
 def _sums_of_pairs(batch: VerdictBatch, features: Floats) -> tuple[Floats, Floats, Indices]:
-    """Sum the features over the verdicts on each unordered pair, with the sign of the order and without; and number
-    the groups of the pairs.
+    """Sum the features over the verdicts on each unordered pair, with the sign of the order and
+    without; and number the groups of the pairs.
     """
-    low, high = np.minimum(batch.first, batch.second), np.maximum(batch.first, batch.second)
+    low = np.minimum(batch.first, batch.second)
+    high = np.maximum(batch.first, batch.second)
     rows = np.arange(batch.groups)[:, None] * batch.n
     cells, pairs = np.unique(((rows + low) * batch.n + high).ravel(), return_inverse=True)
     signs = np.where(batch.first < batch.second, 1.0, -1.0).reshape(-1, 1)
@@ -300,11 +332,15 @@ def _sums_of_pairs(batch: VerdictBatch, features: Floats) -> tuple[Floats, Float
 
 
 def _parts_by_group(
-    features: Floats, by_rollout: tuple[Floats, Floats], by_pair: tuple[Floats, Floats], owners: Indices
+    features: Floats,
+    by_rollout: tuple[Floats, Floats],
+    by_pair: tuple[Floats, Floats],
+    owners: Indices,
 ) -> Floats:
     """Return [7, G] what each group adds to the seven sums of `_by_group`."""
     whole, pairs = (
-        (*_squares(signed @ _LEAD_AND_ONE), plain[..., _ONE] ** 2) for signed, plain in (by_rollout, by_pair)
+        (*_squares(signed @ _LEAD_AND_ONE), plain[..., _ONE] ** 2)
+        for signed, plain in (by_rollout, by_pair)
     )
     apart = [2 * binned_sums(each, owners, len(features)) for each in pairs]
     shared = [each.sum(axis=1) - less for each, less in zip(whole, apart, strict=True)]
@@ -312,8 +348,11 @@ def _parts_by_group(
 
 
 def _squares(values: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the products of two columns: of the first with itself and with the other, and of the other with itself."""
-    one, other = values[..., 0], values[..., 1]
+    """Return the products of two columns: of the first with itself and with the other, and of the
+    other with itself.
+    """
+    one = values[..., 0]
+    other = values[..., 1]
     return one * one, one * other, other * other
 
 

@@ -23,17 +23,20 @@ from genrm_cli.rewards.estimators.verdict_batch import (
 
 
 def adapt(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
-    """Combine scores and rankings with the weights for this kind of judge, or fit strengths to labels.
+    """Combine scores and rankings with the weights for this kind of judge, or fit strengths to
+    labels.
 
-    Without a calibration each group shows whether its judge writes labels; else the typical weights are used.
-    """
+    Without a calibration each group shows whether its judge writes labels; else the typical weights
+    are used."""
     if calibration.labels is not None:
         return fit_labels(batch, calibration, calibration.labels)
     made = weigh(batch, calibration)
     if calibration.groups:
         return made
-    sizes, verdicts = sizes_of(batch), batch.valid.sum(axis=1)
-    is_labels, is_much = (verdicts > 0) & (sizes.sum(axis=1) == verdicts), sizes[:, MUCH] > 0
+    sizes = sizes_of(batch)
+    verdicts = batch.valid.sum(axis=1)
+    is_labels = (verdicts > 0) & (sizes.sum(axis=1) == verdicts)
+    is_much = sizes[:, MUCH] > 0
     for labels, of in ((THREE_LABELS, is_labels & ~is_much), (FIVE_LABELS, is_labels & is_much)):
         if of.any():
             made = _chosen(of, fit_labels(batch, calibration, labels), made)
@@ -53,23 +56,28 @@ ESTIMATORS: Mapping[str, Callable[[VerdictBatch, Calibration], BatchEstimate]] =
     "win_rate": average_wins,
     "bradley_terry": fit_bradley_terry,
 }
-_MAX_CELLS = 1 << 18  # bounds the memory of a batch: 2 MB for an array of n × n or M numbers a group
+_MAX_CELLS = (
+    1 << 18
+)  # bounds the memory of a batch: 2 MB for an array of n × n or M numbers a group
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """The base scores of one group and their accuracy.
 
-    Attributes:
-        base_scores: in the group's order; None for a rollout without a verdict.
-        standard_errors: of the base scores against the mean of the group's, on their scale; None if they are
+    Attributes: base_scores: in the group's order; None for a rollout without a verdict.
+        standard_errors: of the base scores against the mean of the group's, on their scale; None if
+        they are
             unknown: too little is known about the judge, or no other rollout has a base score.
         converged: whether the numbers are final; only an iterative estimator can fail to converge.
-        reliability: share of the spread of the base scores that is signal, 0 to 1: the expected squared correlation,
-            beyond chance, with this judge's base scores in the limit of many verdicts. 0 if a run with enough verdicts
-            shows no signal; None if too little is known about the judge, or for fewer than two base scores.
-        qualities: predictions of the qualities, of variance 1 within a group; None where the reliability is.
-        uncertainty: standard error of the log odds of the reliability, from the run; None if unknown.
+        reliability: share of the spread of the base scores that is signal, 0 to 1: the expected
+            squared correlation, beyond chance, with this judge's base scores in the limit of many
+            verdicts. 0 if a run with enough verdicts shows no signal; None if too little is known
+            about the judge, or for fewer than two base scores.
+        qualities: predictions of the qualities, of variance 1 within a group; None where the
+            reliability is.
+        uncertainty: standard error of the log odds of the reliability, from the run; None if
+            unknown.
     """
 
     base_scores: list[float | None]
@@ -80,8 +88,15 @@ class Estimate:
     uncertainty: float | None = None
 
     def without_errors(self) -> "Estimate":
-        """Return the estimate of a plan that depended on its verdicts: the noise that it selected is unknown."""
-        return replace(self, standard_errors=[None] * len(self.standard_errors), reliability=None, qualities=None)
+        """Return the estimate of a plan that depended on its verdicts: the noise that it selected
+        is unknown.
+        """
+        return replace(
+            self,
+            standard_errors=[None] * len(self.standard_errors),
+            reliability=None,
+            qualities=None,
+        )
 
 
 def estimate(name: str, n: int, verdicts: Verdicts, calibration: Calibration) -> Estimate:
@@ -90,8 +105,12 @@ def estimate(name: str, n: int, verdicts: Verdicts, calibration: Calibration) ->
     return made
 
 
-def estimate_many(name: str, groups: Sequence[tuple[int, Verdicts]], calibration: Calibration) -> list[Estimate]:
-    """Estimate many groups, those of one shape together: the same numbers, to the last bit, in less time."""
+def estimate_many(
+    name: str, groups: Sequence[tuple[int, Verdicts]], calibration: Calibration
+) -> list[Estimate]:
+    """Estimate many groups, those of one shape together: the same numbers, to the last bit, in less
+    time.
+    """
     estimator = ESTIMATORS[name]
     arrays = [verdict_array(verdicts) for _, verdicts in groups]
     shapes: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -103,14 +122,24 @@ def estimate_many(name: str, groups: Sequence[tuple[int, Verdicts]], calibration
         for start in range(0, len(numbers), size):
             some = numbers[start : start + size]
             batch = batch_of(n, [arrays[number] for number in some])
-            estimates.update(zip(some, _split(estimator(batch, calibration), calibration.uncertainty), strict=True))
+            estimates.update(
+                zip(
+                    some,
+                    _split(estimator(batch, calibration), calibration.uncertainty),
+                    strict=True,
+                )
+            )
     return [estimates[number] for number in range(len(groups))]
 
 
 def _split(batch: BatchEstimate, uncertainty: float | None) -> list[Estimate]:
     columns = (batch.base_scores, batch.scored, batch.variances, batch.known, batch.reliabilities)
     rows = zip(
-        *(column.tolist() for column in (*columns, batch.assessed, batch.converged, batch.qualities)), strict=True
+        *(
+            column.tolist()
+            for column in (*columns, batch.assessed, batch.converged, batch.qualities)
+        ),
+        strict=True,
     )
     estimates = []
     for base_scores, scored, variances, known, reliability, assessed, converged, qualities in rows:
@@ -118,7 +147,10 @@ def _split(batch: BatchEstimate, uncertainty: float | None) -> list[Estimate]:
         estimates.append(
             Estimate(
                 [score if of else None for score, of in zip(base_scores, scored, strict=True)],
-                [math.sqrt(v) if of and known and several else None for v, of in zip(variances, scored, strict=True)],
+                [
+                    math.sqrt(v) if of and known and several else None
+                    for v, of in zip(variances, scored, strict=True)
+                ],
                 converged,
                 reliability if assessed and several else None,
                 qualities if assessed and several else None,

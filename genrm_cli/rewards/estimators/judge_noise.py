@@ -16,9 +16,11 @@ _GAPS = slice(GAP, LEVEL)
 
 @dataclass(frozen=True, slots=True)
 class JudgeNoise:
-    """Dependence of a judge's verdicts on the rollouts, whose qualities have variance 1 within a group.
+    """Dependence of a judge's verdicts on the rollouts, whose qualities have variance 1 within a
+    group.
 
-    d is score_1 - score_2, r is 3.5 - ranking, m is (score_1 + score_2) / 2, all in units of the judge's scores.
+    d is score_1 - score_2, r is 3.5 - ranking, m is (score_1 + score_2) / 2, all in units of the
+    judge's scores.
 
     Attributes:
         slopes: of d and r in the difference of the two qualities.
@@ -40,38 +42,44 @@ class JudgeNoise:
         return (self.slopes[0] + self.slopes[1]) / 2
 
 
-# The kinds of judges. A kind is chosen, not fitted: fitted weights move with every verdict, and rewards with them.
+# The kinds of judges. A kind is chosen, not fitted: fitted weights move with every verdict, and
+# rewards with them.
 
 _UNBIASED = ((0.0, 0.0), (0.0, 0.0))
 
-# Between a judge with an informative ranking and one with informative scores: the simulated one, noisier ranking.
+# Between a judge with an informative ranking and one with informative scores: the simulated one,
+# noisier ranking.
 TYPICAL = JudgeNoise((0.75, 0.55), 0.35, ((1.1, 0.2), (0.2, 0.45)), 0.23, _UNBIASED)
-# Says how much better one response is than the other, but not how good both are; with twice the noise, as recorded
-# judges of labels have.
+# Says how much better one response is than the other, but not how good both are; with twice the
+# noise, as recorded judges of labels have.
 COMPARING = JudgeNoise((0.75, 0.55), 0.0, ((2.2, 0.4), (0.4, 0.9)), 1.0, _UNBIASED)
 # Only its scores, or only its ranking, are reliable.
 SCORING = JudgeNoise((0.75, 0.0), 0.35, ((1.1, 0.0), (0.0, 1.0)), 0.23, _UNBIASED)
 RANKING_ONLY = JudgeNoise((0.0, 0.55), 0.0, ((1.0, 0.0), (0.0, 0.45)), 1.0, _UNBIASED)
 
-# Judges whose scores and ranking correlate more than this can be relied on in both. Of 13 simulated and recorded ones,
-# those that can have .44 and more, the others .19 and less.
+# Judges whose scores and ranking correlate more than this can be relied on in both. Of 13 simulated
+# and recorded ones, those that can have .44 and more, the others .19 and less.
 _LEAST_AGREEMENT = 0.4
 LEVEL_FLOOR = 1e-6  # variance; the scores of labels always have the mean 3
 _LEAST_LEVEL = 0.07  # of a typical 0.26; judges with an uninformative level have 0
 # Typical correlations, and how many verdicts, or pairs of verdicts, they count for.
-_AGREEMENT, _AGREEMENT_VERDICTS = 0.67, 8
-_LEVEL_SIGNAL, _LEVEL_PAIRS = 0.26, 32
-# Correlations of two verdicts with one rollout in common: of their gaps, of gap and level, of levels, of rankings.
+_AGREEMENT = 0.67
+_AGREEMENT_VERDICTS = 8
+_LEVEL_SIGNAL = 0.26
+_LEVEL_PAIRS = 32
+# Correlations of two verdicts with one rollout in common: of their gaps, of gap and level, of
+# levels, of rankings.
 _SHARED = ([GAP, GAP, LEVEL, RANKING], [GAP, LEVEL, LEVEL, RANKING])
 _BY_SCORES, _BY_RANKING = np.array([[0.25, 0.26, 0.26, 0.0], [0.0, 0.0, 0.0, 0.29]])
 _LEAST_RANKING = 0.1  # of a typical 0.29; uninformative rankings have 0
 
 
 class WinNoise(NamedTuple):
-    """Dependence of wins on the rollouts: 1 where the first is preferred, -1 where the second, 0 where neither.
+    """Dependence of wins on the rollouts: 1 where the first is preferred, -1 where the second, 0
+    where neither.
 
-    `signal` is the variance that one rollout's quality adds, `noise` that given both, without what the prompt adds.
-    """
+    `signal` is the variance that one rollout's quality adds, `noise` that given both, without what
+    the prompt adds."""
 
     signal: float
     noise: float
@@ -81,11 +89,10 @@ class WinNoise(NamedTuple):
 class Weights:
     """The weights of the least squares; the defaults are those of a typical judge.
 
-    Attributes:
-        gap: of d. Likewise `ranking`, of r.
-        precision: of the graph of comparisons, against 1 for the assumption that all rollouts are equal.
-        level: of m, in the right side; `level_precision` in the left.
-        scale: of the solution, to bring it onto the scale of (d + r) / 2.
+    Attributes: gap: of d. Likewise `ranking`, of r. precision: of the graph of comparisons, against
+        1 for the assumption that all rollouts are equal. level: of m, in the right side;
+        `level_precision` in the left. scale: of the solution, to bring it onto the scale of (d + r)
+        / 2.
     """
 
     gap: float = 0.5
@@ -97,7 +104,9 @@ class Weights:
 
 
 def weights_of(noise: JudgeNoise, scale: float | None = None) -> Weights | None:
-    """Return the best weights for a judge, with this scale of base scores or its own; None if they would all be 0."""
+    """Return the best weights for a judge, with this scale of base scores or its own; None if they
+    would all be 0.
+    """
     weights = np.maximum(0.0, np.linalg.solve(np.array(noise.noise), np.array(noise.slopes)))
     precision = float(weights @ np.array(noise.slopes))
     if precision <= 0:
@@ -115,9 +124,8 @@ def weights_of(noise: JudgeNoise, scale: float | None = None) -> Weights | None:
 class Moments(NamedTuple):
     """The variance of verdicts, split; 3 by 3 matrices for d, r and m.
 
-    `signal` is what one rollout adds, `prompt` what the prompt adds, `own` the variance of one verdict, all included.
-    `pairs` is the number of pairs of verdicts that share one rollout.
-    """
+    `signal` is what one rollout adds, `prompt` what the prompt adds, `own` the variance of one
+    verdict, all included. `pairs` is the number of pairs of verdicts that share one rollout."""
 
     signal: Floats
     own: Floats
@@ -133,14 +141,17 @@ def noise_of(moments: Moments) -> JudgeNoise | None:
     slopes *= 1 if slopes[GAP] + slopes[RANKING] >= 0 else -1
     if slopes[GAP] + slopes[RANKING] <= 0:
         return None
-    level_slope, prompt = max(0.0, float(slopes[LEVEL])), moments.prompt[_GAPS, _GAPS]
+    level_slope = max(0.0, float(slopes[LEVEL]))
+    prompt = moments.prompt[_GAPS, _GAPS]
     (a, b), (c, d) = prompt.tolist()
     noise = moments.own[_GAPS, _GAPS] - 2 * np.outer(slopes[_GAPS], slopes[_GAPS]) - prompt
     # The covariance of d and r must have an inverse.
     gap, ranking = (max(_NOISE_FLOOR, float(noise[each, each])) for each in (GAP, RANKING))
     most = _MAX_CORRELATION * math.sqrt(gap * ranking)
     both = min(most, max(-most, float(noise[GAP, RANKING])))
-    level_noise = float(moments.own[LEVEL, LEVEL] - moments.prompt[LEVEL, LEVEL]) - 2 * level_slope**2
+    level_noise = (
+        float(moments.own[LEVEL, LEVEL] - moments.prompt[LEVEL, LEVEL]) - 2 * level_slope**2
+    )
     return JudgeNoise(
         slopes=(float(slopes[GAP]), float(slopes[RANKING])),
         level_slope=level_slope,
@@ -153,9 +164,9 @@ def noise_of(moments: Moments) -> JudgeNoise | None:
 def kind_of(moments: Moments) -> JudgeNoise:
     """Return the kind of judge that the moments show, near the typical one with few verdicts.
 
-    If scores and ranking agree, both count. Else only one of them can be right: the ranking, if verdicts that share a
-    rollout look as if rankings followed it and scores did not; otherwise the scores, because distractors turn a
-    preference more often than a score.
+    If scores and ranking agree, both count. Else only one of them can be right: the ranking, if
+    verdicts that share a rollout look as if rankings followed it and scores did not; otherwise the
+    scores, because distractors turn a preference more often than a score.
 
     Source: nearest centroid of correlations; on distractors, arXiv 2504.14716.
     """
@@ -167,7 +178,9 @@ def kind_of(moments: Moments) -> JudgeNoise:
         level = _blend(float(signal[LEVEL].mean()), moments.pairs, _LEVEL_SIGNAL, _LEVEL_PAIRS)
         return TYPICAL if level > _LEAST_LEVEL else COMPARING
     shared = signal[_SHARED]
-    is_ranking = float(((shared - _BY_RANKING) ** 2).sum()) < float(((shared - _BY_SCORES) ** 2).sum())
+    is_ranking = float(((shared - _BY_RANKING) ** 2).sum()) < float(
+        ((shared - _BY_SCORES) ** 2).sum()
+    )
     follows = signal[RANKING, RANKING] > _LEAST_RANKING and agreement > -_LEAST_AGREEMENT
     return RANKING_ONLY if is_ranking and follows else SCORING
 

@@ -17,19 +17,21 @@ from genrm_cli.rewards.estimators.verdict_batch import (
 )
 from genrm_cli.verdicts import MIDDLE_RANKING
 
-QUALITY_POINTS = 0.7  # base score of one standard deviation of quality, of the kinds of judges as they are
+QUALITY_POINTS = (
+    0.7  # base score of one standard deviation of quality, of the kinds of judges as they are
+)
 _LEAST_POINTS = 0.1
-# A group's mean lead is shrunk as if this many further verdicts had shown none: a few verdicts have a lead by chance.
+# A group's mean lead is shrunk as if this many further verdicts had shown none: a few verdicts have
+# a lead by chance.
 _UNBIASED_ALONE = 12
 
 
 class Spread(NamedTuple):
     """Propagation of the qualities and of noise into a linear solution.
 
-    Attributes:
-        variances: [G, n], of each number of the solution against the quality, less the mean of the scored.
-        shared: [G], trace of the matrix that maps qualities of variance 1 to the solution.
-        total: [G], sum of the variances of the numbers of the solution.
+    Attributes: variances: [G, n], of each number of the solution against the quality, less the mean
+        of the scored. shared: [G], trace of the matrix that maps qualities of variance 1 to the
+        solution. total: [G], sum of the variances of the numbers of the solution.
     """
 
     variances: Floats
@@ -38,12 +40,14 @@ class Spread(NamedTuple):
 
 
 def combine(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
-    """Solve for the qualities that best explain gaps, rankings and levels of the scores, with the default weights.
+    """Solve for the qualities that best explain gaps, rankings and levels of the scores, with the
+    default weights.
 
-    On the scale of the scores, shrunk towards the group's mean; finite on every graph of comparisons.
+    On the scale of the scores, shrunk towards the group's mean; finite on every graph of
+    comparisons.
 
-    Source: Liusie et al. 2024, arXiv 2405.05894 (product of experts, Gaussian closed form); ridge regression.
-    """
+    Source: Liusie et al. 2024, arXiv 2405.05894 (product of experts, Gaussian closed form); ridge
+    regression."""
     return _combine(batch, calibration, Weights())
 
 
@@ -53,18 +57,21 @@ def weigh(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
 
 
 def weigh_alone(batch: VerdictBatch) -> Floats:
-    """Return [G, n] the base scores of a typical judge, less their mean, by each group's verdicts alone.
+    """Return [G, n] the base scores of a typical judge, less their mean, by each group's verdicts
+    alone.
 
-    The shrunk mean lead of a group's verdicts counts as the judge's position preference. A rollout without a verdict
-    has 0.
-    """
+    The shrunk mean lead of a group's verdicts counts as the judge's position preference. A rollout
+    without a verdict has 0."""
     verdicts = batch.valid.sum(axis=1, keepdims=True) + _UNBIASED_ALONE
     gaps = ((batch.score_1 - batch.score_2) * batch.valid).sum(axis=1, keepdims=True) / verdicts
     leads = ((MIDDLE_RANKING - batch.ranking) * batch.valid).sum(axis=1, keepdims=True) / verdicts
-    first, second = batch.score_1 - gaps / 2, batch.score_2 + gaps / 2
+    first = batch.score_1 - gaps / 2
+    second = batch.score_2 + gaps / 2
     even = replace(batch, score_1=first, score_2=second, ranking=batch.ranking + leads)
     made = weigh(even, Calibration())
-    return np.where(made.scored, made.base_scores - scored_means(made.base_scores, made.scored), 0.0)
+    return np.where(
+        made.scored, made.base_scores - scored_means(made.base_scores, made.scored), 0.0
+    )
 
 
 def points_of(calibration: Calibration) -> float:
@@ -87,13 +94,13 @@ def _scale_of(weights: Weights, noise: JudgeNoise) -> float:
 def _combine(batch: VerdictBatch, calibration: Calibration, weights: Weights) -> BatchEstimate:
     """Solve (I + p L + q Q) x = sums of gaps and levels, where x sums to 0 in each group.
 
-    L is the sum of (e_i - e_j)(e_i - e_j)' over the verdicts, Q that of (e_i + e_j)(e_i + e_j)' less n n' / M, with
-    n the verdicts on each rollout and M those of the group.
-    """
+    L is the sum of (e_i - e_j)(e_i - e_j)' over the verdicts, Q that of (e_i + e_j)(e_i + e_j)'
+    less n n' / M, with n the verdicts on each rollout and M those of the group."""
     noise = calibration.noise
     level = batch.means((batch.score_1 + batch.score_2) / 2)
     solution, spread = _solve(batch, right_side(batch, calibration, weights), weights, noise)
-    solution, scored = weights.scale * solution, batch.counts() > 0
+    solution = weights.scale * solution
+    scored = batch.counts() > 0
     qualities, reliabilities = predict(solution, spread, scored)
     return BatchEstimate(
         base_scores=level + solution,
@@ -108,24 +115,30 @@ def _combine(batch: VerdictBatch, calibration: Calibration, weights: Weights) ->
 
 
 def right_side(batch: VerdictBatch, calibration: Calibration, weights: Weights) -> Floats:
-    """Return [G, n] the weighted sums of gaps, rankings and levels, minus the judge's position preference."""
+    """Return [G, n] the weighted sums of gaps, rankings and levels, minus the judge's position
+    preference.
+    """
     corrected = batch.corrected()
     gaps = weights.gap * (batch.score_1 - batch.score_2 - calibration.gap_bias * corrected)
-    gaps += weights.ranking * (MIDDLE_RANKING - batch.ranking - calibration.ranking_bias * corrected)
+    gaps += weights.ranking * (
+        MIDDLE_RANKING - batch.ranking - calibration.ranking_bias * corrected
+    )
     levels = (batch.score_1 + batch.score_2) / 2
     levels = levels - batch.means(levels)
     return batch.sum_by_rollout(gaps, -gaps) + weights.level * batch.sum_by_rollout(levels, levels)
 
 
 def predict(solution: Floats, spread: Spread, scored: Flags) -> tuple[Floats, Floats]:
-    """Return [G, n] the qualities as predicted from a linear solution, and [G] the share of signal in them.
+    """Return [G, n] the qualities as predicted from a linear solution, and [G] the share of signal
+    in them.
 
-    The solution, [G, n], sums to 0 in each group. It is shrunk to the mean by the amount that suits this judge, which
-    follows from how the judge responds to any group with these verdicts, not from the assumptions of the solution: a
-    noisier judge is shrunk further. The variance of predictions is their reliability.
+    The solution, [G, n], sums to 0 in each group. It is shrunk to the mean by the amount that suits
+    this judge, which follows from how the judge responds to any group with these verdicts, not from
+    the assumptions of the solution: a noisier judge is shrunk further. The variance of predictions
+    is their reliability.
 
-    Source: linear regression of the qualities on the solution; T. L. Kelley, Statistical Method (1923).
-    """
+    Source: linear regression of the qualities on the solution; T. L. Kelley, Statistical Method
+    (1923)."""
     shared = np.maximum(0.0, spread.shared)
     kept = np.divide(shared, spread.total, out=np.zeros_like(shared), where=spread.total > 0)
     missed = np.maximum(0.0, np.maximum(scored.sum(axis=1) - 1, 0) - kept * shared)
@@ -136,8 +149,8 @@ def predict(solution: Floats, spread: Spread, scored: Flags) -> tuple[Floats, Fl
 def signal_share(spread: Floats, errors: Floats) -> Floats:
     """Return spread / (spread + errors) of estimates that were shrunk to the mean; 0 if both are 0.
 
-    Source: the empirical reliability of expected a posteriori estimates, M. du Toit, IRT from SSI (2003).
-    """
+    Source: the empirical reliability of expected a posteriori estimates, M. du Toit, IRT from SSI
+    (2003)."""
     total = spread + errors
     shares: Floats = np.divide(spread, total, out=np.zeros_like(spread), where=total > 0)
     return shares
@@ -155,33 +168,45 @@ def imbalance_of(batch: VerdictBatch) -> Floats:
     return batch.sum_by_rollout(ones, -ones)
 
 
-def _solve(batch: VerdictBatch, right: Floats, weights: Weights, noise: JudgeNoise | None) -> tuple[Floats, Spread]:
+def _solve(
+    batch: VerdictBatch, right: Floats, weights: Weights, noise: JudgeNoise | None
+) -> tuple[Floats, Spread]:
     """Solve for the right side; the weights need not suit the judge's noise."""
     laplacian, level_part = dense_graphs(batch)
-    inverse = inverse_of(np.eye(batch.n) + weights.precision * laplacian + weights.level_precision * level_part)
+    inverse = inverse_of(
+        np.eye(batch.n) + weights.precision * laplacian + weights.level_precision * level_part
+    )
     solution = (inverse @ right[..., None])[..., 0]
     if noise is None:
-        return solution, Spread(np.zeros((batch.groups, batch.n)), np.zeros(batch.groups), np.zeros(batch.groups))
+        return solution, Spread(
+            np.zeros((batch.groups, batch.n)), np.zeros(batch.groups), np.zeros(batch.groups)
+        )
     gap_weights = np.array([weights.gap, weights.ranking])
-    seen = float(gap_weights @ np.array(noise.slopes)) * laplacian + weights.level * noise.level_slope * level_part
+    seen = (
+        float(gap_weights @ np.array(noise.slopes)) * laplacian
+        + weights.level * noise.level_slope * level_part
+    )
     noisy = float(gap_weights @ np.array(noise.noise) @ gap_weights) * laplacian
     noisy += weights.level**2 * noise.level_noise * level_part
-    prompt, lean = max(0.0, float(gap_weights @ np.array(noise.prompt_bias) @ gap_weights)), imbalance_of(batch)
+    prompt = max(0.0, float(gap_weights @ np.array(noise.prompt_bias) @ gap_weights))
+    lean = imbalance_of(batch)
     noisy += prompt * lean[:, :, None] * lean[:, None, :]
     scale = weights.scale
     return solution, spread_of(batch, scale * inverse, seen, noisy, _scale_of(weights, noise))
 
 
-def spread_of(batch: VerdictBatch, inverse: Floats, seen: Floats, noisy: Floats, limit: float | Floats) -> Spread:
+def spread_of(
+    batch: VerdictBatch, inverse: Floats, seen: Floats, noisy: Floats, limit: float | Floats
+) -> Spread:
     """Return the spread of a linear solution.
 
-    Args:
-        inverse: [G, n, n], maps the right side of the system to the solution.
-        seen: [G, n, n], maps the qualities to the right side.
-        noisy: [G, n, n], covariance of the right side, given the qualities.
-        limit: the solution for a quality of 1, in the limit of many verdicts; of all groups, or [G, 1, 1].
+    Args: inverse: [G, n, n], maps the right side of the system to the solution. seen: [G, n, n],
+        maps the qualities to the right side. noisy: [G, n, n], covariance of the right side, given
+        the qualities. limit: the solution for a quality of 1, in the limit of many verdicts; of all
+        groups, or [G, 1, 1].
     """
-    passed, errors = inverse @ seen, ((inverse @ noisy) * inverse).sum(axis=2)
+    passed = inverse @ seen
+    errors = ((inverse @ noisy) * inverse).sum(axis=2)
     scored = batch.counts() > 0
     n = np.maximum(scored.sum(axis=1), 1)[:, None, None]
     centring = scored[:, :, None] * np.eye(batch.n) - scored[:, :, None] * scored[:, None, :] / n
@@ -194,7 +219,8 @@ def spread_of(batch: VerdictBatch, inverse: Floats, seen: Floats, noisy: Floats,
 
 def dense_graphs(batch: VerdictBatch) -> tuple[Floats, Floats]:
     """Return L and Q, both [G, n, n]."""
-    laplacian, counts = laplacian_of(batch), batch.counts()
+    laplacian = laplacian_of(batch)
+    counts = batch.counts()
     verdicts = np.maximum(batch.valid.sum(axis=1), 1)[:, None, None]
     level_part = 2 * counts[:, :, None] * np.eye(batch.n) - laplacian
     return laplacian, level_part - counts[:, :, None] * counts[:, None, :] / verdicts

@@ -1,4 +1,6 @@
-"""Strengths of rollouts from wins or labels, with a prior that keeps them finite and a term for the position."""
+"""Strengths of rollouts from wins or labels, with a prior that keeps them finite and a term for the
+position.
+"""
 
 import math
 from dataclasses import dataclass
@@ -23,26 +25,27 @@ TOLERANCE = 1e-10  # of the gradient, in verdicts
 _MAX_HALVINGS = 30
 _LEAST_STEEPNESS = 1e-3  # of a group without verdicts, or of verdicts that are all certain
 PRIOR_VARIANCE = 4.0  # of a log strength
-_LABEL_POINTS = 1.0  # base score of one deviation of strength: with few verdicts, 0.7 of one of quality, as with scores
-_LABEL_FLATTENING = 1.157  # ties bring the share of first places nearer to a half than in the Bradley-Terry model
+# base score of one deviation of strength: with few verdicts, 0.7 of one of quality, as with scores
+_LABEL_POINTS = 1.0
+_LABEL_FLATTENING = (
+    1.157  # ties bring the share of first places nearer to a half than in the Bradley-Terry model
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """A judge that chooses value v with probability proportional to weight_v exp(v (x_i - x_j + position)).
+    """A judge that chooses value v with probability proportional to weight_v exp(v (x_i - x_j +
+    position)).
 
-    Two values without weights are the Bradley-Terry model, three are Davidson's with ties, more the adjacent-category
-    logit model.
+    Two values without weights are the Bradley-Terry model, three are Davidson's with ties, more the
+    adjacent-category logit model.
 
-    Attributes:
-        values: of the choices, symmetric about 0; the log odds of the outer two of -0.5 and 0.5 are the advantage.
-        log_weights: of the values.
-        position: advantage of the first.
-        spread: standard deviation of the normal prior of the strengths x.
+    Attributes: values: of the choices, symmetric about 0; the log odds of the outer two of -0.5 and
+        0.5 are the advantage. log_weights: of the values. position: advantage of the first. spread:
+        standard deviation of the normal prior of the strengths x.
 
-    Source: R. R. Davidson, J. Am. Stat. Assoc. 65 (1970) 317; A. Agresti, Categorical Data Analysis (adjacent-category
-    logits).
-    """
+    Source: R. R. Davidson, J. Am. Stat. Assoc. 65 (1970) 317; A. Agresti, Categorical Data Analysis
+    (adjacent-category logits)."""
 
     values: tuple[float, ...]
     log_weights: tuple[float, ...]
@@ -50,25 +53,33 @@ class Choices:
     spread: float
 
     def moments(self, advantages: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the logarithm of the sum of all odds, the mean of the choice and its variance, for any array."""
+        """Return the logarithm of the sum of all odds, the mean of the choice and its variance, for
+        any array.
+        """
         values = np.array(self.values)
         odds = advantages[..., None] * values + np.array(self.log_weights)
         top = odds.max(axis=-1, keepdims=True)
         odds = np.exp(odds - top)
         total = odds.sum(axis=-1)
         mean = odds @ values / total
-        return np.log(total) + top[..., 0], mean, np.maximum(0.0, odds @ values**2 / total - mean**2)
+        return (
+            np.log(total) + top[..., 0],
+            mean,
+            np.maximum(0.0, odds @ values**2 / total - mean**2),
+        )
 
 
 def fit_bradley_terry(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
-    """Return 3 + x / 2 with the log strengths x, for which P(first wins) = 1 / (1 + exp(-(x_i - x_j + position))).
+    """Return 3 + x / 2 with the log strengths x, for which P(first wins) = 1 / (1 + exp(-(x_i - x_j
+    + position))).
 
-    Log strengths have a normal prior with a standard deviation of 2, so that a perfect order or a disconnected graph
-    has a finite solution; halved, their spread is about that of scores. An even verdict is half a win for both.
-    `position` is the run's: a position term per group would explain a rollout's wins by where it was shown.
+    Log strengths have a normal prior with a standard deviation of 2, so that a perfect order or a
+    disconnected graph has a finite solution; halved, their spread is about that of scores. An even
+    verdict is half a win for both. `position` is the run's: a position term per group would explain
+    a rollout's wins by where it was shown.
 
-    Source: R. A. Bradley and M. E. Terry, Biometrika 39 (1952) 324; position term: R. R. Davidson and R. J. Beaver,
-    Biometrics 33 (1977) 693; normal prior: T. Leonard, Biometrics 33 (1977) 121.
+    Source: R. A. Bradley and M. E. Terry, Biometrika 39 (1952) 324; position term: R. R. Davidson
+    and R. J. Beaver, Biometrics 33 (1977) 693; normal prior: T. Leonard, Biometrics 33 (1977) 121.
     """
     position = position_log_odds(calibration.first_share)
     choices = Choices((-0.5, 0.5), (0.0, 0.0), position, math.sqrt(PRIOR_VARIANCE))
@@ -86,33 +97,42 @@ def fit_labels(batch: VerdictBatch, calibration: Calibration, labels: LabelModel
 
 
 def position_log_odds(first_share: float) -> float:
-    """Return the log odds that the first of two equal rollouts wins, if the first of any two wins in this share.
+    """Return the log odds that the first of two equal rollouts wins, if the first of any two wins
+    in this share.
 
-    Rollouts differ as the prior says, which brings the share nearer to a half than it is for equal ones.
+    Rollouts differ as the prior says, which brings the share nearer to a half than it is for equal
+    ones.
 
-    Source: S. L. Zeger, K.-Y. Liang, P. S. Albert, Biometrics 44 (1988) 1049, for the mean of a logistic curve over a
-    normal distribution.
-    """
+    Source: S. L. Zeger, K.-Y. Liang, P. S. Albert, Biometrics 44 (1988) 1049, for the mean of a
+    logistic curve over a normal distribution."""
     flattening = (16 * math.sqrt(3) / (15 * math.pi)) ** 2
-    return math.log(first_share / (1 - first_share)) * math.sqrt(1 + flattening * 2 * PRIOR_VARIANCE)
+    return math.log(first_share / (1 - first_share)) * math.sqrt(
+        1 + flattening * 2 * PRIOR_VARIANCE
+    )
 
 
 def fit_strengths(
-    batch: VerdictBatch, outcomes: Floats, choices: Choices, noise: WinNoise | None, *, points: float
+    batch: VerdictBatch,
+    outcomes: Floats,
+    choices: Choices,
+    noise: WinNoise | None,
+    *,
+    points: float,
 ) -> BatchEstimate:
     """Return 3 + points * x with the strengths x at the maximum of the posterior.
 
-    Standard errors are those of a linear solution with the curvature at the maximum; reliabilities, and the spread of
-    the predicted qualities, those of Newton's first step, in which strengths follow outcomes linearly.
+    Standard errors are those of a linear solution with the curvature at the maximum; reliabilities,
+    and the spread of the predicted qualities, those of Newton's first step, in which strengths
+    follow outcomes linearly.
 
-    Args:
-        outcomes: the choice that each verdict stands for, [G, M]; may lie between the values, or beyond.
-        choices: model of the judge.
-        noise: of the outcomes; None if it is unknown.
-        points: by which a strength of 1 raises the base score.
+    Args: outcomes: the choice that each verdict stands for, [G, M]; may lie between the values, or
+        beyond. choices: model of the judge. noise: of the outcomes; None if it is unknown. points:
+        by which a strength of 1 raises the base score.
     """
     strengths, converged = _maximise(batch, outcomes, choices)
-    scored, variances, qualities = batch.counts() > 0, np.zeros_like(strengths), np.zeros_like(strengths)
+    scored = batch.counts() > 0
+    variances = np.zeros_like(strengths)
+    qualities = np.zeros_like(strengths)
     reliabilities = np.zeros(batch.groups)
     if noise is not None:
         of_position = choices.position * batch.corrected()
@@ -124,7 +144,9 @@ def fit_strengths(
         predicted, reliabilities = predict((inverse @ right[..., None])[..., 0], spread, scored)
         qualities = np.where(scored, strengths - scored_means(strengths, scored), 0.0)
         lengths = np.linalg.norm(qualities, axis=1, keepdims=True)
-        qualities *= np.linalg.norm(predicted, axis=1, keepdims=True) / np.where(lengths > 0, lengths, 1.0)
+        qualities *= np.linalg.norm(predicted, axis=1, keepdims=True) / np.where(
+            lengths > 0, lengths, 1.0
+        )
     known = np.full(batch.groups, noise is not None)
     return BatchEstimate(
         base_scores=3.0 + points * strengths,
@@ -139,8 +161,11 @@ def fit_strengths(
 
 
 def _maximise(batch: VerdictBatch, outcomes: Floats, choices: Choices) -> tuple[Floats, Flags]:
-    """Maximise the posterior by Newton steps, halved while they overshoot; return strengths [G, n], converged [G]."""
-    solution, of_position = np.zeros((batch.groups, batch.n)), choices.position * batch.corrected()
+    """Maximise the posterior by Newton steps, halved while they overshoot; return strengths [G, n],
+    converged [G].
+    """
+    solution = np.zeros((batch.groups, batch.n))
+    of_position = choices.position * batch.corrected()
     height, slope, spread = _surface(batch, outcomes, choices, solution, of_position)
     for _ in range(MAX_STEPS):
         moving = np.abs(slope).max(axis=1, initial=0.0) > TOLERANCE
@@ -149,24 +174,34 @@ def _maximise(batch: VerdictBatch, outcomes: Floats, choices: Choices) -> tuple[
         curvature = _curvature(batch, spread, choices)
         step = np.linalg.solve(curvature, slope[..., None])[..., 0] * moving[:, None]
         for _ in range(_MAX_HALVINGS):
-            reached, new_slope, new_spread = _surface(batch, outcomes, choices, solution + step, of_position)
-            # Near the top heights differ by rounding only; a step that loses no more than that is good.
+            reached, new_slope, new_spread = _surface(
+                batch, outcomes, choices, solution + step, of_position
+            )
+            # Near the top heights differ by rounding only; a step that loses no more than that is
+            # good.
             lower = reached < height - 1e-12 * (1 + np.abs(height))
             if not lower.any():
                 break
             step[lower] /= 2
-        solution, height, slope, spread = solution + step, reached, new_slope, new_spread
+        solution = solution + step
+        height = reached
+        slope = new_slope
+        spread = new_spread
     return solution, np.abs(slope).max(axis=1, initial=0.0) <= TOLERANCE
 
 
 def _surface(
     batch: VerdictBatch, outcomes: Floats, choices: Choices, strengths: Floats, of_position: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the logarithm of the posterior up to a constant [G], its slope [G, n] and each outcome's variance."""
+    """Return the logarithm of the posterior up to a constant [G], its slope [G, n] and each
+    outcome's variance.
+    """
     advantages = _leads(batch, strengths) + of_position
     total, mean, spread = choices.moments(advantages)
     likelihood = outcomes * advantages - total
-    height = (likelihood * batch.valid).sum(axis=1) - (strengths**2).sum(axis=1) / (2 * choices.spread**2)
+    height = (likelihood * batch.valid).sum(axis=1) - (strengths**2).sum(axis=1) / (
+        2 * choices.spread**2
+    )
     surprise = outcomes - mean
     return height, batch.sum_by_rollout(surprise, -surprise) - strengths / choices.spread**2, spread
 
@@ -184,9 +219,14 @@ def _curvature(batch: VerdictBatch, spread: Floats, choices: Choices) -> Floats:
     return own[:, :, None] * np.eye(batch.n) - batch.sum_by_pair(spread)
 
 
-def _spread(batch: VerdictBatch, steepness: Floats, choices: Choices, noise: WinNoise) -> tuple[Floats, Spread]:
-    """Return the inverse and the spread of a linear solution whose outcomes have this slope in the strengths."""
-    inverse, laplacian = inverse_of(_curvature(batch, steepness, choices)), laplacian_of(batch)
+def _spread(
+    batch: VerdictBatch, steepness: Floats, choices: Choices, noise: WinNoise
+) -> tuple[Floats, Spread]:
+    """Return the inverse and the spread of a linear solution whose outcomes have this slope in the
+    strengths.
+    """
+    inverse = inverse_of(_curvature(batch, steepness, choices))
+    laplacian = laplacian_of(batch)
     slope = math.sqrt(noise.signal)
     limits = slope / np.maximum(batch.means(steepness), _LEAST_STEEPNESS)[..., None]
     return inverse, spread_of(batch, inverse, slope * laplacian, noise.noise * laplacian, limits)

@@ -23,11 +23,10 @@ VERDICT_COLUMNS = 5
 class VerdictBatch:
     """G groups of n rollouts with up to M verdicts each; all arrays are [G, M].
 
-    Attributes:
-        first: index of the rollout shown first, 0 to n - 1; also where there is no verdict.
-        second: index of the other rollout.
-        score_1: finite, also where there is no verdict; likewise the two below.
-        valid: whether there is a verdict. Where it is False, the other arrays do not affect any result.
+    Attributes: first: index of the rollout shown first, 0 to n - 1; also where there is no verdict.
+        second: index of the other rollout. score_1: finite, also where there is no verdict;
+        likewise the two below. valid: whether there is a verdict. Where it is False, the other
+        arrays do not affect any result.
     """
 
     n: int
@@ -44,16 +43,21 @@ class VerdictBatch:
         return int(self.first.shape[0])
 
     def preferences(self) -> Floats:
-        """Return [G, M] `preference` of each verdict: above 0 where the first rollout is preferred."""
+        """Return [G, M] `preference` of each verdict: above 0 where the first rollout is
+        preferred.
+        """
         gaps = self.score_1 - self.score_2
         return np.where(gaps == 0, MIDDLE_RANKING - self.ranking, gaps)
 
     def corrected(self) -> Floats:
-        """Return [G, 1] 1 where any verdict prefers a rollout, else 0: there is then no preference to correct.
+        """Return [G, 1] 1 where any verdict prefers a rollout, else 0: there is then no preference
+        to correct.
 
-        Corrected for the judge's position preference, a group of ties would differ by where its rollouts were shown.
-        """
-        flags: Floats = ((self.preferences() != 0) & self.valid).any(axis=1, keepdims=True).astype(np.float64)
+        Corrected for the judge's position preference, a group of ties would differ by where its
+        rollouts were shown."""
+        flags: Floats = (
+            ((self.preferences() != 0) & self.valid).any(axis=1, keepdims=True).astype(np.float64)
+        )
         return flags
 
     def counts(self) -> Floats:
@@ -62,7 +66,9 @@ class VerdictBatch:
         return self.sum_by_rollout(ones, ones)
 
     def sum_by_rollout(self, of_first: Floats, of_second: Floats) -> Floats:
-        """Return [G, n] the sums, in the order of the verdicts, of what each gives to its two rollouts."""
+        """Return [G, n] the sums, in the order of the verdicts, of what each gives to its two
+        rollouts.
+        """
         rows = np.arange(self.groups)[:, None, None] * self.n
         bins = rows + np.stack([self.first, self.second], axis=-1)
         values = np.stack([of_first, of_second], axis=-1) * self.valid[..., None]
@@ -73,11 +79,15 @@ class VerdictBatch:
         rows = np.arange(self.groups)[:, None] * (self.n * self.n)
         cells = rows + self.first * self.n + self.second
         shape = (self.groups, self.n, self.n)
-        sums = binned_sums(of_pair * self.valid, cells, self.groups * self.n * self.n).reshape(shape)
+        sums = binned_sums(of_pair * self.valid, cells, self.groups * self.n * self.n).reshape(
+            shape
+        )
         return sums + sums.swapaxes(1, 2)
 
     def means(self, values: Floats) -> Floats:
-        """Return [G, 1] the mean of [G, M] values over the verdicts of each group; 0 for a group without any."""
+        """Return [G, 1] the mean of [G, M] values over the verdicts of each group; 0 for a group
+        without any.
+        """
         counts = np.maximum(self.valid.sum(axis=1, keepdims=True), 1)
         means: Floats = (values * self.valid).sum(axis=1, keepdims=True) / counts
         return means
@@ -85,17 +95,17 @@ class VerdictBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchEstimate:
-    """The result of an estimator for a batch; if a flag is False, the corresponding number has no meaning.
+    """The result of an estimator for a batch; if a flag is False, the corresponding number has no
+    meaning.
 
-    Attributes:
-        base_scores: [G, n].
-        scored: [G, n], whether the rollout has a base score: all with a verdict.
-        variances: [G, n], squared standard errors, of the base score against the mean of the group's scored ones.
-        known: [G], whether standard errors are known.
-        qualities: [G, n], predictions of the qualities from the base scores, of variance 1 within a group; where
+    Attributes: base_scores: [G, n]. scored: [G, n], whether the rollout has a base score: all with
+        a verdict. variances: [G, n], squared standard errors, of the base score against the mean of
+        the group's scored ones. known: [G], whether standard errors are known. qualities: [G, n],
+        predictions of the qualities from the base scores, of variance 1 within a group; where
             `assessed`.
-        reliabilities: [G], share of the spread of the base scores that is signal, 0 to 1: the expected squared
-            correlation, beyond that by chance, with what the judge would say in the limit of many verdicts.
+        reliabilities: [G], share of the spread of the base scores that is signal, 0 to 1: the
+            expected squared correlation, beyond that by chance, with what the judge would say in
+            the limit of many verdicts.
         assessed: [G], whether reliabilities are known; they also need at least two scored rollouts.
         converged: [G].
     """
@@ -111,7 +121,9 @@ class BatchEstimate:
 
 
 def scored_means(values: Floats, scored: Flags) -> Floats:
-    """Return [G, 1] the mean of [G, n] values over the scored rollouts of each group; 0 for a group without any."""
+    """Return [G, 1] the mean of [G, n] values over the scored rollouts of each group; 0 for a group
+    without any.
+    """
     counts = np.maximum(scored.sum(axis=1, keepdims=True), 1)
     means: Floats = np.where(scored, values, 0.0).sum(axis=1, keepdims=True) / counts
     return means
@@ -128,9 +140,12 @@ def verdict_array(verdicts: Verdicts) -> Floats:
 
 
 def batch_of(n: int, arrays: Iterable[Floats]) -> VerdictBatch:
-    """Return the verdicts of groups of n rollouts, at least one `verdict_array` and all of one shape, as a batch."""
+    """Return the verdicts of groups of n rollouts, at least one `verdict_array` and all of one
+    shape, as a batch.
+    """
     columns = np.stack(list(arrays))
-    first, second = columns[..., 0].astype(np.intp), columns[..., 1].astype(np.intp)
+    first = columns[..., 0].astype(np.intp)
+    second = columns[..., 1].astype(np.intp)
     valid = np.ones(first.shape, dtype=np.bool_)
     return VerdictBatch(n, first, second, columns[..., 2], columns[..., 3], columns[..., 4], valid)
 

@@ -4,7 +4,13 @@ from collections.abc import Iterable, Mapping
 
 from genrm_cli.errors import Message
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats import api_calls, eval_samples, nemo_gym_lines, nemo_rl_logs, verifiers_traces
+from genrm_cli.rollouts.formats import (
+    api_calls,
+    eval_samples,
+    nemo_gym_lines,
+    nemo_rl_logs,
+    verifiers_traces,
+)
 from genrm_cli.rollouts.formats.format import Format, Score
 from genrm_cli.rollouts.formats.group_formats import GROUP_FORMATS
 from genrm_cli.rollouts.formats.line_formats import LINE_FORMATS, having, line_format, named_fields
@@ -33,9 +39,8 @@ FORMATS: Mapping[str, Format] = {each.name: each for each in _IN_ORDER}
 def recognise(record: Record, installed: Iterable[Format] = ()) -> Format:
     """Return the format of a record; those of `installed` packages are tried first.
 
-    If no format matches, or none accounts for every field that could hold a prompt or a response, the error names the
-    fields, and what to do.
-    """
+    If no format matches, or none accounts for every field that could hold a prompt or a response,
+    the error names the fields, and what to do."""
     for each in installed:
         if each.recognise(record):
             return each
@@ -54,4 +59,13 @@ def recognise(record: Record, installed: Iterable[Format] = ()) -> Format:
     raise UnreadableRecordError(describe_unrecognised(record))
 
 
-__all__ = ["FORMATS", "Fields", "Format", "Score", "having", "line_format", "named_fields", "recognise"]
+__all__ = [
+    "FORMATS",
+    "Fields",
+    "Format",
+    "Score",
+    "having",
+    "line_format",
+    "named_fields",
+    "recognise",
+]

@@ -1,28 +1,61 @@
-"""Calls of an API: the reply of a server with the request, or with an id of it, as in logs and results of batches.
+"""Calls of an API: the reply of a server with the request, or with an id of it, as in logs and
+results of batches.
 
-The shapes are those of OpenAI (also vLLM, LiteLLM), Anthropic, Gemini and Bedrock. If a line has no request, the prompt
-is in another file, and the id of the request names the group.
-"""
+The shapes are those of OpenAI (also vLLM, LiteLLM), Anthropic, Gemini and Bedrock. If a line has no
+request, the prompt is in another file, and the id of the request names the group."""
 
 import json
 from typing import Any
 
 from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import JsonObject, Record
-from genrm_cli.rollouts.formats.format import ANSWERED, ANSWERED_TOO, ASKED, Format, annotate_line, annotate_list
+from genrm_cli.rollouts.formats.format import (
+    ANSWERED,
+    ANSWERED_TOO,
+    ASKED,
+    Format,
+    annotate_line,
+    annotate_list,
+)
 from genrm_cli.rollouts.formats.nemo_gym_lines import turns_of_request
 from genrm_cli.rollouts.formats.shapes import asked_of, read_choices
-from genrm_cli.rollouts.reading.known_names import Fields, has_text, is_api_choices, is_messages, iter_texts, part_named
+from genrm_cli.rollouts.reading.known_names import (
+    Fields,
+    has_text,
+    is_api_choices,
+    is_messages,
+    iter_texts,
+    part_named,
+)
 from genrm_cli.rollouts.reading.message_parts import list_or_empty, media_of_messages, text_or_empty
-from genrm_cli.rollouts.reading.record_fields import failure_of, identifier, is_truncated, rollout_of, tools_of
+from genrm_cli.rollouts.reading.record_fields import (
+    failure_of,
+    identifier,
+    is_truncated,
+    rollout_of,
+    tools_of,
+)
 from genrm_cli.rollouts.reading.templates import DecodedPrompt
 from genrm_cli.rollouts.rollout import Media, Rollout, UnreadableRecordError
 
-_REQUESTS = ("request", "request_body", "params", "body", "modelInput", "infer_request", "inputs", "input")
+_REQUESTS = (
+    "request",
+    "request_body",
+    "params",
+    "body",
+    "modelInput",
+    "infer_request",
+    "inputs",
+    "input",
+)
 _REPLIES = ("response", "response_body", "result", "modelOutput", "output", "outputs")
 _IDS = ("custom_id", "key", "recordId")
 _ASKED = (  # the field with the prompt, and what may stand beside it
-    *(("messages", "system"), ("contents", "systemInstruction", "system_instruction"), ("input", "instructions")),
+    *(
+        ("messages", "system"),
+        ("contents", "systemInstruction", "system_instruction"),
+        ("input", "instructions"),
+    ),
     *(("prompt",), ("inputText",)),
 )
 _OUTCOMES = ("succeeded", "errored", "canceled", "expired")  # of a request of an Anthropic batch
@@ -40,8 +73,15 @@ def _fields_in(record: JsonObject) -> Fields:
 
 def _is_request(value: object) -> bool:
     request = _body_of(value) if isinstance(value, dict) else {}
-    asks = (isinstance(request.get(name), str | list) for name in ("contents", "input", "prompt", "inputText"))
-    return is_messages(request.get("messages")) or isinstance(request.get("contents"), dict) or any(asks)
+    asks = (
+        isinstance(request.get(name), str | list)
+        for name in ("contents", "input", "prompt", "inputText")
+    )
+    return (
+        is_messages(request.get("messages"))
+        or isinstance(request.get("contents"), dict)
+        or any(asks)
+    )
 
 
 def _is_reply(value: object) -> bool:
@@ -51,7 +91,9 @@ def _is_reply(value: object) -> bool:
 
 
 def _body_of(value: object) -> JsonObject:
-    """Return a request or a reply without the frame of HTTP around it; an empty object for anything else."""
+    """Return a request or a reply without the frame of HTTP around it; an empty object for anything
+    else.
+    """
     if isinstance(value, str):
         return {"text": value}
     body = value.get("body", value) if isinstance(value, dict) else None
@@ -63,12 +105,16 @@ def _recognise(record: Record) -> bool:
     if not read.response:
         return "custom_id" in record and "error" in record and record.get("response") is None
     reply = record[read.response[0]]
-    return bool(read.prompt) or (isinstance(reply, dict) and (len(read.metadata) > 1 or "candidates" in reply))
+    return bool(read.prompt) or (
+        isinstance(reply, dict) and (len(read.metadata) > 1 or "candidates" in reply)
+    )
 
 
 def _read(record: Record) -> list[Rollout]:
     if not _recognise(record):
-        raise UnreadableRecordError("no reply of an API with its request or custom_id, expected a log or a batch")
+        raise UnreadableRecordError(
+            "no reply of an API with its request or custom_id, expected a log or a batch"
+        )
     read = _fields_in(record)
     reply = _body_of(record[read.response[0]]) if read.response else {}
     request = _body_of(record[read.prompt[0]]) if read.prompt else None
@@ -89,7 +135,9 @@ def _read(record: Record) -> list[Rollout]:
 
 
 def _asked_by(request: JsonObject) -> tuple[DecodedPrompt, tuple[Media, ...]]:
-    """Return the prompt of a request, and its images and files; refuse any other field that could be a part of it."""
+    """Return the prompt of a request, and its images and files; refuse any other field that could
+    be a part of it.
+    """
     names = next((names for names in _ASKED if request.get(names[0])), ("prompt",))
     asked = request.get(names[0])
     whole = "\0".join(text for name in names for text in iter_texts(request.get(name)))
@@ -102,8 +150,13 @@ def _asked_by(request: JsonObject) -> tuple[DecodedPrompt, tuple[Media, ...]]:
         if any(text not in whole for text in iter_texts(value))
     ]
     if others:
-        told = f"{', '.join(others)} of a request beside {names[0]} could be part of the prompt; name the fields with "
-        raise UnreadableRecordError(told, SettingRef("prompt_field"), " and ", SettingRef("response_field"))
+        told = (
+            f"{', '.join(others)} of a request beside {names[0]} could be part of the prompt; "
+            "name the fields with "
+        )
+        raise UnreadableRecordError(
+            told, SettingRef("prompt_field"), " and ", SettingRef("response_field")
+        )
     system = next((request[name] for name in names[1:] if request.get(name)), None)
     if names[0] == "input":
         return DecodedPrompt(turns_of_request(request)), media_of_messages(asked)
@@ -116,20 +169,36 @@ def _asked_by(request: JsonObject) -> tuple[DecodedPrompt, tuple[Media, ...]]:
 
 
 def _choices_of(reply: JsonObject) -> list[Any] | None:
-    """Return the alternatives of a reply in the shape of choices; None if it is no reply of an API."""
+    """Return the alternatives of a reply in the shape of choices; None if it is no reply of an
+    API.
+    """
     if isinstance(choices := reply.get("choices"), list):
         return choices if is_api_choices(choices) else None
     if isinstance(candidates := reply.get("candidates"), list):
         return list(map(_choice_of, candidates))
     if isinstance(reply.get("output"), list):  # of the Responses API
-        return [{"message": None, **reply, "finish_reason": "length" if is_truncated(reply) else None}]
+        return [
+            {"message": None, **reply, "finish_reason": "length" if is_truncated(reply) else None}
+        ]
     if isinstance(message := reply.get("message", reply.get("output")), dict):
-        message = inner if isinstance(inner := message.get("message"), dict) else message  # of Bedrock's Converse
-        return [{"message": message, "stop_reason": message.get("stop_reason", reply.get("stopReason"))}]
+        message = (
+            inner if isinstance(inner := message.get("message"), dict) else message
+        )  # of Bedrock's Converse
+        return [
+            {"message": message, "stop_reason": message.get("stop_reason", reply.get("stopReason"))}
+        ]
     if "content" in reply and ("role" in reply or "stop_reason" in reply):
         return [reply]
-    texts = {name for name in reply if name in _TEXTS or (part_named(name) == "response" and has_text(reply[name]))}
-    if len(texts) != 1 or not isinstance(text := reply.get(name := texts.pop()), str) or name not in _TEXTS:
+    texts = {
+        name
+        for name in reply
+        if name in _TEXTS or (part_named(name) == "response" and has_text(reply[name]))
+    }
+    if (
+        len(texts) != 1
+        or not isinstance(text := reply.get(name := texts.pop()), str)
+        or name not in _TEXTS
+    ):
         return None
     return [{"text": text, "finish_reason": reply.get("finish_reason", reply.get("stop_reason"))}]
 
@@ -142,7 +211,9 @@ def _choice_of(candidate: object) -> Record:
 
 
 def _message_of(content: object) -> Record:
-    """Return a chat message from a content of Gemini: its parts are texts, thoughts, calls and results."""
+    """Return a chat message from a content of Gemini: its parts are texts, thoughts, calls and
+    results.
+    """
     if isinstance(content, str):
         return {"role": "user", "content": content}
     if not isinstance(content, dict):

@@ -1,12 +1,12 @@
 """Episodes: whole sessions with a scenario, `messages`, and `reward` as an object of components.
 
-The whole session is judged: the common beginning of the sessions of a scenario (system and first user turn) is shown
-as the conversation, the rest as the response.
+The whole session is judged: the common beginning of the sessions of a scenario (system and first
+user turn) is shown as the conversation, the rest as the response.
 
-`reward.total_reward` becomes our reward, and our components join those of the episode under their own names. The number
-of the comparisons, which has another scale, stays in `genrm.components`. `genrm.previous_reward` is the reward that the
-episode brought, however often it is scored; gates that it broke stay broken.
-"""
+`reward.total_reward` becomes our reward, and our components join those of the episode under their
+own names. The number of the comparisons, which has another scale, stays in `genrm.components`.
+`genrm.previous_reward` is the reward that the episode brought, however often it is scored; gates
+that it broke stay broken."""
 
 import hashlib
 from collections.abc import Sequence
@@ -58,15 +58,20 @@ def _read(record: Record) -> list[Rollout]:
 
 
 def _group_of(record: Record) -> str | None:
-    """Return the group that `genrm collect` wrote: same scenario, client and seed, and the same history to a branch."""
+    """Return the group that `genrm collect` wrote: same scenario, client and seed, and the same
+    history to a branch.
+    """
     metadata = record.get("metadata")
     group = identifier(metadata.get("group")) if isinstance(metadata, dict) else None
     return None if group is None else f"group:{group}"
 
 
 def _index_of(record: Record) -> int | None:
-    """Return the number of the episode combined with its run, because a file may contain the episodes of two runs."""
-    index, run = index_of(record), record.get("run_id")
+    """Return the number of the episode combined with its run, because a file may contain the
+    episodes of two runs.
+    """
+    index = index_of(record)
+    run = record.get("run_id")
     if index is None or not isinstance(run, str) or not 0 <= index < 2**30:
         return index
     digest = hashlib.blake2b(run.encode(), digest_size=4).digest()
@@ -78,26 +83,36 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     earlier = _reward_before(record)
     brought = earlier.get("components") if isinstance(earlier, dict) else None
     components = dict(brought) if isinstance(brought, dict) else {}
-    components |= {name: value for name, value in (score.detail.get("components") or {}).items() if name != "genrm"}
+    components |= {
+        name: value
+        for name, value in (score.detail.get("components") or {}).items()
+        if name != "genrm"
+    }
     kept = earlier if isinstance(earlier, dict) else {}
     record["reward"] = {**kept, "total_reward": score.reward, "components": components}
     set_detail(record, score.detail | {"previous_reward": earlier})
 
 
 def _reward_before(record: Record) -> object:
-    ours, reward = record.get("genrm"), record.get("reward")
+    ours = record.get("genrm")
+    reward = record.get("reward")
     return ours.get("previous_reward", reward) if isinstance(ours, dict) else reward
 
 
 def _gates_of(reward: object) -> tuple[str, ...]:
-    """Return the gates that a collected session broke; in a record without them, safety is one if it is 0."""
+    """Return the gates that a collected session broke; in a record without them, safety is one if
+    it is 0.
+    """
     if not isinstance(reward, dict):
         return ()
-    components, named = reward.get("components"), reward.get("gated_by")
+    components = reward.get("components")
+    named = reward.get("gated_by")
     if isinstance(named, list):
         return tuple(map(str, named))
     values = components if isinstance(components, dict) else {}
-    return tuple(name for name in ("safety", "constraints") if number_or_none(values.get(name)) == 0)
+    return tuple(
+        name for name in ("safety", "constraints") if number_or_none(values.get(name)) == 0
+    )
 
 
 def _scores(record: Record) -> list[Score]:
@@ -113,7 +128,11 @@ FORMAT = Format(
     _read,
     _annotate,
     scores=_scores,
-    fields=Fields(prompt=("messages",), response=("messages",), metadata=("scenario", "metadata", "run_id", "reward")),
+    fields=Fields(
+        prompt=("messages",),
+        response=("messages",),
+        metadata=("scenario", "metadata", "run_id", "reward"),
+    ),
     owns_line=True,
     example={"scenario": {"scenario_id": "river"}, "messages": [ASKED, ANSWERED]},
 )

@@ -1,11 +1,11 @@
 """Samples of evaluation harnesses: inspect_ai and lm-evaluation-harness.
 
-inspect_ai writes one JSON with `samples`, or one of these per line; epochs of one sample id are a group. Source:
-UKGovernmentBEIS/inspect_ai `log/_log.py`, `model/_chat_message.py`.
+inspect_ai writes one JSON with `samples`, or one of these per line; epochs of one sample id are a
+group. Source: UKGovernmentBEIS/inspect_ai `log/_log.py`, `model/_chat_message.py`.
 
-lm-evaluation-harness writes one line per document and filter. `resps` has one list per request of the document, with
-one text per repeat. Source: EleutherAI `lm_eval/evaluator.py`, `lm_eval/loggers/evaluation_tracker.py`.
-"""
+lm-evaluation-harness writes one line per document and filter. `resps` has one list per request of
+the document, with one text per repeat. Source: EleutherAI `lm_eval/evaluator.py`,
+`lm_eval/loggers/evaluation_tracker.py`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,12 @@ from genrm_cli.rollouts.formats.format import (
     number_or_none,
     without_history,
 )
-from genrm_cli.rollouts.formats.shapes import asked_of, items_of_answer, read_completion, split_messages
+from genrm_cli.rollouts.formats.shapes import (
+    asked_of,
+    items_of_answer,
+    read_completion,
+    split_messages,
+)
 from genrm_cli.rollouts.reading.chat_messages import turns_of_messages
 from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.record_fields import (
@@ -40,7 +45,11 @@ from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 def _is_sample(record: Record) -> bool:
     output = record.get("output")
-    return record.keys() >= {"id", "epoch", "input"} and isinstance(output, dict) and "choices" in output
+    return (
+        record.keys() >= {"id", "epoch", "input"}
+        and isinstance(output, dict)
+        and "choices" in output
+    )
 
 
 def _samples(record: Record) -> list[Any]:
@@ -53,9 +62,12 @@ def _samples(record: Record) -> list[Any]:
 
 
 def _read_sample(sample: Record) -> Rollout:
-    messages, output = sample.get("messages"), sample.get("output")
+    messages = sample.get("messages")
+    output = sample.get("output")
     choices = output.get("choices") if isinstance(output, dict) else None
-    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    choice = (
+        choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    )
     name = identifier(sample.get("id"))
     known: Record = {
         "task": None if name is None else f"sample:{name}",
@@ -92,7 +104,9 @@ def _scores_of_inspect(record: Record) -> list[Score]:
         given = sample.get("scores")
         ours = given.get("genrm") if isinstance(given, dict) else None
         if not isinstance(ours, dict) or not isinstance(ours.get("metadata"), dict):
-            raise UnreadableRecordError("not scored: a sample has no score called genrm; run `genrm score` on it first")
+            raise UnreadableRecordError(
+                "not scored: a sample has no score called genrm; run `genrm score` on it first"
+            )
         scores.append(Score(number_or_none(ours.get("value")), ours["metadata"]))
     return scores
 
@@ -100,7 +114,8 @@ def _scores_of_inspect(record: Record) -> list[Score]:
 INSPECT = Format(
     "inspect_log",
     lambda record: (
-        _is_sample(record) or (isinstance(record.get("samples"), list) and isinstance(record.get("eval"), dict))
+        _is_sample(record)
+        or (isinstance(record.get("samples"), list) and isinstance(record.get("eval"), dict))
     ),
     lambda record: list(map(_read_sample, _samples(record))),
     _annotate_inspect,
@@ -112,7 +127,12 @@ INSPECT = Format(
         metadata=("eval", "id", "epoch", "scores", "error", "limit"),
     ),
     owns_line=True,
-    example={"id": "river", "epoch": 1, "input": QUESTION, "output": {"choices": [{"message": ANSWERED}]}},
+    example={
+        "id": "river",
+        "epoch": 1,
+        "input": QUESTION,
+        "output": {"choices": [{"message": ANSWERED}]},
+    },
 )
 
 
@@ -122,18 +142,29 @@ def _read_lm_eval(record: Record) -> list[Rollout]:
     name = identifier(record.get("doc_id"))
     # Each filter repeats the same responses on its own line.
     filtered = record.get("filter")
-    task = None if name is None else f"doc:{name}" + (f" filter:{filtered}" if isinstance(filtered, str) else "")
-    return [rollout_of(record, asked.turns, items_of_answer(asked, text), task=task) for text in responses]
+    task = (
+        None
+        if name is None
+        else f"doc:{name}" + (f" filter:{filtered}" if isinstance(filtered, str) else "")
+    )
+    return [
+        rollout_of(record, asked.turns, items_of_answer(asked, text), task=task)
+        for text in responses
+    ]
 
 
 def _responses(resps: object) -> list[str]:
     if not isinstance(resps, list) or not resps:
         raise UnreadableRecordError("resps is empty or missing, expected a list of lists of texts")
     if len(resps) > 1 and all(isinstance(each, list) for each in resps):
-        raise UnreadableRecordError(f"the document has {len(resps)} requests, expected one generation (generate_until)")
+        raise UnreadableRecordError(
+            f"the document has {len(resps)} requests, expected one generation (generate_until)"
+        )
     texts = resps[0] if isinstance(resps[0], list) else resps
     if not texts or not all(isinstance(text, str) for text in texts):
-        raise UnreadableRecordError("resps contains no texts: expected generations, not log-likelihoods")
+        raise UnreadableRecordError(
+            "resps contains no texts: expected generations, not log-likelihoods"
+        )
     return [str(text) for text in texts]
 
 
@@ -141,9 +172,17 @@ def _asked_by(arguments: object) -> DecodedPrompt:
     first = arguments.get("gen_args_0") if isinstance(arguments, dict) else arguments
     while isinstance(first, list) and first and not isinstance(first[0], str):
         first = first[0]
-    context = first.get("arg_0") if isinstance(first, dict) else first[0] if isinstance(first, list) and first else None
+    context = (
+        first.get("arg_0")
+        if isinstance(first, dict)
+        else first[0]
+        if isinstance(first, list) and first
+        else None
+    )
     if not isinstance(context, str):
-        raise UnreadableRecordError("arguments contain no context, expected gen_args_0.arg_0 to be a text")
+        raise UnreadableRecordError(
+            "arguments contain no context, expected gen_args_0.arg_0 to be a text"
+        )
     return asked_of(context)
 
 
@@ -153,8 +192,15 @@ LM_EVAL = Format(
     _read_lm_eval,
     annotate_list,
     fields=Fields(
-        prompt=("arguments",), response=("resps",), reference=("target", "doc"), metadata=("doc_id", "filter")
+        prompt=("arguments",),
+        response=("resps",),
+        reference=("target", "doc"),
+        metadata=("doc_id", "filter"),
     ),
     owns_line=True,
-    example={"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": QUESTION}}, "resps": [[ANSWER, OTHER_ANSWER]]},
+    example={
+        "doc_id": 0,
+        "arguments": {"gen_args_0": {"arg_0": QUESTION}},
+        "resps": [[ANSWER, OTHER_ANSWER]],
+    },
 )

@@ -11,7 +11,9 @@ from genrm_cli.rollouts.reading.line_fields import unexplained
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 # The texts of every format's example: one question and two answers.
-QUESTION, ANSWER, OTHER_ANSWER = "Name a river.", "The Volga.", "A river."
+QUESTION = "Name a river."
+ANSWER = "The Volga."
+OTHER_ANSWER = "A river."
 ASKED = {"role": "user", "content": QUESTION}
 ANSWERED, ANSWERED_TOO = ({"role": "assistant", "content": text} for text in (ANSWER, OTHER_ANSWER))
 
@@ -44,8 +46,12 @@ def paired_scores(rewards: Sequence[object], detail: JsonObject) -> list[Score]:
     """Return the scores of a line from its rewards and the `genrm` objects of its rollouts."""
     details = flattened(detail.get("rollouts"))
     if len(rewards) != len(details) or not all(isinstance(each, dict) for each in details):
-        raise UnreadableRecordError(f"{len(rewards)} rewards but {len(details)} genrm objects; score it again")
-    return [Score(number_or_none(reward), each) for reward, each in zip(rewards, details, strict=True)]
+        raise UnreadableRecordError(
+            f"{len(rewards)} rewards but {len(details)} genrm objects; score it again"
+        )
+    return [
+        Score(number_or_none(reward), each) for reward, each in zip(rewards, details, strict=True)
+    ]
 
 
 def flattened(values: object) -> list[Any]:
@@ -61,7 +67,9 @@ def number_or_none(value: object) -> float | None:
 
 
 def annotate_line(record: Record, scores: Sequence[Score], also: Collection[str] = ()) -> None:
-    """Annotate a line that is one rollout: `genrm` explains its `reward`, which the fields `also` repeat."""
+    """Annotate a line that is one rollout: `genrm` explains its `reward`, which the fields `also`
+    repeat.
+    """
     (score,) = scores
     detail = score.detail | {"previous_reward": record.get("reward")}
     for name in also:
@@ -72,11 +80,14 @@ def annotate_line(record: Record, scores: Sequence[Score], also: Collection[str]
     set_detail(record, detail)
 
 
-def annotate_list(record: Record, scores: Sequence[Score], field: str = "rewards", also: Collection[str] = ()) -> None:
-    """Annotate a line with several rollouts: the rewards and `genrm.rollouts` are lists in the same order.
+def annotate_list(
+    record: Record, scores: Sequence[Score], field: str = "rewards", also: Collection[str] = ()
+) -> None:
+    """Annotate a line with several rollouts: the rewards and `genrm.rollouts` are lists in the same
+    order.
 
-    `field` is the format's name for its list of rewards; the lists in `also` repeat it, and get the same numbers.
-    """
+    `field` is the format's name for its list of rewards; the lists in `also` repeat it, and get the
+    same numbers."""
     rewards = [score.reward for score in scores]
     detail: Record = {"rollouts": [score.detail for score in scores]}
     for name in (field, *(name for name in also if name in record)):
@@ -93,21 +104,28 @@ def set_detail(record: Record, detail: Record) -> None:
 
 
 def without_history(detail: object) -> object:
-    """Return an earlier `genrm` object without the one before it, so that lines do not grow with each run."""
+    """Return an earlier `genrm` object without the one before it, so that lines do not grow with
+    each run.
+    """
     if not isinstance(detail, dict):
         return detail
     return {name: value for name, value in detail.items() if name != "previous_genrm"}
 
 
-def own_of_lists(parallel: Collection[str], responses: Sequence[str]) -> Callable[[Record, int], Record]:
-    """Return an `own_record` for lines whose responses are a list, the first of the fields `responses` that is one.
+def own_of_lists(
+    parallel: Collection[str], responses: Sequence[str]
+) -> Callable[[Record, int], Record]:
+    """Return an `own_record` for lines whose responses are a list, the first of the fields
+    `responses` that is one.
 
-    The fields of a response object are added to those of the line, which take precedence. Fields in `parallel` have one
-    entry per response, if they are lists of the same length; all other fields belong to the line.
-    """
+    The fields of a response object are added to those of the line, which take precedence. Fields in
+    `parallel` have one entry per response, if they are lists of the same length; all other fields
+    belong to the line."""
 
     def own_record(record: Record, position: int) -> Record:
-        found: list[Any] = next((record[name] for name in responses if isinstance(record.get(name), list)), [])
+        found: list[Any] = next(
+            (record[name] for name in responses if isinstance(record.get(name), list)), []
+        )
         own = found[position] if position < len(found) else None
         row = {
             name: value[position]
@@ -126,16 +144,16 @@ def own_of_lists(parallel: Collection[str], responses: Sequence[str]) -> Callabl
 class Format:
     """One way to write rollouts as lines. Its readers raise `UnreadableRecordError`.
 
-    Attributes:
-        name: value of the setting `format`.
-        recognise: whether a record looks like this format; a cheap check of its keys.
-        read: the rollouts of a record, in order.
-        annotate: set rewards and the `genrm` object in the record, one score per rollout, in the order of `read`.
+    Attributes: name: value of the setting `format`. recognise: whether a record looks like this
+        format; a cheap check of its keys. read: the rollouts of a record, in order. annotate: set
+        rewards and the `genrm` object in the record, one score per rollout, in the order of `read`.
             All other fields stay; a replaced value is kept under `genrm`.
-        own_record: the fields of a record that belong to the rollout at a position; by default, all of them.
+        own_record: the fields of a record that belong to the rollout at a position; by default, all
+            of them.
         scores: the inverse of `annotate`: the scores of a scored record, in the order of `read`.
         resolve: the fields that it reads of a record, if their names alone do not say it.
-        owns_line: whether all other fields are metadata of its writer, whatever their names: its shape is unmistakable.
+        owns_line: whether all other fields are metadata of its writer, whatever their names: its
+            shape is unmistakable.
     """
 
     name: str
@@ -158,4 +176,6 @@ class Format:
         if self.owns_line:
             return None
         read = self.fields_in(record)
-        return unexplained(record, replace(read, metadata=read.metadata + self.fields.metadata), self.name)
+        return unexplained(
+            record, replace(read, metadata=read.metadata + self.fields.metadata), self.name
+        )

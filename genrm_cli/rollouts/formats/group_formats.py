@@ -19,21 +19,46 @@ from genrm_cli.rollouts.formats.format import (
     own_of_lists,
     set_detail,
 )
-from genrm_cli.rollouts.formats.shapes import PARALLEL, read_chat, read_choices, read_completion, read_list
-from genrm_cli.rollouts.reading.known_names import MANY_RESPONSES, RESPONSES, Fields, is_api_choices, is_messages
-from genrm_cli.rollouts.reading.line_fields import LINE_FIELDS, has_prompt, prompt_of, resolve_line, with_parts
+from genrm_cli.rollouts.formats.shapes import (
+    PARALLEL,
+    read_chat,
+    read_choices,
+    read_completion,
+    read_list,
+)
+from genrm_cli.rollouts.reading.known_names import (
+    MANY_RESPONSES,
+    RESPONSES,
+    Fields,
+    is_api_choices,
+    is_messages,
+)
+from genrm_cli.rollouts.reading.line_fields import (
+    LINE_FIELDS,
+    has_prompt,
+    prompt_of,
+    resolve_line,
+    with_parts,
+)
 from genrm_cli.rollouts.reading.record_fields import list_at, task_of
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 
 def list_format(
-    name: str, fields: Fields, *, parallel: Sequence[str] = (), rewards: str = "rewards", **parts: Any
+    name: str,
+    fields: Fields,
+    *,
+    parallel: Sequence[str] = (),
+    rewards: str = "rewards",
+    **parts: Any,
 ) -> Format:
-    """Return a format whose lines hold a list of responses: the first field of a response that is a list.
+    """Return a format whose lines hold a list of responses: the first field of a response that is a
+    list.
 
-    `parallel` names fields with one entry per response, `rewards` the list of rewards; `parts` are those of `Format`.
-    """
-    annotate, own_record = partial(annotate_list, field=rewards), own_of_lists(parallel, fields.response)
+    `parallel` names fields with one entry per response, `rewards` the list of rewards; `parts` are
+    those of `Format`."""
+    annotate = partial(annotate_list, field=rewards)
+    own_record = own_of_lists(parallel, fields.response)
     return Format(name, annotate=annotate, own_record=own_record, fields=fields, **parts)
 
 
@@ -45,21 +70,29 @@ _COLUMNS = Fields(
 
 
 def _column(record: Record, names: Sequence[str]) -> list[Any]:
-    """Return the first of these fields that is a list of texts or of lists; empty if there is none."""
+    """Return the first of these fields that is a list of texts or of lists; empty if there is
+    none.
+    """
     values = (record[name] for name in names if isinstance(record.get(name), list))
     return next((each for each in values if not any(isinstance(value, dict) for value in each)), [])
 
 
 def _is_columns(record: Record) -> bool:
-    prompts, responses = _column(record, _COLUMNS.prompt), _column(record, _COLUMNS.response)
+    prompts = _column(record, _COLUMNS.prompt)
+    responses = _column(record, _COLUMNS.response)
     return bool(prompts and responses) and ("prompts" in record or len(prompts) == len(responses))
 
 
 def _rows(record: Record) -> list[tuple[int, object, object]]:
-    """Return number, prompt and response of each rollout of columns; a response may be a list of alternatives."""
-    prompts, responses = _column(record, _COLUMNS.prompt), _column(record, _COLUMNS.response)
+    """Return number, prompt and response of each rollout of columns; a response may be a list of
+    alternatives.
+    """
+    prompts = _column(record, _COLUMNS.prompt)
+    responses = _column(record, _COLUMNS.response)
     if not prompts or len(prompts) != len(responses):
-        raise UnreadableRecordError(f"{len(prompts)} prompts but {len(responses)} responses, expected equal numbers")
+        raise UnreadableRecordError(
+            f"{len(prompts)} prompts but {len(responses)} responses, expected equal numbers"
+        )
     return [
         (row, prompt, each)
         for row, (prompt, response) in enumerate(zip(prompts, responses, strict=True))
@@ -74,7 +107,9 @@ def _is_nested(response: object) -> bool:
 def _read_columns(record: Record) -> list[Rollout]:
     if not (rows := _rows(record)):
         raise UnreadableRecordError("the lists of responses are empty")
-    return [read_completion(_own_row(record, row), prompt, response) for row, prompt, response in rows]
+    return [
+        read_completion(_own_row(record, row), prompt, response) for row, prompt, response in rows
+    ]
 
 
 def _annotate_columns(record: Record, scores: Sequence[Score]) -> None:
@@ -103,15 +138,20 @@ def _own_row(record: Record, row: int) -> Record:
 
 def _is_many(record: Record) -> bool:
     return has_prompt(record) and any(
-        isinstance(record.get(name), list) and _are_alternatives(record[name], name in MANY_RESPONSES)
+        isinstance(record.get(name), list)
+        and _are_alternatives(record[name], name in MANY_RESPONSES)
         for name in (*MANY_RESPONSES, *RESPONSES)
     )
 
 
 def _are_alternatives(values: list[object], is_named_so: bool) -> bool:
-    """Whether a list holds alternatives, by its name or as texts (null if one failed); messages may be one response."""
+    """Whether a list holds alternatives, by its name or as texts (null if one failed); messages may
+    be one response.
+    """
     if is_messages(values):
-        return is_named_so and {each["role"] for each in values if isinstance(each, dict)} == {"assistant"}
+        return is_named_so and {each["role"] for each in values if isinstance(each, dict)} == {
+            "assistant"
+        }
     return is_named_so or (any(values) and all(isinstance(each, str | None) for each in values))
 
 
@@ -123,7 +163,9 @@ def _read_many(record: Record) -> list[Rollout]:
 
 def _is_vllm(record: Record) -> bool:
     outputs = record.get("outputs")
-    texts = isinstance(outputs, list) and all(isinstance(each, dict) and "text" in each for each in outputs)
+    texts = isinstance(outputs, list) and all(
+        isinstance(each, dict) and "text" in each for each in outputs
+    )
     return texts and ("prompt" in record or "prompt_token_ids" in record)
 
 
@@ -134,20 +176,34 @@ def _is_openai_chat(record: Record) -> bool:
 
 def _fields_of_choices(record: Record) -> Fields:
     # The object does not contain its prompt, but its writer may have put it beside the choices.
-    return resolve_line(record, ("choices",)) if has_prompt(record) else Fields(response=("choices",))
+    return (
+        resolve_line(record, ("choices",)) if has_prompt(record) else Fields(response=("choices",))
+    )
 
 
 def _read_openai_chat(record: Record) -> list[Rollout]:
-    choices, read = record.get("choices"), _fields_of_choices(record)
+    choices = record.get("choices")
+    read = _fields_of_choices(record)
     prompt = prompt_of(record, read) if read.prompt else None
     if choices == []:
         return with_parts(record, read, [read_completion(record, prompt, None)])
     group = len(list_at(record, "choices")) > 1 or (task_of(record) is None and not read.prompt)
-    return with_parts(record, read, read_choices(record, list_at(record, "choices"), prompt, line_is_group=group))
+    return with_parts(
+        record, read, read_choices(record, list_at(record, "choices"), prompt, line_is_group=group)
+    )
 
 
 _ATROPOS_LISTS = (
-    *("tokens", "masks", "scores", "advantages", "ref_logprobs", "inference_logprobs", "overrides", "images"),
+    *(
+        "tokens",
+        "masks",
+        "scores",
+        "advantages",
+        "ref_logprobs",
+        "inference_logprobs",
+        "overrides",
+        "images",
+    ),
     *("distill_token_ids", "distill_logprobs"),
 )
 
@@ -156,7 +212,8 @@ def _read_atropos(record: Record) -> list[Rollout]:
     messages = record.get("messages")
     if not isinstance(messages, list) or not messages:
         raise UnreadableRecordError(
-            "an Atropos group without messages, expected texts: set include_messages in the environment"
+            "an Atropos group without messages, expected texts: set include_messages in the "
+            "environment"
         )
     return [read_chat(record, each, line_is_group=True, task=None, index=None) for each in messages]
 
@@ -166,8 +223,12 @@ GROUP_FORMATS = (
     # Source: NousResearch/atropos `atroposlib/envs/base.py`.
     list_format(
         "atropos",
-        Fields(prompt=("messages",), response=("messages",), metadata=("tokens", "masks", "scores")),
-        recognise=lambda record: isinstance(record.get("scores"), list) and "tokens" in record and "masks" in record,
+        Fields(
+            prompt=("messages",), response=("messages",), metadata=("tokens", "masks", "scores")
+        ),
+        recognise=lambda record: (
+            isinstance(record.get("scores"), list) and "tokens" in record and "masks" in record
+        ),
         read=_read_atropos,
         parallel=_ATROPOS_LISTS,
         rewards="scores",
@@ -179,8 +240,9 @@ GROUP_FORMATS = (
             "messages": [[ASKED, ANSWERED], [ASKED, ANSWERED_TOO]],
         },
     ),
-    # Also `rollout_dump_data.step_N.jsonl` of ROLL and `completions.jsonl` of ms-swift. Source: alibaba/ROLL
-    # `roll/pipeline/rlvr/utils.py`, modelscope/ms-swift `swift/rlhf_trainers/grpo_trainer.py`.
+    # Also `rollout_dump_data.step_N.jsonl` of ROLL and `completions.jsonl` of ms-swift. Source:
+    # alibaba/ROLL `roll/pipeline/rlvr/utils.py`, modelscope/ms-swift
+    # `swift/rlhf_trainers/grpo_trainer.py`.
     Format(
         "columns",
         _is_columns,
@@ -195,7 +257,9 @@ GROUP_FORMATS = (
         "vllm",
         Fields(prompt=("prompt",), response=("outputs",), metadata=("prompt_token_ids",)),
         recognise=_is_vllm,
-        read=lambda record: read_choices(record, list_at(record, "outputs"), record.get("prompt"), line_is_group=True),
+        read=lambda record: read_choices(
+            record, list_at(record, "outputs"), record.get("prompt"), line_is_group=True
+        ),
         example={"prompt": QUESTION, "outputs": [{"text": ANSWER}, {"text": OTHER_ANSWER}]},
     ),
     list_format(
@@ -213,6 +277,9 @@ GROUP_FORMATS = (
         resolve=_fields_of_choices,
         recognise=_is_openai_chat,
         read=_read_openai_chat,
-        example={"messages": [ASKED], "choices": [{"message": ANSWERED}, {"message": ANSWERED_TOO}]},
+        example={
+            "messages": [ASKED],
+            "choices": [{"message": ANSWERED}, {"message": ANSWERED_TOO}],
+        },
     ),
 )

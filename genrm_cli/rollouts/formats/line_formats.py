@@ -1,4 +1,6 @@
-"""The formats whose lines are one rollout each, one row each; and a format whose fields the user names."""
+"""The formats whose lines are one rollout each, one row each; and a format whose fields the user
+names.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,10 +19,23 @@ from genrm_cli.rollouts.formats.format import (
     annotate_list,
     own_of_lists,
 )
-from genrm_cli.rollouts.formats.shapes import PARALLEL, read_chat, read_completion, read_trajectory, split_messages
+from genrm_cli.rollouts.formats.shapes import (
+    PARALLEL,
+    read_chat,
+    read_completion,
+    read_trajectory,
+    split_messages,
+)
 from genrm_cli.rollouts.reading.chat_messages import turns_of_messages
 from genrm_cli.rollouts.reading.known_names import Fields, is_messages
-from genrm_cli.rollouts.reading.line_fields import LINE_FIELDS, is_line, parts_of, prompt_of, resolve_line, with_parts
+from genrm_cli.rollouts.reading.line_fields import (
+    LINE_FIELDS,
+    is_line,
+    parts_of,
+    prompt_of,
+    resolve_line,
+    with_parts,
+)
 from genrm_cli.rollouts.reading.record_fields import first_of, identifier, integer, list_at
 from genrm_cli.rollouts.reading.templates import read_prompt
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
@@ -43,19 +58,19 @@ def line_format(
 ) -> Format:
     """Return a format whose lines are one rollout each, with a prompt and a response.
 
-    Args:
-        recognise: whether a record looks like this format; see `having`.
-        prompt: the prompt of a record; by default, the first field of that role that it has.
-        observes: whether a decoded response holds what the environment said between turns of the policy.
-        task: field that names the task, `index` the rollout in it; by default those that many formats share.
-        rewards: fields beside `reward` that repeat the reward.
-        resolve: finds the fields of a record, instead of `prompt` and `response`.
+    Args: recognise: whether a record looks like this format; see `having`. prompt: the prompt of a
+        record; by default, the first field of that role that it has. observes: whether a decoded
+        response holds what the environment said between turns of the policy. task: field that names
+        the task, `index` the rollout in it; by default those that many formats share. rewards:
+        fields beside `reward` that repeat the reward. resolve: finds the fields of a record,
+        instead of `prompt` and `response`.
     """
 
     def read(record: Record) -> list[Rollout]:
         found = Fields() if resolve is None else resolve(record)
         if resolve is not None:
-            given, said = prompt_of(record, found), record[found.response[0]]
+            given = prompt_of(record, found)
+            said = record[found.response[0]]
         else:
             given = first_of(record, fields.prompt) if prompt is None else prompt(record)
             said = first_of(record, fields.response)
@@ -79,14 +94,26 @@ def having(*names: str, unless: str = "") -> Recognise:
 
 def _is_verl(record: Record) -> bool:
     texts = isinstance(record.get("input"), str) and isinstance(record.get("output"), str)
-    return texts and "prompt" not in record and ("gts" in record or ("score" in record and "step" in record))
+    return (
+        texts
+        and "prompt" not in record
+        and ("gts" in record or ("score" in record and "step" in record))
+    )
 
 
 def _prompt_of_areal(record: Record) -> object:
-    """Return the prompt. AReaL cuts it by the number of trained tokens: with several turns, it holds policy turns."""
+    """Return the prompt. AReaL cuts it by the number of trained tokens: with several turns, it
+    holds policy turns.
+    """
     prompt = record.get("prompt")
-    if isinstance(prompt, str) and (asked := read_prompt(prompt)).template and not asked.awaits_answer:
-        raise UnreadableRecordError("the prompt does not end where the policy begins: it holds turns of the policy")
+    if (
+        isinstance(prompt, str)
+        and (asked := read_prompt(prompt)).template
+        and not asked.awaits_answer
+    ):
+        raise UnreadableRecordError(
+            "the prompt does not end where the policy begins: it holds turns of the policy"
+        )
     return prompt
 
 
@@ -95,7 +122,11 @@ def _prompt_of_areal(record: Record) -> object:
 
 def _read_tinker(record: Record) -> list[Rollout]:
     # The grader speaks after the rollout has ended.
-    turns = [turn for turn in list_at(record, "turns") if not (isinstance(turn, dict) and turn.get("role") == "grader")]
+    turns = [
+        turn
+        for turn in list_at(record, "turns")
+        if not (isinstance(turn, dict) and turn.get("role") == "grader")
+    ]
     example = identifier(record.get("example_id")) or identifier(record.get("idx"))
     task = None if example is None else f"example:{record.get('benchmark', '')}:{example}"
     return [read_trajectory(record, turns, task=task, prompt_media=())]
@@ -104,7 +135,9 @@ def _read_tinker(record: Record) -> list[Rollout]:
 def _read_sharegpt(record: Record) -> list[Rollout]:
     conversation = record.get("conversations")
     if not isinstance(conversation, list):
-        raise UnreadableRecordError("no conversations, expected a list of turns with from and value")
+        raise UnreadableRecordError(
+            "no conversations, expected a list of turns with from and value"
+        )
     messages = [_message_of_sharegpt(turn) for turn in conversation]
     system = record.get("system")
     if isinstance(system, str) and system.strip():
@@ -120,13 +153,23 @@ def _conversation_field(record: Record) -> str | None:
 
 
 def _read_conversation(record: Record) -> list[Rollout]:
-    """Read messages that end in the response. Messages that wait for an answer are a prompt without a response."""
+    """Read messages that end in the response. Messages that wait for an answer are a prompt without
+    a response.
+    """
     field = _conversation_field(record)
     if field is None:
         raise UnreadableRecordError("no messages, expected a list of messages")
     messages = record[field]
-    is_asked = messages and isinstance(messages[-1], dict) and messages[-1].get("role") in ("user", "human")
-    rollout = split_messages(record, messages, turns_of_messages(messages)) if is_asked else read_chat(record, messages)
+    is_asked = (
+        messages
+        and isinstance(messages[-1], dict)
+        and messages[-1].get("role") in ("user", "human")
+    )
+    rollout = (
+        split_messages(record, messages, turns_of_messages(messages))
+        if is_asked
+        else read_chat(record, messages)
+    )
     return with_parts(record, _fields_of_conversation(record), [rollout])
 
 
@@ -140,16 +183,27 @@ def _message_of_sharegpt(turn: object) -> object:
         return turn  # some tools write role and content here
     if turn["from"] == "function_call":
         return {"role": "assistant", "content": None, "tool_calls": [turn.get("value")]}
-    return {"role": "tool" if turn["from"] == "observation" else turn["from"], "content": turn.get("value")}
+    return {
+        "role": "tool" if turn["from"] == "observation" else turn["from"],
+        "content": turn.get("value"),
+    }
 
 
 LINE_FORMATS = (
-    # `trajectories.jsonl`. Source: thinking-machines-lab/tinker-cookbook `tinker_cookbook/eval/benchmarks/_types.py`.
+    # `trajectories.jsonl`. Source: thinking-machines-lab/tinker-cookbook
+    # `tinker_cookbook/eval/benchmarks/_types.py`.
     Format(
         "tinker",
-        lambda record: isinstance(record.get("turns"), list) and ("example_id" in record or "benchmark" in record),
+        lambda record: (
+            isinstance(record.get("turns"), list)
+            and ("example_id" in record or "benchmark" in record)
+        ),
         _read_tinker,
-        fields=Fields(prompt=("turns",), response=("turns",), metadata=("example_id", "benchmark", "idx", "error")),
+        fields=Fields(
+            prompt=("turns",),
+            response=("turns",),
+            metadata=("example_id", "benchmark", "idx", "error"),
+        ),
         example={"example_id": "river", "turns": [ASKED, ANSWERED]},
     ),
     # Source: inclusionAI/AReaL `areal/infra/workflow_executor.py`.
@@ -166,17 +220,26 @@ LINE_FORMATS = (
     # Source: NovaSky-AI/SkyRL `skyrl/train/utils/trainer_utils.py`.
     line_format(
         "skyrl",
-        Fields(prompt=("input_prompt",), response=("output_response",), metadata=("score", "stop_reason")),
+        Fields(
+            prompt=("input_prompt",),
+            response=("output_response",),
+            metadata=("score", "stop_reason"),
+        ),
         recognise=having("input_prompt", "output_response"),
         observes=True,
         rewards=("score",),
         example={"input_prompt": QUESTION, "output_response": ANSWER},
     ),
-    # Decoded without special tokens: the policy can write the roles between the turns of an output, so they stay text.
-    # Source: verl `trainer/ppo/ray_trainer.py`.
+    # Decoded without special tokens: the policy can write the roles between the turns of an output,
+    # so they stay text. Source: verl `trainer/ppo/ray_trainer.py`.
     line_format(
         "verl",
-        Fields(prompt=("input",), response=("output",), reference=("gts",), metadata=("score", "step", "prediction")),
+        Fields(
+            prompt=("input",),
+            response=("output",),
+            reference=("gts",),
+            metadata=("score", "step", "prediction"),
+        ),
         recognise=_is_verl,
         rewards=("score",),
         example={"input": QUESTION, "output": ANSWER, "gts": "Volga", "score": 1.0, "step": 1},
@@ -190,7 +253,8 @@ LINE_FORMATS = (
         example={"prefix": QUESTION, "completion": ANSWER},
     ),
     episode_lines.FORMAT,
-    # Also Alpaca, OpenRLHF, verifiers, NeMo Skills, TRL's completion logs, LLaMA-Factory's predictions, and so on.
+    # Also Alpaca, OpenRLHF, verifiers, NeMo Skills, TRL's completion logs, LLaMA-Factory's
+    # predictions, and so on.
     line_format(
         "completion",
         LINE_FIELDS,
@@ -203,7 +267,12 @@ LINE_FORMATS = (
         lambda record: isinstance(record.get("conversations"), list),
         _read_sharegpt,
         fields=Fields(prompt=("conversations",), system=("system",), response=("conversations",)),
-        example={"conversations": [{"from": "human", "value": QUESTION}, {"from": "gpt", "value": ANSWER}]},
+        example={
+            "conversations": [
+                {"from": "human", "value": QUESTION},
+                {"from": "gpt", "value": ANSWER},
+            ]
+        },
     ),
     # Also the conversations of LMSYS and WildChat.
     Format(
@@ -222,18 +291,22 @@ LINE_FORMATS = (
 _SHOWN_KEYS = 8
 
 
-def named_fields(response_field: str, prompt_field: str | None = None, id_field: str | None = None) -> Format:
+def named_fields(
+    response_field: str, prompt_field: str | None = None, id_field: str | None = None
+) -> Format:
     """Return a format that reads the named fields, given as dotted paths.
 
-    The response is a text, messages or an object. A list of these is a group, as is a path through a list, such as
-    `choices.message.content`. Without a prompt field, the prompt is unknown; without an id, the prompt names the group.
-    """
+    The response is a text, messages or an object. A list of these is a group, as is a path through
+    a list, such as `choices.message.content`. Without a prompt field, the prompt is unknown;
+    without an id, the prompt names the group."""
 
     def find_responses(record: Record) -> tuple[list[object], bool]:
         value = _value_at(record, response_field)
         if isinstance(value, list) and not is_messages(value):
             if not value:
-                raise UnreadableRecordError(f"{response_field} is an empty list, expected responses")
+                raise UnreadableRecordError(
+                    f"{response_field} is an empty list, expected responses"
+                )
             return value, True
         return [value], False
 
@@ -257,7 +330,11 @@ def named_fields(response_field: str, prompt_field: str | None = None, id_field:
         """Return the named fields, and the parts of the prompt that the record has beside them."""
         named = Fields(prompt=prompt, response=(response_field,), metadata=name)
         taken = {path.partition(".")[0] for path in named.names()}
-        return named if prompt_field is None else parts_of({key: record[key] for key in record.keys() - taken}, named)
+        return (
+            named
+            if prompt_field is None
+            else parts_of({key: record[key] for key in record.keys() - taken}, named)
+        )
 
     def annotate(record: Record, scores: Sequence[Score]) -> None:
         (annotate_list if find_responses(record)[1] else annotate_line)(record, scores)
@@ -266,7 +343,9 @@ def named_fields(response_field: str, prompt_field: str | None = None, id_field:
     prompt, name = ((path,) if path is not None else () for path in (prompt_field, id_field))
     fields = Fields(prompt=prompt, response=(response_field,), metadata=name)
     parts = read, annotate, own_record
-    return Format("named_fields", lambda record: True, *parts, fields=fields, example={}, resolve=fields_in)
+    return Format(
+        "named_fields", lambda record: True, *parts, fields=fields, example={}, resolve=fields_in
+    )
 
 
 def _value_at(record: Record, path: str) -> object:
@@ -282,6 +361,12 @@ def _value_at(record: Record, path: str) -> object:
 
 def _step(value: object, part: str, path: str) -> object:
     if not isinstance(value, dict) or part not in value:
-        keys = ", ".join(sorted(map(str, value))[:_SHOWN_KEYS]) if isinstance(value, dict) else "no object"
-        raise UnreadableRecordError(f"no field {path}: {part!r} is missing, expected one of: {keys}")
+        keys = (
+            ", ".join(sorted(map(str, value))[:_SHOWN_KEYS])
+            if isinstance(value, dict)
+            else "no object"
+        )
+        raise UnreadableRecordError(
+            f"no field {path}: {part!r} is missing, expected one of: {keys}"
+        )
     return value[part]

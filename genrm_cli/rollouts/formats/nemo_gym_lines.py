@@ -1,4 +1,5 @@
-"""NeMo Gym: `responses_create_params` and a Responses API object as `response`, one rollout per line.
+"""NeMo Gym: `responses_create_params` and a Responses API object as `response`, one rollout per
+line.
 
 Source: the record format of NVIDIA NeMo Gym's `gym eval run` (formerly `ng_collect_rollouts`).
 """
@@ -6,7 +7,15 @@ Source: the record format of NVIDIA NeMo Gym's `gym eval run` (formerly `ng_coll
 from collections.abc import Sequence
 
 from genrm_cli.json_types import JsonObject, Record
-from genrm_cli.rollouts.formats.format import ANSWERED, ANSWERED_TOO, ASKED, QUESTION, Format, Score, annotate_line
+from genrm_cli.rollouts.formats.format import (
+    ANSWERED,
+    ANSWERED_TOO,
+    ASKED,
+    QUESTION,
+    Format,
+    Score,
+    annotate_line,
+)
 from genrm_cli.rollouts.formats.group_formats import list_format
 from genrm_cli.rollouts.formats.shapes import PARALLEL, read_list
 from genrm_cli.rollouts.reading.known_names import Fields
@@ -19,7 +28,13 @@ from genrm_cli.rollouts.reading.response_items import (
     output_items,
     turns_of_item,
 )
-from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError, has_client, split_opening
+from genrm_cli.rollouts.rollout import (
+    Rollout,
+    Turn,
+    UnreadableRecordError,
+    has_client,
+    split_opening,
+)
 
 
 def _recognise(record: Record) -> bool:
@@ -30,7 +45,8 @@ def _read(record: Record) -> list[Rollout]:
     request = record.get("responses_create_params")
     if not isinstance(request, dict):
         raise UnreadableRecordError("responses_create_params is not an object")
-    prompt, media = turns_of_request(request), media_of_messages(request.get("input"))
+    prompt = turns_of_request(request)
+    media = media_of_messages(request.get("input"))
     response = record.get("response")
     if is_empty(response):
         return [rollout_of(record, prompt, None, prompt_media=media)]
@@ -51,19 +67,26 @@ def _read(record: Record) -> list[Rollout]:
 
 def turns_of_request(request: JsonObject) -> tuple[Turn, ...]:
     """Return the prompt of a request of the Responses API: its instructions and its input."""
-    instructions, given = request.get("instructions"), request.get("input")
-    turns = (Turn("system", instructions),) if isinstance(instructions, str) and instructions else ()
+    instructions = request.get("instructions")
+    given = request.get("input")
+    turns = (
+        (Turn("system", instructions),) if isinstance(instructions, str) and instructions else ()
+    )
     if isinstance(given, str):
         return (*turns, Turn("user", given))
     if given is None:
         return turns
     if not isinstance(given, list):
-        raise UnreadableRecordError("responses_create_params.input is neither a string nor a list of items")
+        raise UnreadableRecordError(
+            "responses_create_params.input is neither a string nor a list of items"
+        )
     return turns + tuple(turn for item in flatten_items(given) for turn in turns_of_item(item))
 
 
 def _annotate(record: Record, scores: Sequence[Score]) -> None:
-    """Annotate a line; NeMo RL requires that `reward_components`, if present, add up to `reward`."""
+    """Annotate a line; NeMo RL requires that `reward_components`, if present, add up to
+    `reward`.
+    """
     before = record.get("reward_components")
     annotate_line(record, scores)
     if before:
@@ -78,10 +101,16 @@ FORMAT = Format(
     _read,
     _annotate,
     fields=Fields(
-        prompt=("responses_create_params",), response=("response",), metadata=("reward_components", "principle")
+        prompt=("responses_create_params",),
+        response=("response",),
+        metadata=("reward_components", "principle"),
     ),
     owns_line=True,
-    example={"_ng_task_index": 0, "responses_create_params": {"input": QUESTION}, "response": {"output": [ANSWERED]}},
+    example={
+        "_ng_task_index": 0,
+        "responses_create_params": {"input": QUESTION},
+        "response": {"output": [ANSWERED]},
+    },
 )
 
 
@@ -91,7 +120,10 @@ def _read_compare(record: Record) -> list[Rollout]:
         raise UnreadableRecordError("response_objs is not a list")
     history = record.get("conversation_history")
     if isinstance(history, list):  # as for NeMo Gym, a message without a role is the user's
-        history = [{"role": "user", **message} if isinstance(message, dict) else message for message in history]
+        history = [
+            {"role": "user", **message} if isinstance(message, dict) else message
+            for message in history
+        ]
     return read_list(record, history, responses)
 
 
@@ -99,26 +131,39 @@ def _read_compare(record: Record) -> list[Rollout]:
 COMPARE = list_format(
     "compare",
     Fields(history=("conversation_history",), response=("response_objs",), metadata=("principle",)),
-    recognise=lambda record: "conversation_history" in record and isinstance(record.get("response_objs"), list),
+    recognise=lambda record: (
+        "conversation_history" in record and isinstance(record.get("response_objs"), list)
+    ),
     read=_read_compare,
     parallel=PARALLEL,
     owns_line=True,
-    example={"conversation_history": [ASKED], "response_objs": [{"output": [ANSWERED]}, {"output": [ANSWERED_TOO]}]},
+    example={
+        "conversation_history": [ASKED],
+        "response_objs": [{"output": [ANSWERED]}, {"output": [ANSWERED_TOO]}],
+    },
 )
 
 
 def _is_item(item: object) -> bool:
     kind = item.get("type") if isinstance(item, dict) else None
-    return isinstance(kind, str) and (kind in ("message", "reasoning") or kind.endswith(("_call", "_call_output")))
+    return isinstance(kind, str) and (
+        kind in ("message", "reasoning") or kind.endswith(("_call", "_call_output"))
+    )
 
 
 def _is_object(record: Record) -> bool:
     output = record.get("output")
-    return "input" in record and isinstance(output, list) and bool(output) and all(map(_is_item, output))
+    return (
+        "input" in record
+        and isinstance(output, list)
+        and bool(output)
+        and all(map(_is_item, output))
+    )
 
 
 def _read_object(record: Record) -> list[Rollout]:
-    prompt, items = turns_of_request(record), items_of_output(output_items(record))
+    prompt = turns_of_request(record)
+    items = items_of_output(output_items(record))
     media = media_of_messages(record.get("input"))
     return [rollout_of(record, prompt, items, prompt_media=media, is_session=has_client(items))]
 
@@ -129,7 +174,10 @@ OBJECT = Format(
     _is_object,
     _read_object,
     fields=Fields(
-        prompt=("input",), system=("instructions",), response=("output",), metadata=("text", "prompt", "conversation")
+        prompt=("input",),
+        system=("instructions",),
+        response=("output",),
+        metadata=("text", "prompt", "conversation"),
     ),
     example={"input": QUESTION, "output": [{"type": "message", **ANSWERED}]},
 )

@@ -1,10 +1,11 @@
-"""NeMo RL's `train_data_step*.jsonl` and `val_data_step*.jsonl`: `content` and `rewards`, lists of one rollout.
+"""NeMo RL's `train_data_step*.jsonl` and `val_data_step*.jsonl`: `content` and `rewards`, lists of
+one rollout.
 
-Training data has the plain text of each message, validation data whole messages. An environment speaks after every turn
-of the policy, the last included: it says there what the verifier found. Rollouts collected by NeMo Gym (with
-`agent_ref`) alternate between user and policy, and end with the policy. Source: NVIDIA-NeMo/RL
-`nemo_rl/algorithms/grpo.py`, `nemo_rl/experience/rollouts.py`, `nemo_rl/utils/logger.py`.
-"""
+Training data has the plain text of each message, validation data whole messages. An environment
+speaks after every turn of the policy, the last included: it says there what the verifier found.
+Rollouts collected by NeMo Gym (with `agent_ref`) alternate between user and policy, and end with
+the policy. Source: NVIDIA-NeMo/RL `nemo_rl/algorithms/grpo.py`, `nemo_rl/experience/rollouts.py`,
+`nemo_rl/utils/logger.py`."""
 
 from dataclasses import replace
 from functools import partial
@@ -12,9 +13,20 @@ from itertools import groupby
 from typing import Any
 
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats.format import ANSWER, OTHER_ANSWER, QUESTION, Format, annotate_list, own_of_lists
+from genrm_cli.rollouts.formats.format import (
+    ANSWER,
+    OTHER_ANSWER,
+    QUESTION,
+    Format,
+    annotate_list,
+    own_of_lists,
+)
 from genrm_cli.rollouts.formats.shapes import response_span
-from genrm_cli.rollouts.reading.chat_messages import items_of_messages, items_of_text, turns_of_messages
+from genrm_cli.rollouts.reading.chat_messages import (
+    items_of_messages,
+    items_of_text,
+    turns_of_messages,
+)
 from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.message_parts import media_of_messages
 from genrm_cli.rollouts.reading.record_fields import list_at, rollout_of
@@ -22,7 +34,14 @@ from genrm_cli.rollouts.reading.templates import read_prompt
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
 
 _PARALLEL = (
-    *("rewards", "filtered_rewards", "input_lengths", "token_ids", "token_loss_mask", "sample_loss_mask"),
+    *(
+        "rewards",
+        "filtered_rewards",
+        "input_lengths",
+        "token_ids",
+        "token_loss_mask",
+        "sample_loss_mask",
+    ),
     *("advantages", "generation_logprobs", "prev_logprobs", "agent_ref"),
 )
 _own_record = own_of_lists(_PARALLEL, ("content",))
@@ -48,10 +67,14 @@ def _read_log(record: Record, log: object) -> Rollout:
     if len(log) == 1:
         raise UnreadableRecordError("content has only one text, expected a prompt and a response")
     start = _prompt_texts(record, log)
-    asked = read_prompt("".join(log[:start]))  # each text is what its message adds to the rendered conversation
+    asked = read_prompt(
+        "".join(log[:start])
+    )  # each text is what its message adds to the rendered conversation
     if start > 1 and not asked.awaits_answer:
         *before, last = log[:start]
-        asked = replace(asked, turns=(*(Turn("system", text) for text in before), Turn("user", last)))
+        asked = replace(
+            asked, turns=(*(Turn("system", text) for text in before), Turn("user", last))
+        )
     items: list[Item] = []
     opened = asked.opened
     for number, text in enumerate(log[start:]):
@@ -65,20 +88,28 @@ def _read_log(record: Record, log: object) -> Rollout:
 
 
 def _prompt_texts(record: Record, log: list[str]) -> int:
-    """Return how many texts are the prompt, those before the first text of the policy; refuse what cannot be told.
+    """Return how many texts are the prompt, those before the first text of the policy; refuse what
+    cannot be told.
 
-    Policy and environment alternate from there on, so it also tells whether the last text is an observation.
-    """
-    is_framed = read_prompt(log[0]).template is not None  # otherwise only the policy may have written a frame
+    Policy and environment alternate from there on, so it also tells whether the last text is an
+    observation."""
+    is_framed = (
+        read_prompt(log[0]).template is not None
+    )  # otherwise only the policy may have written a frame
     texts = log[: -1 if is_framed else 1]
     starts = [number for number, text in enumerate(texts, 1) if read_prompt(text).awaits_answer]
     if (masked := _start_by_mask(record, len(log))) is not None:
         ends_with_policy = (len(log) - masked) % 2 == 1
-        # Only NeMo Gym's rollouts end with the policy: otherwise, an observation lost its tokens when it was cut.
-        alone = masked == 1 and not _is_observation(log[-1]) if ends_with_policy else masked in (1, 2)
+        # Only NeMo Gym's rollouts end with the policy: otherwise, an observation lost its tokens
+        # when it was cut.
+        alone = (
+            masked == 1 and not _is_observation(log[-1]) if ends_with_policy else masked in (1, 2)
+        )
         if masked in starts if starts else alone:
             return masked
-        raise UnreadableRecordError("token_loss_mask does not fit the texts of content: an observation may be missing")
+        raise UnreadableRecordError(
+            "token_loss_mask does not fit the texts of content: an observation may be missing"
+        )
     if len(starts) == 1:
         return starts[0]
     if len(log) == 2 or (record.get("agent_ref") and len(log) % 2 == 0):
@@ -86,14 +117,18 @@ def _prompt_texts(record: Record, log: list[str]) -> int:
     if not starts and _is_observation(log[-1]):
         return 1 if len(log) % 2 else 2
     raise UnreadableRecordError(
-        f"content has {len(log)} texts: without token_loss_mask, or a prompt that ends where the policy begins, "
+        f"content has {len(log)} texts: without token_loss_mask, or a prompt that ends where the "
+        "policy begins, "
         "it is unknown whether the first is a system prompt or the last an observation"
     )
 
 
 def _start_by_mask(record: Record, texts: int) -> int | None:
-    """Return the number of texts before the first generated one by `token_loss_mask`; None without a usable mask."""
-    mask, length = record.get("token_loss_mask"), record.get("input_lengths")
+    """Return the number of texts before the first generated one by `token_loss_mask`; None without
+    a usable mask.
+    """
+    mask = record.get("token_loss_mask")
+    length = record.get("input_lengths")
     if isinstance(length, list) and len(length) == 1:
         length = length[0]
     if isinstance(mask, list) and mask and isinstance(mask[0], list):
@@ -112,7 +147,9 @@ def _is_observation(text: str) -> bool:
 
 
 def _read_messages(record: Record, log: list[Any]) -> Rollout:
-    """Read messages. The environment answers every turn of the policy: the first answered turn is its first."""
+    """Read messages. The environment answers every turn of the policy: the first answered turn is
+    its first.
+    """
     turns = turns_of_messages(log)
     start, end = response_span(turns)
     observed = next((number for number, turn in enumerate(turns) if turn.role == "environment"), 0)
@@ -123,7 +160,9 @@ def _read_messages(record: Record, log: list[Any]) -> Rollout:
     if said and asked and isinstance(said[0].get("content"), str):
         said[0] = said[0] | {"content": asked[-1].opened + said[0]["content"]}
     prompt = tuple(turn for each in asked for turn in each.turns)
-    return rollout_of(record, prompt, items_of_messages(said), prompt_media=media_of_messages(log[:start]))
+    return rollout_of(
+        record, prompt, items_of_messages(said), prompt_media=media_of_messages(log[:start])
+    )
 
 
 def _is_batch(record: Record) -> bool:
@@ -140,7 +179,9 @@ FORMAT = Format(
     _read,
     partial(annotate_list, also=("filtered_rewards",)),
     _own,
-    fields=Fields(prompt=("content",), response=("content",), metadata=("rewards", "filtered_rewards")),
+    fields=Fields(
+        prompt=("content",), response=("content",), metadata=("rewards", "filtered_rewards")
+    ),
     owns_line=True,
     example={"content": [[QUESTION, ANSWER], [QUESTION, OTHER_ANSWER]], "rewards": [1.0, 0.0]},
 )

@@ -17,7 +17,12 @@ from genrm_cli.rollouts.formats.format import (
     annotate_list,
     own_of_lists,
 )
-from genrm_cli.rollouts.formats.shapes import read_chat, read_completion, read_trajectory, split_messages
+from genrm_cli.rollouts.formats.shapes import (
+    read_chat,
+    read_completion,
+    read_trajectory,
+    split_messages,
+)
 from genrm_cli.rollouts.reading.chat_messages import turns_of_messages
 from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.record_fields import excluded_of, identifier, list_at
@@ -27,7 +32,9 @@ _CUT_OFF = ("max_", "timeout", "truncat")  # prefixes of termination reasons tha
 
 
 def _is_rllm(record: Record) -> bool:
-    return isinstance(record.get("trajectories"), list) and ("task_hash" in record or "termination_reason" in record)
+    return isinstance(record.get("trajectories"), list) and (
+        "task_hash" in record or "termination_reason" in record
+    )
 
 
 def _read_rllm(record: Record) -> list[Rollout]:
@@ -38,11 +45,16 @@ def _read_rllm(record: Record) -> list[Rollout]:
         "is_truncated": reason.startswith(_CUT_OFF),
         "excluded": excluded_of(record) or ("failed (error)" if reason == "error" else None),
     }
-    return [read_trajectory(record, _messages_of_steps(each), **known) for each in list_at(record, "trajectories")]
+    return [
+        read_trajectory(record, _messages_of_steps(each), **known)
+        for each in list_at(record, "trajectories")
+    ]
 
 
 def _messages_of_steps(trajectory: object) -> list[Any]:
-    """Return the messages of the last step that has any: those of each step begin with those of earlier steps."""
+    """Return the messages of the last step that has any: those of each step begin with those of
+    earlier steps.
+    """
     steps = trajectory.get("steps") if isinstance(trajectory, dict) else None
     if not isinstance(steps, list):
         raise UnreadableRecordError("a trajectory has no steps, expected a list")
@@ -68,12 +80,17 @@ _RLLM = Format(
     annotate_trajectories,
     own_of_lists(("rewards",), ("trajectories",)),
     fields=Fields(
-        prompt=("trajectories",), response=("trajectories",), metadata=("task_hash", "termination_reason", "rewards")
+        prompt=("trajectories",),
+        response=("trajectories",),
+        metadata=("task_hash", "termination_reason", "rewards"),
     ),
     owns_line=True,
     example={
         "task_hash": "river",
-        "trajectories": [{"steps": [{"chat_completions": [ASKED, message]}]} for message in (ANSWERED, ANSWERED_TOO)],
+        "trajectories": [
+            {"steps": [{"chat_completions": [ASKED, message]}]}
+            for message in (ANSWERED, ANSWERED_TOO)
+        ],
     },
 )
 
@@ -85,17 +102,29 @@ def _is_ultrafeedback(record: Record) -> bool:
 
 def _all_have(values: object, name: str) -> bool:
     """Whether a value is a list of objects that all have this field, and not empty."""
-    return isinstance(values, list) and bool(values) and all(isinstance(each, dict) and name in each for each in values)
+    return (
+        isinstance(values, list)
+        and bool(values)
+        and all(isinstance(each, dict) and name in each for each in values)
+    )
 
 
 def _read_ultrafeedback(record: Record) -> list[Rollout]:
-    """Read the completions. Each has a system prompt of its own, so that some may answer other prompts."""
+    """Read the completions. Each has a system prompt of its own, so that some may answer other
+    prompts.
+    """
     if not _is_ultrafeedback(record):
-        raise UnreadableRecordError("no completions with a response each, expected those of UltraFeedback")
+        raise UnreadableRecordError(
+            "no completions with a response each, expected those of UltraFeedback"
+        )
     return [
-        # The principle told the policy how to answer; it is part of the system prompt, not the judge's criterion.
+        # The principle told the policy how to answer; it is part of the system prompt, not the
+        # judge's criterion.
         read_completion(
-            record, _asked(record["instruction"], each.get("custom_system_prompt")), each["response"], principle=None
+            record,
+            _asked(record["instruction"], each.get("custom_system_prompt")),
+            each["response"],
+            principle=None,
         )
         for each in record["completions"]
     ]
@@ -120,11 +149,17 @@ def _read_arena_hard(record: Record) -> list[Rollout]:
 
 
 def _message_of(message: object) -> object:
-    """Return a message whose content is no longer an object of the answer and the thought before it."""
+    """Return a message whose content is no longer an object of the answer and the thought before
+    it.
+    """
     if not isinstance(message, dict) or not isinstance(message.get("content"), dict):
         return message
     content = message["content"]
-    return {**message, "content": content.get("answer"), "reasoning_content": content.get("thought")}
+    return {
+        **message,
+        "content": content.get("answer"),
+        "reasoning_content": content.get("thought"),
+    }
 
 
 def _is_art(record: Record) -> bool:
@@ -138,14 +173,23 @@ def _read_art(record: Record) -> list[Rollout]:
 
 
 def _read_trajectory(record: Record, trajectory: object) -> Rollout:
-    """Read a trajectory: the policy's part begins with its first choice; assistant messages before it are context."""
+    """Read a trajectory: the policy's part begins with its first choice; assistant messages before
+    it are context.
+    """
     steps = trajectory.get("messages_and_choices") if isinstance(trajectory, dict) else None
     if not isinstance(steps, list):
         raise UnreadableRecordError("a trajectory has no messages_and_choices, expected a list")
-    first = next((at for at, step in enumerate(steps) if isinstance(step, dict) and "message" in step), len(steps))
-    messages = [step["message"] if isinstance(step, dict) and "message" in step else step for step in steps]
+    first = next(
+        (at for at, step in enumerate(steps) if isinstance(step, dict) and "message" in step),
+        len(steps),
+    )
+    messages = [
+        step["message"] if isinstance(step, dict) and "message" in step else step for step in steps
+    ]
     reason = steps[-1].get("finish_reason") if steps and isinstance(steps[-1], dict) else None
-    return split_messages(record, messages, turns_of_messages(messages[:first]), is_truncated=reason == "length")
+    return split_messages(
+        record, messages, turns_of_messages(messages[:first]), is_truncated=reason == "length"
+    )
 
 
 def _annotate_art(record: Record, scores: Sequence[Score]) -> None:
@@ -161,17 +205,29 @@ NESTED_FORMATS = (
         _read_ultrafeedback,
         annotate_list,
         own_of_lists(("models", "rewards"), ("completions",)),
-        fields=Fields(prompt=("instruction",), response=("completions",), metadata=("models", "source")),
+        fields=Fields(
+            prompt=("instruction",), response=("completions",), metadata=("models", "source")
+        ),
         owns_line=True,
-        example={"instruction": QUESTION, "completions": [{"response": ANSWER}, {"response": OTHER_ANSWER}]},
+        example={
+            "instruction": QUESTION,
+            "completions": [{"response": ANSWER}, {"response": OTHER_ANSWER}],
+        },
     ),
     # Source: lmarena/arena-hard-auto `gen_answer.py`.
     Format(
         "arena_hard",
         _is_arena_hard,
         _read_arena_hard,
-        fields=Fields(prompt=("messages",), response=("messages",), metadata=("uid", "ans_id", "model", "metadata")),
-        example={"uid": "river", "messages": [ASKED, {"role": "assistant", "content": {"answer": ANSWER}}]},
+        fields=Fields(
+            prompt=("messages",),
+            response=("messages",),
+            metadata=("uid", "ans_id", "model", "metadata"),
+        ),
+        example={
+            "uid": "river",
+            "messages": [ASKED, {"role": "assistant", "content": {"answer": ANSWER}}],
+        },
     ),
     # Source: OpenPipe/ART `src/art/utils/trajectory_logging.py`.
     Format(
@@ -188,7 +244,12 @@ NESTED_FORMATS = (
         owns_line=True,
         example={
             "trajectories": [
-                {"messages_and_choices": [ASKED, {"finish_reason": "stop", "index": 0, "message": message}]}
+                {
+                    "messages_and_choices": [
+                        ASKED,
+                        {"finish_reason": "stop", "index": 0, "message": message},
+                    ]
+                }
                 for message in (ANSWERED, ANSWERED_TOO)
             ]
         },

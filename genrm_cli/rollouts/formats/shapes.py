@@ -1,4 +1,6 @@
-"""The shapes that formats share: a prompt and a response, a conversation, several responses to one prompt."""
+"""The shapes that formats share: a prompt and a response, a conversation, several responses to one
+prompt.
+"""
 
 import json
 from collections.abc import Sequence
@@ -22,8 +24,26 @@ from genrm_cli.rollouts.rollout import Item, Rollout, ToolResult, Turn, Unreadab
 
 # One entry per response, if the list has the same length; all other fields belong to the line.
 PARALLEL = (
-    *("rewards", "scores", "advantages", "ids", "response_ids", "rollout_ids", "finish_reasons", "stop_reasons"),
-    *("lengths", "logprobs", "response_logprobs", "token_ids", "masks", "sampling_params", "seeds", "models"),
+    *(
+        "rewards",
+        "scores",
+        "advantages",
+        "ids",
+        "response_ids",
+        "rollout_ids",
+        "finish_reasons",
+        "stop_reasons",
+    ),
+    *(
+        "lengths",
+        "logprobs",
+        "response_logprobs",
+        "token_ids",
+        "masks",
+        "sampling_params",
+        "seeds",
+        "models",
+    ),
     *("reward_components", "predicted_answers", "labels", "is_correct", "metrics"),
 )
 
@@ -33,33 +53,45 @@ def read_completion(
 ) -> Rollout:
     """Read a rollout from the values of its two fields; `known` overrides attributes of `Rollout`.
 
-    `observes` says whether a decoded response may hold what the environment said between turns of the policy.
-    """
+    `observes` says whether a decoded response may hold what the environment said between turns of
+    the policy."""
     asked = asked_of(prompt)
     items = items_of_answer(asked, response, observes=observes or _holds_observations(record))
-    return rollout_of(record, asked.turns, items, **{"prompt_media": media_of_messages(prompt)} | known)
+    return rollout_of(
+        record, asked.turns, items, **{"prompt_media": media_of_messages(prompt)} | known
+    )
 
 
 def _holds_observations(record: JsonObject) -> bool:
-    """Whether a loss mask of the response has a zero: tokens that the policy did not write (slime)."""
+    """Whether a loss mask of the response has a zero: tokens that the policy did not write
+    (slime).
+    """
     mask = record.get("loss_mask")
     return isinstance(mask, list) and 0 in mask
 
 
 def asked_of(prompt: object) -> DecodedPrompt:
-    """Return a prompt that is a text, decoded or not, or messages; one that is read already stays as it is."""
+    """Return a prompt that is a text, decoded or not, or messages; one that is read already stays
+    as it is.
+    """
     if isinstance(prompt, DecodedPrompt):
         return prompt
     if isinstance(prompt, str):
         messages = _messages_in(prompt)
         return read_prompt(prompt) if messages is None else DecodedPrompt(turns_of_prompt(messages))
     turns = turns_of_prompt(prompt)
-    opened = opened_at_end(turns[-1].text, is_template=True) if turns and turns[-1].role == "assistant" else ""
+    opened = (
+        opened_at_end(turns[-1].text, is_template=True)
+        if turns and turns[-1].role == "assistant"
+        else ""
+    )
     return DecodedPrompt(turns, opened=opened)
 
 
 def _messages_in(prompt: str) -> list[JsonObject] | None:
-    """Return the messages of a prompt that is their JSON text, as tables and lm-eval have it; None for other texts."""
+    """Return the messages of a prompt that is their JSON text, as tables and lm-eval have it; None
+    for other texts.
+    """
     if not prompt.startswith('[{"'):
         return None
     try:
@@ -70,8 +102,12 @@ def _messages_in(prompt: str) -> list[JsonObject] | None:
     return messages if is_messages(messages) and messages[-1]["role"] != "assistant" else None
 
 
-def items_of_answer(asked: DecodedPrompt, response: object, *, observes: bool = False) -> tuple[Item, ...] | None:
-    """Return the items of what the policy wrote after a prompt, the reasoning that the prompt opened included."""
+def items_of_answer(
+    asked: DecodedPrompt, response: object, *, observes: bool = False
+) -> tuple[Item, ...] | None:
+    """Return the items of what the policy wrote after a prompt, the reasoning that the prompt
+    opened included.
+    """
     if isinstance(response, dict) and (name := _text_field(response)) is not None:
         response = response[name]
     if is_messages(response) and turns_of_messages(response[: len(asked.turns)]) == asked.turns:
@@ -92,12 +128,24 @@ def items_of_answer(asked: DecodedPrompt, response: object, *, observes: bool = 
 
 def _text_field(response: JsonObject) -> str | None:
     """Return the field of an object that holds a response as text; None for objects of an API."""
-    if any(isinstance(response.get(name), dict | list) for name in ("message", "choices", "content", "output")):
+    if any(
+        isinstance(response.get(name), dict | list)
+        for name in ("message", "choices", "content", "output")
+    ):
         return None
-    names = [name for name, value in response.items() if name != "message" and part_named(name) and has_text(value)]
+    names = [
+        name
+        for name, value in response.items()
+        if name != "message" and part_named(name) and has_text(value)
+    ]
     if len(names) > 1:
-        told = f"{', '.join(names)} of a response could be part of the prompt or a response; name the fields with "
-        raise UnreadableRecordError(told, SettingRef("prompt_field"), " and ", SettingRef("response_field"))
+        told = (
+            f"{', '.join(names)} of a response could be part of the prompt or a response; name "
+            "the fields with "
+        )
+        raise UnreadableRecordError(
+            told, SettingRef("prompt_field"), " and ", SettingRef("response_field")
+        )
     return names[0] if names and isinstance(response[names[0]], str) else None
 
 
@@ -111,7 +159,9 @@ def read_chat(record: JsonObject, messages: object, **known: Any) -> Rollout:
 
 
 def response_span(turns: Sequence[Turn]) -> tuple[int, int]:
-    """Return the span of the last assistant turn with the tool turns before it; empty, at the end, if there is none."""
+    """Return the span of the last assistant turn with the tool turns before it; empty, at the end,
+    if there is none.
+    """
     end = len(turns)
     while end and turns[end - 1].role != "assistant":
         end -= 1
@@ -124,14 +174,22 @@ def response_span(turns: Sequence[Turn]) -> tuple[int, int]:
 
 
 def read_trajectory(record: JsonObject, messages: list[Any], **known: Any) -> Rollout:
-    """Read a conversation in which the policy's part begins with the first assistant turn, and ends with the last."""
+    """Read a conversation in which the policy's part begins with the first assistant turn, and ends
+    with the last.
+    """
     turns = turns_of_messages(messages)
-    first = next((position for position, turn in enumerate(turns) if turn.role == "assistant"), len(turns))
+    first = next(
+        (position for position, turn in enumerate(turns) if turn.role == "assistant"), len(turns)
+    )
     return split_messages(record, messages, turns[:first], **known)
 
 
-def split_messages(record: JsonObject, messages: list[Any], opening: tuple[Turn, ...], **known: Any) -> Rollout:
-    """Read a conversation whose first messages, of the turns `opening`, are the prompt, and all others the response."""
+def split_messages(
+    record: JsonObject, messages: list[Any], opening: tuple[Turn, ...], **known: Any
+) -> Rollout:
+    """Read a conversation whose first messages, of the turns `opening`, are the prompt, and all
+    others the response.
+    """
     start = len(opening)
     known = {"prompt_media": media_of_messages(messages[:start])} | known
     return rollout_of(record, opening, items_of_messages(messages[start:]), **known)
@@ -140,13 +198,18 @@ def split_messages(record: JsonObject, messages: list[Any], opening: tuple[Turn,
 def read_list(record: JsonObject, prompt: object, responses: list[object]) -> list[Rollout]:
     """Read a list of responses to one prompt as one group, in the order of the list.
 
-    They have no rollout index: if `group_by` joins lines, their positions would look like duplicates.
-    """
+    They have no rollout index: if `group_by` joins lines, their positions would look like
+    duplicates."""
     if not responses:
         raise UnreadableRecordError("the list of responses is empty")
     reasons = record.get("finish_reasons", record.get("stop_reasons"))
-    stops = reasons if isinstance(reasons, list) and len(reasons) == len(responses) else [None] * len(responses)
-    asked, media = asked_of(prompt), media_of_messages(prompt)
+    stops = (
+        reasons
+        if isinstance(reasons, list) and len(reasons) == len(responses)
+        else [None] * len(responses)
+    )
+    asked = asked_of(prompt)
+    media = media_of_messages(prompt)
     return [
         rollout_of(
             record,
@@ -163,13 +226,21 @@ def read_list(record: JsonObject, prompt: object, responses: list[object]) -> li
     ]
 
 
-def read_choices(record: JsonObject, choices: list[Any], prompt: object, **known: Any) -> list[Rollout]:
+def read_choices(
+    record: JsonObject, choices: list[Any], prompt: object, **known: Any
+) -> list[Rollout]:
     """Read each choice of a completion as a rollout."""
     if not all(isinstance(choice, dict) for choice in choices):
         raise UnreadableRecordError("a choice is not an object, expected one with message or text")
     known = {"prompt_media": media_of_messages(prompt)} | known
     asked = asked_of(prompt)
     return [
-        rollout_of(record, asked.turns, items_of_answer(asked, choice), is_truncated=is_truncated(choice), **known)
+        rollout_of(
+            record,
+            asked.turns,
+            items_of_answer(asked, choice),
+            is_truncated=is_truncated(choice),
+            **known,
+        )
         for choice in choices
     ]

@@ -1,8 +1,9 @@
-"""verifiers v1 and prime-rl `traces.jsonl`: one episode per line, one rollout for each trainable trace in it.
+"""verifiers v1 and prime-rl `traces.jsonl`: one episode per line, one rollout for each trainable
+trace in it.
 
-A trace is a graph of messages: `nodes` of `parent`, `message`, `sampled`. Only the branch that ends in the last node
-is read. Source: PrimeIntellect-ai/verifiers `verifiers/v1/episode.py`, `trace.py`, `graph.py`, `cli/output.py`.
-"""
+A trace is a graph of messages: `nodes` of `parent`, `message`, `sampled`. Only the branch that ends
+in the last node is read. Source: PrimeIntellect-ai/verifiers `verifiers/v1/episode.py`, `trace.py`,
+`graph.py`, `cli/output.py`."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,10 +18,19 @@ from genrm_cli.rollouts.formats.format import (
     paired_scores,
     set_detail,
 )
-from genrm_cli.rollouts.reading.chat_messages import iter_items_of_message, tool_names, turns_of_messages
+from genrm_cli.rollouts.reading.chat_messages import (
+    iter_items_of_message,
+    tool_names,
+    turns_of_messages,
+)
 from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.message_parts import media_of_messages
-from genrm_cli.rollouts.reading.record_fields import failure_of, identifier, is_truncated, rollout_of
+from genrm_cli.rollouts.reading.record_fields import (
+    failure_of,
+    identifier,
+    is_truncated,
+    rollout_of,
+)
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError, has_client
 
 
@@ -37,7 +47,9 @@ def _read(record: Record) -> list[Rollout]:
 
 
 def _trainable(record: Record) -> list[int]:
-    """Return the positions of the traces that train the policy; traces of simulated users and judges do not."""
+    """Return the positions of the traces that train the policy; traces of simulated users and
+    judges do not.
+    """
     traces = record.get("traces")
     if not isinstance(traces, list):
         raise UnreadableRecordError("traces is missing, expected a list")
@@ -45,24 +57,33 @@ def _trainable(record: Record) -> list[int]:
         if not isinstance(trace, dict):
             raise UnreadableRecordError("a trace is not an object")
     agents = [trace.get("agent") for trace in traces]
-    return [at for at, each in enumerate(agents) if not isinstance(each, dict) or each.get("trainable") is not False]
+    return [
+        at
+        for at, each in enumerate(agents)
+        if not isinstance(each, dict) or each.get("trainable") is not False
+    ]
 
 
 def _read_trace(record: Record, trace: JsonObject) -> Rollout:
     branch = _last_branch(trace.get("nodes"))
-    first = next((number for number, node in enumerate(branch) if node.get("sampled") is True), len(branch))
+    first = next(
+        (number for number, node in enumerate(branch) if node.get("sampled") is True), len(branch)
+    )
     opening = [node.get("message") for node in branch[:first]]
     tools = tool_names([node.get("message") for node in branch])
     items = tuple(item for node in branch[first:] for item in _items_of_node(node, tools))
     calls = trace.get("calls")
-    last_call = calls[-1] if isinstance(calls, list) and calls and isinstance(calls[-1], dict) else {}
+    last_call = (
+        calls[-1] if isinstance(calls, list) and calls and isinstance(calls[-1], dict) else {}
+    )
     return rollout_of(
         record,
         turns_of_messages(opening),
         items if first < len(branch) else None,
         task=_task_of(record),
         prompt_media=media_of_messages(opening),
-        is_truncated=is_truncated(last_call) or is_truncated({"stop_reason": trace.get("stop_condition")}),
+        is_truncated=is_truncated(last_call)
+        or is_truncated({"stop_reason": trace.get("stop_condition")}),
         excluded=_excluded(record, trace),
         is_session=has_client(items),
     )
@@ -73,7 +94,12 @@ def _last_branch(nodes: object) -> list[JsonObject]:
         raise UnreadableRecordError("nodes is missing, expected a list of objects")
     branch: list[JsonObject] = []
     at: object = len(nodes) - 1
-    while isinstance(at, int) and not isinstance(at, bool) and 0 <= at < len(nodes) and len(branch) < len(nodes):
+    while (
+        isinstance(at, int)
+        and not isinstance(at, bool)
+        and 0 <= at < len(nodes)
+        and len(branch) < len(nodes)
+    ):
         branch.append(nodes[at])
         at = nodes[at].get("parent")
     return branch[::-1]
@@ -82,7 +108,11 @@ def _last_branch(nodes: object) -> list[JsonObject]:
 def _items_of_node(node: JsonObject, tools: Mapping[str, str]) -> list[Item]:
     """Return a node's items; an assistant message that the policy did not sample is context."""
     message = node.get("message")
-    if node.get("sampled") is True or not isinstance(message, dict) or message.get("role") != "assistant":
+    if (
+        node.get("sampled") is True
+        or not isinstance(message, dict)
+        or message.get("role") != "assistant"
+    ):
         return list(iter_items_of_message(message, tools))
     return [Turn("context", turn.text) for turn in turns_of_messages([message])]
 
@@ -103,7 +133,9 @@ def _excluded(record: Record, trace: JsonObject) -> str | None:
 
 
 def _annotate(record: Record, scores: Sequence[Score]) -> None:
-    """Set the rewards of each trace, whose weighted sum is its reward; null means that scoring did not run."""
+    """Set the rewards of each trace, whose weighted sum is its reward; null means that scoring did
+    not run.
+    """
     detail: Record = {"rollouts": [score.detail for score in scores]}
     positions = _trainable(record)
     traces = list(record["traces"])
@@ -129,7 +161,9 @@ def _own_record(record: Record, position: int) -> Record:
     """Return the episode with one trace as `trace`, besides the fields of the task."""
     positions = _trainable(record)
     others = {name: value for name, value in record.items() if name != "traces"}
-    return others | ({"trace": record["traces"][positions[position]]} if position < len(positions) else {})
+    return others | (
+        {"trace": record["traces"][positions[position]]} if position < len(positions) else {}
+    )
 
 
 FORMAT = Format(
@@ -139,7 +173,9 @@ FORMAT = Format(
     _annotate,
     _own_record,
     _scores,
-    fields=Fields(prompt=("traces",), response=("traces",), metadata=("task", "group", "ok", "errors")),
+    fields=Fields(
+        prompt=("traces",), response=("traces",), metadata=("task", "group", "ok", "errors")
+    ),
     owns_line=True,
     example={
         "task": {"key": "river"},

@@ -1,1 +1,3 @@
-"""Parsing shared by formats: messages, response items and fields of a record; and the definition of a format."""
+"""Parsing shared by formats: messages, response items and fields of a record; and the definition of
+a format.
+"""

@@ -45,7 +45,9 @@ def turns_of_prompt(prompt: object) -> tuple[Turn, ...]:
         return (Turn("user", prompt),)
     if isinstance(prompt, list):
         return turns_of_messages(prompt)
-    raise UnreadableRecordError(f"the prompt is {kind_of(prompt)}, expected a string or a list of messages")
+    raise UnreadableRecordError(
+        f"the prompt is {kind_of(prompt)}, expected a string or a list of messages"
+    )
 
 
 def turns_of_messages(messages: Sequence[object]) -> tuple[Turn, ...]:
@@ -79,15 +81,22 @@ def tool_names(messages: Sequence[object]) -> dict[str, str]:
         for message in messages
         if isinstance(message, dict)
         for call in list_or_empty(message.get("tool_calls"))
-        if isinstance(call, dict) and isinstance(call.get("id"), str) and (read := _call_of(call)) is not None
+        if isinstance(call, dict)
+        and isinstance(call.get("id"), str)
+        and (read := _call_of(call)) is not None
     }
 
 
-def iter_items_of_message(message: object, tools: Mapping[str, str] | None = None) -> Iterator[Item]:
-    """Yield the items of one chat message; `tools` names those of results without a name, by the ids of their calls."""
+def iter_items_of_message(
+    message: object, tools: Mapping[str, str] | None = None
+) -> Iterator[Item]:
+    """Yield the items of one chat message; `tools` names those of results without a name, by the
+    ids of their calls.
+    """
     if not isinstance(message, dict):
         raise UnreadableRecordError(f"a message is {kind_of(message)}, expected an object")
-    role, content = _role_of(message), content_of(message)
+    role = _role_of(message)
+    content = content_of(message)
     if role == "assistant":
         yield from items_of_assistant(message)
         return
@@ -115,9 +124,15 @@ def items_of_assistant(message: JsonObject) -> Iterator[Item]:
     elif thoughts:
         yield Reasoning(thoughts)
     yield from inline
-    refusals = [message.get("refusal")] + [part.get("refusal") for part in parts if isinstance(part, dict)]
+    refusals = [message.get("refusal")] + [
+        part.get("refusal") for part in parts if isinstance(part, dict)
+    ]
     yield from (Refusal(refusal) for refusal in refusals if isinstance(refusal, str) and refusal)
-    yield from (_call_of_part(part) for part in parts if isinstance(part, dict) and part.get("type") == "tool_use")
+    yield from (
+        _call_of_part(part)
+        for part in parts
+        if isinstance(part, dict) and part.get("type") == "tool_use"
+    )
     yield from _calls_of_message(message)
 
 
@@ -141,20 +156,28 @@ def _calls_of_message(message: JsonObject) -> Iterator[ToolCall]:
         if (read := _call_of(call)) is not None:
             yield read
     if isinstance(message.get("function_call"), dict):
-        yield ToolCall(text_or_empty(message["function_call"].get("name")), arguments_of(message["function_call"]))
+        yield ToolCall(
+            text_or_empty(message["function_call"].get("name")),
+            arguments_of(message["function_call"]),
+        )
 
 
 def _call_of(call: object) -> ToolCall | None:
     """Read one of a message's tool calls: in OpenAI's shape, flat, or as JSON text (verifiers)."""
     if isinstance(call, str):
-        # Not parsed: nested JSON could smuggle lone surrogates and deep nesting past the checks of the line.
+        # Not parsed: nested JSON could smuggle lone surrogates and deep nesting past the checks of
+        # the line.
         return ToolCall("", call)
     if not isinstance(call, dict):
         return None
     function = call.get("function", call)
     if isinstance(function, str):  # inspect_ai
         return ToolCall(function, arguments_of(call))
-    return ToolCall(text_or_empty(function.get("name")), arguments_of(function)) if isinstance(function, dict) else None
+    return (
+        ToolCall(text_or_empty(function.get("name")), arguments_of(function))
+        if isinstance(function, dict)
+        else None
+    )
 
 
 def _call_of_part(part: JsonObject) -> ToolCall:
@@ -172,7 +195,8 @@ def _results_within(content: object) -> Iterator[Item]:
 def _turn_of_message(message: object) -> Turn:
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
         raise UnreadableRecordError("a message has no role; expected objects with role and content")
-    words, calls = text_of_content(content_of(message)), tuple(_calls_of_message(message))
+    words = text_of_content(content_of(message))
+    calls = tuple(_calls_of_message(message))
     if not calls:
         return Turn(_role_of(message), join_texts([words]))
     written = [call_text(call.name, call.arguments) for call in calls]

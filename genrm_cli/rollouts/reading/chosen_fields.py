@@ -1,4 +1,6 @@
-"""Read the fields that the user names for the judge: the reference answer of a task, and the rubric of its row."""
+"""Read the fields that the user names for the judge: the reference answer of a task, and the rubric
+of its row.
+"""
 
 import json
 import math
@@ -15,30 +17,42 @@ def reference_at(record: JsonObject, path: str) -> str | None:
     value = field_at(record, path)
     while isinstance(value, list) and len(value) == 1:
         (value,) = value
-    text = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
+    text = (
+        value
+        if isinstance(value, str)
+        else ""
+        if value is None
+        else json.dumps(value, ensure_ascii=False)
+    )
     return text if text.strip() else None
 
 
 def criteria_at(record: JsonObject, path: str) -> tuple[Criterion, ...]:
-    """Return the rubric at a dotted path: a text, or a list of texts or objects; empty if there is none.
+    """Return the rubric at a dotted path: a text, or a list of texts or objects; empty if there is
+    none.
 
-    Objects have `criterion` and `points`, as in HealthBench, or `title`, `description` and `weight`, as in Rubrics as
-    Rewards (arXiv 2507.17746).
-    """
+    Objects have `criterion` and `points`, as in HealthBench, or `title`, `description` and
+    `weight`, as in Rubrics as Rewards (arXiv 2507.17746)."""
     value = field_at(record, path)
     if isinstance(value, str):
         return (Criterion(value),) if value.strip() else ()
     if not isinstance(value, list | None):
         raise UnreadableRecordError(f"{path} is not a rubric: expected a text or a list")
-    return tuple(_criterion_of(entry, f"{path}[{index}]") for index, entry in enumerate(value or ()))
+    return tuple(
+        _criterion_of(entry, f"{path}[{index}]") for index, entry in enumerate(value or ())
+    )
 
 
 def _criterion_of(entry: object, where: str) -> Criterion:
-    given = {"criterion": entry} if isinstance(entry, str) else entry if isinstance(entry, dict) else {}
+    given = (
+        {"criterion": entry} if isinstance(entry, str) else entry if isinstance(entry, dict) else {}
+    )
     texts = given.get("title"), given.get("criterion", given.get("description"))
     points = given.get("points", given.get("weight", 1.0))
     if not isinstance(texts[1], str) or not texts[1].strip():
-        raise UnreadableRecordError(f"{where} has no text; expected one, or an object with criterion or description")
+        raise UnreadableRecordError(
+            f"{where} has no text; expected one, or an object with criterion or description"
+        )
     if isinstance(points, bool) or not isinstance(points, int | float) or not math.isfinite(points):
         raise UnreadableRecordError(f"{where}: its points or weight are not a number")
     text = ": ".join(text for text in texts if isinstance(text, str) and text.strip())
@@ -46,8 +60,12 @@ def _criterion_of(entry: object, where: str) -> Criterion:
 
 
 def principle_of(criteria: tuple[Criterion, ...]) -> str | None:
-    """Return a rubric as the principle of a judge: a single text as it is, or a numbered list; None if it is empty."""
+    """Return a rubric as the principle of a judge: a single text as it is, or a numbered list; None
+    if it is empty.
+    """
     if len(criteria) < 2:
         return criteria[0].text if criteria else None
     worth = ["" if points == 1 else f" ({points:g} points)" for _, points in criteria]
-    return "\n".join(f"{index + 1}. {text}{worth[index]}" for index, (text, _) in enumerate(criteria))
+    return "\n".join(
+        f"{index + 1}. {text}{worth[index]}" for index, (text, _) in enumerate(criteria)
+    )

@@ -1,7 +1,7 @@
 """Which fields of a line hold its prompt and its response.
 
-Nothing is guessed: a text under a known name that could be part of either must be read, or repeat what is read.
-"""
+Nothing is guessed: a text under a known name that could be part of either must be read, or repeat
+what is read."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -34,7 +34,12 @@ _READ_RESPONSES = (*RESPONSES, *MANY_RESPONSES)
 _NEVER_ALONE = set(RESPONSE_NAMES).difference(_READ_RESPONSES).union({"message"})
 # The fields that a line with a prompt and a response may have, by role.
 LINE_FIELDS = Fields(
-    prompt=PROMPTS, system=SYSTEMS, history=HISTORIES, context=CONTEXTS, response=_READ_RESPONSES, reference=REFERENCES
+    prompt=PROMPTS,
+    system=SYSTEMS,
+    history=HISTORIES,
+    context=CONTEXTS,
+    response=_READ_RESPONSES,
+    reference=REFERENCES,
 )
 
 
@@ -48,73 +53,107 @@ def has_prompt(record: JsonObject) -> bool:
     values = (record[name] for name in PROMPTS if name in record)
     # A list of texts is several prompts, and an object is one of its writer.
     return not all(
-        isinstance(value, dict) or (isinstance(value, list) and any(isinstance(each, str) for each in value))
+        isinstance(value, dict)
+        or (isinstance(value, list) and any(isinstance(each, str) for each in value))
         for value in values
     )
 
 
 def resolve_line(record: JsonObject, response: Sequence[str] | None = None) -> Fields:
-    """Return the fields of a line with one prompt and one response, or a list of alternative responses.
+    """Return the fields of a line with one prompt and one response, or a list of alternative
+    responses.
 
-    Of several that could be the prompt, or the response, none is chosen: the error lists them. `response` names those
-    that may hold the response; by default, all that could.
-    """
+    Of several that could be the prompt, or the response, none is chosen: the error lists them.
+    `response` names those that may hold the response; by default, all that could."""
     responses = _responses_in(record, RESPONSE_NAMES if response is None else response)
-    prompts, also = _prompts_in(record, responses), list[str]()
+    prompts = _prompts_in(record, responses)
+    also = list[str]()
     if prompts == ["instruction", "input"]:
         prompts, also = prompts[:1], prompts[1:]
     is_unclear = response is None and not set(responses).issubset(_READ_RESPONSES)
     if len(prompts) != 1 or len(responses) != 1 or is_unclear:
         raise UnreadableRecordError(_choices_of(prompts, responses))
-    return parts_of(record, Fields(prompt=tuple(prompts), context=tuple(also), response=tuple(responses)))
+    return parts_of(
+        record, Fields(prompt=tuple(prompts), context=tuple(also), response=tuple(responses))
+    )
 
 
 def parts_of(record: JsonObject, read: Fields) -> Fields:
-    """Return the fields with the parts of the prompt that a line has beside them, and its references."""
-    others = {name: value for name, value in record.items() if name not in read.names() and has_text(value)}
+    """Return the fields with the parts of the prompt that a line has beside them, and its
+    references.
+    """
+    others = {
+        name: value
+        for name, value in record.items()
+        if name not in read.names() and has_text(value)
+    }
     beside = [
         name
         for plain in (*CONTEXTS, *HISTORIES)
         for name, value in others.items()
-        if plain_name(name) == plain and not (plain == "options" and isinstance(value, dict) and not _options_of(value))
+        if plain_name(name) == plain
+        and not (plain == "options" and isinstance(value, dict) and not _options_of(value))
     ]
     history = tuple(name for name in beside if is_messages(others[name]) or _is_pairs(others[name]))
-    context = tuple(name for name in beside if name not in history and not is_api_choices(others[name]))
+    context = tuple(
+        name for name in beside if name not in history and not is_api_choices(others[name])
+    )
     return Fields(
         prompt=read.prompt,
         system=tuple(name for plain in SYSTEMS for name in others if plain_name(name) == plain),
         history=history,
         context=read.context + context,
         response=read.response,
-        reference=tuple(name for name in REFERENCES if name in record and name not in read.response),
+        reference=tuple(
+            name for name in REFERENCES if name in record and name not in read.response
+        ),
     )
 
 
 def prompt_of(record: JsonObject, read: Fields) -> object:
-    """Return the prompt of a line. A conversation that ends in the response is the prompt without it."""
+    """Return the prompt of a line. A conversation that ends in the response is the prompt without
+    it.
+    """
     name = read.prompt[0]
     return _asked(record, name, read.response) if name in _CONVERSATIONS else record[name]
 
 
 def with_parts(record: JsonObject, read: Fields, rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """Return rollouts whose prompts have the system prompt, history and context beside them, each once."""
-    return [replace(rollout, prompt=_with_parts(record, read, rollout.prompt)) for rollout in rollouts]
+    """Return rollouts whose prompts have the system prompt, history and context beside them, each
+    once.
+    """
+    return [
+        replace(rollout, prompt=_with_parts(record, read, rollout.prompt)) for rollout in rollouts
+    ]
 
 
 def _with_parts(record: JsonObject, read: Fields, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     shown = "\n".join(turn.text for turn in turns)
-    system = [Turn("system", text) for name in read.system if (text := _part_text(record[name])) not in shown]
+    system = [
+        Turn("system", text)
+        for name in read.system
+        if (text := _part_text(record[name])) not in shown
+    ]
     history = [turn for name in read.history for turn in _turns_of_history(record[name])]
-    context = [text for name in read.context if (text := _part_text(record[name])) and text not in shown]
+    context = [
+        text for name in read.context if (text := _part_text(record[name])) and text not in shown
+    ]
     if not context:
         return (*dict.fromkeys(system), *history, *turns)
     last = len(turns) - 1 if turns and turns[-1].role == "user" else len(turns)
     asked = turns[last].text if last < len(turns) else ""
-    return (*dict.fromkeys(system), *history, *turns[:last], Turn("user", join_texts([asked, *context])))
+    return (
+        *dict.fromkeys(system),
+        *history,
+        *turns[:last],
+        Turn("user", join_texts([asked, *context])),
+    )
 
 
 def unexplained(record: Record, read: Fields, format_: str) -> Message | None:
-    """Return why a format, which reads these fields of a line, does not account for all others; None if it does."""
+    """Return why a format, which reads these fields of a line, does not account for all others;
+    None if it does.
+    """
     names = [
         name
         for name in record.keys() - read.names()
@@ -126,12 +165,19 @@ def unexplained(record: Record, read: Fields, format_: str) -> Message | None:
     shown = ", ".join(sorted(names))
     prompts = [*read.prompt, *sorted(name for name in names if part_named(name) == "prompt")]
     responses = [*read.response, *sorted(name for name in names if part_named(name) == "response")]
-    told = f"{shown} could be part of the prompt or a response, but {format_} lines have no such field; "
-    return Message.of(told, _choices_of(prompts, responses), ", or set ", SettingRef("format", format_))
+    told = (
+        f"{shown} could be part of the prompt or a response, but {format_} lines have no such "
+        "field; "
+    )
+    return Message.of(
+        told, _choices_of(prompts, responses), ", or set ", SettingRef("format", format_)
+    )
 
 
 def _choices_of(prompts: Sequence[str], responses: Sequence[str]) -> Message:
-    """Return the ambiguity, and the settings that resolve it; an unambiguous field is already named."""
+    """Return the ambiguity, and the settings that resolve it; an unambiguous field is already
+    named.
+    """
     unclear = "; ".join(
         f"no field holds the {role}" if not names else f"the {role} could be {', '.join(names)}"
         for role, names in (("prompt", prompts), ("response", responses))
@@ -144,13 +190,18 @@ def _choices_of(prompts: Sequence[str], responses: Sequence[str]) -> Message:
 
 def _responses_in(record: JsonObject, names: Sequence[str]) -> list[str]:
     """Return the fields that could be the response; a field that repeats another counts once."""
-    texts = {name: set(iter_texts(record[name])) for name in names if name in record and may_hold(name, record[name])}
+    texts = {
+        name: set(iter_texts(record[name]))
+        for name in names
+        if name in record and may_hold(name, record[name])
+    }
     found = [name for name, value in texts.items() if value]
     distinct = [
         name
         for at, name in enumerate(found)
         if not any(
-            texts[name] < texts[other] or (texts[name] == texts[other] and found.index(other) < at) for other in found
+            texts[name] < texts[other] or (texts[name] == texts[other] and found.index(other) < at)
+            for other in found
         )
     ]
     if len(distinct) == 2 and "text" in distinct:  # perhaps the whole conversation as one text
@@ -161,7 +212,9 @@ def _responses_in(record: JsonObject, names: Sequence[str]) -> list[str]:
 
 
 def _prompts_in(record: JsonObject, responses: Sequence[str]) -> list[str]:
-    """Return the fields that could be the prompt; a field whose text another contains does not count."""
+    """Return the fields that could be the prompt; a field whose text another contains does not
+    count.
+    """
     present = [name for name in PROMPTS if name in record and name not in responses]
     asked = {name: _asked(record, name, responses) for name in present}
     texts = {name: list(iter_texts(value)) for name, value in asked.items()}
@@ -170,16 +223,22 @@ def _prompts_in(record: JsonObject, responses: Sequence[str]) -> list[str]:
         name
         for at, name in enumerate(found)
         if not any(
-            _is_within(texts[name], texts[other]) and (before < at or not _is_within(texts[other], texts[name]))
+            _is_within(texts[name], texts[other])
+            and (before < at or not _is_within(texts[other], texts[name]))
             for before, other in enumerate(found)
             if other != name
         )
     ]
     for name in set(distinct).intersection(_CONVERSATIONS):
         messages = asked[name]
-        if isinstance(messages, list) and is_messages(messages) and messages[-1]["role"] == "assistant":
+        if (
+            isinstance(messages, list)
+            and is_messages(messages)
+            and messages[-1]["role"] == "assistant"
+        ):
             raise UnreadableRecordError(
-                f"{name} end in a turn of the policy, and {', '.join(responses)} could be the response, too; ",
+                f"{name} end in a turn of the policy, and {', '.join(responses)} could be the "
+                "response, too; ",
                 _choices_of(distinct, (name, *responses)),
             )
     return distinct or present[:1]
@@ -197,10 +256,19 @@ def _asked(record: JsonObject, name: str, responses: Iterable[str]) -> object:
 
 
 def _repeats(record: Record, name: str, read: Fields) -> bool:
-    """Whether a field holds only texts that are read: as a part of the prompt, or as a whole response."""
-    prompts = [text for each in read.names() if each not in read.reference for text in iter_texts(record.get(each))]
+    """Whether a field holds only texts that are read: as a part of the prompt, or as a whole
+    response.
+    """
+    prompts = [
+        text
+        for each in read.names()
+        if each not in read.reference
+        for text in iter_texts(record.get(each))
+    ]
     texts = list(iter_texts(record[name]))
-    return _is_within(texts, prompts) if part_named(name) == "prompt" else set(texts) <= set(prompts)
+    return (
+        _is_within(texts, prompts) if part_named(name) == "prompt" else set(texts) <= set(prompts)
+    )
 
 
 def _is_within(texts: Iterable[str], others: Iterable[str]) -> bool:
@@ -210,7 +278,9 @@ def _is_within(texts: Iterable[str], others: Iterable[str]) -> bool:
 
 def _is_pairs(value: object) -> bool:
     return isinstance(value, list) and all(
-        isinstance(each, list) and len(each) == 2 and all(isinstance(text, str | None) for text in each)
+        isinstance(each, list)
+        and len(each) == 2
+        and all(isinstance(text, str | None) for text in each)
         for each in value
     )
 
@@ -220,7 +290,9 @@ def _turns_of_history(value: object) -> tuple[Turn, ...]:
         return turns_of_messages(value)
     pairs = value if isinstance(value, list) else []
     roles = ("user", "assistant")
-    return tuple(Turn(role, text) for pair in pairs for role, text in zip(roles, pair, strict=True) if text)
+    return tuple(
+        Turn(role, text) for pair in pairs for role, text in zip(roles, pair, strict=True) if text
+    )
 
 
 def _part_text(value: object) -> str:
@@ -233,11 +305,21 @@ def _part_text(value: object) -> str:
 
 
 def _options_of(value: object) -> list[tuple[object, object]]:
-    """Return the labelled options of a question; empty if a value is none, as settings called `options`."""
-    if isinstance(value, list) and all(isinstance(each, dict) and {"label", "text"} <= each.keys() for each in value):
+    """Return the labelled options of a question; empty if a value is none, as settings called
+    `options`.
+    """
+    if isinstance(value, list) and all(
+        isinstance(each, dict) and {"label", "text"} <= each.keys() for each in value
+    ):
         return [(each["label"], each["text"]) for each in value]
-    if isinstance(value, dict) and value.keys() == {"label", "text"} and isinstance(value["text"], list):
+    if (
+        isinstance(value, dict)
+        and value.keys() == {"label", "text"}
+        and isinstance(value["text"], list)
+    ):
         return list(zip(value["label"], value["text"], strict=False))
-    if isinstance(value, dict) and all(isinstance(text, str) and len(str(label)) < 3 for label, text in value.items()):
+    if isinstance(value, dict) and all(
+        isinstance(text, str) and len(str(label)) < 3 for label, text in value.items()
+    ):
         return list(value.items())
     return []

@@ -11,27 +11,41 @@ _CALL_INPUTS = ("arguments", "input", "action", "code", "queries")
 _URLS = ("https://", "http://", "data:image/")
 _TEXT_FIELDS = ("text", "refusal")
 _REASONING_FIELDS = {"reasoning": "reasoning", "thinking": "thinking", "reasoning_text": "text"}
-_NO_MEDIA = ("text", "input_text", "output_text", "refusal", "summary_text", "tool_use", "tool_result", "json", "")
+_NO_MEDIA = (
+    "text",
+    "input_text",
+    "output_text",
+    "refusal",
+    "summary_text",
+    "tool_use",
+    "tool_result",
+    "json",
+    "",
+)
 
 
 def content_of(message: JsonObject) -> object:
-    """Return the content of a message: under its usual name, or that of Gemini, Cohere, OpenCompass or others."""
+    """Return the content of a message: under its usual name, or that of Gemini, Cohere, OpenCompass
+    or others.
+    """
     return next((message[name] for name in _CONTENT_NAMES if name in message), None)
 
 
 def text_of_content(content: object) -> str:
     """Return the text of a message's content: a string, or a list of typed parts.
 
-    Text parts are joined without a separator, because servers split one text into several; an image or file part
-    leaves its mark, so that a judge knows something is missing, or is shown the image there.
-    """
+    Text parts are joined without a separator, because servers split one text into several; an image
+    or file part leaves its mark, so that a judge knows something is missing, or is shown the image
+    there."""
     if content is None:
         return ""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
         return "".join(_text_of_part(part) for part in content)
-    raise UnreadableRecordError(f"message content is {kind_of(content)}, expected a string or a list of parts")
+    raise UnreadableRecordError(
+        f"message content is {kind_of(content)}, expected a string or a list of parts"
+    )
 
 
 def answer_text(content: object) -> str:
@@ -44,7 +58,10 @@ def answer_text(content: object) -> str:
         part if isinstance(part, str) else part["text"]
         for part in content
         if isinstance(part, str)
-        or (isinstance(part.get("text"), str) and text_or_empty(part.get("type")) not in _REASONING_FIELDS)
+        or (
+            isinstance(part.get("text"), str)
+            and text_or_empty(part.get("type")) not in _REASONING_FIELDS
+        )
     )
 
 
@@ -53,15 +70,21 @@ def reasoning_of_part(part: object) -> str:
     if not isinstance(part, dict):
         return ""
     field = _REASONING_FIELDS.get(text_or_empty(part.get("type")))
-    return "" if field is None else text_or_empty(part.get(field)) or text_or_empty(part.get("text"))
+    return (
+        "" if field is None else text_or_empty(part.get(field)) or text_or_empty(part.get("text"))
+    )
 
 
 def media_of_messages(messages: object) -> tuple[Media, ...]:
     """Return the images and files in messages or items, nested ones included."""
     if isinstance(messages, dict):
-        content = content_of(messages) if content_of(messages) is not None else messages.get("output")
+        content = (
+            content_of(messages) if content_of(messages) is not None else messages.get("output")
+        )
         parts = content if isinstance(content, list) else ()
-        return tuple(media_of_part(part) for part in parts if isinstance(part, dict) and is_media(part))
+        return tuple(
+            media_of_part(part) for part in parts if isinstance(part, dict) and is_media(part)
+        )
     if not isinstance(messages, list):
         return ()
     return tuple(media for message in messages for media in media_of_messages(message))
@@ -82,7 +105,13 @@ def arguments_of(call: JsonObject) -> str:
 
 def kind_of(value: object) -> str:
     """Describe the type of a JSON value."""
-    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    names = {
+        dict: "an object",
+        list: "a list",
+        str: "a string",
+        bool: "a boolean",
+        type(None): "null",
+    }
     return names.get(type(value), "a number")
 
 
@@ -113,7 +142,9 @@ def _text_of_part(part: object) -> str:
 def media_of_part(part: JsonObject) -> Media:
     """Return an image or file; the URL of an image is where OpenAI, Anthropic or Qwen have it."""
     kind = text_or_empty(part.get("type")) or "part"
-    url = next((part[name] for name in ("image_url", "source", "image", "url") if part.get(name)), None)
+    url = next(
+        (part[name] for name in ("image_url", "source", "image", "url") if part.get(name)), None
+    )
     if isinstance(url, dict):
         url = url.get("url") or f"data:{url.get('media_type')};base64,{url.get('data')}"
     is_image = "image" in kind or "image_url" in part

@@ -14,27 +14,67 @@ _SIGNS_OF_TAGS = ("<", "THINK]", "think]", "◁")
 _QUOTE = re.compile(r"[`\"]|(?<!\w)'|'(?!\w)|(?<=\b[rbfuRBFU])'")
 _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
 _CHANNEL = re.compile(
-    r"(?:<\|start\|>[a-z]{0,20})?<\|channel\|>(?P<name>[a-z]{0,20})[^<]{0,200}<\|message\|>", re.IGNORECASE
+    r"(?:<\|start\|>[a-z]{0,20})?<\|channel\|>(?P<name>[a-z]{0,20})[^<]{0,200}<\|message\|>",
+    re.IGNORECASE,
 )
-# gpt-oss decoded without its special tokens: `analysis...assistantfinal...`, or cut off in its analysis.
-_BARE_CHANNEL = re.compile(r"(?:\A|assistant)(?P<name>analysis|final|commentary)(?: to=[\w.-]{1,80} ?(?:code|json)?)?")
+# gpt-oss decoded without its special tokens: `analysis...assistantfinal...`, or cut off in its
+# analysis.
+_BARE_CHANNEL = re.compile(
+    r"(?:\A|assistant)(?P<name>analysis|final|commentary)(?: to=[\w.-]{1,80} ?(?:code|json)?)?"
+)
 _BARE_ANALYSIS = re.compile(r"analysis[A-Z][A-Za-z'’]*,? [a-z0-9]")
 _OPENED = re.compile(rf"(?:{_OPEN}|<\|channel\|>analysis<\|message\|>)\s*\Z", re.IGNORECASE)
 _NO_THOUGHT = re.compile(r"\W*(?:(?:and|or|to|until)\W*)?")
 _OPENED_REACH = 80  # characters
 _ASKS_FOR_ANSWER = re.compile(r"(?:\A|\n|assistant:?)[ \t]*\Z", re.IGNORECASE)
 END_TOKENS = (
-    *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>", "</s>", "<eos>", "<end_of_turn>"),
-    *("<|end|>", "<|return|>", "<|call|>", "<|end_of_turn|>", "<|END_OF_TURN_TOKEN|>", "<|END_RESPONSE|>", "<|eos|>"),
-    *("<｜end▁of▁sentence｜>", "[EOS]", "<pad>", "<|pad|>", "[PAD]", "<|finetune_right_pad_id|>", "<turn|>"),
-    *("<|endofprompt|>", "<|user|>", "<|observation|>", "[e~[", "<|role_end|>", "<|eot|>", "<seed:eos>"),
+    *(
+        "<|im_end|>",
+        "<|eot_id|>",
+        "<|eom_id|>",
+        "<|end_of_text|>",
+        "<|endoftext|>",
+        "</s>",
+        "<eos>",
+        "<end_of_turn>",
+    ),
+    *(
+        "<|end|>",
+        "<|return|>",
+        "<|call|>",
+        "<|end_of_turn|>",
+        "<|END_OF_TURN_TOKEN|>",
+        "<|END_RESPONSE|>",
+        "<|eos|>",
+    ),
+    *(
+        "<｜end▁of▁sentence｜>",
+        "[EOS]",
+        "<pad>",
+        "<|pad|>",
+        "[PAD]",
+        "<|finetune_right_pad_id|>",
+        "<turn|>",
+    ),
+    *(
+        "<|endofprompt|>",
+        "<|user|>",
+        "<|observation|>",
+        "[e~[",
+        "<|role_end|>",
+        "<|eot|>",
+        "<seed:eos>",
+    ),
     "<SPECIAL_12>",
 )
 
 
 def strip_end_tokens(text: str, tokens: tuple[str, ...] = END_TOKENS) -> tuple[str, int]:
-    """Remove chat-template tokens from the end of a text; return it, unchanged without any, with their number."""
-    end, count = rstripped_end(text, len(text)), 0
+    """Remove chat-template tokens from the end of a text; return it, unchanged without any, with
+    their number.
+    """
+    end = rstripped_end(text, len(text))
+    count = 0
     while text.endswith(tokens, 0, end):
         longest = max(len(token) for token in tokens if text.endswith(token, 0, end))
         end = rstripped_end(text, end - longest)
@@ -50,20 +90,24 @@ def rstripped_end(text: str, end: int) -> int:
 
 
 def opened_at_end(text: str, is_template: bool) -> str:
-    """Return the tag of reasoning that a prompt opens at its end, for the policy to continue; empty if there is none.
+    """Return the tag of reasoning that a prompt opens at its end, for the policy to continue; empty
+    if there is none.
 
-    If its end is not known to begin the policy's turn (`is_template`), the tag must stand on a line of its own or after
-    `assistant`, because a question may end in the name of a tag.
-    """
+    If its end is not known to begin the policy's turn (`is_template`), the tag must stand on a line
+    of its own or after `assistant`, because a question may end in the name of a tag."""
     tag = _OPENED.search(text, max(0, len(text) - _OPENED_REACH))
     if tag is None:
         return ""
     before = text[max(0, tag.start() - _OPENED_REACH) : tag.start()]
-    return tag.group() if is_template or "\n" in tag.group() or _ASKS_FOR_ANSWER.search(before) else ""
+    return (
+        tag.group() if is_template or "\n" in tag.group() or _ASKS_FOR_ANSWER.search(before) else ""
+    )
 
 
 class Split(NamedTuple):
-    """A text, split into reasoning and answer; unless it `is_opened`, only a closing tag says that it is reasoning."""
+    """A text, split into reasoning and answer; unless it `is_opened`, only a closing tag says that
+    it is reasoning.
+    """
 
     reasoning: str
     answer: str
@@ -73,12 +117,12 @@ class Split(NamedTuple):
 def split_reasoning(text: str) -> Split:
     """Split a text into reasoning and answer.
 
-    Blocks of reasoning are removed wherever they occur. If a chat template pre-fills the opening tag, only the closing
-    tag is there: everything before it is reasoning. Further closing tags without an opening one hide nothing, as in
-    the reasoning parsers of vLLM. A block that begins a line and is never closed extends to the end. Tags in quotes,
-    backticks or fenced code are part of the answer, as is a block without a word of reasoning that follows other text
-    on its line. Text without tags is returned unchanged.
-    """
+    Blocks of reasoning are removed wherever they occur. If a chat template pre-fills the opening
+    tag, only the closing tag is there: everything before it is reasoning. Further closing tags
+    without an opening one hide nothing, as in the reasoning parsers of vLLM. A block that begins a
+    line and is never closed extends to the end. Tags in quotes, backticks or fenced code are part
+    of the answer, as is a block without a word of reasoning that follows other text on its line.
+    Text without tags is returned unchanged."""
     if "<|channel|>" in text:
         return _split_channels(text, list(_CHANNEL.finditer(text)))
     if text.startswith("analysis") and ("assistantfinal" in text or _BARE_ANALYSIS.match(text)):
@@ -106,12 +150,15 @@ def _used_tags(text: str) -> list[re.Match[str]]:
             is_example |= fenced and opens
             continue
         used.append(tag)
-        is_open, in_fence = opens, False
+        is_open = opens
+        in_fence = False
     return used
 
 
 class _Quotes:
-    """The quotes around the tags of a text, asked for in their order; each line is searched once."""
+    """The quotes around the tags of a text, asked for in their order; each line is searched
+    once.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -119,16 +166,21 @@ class _Quotes:
         self._places: dict[str, list[int]] = {}
 
     def surround(self, tag: re.Match[str]) -> bool:
-        """Whether a tag stands between quotes: an odd number of one kind before it on its line, and after it."""
+        """Whether a tag stands between quotes: an odd number of one kind before it on its line, and
+        after it.
+        """
         if tag.start() >= self._end:
             self._read_line(tag)
         if self._text[tag.start() - 1 : tag.start()] in ("“", "‘") and tag.start():
             return True
-        befores = ((bisect_left(places, tag.start()), len(places)) for places in self._places.values())
+        befores = (
+            (bisect_left(places, tag.start()), len(places)) for places in self._places.values()
+        )
         return any(before % 2 and (count - before) % 2 for before, count in befores)
 
     def _read_line(self, tag: re.Match[str]) -> None:
-        start, end = self._text.rfind("\n", 0, tag.start()) + 1, self._text.find("\n", tag.end())
+        start = self._text.rfind("\n", 0, tag.start()) + 1
+        end = self._text.find("\n", tag.end())
         self._end = len(self._text) if end < 0 else end
         self._places = {}
         for quote in _QUOTE.finditer(self._text, start, self._end):
@@ -144,7 +196,8 @@ def _split_tags(text: str, tags: list[re.Match[str]]) -> Split:
         if tag["open"] is not None:
             if opened is None:
                 kept.append(text[at : tag.start()])
-                opened, at = tag, tag.end()
+                opened = tag
+                at = tag.end()
             else:
                 nested += 1
             continue
@@ -153,11 +206,16 @@ def _split_tags(text: str, tags: list[re.Match[str]]) -> Split:
                 continue
             thought.append(text[at : tag.start()])
             nested = max(0, nested - 1)
-        elif not _begins_line(text, opened.start()) and _NO_THOUGHT.fullmatch(text, at, tag.start()):
-            kept.append(text[opened.start() : tag.end()])  # "between <think> and </think>": it hides nothing
+        elif not _begins_line(text, opened.start()) and _NO_THOUGHT.fullmatch(
+            text, at, tag.start()
+        ):
+            kept.append(
+                text[opened.start() : tag.end()]
+            )  # "between <think> and </think>": it hides nothing
         else:
             thought.append(text[at : tag.start()])
-        opened, at = None, tag.end()
+        opened = None
+        at = tag.end()
     rest = text[at:]
     if opened is None:
         kept.append(rest)
@@ -174,7 +232,9 @@ def _begins_line(text: str, at: int) -> bool:
 
 
 def _split_channels(text: str, openings: list[re.Match[str]]) -> Split:
-    """Split the channels of the Harmony format: `final` and `commentary` are the answer, `analysis` is reasoning."""
+    """Split the channels of the Harmony format: `final` and `commentary` are the answer, `analysis`
+    is reasoning.
+    """
     thought: list[str] = []
     said: list[str] = []
     if not openings:

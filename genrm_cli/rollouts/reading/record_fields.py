@@ -1,4 +1,6 @@
-"""Read record fields that several formats share: names, attempts, principle, exclusion, truncation."""
+"""Read record fields that several formats share: names, attempts, principle, exclusion,
+truncation.
+"""
 
 import json
 from collections.abc import Sequence
@@ -19,16 +21,33 @@ _TASK_FIELDS = (
 )
 _INDEX_FIELDS = ("_ng_rollout_index", "rollout_index", "episode_index")
 _WITH_TOOLS = ("responses_create_params", "request", "response")
-_MEDIA_FIELDS = ("image", "images", "video", "videos", "audio", "audios")  # of the prompt, beside its text
+_MEDIA_FIELDS = (
+    "image",
+    "images",
+    "video",
+    "videos",
+    "audio",
+    "audios",
+)  # of the prompt, beside its text
 _CUT_OFF = frozenset(
-    ("length", "max_tokens", "max_output_tokens", "max_length", "model_length", "token_limit", "max_seq_len")
+    (
+        "length",
+        "max_tokens",
+        "max_output_tokens",
+        "max_length",
+        "model_length",
+        "token_limit",
+        "max_seq_len",
+    )
 )
 
 
 def rollout_of(
     record: JsonObject, prompt: tuple[Turn, ...], response: tuple[Item, ...] | None, **known: Any
 ) -> Rollout:
-    """Return a rollout with all attributes from its part of a line; `known` are those that the format overrides."""
+    """Return a rollout with all attributes from its part of a line; `known` are those that the
+    format overrides.
+    """
     said = {
         "principle": principle_of(record),
         "tools": tools_of(record),
@@ -44,36 +63,51 @@ def rollout_of(
         for name in _MEDIA_FIELDS
         if (held := record.get(name)) and isinstance(held, list | dict)
     )
-    return Rollout(prompt, response, **(said | known | {"prompt_media": (*known.get("prompt_media", ()), *media)}))
+    return Rollout(
+        prompt,
+        response,
+        **(said | known | {"prompt_media": (*known.get("prompt_media", ()), *media)}),
+    )
 
 
 def task_of(record: JsonObject) -> str | None:
-    """Return the name of the group in the line: group id, task index, prompt id, or else example or scenario id."""
+    """Return the name of the group in the line: group id, task index, prompt id, or else example or
+    scenario id.
+    """
     for name, kind in _TASK_FIELDS:
         if (value := identifier(record.get(name))) is not None:
             return f"{kind}:{value}"
     scenario = record.get("scenario")
-    if isinstance(scenario, dict) and (value := identifier(scenario.get("scenario_id"))) is not None:
+    if (
+        isinstance(scenario, dict)
+        and (value := identifier(scenario.get("scenario_id"))) is not None
+    ):
         return f"scenario:{value}"
     return None
 
 
 def index_of(record: JsonObject) -> int | None:
     """Return the index of the rollout in its group; None if the line has none."""
-    return next((value for name in _INDEX_FIELDS if (value := integer(record.get(name))) is not None), None)
+    return next(
+        (value for name in _INDEX_FIELDS if (value := integer(record.get(name))) is not None), None
+    )
 
 
 def principle_of(record: JsonObject) -> str | None:
     """Return the line's principle; several become a numbered list."""
     principle = record.get("principle")
     if isinstance(principle, list):
-        lines = [f"{number}. {text}" for number, text in enumerate(principle, 1) if isinstance(text, str)]
+        lines = [
+            f"{number}. {text}" for number, text in enumerate(principle, 1) if isinstance(text, str)
+        ]
         return "\n".join(lines) or None
     return principle if isinstance(principle, str) and principle.strip() else None
 
 
 def tools_of(record: JsonObject) -> tuple[str, ...]:
-    """Return the tools of a line, a list or its JSON text; definitions of the Responses API are nested."""
+    """Return the tools of a line, a list or its JSON text; definitions of the Responses API are
+    nested.
+    """
     for holder in (record, *(record.get(name) for name in _WITH_TOOLS)):
         value = holder.get("tools") if isinstance(holder, dict) else None
         if isinstance(value, str) and value.startswith("["):
@@ -87,11 +121,16 @@ def tools_of(record: JsonObject) -> tuple[str, ...]:
 def _nested(tool: JsonObject) -> JsonObject:
     if tool.get("type", "function") != "function" or isinstance(tool.get("function"), dict):
         return tool
-    return {"type": "function", "function": {name: value for name, value in tool.items() if name != "type"}}
+    return {
+        "type": "function",
+        "function": {name: value for name, value in tool.items() if name != "type"},
+    }
 
 
 def excluded_of(record: JsonObject) -> str | None:
-    """Return why a rollout must not be compared according to its writer: it is masked, or it failed."""
+    """Return why a rollout must not be compared according to its writer: it is masked, or it
+    failed.
+    """
     settings = record.get("instance_config")
     nested = isinstance(settings, dict) and settings.get("mask_sample") is True
     if record.get("mask_sample") is True or nested:
@@ -100,9 +139,17 @@ def excluded_of(record: JsonObject) -> str | None:
         return "masked (sample_loss_mask)"
     if failure := record.get("_ng_failure_class"):
         return f"failed ({identifier(failure) or 'unknown'})"
-    if _is_slime(record) and (record["remove_sample"] is True or record.get("status") in ("aborted", "failed")):
-        return "masked (remove_sample)" if record["remove_sample"] is True else f"failed (status {record['status']})"
-    if "example_id" in record and (failure := failure_of(record.get("error"))):  # verifiers, tinker-cookbook
+    if _is_slime(record) and (
+        record["remove_sample"] is True or record.get("status") in ("aborted", "failed")
+    ):
+        return (
+            "masked (remove_sample)"
+            if record["remove_sample"] is True
+            else f"failed (status {record['status']})"
+        )
+    if "example_id" in record and (
+        failure := failure_of(record.get("error"))
+    ):  # verifiers, tinker-cookbook
         return failure
     return "failed (ok is false)" if record.get("ok") is False else None
 
@@ -113,7 +160,9 @@ def _is_slime(record: JsonObject) -> bool:
 
 
 def failure_of(error: object) -> str | None:
-    """Return why a rollout is excluded, from the error field of a format; None if the field is empty."""
+    """Return why a rollout is excluded, from the error field of a format; None if the field is
+    empty.
+    """
     if not error:
         return None
     last = error[-1] if isinstance(error, list) else error
@@ -124,7 +173,9 @@ def failure_of(error: object) -> str | None:
 
 
 def is_truncated(record: JsonObject) -> bool:
-    """Whether a record, a choice or a Responses API object says that a limit cut the response off."""
+    """Whether a record, a choice or a Responses API object says that a limit cut the response
+    off.
+    """
     details = record.get("incomplete_details")
     inner = details.get("reason") if isinstance(details, dict) else None
     for reason in (record.get("finish_reason"), record.get("stop_reason"), inner):

@@ -13,7 +13,12 @@ from genrm_cli.rollouts.reading.chat_messages import (
     turns_of_messages,
 )
 from genrm_cli.rollouts.reading.known_names import is_api_choices
-from genrm_cli.rollouts.reading.message_parts import arguments_of, media_of_messages, text_of_content, text_or_empty
+from genrm_cli.rollouts.reading.message_parts import (
+    arguments_of,
+    media_of_messages,
+    text_of_content,
+    text_or_empty,
+)
 from genrm_cli.rollouts.rollout import (
     CallingTurn,
     Item,
@@ -28,10 +33,11 @@ from genrm_cli.rollouts.rollout import (
 
 
 def items_of_response(response: object) -> tuple[Item, ...] | None:
-    """Return the items of a response in any of its shapes; None if it is null or contains no turn of the policy.
+    """Return the items of a response in any of its shapes; None if it is null or contains no turn
+    of the policy.
 
-    Shapes: a string, a list of messages, one message, a Responses API object, a chat completion or its choice.
-    """
+    Shapes: a string, a list of messages, one message, a Responses API object, a chat completion or
+    its choice."""
     if is_empty(response):
         return None
     if isinstance(response, str):
@@ -44,7 +50,8 @@ def items_of_response(response: object) -> tuple[Item, ...] | None:
         if response.get("choices") and is_api_choices(choices := response["choices"]):
             if len(choices) > 1:
                 raise UnreadableRecordError(
-                    "the response holds several choices; pass each as a response of its own, or name them with ",
+                    "the response holds several choices; pass each as a response of its own, or "
+                    "name them with ",
                     SettingRef("response_field"),
                     " if they are in a file",
                 )
@@ -55,7 +62,9 @@ def items_of_response(response: object) -> tuple[Item, ...] | None:
             return items_of_messages([{"role": "assistant", **response}])
         if isinstance(response.get("text"), str):
             return items_of_text(response["text"])
-    raise UnreadableRecordError("the response is neither text, nor messages, nor a Responses API object")
+    raise UnreadableRecordError(
+        "the response is neither text, nor messages, nor a Responses API object"
+    )
 
 
 def items_of_output(items: Iterable[JsonObject]) -> tuple[Item, ...]:
@@ -84,16 +93,21 @@ def turns_of_item(item: JsonObject) -> tuple[Turn, ...]:
 
 
 def is_empty(response: object) -> bool:
-    """Whether a response is null, an empty object, or an object of the Responses API with an output of null."""
-    return response is None or response == {} or (isinstance(response, dict) and response.get("output", "") is None)
+    """Whether a response is null, an empty object, or an object of the Responses API with an output
+    of null.
+    """
+    return (
+        response is None
+        or response == {}
+        or (isinstance(response, dict) and response.get("output", "") is None)
+    )
 
 
 def output_items(response: object) -> list[JsonObject]:
     """Return the items of a Responses API object's `output`, nested lists flattened.
 
-    Some environments store a list of growing histories, one per step, each beginning with the previous one: then only
-    the last one counts.
-    """
+    Some environments store a list of growing histories, one per step, each beginning with the
+    previous one: then only the last one counts."""
     output = response.get("output") if isinstance(response, dict) else None
     if isinstance(output, str):
         return [{"type": "message", "role": "assistant", "content": output}]
@@ -123,18 +137,24 @@ def _call_of_item(item: JsonObject) -> ToolCall:
 
 
 def _items_of_output_item(item: JsonObject, tools: Mapping[str, str]) -> Iterator[Item]:
-    kind, role = text_or_empty(item.get("type")), item.get("role")
+    kind = text_or_empty(item.get("type"))
+    role = item.get("role")
     if kind == "reasoning":
         # Never both: some servers fill both with the same text. NeMo Gym measures the summary.
         if text := text_of_content(item.get("summary")) or text_of_content(item.get("content")):
             yield Reasoning(text)
     elif role == "assistant" or (role is None and kind == "message"):
-        yield from items_of_assistant({"content": item.get("content"), "tool_calls": item.get("tool_calls")})
+        yield from items_of_assistant(
+            {"content": item.get("content"), "tool_calls": item.get("tool_calls")}
+        )
     elif isinstance(role, str):
         yield from iter_items_of_message(item)
     elif kind == "image_generation_call":
         result = item.get("result")
-        yield Media("image", f"data:image/png;base64,{result}" if isinstance(result, str) and result else None)
+        yield Media(
+            "image",
+            f"data:image/png;base64,{result}" if isinstance(result, str) and result else None,
+        )
     elif kind.endswith("_call_output"):
         name = text_or_empty(item.get("name")) or tools.get(text_or_empty(item.get("call_id")), "")
         yield ToolResult(text_of_content(item.get("output")), name)

@@ -1,11 +1,18 @@
-"""Split decoded texts into turns: one table of chat templates, one splitter for prompts and one for outputs."""
+"""Split decoded texts into turns: one table of chat templates, one splitter for prompts and one for
+outputs.
+"""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from genrm_cli.rollouts.reading.reasoning import END_TOKENS, opened_at_end, rstripped_end, strip_end_tokens
+from genrm_cli.rollouts.reading.reasoning import (
+    END_TOKENS,
+    opened_at_end,
+    rstripped_end,
+    strip_end_tokens,
+)
 from genrm_cli.rollouts.rollout import Turn
 
 
@@ -13,11 +20,9 @@ from genrm_cli.rollouts.rollout import Turn
 class Template:
     """The marks of a chat template whose special tokens a decoded text still has.
 
-    Attributes:
-        opening: what begins a turn; the group `role` names it.
-        ends: tokens that end a turn of the policy.
-        answers_at_once: whether a turn of the policy ends the turn before it, which has no end of its own.
-        in_channels: whether an opening also names the channel of the text.
+    Attributes: opening: what begins a turn; the group `role` names it. ends: tokens that end a turn
+        of the policy. answers_at_once: whether a turn of the policy ends the turn before it, which
+        has no end of its own. in_channels: whether an opening also names the channel of the text.
     """
 
     opening: str
@@ -33,24 +38,42 @@ class Template:
 
 # A last mark may lack its line break: some writers strip the end of the prompt.
 _TEMPLATES = (
-    Template(r"<\|im_start\|>(?P<role>[a-z]{1,20})(?:\n|\Z)", ("<|im_end|>",)),  # ChatML: Qwen, Nemotron
+    Template(
+        r"<\|im_start\|>(?P<role>[a-z]{1,20})(?:\n|\Z)", ("<|im_end|>",)
+    ),  # ChatML: Qwen, Nemotron
     Template(r"<\|im_start\|>(?P<role>[a-z]{1,20})<\|im_sep\|>\n?", ("<|im_end|>",)),  # Phi-4
-    Template(r"<\|im_(?P<role>system|user|assistant)\|>[\w .-]{0,40}<\|im_middle\|>", ("<|im_end|>",)),  # Kimi
-    Template(r"<\|start_header_id\|>(?P<role>[a-z]{1,20})<\|end_header_id\|>\n{0,2}", ("<|eot_id|>", "<|eom_id|>")),
-    Template(r"<\|header_start\|>(?P<role>[a-z]{1,20})<\|header_end\|>\n{0,2}", ("<|eot|>",)),  # Llama 4
-    Template(r"<SPECIAL_1[01]>(?P<role>System|User|Assistant|Tool)(?:\n|\Z)", ("<SPECIAL_12>",)),  # Nemotron Nano 2
+    Template(
+        r"<\|im_(?P<role>system|user|assistant)\|>[\w .-]{0,40}<\|im_middle\|>", ("<|im_end|>",)
+    ),  # Kimi
+    Template(
+        r"<\|start_header_id\|>(?P<role>[a-z]{1,20})<\|end_header_id\|>\n{0,2}",
+        ("<|eot_id|>", "<|eom_id|>"),
+    ),
+    Template(
+        r"<\|header_start\|>(?P<role>[a-z]{1,20})<\|header_end\|>\n{0,2}", ("<|eot|>",)
+    ),  # Llama 4
+    Template(
+        r"<SPECIAL_1[01]>(?P<role>System|User|Assistant|Tool)(?:\n|\Z)", ("<SPECIAL_12>",)
+    ),  # Nemotron Nano 2
     Template(r"<extra_id_[01]>(?P<role>System|User|Assistant|Tool)(?:\n|\Z)", ()),  # Nemotron 4
     Template(r"<seed:bos>(?P<role>[a-z]{1,20})(?:\n|\Z)", ("<seed:eos>",)),
     Template(r"\]~b\](?P<role>[a-z]{1,20})(?:\n|\Z)", ("[e~[",)),  # MiniMax
     Template(
-        r"<\|START_OF_TURN_TOKEN\|><\|(?P<role>SYSTEM|USER|CHATBOT)_TOKEN\|>", ("<|END_OF_TURN_TOKEN|>",)
+        r"<\|START_OF_TURN_TOKEN\|><\|(?P<role>SYSTEM|USER|CHATBOT)_TOKEN\|>",
+        ("<|END_OF_TURN_TOKEN|>",),
     ),  # Command R
     Template(r"<start_of_turn>(?P<role>[a-z]{1,20})(?:\n|\Z)", ("<end_of_turn>",)),  # Gemma 3
     Template(r"<\|turn>(?P<role>[a-z]{1,20})(?:\n|\Z)", ("<turn|>",)),  # Gemma 4
-    Template(r"<\|(?P<role>system|user|assistant|observation)\|>\n?", ("<|end|>", "</s>")),  # Phi-3, GLM, Zephyr
-    Template(r"<\|start_of_role\|>(?P<role>[a-z]{1,20})<\|end_of_role\|>", ("<|end_of_text|>",)),  # Granite
     Template(
-        r"<｜(?P<role>User|Assistant|tool▁outputs▁begin|tool▁outputs▁end)｜>", ("<｜end▁of▁sentence｜>",), True
+        r"<\|(?P<role>system|user|assistant|observation)\|>\n?", ("<|end|>", "</s>")
+    ),  # Phi-3, GLM, Zephyr
+    Template(
+        r"<\|start_of_role\|>(?P<role>[a-z]{1,20})<\|end_of_role\|>", ("<|end_of_text|>",)
+    ),  # Granite
+    Template(
+        r"<｜(?P<role>User|Assistant|tool▁outputs▁begin|tool▁outputs▁end)｜>",
+        ("<｜end▁of▁sentence｜>",),
+        True,
     ),  # DeepSeek
     Template(
         r"(?P<role>\[INST\]\s{0,2}<<SYS>>|<</SYS>>|\[/?INST\]|\[/?TOOL_RESULTS\]|\[SYSTEM_PROMPT\]|\[AVAILABLE_TOOLS\])",
@@ -73,30 +96,49 @@ _ROLES = {
 }
 # Tokens without a text of their own, before and after turns.
 _FRAME_TOKENS = (
-    *("<s>", "<bos>", "<BOS_TOKEN>", "[BOS]", "<|begin_of_text|>", "<|startoftext|>", "<｜begin▁of▁sentence｜>"),
-    *("]~!b[", "[gMASK]", "<sop>", "<pad>", "<|endoftext|>", "<|finetune_right_pad_id|>", "<｜▁pad▁｜>"),
+    *(
+        "<s>",
+        "<bos>",
+        "<BOS_TOKEN>",
+        "[BOS]",
+        "<|begin_of_text|>",
+        "<|startoftext|>",
+        "<｜begin▁of▁sentence｜>",
+    ),
+    *(
+        "]~!b[",
+        "[gMASK]",
+        "<sop>",
+        "<pad>",
+        "<|endoftext|>",
+        "<|finetune_right_pad_id|>",
+        "<｜▁pad▁｜>",
+    ),
     *("[/SYSTEM_PROMPT]", "[/AVAILABLE_TOOLS]"),
 )
 _TOKENS_AROUND = END_TOKENS + _FRAME_TOKENS
 _FRAME_START = re.compile(rf"(?:\s|{'|'.join(map(re.escape, _FRAME_TOKENS))})+")
-# Marks that remain without special tokens: a role on a line of its own (ChatML, Gemma), or glued to the text before it
-# (Llama 3); and in the frame of gpt-oss, glued to the text on both sides.
+# Marks that remain without special tokens: a role on a line of its own (ChatML, Gemma), or glued to
+# the text before it (Llama 3); and in the frame of gpt-oss, glued to the text on both sides.
 _ROLE_LINE = re.compile(r"^(?P<role>system|user|assistant|tool|model)(?:\n|\Z)", re.MULTILINE)
 _ROLE_GLUED = re.compile(r"(?P<role>system|user|assistant|ipython)\n\n")
-_ROLE_HARMONY = re.compile(r"(?P<role>\Asystem(?=You are ChatGPT)|(?<=every message\.)user|assistant\Z)")
+_ROLE_HARMONY = re.compile(
+    r"(?P<role>\Asystem(?=You are ChatGPT)|(?<=every message\.)user|assistant\Z)"
+)
 _IN_ORDER = re.compile(r"s?u(?:a(?:u|t+u?))*a")
-_PREFILL = re.compile(r"\s*(?:<think(?:ing)?>\s*</think(?:ing)?>|<\|channel>thought\s*<channel\|>|</think>)?\s*")
+_PREFILL = re.compile(
+    r"\s*(?:<think(?:ing)?>\s*</think(?:ing)?>|<\|channel>thought\s*<channel\|>|</think>)?\s*"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedPrompt:
     """A decoded prompt.
 
-    Attributes:
-        turns: its turns, without the empty turn of the policy that asks for the response.
-        template: the template whose tokens it has; None if it has none.
-        opened: the tag of reasoning at its end: what the policy writes first continues this reasoning.
-        awaits_answer: whether it is known to end where the policy begins.
+    Attributes: turns: its turns, without the empty turn of the policy that asks for the response.
+        template: the template whose tokens it has; None if it has none. opened: the tag of
+        reasoning at its end: what the policy writes first continues this reasoning. awaits_answer:
+        whether it is known to end where the policy begins.
     """
 
     turns: tuple[Turn, ...]
@@ -108,17 +150,20 @@ class DecodedPrompt:
 def read_prompt(text: str, role: str = "user") -> DecodedPrompt:
     """Read a prompt that a tokenizer may have decoded.
 
-    It is split at a template's tokens if it begins with one or ends where the policy begins; else, where special tokens
-    were removed, at the names of roles if the text begins with one, ends with the policy's, and they follow each other
-    as in a conversation. Any other text is one turn of this role.
-    """
+    It is split at a template's tokens if it begins with one or ends where the policy begins; else,
+    where special tokens were removed, at the names of roles if the text begins with one, ends with
+    the policy's, and they follow each other as in a conversation. Any other text is one turn of
+    this role."""
     every = ((template, list(template.pattern.finditer(text))) for template in _TEMPLATES)
-    for template, marks in sorted(((one, marks) for one, marks in every if marks), key=lambda each: each[1][0].start()):
+    for template, marks in sorted(
+        ((one, marks) for one, marks in every if marks), key=lambda each: each[1][0].start()
+    ):
         lead = text[: marks[0].start()]
         lead = _body(lead[frame.end() :] if (frame := _FRAME_START.match(lead)) else lead).strip()
         prompt = _prompt_of_marks(text, marks, template)
         if not lead or prompt.awaits_answer:
-            # DeepSeek's system prompt has no mark. A prompt cut off at its start begins within a turn.
+            # DeepSeek's system prompt has no mark. A prompt cut off at its start begins within a
+            # turn.
             said_by = "user" if _role_of(marks[0]) == "assistant" else "system"
             turns = ((Turn(said_by, lead),) if lead else ()) + prompt.turns
             return DecodedPrompt(turns, template, prompt.opened, prompt.awaits_answer)
@@ -135,10 +180,10 @@ def messages_of(turns: tuple[Turn, ...]) -> list[dict[str, str]]:
 def split_output(text: str, template: Template) -> Iterator[Turn]:
     """Yield the turns of an output in which the environment spoke between turns of the policy.
 
-    Only the tokens of the prompt's template begin a turn: after a token that ends the policy's turn, a turn of the
-    environment; after that, one of the policy.
-    """
-    role, start = "assistant", 0
+    Only the tokens of the prompt's template begin a turn: after a token that ends the policy's
+    turn, a turn of the environment; after that, one of the policy."""
+    role = "assistant"
+    start = 0
     for mark in template.pattern.finditer(text):
         after = _role_of(mark)
         ends = text.endswith(template.ends, 0, rstripped_end(text, mark.start()))
@@ -147,7 +192,8 @@ def split_output(text: str, template: Template) -> Iterator[Turn]:
         if after == role == "assistant":
             continue
         yield Turn(role, text[start : mark.start()])
-        role, start = after, mark.start() if template.in_channels and after == "assistant" else mark.end()
+        role = after
+        start = mark.start() if template.in_channels and after == "assistant" else mark.end()
     yield Turn(role, text[start:])
 
 
@@ -155,7 +201,11 @@ def _role_of(mark: re.Match[str]) -> str:
     role = mark["role"]
     if role.endswith("<<SYS>>"):
         return "system"
-    return "tool" if role.startswith("functions.") else _ROLES.get(role, _ROLES.get(role.lower(), role.lower()))
+    return (
+        "tool"
+        if role.startswith("functions.")
+        else _ROLES.get(role, _ROLES.get(role.lower(), role.lower()))
+    )
 
 
 def _body(text: str) -> str:
@@ -163,11 +213,18 @@ def _body(text: str) -> str:
     return strip_end_tokens(text, _TOKENS_AROUND)[0].strip("\n")
 
 
-def _prompt_of_marks(text: str, marks: list[re.Match[str]], template: Template | None) -> DecodedPrompt:
+def _prompt_of_marks(
+    text: str, marks: list[re.Match[str]], template: Template | None
+) -> DecodedPrompt:
     ends = [mark.start() for mark in marks[1:]] + [len(text)]
-    turns = [Turn(_role_of(mark), _body(text[mark.end() : end])) for mark, end in zip(marks, ends, strict=True)]
+    turns = [
+        Turn(_role_of(mark), _body(text[mark.end() : end]))
+        for mark, end in zip(marks, ends, strict=True)
+    ]
     if template is not None and template.answers_at_once:
-        turns = [Turn(turn.role, turn.text.strip()) for turn in turns]  # Llama 2 has spaces around turns
+        turns = [
+            Turn(turn.role, turn.text.strip()) for turn in turns
+        ]  # Llama 2 has spaces around turns
     if turns[-1].role != "assistant" or _body(tail := text[marks[-1].end() :]) != tail.strip("\n"):
         return DecodedPrompt(tuple(turns), template)
     opened = opened_at_end(text[marks[-1].start() :], is_template=True)
@@ -178,16 +235,22 @@ def _prompt_of_marks(text: str, marks: list[re.Match[str]], template: Template |
 
 
 def _proven_roles(text: str) -> list[re.Match[str]]:
-    """Return the token-free role marks confirmed by the frame of a prompt; empty if there are none."""
+    """Return the token-free role marks confirmed by the frame of a prompt; empty if there are
+    none.
+    """
     for pattern in (_ROLE_LINE, _ROLE_GLUED, _ROLE_HARMONY):
         marks = list(pattern.finditer(text))
         if not marks or marks[0].start() or marks[0]["role"] not in ("system", "user"):
             continue
         last = marks[-1]
-        awaits = _PREFILL.fullmatch(text, last.end()) or opened_at_end(text[last.start() :], is_template=True)
+        awaits = _PREFILL.fullmatch(text, last.end()) or opened_at_end(
+            text[last.start() :], is_template=True
+        )
         if _role_of(last) != "assistant" or not awaits:
             continue
-        marks = [mark for mark in marks if mark["role"] == last["role"] or _role_of(mark) != "assistant"]
+        marks = [
+            mark for mark in marks if mark["role"] == last["role"] or _role_of(mark) != "assistant"
+        ]
         if _IN_ORDER.fullmatch("".join(_role_of(mark)[0] for mark in marks)):
             return marks
         return [marks[0], last] if marks[0]["role"] == "user" else []

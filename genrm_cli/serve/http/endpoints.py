@@ -1,4 +1,6 @@
-"""The HTTP application of a reward server, and the limits and error replies that all applications share."""
+"""The HTTP application of a reward server, and the limits and error replies that all applications
+share.
+"""
 
 import asyncio
 import hmac
@@ -6,7 +8,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 import orjson
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    ProcessCollector,
+    generate_latest,
+)
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -43,7 +50,9 @@ class TooLargeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AccessLimits:
-    """The limits of one server, and the bearer token that requests must carry; None if anyone may ask."""
+    """The limits of one server, and the bearer token that requests must carry; None if anyone may
+    ask.
+    """
 
     settings: ServeSettings
     token: str | None = field(default=None, repr=False)
@@ -53,14 +62,20 @@ class AccessLimits:
         if self.token is None:
             return None
         kind, _, given = request.headers.get("Authorization", "").partition(" ")
-        if kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self.token.encode()):
+        if kind.lower() == "bearer" and hmac.compare_digest(
+            given.strip().encode(), self.token.encode()
+        ):
             return None
-        response = error_response(401, "unauthorized", "the request lacks the server's bearer token")
+        response = error_response(
+            401, "unauthorized", "the request lacks the server's bearer token"
+        )
         response.headers["WWW-Authenticate"] = "Bearer"
         return response
 
     async def read(self, request: Request) -> bytes:
-        """Read a body; raise `TooLargeError` before the end of one that is too large, `TimeoutError` for a slow one."""
+        """Read a body; raise `TooLargeError` before the end of one that is too large,
+        `TimeoutError` for a slow one.
+        """
         declared = request.headers.get("Content-Length", "")
         if declared.isdecimal() and int(declared) > self.settings.max_body:
             raise TooLargeError
@@ -104,7 +119,9 @@ class GuardedEndpoint:
         except RefusedError as error:
             return error_response(error.status, error.kind, str(error))
         except StorageError:  # it names files of the server
-            return error_response(503, "unavailable", "the server cannot store results now; its log says why")
+            return error_response(
+                503, "unavailable", "the server cannot store results now; its log says why"
+            )
         except GenrmError as error:
             return error_response(503, "unavailable", str(error))
 
@@ -121,21 +138,29 @@ def build_router(
     open_pages: Iterable[tuple[str, Callable[[], Awaitable[JsonReply]]]],
     gate: AccessLimits,
 ) -> Router:
-    """Return an ASGI application: a bare router, as the layers of Starlette cost memory for each request that waits.
+    """Return an ASGI application: a bare router, as the layers of Starlette cost memory for each
+    request that waits.
 
     `open_pages` are paths with the contents of pages that need no token, such as health.
     """
 
-    def showing(page: Callable[[], Awaitable[JsonReply]]) -> Callable[[Request], Awaitable[Response]]:
+    def showing(
+        page: Callable[[], Awaitable[JsonReply]],
+    ) -> Callable[[Request], Awaitable[Response]]:
         async def show(request: Request) -> Response:
             del request
             return response_of(await page())
 
         return show
 
-    routes = [Route(path, GuardedEndpoint(answer, gate), methods=[method]) for method, path, answer in endpoints]
+    routes = [
+        Route(path, GuardedEndpoint(answer, gate), methods=[method])
+        for method, path, answer in endpoints
+    ]
     pages = [Route(path, showing(page), methods=["GET"]) for path, page in open_pages]
-    return Router([*routes, *pages], redirect_slashes=False)  # a redirect would name the Host that the client sent
+    return Router(
+        [*routes, *pages], redirect_slashes=False
+    )  # a redirect would name the Host that the client sent
 
 
 def response_of(reply: JsonReply) -> Response:
@@ -162,7 +187,8 @@ def build_app(
 
     def answering(handle: Handler) -> Answer:
         async def answer(request: Request, body: bytes) -> Response:
-            path, query = request.scope["raw_path"].decode("latin-1"), request.query_params
+            path = request.scope["raw_path"].decode("latin-1")
+            query = request.query_params
             call = Call(body, path, query, service, rounds, settings, request.is_disconnected)
             del body  # the handler may wait for long
             return response_of(await handle(call))
@@ -176,7 +202,9 @@ def build_app(
     async def watch(request: Request, body: bytes) -> Response:
         del request, body
         if service.windows is None:
-            return error_response(404, "not_found", "nothing is watched: the settings have no [watch] table")
+            return error_response(
+                404, "not_found", "nothing is watched: the settings have no [watch] table"
+            )
         latest = service.windows.latest
         blind = {"state": "blind", "reasons": ["no window has ended yet"]}
         return response_of(JsonReply(blind if latest is None else to_json(latest)))
@@ -194,7 +222,11 @@ def build_app(
             status = "not recording"
         return JsonReply({"status": status}, 200 if status == "ready" else 503)
 
-    routes = [(route.method, route.path, answering(route.handle)) for shape in SHAPES for route in shape.ROUTES]
+    routes = [
+        (route.method, route.path, answering(route.handle))
+        for shape in SHAPES
+        for route in shape.ROUTES
+    ]
     pages = [("/healthz", healthz), ("/readyz", readyz)]
     routes += [("GET", "/metrics", metrics), ("GET", "/v1/watch", watch)]
     return build_router(routes, pages, AccessLimits(settings, token))

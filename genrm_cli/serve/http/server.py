@@ -22,13 +22,17 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 class _Protocol(HttpToolsProtocol):
-    """HTTP/1.1, with a timeout for the head of a request, which uvicorn lacks, and as many requests as files allow."""
+    """HTTP/1.1, with a timeout for the head of a request, which uvicorn lacks, and as many requests
+    as files allow.
+    """
 
     head_timeout_s = 60.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.limit_concurrency = max_connections() // 2  # above it 503; the judges need connections, too
+        self.limit_concurrency = (
+            max_connections() // 2
+        )  # above it 503; the judges need connections, too
         self._head = self.loop.call_later(self.head_timeout_s, transport.close)
 
     def on_message_begin(self) -> None:
@@ -58,24 +62,34 @@ def listen_on(settings: ServeSettings, *, has_token: bool) -> socket.socket:
     """Open the listening socket."""
     host, _, port = settings.listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:
-        raise UsageError(SettingRef("listen", settings.listen), ": expected HOST:PORT, for example 127.0.0.1:8330.")
+        raise UsageError(
+            SettingRef("listen", settings.listen),
+            ": expected HOST:PORT, for example 127.0.0.1:8330.",
+        )
     try:
-        family, _, _, _, address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+        family, _, _, _, address = socket.getaddrinfo(
+            host.strip("[]"), int(port), type=socket.SOCK_STREAM
+        )[0]
         if not (ip_address(address[0]).is_loopback or has_token or settings.allow_public):
             raise UsageError(
                 SettingRef("listen", settings.listen),
-                " is reachable from other machines, and anybody could ask the judge. Set a token in "
+                " is reachable from other machines, and anybody could ask the judge. Set a token "
+                "in "
                 f"{TOKEN_VARIABLE}, or pass ",
                 SettingRef("allow_public"),
                 " if the network is yours alone.",
             )
         return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise UsageError(SettingRef("listen", settings.listen), f": {error.strerror or error}.") from error
+        raise UsageError(
+            SettingRef("listen", settings.listen), f": {error.strerror or error}."
+        ) from error
 
 
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Print an error, unless descriptors ran out: asyncio reports that thousands of times a second, and tries again."""
+    """Print an error, unless descriptors ran out: asyncio reports that thousands of times a second,
+    and tries again.
+    """
     message = str(context.get("message"))
     if not ("socket.accept() out of system resource" in message or "._start_serving" in message):
         loop.default_exception_handler(context)
@@ -88,7 +102,8 @@ async def run_server(
     on_ready: Callable[[str], None],
     drain: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C; then drain, and close the connections. A second signal ends the process.
+    """Serve until SIGTERM or Ctrl-C; then drain, and close the connections. A second signal ends
+    the process.
 
     `on_ready` takes the URL, once clients can connect and a signal drains.
     """

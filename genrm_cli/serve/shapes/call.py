@@ -27,9 +27,8 @@ from genrm_cli.storage.encoding.records import parse_record
 class Call:
     """One request.
 
-    `take_json` empties the body, as thousands of requests may wait for long. The path has its percent-encoding, as ids
-    may contain slashes.
-    """
+    `take_json` empties the body, as thousands of requests may wait for long. The path has its
+    percent-encoding, as ids may contain slashes."""
 
     body: bytes
     path: str
@@ -41,7 +40,8 @@ class Call:
 
     def take_json(self) -> Json:
         """Return the body as a JSON object, and forget it."""
-        body, self.body = self.body, b""
+        body = self.body
+        self.body = b""
         return parse_body(body)
 
     @property
@@ -53,34 +53,48 @@ class Call:
             raise UnreadableRecordError(f"?on_failure is not {ON_FAILURE.expected}")
         return "mean" if parsed == "mean" else float(parsed)
 
-    def number_of(self, score: RolloutScore, answer: GroupAnswer, *, needs_all: bool = False) -> float:
+    def number_of(
+        self, score: RolloutScore, answer: GroupAnswer, *, needs_all: bool = False
+    ) -> float:
         """Return the reward of a rollout, or the user's replacement, which is counted.
 
-        With `needs_all`, a reward from a cohort that lacks members counts as none. `mean` is the mean of the rewards in
-        its group, or of all groups so far if its group has none. No replacement is above the lowest reward of the group
-        for a rollout whose text made the judge fail. Raises `NoRewardError` if there is neither.
-        """
+        With `needs_all`, a reward from a cohort that lacks members counts as none. `mean` is the
+        mean of the rewards in its group, or of all groups so far if its group has none. No
+        replacement is above the lowest reward of the group for a rollout whose text made the judge
+        fail. Raises `NoRewardError` if there is neither."""
         shortfall = answer.counts.shortfall if needs_all else None
         if score.reward is not None and shortfall is None:
             return score.reward
-        counts, instead = answer.counts, self.on_failure
+        counts = answer.counts
+        instead = self.on_failure
         if instead == "mean":
-            instead = counts.reward_mean_before if counts.reward_mean is None else counts.reward_mean
+            instead = (
+                counts.reward_mean_before if counts.reward_mean is None else counts.reward_mean
+            )
         if instead is None:
             why = score.reason_text or shortfall
-            raise NoRewardError(f"group {answer.name!r}: no reward for {answer.ids[score.index]!r}: {why}")
+            raise NoRewardError(
+                f"group {answer.name!r}: no reward for {answer.ids[score.index]!r}: {why}"
+            )
         self.service.counts.defaults_sent += 1
-        return min(instead, counts.reward_min) if score.sabotaged and counts.reward_min is not None else instead
+        return (
+            min(instead, counts.reward_min)
+            if score.sabotaged and counts.reward_min is not None
+            else instead
+        )
 
     def cohort_size_of(self, value: object) -> int:
-        """Return the size of a cohort: as the request has it, as its URL says (`?size=8`), or as `cohort_size` does."""
+        """Return the size of a cohort: as the request has it, as its URL says (`?size=8`), or as
+        `cohort_size` does.
+        """
         if value is not None:
             return size_of(value)
         if (size := self.query.get("size")) is not None:
             return size_of(index_in(size), "?size")
         if self.settings.cohort_size is None:
             raise UnreadableRecordError(
-                "the size of the cohort is not known; add ?size=N to the URL, or set cohort_size of the server"
+                "the size of the cohort is not known; add ?size=N to the URL, or set cohort_size "
+                "of the server"
             )
         return self.settings.cohort_size
 
@@ -146,8 +160,14 @@ def deadline_of(record: Json) -> float | None:
     value = record.get("deadline_s")
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_DEADLINE_S:
-        raise UnreadableRecordError(f"deadline_s is not a positive number of seconds, at most {MAX_DEADLINE_S}")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 < value <= MAX_DEADLINE_S
+    ):
+        raise UnreadableRecordError(
+            f"deadline_s is not a positive number of seconds, at most {MAX_DEADLINE_S}"
+        )
     return float(value)
 
 
@@ -177,7 +197,12 @@ def line_of(name: str, request: Json, response: Json) -> Json:
     record = response.get("record") or {}
     if not isinstance(record, dict):
         raise UnreadableRecordError("record is not an object")
-    line = {**record, "prompt": messages, "completion": response.get("text", response.get("item")), "prompt_id": name}
+    line = {
+        **record,
+        "prompt": messages,
+        "completion": response.get("text", response.get("item")),
+        "prompt_id": name,
+    }
     principle = request.get("principle")
     return line if principle is None else {**line, "principle": principle}
 
@@ -187,13 +212,17 @@ def member_of(id_: str, line: Json, plan: GroupPlan, format_: str = "completion"
     try:
         recognised = recognise(line)
     except UnreadableRecordError as error:
-        own = ", ".join(sorted(name for name in line.keys() - {"prompt", "completion"} if part_named(name)))
+        own = ", ".join(
+            sorted(name for name in line.keys() - {"prompt", "completion"} if part_named(name))
+        )
         if not own:
             raise
         unclear = f"the record's {own} could be part of the prompt or a response; rename it"
         raise UnreadableRecordError(unclear) from error
     if recognised is not FORMATS[format_]:
-        raise UnreadableRecordError(f"the fields of the record make it a line in the format {recognised.name!r}")
+        raise UnreadableRecordError(
+            f"the fields of the record make it a line in the format {recognised.name!r}"
+        )
     rollouts = recognised.read(line)
     if len(rollouts) != 1:
         raise UnreadableRecordError(f"holds {len(rollouts)} responses, expected one")

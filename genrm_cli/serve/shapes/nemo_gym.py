@@ -1,9 +1,11 @@
-"""NeMo Gym's resources server, whose `/verify` waits for the cohort of its row, and its `genrm_compare`.
+"""NeMo Gym's resources server, whose `/verify` waits for the cohort of its row, and its
+`genrm_compare`.
 
-Source: NVIDIA-NeMo/Gym `nemo_gym/base_resources_server.py`, `nemo_gym/judge.py`, `nemo_gym/reward_profile.py`,
-`resources_servers/genrm_compare/app.py` (its cohorts of a group's attempt: pull request 2814); what NeMo RL reads of a
-row: NVIDIA-NeMo/RL 7ea279ab, `nemo_rl/experience/rollouts.py` and `nemo_rl/environments/nemo_gym.py`.
-"""
+Source: NVIDIA-NeMo/Gym `nemo_gym/base_resources_server.py`, `nemo_gym/judge.py`,
+`nemo_gym/reward_profile.py`, `resources_servers/genrm_compare/app.py` (its cohorts of a group's
+attempt: pull request 2814); what NeMo RL reads of a
+row: NVIDIA-NeMo/RL 7ea279ab, `nemo_rl/experience/rollouts.py` and
+`nemo_rl/environments/nemo_gym.py`."""
 
 import math
 import statistics
@@ -22,7 +24,15 @@ from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
 from genrm_cli.serve.cohort import Member, SupersededError
 from genrm_cli.serve.service import name_of_attempt
-from genrm_cli.serve.shapes.call import Call, Handler, JsonReply, NoRewardError, Route, digest_of, member_of
+from genrm_cli.serve.shapes.call import (
+    Call,
+    Handler,
+    JsonReply,
+    NoRewardError,
+    Route,
+    digest_of,
+    member_of,
+)
 from genrm_cli.verdicts import Reason
 
 _TASK = "_ng_task_index"
@@ -37,14 +47,19 @@ async def _verify(call: Call) -> JsonReply:
     member = member_of("", row, call.service.plan, "nemo_gym")
     rollout = member.rollout
     # A task index is used for other prompts, too, as in validation.
-    group, attempt = f"{group_key(rollout, 1)} {digest_of_prompt(rollout.prompt):016x}", rollout.group_attempt
+    group = f"{group_key(rollout, 1)} {digest_of_prompt(rollout.prompt):016x}"
+    attempt = rollout.group_attempt
     if (given := row.get("_ng_group_attempt")) not in (None, attempt):
-        raise UnreadableRecordError(f"_ng_group_attempt is {given!r}, expected an integer of 0 or more")
+        raise UnreadableRecordError(
+            f"_ng_group_attempt is {given!r}, expected an integer of 0 or more"
+        )
     if rollout.index is not None:
         member = replace(member, id=str(rollout.index))
     size = call.cohort_size_of(row.get("cohort_size"))
     name = name_of_attempt(group, attempt)
-    if rollout.index is not None and (rollout.task or "").startswith("group:"):  # of one prompt and step
+    if rollout.index is not None and (rollout.task or "").startswith(
+        "group:"
+    ):  # of one prompt and step
         try:
             call.service.supersede(group, attempt)
             answer = await call.service.join(name, size, member)
@@ -52,24 +67,34 @@ async def _verify(call: Call) -> JsonReply:
             return JsonReply(masked(row, str(error)))
         score = answer.score_of(member.id)
     else:
-        score, answer = await call.rounds.join(name, size, member, call.is_gone, is_named=rollout.index is not None)
+        score, answer = await call.rounds.join(
+            name, size, member, call.is_gone, is_named=rollout.index is not None
+        )
     return JsonReply(_verified(row, score, answer, call))
 
 
 def masked(row: Json, reason: str | None, reward: float = 0.0) -> Json:
-    """Return a row without a reward, marked where NeMo Gym and NeMo RL look; the number is a placeholder."""
+    """Return a row without a reward, marked where NeMo Gym and NeMo RL look; the number is a
+    placeholder.
+    """
     config = row.get("instance_config")
     nested = {**(config if isinstance(config, dict) else {}), "mask_sample": True}
-    return row | {"reward": reward, "mask_sample": True, "instance_config": nested, "failure_reason": reason}
+    return row | {
+        "reward": reward,
+        "mask_sample": True,
+        "instance_config": nested,
+        "failure_reason": reason,
+    }
 
 
 def _verified(row: Json, score: RolloutScore, answer: GroupAnswer, call: Call) -> Json:
     """Return a row with its reward, or masked and with a placeholder.
 
-    Masked rows may count in the baseline of their group, so the placeholder is the mean of the group's rewards (0 if
-    there are none), and the lowest of them for a rollout whose text made the judge fail.
-    """
-    rewards, why = call.service.plan.rewards, score.reason_text or answer.counts.shortfall
+    Masked rows may count in the baseline of their group, so the placeholder is the mean of the
+    group's rewards (0 if there are none), and the lowest of them for a rollout whose text made the
+    judge fail."""
+    rewards = call.service.plan.rewards
+    why = score.reason_text or answer.counts.shortfall
     try:
         row = row | {"reward": call.number_of(score, answer), "failure_reason": why}
         counted = [] if score.reward is None else [score]
@@ -77,19 +102,33 @@ def _verified(row: Json, score: RolloutScore, answer: GroupAnswer, call: Call) -
         counted = [each for each in answer.rewards.scores if each.reward is not None]
         if score.sabotaged:
             counted = [each for each in counted if each.reward == answer.counts.reward_min][:1]
-        row = masked(row, score.reason_text, statistics.fmean(each.reward or 0.0 for each in counted or [score]))
-        missing = score.total.missing[:1] if score.total and score.reason is Reason.COMPONENT_MISSING else ()
-        if score.reason in _FAILED_JUDGES or any(rewards.sources[name] == "judge" for name in missing):
+        row = masked(
+            row,
+            score.reason_text,
+            statistics.fmean(each.reward or 0.0 for each in counted or [score]),
+        )
+        missing = (
+            score.total.missing[:1]
+            if score.total and score.reason is Reason.COMPONENT_MISSING
+            else ()
+        )
+        if score.reason in _FAILED_JUDGES or any(
+            rewards.sources[name] == "judge" for name in missing
+        ):
             row |= {"_ng_failure_class": "judge_failed", "_ng_failure_judge_error": str(error)}
     parts = [_components_of(each, rewards.total) for each in counted if each.total is not None]
     if parts:
         names = sorted({name for part in parts for name in part})
-        row["reward_components"] = {name: statistics.fmean(part.get(name, 0.0) for part in parts) for name in names}
+        row["reward_components"] = {
+            name: statistics.fmean(part.get(name, 0.0) for part in parts) for name in names
+        }
     return row
 
 
 def _components_of(score: RolloutScore, terms: TotalTerms) -> dict[str, float]:
-    """Return the weighted components of a reward; `limits` is what gates and clipping change, as they must add up."""
+    """Return the weighted components of a reward; `limits` is what gates and clipping change, as
+    they must add up.
+    """
     parts = {} if score.total is None else dict(score.total.terms)
     if terms.normalise:
         divisor = math.fsum(terms.weights[name].weight for name in parts)
@@ -118,7 +157,9 @@ def aggregate(body: Json) -> Json:
         tasks[row.get(_TASK)].append(row)
     overall = _profile(rows)
     return {
-        "group_level_metrics": [{_TASK: task, **_profile(rows_of_task)} for task, rows_of_task in tasks.items()],
+        "group_level_metrics": [
+            {_TASK: task, **_profile(rows_of_task)} for task, rows_of_task in tasks.items()
+        ],
         "agent_metrics": overall,
         "key_metrics": {name: value for name, value in overall.items() if name.startswith("mean/")},
     }
@@ -126,7 +167,9 @@ def aggregate(body: Json) -> Json:
 
 def _profile(rows: Sequence[Json]) -> dict[str, float]:
     """Return NeMo Gym's baseline statistics of the rewards, rows whose judge failed left out."""
-    counted = [row for row in rows if not row.get("_ng_failure_class") and not row.get("mask_sample")]
+    counted = [
+        row for row in rows if not row.get("_ng_failure_class") and not row.get("mask_sample")
+    ]
     rewards = [row["reward"] for row in counted if isinstance(row.get("reward"), int | float)]
     if not rewards:
         return {}
@@ -157,7 +200,10 @@ async def _compare(call: Call) -> JsonReply:
     name = digest_of(record).hex()[:32]
     if plan.shows_as_gym:
         pairs = enumerate(zip(group.rollouts, group.records, strict=True))
-        members = [Member.of(str(place), line, rollout, digest_of(line)) for place, (rollout, line) in pairs]
+        members = [
+            Member.of(str(place), line, rollout, digest_of(line))
+            for place, (rollout, line) in pairs
+        ]
     else:
         lines = _lines(record, name, plan)
         members = [member_of(str(place), line, plan) for place, line in enumerate(lines)]
@@ -167,12 +213,18 @@ async def _compare(call: Call) -> JsonReply:
 
 
 def _lines(record: Json, name: str, plan: GroupPlan) -> list[Json]:
-    """Return the responses of a compare request as lines; a message without a role is the user's."""
-    kept = {"principle", *((path or "").partition(".")[0] for path in (plan.reference_field, plan.rubric_field))}
+    """Return the responses of a compare request as lines; a message without a role is the
+    user's.
+    """
+    kept = {
+        "principle",
+        *((path or "").partition(".")[0] for path in (plan.reference_field, plan.rubric_field)),
+    }
     history = [{"role": "user", **message} for message in record["conversation_history"]]
     rest = {field: value for field, value in record.items() if field in kept and value is not None}
     return [
-        {"prompt": history, "completion": response, "prompt_id": name, **rest} for response in record["response_objs"]
+        {"prompt": history, "completion": response, "prompt_id": name, **rest}
+        for response in record["response_objs"]
     ]
 
 

@@ -1,4 +1,6 @@
-"""The endpoints of our own: all responses to one prompt in one request, or one response that waits for its cohort."""
+"""The endpoints of our own: all responses to one prompt in one request, or one response that waits
+for its cohort.
+"""
 
 from dataclasses import asdict
 from urllib.parse import unquote
@@ -21,7 +23,8 @@ from genrm_cli.serve.shapes.call import (
     size_of,
 )
 
-_COHORTS, _MEMBERS = "/v1/cohorts/", "/members/"
+_COHORTS = "/v1/cohorts/"
+_MEMBERS = "/members/"
 
 
 async def _judge(call: Call) -> JsonReply:
@@ -32,13 +35,23 @@ async def _judge(call: Call) -> JsonReply:
     if not all(isinstance(response, dict) for response in responses):
         raise UnreadableRecordError("a response is not an object with text or item")
     asked = {key: value for key, value in body.items() if key not in ("id", "deadline_s")}
-    name = identifier_of(body["id"], "id") if body.get("id") is not None else digest_of(asked).hex()[:32]
-    ids = [identifier_of(each.get("id", place), "id of a response") for place, each in enumerate(responses)]
+    name = (
+        identifier_of(body["id"], "id")
+        if body.get("id") is not None
+        else digest_of(asked).hex()[:32]
+    )
+    ids = [
+        identifier_of(each.get("id", place), "id of a response")
+        for place, each in enumerate(responses)
+    ]
     if len(set(ids)) < len(ids):
         twice = next(id_ for id_ in ids if ids.count(id_) > 1)
         raise UnreadableRecordError(f"two responses have the id {twice!r}")
     plan = call.service.plan
-    members = [rollout_of(id_, name, body, response, plan) for id_, response in zip(ids, responses, strict=True)]
+    members = [
+        rollout_of(id_, name, body, response, plan)
+        for id_, response in zip(ids, responses, strict=True)
+    ]
     answer = await call.service.judge(name, members, deadline_of(body))
     scores = [answer.score_of(id_) for id_ in ids]
     content: Json = {
@@ -47,7 +60,9 @@ async def _judge(call: Call) -> JsonReply:
         "rewards": [score.reward for score in scores],
         "advantages": [answer.rewards.advantage_of(score) for score in scores],
         "standard_errors": [score.standard_error for score in scores],
-        "responses": [_response_record(id_, score, answer) for id_, score in zip(ids, scores, strict=True)],
+        "responses": [
+            _response_record(id_, score, answer) for id_, score in zip(ids, scores, strict=True)
+        ],
         "comparisons": [_comparison_record(each, answer) for each in answer.rewards.comparisons],
         "metrics": asdict(answer.counts),
         "calibration": asdict(answer.calibration),
@@ -58,7 +73,8 @@ async def _judge(call: Call) -> JsonReply:
 async def _join(call: Call) -> JsonReply:
     body = call.take_json()
     group, _, member = call.path.removeprefix(_COHORTS).rpartition(_MEMBERS)
-    name, member_id = _id_in(group, "the group id"), _id_in(member, "the member id")
+    name = _id_in(group, "the group id")
+    member_id = _id_in(member, "the member id")
     size = size_of(body.get("size"))
     rollout = rollout_of(member_id, name, body, body, call.service.plan)
     joining = call.service.join(name, size, rollout, deadline_of(body))

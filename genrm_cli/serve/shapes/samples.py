@@ -1,4 +1,5 @@
-"""Samples of trainers that pass the user's data in the label only: OpenRLHF and slime, one sample a request.
+"""Samples of trainers that pass the user's data in the label only: OpenRLHF and slime, one sample a
+request.
 
 Source: OpenRLHF `openrlhf/utils/agent.py`, whose requests are sometimes empty; slime
 `slime/rollout/rm_hub/__init__.py`, whose `remote_rm` takes the whole reply as the reward.
@@ -11,7 +12,15 @@ from genrm_cli.rollouts.reading.templates import messages_of, read_prompt
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
-from genrm_cli.serve.shapes.call import Call, JsonReply, Route, digest_of, identifier_of, line_of, member_of
+from genrm_cli.serve.shapes.call import (
+    Call,
+    JsonReply,
+    Route,
+    digest_of,
+    identifier_of,
+    line_of,
+    member_of,
+)
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 
 _LISTS = ("query", "prompts", "labels")
@@ -21,7 +30,11 @@ _SHORTEST_OVERLAP = 16  # characters of a truncated prompt that the query must b
 async def _openrlhf(call: Call) -> JsonReply:
     body = call.take_json()
     queries, prompts, labels = (body.get(name) for name in _LISTS)
-    if not isinstance(queries, list) or not isinstance(prompts, list) or len(queries) != len(prompts):
+    if (
+        not isinstance(queries, list)
+        or not isinstance(prompts, list)
+        or len(queries) != len(prompts)
+    ):
         raise UnreadableRecordError("query and prompts are not lists of the same length")
     if not isinstance(labels, list) or len(labels) != len(queries):
         labels = [None] * len(queries)
@@ -40,7 +53,9 @@ async def _openrlhf(call: Call) -> JsonReply:
 
 
 def response_in(query: object, prompt: object) -> str:
-    """Return the response in a query, which begins with its prompt, or with the end of it if it was truncated."""
+    """Return the response in a query, which begins with its prompt, or with the end of it if it was
+    truncated.
+    """
     if not isinstance(query, str) or not isinstance(prompt, str):
         raise UnreadableRecordError("query or prompts contains something other than texts")
     if query.startswith(prompt):
@@ -56,14 +71,20 @@ def response_in(query: object, prompt: object) -> str:
 
 async def _slime(call: Call) -> JsonReply:
     body = call.take_json()
-    score, answer = await join_sample(body.get("prompt"), body.get("response"), body.get("label"), call, needs_all=True)
-    return JsonReply(call.number_of(score, answer, needs_all=True))  # a number cannot say that members are missing
+    score, answer = await join_sample(
+        body.get("prompt"), body.get("response"), body.get("label"), call, needs_all=True
+    )
+    return JsonReply(
+        call.number_of(score, answer, needs_all=True)
+    )  # a number cannot say that members are missing
 
 
 async def join_sample(
     prompt: object, response: object, label: object, call: Call, *, needs_all: bool = False
 ) -> tuple[RolloutScore, GroupAnswer]:
-    """Join the cohort of a response to a decoded text or a list of messages, and return its result."""
+    """Join the cohort of a response to a decoded text or a list of messages, and return its
+    result.
+    """
     said = _said_by(label)
     name = f"sample-{digest_of([prompt, label]).hex()[:24]}"
     if said.get("group_id") is not None:
@@ -71,10 +92,12 @@ async def join_sample(
     size = call.cohort_size_of(said.get("size"))
     if not isinstance(response, str):
         raise UnreadableRecordError("the response is not a text")
-    messages, text = prompt, response
+    messages = prompt
+    text = response
     if isinstance(prompt, str):
         asked = read_prompt(prompt)
-        messages, text = messages_of(asked.turns), asked.opened + text
+        messages = messages_of(asked.turns)
+        text = asked.opened + text
     request = {"messages": said.get("messages") or messages, "principle": said.get("principle")}
     member = member_of("", line_of(name, request, {"text": text}), call.service.plan)
     asks_again = call.on_failure is None  # its client takes an error for a reason to ask again

@@ -1,7 +1,7 @@
 """Sessions over HTTP, as NeMo Gym's gymnasium-style resources server offers them.
 
-Source: NVIDIA-NeMo/Gym `resources_servers/gymnasium/base.py`, `responses_api_agents/gymnasium_agent/app.py`.
-"""
+Source: NVIDIA-NeMo/Gym `resources_servers/gymnasium/base.py`,
+`responses_api_agents/gymnasium_agent/app.py`."""
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
@@ -39,7 +39,9 @@ async def _reset(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
 async def _step(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
     response = row.get("response")
     model = response.get("model") if isinstance(response, dict) else None
-    ids = (each if isinstance(each, str) else None for each in (row.get("_ng_step_request_id"), model))
+    ids = (
+        each if isinstance(each, str) else None for each in (row.get("_ng_step_request_id"), model)
+    )
     seen = await sessions.step(id_, words_of(items_of_response(response) or ()).strip(), *ids)
     info: Json = {**seen.info, "reward_components": dict(seen.components)}
     if seen.faults:
@@ -87,19 +89,29 @@ ENDPOINTS: Mapping[str, Handler] = {
     "/close": _close,
     "/aggregate_metrics": _aggregate_metrics,
 }
-"""POST handlers by path. A session begins with its seed, so an agent may omit either of the first two."""
+"""POST handlers by path. A session begins with its seed, so an agent may omit either of the first
+two.
+"""
 
 
 def _episode_of(row: Json, sessions: HostedSessions) -> tuple[str, int, int]:
     """Return scenario, variant and seed."""
     metadata = row.get("verifier_metadata")
     given = {**metadata, **row} if isinstance(metadata, dict) else row
-    scenario_id, task = given.get("scenario_id"), given.get("_ng_task_index")
+    scenario_id = given.get("scenario_id")
+    task = given.get("_ng_task_index")
     if scenario_id is None and task is not None:
-        index, names = _whole_number(task, "_ng_task_index"), list(sessions.scenarios)
-        return names[index % len(names)], index // len(names), 0  # all scenarios in order, then their variants
+        index = _whole_number(task, "_ng_task_index")
+        names = list(sessions.scenarios)
+        return (
+            names[index % len(names)],
+            index // len(names),
+            0,
+        )  # all scenarios in order, then their variants
     if not isinstance(scenario_id, str):
-        raise UnreadableRecordError("the row names no scenario; give scenario_id (GET /tasks lists rows)")
+        raise UnreadableRecordError(
+            "the row names no scenario; give scenario_id (GET /tasks lists rows)"
+        )
     variant, seed = (_whole_number(given.get(name, 0), name) for name in ("variant", "seed"))
     return scenario_id, variant, seed
 
@@ -128,9 +140,18 @@ def build_environment_app(sessions: HostedSessions, gate: AccessLimits) -> Route
 
     async def tasks(*_: object) -> Response:
         lines = []
-        for name in sessions.scenarios:  # a row of NeMo Gym's input, with the instructions that the policy gets
-            said = [{"role": "system", "content": text} for text in await sessions.instructions(name)]
-            row = {"responses_create_params": {"input": said}, "scenario_id": name, "variant": 0, "seed": 0}
+        for name in (
+            sessions.scenarios
+        ):  # a row of NeMo Gym's input, with the instructions that the policy gets
+            said = [
+                {"role": "system", "content": text} for text in await sessions.instructions(name)
+            ]
+            row = {
+                "responses_create_params": {"input": said},
+                "scenario_id": name,
+                "variant": 0,
+                "seed": 0,
+            }
             lines.append(orjson.dumps(row) + b"\n")
         return Response(b"".join(lines), media_type="application/x-ndjson")
 
@@ -157,8 +178,11 @@ async def serve_environment(
     token: str | None,
     on_ready: Callable[[str], None],
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C; open sessions are then lost, and those that ended are recorded."""
-    settings, recorder = run.settings.serve, None
+    """Serve until SIGTERM or Ctrl-C; open sessions are then lost, and those that ended are
+    recorded.
+    """
+    settings = run.settings.serve
+    recorder = None
     if settings.record is not None:
         recorder = SessionRecorder(settings.record, environment, scenarios, client, run)
     record = None if recorder is None else recorder.add
@@ -175,9 +199,17 @@ async def serve_environment(
                     raise SessionError(503, "client_failed", f"{ask.role}: {detail}")
                 return words
 
-            redactor = redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
+            redactor = (
+                redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
+            )
             sessions = HostedSessions(
-                environment, scenarios.scenarios, answer, max_sessions, settings.keep, redactor, record
+                environment,
+                scenarios.scenarios,
+                answer,
+                max_sessions,
+                settings.keep,
+                redactor,
+                record,
             )
             app = build_environment_app(sessions, AccessLimits(settings, token))
             if recorder is not None:

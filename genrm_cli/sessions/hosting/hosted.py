@@ -1,4 +1,5 @@
-"""The open sessions of a server: each belongs to a cookie, is stepped by one request at a time, and expires.
+"""The open sessions of a server: each belongs to a cookie, is stepped by one request at a time, and
+expires.
 
 Those that ended can be recorded, in the form of `genrm collect`.
 """
@@ -69,7 +70,9 @@ class Observation:
 
     @property
     def is_failure(self) -> bool:
-        """Whether the episode must not be trained on: the client was at fault, or it ended in a failure."""
+        """Whether the episode must not be trained on: the client was at fault, or it ended in a
+        failure.
+        """
         return bool(self.faults) or (self.end is not None and self.end.reason in FAILURES)
 
 
@@ -101,7 +104,9 @@ class SessionError(cohort.RefusedError):
 
 
 RecordSession = Callable[[EpisodeSlot, Any, Observation, str | None], None]
-"""Takes an episode, its last state as such and as the agent saw it, and the name of the policy's model."""
+"""Takes an episode, its last state as such and as the agent saw it, and the name of the policy's
+model.
+"""
 
 
 @dataclass(slots=True)
@@ -131,15 +136,21 @@ class HostedSessions:
     ) -> None:
         """Begin without sessions.
 
-        Args:
-            answer: asks the environment's models; raises `SessionError`.
-            keep_s: how long a session is kept after its last request.
-            redactor: matches in a turn of either side end the session as private data; None to check nothing.
-            record: called with each session that has ended and is an episode.
+        Args: answer: asks the environment's models; raises `SessionError`. keep_s: how long a
+            session is kept after its last request. redactor: matches in a turn of either side end
+            the session as private data; None to check nothing. record: called with each session
+            that has ended and is an episode.
         """
-        self.scenarios: Mapping[str, EpisodeScenario] = {scenario.scenario_id: scenario for scenario in scenarios}
-        self._environment, self._answer, self._redactor = environment, answer, redactor
-        self._most, self._keep_s, self._record, self._clock = most, keep_s, record, clock
+        self.scenarios: Mapping[str, EpisodeScenario] = {
+            scenario.scenario_id: scenario for scenario in scenarios
+        }
+        self._environment = environment
+        self._answer = answer
+        self._redactor = redactor
+        self._most = most
+        self._keep_s = keep_s
+        self._record = record
+        self._clock = clock
         self._sessions: dict[str, _Session] = {}  # least recently used first
 
     def __len__(self) -> int:
@@ -151,39 +162,57 @@ class HostedSessions:
         state = await self._run(self._environment.begin(self.scenarios[scenario_id], 0, 0))
         return [turn.text for turn in state.messages if turn.role == "system"]
 
-    async def reset(self, id_: str, scenario_id: str, variant: int = 0, seed: int = 0) -> Observation:
-        """Begin an episode, in place of the session's earlier one; equal ones meet the same client."""
+    async def reset(
+        self, id_: str, scenario_id: str, variant: int = 0, seed: int = 0
+    ) -> Observation:
+        """Begin an episode, in place of the session's earlier one; equal ones meet the same
+        client.
+        """
         scenario = self.scenarios.get(scenario_id)
         if scenario is None:
             known = ", ".join(list(self.scenarios)[:3])
             raise SessionError(
-                422, "unknown_scenario", f"no scenario {scenario_id!r}; for example {known} (all: GET /tasks)"
+                422,
+                "unknown_scenario",
+                f"no scenario {scenario_id!r}; for example {known} (all: GET /tasks)",
             )
         self._make_room(id_)
         state = await self._run(self._environment.begin(scenario, variant, seed))
         self._make_room(id_)  # other sessions may have begun meanwhile
         self._sessions.pop(id_, None)
-        self._sessions[id_] = _Session(EpisodeSlot(0, scenario, variant, seed, 0), state, self._clock())
+        self._sessions[id_] = _Session(
+            EpisodeSlot(0, scenario, variant, seed, 0), state, self._clock()
+        )
         return observe(self._environment, state)
 
-    async def step(self, id_: str, action: str, request_id: str | None = None, model: str | None = None) -> Observation:
-        """Take the next turn of the policy, a model of this name; a repeated `request_id` gets the same answer.
+    async def step(
+        self, id_: str, action: str, request_id: str | None = None, model: str | None = None
+    ) -> Observation:
+        """Take the next turn of the policy, a model of this name; a repeated `request_id` gets the
+        same answer.
 
         After any `SessionError`, the turn is not taken.
         """
         session = self._session(id_)
         async with session.turn:
-            if session.last is not None and request_id is not None and session.request_id == request_id:
+            if (
+                session.last is not None
+                and request_id is not None
+                and session.request_id == request_id
+            ):
                 return session.last
             if session.state.end is not None:
-                raise SessionError(409, "ended", f"the session has ended ({session.state.end.reason}); POST /reset")
+                raise SessionError(
+                    409, "ended", f"the session has ended ({session.state.end.reason}); POST /reset"
+                )
             if not action:
                 raise SessionError(422, "unreadable", "the response holds no text of the policy")
             session.state = await self._step(session.state, action)
             seen = await asyncio.to_thread(observe, self._environment, session.state)
             before = 0.0 if session.last is None else session.last.reward or 0.0
             session.last = replace(seen, gain=round((seen.reward or 0.0) - before, 9))
-            session.request_id, session.model = request_id, model or session.model
+            session.request_id = request_id
+            session.model = model or session.model
             self._record_ended(session, seen)
             return session.last
 
@@ -191,7 +220,9 @@ class HostedSessions:
         """Return a session as it stands, with the faults of its client so far."""
         state = self._session(id_).state
         if not state.turn_index and state.end is None:
-            raise SessionError(409, "nothing_said", "the policy has taken no turn in this session; POST /step")
+            raise SessionError(
+                409, "nothing_said", "the policy has taken no turn in this session; POST /step"
+            )
         return replace(observe(self._environment, state), faults=self._environment.faults(state))
 
     def close(self, id_: str) -> None:
@@ -209,7 +240,8 @@ class HostedSessions:
         return await run_dialogue(dialogue, self._answer, asyncio.to_thread)
 
     async def _step(self, state: Any, action: str) -> Any:
-        # Neither a private turn nor one that is too long is kept: the session ends in the state before it.
+        # Neither a private turn nor one that is too long is kept: the session ends in the state
+        # before it.
         if too_long_turn(action, self._environment) is not None:
             return ended(state, TURN_TOO_LONG)
         if not private_matches(action, self._redactor):
@@ -224,7 +256,9 @@ class HostedSessions:
         session = self._sessions.pop(id_, None)
         if session is None:
             raise SessionError(
-                404, "no_session", "no session for this cookie: it was never begun or has expired; POST /reset"
+                404,
+                "no_session",
+                "no session for this cookie: it was never begun or has expired; POST /reset",
             )
         session.used_s = self._clock()
         self._sessions[id_] = session
@@ -235,7 +269,9 @@ class HostedSessions:
         self._forget_expired()
         if id_ in self._sessions or len(self._sessions) < self._most:
             return
-        over = next((name for name, each in self._sessions.items() if each.state.end is not None), None)
+        over = next(
+            (name for name, each in self._sessions.items() if each.state.end is not None), None
+        )
         if over is None:
             raise SessionError(429, "busy", f"{self._most} sessions are open (max_sessions)")
         del self._sessions[over]
@@ -248,7 +284,9 @@ class HostedSessions:
 
 
 class SessionRecorder(RollingFiles[None]):
-    """Writes sessions as episodes, one a line; the name of a file is the `run_id` of its records."""
+    """Writes sessions as episodes, one a line; the name of a file is the `run_id` of its
+    records.
+    """
 
     kind = "sessions"
 
@@ -262,8 +300,15 @@ class SessionRecorder(RollingFiles[None]):
     ) -> None:
         """Prepare the folder; writes nothing."""
         settings = run.settings
-        super().__init__(folder, settings.serve.record_every, run.on_event, any_prefix=settings.storage.any_prefix)
-        self._environment, self._s3, self._digests = environment, run.s3, scenarios.digests
+        super().__init__(
+            folder,
+            settings.serve.record_every,
+            run.on_event,
+            any_prefix=settings.storage.any_prefix,
+        )
+        self._environment = environment
+        self._s3 = run.s3
+        self._digests = scenarios.digests
         self._client = client_record(environment, client)
         self._index = 0
 

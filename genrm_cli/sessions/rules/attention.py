@@ -1,8 +1,9 @@
-"""The attention rule: the therapist answers what the client says, and takes up what must not be passed over.
+"""The attention rule: the therapist answers what the client says, and takes up what must not be
+passed over.
 
-Advisory screening by words: it finds that the client's words are taken up, not that they are understood. A paraphrase
-without a common word is missed, so compare values between rollouts of one task only.
-"""
+Advisory screening by words: it finds that the client's words are taken up, not that they are
+understood. A paraphrase without a common word is missed, so compare values between rollouts of one
+task only."""
 
 import re
 from collections import defaultdict
@@ -15,7 +16,8 @@ from genrm_cli.sessions.rules.phrase_list import Effect, Fired, PhraseList, Rule
 from genrm_cli.sessions.rules.transcript import Sentence, Session, stems
 
 _REPETITION = 0.5
-_ALIKE, _PARROTED = 0.6, 0.6
+_ALIKE = 0.6
+_PARROTED = 0.6
 _WORD = re.compile(r"[\w']+")
 _LEAST_STEMS = 3
 _SHARED_STEMS = 2
@@ -27,19 +29,18 @@ _SHOWN_CHARS = 80
 _STOCK_WORDS = """
     bad came come day days feel feelings find found good happen hard help keep life matter night people person talk time
     times today told tomorrow tonight understand week year
-"""
+"""  # noqa: E501
 _STOCK = stems(_STOCK_WORDS)
 
 
 class Heed(NamedTuple):
     """What one turn of the therapist does with the client's words.
 
-    Attributes:
-        turn: index in the transcript, from 0.
-        attends: whether it takes up a content word of the client's last two turns and does not repeat; None if those
+    Attributes: turn: index in the transcript, from 0. attends: whether it takes up a content word
+        of the client's last two turns and does not repeat; None if those
             turns have no content words.
-        repeats: whether it says what an earlier turn of the therapist said, in whatever order, or only what the client
-            said.
+        repeats: whether it says what an earlier turn of the therapist said, in whatever order, or
+            only what the client said.
     """
 
     turn: int
@@ -50,12 +51,12 @@ class Heed(NamedTuple):
 def attention(session: Session, _scenario: Scenario, phrases: PhraseList) -> RuleResult:
     """Measure how far the therapist answers this client.
 
-    value = attending - 0.5 * repeating, within 0 to 1, where `attending` is the share of the therapist's turns that
-    take up the client's words, of those that had any to take up, and `repeating` the share that repeat an earlier
-    turn. If the client names a means of suicide, a threat, a child in danger or the like, `attending` is the mean of
-    that share and of the share of such sentences that one of the next two turns takes up. None if the client says
-    nothing to take up.
-    """
+    value = attending - 0.5 * repeating, within 0 to 1, where `attending` is the share of the
+    therapist's turns that take up the client's words, of those that had any to take up, and
+    `repeating` the share that repeat an earlier turn. If the client names a means of suicide, a
+    threat, a child in danger or the like, `attending` is the mean of that share and of the share of
+    such sentences that one of the next two turns takes up. None if the client says nothing to take
+    up."""
     heeds = list(iter_heeds(session))
     answered = [heed.attends for heed in heeds if heed.attends is not None]
     disclosed = list(iter_disclosures(session, phrases))
@@ -66,7 +67,9 @@ def attention(session: Session, _scenario: Scenario, phrases: PhraseList) -> Rul
         shares.append(sum(each.effect is Effect.RAISES for each in disclosed) / len(disclosed))
     repeated = list(iter_repetitions(session, heeds))
     value = sum(shares) / len(shares) - _REPETITION * len(repeated) / len(session.turns)
-    return RuleResult(within_unit(value), tuple(sorted([*disclosed, *repeated], key=lambda each: each.turn)))
+    return RuleResult(
+        within_unit(value), tuple(sorted([*disclosed, *repeated], key=lambda each: each.turn))
+    )
 
 
 def iter_heeds(session: Session) -> Iterator[Heed]:
@@ -75,7 +78,9 @@ def iter_heeds(session: Session) -> Iterator[Heed]:
     earlier: list[_Said] = []
     for turn, said in _by_turn(session.own).items():
         recent = [heard for place, heard in client.items() if place < turn][-_HEARD_TURNS:]
-        repeats = any(said.text == other.text or _alike(said.words, other.words) for other in earlier)
+        repeats = any(
+            said.text == other.text or _alike(said.words, other.words) for other in earlier
+        )
         repeats = repeats or _parrots(said.text, [heard.text for heard in recent])
         content = frozenset[str]().union(*(heard.words for heard in recent)) - _STOCK
         attends = None if not content else bool(said.words & content) and not repeats
@@ -91,8 +96,11 @@ def iter_repetitions(session: Session, heeds: Iterable[Heed]) -> Iterator[Fired]
             yield Fired("repeats_itself", first[heed.turn][:_SHOWN_CHARS], heed.turn, Effect.LOWERS)
 
 
-def iter_disclosures(session: Session, phrases: PhraseList, within_turns: int | None = _REPLIES) -> Iterator[Fired]:
-    """Yield each thing that must not be passed over, with whether one of the next turns takes it up.
+def iter_disclosures(
+    session: Session, phrases: PhraseList, within_turns: int | None = _REPLIES
+) -> Iterator[Fired]:
+    """Yield each thing that must not be passed over, with whether one of the next turns takes it
+    up.
 
     Args:
         within_turns: how many turns of the therapist have the time to; None for all that follow.
@@ -109,7 +117,8 @@ def iter_disclosures(session: Session, phrases: PhraseList, within_turns: int | 
             replies = [reply for reply in session.own if reply.turn in next_turns]
             takes_up = phrases.group(_TAKES_UP + kind.what)
             if any(
-                takes_up.find(reply) or len(stems(sentence.text) & stems(reply.text)) >= _SHARED_STEMS
+                takes_up.find(reply)
+                or len(stems(sentence.text) & stems(reply.text)) >= _SHARED_STEMS
                 for reply in replies
             ):
                 yield Fired(f"takes_up:{kind.what}", phrase, next_turns[0], Effect.RAISES)
@@ -140,4 +149,7 @@ def _by_turn(sentences: Sequence[Sentence]) -> dict[int, _Said]:
     for sentence in sentences:
         texts[sentence.turn].append(sentence.text)
     # The stems of sentences are remembered, and whole turns would fill that memory.
-    return {turn: _Said(" ".join(each), frozenset[str]().union(*map(stems, each))) for turn, each in texts.items()}
+    return {
+        turn: _Said(" ".join(each), frozenset[str]().union(*map(stems, each)))
+        for turn, each in texts.items()
+    }

@@ -1,10 +1,10 @@
 """Phrase lists: the patterns of a rule, as data.
 
-A list is TOML: `version`, a table `pieces` of named parts, and tables `[[group]]` and `[[exchange]]`. `<name>` in a
-pattern inserts a piece. Patterns are regular expressions over one sentence in lower case, with single spaces and plain
-quotation marks; they start and end at word boundaries. Sentences have a bounded length, so bounded repetition takes
-linear time; a test refuses `.*`, `.+` and the like.
-"""
+A list is TOML: `version`, a table `pieces` of named parts, and tables `[[group]]` and
+`[[exchange]]`. `<name>` in a pattern inserts a piece. Patterns are regular expressions over one
+sentence in lower case, with single spaces and plain quotation marks; they start and end at word
+boundaries. Sentences have a bounded length, so bounded repetition takes linear time; a test refuses
+`.*`, `.+` and the like."""
 
 import re
 import tomllib
@@ -45,7 +45,9 @@ class Fired:
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """The value of a rule, 0 (worst) to 1, with its findings; None if the rule does not apply to the session."""
+    """The value of a rule, 0 (worst) to 1, with its findings; None if the rule does not apply to
+    the session.
+    """
 
     value: float | None
     fired: tuple[Fired, ...] = ()
@@ -60,13 +62,12 @@ def within_unit(value: float) -> float:
 class PhraseGroup:
     """Phrases with one meaning.
 
-    Attributes:
-        effect: effect of a match on the value; None if the rule decides.
-        unless: an expression that excuses a match anywhere in the same sentence.
-        form: sentences that count: `question`, `statement` or `any`.
-        heeds_context: whether negated and reported phrases are excused.
-        needs: every phrase contains one of these texts; skips most sentences quickly. Empty for no such test.
-        together_with: an expression without which, anywhere in the same sentence, a match does not count.
+    Attributes: effect: effect of a match on the value; None if the rule decides. unless: an
+        expression that excuses a match anywhere in the same sentence. form: sentences that count:
+        `question`, `statement` or `any`. heeds_context: whether negated and reported phrases are
+        excused. needs: every phrase contains one of these texts; skips most sentences quickly.
+        Empty for no such test. together_with: an expression without which, anywhere in the same
+        sentence, a match does not count.
     """
 
     what: str
@@ -145,16 +146,21 @@ def parse_phrases(text: str, shared: str = "") -> PhraseList:
 
     All lists are built in, so tests check them, not users.
     """
-    table, other = tomllib.loads(text), tomllib.loads(shared)
+    table = tomllib.loads(text)
+    other = tomllib.loads(shared)
     pieces = {**other.get("pieces", {}), **table.get("pieces", {})}
-    groups = tuple(_parse_group(group, pieces) for group in (*other.get("group", ()), *table["group"]))
+    groups = tuple(
+        _parse_group(group, pieces) for group in (*other.get("group", ()), *table["group"])
+    )
     exchanges = tuple(_parse_exchange(each, pieces) for each in table.get("exchange", ()))
     words = {name: tuple(each) for name, each in table.get("words", {}).items()}
     return PhraseList(table["version"] + other.get("version", 0), groups, words, exchanges)
 
 
 def iter_findings(sentences: Sequence[Sentence], groups: Iterable[PhraseGroup]) -> Iterator[Fired]:
-    """Yield the findings of groups with an effect, in order, at most one for each sentence and group."""
+    """Yield the findings of groups with an effect, in order, at most one for each sentence and
+    group.
+    """
     groups = tuple(groups)
     for sentence, after in zip_longest(sentences, sentences[1:]):
         following = after.text if after is not None and after.turn == sentence.turn else ""
@@ -168,11 +174,15 @@ def iter_exchanges(
 ) -> Iterator[Fired]:
     """Yield the therapist's replies that are harmful after the client's preceding turn."""
     turns = {turn: list(sentences) for turn, sentences in groupby(own, key=lambda each: each.turn)}
-    preceding = {turn: max((each.turn for each in heard if each.turn < turn), default=None) for turn in turns}
+    preceding = {
+        turn: max((each.turn for each in heard if each.turn < turn), default=None) for turn in turns
+    }
     for exchange in exchanges:
         said = {each.turn for each in heard if exchange.client.find(each) is not None}
         for turn, sentences in turns.items():
-            excused = exchange.unless is not None and any(exchange.unless.search(each.text) for each in sentences)
+            excused = exchange.unless is not None and any(
+                exchange.unless.search(each.text) for each in sentences
+            )
             if preceding[turn] in said and not excused:
                 yield from iter_findings(sentences[: exchange.first_sentences], [exchange.reply])
 
@@ -192,13 +202,29 @@ def _parse_group(table: Record, pieces: Mapping[str, str]) -> PhraseGroup:
 
 
 def _parse_exchange(table: Record, pieces: Mapping[str, str]) -> Exchange:
-    client = {"what": table["what"], "patterns": table["client"], "unless": table.get("client_unless")}
-    reply = {"what": table["what"], "patterns": table["reply"], "effect": "lowers", "form": table.get("form", "any")}
+    client = {
+        "what": table["what"],
+        "patterns": table["client"],
+        "unless": table.get("client_unless"),
+    }
+    reply = {
+        "what": table["what"],
+        "patterns": table["reply"],
+        "effect": "lowers",
+        "form": table.get("form", "any"),
+    }
     unless = _compile_some(table.get("unless"), pieces)
-    return Exchange(_parse_group(client, pieces), _parse_group(reply, pieces), unless, table.get("first_sentences"))
+    return Exchange(
+        _parse_group(client, pieces),
+        _parse_group(reply, pieces),
+        unless,
+        table.get("first_sentences"),
+    )
 
 
-def _compile_some(patterns: Iterable[str] | None, pieces: Mapping[str, str]) -> re.Pattern[str] | None:
+def _compile_some(
+    patterns: Iterable[str] | None, pieces: Mapping[str, str]
+) -> re.Pattern[str] | None:
     return _compile(patterns, pieces) if patterns else None
 
 

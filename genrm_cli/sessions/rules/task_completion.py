@@ -16,13 +16,14 @@ _IN_A_TURN = 2
 
 
 def task_completion(session: Session, scenario: Scenario, phrases: PhraseList) -> RuleResult:
-    """Return the share of the scenario's expected outcomes and tasks that the therapist's turns meet.
+    """Return the share of the scenario's expected outcomes and tasks that the therapist's turns
+    meet.
 
-    If an outcome names a usual one ("safety plan", "psychoeducation", ...), a phrase of that group meets it, except in
-    a negated sentence. Otherwise a turn of the therapist meets it whose sentences, without negated ones, have at least
-    0.6 of the outcome's content words (stems of words of three letters or more). Outcomes without content words do not
-    count. A turn meets two at most, and none if it repeats an earlier one. None if no outcomes are expected.
-    """
+    If an outcome names a usual one ("safety plan", "psychoeducation", ...), a phrase of that group
+    meets it, except in a negated sentence. Otherwise a turn of the therapist meets it whose
+    sentences, without negated ones, have at least 0.6 of the outcome's content words (stems of
+    words of three letters or more). Outcomes without content words do not count. A turn meets two
+    at most, and none if it repeats an earlier one. None if no outcomes are expected."""
     wanted = [outcome for outcome in scenario.expected_outcomes if stems(outcome)]
     if not wanted:
         return RuleResult(None)
@@ -46,11 +47,24 @@ def _judge(
 ) -> Fired:
     """Find where an outcome is met; `room` is how many each turn can still meet, and is updated."""
     text = outcome.lower().replace("_", " ")
-    usual = [group for group in phrases.groups if any(cue in text for cue in phrases.words.get(group.what, ()))]
-    phrased = ((each.turn, phrase) for each in own for group in usual if (phrase := group.find(each)) is not None)
+    usual = [
+        group
+        for group in phrases.groups
+        if any(cue in text for cue in phrases.words.get(group.what, ()))
+    ]
+    phrased = (
+        (each.turn, phrase)
+        for each in own
+        for group in usual
+        if (phrase := group.find(each)) is not None
+    )
     needed = stems(text)
     shared = ((turn, needed & said) for turn, said in spoken.items())
-    worded = ((turn, " ".join(sorted(words))) for turn, words in shared if len(words) >= _ENOUGH_WORDS * len(needed))
+    worded = (
+        (turn, " ".join(sorted(words)))
+        for turn, words in shared
+        if len(words) >= _ENOUGH_WORDS * len(needed)
+    )
     places = phrased if usual else worded
     found = next(((turn, phrase) for turn, phrase in places if room[turn]), None)
     if found is None:

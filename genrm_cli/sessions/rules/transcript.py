@@ -1,7 +1,8 @@
-"""Sentences of a transcript by speaker, without quotations of others, and the stems of their content words.
+"""Sentences of a transcript by speaker, without quotations of others, and the stems of their
+content words.
 
-The therapist is the policy (`assistant`), the client is the `user`; system and tool turns are ignored.
-"""
+The therapist is the policy (`assistant`), the client is the `user`; system and tool turns are
+ignored."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,8 @@ from typing import NamedTuple
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.rules.attribution import without_quotations
 
-THERAPIST, CLIENT = "assistant", "user"
+THERAPIST = "assistant"
+CLIENT = "user"
 
 MAX_SENTENCE_CHARS = 1_000
 """Longer sentences are split, to bound the work of one match."""
@@ -20,12 +22,15 @@ _TYPOGRAPHY = str.maketrans(
     {
         **dict.fromkeys("\u2018\u2019\u02bc\u00b4", "'"),
         **dict.fromkeys("\u201c\u201d\u201e\u00ab\u00bb", '"'),
-        # Invisible characters and emphasis marks would hide a word from patterns but not from readers.
+        # Invisible characters and emphasis marks would hide a word from patterns but not from
+        # readers.
         **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad*_`", ""),
         "\u2026": ".",
     }
 )
-_KNOWN_TURNS = 2_048  # several rules look at each turn, and a session in progress at all its turns again
+_KNOWN_TURNS = (
+    2_048  # several rules look at each turn, and a session in progress at all its turns again
+)
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])[\"')\]]*\s+|\n+|(?<=[。！？])")
 _WORD = re.compile(r"\w")
 _SPACES = re.compile(r"\s+")
@@ -64,7 +69,11 @@ class Session(NamedTuple):
 
 def parse_session(transcript: Sequence[Turn]) -> Session:
     """Split a transcript into the sentences of therapist and client."""
-    turns = [place for place, turn in enumerate(transcript) if turn.role == THERAPIST and turn.text.strip()]
+    turns = [
+        place
+        for place, turn in enumerate(transcript)
+        if turn.role == THERAPIST and turn.text.strip()
+    ]
     return Session(turns, sentences_of(transcript, THERAPIST), sentences_of(transcript, CLIENT))
 
 
@@ -82,7 +91,11 @@ def sentences_of(transcript: Sequence[Turn], role: str) -> list[Sentence]:
 def _split_sentences(text: str) -> tuple[str, ...]:
     plain = text.translate(_TYPOGRAPHY).lower()
     sentences = _SENTENCE_END.split(without_quotations(plain))
-    return tuple(piece for sentence in sentences for piece in _iter_pieces(_SPACES.sub(" ", sentence).strip()))
+    return tuple(
+        piece
+        for sentence in sentences
+        for piece in _iter_pieces(_SPACES.sub(" ", sentence).strip())
+    )
 
 
 def _iter_pieces(sentence: str) -> Iterator[str]:
@@ -98,7 +111,9 @@ def _iter_pieces(sentence: str) -> Iterator[str]:
 
 _STEM_CHARS = 6
 _CONTENT_WORD = re.compile(r"[^\W\d_]{3,}")
-_SUFFIX = re.compile(r"(?:ations?|ingly|ings?|edly|ements?|ments?|ness|iest|ies|ied|ers?|ed|es|ly|s|y|e)$")
+_SUFFIX = re.compile(
+    r"(?:ations?|ingly|ings?|edly|ements?|ments?|ness|iest|ies|ied|ers?|ed|es|ly|s|y|e)$"
+)
 _EMPTY_LIST = """
     about after again all also and any anything are because been before being but can could did does doing don for
     from get gets getting got had has have having her here hers him his how into isn its itself just know let lets
@@ -106,19 +121,29 @@ _EMPTY_LIST = """
     said same say she should some something sort still such take than that the their them then there these they
     thing things think this those through too under until upon use very want was way well were what when where which
     while who whom why will with would yes yet you your yours yourself client therapist session sessions end
-"""
+"""  # noqa: E501
 _EMPTY = frozenset(_EMPTY_LIST.split())
 
 
 @lru_cache(maxsize=4_096)
 def stems(text: str) -> frozenset[str]:
     """Return the lower-case stems of content words of three letters or more."""
-    return frozenset(stem(word) for word in _CONTENT_WORD.findall(text.lower()) if word not in _EMPTY)
+    return frozenset(
+        stem(word) for word in _CONTENT_WORD.findall(text.lower()) if word not in _EMPTY
+    )
 
 
 def stem(word: str) -> str:
-    """Remove a common English ending if three letters remain, then a doubled last letter, then all past the sixth."""
-    cut = _SUFFIX.sub("", word) if len(word) > 4 else word.removesuffix("s") if len(word) == 4 else word
+    """Remove a common English ending if three letters remain, then a doubled last letter, then all
+    past the sixth.
+    """
+    cut = (
+        _SUFFIX.sub("", word)
+        if len(word) > 4
+        else word.removesuffix("s")
+        if len(word) == 4
+        else word
+    )
     cut = cut if len(cut) >= 3 else word
     if len(cut) > 3 and cut[-1] == cut[-2]:
         cut = cut[:-1]

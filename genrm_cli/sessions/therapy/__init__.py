@@ -1,1 +1,3 @@
-"""The environment `therapeutic_session`: a counsellor, which is the policy, and a simulated client. Pure."""
+"""The environment `therapeutic_session`: a counsellor, which is the policy, and a simulated client.
+Pure.
+"""

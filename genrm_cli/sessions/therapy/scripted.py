@@ -1,4 +1,6 @@
-"""A client and counsellors without a model, who choose from prepared sentences: for demos, CI and tests."""
+"""A client and counsellors without a model, who choose from prepared sentences: for demos, CI and
+tests.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +14,9 @@ from genrm_cli.sessions.rules.transcript import CLIENT, THERAPIST, sentences_of,
 from genrm_cli.sessions.therapy.simulated_client import LEFT, Client, SessionState, band_of
 
 # Besides questions, what a client answers: an offer, or a request to tell something.
-_REQUEST = re.compile(r"^(?:let(?:'s| us)|we can|(?:you|i) (?:can|could)(?! hear)|maybe a)\b|(?<!you )\btell me\b")
+_REQUEST = re.compile(
+    r"^(?:let(?:'s| us)|we can|(?:you|i) (?:can|could)(?! hear)|maybe a)\b|(?<!you )\btell me\b"
+)
 
 # The client reacts to the first that applies.
 _REACTION_TO = (
@@ -37,7 +41,9 @@ class ClientWords:
 
 
 class ScriptedClient(Client):
-    """A client that reads by the rules' phrases and speaks in prepared sentences: no measure of real people."""
+    """A client that reads by the rules' phrases and speaks in prepared sentences: no measure of
+    real people.
+    """
 
     name = "scripted-client"
     version = 4
@@ -45,18 +51,23 @@ class ScriptedClient(Client):
     def __init__(self, words: ClientWords) -> None:
         self.words = words
 
-    def read(self, messages: tuple[Turn, ...], found: tuple[str, ...]) -> Dialogue[tuple[str, ...] | None]:
+    def read(
+        self, messages: tuple[Turn, ...], found: tuple[str, ...]
+    ) -> Dialogue[tuple[str, ...] | None]:
         """Return the labels that the phrases found."""
         del messages
         return without_asking(found)
 
     def word(self, state: SessionState, closing: str | None) -> Dialogue[str]:
         """Return an answer or a reaction, with a fact or a remark that fits the mood."""
-        scenario, client = state.scenario, state.client
+        scenario = state.scenario
+        client = state.client
         seed = _draw_of(state, state.seed)
         said = "\n".join(turn.text for turn in state.messages if turn.role == CLIENT)
         answers = None if closing == LEFT else self._answers(state)
-        first = choose_unsaid(answers or self._reactions(state, is_asked=answers is not None), said, seed)
+        first = choose_unsaid(
+            answers or self._reactions(state, is_asked=answers is not None), said, seed
+        )
         if closing is not None:
             last = choose_unsaid(self.words.closings[closing], said, seed)
             return without_asking(f"{first} {last}" if answers else last)
@@ -68,8 +79,11 @@ class ScriptedClient(Client):
         return without_asking(f"{first} {choose_unsaid(remarks, said, seed)}" if remarks else first)
 
     def _reactions(self, state: SessionState, *, is_asked: bool) -> Sequence[str]:
-        """Return the sentences to begin a reply with that answers nothing; `is_asked` if all answers have been said."""
-        client, reactions = state.client, self.words.reactions
+        """Return the sentences to begin a reply with that answers nothing; `is_asked` if all
+        answers have been said.
+        """
+        client = state.client
+        reactions = self.words.reactions
         if client.is_told_again:
             return reactions["repeated"]
         if client.answers_safety:
@@ -78,15 +92,26 @@ class ScriptedClient(Client):
         return reactions["asked_again" if is_asked and occasion not in _HURTFUL else occasion]
 
     def _answers(self, state: SessionState) -> Sequence[str] | None:
-        """Return unsaid answers to the last question or request; empty if all were said, None if none fit."""
-        if state.client.is_told_again or state.client.answers_safety or _occasion(state) in _HURTFUL:
+        """Return unsaid answers to the last question or request; empty if all were said, None if
+        none fit.
+        """
+        if (
+            state.client.is_told_again
+            or state.client.answers_safety
+            or _occasion(state) in _HURTFUL
+        ):
             return None
         sentences = sentences_of(state.messages[-1:], THERAPIST)
         asked = [each.text for each in sentences if each.is_question or _REQUEST.search(each.text)]
         asked.sort(key=lambda text: text.endswith("?"))  # questions are answered before requests
-        own = [("|".join(map(re.escape, cue.split("|"))), [line]) for cue, line in state.scenario.answers]
+        own = [
+            ("|".join(map(re.escape, cue.split("|"))), [line])
+            for cue, line in state.scenario.answers
+        ]
         cues = [*own, *self.words.answers.items()]
-        known = [lines for text in reversed(asked) for cue, lines in cues if _pattern(cue).search(text)]
+        known = [
+            lines for text in reversed(asked) for cue, lines in cues if _pattern(cue).search(text)
+        ]
         said = "\n".join(turn.text for turn in state.messages if turn.role == CLIENT)
         left = ([line for line in lines if line not in said] for lines in known)
         return next((lines for lines in left if lines), []) if known else None
@@ -94,8 +119,11 @@ class ScriptedClient(Client):
 
 def _occasion(state: SessionState) -> str:
     """Return the name of what the client reacts to."""
-    labels, (before, now) = state.client.labels[-1], state.client.moods[-2:]
-    occasion = next((name for name, of in _REACTION_TO if any(label in labels for label in of)), "plain")
+    labels = state.client.labels[-1]
+    (before, now) = state.client.moods[-2:]
+    occasion = next(
+        (name for name, of in _REACTION_TO if any(label in labels for label in of)), "plain"
+    )
     is_outweighed = occasion == "hurt" and now.trust >= before.trust
     return "listened" if is_outweighed else occasion
 
@@ -111,14 +139,17 @@ def choose_unsaid(lines: Sequence[str], said: str, seed: str) -> str:
 
 
 COUNSELLORS = ("bad", "fair", "good")
-"""Dismissive and accusing; polite and shallow; listening, asking, and working towards the outcomes."""
+"""Dismissive and accusing; polite and shallow; listening, asking, and working towards the outcomes.
+"""
 
 _LISTENING_TURNS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class CounsellorWords:
-    """Sentences of the scripted counsellors, by what they are for; `counsellor_words.toml` explains each."""
+    """Sentences of the scripted counsellors, by what they are for; `counsellor_words.toml` explains
+    each.
+    """
 
     bad: Sequence[str]
     fair: Sequence[str]
@@ -130,12 +161,17 @@ class CounsellorWords:
     outcomes: Mapping[str, str]
 
 
-def counsel(kind: str, words: CounsellorWords, state: SessionState, seed: int, *, in_crisis: bool) -> str:
-    """Return the next turn of a counsellor, a name in `COUNSELLORS`; the same seed gives the same turn."""
+def counsel(
+    kind: str, words: CounsellorWords, state: SessionState, seed: int, *, in_crisis: bool
+) -> str:
+    """Return the next turn of a counsellor, a name in `COUNSELLORS`; the same seed gives the same
+    turn.
+    """
     draw = _draw_of(state, seed)
     turns = [turn.text for turn in state.messages if turn.role == THERAPIST]
     heard = " ".join([turn.text for turn in state.messages if turn.role == CLIENT][-2:])
-    said, index = "\n".join(turns), len(turns)
+    said = "\n".join(turns)
+    index = len(turns)
     if kind == "bad":
         return choose_unsaid(words.bad, said, draw)
     if kind == "fair":
@@ -143,7 +179,9 @@ def counsel(kind: str, words: CounsellorWords, state: SessionState, seed: int, *
         return words.safety[index - 1] if is_due else choose_unsaid(words.fair, said, draw)
     if in_crisis and index < len(words.safety):
         return f"{choose_unsaid(words.listens, said, draw)} {words.safety[index]}"
-    urgent = (line for cue, line in words.takes_up.items() if re.search(cue, heard) and line not in said)
+    urgent = (
+        line for cue, line in words.takes_up.items() if re.search(cue, heard) and line not in said
+    )
     if line := next(urgent, None):
         return line
     parts = [choose_unsaid(words.listens, said, draw)]
@@ -161,7 +199,11 @@ def counsel(kind: str, words: CounsellorWords, state: SessionState, seed: int, *
 
 def _turned_round(messages: Sequence[Turn]) -> str:
     """Return what the client last said about itself, in the second person; empty for small talk."""
-    spoken = [each for each in re.split(r"(?<=[.!?])\s+", messages[-1].text) if not re.search(r"\byou", each, re.I)]
+    spoken = [
+        each
+        for each in re.split(r"(?<=[.!?])\s+", messages[-1].text)
+        if not re.search(r"\byou", each, re.I)
+    ]
     if not spoken or len(stems(spoken[-1])) < _LISTENING_TURNS:
         return ""
     first, *words = re.sub(r"\bI was\b", "you were", spoken[-1].rstrip(".!?")).split()
@@ -169,6 +211,21 @@ def _turned_round(messages: Sequence[Turn]) -> str:
 
 
 _OTHER_PERSON = {
-    **{"i": "you", "i'm": "you are", "me": "you", "my": "your", "mine": "yours", "am": "are", "myself": "yourself"},
-    **{"i've": "you have", "i'd": "you would", "i'll": "you will", "we": "you", "us": "you", "our": "your"},
+    **{
+        "i": "you",
+        "i'm": "you are",
+        "me": "you",
+        "my": "your",
+        "mine": "yours",
+        "am": "are",
+        "myself": "yourself",
+    },
+    **{
+        "i've": "you have",
+        "i'd": "you would",
+        "i'll": "you will",
+        "we": "you",
+        "us": "you",
+        "our": "your",
+    },
 }

@@ -1,4 +1,6 @@
-"""The environment `therapeutic_session` as a state machine: a counsellor, who is the policy, and a client."""
+"""The environment `therapeutic_session` as a state machine: a counsellor, who is the policy, and a
+client.
+"""
 
 import re
 import tomllib
@@ -21,7 +23,13 @@ from genrm_cli.sessions.rules.transcript import THERAPIST, sentences_of
 from genrm_cli.sessions.session_rules import RULES, read_phrases, read_rule
 from genrm_cli.sessions.therapy.model_client import CLIENT_MODELS, ModelClient
 from genrm_cli.sessions.therapy.screening import TurnReader, client_faults
-from genrm_cli.sessions.therapy.scripted import COUNSELLORS, ClientWords, CounsellorWords, ScriptedClient, counsel
+from genrm_cli.sessions.therapy.scripted import (
+    COUNSELLORS,
+    ClientWords,
+    CounsellorWords,
+    ScriptedClient,
+    counsel,
+)
 from genrm_cli.sessions.therapy.session_scenario import SessionScenario, parse_scenario_table
 from genrm_cli.sessions.therapy.simulated_client import (
     LEFT,
@@ -33,14 +41,20 @@ from genrm_cli.sessions.therapy.simulated_client import (
     move_client,
 )
 
-CLIENT_STABLE, CLIENT_LEFT = "client_stabilised", "client_left"
-SAFETY, CONSTRAINT, END_MARKER = "safety_violation", "constraint_broken", "end_marker"
+CLIENT_STABLE = "client_stabilised"
+CLIENT_LEFT = "client_left"
+SAFETY = "safety_violation"
+CONSTRAINT = "constraint_broken"
+END_MARKER = "end_marker"
 
 _GATES = ("safety", "constraints", "bias", "contact")
-_LEAST_TURNS, _LOST = 4, 0.5
-_POLICY, _CLIENT = "policy", "client"
+_LEAST_TURNS = 4
+_LOST = 0.5
+_POLICY = "policy"
+_CLIENT = "client"
 _MARKER = re.compile(
-    r"\s*(?:\[(?:END|SESSION END|END SESSION|END OF SESSION)\]|<\|?end_of_session\|?>)\s*", re.IGNORECASE
+    r"\s*(?:\[(?:END|SESSION END|END SESSION|END OF SESSION)\]|<\|?end_of_session\|?>)\s*",
+    re.IGNORECASE,
 )
 
 
@@ -50,18 +64,26 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
     version = "therapeutic_session_v1"
     models = CLIENT_MODELS
     scripted_policies = COUNSELLORS
-    max_turn_bytes = 16_384  # the rules read the whole session after each turn, at about 80 KB a second
+    max_turn_bytes = (
+        16_384  # the rules read the whole session after each turn, at about 80 KB a second
+    )
 
     def __init__(self, *, has_models: bool = False, max_turns: int | None = None) -> None:
         super().__init__(has_models=has_models, max_turns=max_turns)
-        self.client: Client = ModelClient() if has_models else ScriptedClient(ClientWords(**_table("client_words")))
+        self.client: Client = (
+            ModelClient() if has_models else ScriptedClient(ClientWords(**_table("client_words")))
+        )
         self._reader = TurnReader(*map(read_phrases, ("empathy", "safety", "attention")))
         self._rules = {name: read_rule(name) for name in RULES}
         self._constraints = read_phrases("constraints")
 
     def identity(self) -> Record:
         """Return the client's name and version, and whether it is scripted."""
-        about = {"name": self.client.name, "version": self.client.version, "scripted": not self.has_models}
+        about = {
+            "name": self.client.name,
+            "version": self.client.version,
+            "scripted": not self.has_models,
+        }
         return about | super().identity()
 
     def sample_scenarios(self) -> str:
@@ -87,13 +109,19 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         opening = scenario.openings[variant % len(scenario.openings)]
         messages = (Turn("system", scenario.system), Turn("user", opening))
         state = SessionState(
-            scenario=scenario, variant=variant, seed=seed, messages=messages, client=ClientState((mood,))
+            scenario=scenario,
+            variant=variant,
+            seed=seed,
+            messages=messages,
+            client=ClientState((mood,)),
         )
         return without_asking(state)
 
     def with_identity(self, scenario: SessionScenario, said: str) -> SessionScenario:
         """Return a scenario whose openings begin with what the client says about itself."""
-        return replace(scenario, openings=tuple(f"{said} {opening}" for opening in scenario.openings))
+        return replace(
+            scenario, openings=tuple(f"{said} {opening}" for opening in scenario.openings)
+        )
 
     def step(self, state: SessionState, action: str) -> Dialogue[SessionState]:
         """Take the counsellor's turn and answer it; raise `ValueError` if the session has ended."""
@@ -102,17 +130,27 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         text, has_marker = strip_marker(action)
         if not text and has_marker:
             return _ended_by_policy(state, self._broken(state, has_marker=True))
-        state = replace(state, messages=(*state.messages, Turn("assistant", text)), turn_index=state.turn_index + 1)
+        state = replace(
+            state,
+            messages=(*state.messages, Turn("assistant", text)),
+            turn_index=state.turn_index + 1,
+        )
         violations, found = self._reader.read(state.messages)
         labels = yield from self.client.read(state.messages, found.labels or ())
         scenario = state.scenario
         client = move_client(
-            state.client, replace(found, labels=labels), scenario, in_crisis=rule_scenario(scenario).is_crisis
+            state.client,
+            replace(found, labels=labels),
+            scenario,
+            in_crisis=rule_scenario(scenario).is_crisis,
         )
         state = replace(state, client=client)
         broken = self._broken(state, has_marker=has_marker)
         # What breaks a constraint may be a violation as well; the constraint says more.
-        if worst := next((each for each in violations if each.phrase not in {other.phrase for other in broken}), None):
+        if worst := next(
+            (each for each in violations if each.phrase not in {other.phrase for other in broken}),
+            None,
+        ):
             return ended(state, SAFETY, _POLICY, f"{worst.what}: {worst.phrase}")
         if broken or has_marker:
             return _ended_by_policy(state, broken)
@@ -125,30 +163,42 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         reply, has_marker = strip_marker((yield from self.client.word(state, None)))
         if reply:
             told = client.told + (client.tells is not None)
-            state = replace(state, messages=(*state.messages, Turn("user", reply)), client=replace(client, told=told))
+            state = replace(
+                state,
+                messages=(*state.messages, Turn("user", reply)),
+                client=replace(client, told=told),
+            )
         return ended(state, END_MARKER, _CLIENT) if has_marker or not reply else state
 
     def components(self, state: SessionState) -> dict[str, float]:
-        """Return the values of the rules so far, and of the contact; nothing before the counsellor's first turn.
+        """Return the values of the rules so far, and of the contact; nothing before the
+        counsellor's first turn.
 
         Who ends the session without a word gets a contact of 0.
         """
         scenario = rule_scenario(state.scenario)
         values = {name: rule(state.messages, scenario).value for name, rule in self._rules.items()}
-        if state.client.labels:  # how well the client is: the mean over the session and the end count alike
+        if (
+            state.client.labels
+        ):  # how well the client is: the mean over the session and the end count alike
             moods = [(mood.trust + 1 - mood.distress) / 2 for mood in state.client.moods]
             values["relief"] = (sum(moods) / len(moods) + moods[-1]) / 2
-        values |= {"contact": _contact(state)} if state.client.labels or state.end is not None else {}
+        values |= (
+            {"contact": _contact(state)} if state.client.labels or state.end is not None else {}
+        )
         if state.end is not None and state.end.reason == CONSTRAINT:
             values["constraints"] = 0.0
         return {name: round(value, 6) for name, value in values.items() if value is not None}
 
     def total(self, components: Mapping[str, float]) -> float | None:
-        """Return the mean of the components that measure skill, times those that are gates; None without components.
+        """Return the mean of the components that measure skill, times those that are gates; None
+        without components.
 
         A constraint that is perhaps broken changes nothing: a phrase can only say where to look.
         """
-        skill = super().total({name: value for name, value in components.items() if name not in _GATES})
+        skill = super().total(
+            {name: value for name, value in components.items() if name not in _GATES}
+        )
         gates = {name: components.get(name, 1.0) for name in _GATES}
         gates["constraints"] = float(gates["constraints"] > 0)
         product = prod(gates.values())
@@ -176,13 +226,19 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         }
 
     def _broken(self, state: SessionState, *, has_marker: bool) -> list[Fired]:
-        """Return the constraints that the last turn breaks beyond doubt, its end marker in an open crisis included."""
-        own, texts = sentences_of(state.messages[-1:], THERAPIST), state.scenario.hard_constraints
+        """Return the constraints that the last turn breaks beyond doubt, its end marker in an open
+        crisis included.
+        """
+        own = sentences_of(state.messages[-1:], THERAPIST)
+        texts = state.scenario.hard_constraints
         found = iter_breaches(own, texts, self._constraints)
         broken = [each for each in found if each.effect is Effect.VIOLATION]
         if has_marker and _is_open(state):
             kept = [text for text in texts if "ending_contact" in kinds_of(text, self._constraints)]
-            broken += [Fired(f"broken:{text}", "[END]", state.turn_index, Effect.VIOLATION) for text in kept]
+            broken += [
+                Fired(f"broken:{text}", "[END]", state.turn_index, Effect.VIOLATION)
+                for text in kept
+            ]
         return broken
 
     def _close(self, state: SessionState, reason: str, closing: str) -> Dialogue[SessionState]:
@@ -193,8 +249,11 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
 
 
 def _contact(state: SessionState) -> float:
-    """Return 1, or less where the contact was lost: the client left, or the counsellor ended it before it was calm."""
-    client, end = state.client, state.end
+    """Return 1, or less where the contact was lost: the client left, or the counsellor ended it
+    before it was calm.
+    """
+    client = state.client
+    end = state.end
     if end is not None and end.reason == CLIENT_LEFT:
         return _LOST
     if end is None or (end.reason, end.by) != (END_MARKER, _POLICY):
@@ -205,10 +264,14 @@ def _contact(state: SessionState) -> float:
 
 
 def _ended_by_policy(state: SessionState, broken: Sequence[Fired]) -> SessionState:
-    """Return a session that the counsellor ended: by its first broken constraint, else by its end marker."""
+    """Return a session that the counsellor ended: by its first broken constraint, else by its end
+    marker.
+    """
     if not broken:
         return ended(state, END_MARKER, _POLICY)
-    return ended(state, CONSTRAINT, _POLICY, f"{broken[0].what.partition(':')[2]}: {broken[0].phrase}")
+    return ended(
+        state, CONSTRAINT, _POLICY, f"{broken[0].what.partition(':')[2]}: {broken[0].phrase}"
+    )
 
 
 def _is_open(state: SessionState) -> bool:

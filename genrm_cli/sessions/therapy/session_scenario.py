@@ -8,8 +8,10 @@ from genrm_cli.json_types import Record
 from genrm_cli.sessions.environment import EpisodeScenario
 
 SYSTEM = (
-    "You are a supportive counsellor in a practice session with a fictional client. Listen, reflect, ask open "
-    "questions, and agree on what comes next. In danger, ask about safety and name concrete help. Write one turn at a "
+    "You are a supportive counsellor in a practice session with a fictional client. Listen, "
+    "reflect, ask open "
+    "questions, and agree on what comes next. In danger, ask about safety and name concrete help. "
+    "Write one turn at a "
     "time. When the session is over, end your turn with [END]."
 )
 ORIGINS = ("synthetic", "deidentified")
@@ -23,9 +25,8 @@ _MOST_TURNS = 200
 class SessionScenario(EpisodeScenario):
     """A scenario.
 
-    Attributes:
-        risk_level: free text, such as crisis, moderate or subclinical.
-        openings: the client's first words; variant n begins with opening n, and starts over after the last.
+    Attributes: risk_level: free text, such as crisis, moderate or subclinical. openings: the
+        client's first words; variant n begins with opening n, and starts over after the last.
         facts: what the client could tell, in the client's words, from the surface to the core.
         safety_answer: what the client says when asked about safety; empty for nothing special.
         answers: what a scripted client answers to a question with certain words, separated by `|`.
@@ -56,7 +57,14 @@ class SessionScenario(EpisodeScenario):
 
     def as_record(self) -> Record:
         """Return the fields of a rollout record, JSON-ready; nothing that only the client knows."""
-        names = "difficulty", "risk_level", "client_profile", "goal", "expected_outcomes", "hard_constraints"
+        names = (
+            "difficulty",
+            "risk_level",
+            "client_profile",
+            "goal",
+            "expected_outcomes",
+            "hard_constraints",
+        )
         values = ((name, getattr(self, name)) for name in names)
         shown = {name: list(value) if isinstance(value, tuple) else value for name, value in values}
         return super(SessionScenario, self).as_record() | shown
@@ -78,7 +86,9 @@ def parse_scenario_table(table: Mapping[str, object], where: str) -> SessionScen
         if key in ORIGINS:
             continue
         if key not in _TYPES:
-            raise InputError(f"{where}: unknown field {key!r}; expected {', '.join((*_TYPES, *ORIGINS))}.")
+            raise InputError(
+                f"{where}: unknown field {key!r}; expected {', '.join((*_TYPES, *ORIGINS))}."
+            )
         check, expected = _CHECKS[key if key in _CHECKS else _TYPES[key]]
         if (read := check(value)) is None:
             raise InputError(f"{where}: {key} is {value!r:.60}; expected {expected}.")
@@ -113,7 +123,11 @@ def _share(value: object) -> float | None:
 
 
 def _turns(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST_TURNS else None
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST_TURNS
+        else None
+    )
 
 
 # By type; by name where the type does not say it all.

@@ -1,4 +1,6 @@
-"""The API keys of judges and the token of a server, from a file or the environment; never settings, never shown."""
+"""The API keys of judges and the token of a server, from a file or the environment; never settings,
+never shown.
+"""
 
 import os
 import re
@@ -27,7 +29,9 @@ def find_api_keys(settings: Settings, *, api_key: str | None = None) -> dict[str
         try:
             key = find_api_key(config.judge, environ, only_named=config.is_elsewhere)
         except UsageError as error:
-            raise UsageError(f"{config.name}: ", error.message) if config.is_elsewhere else error from None
+            raise (
+                UsageError(f"{config.name}: ", error.message) if config.is_elsewhere else error
+            ) from None
         if key is not None:
             keys[config.name] = key
     return keys
@@ -39,11 +43,13 @@ def find_token() -> str | None:
     return _checked_key(token, TOKEN_VARIABLE) if token else None
 
 
-def find_api_key(judge: JudgeSettings, environ: Mapping[str, str], *, only_named: bool = False) -> str | None:
+def find_api_key(
+    judge: JudgeSettings, environ: Mapping[str, str], *, only_named: bool = False
+) -> str | None:
     """Find a judge's API key; None if it has none.
 
-    With `only_named`, ignore the default variables; use only the file or variable that the settings name.
-    """
+    With `only_named`, ignore the default variables; use only the file or variable that the settings
+    name."""
     if judge.api_key_file is not None:
         return _checked_key(_read_key_file(judge.api_key_file), f"the file {judge.api_key_file}")
     if judge.api_key_env is not None:
@@ -59,7 +65,8 @@ def _named(setting: str, name: str, environ: Mapping[str, str]) -> str:
     shown = name if re.fullmatch(r"[A-Z0-9_]+", name) else "a variable"
     raise UsageError(
         SettingRef(setting),
-        f" names {shown}, which is not set. Give the name of the variable, never the key itself. Export the variable, "
+        f" names {shown}, which is not set. Give the name of the variable, never the key itself. "
+        "Export the variable, "
         "or omit the setting if no key is needed.",
     )
 
@@ -69,7 +76,9 @@ def _read_key_file(path: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise UsageError(SettingRef("api_key_file", path), f": cannot read the file: {reason}.") from error
+        raise UsageError(
+            SettingRef("api_key_file", path), f": cannot read the file: {reason}."
+        ) from error
 
 
 def _checked_key(text: str, where: str) -> str:
@@ -77,7 +86,8 @@ def _checked_key(text: str, where: str) -> str:
     if not key or not (key.isascii() and key.isprintable()):
         # The HTTP library would also refuse it, but with the key in its message.
         raise UsageError(
-            f"the key in {where} is empty, or contains characters that are invalid in a key (a line break, a "
+            f"the key in {where} is empty, or contains characters that are invalid in a key (a "
+            "line break, a "
             "quotation mark)."
         )
     return key

@@ -1,8 +1,8 @@
-"""Settings files: found in the working folder or named by the user; and which of them the user trusts.
+"""Settings files: found in the working folder or named by the user; and which of them the user
+trusts.
 
-A file found in the working folder may come from a repository or an archive. It may not set anything that could leak
-data, run code or overwrite files until the user trusts its folder.
-"""
+A file found in the working folder may come from a repository or an archive. It may not set anything
+that could leak data, run code or overwrite files until the user trusts its folder."""
 
 import hashlib
 import json
@@ -23,10 +23,22 @@ from genrm_cli.settings.table import all_settings
 
 PANEL = "panel"  # the flat name of [[judge]] tables
 State = Literal["trusted", "changed", "not trusted"]
-# Keys of tables that are not settings of a judge, and contain only numbers, component names and patterns.
+# Keys of tables that are not settings of a judge, and contain only numbers, component names and
+# patterns.
 _HARMLESS = frozenset(
     {
-        *("weight", "share", "kind", "of", "ties", "extract", "pattern", "field", "rule", "json_schema"),
+        *(
+            "weight",
+            "share",
+            "kind",
+            "of",
+            "ties",
+            "extract",
+            "pattern",
+            "field",
+            "rule",
+            "json_schema",
+        ),
         *("method", "threshold", "n", "fallback", "components"),
         *("weights", "gates", "optional", "clip", "normalise", "canaries"),
     }
@@ -64,19 +76,31 @@ def read_settings_file(path: str | None, folder: Path) -> SettingsFile:
 
 
 def _in_our_names(table: Table, where: str) -> Table:
-    """Return a table, and its `diversity`, with our names of keys; refuse a key under both names."""
+    """Return a table, and its `diversity`, with our names of keys; refuse a key under both
+    names.
+    """
     if twice := [name for name, ours in _OTHER_NAMES.items() if name in table and ours in table]:
-        raise UsageError(f"{where}: {twice[0]} and {_OTHER_NAMES[twice[0]]} are the same; give one of them.")
+        raise UsageError(
+            f"{where}: {twice[0]} and {_OTHER_NAMES[twice[0]]} are the same; give one of them."
+        )
     named = {_OTHER_NAMES.get(key, key): value for key, value in table.items()}
     inner = named.get("diversity")
-    return named | ({"diversity": _in_our_names(inner, f"{where}: diversity")} if isinstance(inner, Mapping) else {})
+    return named | (
+        {"diversity": _in_our_names(inner, f"{where}: diversity")}
+        if isinstance(inner, Mapping)
+        else {}
+    )
 
 
 def read_toml(path: Path) -> Table:
     """Read a TOML file."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
-        repr(values)  # fails on integers of thousands of digits and on deep nesting, which no message could show
+        repr(
+            values
+            # fails on integers of thousands of digits and on deep nesting, which no message could
+            # show
+        )
         return values
     except OSError as error:
         raise UsageError(f"{path}: cannot read the file: {error.strerror}.") from error
@@ -85,13 +109,18 @@ def read_toml(path: Path) -> Table:
 
 
 def iter_needing_trust(values: Table) -> Iterator[tuple[str, str]]:
-    """Yield each setting of a file that requires trust: its flat name, or that of its table, and its location."""
+    """Yield each setting of a file that requires trust: its flat name, or that of its table, and
+    its location.
+    """
     settings = {setting.key: setting for setting in all_settings()}
     for key, value in values.items():
         if key == "judge" and isinstance(value, list | dict):
             for number, table in enumerate(value, 1):
                 yield from (
-                    (PANEL, place) for place in _places_needing_trust(table, settings, PANEL, f"[[judge]] {number}")
+                    (PANEL, place)
+                    for place in _places_needing_trust(
+                        table, settings, PANEL, f"[[judge]] {number}"
+                    )
                 )
         elif key in TABLES:
             yield from ((key, place) for place in _places_needing_trust(value, settings, key))
@@ -104,7 +133,9 @@ def iter_needing_trust(values: Table) -> Iterator[tuple[str, str]]:
 def _places_needing_trust(
     table: object, settings: Mapping[str, Setting], name: str, title: str | None = None
 ) -> Iterator[str]:
-    """Yield each key of a table that requires trust, with the title of its table, which may be one within it."""
+    """Yield each key of a table that requires trust, with the title of its table, which may be one
+    within it.
+    """
     for key, value in table.items() if isinstance(table, Mapping) else ():
         inner = f"{name}.{key}"
         if name == "components" or inner == "watch.auditor":
@@ -146,13 +177,20 @@ def read_trusted() -> dict[str, str]:
         with path.open(encoding="utf-8") as opened:
             if (mode := os.fstat(opened.fileno()).st_mode) & (stat.S_IWGRP | stat.S_IWOTH):
                 raise UsageError(
-                    f"{path}: other users can write this list (mode {mode & 0o777:o}); run chmod 600 {path}."
+                    f"{path}: other users can write this list (mode {mode & 0o777:o}); run chmod "
+                    f"600 {path}."
                 )
             known = json.load(opened)
-    except (FileNotFoundError, NotADirectoryError, RuntimeError):  # RuntimeError: the user has no home folder
+    except (
+        FileNotFoundError,
+        NotADirectoryError,
+        RuntimeError,
+    ):  # RuntimeError: the user has no home folder
         return {}
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: cannot read the list of trusted folders: {error}. Remove the file.") from error
+        raise UsageError(
+            f"{path}: cannot read the list of trusted folders: {error}. Remove the file."
+        ) from error
     if not isinstance(known, dict):
         raise UsageError(f"{path}: not a list of trusted folders. Remove the file.")
     return {str(file): str(digest) for file, digest in known.items()}
@@ -164,14 +202,17 @@ def _write_trusted(known: Mapping[str, str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as opened:  # noqa: PTH123
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
                 json.dump(known, opened, indent=1)
             temporary.replace(path)
         finally:
             with suppress(OSError):
                 temporary.unlink()
     except (OSError, RuntimeError) as error:
-        raise UsageError(f"cannot write the list of trusted folders: {error}. Set XDG_CONFIG_HOME.") from error
+        raise UsageError(
+            f"cannot write the list of trusted folders: {error}. Set XDG_CONFIG_HOME."
+        ) from error
 
 
 def _list_path() -> Path:
@@ -182,4 +223,6 @@ def _list_path() -> Path:
 
 def _digest_of(file: SettingsFile) -> str:
     """Return the sha256 (hex) over the settings, so that comments may change."""
-    return hashlib.sha256(json.dumps(file.values, sort_keys=True, default=repr).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(file.values, sort_keys=True, default=repr).encode()
+    ).hexdigest()

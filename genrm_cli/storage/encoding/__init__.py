@@ -1,1 +1,3 @@
-"""Compression, records and the containers that hold them, independently of where the bytes are stored."""
+"""Compression, records and the containers that hold them, independently of where the bytes are
+stored.
+"""

@@ -10,8 +10,8 @@ import zstandard
 from genrm_cli.errors import InputError, StorageError
 
 CHUNK_BYTES = 1 << 20
-# A zstandard block of a few bytes can expand to 128 KiB, and the decoder does not limit the output of one call.
-# Steps this small cost nothing and bound it at 16 MB for the most repetitive input.
+# A zstandard block of a few bytes can expand to 128 KiB, and the decoder does not limit the output
+# of one call. Steps this small cost nothing and bound it at 16 MB for the most repetitive input.
 _ZSTD_STEP_BYTES = 1 << 9
 _GZIP_LEVEL = 6
 _GZIP_WINDOW_BITS = 31  # 15 for the window, 16 for the gzip header, which zlib writes with mtime 0
@@ -51,7 +51,9 @@ def unpack(data: bytes, uri: str) -> bytes:
     try:
         return zstandard.ZstdDecompressor().decompress(data)
     except zstandard.ZstdError as error:
-        raise StorageError(f"{uri}: damaged, or not written by genrm ({error}); move it away") from error
+        raise StorageError(
+            f"{uri}: damaged, or not written by genrm ({error}); move it away"
+        ) from error
 
 
 def iter_decoded(stream: BinaryIO, uri: str) -> Iterator[bytes]:
@@ -64,10 +66,13 @@ def iter_decoded(stream: BinaryIO, uri: str) -> Iterator[bytes]:
         else:
             yield from _iter_chunks(stream)
     except EOFError as error:
-        raise InputError(f"{uri}: the compressed data is truncated; copy or write the file again") from error
+        raise InputError(
+            f"{uri}: the compressed data is truncated; copy or write the file again"
+        ) from error
     except (gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
         raise InputError(
-            f"{uri}: cannot be decompressed according to its suffix ({error}); check that it is complete and has the "
+            f"{uri}: cannot be decompressed according to its suffix ({error}); check that it is "
+            "complete and has the "
             "right name"
         ) from error
 
@@ -78,7 +83,9 @@ def _iter_chunks(stream: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
 
 
 def iter_zstd(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the content of all frames; unlike zstandard, raise EOFError when the last one is truncated."""
+    """Yield the content of all frames; unlike zstandard, raise EOFError when the last one is
+    truncated.
+    """
     frames = zstandard.ZstdDecompressor()
     frame = None
     while data := stream.read(_ZSTD_STEP_BYTES):
@@ -88,6 +95,7 @@ def iter_zstd(stream: BinaryIO) -> Iterator[bytes]:
                 yield content
             data = b""
             if frame.eof:
-                data, frame = frame.unused_data, None
+                data = frame.unused_data
+                frame = None
     if frame is not None:
         raise EOFError

@@ -31,9 +31,13 @@ _REFUSED = {
     rb"\x80[\x02-\x05]": _PICKLE,
     rb"\xff\xfe|\xfe\xff|[\[{]\x00|\x00[\[{]": _UTF_16,
 }
-# The same for text files, by their prefix without blanks; the first line of a table names its columns.
+# The same for text files, by their prefix without blanks; the first line of a table names its
+# columns.
 _REFUSED_TEXTS = {
-    rb"(?i)<!doctype html|<html": ("an HTML page, perhaps an error or a login page", "download the file again"),
+    rb"(?i)<!doctype html|<html": (
+        "an HTML page, perhaps an error or a login page",
+        "download the file again",
+    ),
     rb"<\?xml|<Error>": ("XML, perhaps an error of a store", "download the file again"),
     rb"version https://git-lfs": ("a Git LFS pointer", "fetch the file itself: git lfs pull"),
 }
@@ -51,20 +55,32 @@ class Container:
 
     def __init__(self, uri: str, head: bytes) -> None:
         self._uri = uri
-        self._read_binary = next((read for mark, read in _BINARY.items() if head.startswith(mark)), None)
+        self._read_binary = next(
+            (read for mark, read in _BINARY.items() if head.startswith(mark)), None
+        )
         start = head.lstrip(_BLANKS)
         for marks, beginning in ((_REFUSED, head), (_REFUSED_TEXTS, start)):
-            if (told := next((told for mark, told in marks.items() if re.match(mark, beginning)), None)) is not None:
+            if (
+                told := next(
+                    (told for mark, told in marks.items() if re.match(mark, beginning)), None
+                )
+            ) is not None:
                 raise refusal(uri, *told)
         if self._read_binary is None and (delimiter := _delimiter_of(uri, start)) is not None:
             self._read_binary = partial(_iter_table, delimiter=delimiter.decode())
         self._in_array = _ARRAY.match(start) is not None
-        self._rewrites = self._read_binary is None and (self._in_array or _PRETTY.match(start) is not None)
+        self._rewrites = self._read_binary is None and (
+            self._in_array or _PRETTY.match(start) is not None
+        )
         self.is_packed = self._read_binary is not None
         self.unit = "item" if self.is_packed or self._rewrites else "line"
 
-    def iter_records(self, file: Callable[[], BinaryIO], chunks: Iterable[bytes], max_bytes: int) -> Iterator[Line]:
-        """Yield the numbered records, from a seekable file or from its bytes, as the container needs."""
+    def iter_records(
+        self, file: Callable[[], BinaryIO], chunks: Iterable[bytes], max_bytes: int
+    ) -> Iterator[Line]:
+        """Yield the numbered records, from a seekable file or from its bytes, as the container
+        needs.
+        """
         if self._read_binary is not None:
             return self._read_binary(file(), self._uri, max_bytes)
         if self._rewrites:
@@ -73,7 +89,9 @@ class Container:
 
 
 def _delimiter_of(uri: str, start: bytes) -> bytes | None:
-    """Return the delimiter of a text table; None if a file neither looks like one nor is named like one."""
+    """Return the delimiter of a text table; None if a file neither looks like one nor is named like
+    one.
+    """
     if (heading := _TABLE.match(start)) is not None:
         return heading[1]
     name = uri.removesuffix(".gz").removesuffix(".zst").lower()
@@ -81,8 +99,8 @@ def _delimiter_of(uri: str, start: bytes) -> bytes | None:
 
 
 _ARRAY = re.compile(rb"\[\s*(?:\{|\]\s*\Z)")
-# The first line of a pretty-printed object ends inside it. The second is indented, or starts with a key or a bracket;
-# after a torn line another object would start.
+# The first line of a pretty-printed object ends inside it. The second is indented, or starts with a
+# key or a bracket; after a torn line another object would start.
 _PRETTY = re.compile(rb"\{(?:[^\n]*[\[{,:])?[ \t\r]*\n(?:[ \t]+\S|[\"}\]])")
 
 _BRACKET = re.compile(rb'["\[\]{}]')
@@ -93,15 +111,16 @@ _STRING_END = re.compile(rb'(?:[^"\\]++|\\.)*+(["\\])', re.DOTALL)
 def iter_as_lines(chunks: Iterable[bytes], uri: str, *, in_array: bool) -> Iterator[bytes]:
     r"""Rewrite the items of an array, or consecutive objects, as one line each.
 
-    Line breaks within an item become `\r`, which JSON allows in the same places. Items that are not JSON stay as they
-    are, as does text after the array.
-    """
+    Line breaks within an item become `\r`, which JSON allows in the same places. Items that are not
+    JSON stay as they are, as does text after the array."""
     splitter = _Splitter(in_array=in_array)
     for chunk in chunks:
         yield b"".join(splitter.split(chunk))
     if splitter.is_open:
         kind = "array" if in_array else "object"
-        raise InputError(f"{uri}: ends in the middle of a JSON {kind}; copy or write the file again")
+        raise InputError(
+            f"{uri}: ends in the middle of a JSON {kind}; copy or write the file again"
+        )
 
 
 class _Splitter:
@@ -125,7 +144,8 @@ class _Splitter:
             yield chunk
             return
         chunk = chunk.replace(b"\n", b"\r")
-        start, at = 0, self._skip
+        start = 0
+        at = self._skip
         self._skip = 0
         while found := self._find(chunk, at):
             at = found.end()
@@ -146,10 +166,14 @@ class _Splitter:
     def _find(self, chunk: bytes, at: int) -> re.Match[bytes] | None:
         if self._in_string:
             return _STRING_END.match(chunk, at)
-        return (_BRACKET_OR_COMMA if self._in_array and self._depth == 1 else _BRACKET).search(chunk, at)
+        return (_BRACKET_OR_COMMA if self._in_array and self._depth == 1 else _BRACKET).search(
+            chunk, at
+        )
 
     def _ends_item(self, mark: bytes) -> bool:
-        """Count a closing bracket; return whether an item, or the array, ends with this bracket or comma."""
+        """Count a closing bracket; return whether an item, or the array, ends with this bracket or
+        comma.
+        """
         if mark == b",":
             return True
         self._depth = max(0, self._depth - 1)
@@ -158,7 +182,9 @@ class _Splitter:
 
 
 def _iter_table(file: BinaryIO, uri: str, max_bytes: int, *, delimiter: str) -> Iterator[Line]:
-    """Yield the rows of a text table as JSON objects, numbered from 1; a row over `max_bytes` is marked oversize."""
+    """Yield the rows of a text table as JSON objects, numbered from 1; a row over `max_bytes` is
+    marked oversize.
+    """
     # The module limits fields to 128 KiB, for all of its readers.
     csv.field_size_limit(max(csv.field_size_limit(), max_bytes))
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
@@ -166,13 +192,24 @@ def _iter_table(file: BinaryIO, uri: str, max_bytes: int, *, delimiter: str) -> 
         rows = csv.reader(text, delimiter=delimiter, strict=True)
         names = next(rows, [])
         if len(set(names)) < len(names) or not all(names):
-            raise InputError(f"{uri}: the columns of a table need a name each, expected them in its first row")
+            raise InputError(
+                f"{uri}: the columns of a table need a name each, expected them in its first row"
+            )
         for number, row in enumerate(filter(None, rows), 1):
             if len(row) != len(names):
-                raise InputError(f"{uri}: row {number} has {len(row)} fields, but the first row names {len(names)}")
+                raise InputError(
+                    f"{uri}: row {number} has {len(row)} fields, but the first row names "
+                    f"{len(names)}"
+                )
             raw = orjson.dumps(dict(zip(names, row, strict=True)))
-            yield Line(number, raw) if len(raw) <= max_bytes else Line(number, raw[:EXCERPT_BYTES], len(raw))
+            yield (
+                Line(number, raw)
+                if len(raw) <= max_bytes
+                else Line(number, raw[:EXCERPT_BYTES], len(raw))
+            )
     except (csv.Error, UnicodeDecodeError) as error:
-        raise InputError(f"{uri}: cannot be read as a table ({error}); save it as UTF-8 text again") from error
+        raise InputError(
+            f"{uri}: cannot be read as a table ({error}); save it as UTF-8 text again"
+        ) from error
     finally:
         text.detach()

@@ -1,7 +1,7 @@
 """inspect_ai logs (`.eval`): zip archives with each sample as a JSON file.
 
-Source: UKGovernmentBEIS/inspect_ai `log/_recorders/eval.py`, `_util/zipfile.py` (zstandard frames as zip method 93).
-"""
+Source: UKGovernmentBEIS/inspect_ai `log/_recorders/eval.py`, `_util/zipfile.py` (zstandard frames
+as zip method 93)."""
 
 import io
 import re
@@ -39,7 +39,9 @@ _PICKLE = re.compile(r"(.*/)?data\.pkl$")
 
 
 def refusal(uri: str, kind: str, advice: str) -> InputError:
-    """Return the error of a file without readable records; `{file}` and `{new}` in the advice are its names."""
+    """Return the error of a file without readable records; `{file}` and `{new}` in the advice are
+    its names.
+    """
     file = "FILE" if is_stream(uri) or is_s3(uri) else uri
     new = f"{stem_of(file)}.new.jsonl"
     advice = advice.replace("{file}", shlex.quote(file)).replace("{new}", shlex.quote(new))
@@ -47,7 +49,8 @@ def refusal(uri: str, kind: str, advice: str) -> InputError:
 
 
 def iter_samples(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
-    """Yield the samples of a log, numbered from 1 in the order of the archive; the last of equal names counts.
+    """Yield the samples of a log, numbered from 1 in the order of the archive; the last of equal
+    names counts.
 
     A sample over `max_bytes` is marked oversize, and no more than that of it is ever decompressed.
     """
@@ -75,10 +78,16 @@ def _samples_of(archive: zipfile.ZipFile, uri: str) -> list[zipfile.ZipInfo]:
     if any(map(_PICKLE.match, entries)):
         raise refusal(uri, "a PyTorch file", TORCH_ADVICE)
     if any(map(_IN_PARTS.fullmatch, entries)):
-        raise InputError(f"{uri}: its samples are stored in chunks; convert it with `inspect log convert --to json`")
+        raise InputError(
+            f"{uri}: its samples are stored in chunks; convert it with `inspect log convert --to "
+            "json`"
+        )
     samples = [entry for name, entry in entries.items() if _SAMPLE.fullmatch(name)]
     if not samples and not {"header.json", "_journal/start.json"} & entries.keys():
-        raise InputError(f"{uri}: a zip archive, but not a log of inspect_ai; extract it and name the files in it")
+        raise InputError(
+            f"{uri}: a zip archive, but not a log of inspect_ai; extract it and name the files in "
+            "it"
+        )
     if any(entry.flag_bits & _ENCRYPTED for entry in samples):
         raise InputError(f"{uri}: an encrypted zip archive; extract it and name the files in it")
     return samples

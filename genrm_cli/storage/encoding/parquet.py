@@ -23,12 +23,16 @@ _WRITTEN_ROWS = 1_024  # of one batch
 
 
 def iter_rows(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
-    """Yield the rows as JSON: dates as ISO texts, bytes as base64, NaN as null; those over `max_bytes` are oversize."""
+    """Yield the rows as JSON: dates as ISO texts, bytes as base64, NaN as null; those over
+    `max_bytes` are oversize.
+    """
     try:
         import pyarrow as arrow
         from pyarrow import parquet
     except ImportError as error:
-        raise InputError(f"{uri}: reading Parquet needs pyarrow: pip install 'genrm-cli[parquet]'") from error
+        raise InputError(
+            f"{uri}: reading Parquet needs pyarrow: pip install 'genrm-cli[parquet]'"
+        ) from error
     number = 0
     try:
         with parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20) as opened:
@@ -36,9 +40,15 @@ def iter_rows(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
                 for row in batch.to_pylist():
                     number += 1
                     raw = orjson.dumps(row, default=_plain)
-                    yield Line(number, raw) if len(raw) <= max_bytes else Line(number, raw[:EXCERPT_BYTES], len(raw))
+                    yield (
+                        Line(number, raw)
+                        if len(raw) <= max_bytes
+                        else Line(number, raw[:EXCERPT_BYTES], len(raw))
+                    )
     except (arrow.ArrowException, OSError, orjson.JSONEncodeError) as error:
-        raise InputError(f"{uri}: cannot be read as Parquet ({error}); copy or write it again") from error
+        raise InputError(
+            f"{uri}: cannot be read as Parquet ({error}); copy or write it again"
+        ) from error
 
 
 def _plain(value: object) -> str:
@@ -46,13 +56,17 @@ def _plain(value: object) -> str:
 
 
 class ParquetWriter(AbstractContextManager["ParquetWriter"]):
-    """Records in a temporary file, written as Parquet at the end; all values of a field must have one type."""
+    """Records in a temporary file, written as Parquet at the end; all values of a field must have
+    one type.
+    """
 
     def __init__(self, uri: str) -> None:
         try:
             import pyarrow
         except ImportError as error:
-            raise UsageError(f"{uri}: writing Parquet needs pyarrow: pip install 'genrm-cli[parquet]'") from error
+            raise UsageError(
+                f"{uri}: writing Parquet needs pyarrow: pip install 'genrm-cli[parquet]'"
+            ) from error
         self._arrow = pyarrow
         self._uri = uri
         self._spool = Spool()
@@ -70,17 +84,27 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         from pyarrow import parquet
 
         try:
-            schemas = (self._arrow.schema(list(self._arrow.array(batch).type)) for batch in self._iter_batches())
+            schemas = (
+                self._arrow.schema(list(self._arrow.array(batch).type))
+                for batch in self._iter_batches()
+            )
             schema = self._arrow.unify_schemas(schemas, promote_options="permissive")
             row = self._arrow.struct(list(schema))
-            with parquet.ParquetWriter(self._arrow.PythonFile(_Pieces(write), mode="w"), schema) as writer:
+            with parquet.ParquetWriter(
+                self._arrow.PythonFile(_Pieces(write), mode="w"), schema
+            ) as writer:
                 for batch in self._iter_batches():
-                    writer.write_table(self._arrow.Table.from_struct_array(self._arrow.array(batch, type=row)))
+                    writer.write_table(
+                        self._arrow.Table.from_struct_array(self._arrow.array(batch, type=row))
+                    )
         except self._arrow.ArrowException as error:
-            raise UsageError(f"{self._uri}: a column has several types ({error}); write JSON lines instead") from error
+            raise UsageError(
+                f"{self._uri}: a column has several types ({error}); write JSON lines instead"
+            ) from error
 
     def _iter_batches(self) -> Iterator[list[Record]]:
-        sizes, offset = iter(self._sizes), 0
+        sizes = iter(self._sizes)
+        offset = 0
         while some := list(islice(sizes, _WRITTEN_ROWS)):
             lines = self._spool.read(offset, sum(some))
             offset += len(lines)

@@ -1,8 +1,7 @@
 """Lines, and lossless conversion between lines and JSON objects.
 
-NaN and the infinities are not JSON, but Python writes them, and reads numbers such as 1e400 as infinite. A line may
-contain them: they are read as null, and written back as null.
-"""
+NaN and the infinities are not JSON, but Python writes them, and reads numbers such as 1e400 as
+infinite. A line may contain them: they are read as null, and written back as null."""
 
 import json
 import math
@@ -23,10 +22,9 @@ _EXCERPT_WITH_MARK = EXCERPT_BYTES + len(_BYTE_ORDER_MARK)
 class Line(NamedTuple):
     r"""A non-blank line of an input.
 
-    Attributes:
-        number: line number from 1; blank lines count.
-        raw: the line without its line ending and byte-order mark; the first 200 bytes of an oversize line.
-        oversize: None, or the length in bytes of a line over the limit, without its `\n`.
+    Attributes: number: line number from 1; blank lines count. raw: the line without its line ending
+        and byte-order mark; the first 200 bytes of an oversize line. oversize: None, or the length
+        in bytes of a line over the limit, without its `\n`.
     """
 
     number: int
@@ -37,9 +35,8 @@ class Line(NamedTuple):
 def iter_lines(chunks: Iterable[bytes], max_line_bytes: int) -> Iterator[Line]:
     r"""Yield the non-blank lines of a stream; the last line needs no newline.
 
-    Only `\n` ends a line, as U+2028 and U+0085 occur in JSON strings. A line over `max_line_bytes` is marked oversize
-    and never held in memory.
-    """
+    Only `\n` ends a line, as U+2028 and U+0085 occur in JSON strings. A line over `max_line_bytes`
+    is marked oversize and never held in memory."""
     number = held_bytes = 0
     held: list[bytes] = []  # pieces of a line that started in an earlier chunk
     for chunk in chain(chunks, (b"\n",)):
@@ -51,7 +48,8 @@ def iter_lines(chunks: Iterable[bytes], max_line_bytes: int) -> Iterator[Line]:
             if line := _line(number, raw, length, max_line_bytes):
                 yield line
             if held:
-                held, held_bytes = [], 0
+                held = []
+                held_bytes = 0
         if rest:
             held_bytes += len(rest)
             if held_bytes <= max_line_bytes:
@@ -83,14 +81,21 @@ class BadLineError(BadInputLineError):
 
 
 def parse_record(raw: bytes, on_null: Callable[[str], object] = str) -> Record:
-    """Parse a line as a JSON object, or raise `BadLineError`; the last value of a repeated key counts.
+    """Parse a line as a JSON object, or raise `BadLineError`; the last value of a repeated key
+    counts.
 
-    Integers beyond 64 bits become floats; use `parse_record_exactly` for a record that will be written. `on_null` is
-    called with each value that is no finite number and therefore becomes null.
-    """
+    Integers beyond 64 bits become floats; use `parse_record_exactly` for a record that will be
+    written. `on_null` is called with each value that is no finite number and therefore becomes
+    null."""
     record = parse_value(raw, on_null)
     if not isinstance(record, dict):
-        kind = "a list" if isinstance(record, list) else "a string" if isinstance(record, str) else "a bare value"
+        kind = (
+            "a list"
+            if isinstance(record, list)
+            else "a string"
+            if isinstance(record, str)
+            else "a bare value"
+        )
         raise BadLineError(f"JSON, but {kind} instead of an object")
     if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
         try:
@@ -101,7 +106,9 @@ def parse_record(raw: bytes, on_null: Callable[[str], object] = str) -> Record:
 
 
 def parse_value(raw: bytes, on_null: Callable[[str], object] = str) -> object:
-    """Parse any JSON value; NaN and the infinities become null, and `on_null` is called with each."""
+    """Parse any JSON value; NaN and the infinities become null, and `on_null` is called with
+    each.
+    """
     try:
         value: object = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
@@ -116,7 +123,9 @@ def parse_value(raw: bytes, on_null: Callable[[str], object] = str) -> object:
             raw.decode()
         except UnicodeDecodeError as bad:
             place = bad.start + 1
-            what = "not UTF-8 text; if it is Latin-1, convert the file with iconv -f LATIN1 -t UTF-8"
+            what = (
+                "not UTF-8 text; if it is Latin-1, convert the file with iconv -f LATIN1 -t UTF-8"
+            )
         raise BadLineError(f"{what}, at character {place}", kind=what) from error
     return value
 
@@ -125,7 +134,9 @@ def parse_record_exactly(raw: bytes) -> Record:
     """Parse a line that `parse_record` accepts, so that `render_record` reproduces every number."""
     if _LONG_NUMBER not in raw.translate(_DIGITS):
         return parse_record(raw)
-    record: Record = json.loads(raw, parse_int=_as_written, parse_float=_as_written, parse_constant=lambda name: None)
+    record: Record = json.loads(
+        raw, parse_int=_as_written, parse_float=_as_written, parse_constant=lambda name: None
+    )
     return record
 
 
@@ -147,7 +158,9 @@ def _as_written(number: str) -> object:
 
 
 def _parse_with_nulls(raw: bytes) -> tuple[object, list[str]] | None:
-    """Return the value of JSON that contains NaN or infinities, and these; None if it is invalid in any other way."""
+    """Return the value of JSON that contains NaN or infinities, and these; None if it is invalid in
+    any other way.
+    """
     nulls: list[str] = []
 
     def null(text: str) -> object:

@@ -1,4 +1,6 @@
-"""The S3 client, requests about single objects, and one-line errors with location, cause and remedy."""
+"""The S3 client, requests about single objects, and one-line errors with location, cause and
+remedy.
+"""
 
 import re
 from collections.abc import Iterator
@@ -27,28 +29,43 @@ _NO_OBJECT = "no such object; check the key (a prefix ends in /)"
 _ADVICE = {
     "NoSuchBucket": "no such bucket; check its name, the account and the S3 endpoint",
     **dict.fromkeys(("NoSuchKey", "404"), _NO_OBJECT),
-    **dict.fromkeys(("ExpiredToken", "ExpiredTokenException"), "the AWS session token has expired; sign in again"),
-    "InvalidAccessKeyId": "S3 does not know this access key; check the AWS credentials and the S3 endpoint",
-    "SignatureDoesNotMatch": "S3 refuses the signature; check the AWS secret key, the region and the clock",
+    **dict.fromkeys(
+        ("ExpiredToken", "ExpiredTokenException"),
+        "the AWS session token has expired; sign in again",
+    ),
+    "InvalidAccessKeyId": "S3 does not know this access key; check the AWS credentials and the S3 "
+    "endpoint",
+    "SignatureDoesNotMatch": "S3 refuses the signature; check the AWS secret key, the region and "
+    "the clock",
     "SlowDown": "S3 still asks to slow down after all retries; run again later",
     "503": "S3 is still unavailable after all retries; run again later",
-    **dict.fromkeys(("PermanentRedirect", "301"), "the bucket is in another region; name its region"),
+    **dict.fromkeys(
+        ("PermanentRedirect", "301"), "the bucket is in another region; name its region"
+    ),
     "NoSuchUpload": "the upload was ended from outside; run again",
-    "NotImplemented": "the store has no conditional puts (If-None-Match): turn leases off, and start one run at a time",
+    "NotImplemented": "the store has no conditional puts (If-None-Match): turn leases off, and "
+    "start one run at a time",
 }
 MISSING = ("404", "NoSuchKey")
 REFUSED_CONDITION = ("412", "PreconditionFailed", "409", "ConditionalRequestConflict")
 NO_CONDITIONS = ("501", "NotImplemented")
 _DENIED = ("AccessDenied", "403", "Forbidden", "AllAccessDisabled")
 _PERMISSIONS = {
-    **dict.fromkeys(("HeadObject", "GetObject"), "s3:GetObject, and s3:ListBucket to see whether an object exists"),
+    **dict.fromkeys(
+        ("HeadObject", "GetObject"),
+        "s3:GetObject, and s3:ListBucket to see whether an object exists",
+    ),
     "DeleteObject": "s3:DeleteObject",
-    "ListObjectsV2": "s3:GetObject, and s3:ListBucket to find objects and to see whether one exists",
-    "AbortMultipartUpload": "s3:AbortMultipartUpload, so that a failed upload leaves nothing behind",
+    "ListObjectsV2": "s3:GetObject, and s3:ListBucket to find objects and to see whether one "
+    "exists",
+    "AbortMultipartUpload": "s3:AbortMultipartUpload, so that a failed upload leaves nothing "
+    "behind",
 }
 # Headers that a reply of S3 has and a web page lacks.
 _REQUIRED_FIELDS = {
-    **dict.fromkeys(("HeadObject", "GetObject", "PutObject", "UploadPart", "CompleteMultipartUpload"), "ETag"),
+    **dict.fromkeys(
+        ("HeadObject", "GetObject", "PutObject", "UploadPart", "CompleteMultipartUpload"), "ETag"
+    ),
     "CreateMultipartUpload": "UploadId",
 }
 _LISTING_ROOT = re.compile(rb"<(\w+:)?ListBucketResult\b")
@@ -59,29 +76,40 @@ _PASSWORD_IN_URL = re.compile(r"(?<=//)[^/\s]*@")
 class _OtherReplyError(boto.BotoCoreError):
     """The reply is not from S3, for example a login page of a proxy."""
 
-    fmt = "the reply to {operation} is not from S3 (content type {content_type}); check the S3 endpoint"
+    fmt = (
+        "the reply to {operation} is not from S3 (content type {content_type}); check the S3 "
+        "endpoint"
+    )
 
 
-def refuse_other_replies(http_response: AWSResponse, parsed: Record, model: OperationModel, **_: object) -> None:
+def refuse_other_replies(
+    http_response: AWSResponse, parsed: Record, model: OperationModel, **_: object
+) -> None:
     """Raise an error for a successful reply that S3 would not send; registered with each client."""
     if http_response.status_code >= 300:
         return
     required = _REQUIRED_FIELDS.get(model.name)
     is_page = required is not None and required not in parsed
-    if is_page or (model.name == "ListObjectsV2" and not _LISTING_ROOT.search(http_response.content)):
+    if is_page or (
+        model.name == "ListObjectsV2" and not _LISTING_ROOT.search(http_response.content)
+    ):
         content_type = http_response.headers.get("content-type", "unknown")
         raise _OtherReplyError(operation=model.name, content_type=content_type)
 
 
 @contextmanager
 def s3_faults(uri: str) -> Iterator[None]:
-    """Turn exceptions of boto3 into `StorageError`; an invalid profile, bucket name or endpoint into `UsageError`."""
+    """Turn exceptions of boto3 into `StorageError`; an invalid profile, bucket name or endpoint
+    into `UsageError`.
+    """
     try:
         yield
     except boto.ClientError as error:
         raise StorageError(f"{uri}: {_explain_refusal(error)}") from error
     except (boto.ProfileNotFound, boto.ParamValidationError, boto.InvalidRegionError) as error:
-        raise UsageError(f"{uri}: {_brief(error)}; check the bucket's name and the AWS settings") from error
+        raise UsageError(
+            f"{uri}: {_brief(error)}; check the bucket's name and the AWS settings"
+        ) from error
     except (boto.BotoCoreError, Boto3Error, ResponseParserError) as error:
         raise StorageError(f"{uri}: {_explain_fault(error)}") from error
 
@@ -109,7 +137,8 @@ def _explain_refusal(error: boto.ClientError) -> str:
 def _explain_fault(error: Exception) -> str:
     if isinstance(error, boto.NoCredentialsError):
         return (
-            "no AWS credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, or run with "
+            "no AWS credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a "
+            "profile, or run with "
             "a role that provides them"
         )
     if isinstance(error, boto.PartialCredentialsError):
@@ -119,7 +148,10 @@ def _explain_fault(error: Exception) -> str:
         server = "{}://{}".format(*urlsplit(endpoint)[:2]) if endpoint else "S3"
         # The text of an SSLError names the refused certificate and contains no secret.
         detail = f" ({_brief(error)})" if isinstance(error, boto.SSLError) else ""
-        return f"cannot reach {server}: {type(error).__name__}{detail}; check the S3 endpoint and the network"
+        return (
+            f"cannot reach {server}: {type(error).__name__}{detail}; check the S3 endpoint and "
+            "the network"
+        )
     if isinstance(error, ResponseParserError):
         return "the reply is not from S3: it cannot be parsed as XML; check the S3 endpoint"
     if isinstance(error, boto.IncompleteReadError | boto.FlexibleChecksumError):
@@ -131,14 +163,19 @@ def _brief(error: BaseException) -> str:
     return " ".join(without_password(str(error)).split())[:_DETAIL_CHARS]
 
 
-_CONNECTIONS = 64  # several files at once with ten requests each; beyond this number each request reconnects
-_CONNECT_TIMEOUT_S, _READ_TIMEOUT_S = 10, 60
+_CONNECTIONS = (
+    64  # several files at once with ten requests each; beyond this number each request reconnects
+)
+_CONNECT_TIMEOUT_S = 10
+_READ_TIMEOUT_S = 60
 _WITHOUT_REASON = ("400", "403", "404")
 
 
 @cache
 def s3_client(options: S3Options) -> "S3Client":
-    """Return the cached client for these options; creating one takes 0.1 s and resolves the credentials."""
+    """Return the cached client for these options; creating one takes 0.1 s and resolves the
+    credentials.
+    """
     session = boto3.Session(profile_name=options.profile, region_name=options.region)
     config = Config(
         connect_timeout=_CONNECT_TIMEOUT_S,
@@ -151,7 +188,9 @@ def s3_client(options: S3Options) -> "S3Client":
         client = session.client("s3", endpoint_url=options.endpoint_url, config=config)
     except ValueError as error:
         endpoint = without_password(options.endpoint_url or "from the AWS settings")
-        raise UsageError(f"the S3 endpoint {endpoint} is not a URL; expected, for example, http://host:9000") from error
+        raise UsageError(
+            f"the S3 endpoint {endpoint} is not a URL; expected, for example, http://host:9000"
+        ) from error
     client.meta.events.register("after-call.s3", refuse_other_replies)
     return client
 
@@ -159,20 +198,23 @@ def s3_client(options: S3Options) -> "S3Client":
 def describe(
     client: "S3Client", uri: str, *, sure_of_bucket: bool = False
 ) -> tuple[InputIdentity, dict[str, str]] | None:
-    """Return the current version of an object with its metadata, names in lower case; None if it does not exist.
+    """Return the current version of an object with its metadata, names in lower case; None if it
+    does not exist.
 
-    Raises `ClientError` if the bucket does not exist; assuming that it does (`sure_of_bucket`) saves a request.
-    """
+    Raises `ClientError` if the bucket does not exist; assuming that it does (`sure_of_bucket`)
+    saves a request."""
     bucket, key = parse_s3_uri(uri)
     try:
         head = client.head_object(Bucket=bucket, Key=key)
     except ClientError as error:
         is_missing = error_code(error) in MISSING
         if error_code(error) in _WITHOUT_REASON and not (is_missing and sure_of_bucket):
-            # A reply to HEAD has no body, but a failed listing of the key gives the reason. If the listing succeeds,
-            # the object does not exist, and the store only hid that.
+            # A reply to HEAD has no body, but a failed listing of the key gives the reason. If the
+            # listing succeeds, the object does not exist, and the store only hid that.
             listing = client.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
-            is_missing = is_missing or key not in [entry["Key"] for entry in listing.get("Contents", [])]
+            is_missing = is_missing or key not in [
+                entry["Key"] for entry in listing.get("Contents", [])
+            ]
         if is_missing:
             return None
         raise

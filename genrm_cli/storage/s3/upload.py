@@ -27,17 +27,18 @@ if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
 _PART_BYTES = 8 << 20
-_EVEN_PARTS, _PARTS_OF_A_SIZE = 4000, 1000
+_EVEN_PARTS = 4000
+_PARTS_OF_A_SIZE = 1000
 _OPEN_PARTS = 2
 _UPLOAD_KEY = "genrm-upload"
 
 
 class S3Sink:
-    """An object that appears whole: parts of at least 8 MiB are uploaded in the background and joined in `commit`.
+    """An object that appears whole: parts of at least 8 MiB are uploaded in the background and
+    joined in `commit`.
 
-    Memory holds about three parts: one being filled and two in flight; none once it is finished, as many outputs may
-    wait for each other. Not thread-safe.
-    """
+    Memory holds about three parts: one being filled and two in flight; none once it is finished, as
+    many outputs may wait for each other. Not thread-safe."""
 
     staged: str | None = None
 
@@ -57,7 +58,9 @@ class S3Sink:
         self.mark: Mark | None = None
 
     def write(self, data: bytes) -> None:
-        """Add uncompressed bytes; blocks while two parts are in flight. After an error only `abort` may follow."""
+        """Add uncompressed bytes; blocks while two parts are in flight. After an error only `abort`
+        may follow.
+        """
         self._append(self._encoder.compress(data))
         self._send_full_parts()
 
@@ -84,7 +87,8 @@ class S3Sink:
             try:
                 self._publish()
             except (ClientError, BotoCoreError) as error:
-                # If only the reply was lost, the retry is refused because the first request succeeded.
+                # If only the reply was lost, the retry is refused because the first request
+                # succeeded.
                 if not self._is_published():
                     if isinstance(error, ClientError) and error_code(error) in REFUSED_CONDITION:
                         raise appeared(self.uri) from error
@@ -107,7 +111,9 @@ class S3Sink:
         self._size_bytes += len(data)
 
     def _send_full_parts(self) -> None:
-        while len(self._buffer) >= (size_bytes := part_bytes(self._parts.count + 1 if self._parts else 1)):
+        while len(self._buffer) >= (
+            size_bytes := part_bytes(self._parts.count + 1 if self._parts else 1)
+        ):
             self._parts = self._parts or self._begin_parts()
             self._send(self._parts, size_bytes)
 
@@ -149,7 +155,9 @@ class S3Sink:
 
 
 class _Parts:
-    """A multipart upload on two background threads; every wait raises the exception of a failed request."""
+    """A multipart upload on two background threads; every wait raises the exception of a failed
+    request.
+    """
 
     def __init__(self, client: "S3Client", bucket: str, key: str, metadata: dict[str, str]) -> None:
         self._client = client
@@ -158,7 +166,8 @@ class _Parts:
         self.threads = ThreadPoolExecutor(_OPEN_PARTS, thread_name_prefix="genrm-upload")
         self._open: deque[Future[dict[str, str | int]]] = deque()
         self._done: list[dict[str, str | int]] = []
-        # Also on a thread: an interrupt here must not lose the id, which is needed to abort the upload.
+        # Also on a thread: an interrupt here must not lose the id, which is needed to abort the
+        # upload.
         self._upload_id = self.threads.submit(self._begin, metadata)
 
     @property
@@ -179,18 +188,31 @@ class _Parts:
     def complete(self, **condition: str) -> None:
         """Join the parts into an object."""
         complete: Callable[..., object] = self._client.complete_multipart_upload
-        parts, upload_id = {"Parts": self._done}, self._upload_id.result()
-        complete(Bucket=self._bucket, Key=self._key, UploadId=upload_id, MultipartUpload=parts, **condition)
+        parts = {"Parts": self._done}
+        upload_id = self._upload_id.result()
+        complete(
+            Bucket=self._bucket,
+            Key=self._key,
+            UploadId=upload_id,
+            MultipartUpload=parts,
+            **condition,
+        )
 
     def abort(self) -> None:
-        """Abort after the parts in flight: a part that arrives later would be stored, and billed, permanently."""
+        """Abort after the parts in flight: a part that arrives later would be stored, and billed,
+        permanently.
+        """
         self.threads.shutdown(cancel_futures=True)
         if not self._upload_id.cancelled() and self._upload_id.exception() is None:
             upload_id = self._upload_id.result()
-            self._client.abort_multipart_upload(Bucket=self._bucket, Key=self._key, UploadId=upload_id)
+            self._client.abort_multipart_upload(
+                Bucket=self._bucket, Key=self._key, UploadId=upload_id
+            )
 
     def _begin(self, metadata: dict[str, str]) -> str:
-        return self._client.create_multipart_upload(Bucket=self._bucket, Key=self._key, Metadata=metadata)["UploadId"]
+        return self._client.create_multipart_upload(
+            Bucket=self._bucket, Key=self._key, Metadata=metadata
+        )["UploadId"]
 
     def _send(self, number: int, body: bytes) -> dict[str, str | int]:
         upload_id = self._upload_id.result()  # the first request in the queue, so it is running
@@ -198,15 +220,16 @@ class _Parts:
             Bucket=self._bucket, Key=self._key, UploadId=upload_id, PartNumber=number, Body=body
         )
         part: dict[str, str | int] = {"PartNumber": number, "ETag": reply["ETag"]}
-        return part | ({"ChecksumCRC32": reply["ChecksumCRC32"]} if "ChecksumCRC32" in reply else {})
+        return part | (
+            {"ChecksumCRC32": reply["ChecksumCRC32"]} if "ChecksumCRC32" in reply else {}
+        )
 
 
 def part_bytes(number: int) -> int:
     """Return the size of a part, counted from 1: 8 MiB, doubled every thousand parts from 4,001 on.
 
-    The 10,000 parts that S3 allows then hold 1.09 TB. Objects up to 31 GiB have parts of equal size, which some stores
-    require.
-    """
+    The 10,000 parts that S3 allows then hold 1.09 TB. Objects up to 31 GiB have parts of equal
+    size, which some stores require."""
     return _PART_BYTES << max(0, -((_EVEN_PARTS - number) // _PARTS_OF_A_SIZE))
 
 

@@ -10,7 +10,13 @@ from contextlib import ExitStack
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, BinaryIO
 
-from botocore.exceptions import BotoCoreError, ClientError, FlexibleChecksumError, HTTPClientError, IncompleteReadError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    FlexibleChecksumError,
+    HTTPClientError,
+    IncompleteReadError,
+)
 
 from genrm_cli.errors import StoppedError
 from genrm_cli.storage.location import InputIdentity, S3Options, changed, parse_s3_uri
@@ -34,12 +40,14 @@ _CREATE_TRIES = 3
 Stop = Callable[[], bool]
 
 
-def iter_objects(bucket: str, prefix: str, options: S3Options, *, flat: bool) -> Iterator[tuple[InputIdentity, float]]:
-    """Yield each object whose key starts with a prefix, with its age by the clock of S3, page by page.
+def iter_objects(
+    bucket: str, prefix: str, options: S3Options, *, flat: bool
+) -> Iterator[tuple[InputIdentity, float]]:
+    """Yield each object whose key starts with a prefix, with its age by the clock of S3, page by
+    page.
 
-    Keys that end in `/` (folder markers) are skipped. `flat` also skips, without listing them, keys with another `/`
-    after the prefix.
-    """
+    Keys that end in `/` (folder markers) are skipped. `flat` also skips, without listing them, keys
+    with another `/` after the prefix."""
     start = f"s3://{bucket}/{prefix}"
     with s3_faults(start):
         pager = s3_client(options).get_paginator("list_objects_v2")
@@ -54,10 +62,13 @@ def iter_objects(bucket: str, prefix: str, options: S3Options, *, flat: bool) ->
         if page is None:
             return
         headers = page["ResponseMetadata"]["HTTPHeaders"]
-        now_s = parsedate_to_datetime(headers["date"]).timestamp() if "date" in headers else time.time()
+        now_s = (
+            parsedate_to_datetime(headers["date"]).timestamp() if "date" in headers else time.time()
+        )
         for entry in page.get("Contents", []):
             if not entry["Key"].endswith("/"):
-                uri, etag = f"s3://{bucket}/{entry['Key']}", entry["ETag"].strip('"')
+                uri = f"s3://{bucket}/{entry['Key']}"
+                etag = entry["ETag"].strip('"')
                 age_s = max(0.0, now_s - entry["LastModified"].timestamp())
                 yield InputIdentity(uri, size_bytes=entry["Size"], etag=etag), age_s
 
@@ -76,14 +87,18 @@ def create(uri: str, options: S3Options, data: bytes) -> bool:
         client = s3_client(options)
         for _ in range(_CREATE_TRIES):
             try:
-                client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*", Metadata={_MARK: mark})
+                client.put_object(
+                    Bucket=bucket, Key=key, Body=data, IfNoneMatch="*", Metadata={_MARK: mark}
+                )
             except ClientError as error:
                 if error_code(error) not in REFUSED_CONDITION:
                     raise
                 found = describe(client, uri, sure_of_bucket=True)
                 if found is None:  # another put was in progress and failed
                     continue
-                return found[1].get(_MARK) == mark  # ours, if the reply was lost and boto3 repeated the put
+                return (
+                    found[1].get(_MARK) == mark
+                )  # ours, if the reply was lost and boto3 repeated the put
             return True
     return False
 
@@ -107,9 +122,15 @@ def remove(uri: str, options: S3Options) -> None:
 
 
 def _read(
-    client: "S3Client", uri: str, only: Mapping[str, str] = {}, stop: Stop = lambda: False, tries: int = 3
+    client: "S3Client",
+    uri: str,
+    only: Mapping[str, str] = {},
+    stop: Stop = lambda: False,
+    tries: int = 3,
 ) -> bytes | None:
-    """Return the content of an object, or the part and version that `only` names; None if it does not exist."""
+    """Return the content of an object, or the part and version that `only` names; None if it does
+    not exist.
+    """
     get: Callable[..., GetObjectOutputTypeDef] = client.get_object
     bucket, key = parse_s3_uri(uri)
     if stop():
@@ -122,7 +143,11 @@ def _read(
         raise
     try:
         return body.read()
-    except (HTTPClientError, IncompleteReadError, FlexibleChecksumError):  # boto3 does not retry reading the body
+    except (
+        HTTPClientError,
+        IncompleteReadError,
+        FlexibleChecksumError,
+    ):  # boto3 does not retry reading the body
         if tries == 1:
             raise
     return _read(client, uri, only, stop, tries - 1)
@@ -134,11 +159,14 @@ _STOP_CHECK_S = 0.1
 _REPLACED = (*REFUSED_CONDITION, *MISSING, "416", "InvalidRange")
 
 
-def download(uri: str, options: S3Options, stop: Stop | None = None) -> tuple[InputIdentity, BinaryIO]:
-    """Download an object into a temporary file, large ones in parallel ranges; the caller closes the file.
+def download(
+    uri: str, options: S3Options, stop: Stop | None = None
+) -> tuple[InputIdentity, BinaryIO]:
+    """Download an object into a temporary file, large ones in parallel ranges; the caller closes
+    the file.
 
-    Versions are never mixed. `stop` is polled ten times a second, but a stalled connection delays it by its timeout.
-    """
+    Versions are never mixed. `stop` is polled ten times a second, but a stalled connection delays
+    it by its timeout."""
     identity = identify_object(uri, options)
     with s3_faults(uri), ExitStack() as on_error:
         client = s3_client(options)

@@ -25,7 +25,9 @@ def export(tmp_path: Path) -> Export:
 
     def run(name: str, tasks: list[Task] = PLAIN, *options: str, suffix: str = ".jsonl") -> Path:
         write_lines(folder / "x.scored.jsonl", lines_of(tasks))
-        done = Genrm(folder).run("export", "x.scored.jsonl", "--to", name, "-o", f"out{suffix}", *options)
+        done = Genrm(folder).run(
+            "export", "x.scored.jsonl", "--to", name, "-o", f"out{suffix}", *options
+        )
         assert done.code == 0, done.err
         return folder / f"out{suffix}"
 

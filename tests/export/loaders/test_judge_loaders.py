@@ -23,9 +23,13 @@ def load(tmp_path):
     folder.mkdir()
 
     def run(to, suffix, *flags):
-        score_replies(Genrm(folder).run, folder, [["a1", "b1", "c1"], ["a2", "b2"]], by_name, *flags)
+        score_replies(
+            Genrm(folder).run, folder, [["a1", "b1", "c1"], ["a2", "b2"]], by_name, *flags
+        )
         for output in ("rows.jsonl", f"rows{suffix}"):
-            done = Genrm(folder).run("export", "x.scored.jsonl", "--to", to, "-o", output, "--force")
+            done = Genrm(folder).run(
+                "export", "x.scored.jsonl", "--to", to, "-o", output, "--force"
+            )
             assert done.code == 0, done.err
         kind = suffix.removeprefix(".").replace("jsonl", "json")
         loaded = load_dataset(kind, data_files=str(folder / f"rows{suffix}"), split="train")
@@ -43,10 +47,18 @@ def test_replies_of_a_judge_are_learned(load, tokenizer, model_folder, render, t
     assert [row["messages"] for row in dataset] == [row["messages"] for row in rows]
     args = SFTConfig(
         output_dir=str(tmp_path / "trained"),
-        **{"max_steps": 1, "report_to": "none", "use_cpu": True, "bf16": False, "save_strategy": "no"},
+        **{
+            "max_steps": 1,
+            "report_to": "none",
+            "use_cpu": True,
+            "bf16": False,
+            "save_strategy": "no",
+        },
         max_length=8192,
     )
-    trainer = SFTTrainer(str(model_folder), args=args, train_dataset=dataset, processing_class=tokenizer)
+    trainer = SFTTrainer(
+        str(model_folder), args=args, train_dataset=dataset, processing_class=tokenizer
+    )
     seen = [tokenizer.decode(row["input_ids"]) for row in trainer.train_dataset]
     assert seen == [render(row["messages"]) for row in rows]
     assert len(seen) == 8
@@ -61,12 +73,24 @@ def test_labelled_requests_have_the_types_of_nvidias(load, suffix):
     message = {"role": Value("string"), "content": Value("string")}
     numbers = dict.fromkeys(("num_responses", "score_1", "score_2", "ranking"), Value("int64"))
     nvidias = Features(
-        {"messages": List(List(message)), "uuid": Value("string"), **numbers, "license": Value("string")}
+        {
+            "messages": List(List(message)),
+            "uuid": Value("string"),
+            **numbers,
+            "license": Value("string"),
+        }
         | {"used_in": List(Value("string"))}
     )
     rows, dataset = load("genrm-rl", suffix)
-    theirs = {"messages": [[{"role": "user", "content": "x"}]], "uuid": "u", "num_responses": 2, "ranking": 6}
+    theirs = {
+        "messages": [[{"role": "user", "content": "x"}]],
+        "uuid": "u",
+        "num_responses": 2,
+        "ranking": 6,
+    }
     theirs |= {"score_1": None, "score_2": None, "license": "cc-by-4.0", "used_in": ["super_v3"]}
-    joined = concatenate_datasets([Dataset.from_list([theirs], features=nvidias), dataset.cast(nvidias)])
+    joined = concatenate_datasets(
+        [Dataset.from_list([theirs], features=nvidias), dataset.cast(nvidias)]
+    )
     assert list(joined)[1:] == rows
     assert len(rows) == 8

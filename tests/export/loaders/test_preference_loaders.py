@@ -21,12 +21,18 @@ GENERATION = "<|assistant|>"
 @pytest.mark.parametrize("is_dpo", [True, False])
 @BY_SUFFIX
 def test_openrlhf(export, tokenizer, render, suffix, is_dpo):
-    """`RewardDataset` (openrlhf 0.11.2) trains on both conversations; reward models get the margin."""
+    """`RewardDataset` (openrlhf 0.11.2) trains on both conversations; reward models get the
+    margin.
+    """
     from openrlhf.datasets import RewardDataset
     from openrlhf.datasets.utils import blending_datasets
 
-    data = SimpleNamespace(prompt_key="prompt", chosen_key="chosen", rejected_key="rejected", apply_chat_template=True)
-    strategy = SimpleNamespace(args=SimpleNamespace(data=data), print=print, is_rank_0=lambda: False)
+    data = SimpleNamespace(
+        prompt_key="prompt", chosen_key="chosen", rejected_key="rejected", apply_chat_template=True
+    )
+    strategy = SimpleNamespace(
+        args=SimpleNamespace(data=data), print=print, is_rank_0=lambda: False
+    )
     loaded = blending_datasets(str(export("openrlhf", suffix=suffix)), strategy=strategy)
     dataset = RewardDataset(loaded, tokenizer, 4096, strategy, is_dpo=is_dpo, num_processors=1)
     rows = [dataset[number] for number in range(len(dataset))]
@@ -40,12 +46,16 @@ def test_openrlhf(export, tokenizer, render, suffix, is_dpo):
 @pytest.mark.loader("axolotl", "datasets")
 @BY_SUFFIX
 def test_axolotl(export, tokenizer, render, suffix):
-    """The strategy `chat_template` (axolotl 0.19.0), set up as the command says, sees prompt and both answers."""
+    """The strategy `chat_template` (axolotl 0.19.0), set up as the command says, sees prompt and
+    both answers.
+    """
     from axolotl.prompt_strategies.dpo.chat_template import default
     from datasets import load_dataset
 
     path = export("axolotl", suffix=suffix)
-    dataset = load_dataset("parquet" if suffix == ".parquet" else "json", data_files=str(path), split="train")
+    dataset = load_dataset(
+        "parquet" if suffix == ".parquet" else "json", data_files=str(path), split="train"
+    )
     settings = {
         "field_messages": "prompt",
         "field_chosen": "chosen",
@@ -71,24 +81,35 @@ class _Keeper:
         self.messages = []
 
     def tokenize_messages(self, messages):
-        self.messages.append([(message.role, message.text_content, message.masked) for message in messages])
+        self.messages.append(
+            [(message.role, message.text_content, message.masked) for message in messages]
+        )
         return [0], [False]
 
 
 @pytest.mark.loader("torchtune", "torchao")
 @BY_SUFFIX
 def test_torchtune(export, suffix):
-    """`preference_dataset` (torchtune 0.6.1) hands both conversations to the tokenizer, all but answers masked."""
+    """`preference_dataset` (torchtune 0.6.1) hands both conversations to the tokenizer, all but
+    answers masked.
+    """
     from torchtune.datasets import preference_dataset
 
     keeper = _Keeper()
     kind = "parquet" if suffix == ".parquet" else "json"
     dataset = preference_dataset(
-        keeper, source=kind, data_files=str(export("torchtune", suffix=suffix)), split="train", train_on_input=False
+        keeper,
+        source=kind,
+        data_files=str(export("torchtune", suffix=suffix)),
+        split="train",
+        train_on_input=False,
     )
     assert len([dataset[number] for number in range(len(dataset))]) == len(PLAIN)
     assert keeper.messages == [
-        [(message["role"], message["content"], message["role"] != "assistant") for message in task.prompt + answer]
+        [
+            (message["role"], message["content"], message["role"] != "assistant")
+            for message in task.prompt + answer
+        ]
         for task in PLAIN
         for answer in (task.chosen, task.rejected)
     ]
@@ -110,18 +131,31 @@ def llamafactory_data():
 @pytest.mark.loader("llamafactory", "datasets")
 @BY_SUFFIX
 def test_llamafactory(export, llamafactory_data, tmp_path, suffix):
-    """`get_dataset_list` and `align_dataset` (llamafactory 0.9.5) read our entry and our rows, and skip none."""
+    """`get_dataset_list` and `align_dataset` (llamafactory 0.9.5) read our entry and our rows, and
+    skip none.
+    """
     from datasets import load_dataset
     from llamafactory.data.converter import align_dataset
     from llamafactory.data.parser import get_dataset_list
 
-    tasks = [*PLAIN, WITH_TOOLS._replace(responses=[[answer[-1]] for answer in WITH_TOOLS.responses])]
+    tasks = [
+        *PLAIN,
+        WITH_TOOLS._replace(responses=[[answer[-1]] for answer in WITH_TOOLS.responses]),
+    ]
     path = export("llamafactory", tasks, suffix=suffix)
     shutil.copy(path.with_name("out.dataset_info.json"), path.with_name("dataset_info.json"))
     (entry,) = get_dataset_list(["genrm"], str(path.parent))
-    assert (entry.load_from, path.with_name(entry.dataset_name), entry.ranking) == ("file", path, True)
-    loaded = load_dataset("parquet" if suffix == ".parquet" else "json", data_files=str(path), split=entry.split)
-    options = SimpleNamespace(streaming=False, preprocessing_num_workers=None, overwrite_cache=True, media_dir="")
+    assert (entry.load_from, path.with_name(entry.dataset_name), entry.ranking) == (
+        "file",
+        path,
+        True,
+    )
+    loaded = load_dataset(
+        "parquet" if suffix == ".parquet" else "json", data_files=str(path), split=entry.split
+    )
+    options = SimpleNamespace(
+        streaming=False, preprocessing_num_workers=None, overwrite_cache=True, media_dir=""
+    )
     rows = list(align_dataset(loaded, entry, options, SimpleNamespace(local_process_index=0)))
     for row, task in zip(rows, tasks, strict=True):
         system = task.prompt[0]["content"] if task.prompt[0]["role"] == "system" else ""
@@ -129,15 +163,26 @@ def test_llamafactory(export, llamafactory_data, tmp_path, suffix):
     for row, task in zip(rows[:-1], PLAIN, strict=True):
         assert row["_prompt"] == [message for message in task.prompt if message["role"] != "system"]
         assert row["_tools"] == ""
-    assert [turn["role"] for turn in rows[-1]["_prompt"]] == ["user", "function", "observation", "assistant", "user"]
-    assert json.loads(rows[-1]["_prompt"][1]["content"]) == {"name": "weather", "arguments": {"city": "Oslo"}}
+    assert [turn["role"] for turn in rows[-1]["_prompt"]] == [
+        "user",
+        "function",
+        "observation",
+        "assistant",
+        "user",
+    ]
+    assert json.loads(rows[-1]["_prompt"][1]["content"]) == {
+        "name": "weather",
+        "arguments": {"city": "Oslo"},
+    }
     assert json.loads(rows[-1]["_tools"]) == WITH_TOOLS.tools
 
 
 @pytest.mark.loader("swift", "modelscope")
 @BY_SUFFIX
 def test_ms_swift(export, suffix):
-    """`load_dataset` (ms-swift 4.6.0), strict, keeps every row: messages, the rejected answer, the margin."""
+    """`load_dataset` (ms-swift 4.6.0), strict, keeps every row: messages, the rejected answer, the
+    margin.
+    """
     from swift.dataset import load_dataset
 
     dataset, _ = load_dataset(str(export("ms-swift", suffix=suffix)), strict=True)

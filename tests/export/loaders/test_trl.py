@@ -1,4 +1,6 @@
-"""What TRL's trainers make of our exports: their own preparation, and one step of training on it."""
+"""What TRL's trainers make of our exports: their own preparation, and one step of training on
+it.
+"""
 
 import re
 from itertools import pairwise
@@ -50,7 +52,9 @@ def arguments(tmp_path):
 @pytest.fixture
 def decoded(tokenizer):
     """Return columns of token ids as a list of tuples of texts, one for each row."""
-    return lambda dataset, *columns: [tuple(tokenizer.decode(row[column]) for column in columns) for row in dataset]
+    return lambda dataset, *columns: [
+        tuple(tokenizer.decode(row[column]) for column in columns) for row in dataset
+    ]
 
 
 def triples(render, tasks):
@@ -67,24 +71,36 @@ def triples(render, tasks):
 
 @BY_SUFFIX
 def test_dpo(export, load, arguments, decoded, tokenizer, model_folder, render, suffix):
-    """`DPOTrainer` (trl 1.16.0) sees each prompt with its tools and earlier calls, both answers, and drops no row."""
+    """`DPOTrainer` (trl 1.16.0) sees each prompt with its tools and earlier calls, both answers,
+    and drops no row.
+    """
     from trl import DPOConfig, DPOTrainer
 
     dataset = load(export("trl-dpo", TASKS, suffix=suffix))
     args = DPOConfig(**arguments, max_length=4096)
-    trainer = DPOTrainer(str(model_folder), args=args, train_dataset=dataset, processing_class=tokenizer)
-    assert decoded(trainer.train_dataset, "prompt_ids", "chosen_ids", "rejected_ids") == triples(render, TASKS)
+    trainer = DPOTrainer(
+        str(model_folder), args=args, train_dataset=dataset, processing_class=tokenizer
+    )
+    assert decoded(trainer.train_dataset, "prompt_ids", "chosen_ids", "rejected_ids") == triples(
+        render, TASKS
+    )
     trainer.train()
 
 
-def test_dpo_with_an_implicit_prompt(export, load, arguments, decoded, tokenizer, model_folder, render):
+def test_dpo_with_an_implicit_prompt(
+    export, load, arguments, decoded, tokenizer, model_folder, render
+):
     """`DPOTrainer` (trl 1.16.0) finds the prompt in the whole conversations of `torchtune`."""
     from trl import DPOConfig, DPOTrainer
 
     args = DPOConfig(**arguments, max_length=4096)
     dataset = load(export("torchtune"))
-    trainer = DPOTrainer(str(model_folder), args=args, train_dataset=dataset, processing_class=tokenizer)
-    assert decoded(trainer.train_dataset, "prompt_ids", "chosen_ids", "rejected_ids") == triples(render, PLAIN)
+    trainer = DPOTrainer(
+        str(model_folder), args=args, train_dataset=dataset, processing_class=tokenizer
+    )
+    assert decoded(trainer.train_dataset, "prompt_ids", "chosen_ids", "rejected_ids") == triples(
+        render, PLAIN
+    )
 
 
 @BY_SUFFIX
@@ -101,7 +117,8 @@ def test_reward(export, load, arguments, decoded, tokenizer, model_folder, rende
         processing_class=tokenizer,
     )
     assert decoded(trainer.train_dataset, "chosen_ids", "rejected_ids") == [
-        tuple(render(task.prompt + answer, task.tools) for answer in (task.chosen, task.rejected)) for task in TASKS
+        tuple(render(task.prompt + answer, task.tools) for answer in (task.chosen, task.rejected))
+        for task in TASKS
     ]
     assert next(iter(trainer.get_train_dataloader()))["margin"].tolist() == [4.0] * len(TASKS)
     trainer.train()
@@ -109,16 +126,22 @@ def test_reward(export, load, arguments, decoded, tokenizer, model_folder, rende
 
 @BY_SUFFIX
 def test_kto(export, load, arguments, decoded, tokenizer, model_folder, render, suffix):
-    """`KTOTrainer` (trl 1.16.0) sees every labelled response with its prompt; neighbours have different prompts."""
+    """`KTOTrainer` (trl 1.16.0) sees every labelled response with its prompt; neighbours have
+    different prompts.
+    """
     from trl import KTOConfig, KTOTrainer
 
     dataset = load(export("trl-kto", TASKS, suffix=suffix))
     args = KTOConfig(**arguments, max_length=4096, train_sampling_strategy="sequential")
-    trainer = KTOTrainer(str(model_folder), args=args, train_dataset=dataset, processing_class=tokenizer)
+    trainer = KTOTrainer(
+        str(model_folder), args=args, train_dataset=dataset, processing_class=tokenizer
+    )
     seen = decoded(trainer.train_dataset, "prompt_ids", "completion_ids")
     wanted = triples(render, TASKS)
     assert sorted(zip(seen, trainer.train_dataset["label"], strict=True)) == sorted(
-        ((prompt, answer), label) for prompt, *both in wanted for answer, label in zip(both, (True, False), strict=True)
+        ((prompt, answer), label)
+        for prompt, *both in wanted
+        for answer, label in zip(both, (True, False), strict=True)
     )
     assert all(one[0] != other[0] for one, other in pairwise(seen))
     trainer.train()
@@ -126,30 +149,40 @@ def test_kto(export, load, arguments, decoded, tokenizer, model_folder, render, 
 
 @BY_SUFFIX
 def test_sft(export, load, arguments, tokenizer, model_folder, render, suffix):
-    """`SFTTrainer` (trl 1.16.0) learns the best response of each prompt, and nothing of the prompt."""
+    """`SFTTrainer` (trl 1.16.0) learns the best response of each prompt, and nothing of the
+    prompt.
+    """
     from trl import SFTConfig, SFTTrainer
 
     dataset = load(export("trl-sft", TASKS, suffix=suffix))
     args = SFTConfig(**arguments, max_length=4096)
-    trainer = SFTTrainer(str(model_folder), args=args, train_dataset=dataset, processing_class=tokenizer)
+    trainer = SFTTrainer(
+        str(model_folder), args=args, train_dataset=dataset, processing_class=tokenizer
+    )
     rows = list(trainer.train_dataset)
     assert [tokenizer.decode(row["input_ids"]) for row in rows] == [
         render(task.prompt + task.chosen, task.tools) for task in TASKS
     ]
     learned = [[label for label in row["labels"] if label != -100] for row in rows]
-    assert [tokenizer.decode(ids) for ids in learned] == [chosen for _, chosen, _ in triples(render, TASKS)]
+    assert [tokenizer.decode(ids) for ids in learned] == [
+        chosen for _, chosen, _ in triples(render, TASKS)
+    ]
     trainer.train()
 
 
 @BY_SUFFIX
 def test_grpo(export, load, arguments, tokenizer, model_folder, render, suffix):
-    """`GRPOTrainer` (trl 1.16.0) asks for completions of our prompts; its reward function gets their ids."""
+    """`GRPOTrainer` (trl 1.16.0) asks for completions of our prompts; its reward function gets
+    their ids.
+    """
     from trl import GRPOConfig, GRPOTrainer
 
     seen = {}
 
     def reward(prompts, completions, prompt_id, **others):
-        seen.update((identity, render(prompt)) for identity, prompt in zip(prompt_id, prompts, strict=True))
+        seen.update(
+            (identity, render(prompt)) for identity, prompt in zip(prompt_id, prompts, strict=True)
+        )
         return [float(len(str(completion))) for completion in completions]
 
     dataset = load(export("trl-grpo", PLAIN, suffix=suffix))
@@ -167,8 +200,12 @@ def test_grpo(export, load, arguments, tokenizer, model_folder, render, suffix):
     assert sorted(seen) == sorted(dataset["prompt_id"])
 
 
-def test_groups_with_the_rollout_function_of_the_guide(export, arguments, tokenizer, model_folder, render):
-    """The function on the page feeds stored completions and their rewards to `GRPOTrainer` (trl 1.16.0)."""
+def test_groups_with_the_rollout_function_of_the_guide(
+    export, arguments, tokenizer, model_folder, render
+):
+    """The function on the page feeds stored completions and their rewards to `GRPOTrainer` (trl
+    1.16.0).
+    """
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
@@ -206,20 +243,29 @@ def test_groups_with_the_rollout_function_of_the_guide(export, arguments, tokeni
 
 @BY_SUFFIX
 def test_groups_keep_their_lists_aligned(export, load, render, suffix):
-    """`datasets` (5.2.0) loads every completion of a group with its reward, sessions and calls included."""
+    """`datasets` (5.2.0) loads every completion of a group with its reward, sessions and calls
+    included.
+    """
     rows = list(load(export("groups", TASKS, suffix=suffix)))
     assert [[render(row["prompt"] + answer) for answer in row["completions"]] for row in rows] == [
         [render(task.prompt + answer) for answer in task.responses] for task in TASKS
     ]
     assert [row["rewards"] for row in rows] == [[5.0, 3.0, 1.0]] * len(TASKS)
-    assert [len(row[name]) for row in rows for name in ("advantages", "standard_errors", "logprobs")] == [3] * 12
+    assert [
+        len(row[name]) for row in rows for name in ("advantages", "standard_errors", "logprobs")
+    ] == [3] * 12
 
 
 def test_a_late_tool_call_loads_from_parquet(export, load, render):
-    """Parquet has one schema for all rows: a first tool call after 10 MB, which `datasets` samples of JSON, arrives."""
+    """Parquet has one schema for all rows: a first tool call after 10 MB, which `datasets` samples
+    of JSON, arrives.
+    """
     from datasets.exceptions import DatasetGenerationError
 
-    many = [Task([says("user", f"{number} " + "long " * 20_000)], PLAIN[1].responses) for number in range(120)]
+    many = [
+        Task([says("user", f"{number} " + "long " * 20_000)], PLAIN[1].responses)
+        for number in range(120)
+    ]
     rows = load(export("trl-dpo", [*many, WITH_TOOLS], suffix=".parquet"))
     assert len(rows) == 121
     assert render(rows[120]["prompt"]) == render(WITH_TOOLS.prompt)

@@ -1,4 +1,6 @@
-"""Scored lines that try a loader: a system message, earlier turns, hostile characters, and tools."""
+"""Scored lines that try a loader: a system message, earlier turns, hostile characters, and
+tools.
+"""
 
 from typing import Any, NamedTuple
 
@@ -36,7 +38,9 @@ def _answers(*texts: str) -> list[list[Message]]:
 
 def _call(number: int, city: str) -> Message:
     function = {"name": "weather", "arguments": f'{{"city": "{city}"}}'}
-    return says("assistant", "") | {"tool_calls": [{"id": f"call_{number}", "type": "function", "function": function}]}
+    return says("assistant", "") | {
+        "tool_calls": [{"id": f"call_{number}", "type": "function", "function": function}]
+    }
 
 
 def _result(number: int, text: str) -> Message:

@@ -12,7 +12,8 @@ from answered_requests import Json, vllm_line
 from batch_server import BatchServer, judged, serving
 from genrm_process import Call, Finished, Genrm, make_rollouts
 
-GROUPS, REQUESTS = 3, 12
+GROUPS = 3
+REQUESTS = 12
 PLAIN = ("--model", "m", "--profile", "nemotron-plain")
 
 
@@ -31,20 +32,34 @@ def whole(call: Call, genrm: Genrm, server: BatchServer, *given: object) -> None
 
 
 def test_a_batch_gives_the_outputs_of_files(call: Call, genrm: Genrm) -> None:
-    """Scored lines are equal; a batch is uploaded, created and fetched once, and its states are told."""
+    """Scored lines are equal; a batch is uploaded, created and fetched once, and its states are
+    told.
+    """
     with serving(looks=2) as server:
         finished = score(call, genrm, server)
         assert finished.code == 0, finished.err
-        assert [state for state in ("in_progress", "completed, 12 of 12") if state not in finished.err] == []
-        assert server.calls["POST /files"] == server.calls["POST /batches"] == server.calls["GET /files/content"] == 1
+        assert [
+            state for state in ("in_progress", "completed, 12 of 12") if state not in finished.err
+        ] == []
+        assert (
+            server.calls["POST /files"]
+            == server.calls["POST /batches"]
+            == server.calls["GET /files/content"]
+            == 1
+        )
         requests = next(iter(server.files.values()))[1]
     scored = (genrm.folder / "in.scored.jsonl").read_bytes()
     assert call("score", "in.jsonl", *PLAIN, "--conclude", "--force", "-q").code == 0
     assert genrm.metrics()["judge"]["probe"] == "skipped"
     (genrm.folder / "in.journal.sqlite").unlink()
     lines = [json.loads(line) for line in requests.splitlines()]
-    genrm.write("replies.jsonl", [vllm_line(line["custom_id"], *judged(line["body"])) for line in lines])
-    assert call("score", "in.jsonl", *PLAIN, "--replies-from", "replies.jsonl", "--force", "-q").code == 0
+    genrm.write(
+        "replies.jsonl", [vllm_line(line["custom_id"], *judged(line["body"])) for line in lines]
+    )
+    assert (
+        call("score", "in.jsonl", *PLAIN, "--replies-from", "replies.jsonl", "--force", "-q").code
+        == 0
+    )
     assert (genrm.folder / "in.scored.jsonl").read_bytes() == scored
 
 
@@ -97,10 +112,22 @@ def _empty(good: list[Json], bad: list[Json]) -> str:
 
 @pytest.mark.parametrize(
     ("change", "batches"),
-    [(_expire, 2), (_drop, 2), (_double, 1), (_add_foreign, 1), (_tear, 2), (_spoil, 2), (_empty, 2)],
+    [
+        (_expire, 2),
+        (_drop, 2),
+        (_double, 1),
+        (_add_foreign, 1),
+        (_tear, 2),
+        (_spoil, 2),
+        (_empty, 2),
+    ],
 )
-def test_what_lacks_a_verdict_is_submitted_again(call: Call, genrm: Genrm, change: Finish, batches: int) -> None:
-    """Partial, missing, torn and empty replies cost another batch of those requests alone; odd lines cost nothing."""
+def test_what_lacks_a_verdict_is_submitted_again(
+    call: Call, genrm: Genrm, change: Finish, batches: int
+) -> None:
+    """Partial, missing, torn and empty replies cost another batch of those requests alone; odd
+    lines cost nothing.
+    """
     with serving(looks=0, finish=once(change)) as server:
         whole(call, genrm, server)
         assert len(server.batches) == batches
@@ -114,11 +141,17 @@ def test_what_lacks_a_verdict_is_submitted_again(call: Call, genrm: Genrm, chang
         {"no_file": ""},
         {"empty_error_file": True},
         {"line": vllm_line},
-        {"states": ("VALIDATING", "IN_PROGRESS", "QUEUED"), "finish": lambda good, bad: "COMPLETED", "looks": 1},
+        {
+            "states": ("VALIDATING", "IN_PROGRESS", "QUEUED"),
+            "finish": lambda good, bad: "COMPLETED",
+            "looks": 1,
+        },
     ],
 )
 def test_servers_differ(call: Call, genrm: Genrm, given: dict[str, Any]) -> None:
-    """Empty ids and files, vLLM's lines, and statuses in capitals or of another name are understood."""
+    """Empty ids and files, vLLM's lines, and statuses in capitals or of another name are
+    understood.
+    """
     with serving(**{"looks": 0, **given}) as server:
         whole(call, genrm, server)
         assert (len(server.batches), set(server.asked.values())) == (1, {1})
@@ -145,8 +178,12 @@ NOT_YET = {"message": "Cannot find file file-0. Ensure that the file is uploaded
     ],
     ids=str,
 )
-def test_faults_that_pass_are_waited_out(call: Call, genrm: Genrm, faults: dict[str, list[Any]]) -> None:
-    """Calls are made again, but a file or a batch that arrived without its reply is found, and not made twice."""
+def test_faults_that_pass_are_waited_out(
+    call: Call, genrm: Genrm, faults: dict[str, list[Any]]
+) -> None:
+    """Calls are made again, but a file or a batch that arrived without its reply is found, and not
+    made twice.
+    """
     with serving(looks=0, faults=faults) as server:
         whole(call, genrm, server)
         assert (len(server.batches), set(server.asked.values())) == (1, {1})
@@ -154,19 +191,28 @@ def test_faults_that_pass_are_waited_out(call: Call, genrm: Genrm, faults: dict[
 
 
 def test_all_requests_refused(call: Call, genrm: Genrm) -> None:
-    """A batch with errors alone leaves failures of calls, which are not submitted again, in the server's words."""
-    refusal = 400, {"error": {"message": "Invalid 'messages': too long.", "code": "x", "param": "messages"}}
+    """A batch with errors alone leaves failures of calls, which are not submitted again, in the
+    server's words.
+    """
+    refusal = (
+        400,
+        {"error": {"message": "Invalid 'messages': too long.", "code": "x", "param": "messages"}},
+    )
     with serving(looks=0, answer=lambda body: refusal) as server:
         finished = score(call, genrm, server)
         assert (finished.code, len(server.batches)) == (6, 1)
     assert "12 refused (for example: HTTP 400: Invalid 'messages': too long." in finished.err
 
 
-def test_a_reply_that_never_can_be_read_is_asked_for_as_often_as_a_call(call: Call, genrm: Genrm) -> None:
+def test_a_reply_that_never_can_be_read_is_asked_for_as_often_as_a_call(
+    call: Call, genrm: Genrm
+) -> None:
     """After `--reask` further batches the failures are final."""
 
     def unreadable(body: Json) -> tuple[int, Json]:
-        return 200, {"choices": [{"message": {"content": "Both are fine."}, "finish_reason": "stop"}]}
+        return 200, {
+            "choices": [{"message": {"content": "Both are fine."}, "finish_reason": "stop"}]
+        }
 
     with serving(looks=0, answer=unreadable) as server:
         assert score(call, genrm, server, "--reask", 2, "-q").code == 6
@@ -180,13 +226,22 @@ def test_a_batch_that_fails_ends_the_run(call: Call, genrm: Genrm) -> None:
     with serving(looks=0, invalid=[error]) as server:
         finished = score(call, genrm, server)
         assert finished.code == 4
-        assert "batch batch_0 failed: line 3: invalid_json_line: This line is not parseable." in finished.err
+        assert (
+            "batch batch_0 failed: line 3: invalid_json_line: This line is not parseable."
+            in finished.err
+        )
         whole(call, genrm, server)
 
 
 def test_a_full_queue_is_waited_for(call: Call, genrm: Genrm) -> None:
-    """A batch over the account's limit is submitted again when another has ended; alone, it ends the run."""
-    error = {"code": "token_limit_exceeded", "line": None, "message": "Enqueued token limit reached."}
+    """A batch over the account's limit is submitted again when another has ended; alone, it ends
+    the run.
+    """
+    error = {
+        "code": "token_limit_exceeded",
+        "line": None,
+        "message": "Enqueued token limit reached.",
+    }
     with serving(looks=0, invalid=[{}, error, {}, {}]) as server:
         whole(call, genrm, server, "--requests-per-file", 6)
         assert len(server.batches) == 3
@@ -211,7 +266,9 @@ def test_a_cancelled_batch_is_not_submitted_again(call: Call, genrm: Genrm) -> N
 
 
 def test_a_batch_of_another_project_is_told(call: Call, genrm: Genrm) -> None:
-    """The id in the journal means nothing to this key: the message says what to check, and how to submit again."""
+    """The id in the journal means nothing to this key: the message says what to check, and how to
+    submit again.
+    """
     with serving() as server:
         assert score(call, genrm, server, "--batch-wait", 0, "-q").code == 0
         server.batches.clear()
@@ -222,20 +279,28 @@ def test_a_batch_of_another_project_is_told(call: Call, genrm: Genrm) -> None:
         whole(call, genrm, server, "--force")
 
 
-@pytest.mark.parametrize("differs", ['base_url = "http://127.0.0.1:9/v1"', 'api_key_env = "OTHER_KEY"'])
+@pytest.mark.parametrize(
+    "differs", ['base_url = "http://127.0.0.1:9/v1"', 'api_key_env = "OTHER_KEY"']
+)
 def test_a_model_has_one_endpoint(call: Call, genrm: Genrm, differs: str) -> None:
-    """Judges that name the same model elsewhere, or with another key, are refused: a batch goes to one account."""
+    """Judges that name the same model elsewhere, or with another key, are refused: a batch goes to
+    one account.
+    """
     genrm.write("in.jsonl", make_rollouts())
     judge = '[[judge]]\nmodel = "m"\nprofile = "nemotron-plain"\n'
     with serving() as server:
-        (genrm.folder / "p.toml").write_text(f'base_url = "{server.url}"\n{judge}{judge}judge_id = "2"\n{differs}\n')
+        (genrm.folder / "p.toml").write_text(
+            f'base_url = "{server.url}"\n{judge}{judge}judge_id = "2"\n{differs}\n'
+        )
         finished = call("score", "in.jsonl", "--config", "p.toml", "--batch", OTHER_KEY="other")
         assert (finished.code, server.calls.total()) == (2, 0)
     assert "two judges ask m at different endpoints or with different keys" in finished.err
 
 
 def test_one_run_submits_and_the_next_collects(call: Call, genrm: Genrm) -> None:
-    """Without a wait each run leaves at once, and submits nothing twice; then the outputs are there."""
+    """Without a wait each run leaves at once, and submits nothing twice; then the outputs are
+    there.
+    """
     with serving(looks=2) as server:
         for _ in range(2):
             first = score(call, genrm, server, "--batch-wait", 0)
@@ -258,24 +323,35 @@ def test_the_summary_tells_what_a_batch_saves(call: Call, genrm: Genrm) -> None:
     with serving(looks=0) as server:
         finished = score(call, genrm, server, "--price-in", 1000, "--price-out", 1000)
     tokens = genrm.metrics()["prompt_tokens"] + genrm.metrics()["completion_tokens"]
-    assert f"cost          {tokens / 2000:,.2f}, {tokens / 2000:,.2f} less than by calls" in finished.err
+    assert (
+        f"cost          {tokens / 2000:,.2f}, {tokens / 2000:,.2f} less than by calls"
+        in finished.err
+    )
 
 
 def start(genrm: Genrm, server: BatchServer, *given: str) -> "subprocess.Popen[bytes]":
     """Start a run through the batch API."""
-    return genrm.start("score", "in.jsonl", *PLAIN, "--base-url", server.url, "--batch", "-q", *given)
+    return genrm.start(
+        "score", "in.jsonl", *PLAIN, "--base-url", server.url, "--batch", "-q", *given
+    )
 
 
 _KILLED_AT = [
-    pytest.param(route, when, marks=[] if (route, when) == ("POST /batches", "after") else pytest.mark.slow)
+    pytest.param(
+        route, when, marks=[] if (route, when) == ("POST /batches", "after") else pytest.mark.slow
+    )
     for route in ("POST /files", "POST /batches", "GET /batches/id", "GET /files/content")
     for when in ("before", "after")
 ]
 
 
 @pytest.mark.parametrize(("route", "when"), _KILLED_AT)
-def test_a_killed_run_submits_nothing_twice(call: Call, genrm: Genrm, route: str, when: str) -> None:
-    """Wherever it is killed, the next run finds the file or the batch that was made, and takes its replies."""
+def test_a_killed_run_submits_nothing_twice(
+    call: Call, genrm: Genrm, route: str, when: str
+) -> None:
+    """Wherever it is killed, the next run finds the file or the batch that was made, and takes its
+    replies.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=GROUPS, size=4))
     with serving(looks=0) as server:
         process = start(genrm, server)
@@ -289,7 +365,9 @@ def test_a_killed_run_submits_nothing_twice(call: Call, genrm: Genrm, route: str
 
 @pytest.mark.slow
 def test_ten_kills_lose_nothing(call: Call, genrm: Genrm, soak_rng: random.Random) -> None:
-    """Killed ten times at moments of chance, runs with many batches submit each request once and collect them all."""
+    """Killed ten times at moments of chance, runs with many batches submit each request once and
+    collect them all.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=GROUPS, size=4))
     options = ("--requests-per-file", "2", "--goal", "pair", "--ring-k", "1")
     with serving(looks=2) as server:
@@ -305,7 +383,9 @@ def test_ten_kills_lose_nothing(call: Call, genrm: Genrm, soak_rng: random.Rando
 
 @pytest.mark.slow
 def test_ctrl_c_leaves_a_batch_and_a_second_one_cancels_it(genrm: Genrm) -> None:
-    """The first press ends the run, whose batch goes on; the second one, right after it, cancels the batch."""
+    """The first press ends the run, whose batch goes on; the second one, right after it, cancels
+    the batch.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=GROUPS, size=4))
     with serving(looks=10_000) as server:
         process = genrm.start("score", "in.jsonl", *PLAIN, "--base-url", server.url, "--batch")

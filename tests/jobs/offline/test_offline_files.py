@@ -19,7 +19,8 @@ from genrm_cli.judging.journal import Journal
 
 PLAIN = ("--model", "m", "--profile", "nemotron-plain")
 PANEL = (
-    '[[judge]]\nmodel = "org/one"\nprofile = "nemotron-plain"\n[[judge]]\nmodel = "two"\nprofile = "json"\nweight = 2\n'
+    '[[judge]]\nmodel = "org/one"\nprofile = "nemotron-plain"\n[[judge]]\nmodel = '
+    '"two"\nprofile = "json"\nweight = 2\n'
 )
 SHARES = (
     '[[judge]]\nmodel = "one"\nprofile = "json"\nshare = "ring 1"\n'
@@ -27,7 +28,11 @@ SHARES = (
 )
 CASES = {
     "one round": (PLAIN, "", 1),
-    "both orders and repeats": ((*PLAIN, "--both-orders", "--repeats", "2", "--keep-replies"), "", 1),
+    "both orders and repeats": (
+        (*PLAIN, "--both-orders", "--repeats", "2", "--keep-replies"),
+        "",
+        1,
+    ),
     "two turns": (("--model", "m", "--profile", "brrm"), "", 2),
     "a goal": ((*PLAIN, "--goal", "pair", "--ring-k", "2"), "", 3),
     "a panel": (("--quorum", "1"), PANEL, 1),
@@ -46,9 +51,14 @@ CASES = {
 
 
 def write_replies(
-    genrm: Genrm, judge: JudgeServer, requests: Path, line: Callable[[str, int, Json], Json] = vllm_line
+    genrm: Genrm,
+    judge: JudgeServer,
+    requests: Path,
+    line: Callable[[str, int, Json], Json] = vllm_line,
 ) -> list[str]:
-    """Answer a file of requests, in another order; return the option that names the file of replies."""
+    """Answer a file of requests, in another order; return the option that names the file of
+    replies.
+    """
     lines = answer_file(requests, judge.base_url, line)
     random.Random(1).shuffle(lines)
     name = requests.name.replace("requests", "replies")
@@ -57,7 +67,9 @@ def write_replies(
 
 
 def rounds_of(call: Call, genrm: Genrm, judge: JudgeServer, *given: str) -> tuple[int, Finished]:
-    """Write requests and answer them until the outputs are there; return the number of rounds and the last run."""
+    """Write requests and answer them until the outputs are there; return the number of rounds and
+    the last run.
+    """
     replies: list[str] = []
     for number in range(1, 12):
         finished = call(*given, *replies, "--requests-to", f"requests-{number}.jsonl")
@@ -71,13 +83,19 @@ def rounds_of(call: Call, genrm: Genrm, judge: JudgeServer, *given: str) -> tupl
 
 
 def outputs_of(genrm: Genrm) -> tuple[bytes, list[Json], dict[str, str]]:
-    """Return scored lines, comparisons without what only a call has, and replies by key; remove what the run left."""
+    """Return scored lines, comparisons without what only a call has, and replies by key; remove
+    what the run left.
+    """
     scored = b"".join(path.read_bytes() for path in sorted(genrm.folder.glob("*.scored.jsonl")))
     (comparisons,) = genrm.folder.glob("*.comparisons.jsonl")
     replies: dict[str, str] = {}
     for path in genrm.folder.glob("*.journal.sqlite"):
         with Journal(str(path), read_only=True) as journal:
-            entries = (each for each in journal.iter_entries() if "reply" in each and each["grades"] != "turn")
+            entries = (
+                each
+                for each in journal.iter_entries()
+                if "reply" in each and each["grades"] != "turn"
+            )
             replies |= {each["key"]: each["reply"] for each in entries}
     found = scored, [{**line, "latency_s": 0} for line in read_lines(comparisons)], replies
     remove_outputs(genrm)
@@ -94,17 +112,23 @@ def remove_outputs(genrm: Genrm) -> None:
 _FAST = ("two turns", "a goal", "a panel", "a grader of its own")
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, marks=[pytest.mark.slow] * (c not in _FAST)) for c in CASES])
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, marks=[pytest.mark.slow] * (c not in _FAST)) for c in CASES]
+)
 def test_files_and_batches_give_the_outputs_of_calls(
     call: Call, genrm: Genrm, judge_server: JudgeServer, case: str
 ) -> None:
-    """Scored lines, comparisons and the journal's replies are those of a live run, which took no more requests."""
+    """Scored lines, comparisons and the journal's replies are those of a live run, which took no
+    more requests.
+    """
     options, settings, rounds = CASES[case]
     judge_server.behave(verdict="hash")
     rubrics = [{"criterion": "Is right.", "points": 5}, {"criterion": "Is rude.", "points": -2}]
     rollouts = [line | {"rubrics": rubrics} for line in make_rollouts(groups=3, size=4)]
     genrm.write("in.jsonl", rollouts)
-    genrm.write("more.jsonl", [line | {"completion": f"{line['completion']} more"} for line in rollouts])
+    genrm.write(
+        "more.jsonl", [line | {"completion": f"{line['completion']} more"} for line in rollouts]
+    )
     (genrm.folder / "genrm.toml").write_text(settings)
     given = ("score", "in.jsonl", *options, "-q", *(("--config", "genrm.toml") if settings else ()))
     taken, _ = rounds_of(call, genrm, judge_server, *given)
@@ -126,8 +150,15 @@ def test_files_and_batches_give_the_outputs_of_calls(
 def test_failures_in_files_are_those_of_calls(
     call: Call, genrm: Genrm, judge_server: JudgeServer, line: Callable[[str, int, Json], Json]
 ) -> None:
-    """Unreadable replies, refusals and server errors have the kinds and the words of a call; outputs are equal."""
-    faults = [{"content": "no verdict"}, {"content": "", "finish_reason": "length"}, {"status": 400}, {"status": 500}]
+    """Unreadable replies, refusals and server errors have the kinds and the words of a call;
+    outputs are equal.
+    """
+    faults = [
+        {"content": "no verdict"},
+        {"content": "", "finish_reason": "length"},
+        {"status": 400},
+        {"status": 500},
+    ]
     judge_server.behave(verdict="hash", fault=faults, fault_share=0.1)
     genrm.write("in.jsonl", make_rollouts(groups=12, size=4))
     given = ("score", "in.jsonl", *PLAIN, "-q", "--max-unscored", "1")
@@ -143,9 +174,15 @@ def test_failures_in_files_are_those_of_calls(
     assert outputs_of(genrm) == offline
 
 
-def test_unreadable_replies_are_asked_again(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """The next file has the requests without a verdict and no other; its replies complete the outputs."""
-    judge_server.behave(verdict="hash", fault={"content": "no verdict"}, fault_share=0.3, fault_times=1)
+def test_unreadable_replies_are_asked_again(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """The next file has the requests without a verdict and no other; its replies complete the
+    outputs.
+    """
+    judge_server.behave(
+        verdict="hash", fault={"content": "no verdict"}, fault_share=0.3, fault_times=1
+    )
     genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
     given = ("score", "in.jsonl", *PLAIN, "-q")
     assert call(*given, "--requests-to", "requests.jsonl").code == 0
@@ -157,15 +194,21 @@ def test_unreadable_replies_are_asked_again(call: Call, genrm: Genrm, judge_serv
     ]
     finished = call(*given[:-1], *replies, "--requests-to", "requests-2.jsonl").ended(0)
     assert f"again         {len(unread)} no_verdict (for example: " in finished.err
-    assert sorted(line["custom_id"] for line in read_lines(genrm.folder / "requests-2.jsonl")) == sorted(unread)
+    assert sorted(
+        line["custom_id"] for line in read_lines(genrm.folder / "requests-2.jsonl")
+    ) == sorted(unread)
     assert not (genrm.folder / "in.scored.jsonl").exists()
     more = write_replies(genrm, judge_server, genrm.folder / "requests-2.jsonl")
     assert call(*given, *replies, *more).code == 0
     assert genrm.metrics()["failures"] == 0
 
 
-def test_refused_requests_are_not_asked_again(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """A server that answers 400 would do so again: the rest of the groups is scored, and no file is left to answer."""
+def test_refused_requests_are_not_asked_again(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """A server that answers 400 would do so again: the rest of the groups is scored, and no file is
+    left to answer.
+    """
     judge_server.behave(verdict="hash", fault={"status": 400}, fault_share=0.1)
     genrm.write("in.jsonl", make_rollouts(groups=12, size=4))
     given = ("score", "in.jsonl", *PLAIN, "-q", "--max-unscored", "1")
@@ -174,33 +217,49 @@ def test_refused_requests_are_not_asked_again(call: Call, genrm: Genrm, judge_se
     assert genrm.metrics()["failures_by_kind"].keys() == {"refused"}
 
 
-def test_a_run_says_which_commands_follow(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_a_run_says_which_commands_follow(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
     """The commands name the files, and the last one works as it is printed."""
     genrm.write("in.jsonl", make_rollouts())
-    finished = genrm.run("score", "in.jsonl", *PLAIN, "--requests-to=my requests.jsonl", "--requests-per-file", 5)
-    first, second, then = [line.strip() for line in finished.err.splitlines() if line.startswith("  ")]
+    finished = genrm.run(
+        "score", "in.jsonl", *PLAIN, "--requests-to=my requests.jsonl", "--requests-per-file", 5
+    )
+    first, second, then = [
+        line.strip() for line in finished.err.splitlines() if line.startswith("  ")
+    ]
     assert first == "vllm run-batch -i 'my requests.jsonl' -o 'my replies.jsonl' --model m"
     assert "'my requests.part2.jsonl'" in second
     for path in sorted(genrm.folder.glob("my requests*.jsonl")):
         write_replies(genrm, judge_server, path)
     assert then == (
-        "genrm score in.jsonl --model m --profile nemotron-plain --requests-per-file 5 --replies-from "
+        "genrm score in.jsonl --model m --profile nemotron-plain --requests-per-file 5 "
+        "--replies-from "
         "'my replies.jsonl' --replies-from 'my replies.part2.jsonl'"
     )
     pattern = ("--replies-from", "my replies*.jsonl")
     assert call("score", "in.jsonl", *PLAIN, *pattern).code == 0
     assert genrm.metrics()["verdicts"] == 8
-    assert "refused" not in call("score", "in.jsonl", *PLAIN, *pattern).err  # all inputs are up to date
+    assert (
+        "refused" not in call("score", "in.jsonl", *PLAIN, *pattern).err
+    )  # all inputs are up to date
 
 
-def test_refused_fields_are_changed_in_later_requests(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """Each round of a reasoning model's refusals changes a field of all requests, as in a live run."""
+def test_refused_fields_are_changed_in_later_requests(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """Each round of a reasoning model's refusals changes a field of all requests, as in a live
+    run.
+    """
     judge_server.behave(verdict="hash", is_reasoning_model=True)
     genrm.write("in.jsonl", make_rollouts())
     given = ("score", "in.jsonl", *PLAIN)
     taken, last = rounds_of(call, genrm, judge_server, *given)
     refused = sorted({refusal.group() for refusal in re.finditer(r"m does not take \w+", last.err)})
-    assert (taken, refused) == (4, [f"m does not take {name}" for name in ("max_tokens", "temperature", "top_p")])
+    assert (taken, refused) == (
+        4,
+        [f"m does not take {name}" for name in ("max_tokens", "temperature", "top_p")],
+    )
     fields = [line["body"].keys() for line in read_lines(genrm.folder / "requests-4.jsonl")]
     assert [set(each) for each in fields] == [{"model", "max_completion_tokens", "messages"}] * 8
     offline = outputs_of(genrm)
@@ -213,7 +272,9 @@ def test_refused_fields_are_changed_in_later_requests(call: Call, genrm: Genrm, 
 
 
 def test_refused_replies_are_explained(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """Lines that refuse a field are not foreign; a field that the user set stays, and its refusals are failures."""
+    """Lines that refuse a field are not foreign; a field that the user set stays, and its refusals
+    are failures.
+    """
     judge_server.behave(verdict="hash", is_reasoning_model=True)
     genrm.write("in.jsonl", make_rollouts())
     given = ("score", "in.jsonl", *PLAIN)
@@ -221,7 +282,10 @@ def test_refused_replies_are_explained(call: Call, genrm: Genrm, judge_server: J
     replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
     finished = call(*given, *replies, "--requests-to", "requests-2.jsonl")
     assert "7 replies refused (replies.jsonl:" in finished.err
-    assert "the server refuses a field of the request, which is changed in later requests" in finished.err
+    assert (
+        "the server refuses a field of the request, which is changed in later requests"
+        in finished.err
+    )
     fixed = (*given, "--request-field", "temperature=0.6", "--journal", "fixed.sqlite")
     assert call(*fixed, "--requests-to", "fixed-requests.jsonl", "-q").code == 0
     replies = write_replies(genrm, judge_server, genrm.folder / "fixed-requests.jsonl")
@@ -229,7 +293,9 @@ def test_refused_replies_are_explained(call: Call, genrm: Genrm, judge_server: J
     assert genrm.metrics()["failures_by_kind"] == {"refused": 8}
 
 
-def test_refusals_of_answered_requests_change_nothing(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_refusals_of_answered_requests_change_nothing(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
     """A file of refusals ends no run whose verdicts in two turns are in the journal."""
     genrm.write("in.jsonl", make_rollouts())
     given = ("score", "in.jsonl", "--model", "m", "--profile", "brrm")
@@ -261,14 +327,16 @@ sys.setprofile(count)
 threading.setprofile(count)
 exit_at_once = os._exit
 os._exit = lambda code: (print(f"calls {next(calls)}", file=sys.stderr, flush=True), exit_at_once(code))
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.slow
 def test_ten_kills_ask_nothing_twice_and_lose_nothing(
     genrm: Genrm, judge_server: JudgeServer, soak_rng: random.Random, tmp_path: Path
 ) -> None:
-    """Killed at calls of chance and run again, each command leaves what it leaves without a kill."""
+    """Killed at calls of chance and run again, each command leaves what it leaves without a
+    kill.
+    """
     hook = tmp_path / "hook"
     hook.mkdir()
     (hook / "sitecustomize.py").write_text(KILLER)
@@ -278,16 +346,32 @@ def test_ten_kills_ask_nothing_twice_and_lose_nothing(
     def run(round_: int, kill_at: int = 0) -> tuple[int, int]:
         """Run a round; return its exit code and its calls."""
         replies = ("--replies-from", f"replies-{round_ - 1}*.jsonl") if round_ > 1 else ()
-        given = ("score", "in.jsonl", *PLAIN, "--goal", "pair", "--force", "--requests-per-file", "4", *replies)
+        given = (
+            "score",
+            "in.jsonl",
+            *PLAIN,
+            "--goal",
+            "pair",
+            "--force",
+            "--requests-per-file",
+            "4",
+            *replies,
+        )
         path = f"{hook}:{PACKAGE_ROOT}"
         process = genrm.start(
-            *given, "--requests-to", f"requests-{round_}.jsonl", PYTHONPATH=path, KILL_AT=str(kill_at)
+            *given,
+            "--requests-to",
+            f"requests-{round_}.jsonl",
+            PYTHONPATH=path,
+            KILL_AT=str(kill_at),
         )
         _, err = process.communicate(timeout=60)
         return process.returncode, 0 if process.returncode else int(err.rsplit(b"calls ", 1)[1])
 
     def go_through(calls: list[int], kills: int) -> tuple[object, list[str], int]:
-        """Run all rounds, each killed a few times; return the outputs, the ids of the requests, and the kills."""
+        """Run all rounds, each killed a few times; return the outputs, the ids of the requests, and
+        the kills.
+        """
         killed = round_ = 0
         ids: list[str] = []
         while True:
@@ -337,19 +421,39 @@ def _rendered(*lines: Any) -> bytes:
 
 
 REFUSED: dict[str, tuple[Callable[[list[Json]], bytes], str, int]] = {
-    "foreign": (lambda lines: _rendered(*lines, {**lines[0], "custom_id": "0" * 64}), "answers no request", 0),
-    "tampered": (lambda lines: _rendered({**lines[0], "custom_id": "f" * 64}, *lines[1:]), "answers no request", 1),
+    "foreign": (
+        lambda lines: _rendered(*lines, {**lines[0], "custom_id": "0" * 64}),
+        "answers no request",
+        0,
+    ),
+    "tampered": (
+        lambda lines: _rendered({**lines[0], "custom_id": "f" * 64}, *lines[1:]),
+        "answers no request",
+        1,
+    ),
     "torn": (_torn, "cut off or damaged", 1),
     "doubled": (lambda lines: _rendered(*lines, lines[0]), "an equal reply to the same request", 0),
-    "contradicted": (lambda lines: _rendered(*lines, _other(lines[0])), "another reply to the same request", 0),
-    "not ours": (lambda lines: _rendered(*lines[1:], {**lines[0], "custom_id": "request-1"}), "custom_id", 1),
+    "contradicted": (
+        lambda lines: _rendered(*lines, _other(lines[0])),
+        "another reply to the same request",
+        0,
+    ),
+    "not ours": (
+        lambda lines: _rendered(*lines[1:], {**lines[0], "custom_id": "request-1"}),
+        "custom_id",
+        1,
+    ),
     "not JSON": (lambda lines: _rendered(*lines) + b"[1]\n", "instead of an object", 0),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_lines_that_are_no_reply_are_refused(call: Call, genrm: Genrm, judge_server: JudgeServer, case: str) -> None:
-    """Each is named with its line and the reason; the other replies count, and nothing else does."""
+def test_lines_that_are_no_reply_are_refused(
+    call: Call, genrm: Genrm, judge_server: JudgeServer, case: str
+) -> None:
+    """Each is named with its line and the reason; the other replies count, and nothing else
+    does.
+    """
     genrm.write("in.jsonl", make_rollouts())
     assert call("score", "in.jsonl", *PLAIN, "--requests-to", "requests.jsonl", "-q").code == 0
     write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
@@ -368,33 +472,51 @@ def test_lines_that_are_no_reply_are_refused(call: Call, genrm: Genrm, judge_ser
 def test_a_file_without_a_reply_of_this_run_is_refused(
     call: Call, genrm: Genrm, judge_server: JudgeServer, other: str
 ) -> None:
-    """Requests, rollouts and replies to another model's requests end the run before it writes anything."""
+    """Requests, rollouts and replies to another model's requests end the run before it writes
+    anything.
+    """
     genrm.write("in.jsonl", make_rollouts())
     assert call("score", "in.jsonl", *PLAIN, "--requests-to", "requests.jsonl", "-q").code == 0
-    assert call("score", "in.jsonl", "--model", "n", "--requests-to", "requests-other.jsonl", "-q").code == 0
-    genrm.write("other.jsonl", answer_file(genrm.folder / "requests-other.jsonl", judge_server.base_url))
+    assert (
+        call(
+            "score", "in.jsonl", "--model", "n", "--requests-to", "requests-other.jsonl", "-q"
+        ).code
+        == 0
+    )
+    genrm.write(
+        "other.jsonl", answer_file(genrm.folder / "requests-other.jsonl", judge_server.base_url)
+    )
     finished = call("score", "in.jsonl", *PLAIN, "--replies-from", other).ended(3)
     assert other in finished.err
     assert not (genrm.folder / "in.scored.jsonl").exists()
 
 
-def test_replies_to_a_part_of_the_requests_are_taken(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """An input without any reply waits beside one that has all; the next file has its requests, and no other."""
+def test_replies_to_a_part_of_the_requests_are_taken(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """An input without any reply waits beside one that has all; the next file has its requests, and
+    no other.
+    """
     for name in ("a.jsonl", "b.jsonl"):
-        genrm.write(name, [line | {"prompt": f"{name} {line['prompt']}"} for line in make_rollouts()])
+        genrm.write(
+            name, [line | {"prompt": f"{name} {line['prompt']}"} for line in make_rollouts()]
+        )
     for inputs in (("a.jsonl", "b.jsonl"), ("b.jsonl", "a.jsonl")):
         given = ("score", *inputs, *PLAIN, "--force", "--requests-per-file", "8")
         assert call(*given, "-q", "--requests-to", "requests.jsonl").code == 0
         replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
         call(*given, *replies, "--requests-to", "more.jsonl").ended(0)
-        more, rest = (read_lines(genrm.folder / name) for name in ("more.jsonl", "requests.part2.jsonl"))
+        more, rest = (
+            read_lines(genrm.folder / name) for name in ("more.jsonl", "requests.part2.jsonl")
+        )
         assert [line["custom_id"] for line in more] == [line["custom_id"] for line in rest]
         assert [(genrm.folder / f"{name}.scored.jsonl").exists() for name in "ab"] == [
             each[0] == "a" for each in inputs
         ]
         remove_outputs(genrm)
         genrm.write(
-            "foreign.jsonl", [{**line, "custom_id": "0" * 64} for line in read_lines(genrm.folder / replies[1])]
+            "foreign.jsonl",
+            [{**line, "custom_id": "0" * 64} for line in read_lines(genrm.folder / replies[1])],
         )
         refused = call(*given, "--replies-from", "foreign.jsonl", "--requests-to", "none.jsonl")
         assert (refused.code, (genrm.folder / "none.jsonl").exists()) == (3, False)
@@ -417,7 +539,9 @@ def test_replies_to_a_part_of_the_requests_are_taken(call: Call, genrm: Genrm, j
         (".", "--replies-from", "y/"),
     ],
 )
-def test_settings_that_contradict_files_are_refused(call: Call, genrm: Genrm, options: tuple[str, ...]) -> None:
+def test_settings_that_contradict_files_are_refused(
+    call: Call, genrm: Genrm, options: tuple[str, ...]
+) -> None:
     """They are refused before anything is read or written."""
     genrm.write("in.jsonl", make_rollouts())
     given = (option.format(here=genrm.folder.name) for option in options)
@@ -437,8 +561,12 @@ def test_requests_are_not_replaced(call: Call, genrm: Genrm) -> None:
     assert (genrm.folder / "requests.jsonl").read_bytes() == before
 
 
-def test_shards_and_sets_of_files_take_replies(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """Each shard has requests of its own, and together they give the outputs of one run over a set of files."""
+def test_shards_and_sets_of_files_take_replies(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """Each shard has requests of its own, and together they give the outputs of one run over a set
+    of files.
+    """
     judge_server.behave(verdict="hash")
     rollouts = make_rollouts(groups=6)
     genrm.write("a.jsonl", rollouts[::2])
@@ -461,7 +589,12 @@ def test_shards_and_sets_of_files_take_replies(call: Call, genrm: Genrm, judge_s
         assert len(server.batches) == 2
     assert call(*given, "--conclude").code == 0
     assert [(genrm.folder / f"{name}.scored.jsonl").read_bytes() for name in "ab"] == sharded
-    assert call(*given, "--force", "--base-url", judge_server.base_url, "--no-probe", "--no-journal").code == 0
+    assert (
+        call(
+            *given, "--force", "--base-url", judge_server.base_url, "--no-probe", "--no-journal"
+        ).code
+        == 0
+    )
     assert [(genrm.folder / f"{name}.scored.jsonl").read_bytes() for name in "ab"] == sharded
 
 
@@ -472,17 +605,30 @@ def test_requests_and_replies_may_lie_on_s3(
     genrm.write("in.jsonl", make_rollouts())
     folder = f"s3://{s3_bucket.name}/rl"
     written = call("score", "in.jsonl", *PLAIN, "--requests-to", f"{folder}/requests.jsonl")
-    assert (written.code, f"aws s3 cp {folder}/requests.jsonl requests.jsonl" in written.err) == (0, True)
+    assert (written.code, f"aws s3 cp {folder}/requests.jsonl requests.jsonl" in written.err) == (
+        0,
+        True,
+    )
     path = genrm.folder / "requests.jsonl"
     s3_bucket.client.download_file(s3_bucket.name, "rl/requests.jsonl", str(path))
     write_replies(genrm, judge_server, path)
-    s3_bucket.client.upload_file(str(genrm.folder / "replies.jsonl"), s3_bucket.name, "rl/replies.jsonl")
+    s3_bucket.client.upload_file(
+        str(genrm.folder / "replies.jsonl"), s3_bucket.name, "rl/replies.jsonl"
+    )
     assert call("score", "in.jsonl", *PLAIN, "--replies-from", f"{folder}/replies*").code == 0
     assert genrm.metrics()["verdicts"] == 8
     remove_outputs(genrm)
     journal = ("--journal", f"{folder}/journal/")
     with serving(looks=0) as server:
-        batched = ("--base-url", server.url, "--batch", "--batch-wait", "0", "-o", f"{folder}/in.scored.jsonl")
+        batched = (
+            "--base-url",
+            server.url,
+            "--batch",
+            "--batch-wait",
+            "0",
+            "-o",
+            f"{folder}/in.scored.jsonl",
+        )
         given = ("score", f"{folder}/in.jsonl", *PLAIN, *batched, *journal, "--min-age", "0")
         s3_bucket.client.upload_file(str(genrm.folder / "in.jsonl"), s3_bucket.name, "rl/in.jsonl")
         assert call(*given).code == 0
@@ -492,9 +638,16 @@ def test_requests_and_replies_may_lie_on_s3(
     assert s3_bucket.client.head_object(Bucket=s3_bucket.name, Key="rl/in.scored.jsonl")
 
 
-def test_a_judge_is_measured_by_files_and_batches(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
-    """`genrm eval` writes requests and no result, and then the result of a live run; with batches too."""
-    genrm.write("pairs.jsonl", [{"prompt": f"{n}?", "chosen": "yes, it is", "rejected": "no"} for n in range(4)])
+def test_a_judge_is_measured_by_files_and_batches(
+    call: Call, genrm: Genrm, judge_server: JudgeServer
+) -> None:
+    """`genrm eval` writes requests and no result, and then the result of a live run; with batches
+    too.
+    """
+    genrm.write(
+        "pairs.jsonl",
+        [{"prompt": f"{n}?", "chosen": "yes, it is", "rejected": "no"} for n in range(4)],
+    )
     given = ("eval", "pairs.jsonl", "-q", *PLAIN)
     assert call(*given, "-o", "off.json", "--requests-to", "requests.jsonl").code == 0
     assert not (genrm.folder / "off.json").exists()
@@ -502,11 +655,15 @@ def test_a_judge_is_measured_by_files_and_batches(call: Call, genrm: Genrm, judg
     assert call(*given, "-o", "off.json", *replies).code == 0
     with asking(judge_server.base_url) as answer, serving(looks=0, answer=answer) as server:
         assert call(*given, "-o", "batched.json", "--base-url", server.url, "--batch").code == 0
-    assert call(*given, "-o", "live.json", "--base-url", judge_server.base_url, "--no-probe").code == 0
+    assert (
+        call(*given, "-o", "live.json", "--base-url", judge_server.base_url, "--no-probe").code == 0
+    )
     live = json.loads((genrm.folder / "live.json").read_bytes())
     for name in ("off.json", "batched.json"):
         found = json.loads((genrm.folder / name).read_bytes())
         assert [found[name] for name in ("calls", "prompt_tokens")] == [
             live[name] for name in ("calls", "prompt_tokens")
         ]
-        assert found["figures"] | {"latency_median_s": 0} == live["figures"] | {"latency_median_s": 0}
+        assert found["figures"] | {"latency_median_s": 0} == live["figures"] | {
+            "latency_median_s": 0
+        }

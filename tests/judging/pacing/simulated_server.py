@@ -1,4 +1,6 @@
-"""A judge's server in virtual time, and whole runs against it: from comparisons to verdicts, without a socket."""
+"""A judge's server in virtual time, and whole runs against it: from comparisons to verdicts,
+without a socket.
+"""
 
 import asyncio
 import math
@@ -79,7 +81,8 @@ class SimulatedServer:
         self._dice = random.Random(self.seed)
         self._working = 0
         self._queue: deque[asyncio.Future[None]] = deque()
-        self._tokens, self._filled_at_s = self.burst, 0.0
+        self._tokens = self.burst
+        self._filled_at_s = 0.0
 
     async def complete(self, body: bytes, timeout_s: float) -> Reply:
         """Answer a call as `JudgeClient.complete` does."""
@@ -98,7 +101,9 @@ class SimulatedServer:
         return UNREADABLE if self._dice.random() < self.unreadable_share else VERDICT
 
     def _is_refused(self) -> bool:
-        if self._dice.random() < self.refused_share or (self.refuses and self._working >= self.capacity):
+        if self._dice.random() < self.refused_share or (
+            self.refuses and self._working >= self.capacity
+        ):
             return True
         if self.per_s is None:
             return False
@@ -180,8 +185,12 @@ def run_judge(
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        endpoints = [Endpoint(f"judge {number}", server, limit()) for number, server in enumerate(servers)]
-        pool = EndpointPool(endpoints, give_up_after_s, lambda event, fields: run.events.append(event))
+        endpoints = [
+            Endpoint(f"judge {number}", server, limit()) for number, server in enumerate(servers)
+        ]
+        pool = EndpointPool(
+            endpoints, give_up_after_s, lambda event, fields: run.events.append(event)
+        )
         policy = CallPolicy(call_timeout_s, 3600.0, 5, reask)
         budget = Budget()
         judge = RemoteJudge(pool, PROFILE, policy, budget, model="m", given={})
@@ -194,7 +203,13 @@ def run_judge(
             for number in range(count):
                 text = BROKEN_PROMPT if broken(number) else "A word."
                 prompt = (Turn("user", f"Question {number}?"),)
-                yield number, Group(str(number), [Rollout(prompt, (Text(text),)), Rollout(prompt, (Text("Words."),))])
+                yield (
+                    number,
+                    Group(
+                        str(number),
+                        [Rollout(prompt, (Text(text),)), Rollout(prompt, (Text("Words."),))],
+                    ),
+                )
 
         def on_judged(number: int, judged: JudgedGroup) -> None:
             run.outcomes[number] = judged.results[0][1]

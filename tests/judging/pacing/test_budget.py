@@ -8,7 +8,9 @@ from genrm_cli.judging.pacing.policy import Budget
 from genrm_cli.judging.requests import Reply
 
 
-def spent(calls: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0, **limits: Any) -> str | None:
+def spent(
+    calls: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0, **limits: Any
+) -> str | None:
     """Say which of the limits so much spending reaches."""
     budget = Budget(**limits)
     for _ in range(calls):
@@ -35,12 +37,16 @@ def spent(calls: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0, **
 def test_a_limit_is_reached_when_so_much_is_spent(
     spending: tuple[int, int, int], limits: dict[str, float], reached: str | None
 ) -> None:
-    """A limit names itself as soon as nothing is left of it; a limit of nothing is reached at once."""
+    """A limit names itself as soon as nothing is left of it; a limit of nothing is reached at
+    once.
+    """
     assert spent(*spending, **limits) == reached
 
 
 def test_a_server_that_counts_no_tokens_spends_none() -> None:
-    """Without usage in the replies, the token and cost limits are never reached; calls still count."""
+    """Without usage in the replies, the token and cost limits are never reached; calls still
+    count.
+    """
     budget = Budget(max_tokens=1, max_cost=0.01, price_in=1e6)
     for _ in range(10):
         budget.calls += 1

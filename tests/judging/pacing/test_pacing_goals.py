@@ -25,10 +25,14 @@ def typical_s(count: int, **behaviour: float) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", [*(pytest.param(share, marks=pytest.mark.slow) for share in (0.01, 0.05)), 0.1])
+@pytest.mark.parametrize(
+    "share", [*(pytest.param(share, marks=pytest.mark.slow) for share in (0.01, 0.05)), 0.1]
+)
 @pytest.mark.parametrize("capacity", [pytest.param(64, marks=pytest.mark.slow), 10_000])
 def test_random_refusals_cost_little(share: float, capacity: int) -> None:
-    """1 to 10 % of calls refused at random: at most 1.3 times the time without, with or without a full server."""
+    """1 to 10 % of calls refused at random: at most 1.3 times the time without, with or without a
+    full server.
+    """
     without_s = typical_s(672, capacity=capacity)
     assert typical_s(672, capacity=capacity, refused_share=share) <= 1.3 * without_s
 
@@ -37,13 +41,17 @@ def test_random_refusals_cost_little(share: float, capacity: int) -> None:
 def test_mixed_faults_cost_little() -> None:
     """5 % each of 429, 500 and unreadable replies: at most 1.5 times the time without."""
     without_s = typical_s(672, capacity=64)
-    assert typical_s(672, capacity=64, refused_share=0.05, broken_share=0.05, unreadable_share=0.05) <= (
-        1.5 * without_s
-    )
+    assert typical_s(
+        672, capacity=64, refused_share=0.05, broken_share=0.05, unreadable_share=0.05
+    ) <= (1.5 * without_s)
 
 
 @pytest.mark.parametrize(
-    ("per_s", "count"), [(5, 300), *(pytest.param(*each, marks=pytest.mark.slow) for each in [(20, 672), (100, 1_000)])]
+    ("per_s", "count"),
+    [
+        (5, 300),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in [(20, 672), (100, 1_000)]),
+    ],
 )
 @pytest.mark.parametrize("refusal_s", [0.002, pytest.param(0.03, marks=pytest.mark.slow)])
 def test_a_token_bucket_is_emptied(per_s: float, count: int, refusal_s: float) -> None:
@@ -55,10 +63,14 @@ def test_a_token_bucket_is_emptied(per_s: float, count: int, refusal_s: float) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("before", "after"), [(32, 16), pytest.param(16, 32, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("before", "after"), [(32, 16), pytest.param(16, 32, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("refused_share", [pytest.param(0.0, marks=pytest.mark.slow), 0.05])
 def test_a_changed_capacity_is_followed(before: int, after: int, refused_share: float) -> None:
-    """When capacity halves or doubles at 15 s, 90 % of what is possible then is used from 30 s on."""
+    """When capacity halves or doubles at 15 s, 90 % of what is possible then is used from 30 s
+    on.
+    """
     server = SimulatedServer(capacity=before, refuses=True, refused_share=refused_share)
     run_judge(2_500, server, at={15.0: lambda: setattr(server, "capacity", after)}, deadline_s=40.0)
     middle = [at_s for at_s in server.answered_at_s if 30 <= at_s <= 38]
@@ -66,7 +78,9 @@ def test_a_changed_capacity_is_followed(before: int, after: int, refused_share: 
 
 
 def test_a_flat_server_is_found_within_a_few_completions() -> None:
-    """At 0.5 calls a second at any level, the limit never passes 64, and after ten minutes it is at most 10."""
+    """At 0.5 calls a second at any level, the limit never passes 64, and after ten minutes it is at
+    most 10.
+    """
     server = SimulatedServer(capacity=1, mean_s=2.0)
     run = run_judge(800, server)
     assert max(level for _, level in run.levels) <= 64
@@ -76,7 +90,9 @@ def test_a_flat_server_is_found_within_a_few_completions() -> None:
 
 @pytest.mark.slow
 def test_a_tail_beyond_the_timeout_does_not_strangle_a_run() -> None:
-    """5 % of calls that never end cost the slots that they hold, not the throughput of the others."""
+    """5 % of calls that never end cost the slots that they hold, not the throughput of the
+    others.
+    """
     server = SimulatedServer(capacity=16, hanging_share=0.05)
     run_judge(3_000, server, call_timeout_s=10.0, deadline_s=60.0)
     assert len([at_s for at_s in server.answered_at_s if at_s > 20]) / 40 >= 0.4 * 16 / 0.4
@@ -85,32 +101,46 @@ def test_a_tail_beyond_the_timeout_does_not_strangle_a_run() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("refuses", [False, True])
 def test_a_server_of_any_capacity_is_used_and_not_flooded(refuses: bool) -> None:
-    """From 60 s on, 95 % of what is possible; what queues in silence is never more than twice the capacity.
+    """From 60 s on, 95 % of what is possible; what queues in silence is never more than twice the
+    capacity.
 
     A server that refuses what is too much refuses at most 2 % of all calls.
     """
     server = SimulatedServer(capacity=32, mean_s=0.5, sigma=0.6, refuses=refuses)
     run = run_judge(8_000, server, deadline_s=120.0)
     assert len([at_s for at_s in server.answered_at_s if 60 < at_s <= 120]) / 60 >= 0.95 * 32 / 0.5
-    assert max(level for at_s, level in run.levels if at_s > 60) <= 2 * 32 * 1.2  # a try upwards is a fifth
+    assert (
+        max(level for at_s, level in run.levels if at_s > 60) <= 2 * 32 * 1.2
+    )  # a try upwards is a fifth
     assert server.calls["refused"] <= 0.02 * server.calls["all"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(8, 64), (64, 8)])
 def test_a_silent_server_is_followed_far(before: int, after: int) -> None:
-    """When a server that refuses nothing becomes eight times as large or as small, so does the level in minutes."""
+    """When a server that refuses nothing becomes eight times as large or as small, so does the
+    level in minutes.
+    """
     server = SimulatedServer(capacity=before, mean_s=0.5)
-    run = run_judge(30_000, server, at={30.0: lambda: setattr(server, "capacity", after)}, deadline_s=300.0)
-    assert len([at_s for at_s in server.answered_at_s if 240 < at_s <= 300]) / 60 >= 0.9 * after / 0.5
+    run = run_judge(
+        30_000, server, at={30.0: lambda: setattr(server, "capacity", after)}, deadline_s=300.0
+    )
+    assert (
+        len([at_s for at_s in server.answered_at_s if 240 < at_s <= 300]) / 60 >= 0.9 * after / 0.5
+    )
     assert run.levels[-1][1] <= 3 * after
 
 
 @pytest.mark.slow
 def test_a_blackout_is_recovered_from() -> None:
-    """40 s without an answer cost throughput only as long as they last: it is back within two minutes."""
+    """40 s without an answer cost throughput only as long as they last: it is back within two
+    minutes.
+    """
     server = SimulatedServer(capacity=32, mean_s=0.5)
-    changes = {60.0: lambda: setattr(server, "hanging_share", 1.0), 100.0: lambda: setattr(server, "hanging_share", 0)}
+    changes = {
+        60.0: lambda: setattr(server, "hanging_share", 1.0),
+        100.0: lambda: setattr(server, "hanging_share", 0),
+    }
     run_judge(20_000, server, at=changes, call_timeout_s=10.0, deadline_s=280.0)
     assert len([at_s for at_s in server.answered_at_s if 220 < at_s <= 280]) / 60 >= 0.9 * 32 / 0.5
 
@@ -123,18 +153,26 @@ def broken_run(broken_per_100: int, count: int = 1_000) -> Run:
 
 @pytest.mark.parametrize("broken_per_100", [pytest.param(1, marks=pytest.mark.slow), 30])
 def test_prompts_that_always_fail_fail_alone(broken_per_100: int) -> None:
-    """Prompts that break every endpoint, 30 in a row, get no verdict; the others do, and no endpoint is unhealthy."""
+    """Prompts that break every endpoint, 30 in a row, get no verdict; the others do, and no
+    endpoint is unhealthy.
+    """
     run = broken_run(broken_per_100)
-    failed = {number for number, outcome in run.outcomes.items() if isinstance(outcome.result, Failure)}
+    failed = {
+        number for number, outcome in run.outcomes.items() if isinstance(outcome.result, Failure)
+    }
     assert failed == {number for number in range(1_000) if number % 100 < broken_per_100}
     assert run.events == []
-    good_s = run_judge(1_000 - len(failed), *(SimulatedServer(capacity=32, seed=seed) for seed in SEEDS[:2])).took_s
+    good_s = run_judge(
+        1_000 - len(failed), *(SimulatedServer(capacity=32, seed=seed) for seed in SEEDS[:2])
+    ).took_s
     others_s = max(at_s for at_s, number in run.ended_at_s if number not in failed)
     assert others_s <= 1.5 * good_s
 
 
 def test_prompts_that_all_fail_end_the_run_without_giving_up() -> None:
-    """With nothing but prompts that break the judge, each of them fails; the judge answers the trials."""
+    """With nothing but prompts that break the judge, each of them fails; the judge answers the
+    trials.
+    """
     run = broken_run(100, count=60)
     assert run.failed == 60
     assert run.events == []
@@ -142,8 +180,12 @@ def test_prompts_that_all_fail_end_the_run_without_giving_up() -> None:
 
 @pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow), 200])
 @pytest.mark.parametrize("retry_after_s", [None, 1.0])
-def test_a_judge_that_refuses_everything_ends_the_run_in_time(count: int, retry_after_s: float | None) -> None:
-    """--give-up-after 3 on a judge that answers 429 for ever: the run ends after 3 to 10 seconds."""
+def test_a_judge_that_refuses_everything_ends_the_run_in_time(
+    count: int, retry_after_s: float | None
+) -> None:
+    """--give-up-after 3 on a judge that answers 429 for ever: the run ends after 3 to 10
+    seconds.
+    """
     server = SimulatedServer(refused_share=1.0, retry_after_s=retry_after_s)
     with pytest.raises(JudgeError, match="no answer for 3 s") as caught:
         run_judge(count, server, give_up_after_s=3.0)
@@ -162,9 +204,13 @@ def test_a_fixed_limit_is_kept() -> None:
     st.integers(0, 2**32),
     st.lists(st.tuples(st.sampled_from("aart"), st.integers(1, 300)), min_size=1, max_size=12),
 )
-def test_the_limit_stays_within_its_bounds(ceiling: int, seed: int, phases: list[tuple[str, int]]) -> None:
+def test_the_limit_stays_within_its_bounds(
+    ceiling: int, seed: int, phases: list[tuple[str, int]]
+) -> None:
     """For any sequence of events, the limit is at least 1 and never above the ceiling."""
-    limit, dice, now_s = AdaptiveLimit(ceiling), random.Random(seed), 0.0
+    limit = AdaptiveLimit(ceiling)
+    dice = random.Random(seed)
+    now_s = 0.0
     for kind, times in phases:
         for _ in range(times):
             now_s += dice.expovariate(10)

@@ -26,11 +26,15 @@ def endpoint(name: str, limit: int) -> Endpoint:
     return Endpoint(name, CLIENT, Limit(limit), first_trial_s=0.02, last_trial_s=0.08)
 
 
-def make_pool(*limits: int, give_up_after_s: float = 60.0, events: Events | None = None) -> EndpointPool:
+def make_pool(
+    *limits: int, give_up_after_s: float = 60.0, events: Events | None = None
+) -> EndpointPool:
     """Make a pool of endpoints a, b, c, ... with these limits."""
     seen: Events = [] if events is None else events
     endpoints = [endpoint(name, limit) for name, limit in zip("abcdef", limits, strict=False)]
-    return EndpointPool(endpoints, give_up_after_s, lambda event, fields: seen.append((event, fields)))
+    return EndpointPool(
+        endpoints, give_up_after_s, lambda event, fields: seen.append((event, fields))
+    )
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
@@ -52,13 +56,17 @@ async def turn() -> None:
 
 
 async def break_down(pool: EndpointPool, calls: int = 11) -> None:
-    """Let so many calls in a row find the endpoint broken; the eleventh is the trial that confirms it."""
+    """Let so many calls in a row find the endpoint broken; the eleventh is the trial that confirms
+    it.
+    """
     for _ in range(calls):
         pool.release(await take(pool), Ending.BROKEN, "connection refused")
 
 
 async def test_the_least_loaded_endpoint_is_next() -> None:
-    """Load is the share of an endpoint's own limit: with limits 2 and 6 a quarter of the calls goes to the first."""
+    """Load is the share of an endpoint's own limit: with limits 2 and 6 a quarter of the calls goes
+    to the first.
+    """
     pool = make_pool(2, 6)
     slots = [await take(pool) for _ in range(4)]
     assert [slot.endpoint.in_flight for slot in (slots[0], slots[1])] == [1, 3]
@@ -89,7 +97,9 @@ async def test_a_slot_that_comes_back_goes_to_whoever_waits() -> None:
 
 
 async def test_retries_go_before_newcomers() -> None:
-    """A comparison that has begun is finished before a new one is begun, even if the new one waited longer."""
+    """A comparison that has begun is finished before a new one is begun, even if the new one waited
+    longer.
+    """
     pool = make_pool(1)
     held = await take(pool)
     newcomer = asyncio.create_task(take(pool))
@@ -118,8 +128,12 @@ async def test_retries_go_before_newcomers() -> None:
         ([Ending.REFUSED] * 100, False),
     ],
 )
-async def test_an_endpoint_is_suspected_when_its_calls_fail(endings: list[Ending], is_suspected: bool) -> None:
-    """Ten faults in a row, more than half of the last 50, or 50 times busy or silent; never a request's own fault."""
+async def test_an_endpoint_is_suspected_when_its_calls_fail(
+    endings: list[Ending], is_suspected: bool
+) -> None:
+    """Ten faults in a row, more than half of the last 50, or 50 times busy or silent; never a
+    request's own fault.
+    """
     events: Events = []
     pool = make_pool(1, events=events)
     for ending in endings:
@@ -137,7 +151,9 @@ async def test_an_endpoint_is_suspected_when_its_calls_fail(endings: list[Ending
 
 
 async def test_a_dead_endpoint_is_tried_with_one_call_at_a_time() -> None:
-    """Of all who wait one is let through as a trial; it is taken back, and all go on, when that one is answered."""
+    """Of all who wait one is let through as a trial; it is taken back, and all go on, when that one
+    is answered.
+    """
     events: Events = []
     pool = make_pool(8, events=events)
     await break_down(pool)
@@ -157,7 +173,9 @@ async def test_a_dead_endpoint_is_tried_with_one_call_at_a_time() -> None:
     assert [event for event, _ in events] == ["endpoint_down", "paused", "endpoint_up"]
 
 
-@pytest.mark.parametrize("ending", [Ending.BROKEN, Ending.OVERLOADED, Ending.BUSY, Ending.TIMED_OUT])
+@pytest.mark.parametrize(
+    "ending", [Ending.BROKEN, Ending.OVERLOADED, Ending.BUSY, Ending.TIMED_OUT]
+)
 async def test_a_failed_trial_proves_nothing(ending: Ending) -> None:
     """A trial that is refused, cut off or not answered in time leaves the endpoint out."""
     pool = make_pool(2)
@@ -171,7 +189,9 @@ async def test_a_failed_trial_proves_nothing(ending: Ending) -> None:
 
 
 async def test_a_judge_that_stays_down_is_given_up() -> None:
-    """All who wait, and all who come later, get the error that names endpoints, cause and remedy."""
+    """All who wait, and all who come later, get the error that names endpoints, cause and
+    remedy.
+    """
     pool = make_pool(1, 1, give_up_after_s=0.05)
     await break_down(pool, 20)
 
@@ -203,21 +223,26 @@ async def test_a_pool_that_resumes_gives_up_only_those_who_wait() -> None:
 
     waiting = [asyncio.create_task(insist()) for _ in range(3)]
     results = await asyncio.gather(*waiting, return_exceptions=True)
-    assert all(isinstance(result, JudgeError) and "Run the same command" not in str(result) for result in results)
+    assert all(
+        isinstance(result, JudgeError) and "Run the same command" not in str(result)
+        for result in results
+    )
     pool.release(await take(pool), Ending.ANSWERED)
     assert pool.is_up
     assert not (await take(pool)).on_trial
 
 
 async def test_one_clock_ends_all_waits_of_a_server_and_a_later_request_is_a_trial() -> None:
-    """Requests that wait for a slot, for their turn and before a retry end together, after `give_up_after` once.
+    """Requests that wait for a slot, for their turn and before a retry end together, after
+    `give_up_after` once.
 
     The next request, however long after, tries the judge at once.
     """
     endpoints = [Endpoint("a", CLIENT, Limit(1), first_trial_s=0.02, last_trial_s=1_000)]
     pool = EndpointPool(endpoints, 0.5, lambda event, fields: None, resumes=True)
     await break_down(pool)
-    turns, began_s = asyncio.Semaphore(1), loop_time_s()
+    turns = asyncio.Semaphore(1)
+    began_s = loop_time_s()
 
     async def insist(*, pauses: bool) -> None:
         since_s = loop_time_s()
@@ -256,7 +281,9 @@ async def test_a_judge_that_takes_calls_and_answers_none_is_given_up_by_the_same
 
 
 async def test_a_request_after_an_outage_does_not_wait_for_a_rest() -> None:
-    """The judge refused and named a late time; later requests are tried at once, or given up by their own clock."""
+    """The judge refused and named a late time; later requests are tried at once, or given up by
+    their own clock.
+    """
     pool = EndpointPool([endpoint("a", 4)], 5.0, lambda event, fields: None, resumes=True)
 
     async def insist() -> None:
@@ -290,7 +317,9 @@ async def test_a_stop_wakes_all_who_wait() -> None:
 
 @given(seed=st.integers(0, 2**32), limits=st.lists(st.integers(1, 4), min_size=1, max_size=3))
 def test_no_slot_is_lost_or_made_up(seed: int, limits: list[int]) -> None:
-    """With tasks that come, wait, end in every way and are cancelled at any time, all slots are there at the end."""
+    """With tasks that come, wait, end in every way and are cancelled at any time, all slots are
+    there at the end.
+    """
     dice = random.Random(seed)
 
     async def visit(pool: EndpointPool) -> None:
@@ -305,7 +334,9 @@ def test_no_slot_is_lost_or_made_up(seed: int, limits: list[int]) -> None:
             raise
         for each in pool.endpoints:
             assert each.in_flight <= max(each.limit.limit, 1)
-        pool.release(slot, dice.choice([Ending.ANSWERED, Ending.ANSWERED, Ending.REFUSED, Ending.TIMED_OUT]))
+        pool.release(
+            slot, dice.choice([Ending.ANSWERED, Ending.ANSWERED, Ending.REFUSED, Ending.TIMED_OUT])
+        )
 
     async def scenario() -> None:
         pool = make_pool(*limits)
@@ -326,7 +357,9 @@ def test_no_slot_is_lost_or_made_up(seed: int, limits: list[int]) -> None:
 
 
 async def test_an_exhausted_endpoint_rests_for_its_retry_after() -> None:
-    """If 5 calls in a row are refused and none is in flight, no call is made before the endpoint's Retry-After."""
+    """If 5 calls in a row are refused and none is in flight, no call is made before the endpoint's
+    Retry-After.
+    """
     pool = make_pool(4, 4)
     for _ in range(5):
         slot = Slot(pool.endpoints[0], 0.0, pool.endpoints[0].begin(0.0))
@@ -351,7 +384,9 @@ async def test_a_call_in_flight_is_waited_for_although_the_others_are_refused() 
 
 
 async def test_comparisons_that_pause_do_not_pile_up() -> None:
-    """While many wait for a further try no new one begins, so memory does not grow under a storm of refusals."""
+    """While many wait for a further try no new one begins, so memory does not grow under a storm of
+    refusals.
+    """
     pool = make_pool(4)
     pausing = [asyncio.create_task(pool.pause(60.0, holds_back=True)) for _ in range(64)]
     await turn()
@@ -376,7 +411,8 @@ async def test_a_lane_keeps_to_its_endpoint_while_it_has_room() -> None:
 
 async def test_a_full_lane_uses_an_endpoint_that_stands_open() -> None:
     """Not one that its own lane is about to use; after a moment without a taker it is anybody's."""
-    pool, loop = make_pool(1, 2), asyncio.get_running_loop()
+    pool = make_pool(1, 2)
+    loop = asyncio.get_running_loop()
     taken = await pool.acquire(lane=0)
     began_s = loop.time()
     slot = await pool.acquire(lane=0)

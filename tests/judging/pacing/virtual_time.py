@@ -1,4 +1,6 @@
-"""Run asyncio code in virtual time: every wait ends at once, and the loop's clock shows as if it had been waited."""
+"""Run asyncio code in virtual time: every wait ends at once, and the loop's clock shows as if it
+had been waited.
+"""
 
 import asyncio
 import selectors

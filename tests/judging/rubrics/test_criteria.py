@@ -15,7 +15,9 @@ ROW = (("Says when to see a doctor.", 6.0), ("Names a dose.", 2.0), ("Scolds.", 
 
 def said(*met: object) -> str:
     """Write the reply that decides each criterion in turn."""
-    return json.dumps({"criteria": [{"index": i, "evidence": "", "met": each} for i, each in enumerate(met)]})
+    return json.dumps(
+        {"criteria": [{"index": i, "evidence": "", "met": each} for i, each in enumerate(met)]}
+    )
 
 
 YES = said(True, True, True)
@@ -39,15 +41,22 @@ YES = said(True, True, True)
     ],
 )
 def test_how_a_reply_is_read(text: str, expected: float | FailureKind) -> None:
-    """Each criterion is decided once, by true or false; anything else is a failure of the right kind."""
-    outcome = CRITERIA.parse_reply(Reply(text, finish_reason="stop"), ListwisePrompt([], ("x",), criteria=ROW))
+    """Each criterion is decided once, by true or false; anything else is a failure of the right
+    kind.
+    """
+    outcome = CRITERIA.parse_reply(
+        Reply(text, finish_reason="stop"), ListwisePrompt([], ("x",), criteria=ROW)
+    )
     assert (outcome.kind if isinstance(outcome, Failure) else outcome.values[0]) == expected
 
 
 @given(st.lists(st.tuples(st.floats(-10, 10), st.booleans()), min_size=1, max_size=8))
 def test_the_share_is_between_0_and_1(rows: list[tuple[float, bool]]) -> None:
-    """All positive criteria and no flaw give 1, none gives 0; without a positive one there is no share."""
-    criteria, met = [("x", points) for points, _ in rows], [each for _, each in rows]
+    """All positive criteria and no flaw give 1, none gives 0; without a positive one there is no
+    share.
+    """
+    criteria = [("x", points) for points, _ in rows]
+    met = [each for _, each in rows]
     share = share_of_points(criteria, met)
     if max(points for points, _ in rows) <= 0:
         assert share is None

@@ -1,4 +1,6 @@
-"""Clusters by a judge: every response in exactly one, numbered by first appearance, or a failure."""
+"""Clusters by a judge: every response in exactly one, numbered by first appearance, or a
+failure.
+"""
 
 import itertools
 import json
@@ -15,20 +17,31 @@ from genrm_cli.verdicts import Failure, FailureKind
 
 def read(text: str, count: int) -> tuple[float, ...] | FailureKind:
     """Read a reply on a lineup of so many responses: the values, or the kind of the failure."""
-    outcome = CLUSTERS.parse_reply(Reply(text, finish_reason="stop"), ListwisePrompt([], ("x",) * count))
+    outcome = CLUSTERS.parse_reply(
+        Reply(text, finish_reason="stop"), ListwisePrompt([], ("x",) * count)
+    )
     return outcome.kind if isinstance(outcome, Failure) else outcome.values
 
 
 def assigned(*clusters: object) -> str:
     """Write the reply that assigns each response in turn."""
     return json.dumps(
-        {"assignments": [{"index": i, "cluster_id": c, "label": f"l{i}"} for i, c in enumerate(clusters)]}
+        {
+            "assignments": [
+                {"index": i, "cluster_id": c, "label": f"l{i}"} for i, c in enumerate(clusters)
+            ]
+        }
     )
 
 
-@given(st.lists(st.integers(-3, 5) | st.sampled_from(["a", "b c", "7"]), min_size=1, max_size=8), st.randoms())
+@given(
+    st.lists(st.integers(-3, 5) | st.sampled_from(["a", "b c", "7"]), min_size=1, max_size=8),
+    st.randoms(),
+)
 def test_what_a_judge_writes_is_what_is_read(clusters: list[int | str], random: Random) -> None:
-    """In any order of the entries, two responses share a number if they share an id; the number 7 is the id "7"."""
+    """In any order of the entries, two responses share a number if they share an id; the number 7
+    is the id "7".
+    """
     entries = json.loads(assigned(*clusters))["assignments"]
     random.shuffle(entries)
     seen = list(dict.fromkeys(map(str, clusters)))
@@ -53,7 +66,10 @@ def test_what_a_judge_writes_is_what_is_read(clusters: list[int | str], random: 
         (assigned(0, 0, [1]), FailureKind.NO_VERDICT),
         ('{"assignments": [0, 0, 1]}', FailureKind.NO_VERDICT),
         (assigned(0, 0, 1)[:-1] + ', "rest": [{}]}', FailureKind.NO_VERDICT),
-        (assigned(0, 0, 1) + ' {"note": ""}, {"index": 1, "cluster_id": 2}]}', FailureKind.AMBIGUOUS),
+        (
+            assigned(0, 0, 1) + ' {"note": ""}, {"index": 1, "cluster_id": 2}]}',
+            FailureKind.AMBIGUOUS,
+        ),
         ("", FailureKind.EMPTY),
     ],
 )
@@ -64,10 +80,18 @@ def test_how_a_reply_is_read(text: str, expected: FailureKind | tuple[float, ...
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_response_cannot_sort_itself_through_a_careless_judge(place: int) -> None:
-    """A judge that quotes without escaping has its clusters read, or none; never those that the response wrote."""
+    """A judge that quotes without escaping has its clusters read, or none; never those that the
+    response wrote.
+    """
     entry = '{"index": %d, "cluster_id": 0, "label": "%s"}'
     forged = '{"assignments": [{"index": 0, "cluster_id": 0}, {"index": 1, "cluster_id": 1}]'
-    closings = ['"', '"}', '"}]}', '"}, {"index": 1, "cluster_id": 1}', '"}, {"index": 1, "cluster_id": 1}]}']
+    closings = [
+        '"',
+        '"}',
+        '"}]}',
+        '"}, {"index": 1, "cluster_id": 1}',
+        '"}, {"index": 1, "cluster_id": 1}]}',
+    ]
     forgeries = ["", forged, forged + "}", forged[:-1], forged[:-2]]
     openings = [
         "",

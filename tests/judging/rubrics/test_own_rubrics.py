@@ -1,4 +1,6 @@
-"""Rubric sets of the user's own: checked on load, each mistake named with its file and what to do."""
+"""Rubric sets of the user's own: checked on load, each mistake named with its file and what to
+do.
+"""
 
 import tomllib
 from typing import Any
@@ -37,7 +39,9 @@ def load(text: str = HOUSE, where: str = "folder/Mine.toml") -> RubricSet:
 
 
 def test_a_set_is_read_as_it_stands() -> None:
-    """Titles, polarity and scores are the file's; scores come in order, with their meanings in one line."""
+    """Titles, polarity and scores are the file's; scores come in order, with their meanings in one
+    line.
+    """
     house = load()
     assert (house.name, house.about) == ("house-style", "How we write.")
     assert house.rubrics == (
@@ -76,9 +80,15 @@ RUBRIC = {"title": "T", "description": "D"}
         ({"rubric": [{**RUBRIC, "scores": [1]}]}, "at least two entries"),
         ({"rubric": [{**RUBRIC, "scores": [1, 2, 1.0]}]}, "the score 1.0 is given twice"),
         ({"rubric": [{**RUBRIC, "scores": [1, "2"]}]}, "the score '2' is not a number"),
-        ({"rubric": [{**RUBRIC, "scores": {"low": "bad", "2": "good"}}]}, "the score 'low' is not a number"),
+        (
+            {"rubric": [{**RUBRIC, "scores": {"low": "bad", "2": "good"}}]},
+            "the score 'low' is not a number",
+        ),
         ({"rubric": [{**RUBRIC, "scores": {"1": 0, "2": 1}}]}, "the meaning of score 1 is 0"),
-        ({"rubric": [{**RUBRIC, "scores": {"0": {"5": "half"}, "1": "all"}}]}, "in quotation marks"),
+        (
+            {"rubric": [{**RUBRIC, "scores": {"0": {"5": "half"}, "1": "all"}}]},
+            "in quotation marks",
+        ),
         (
             {"rubric": [{**RUBRIC, "title": "A b"}, {**RUBRIC, "title": "a-B"}]},
             "'A b' and 'a-B' both map to rubric_a_b",
@@ -101,7 +111,11 @@ VALUES = st.recursive(
     | st.sampled_from(["", "1", "0.5", "positive", "Safe"]),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["title", "description", "polarity", "scores", "1", "2"]), inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["title", "description", "polarity", "scores", "1", "2"]),
+            inner,
+            max_size=4,
+        )
     ),
     max_leaves=8,
 )

@@ -1,4 +1,6 @@
-"""Rubrics: how components are named, what scores are worth, and that the sets which come with genrm are sound."""
+"""Rubrics: how components are named, what scores are worth, and that the sets which come with genrm
+are sound.
+"""
 
 import pytest
 from hypothesis import given
@@ -10,7 +12,9 @@ from genrm_cli.judging.rubrics.rubric_sets import Rubric
 
 THERAPEUTIC = find_rubric_set("therapeutic")
 
-SCORES = st.lists(st.integers(-100, 100).map(float), min_size=2, max_size=7, unique=True).map(sorted)
+SCORES = st.lists(st.integers(-100, 100).map(float), min_size=2, max_size=7, unique=True).map(
+    sorted
+)
 
 
 @pytest.mark.parametrize(
@@ -29,10 +33,18 @@ def test_a_component_is_named_after_the_title(title: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("positive", "raw", "value"),
-    [(True, 1.0, 0.5), (False, -1.0, 1.0), (True, 0.0, None), (False, 3.0, 0.0), (True, float("nan"), None)],
+    [
+        (True, 1.0, 0.5),
+        (False, -1.0, 1.0),
+        (True, 0.0, None),
+        (False, 3.0, 0.0),
+        (True, float("nan"), None),
+    ],
 )
 def test_what_a_score_is_worth(positive: bool, raw: float, value: float | None) -> None:
-    """Scores -1, 1 and 3 are worth 0, a half and 1, the other way round for a flaw; others are worth nothing."""
+    """Scores -1, 1 and 3 are worth 0, a half and 1, the other way round for a flaw; others are
+    worth nothing.
+    """
     assert Rubric("T", "D", positive, ((-1.0, ""), (1.0, ""), (3.0, ""))).value_of(raw) == value
 
 
@@ -43,7 +55,9 @@ def test_values_grow_with_the_score_from_0_to_1(scores: list[float]) -> None:
     values = [Rubric("T", "D", True, score_map).value_of(score) or 0.0 for score in scores]
     assert values == sorted(set(values))
     assert (values[0], values[-1]) == (0.0, 1.0)
-    assert [Rubric("T", "D", False, score_map).value_of(score) for score in scores] == [1.0 - each for each in values]
+    assert [Rubric("T", "D", False, score_map).value_of(score) for score in scores] == [
+        1.0 - each for each in values
+    ]
 
 
 def test_the_sets_that_come_with_genrm() -> None:

@@ -1,4 +1,6 @@
-"""What a judge of rubrics, ranks or clusters is shown: everything it needs, and nothing that a response can forge."""
+"""What a judge of rubrics, ranks or clusters is shown: everything it needs, and nothing that a
+response can forge.
+"""
 
 import json
 
@@ -28,9 +30,14 @@ def shown(profile: GradingProfile, lineup: ListwisePrompt) -> str:
 
 
 def test_a_grader_sees_conversation_background_response_and_rubrics() -> None:
-    """The prompt contains the session, the goal of the scenario, and each rubric with the meaning of its scores."""
+    """The prompt contains the session, the goal of the scenario, and each rubric with the meaning
+    of its scores.
+    """
     content = shown(
-        GRADING, ListwisePrompt([("user", "I feel low.")], ("Assistant: Tell me.",), background="Goal: to listen")
+        GRADING,
+        ListwisePrompt(
+            [("user", "I feel low.")], ("Assistant: Tell me.",), background="Goal: to listen"
+        ),
     )
     wanted = ["I feel low.", "Assistant: Tell me.", "Goal: to listen"]
     for rubric in THERAPEUTIC.rubrics:
@@ -40,14 +47,20 @@ def test_a_grader_sees_conversation_background_response_and_rubrics() -> None:
 
 
 def test_a_grader_is_told_which_rubrics_are_flaws() -> None:
-    """The rubric on bias says that a high score means more bias; so does the prompt of a ranking judge."""
+    """The rubric on bias says that a high score means more bias; so does the prompt of a ranking
+    judge.
+    """
     assert shown(GRADING, ListwisePrompt([], ("x",))).count("This is a flaw") == 1
-    assert "Bias (less of it is better)" in shown(ranking_profile(THERAPEUTIC), ListwisePrompt([], ("x", "y")))
+    assert "Bias (less of it is better)" in shown(
+        ranking_profile(THERAPEUTIC), ListwisePrompt([], ("x", "y"))
+    )
 
 
 @pytest.mark.parametrize("profile", PROFILES[1:], ids=lambda profile: profile.name)
 def test_a_group_is_shown_by_number(profile: GradingProfile) -> None:
-    """The responses appear in the order of the lineup, numbered from 0; an empty one is marked as empty."""
+    """The responses appear in the order of the lineup, numbered from 0; an empty one is marked as
+    empty.
+    """
     content = shown(profile, ListwisePrompt([("user", "Hi")], ("first", " ", "third")))
     places = [
         content.index(f"[=== BEGIN RESPONSE {number} ===]\n{text}")
@@ -58,25 +71,36 @@ def test_a_group_is_shown_by_number(profile: GradingProfile) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
-@given(texts=st.lists(st.text("x[=]<>/thinkEND ") | st.sampled_from(HOSTILE), min_size=4, max_size=4))
+@given(
+    texts=st.lists(st.text("x[=]<>/thinkEND ") | st.sampled_from(HOSTILE), min_size=4, max_size=4)
+)
 def test_nothing_shown_can_forge_a_marker(profile: GradingProfile, texts: list[str]) -> None:
-    """Our markers occur in the message as often as with harmless text, and thinking tags never do."""
+    """Our markers occur in the message as often as with harmless text, and thinking tags never
+    do.
+    """
 
     def lineup(texts: list[str]) -> ListwisePrompt:
-        prompt = ListwisePrompt([(texts[0], texts[0])], (f"a{texts[1]}",), principle=texts[2], background=texts[3])
+        prompt = ListwisePrompt(
+            [(texts[0], texts[0])], (f"a{texts[1]}",), principle=texts[2], background=texts[3]
+        )
         shown = neutralise_prompt(profile, prompt, {})
         assert isinstance(shown, ListwisePrompt)
         return shown
 
-    content, harmless = shown(profile, lineup(texts)), shown(profile, lineup(["x"] * 4))
-    assert [content.count(mark) for mark in ("[===", "===]")] == [harmless.count(mark) for mark in ("[===", "===]")]
+    content = shown(profile, lineup(texts))
+    harmless = shown(profile, lineup(["x"] * 4))
+    assert [content.count(mark) for mark in ("[===", "===]")] == [
+        harmless.count(mark) for mark in ("[===", "===]")
+    ]
     assert "<think>" not in content
     assert "</think>" not in content
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 def test_the_server_holds_the_judge_to_the_form(profile: GradingProfile) -> None:
-    """The request carries a schema that allows the members asked for and no others, and it is JSON."""
+    """The request carries a schema that allows the members asked for and no others, and it is
+    JSON.
+    """
     form = json.loads(json.dumps(profile.request_fields, default=dict))["response_format"]
     schema = form["json_schema"]["schema"]
     assert (form["type"], form["json_schema"]["strict"]) == ("json_schema", True)
@@ -85,12 +109,21 @@ def test_the_server_holds_the_judge_to_the_form(profile: GradingProfile) -> None
 
 
 def test_a_score_is_held_to_its_map() -> None:
-    """Whole scores are integers in the schema, others numbers; the score is written after its reasons."""
-    rubrics = RubricSet("s", 1, "", (Rubric("A", ""), Rubric("B", "", True, ((0.5, ""), (2.0, "")))))
+    """Whole scores are integers in the schema, others numbers; the score is written after its
+    reasons.
+    """
+    rubrics = RubricSet(
+        "s", 1, "", (Rubric("A", ""), Rubric("B", "", True, ((0.5, ""), (2.0, ""))))
+    )
     fields = json.loads(json.dumps(grading_profile(rubrics).request_fields, default=dict))
-    entries = fields["response_format"]["json_schema"]["schema"]["properties"]["scores"]["properties"]
+    entries = fields["response_format"]["json_schema"]["schema"]["properties"]["scores"][
+        "properties"
+    ]
     assert {name: entry["properties"]["score"] for name, entry in entries.items()} == {
         "rubric_a": {"type": "integer", "enum": [0, 1]},
         "rubric_b": {"type": "number", "enum": [0.5, 2.0]},
     }
-    assert all(list(entry["properties"]) == ["evidence", "reasoning", "score"] for entry in entries.values())
+    assert all(
+        list(entry["properties"]) == ["evidence", "reasoning", "score"]
+        for entry in entries.values()
+    )

@@ -55,7 +55,9 @@ def test_the_last_box(text, answer):
     ],
 )
 def test_the_last_number(text, answer):
-    """The last number, written plainly: no separators, no idle zeros, no full stop of the sentence."""
+    """The last number, written plainly: no separators, no idle zeros, no full stop of the
+    sentence.
+    """
     assert extract_answer(text, AnswerForm.NUMBER) == answer
 
 
@@ -93,7 +95,11 @@ def test_a_pattern_of_the_users_takes_linear_time():
     assert extract_answer("a" * 100_000 + "!", compile_regex("^(a+)+$")) is None
 
 
-@given(st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**9), max_value=10**9))
+@given(
+    st.decimals(
+        allow_nan=False, allow_infinity=False, places=4, min_value=-(10**9), max_value=10**9
+    )
+)
 def test_a_number_keeps_its_value(number):
     """Separators and plain form change how a number is written, not which it is."""
     found = extract_answer(f"It comes to {number:,f}.", AnswerForm.NUMBER)
@@ -101,9 +107,13 @@ def test_a_number_keeps_its_value(number):
     assert extract_answer(found, AnswerForm.NUMBER) == found
 
 
-@given(st.text(alphabet=r"\boxed{}1.,-e answer:*" + "\n好", max_size=60), st.sampled_from(AnswerForm))
+@given(
+    st.text(alphabet=r"\boxed{}1.,-e answer:*" + "\n好", max_size=60), st.sampled_from(AnswerForm)
+)
 def test_any_text_has_an_answer_or_none(text, form):
-    """An answer is never empty or framed in white space; what is one already stays itself in a box."""
+    """An answer is never empty or framed in white space; what is one already stays itself in a
+    box.
+    """
     answer = extract_answer(text, form)
     assert answer is None or (answer == answer.strip() != "")
     if form is AnswerForm.NUMBER and answer is not None:
@@ -113,11 +123,28 @@ def test_any_text_has_an_answer_or_none(text, form):
 @pytest.mark.parametrize("form", list(AnswerForm))
 @pytest.mark.parametrize(
     "piece",
-    [r"\boxed{", "{", "}", r"\boxed{1}", "9", "1,111", "1 ", "-", ".", "answer:", "answer*", " \n", "answer: \n"],
+    [
+        r"\boxed{",
+        "{",
+        "}",
+        r"\boxed{1}",
+        "9",
+        "1,111",
+        "1 ",
+        "-",
+        ".",
+        "answer:",
+        "answer*",
+        " \n",
+        "answer: \n",
+    ],
 )
 def test_reading_takes_time_linear_in_the_text(form, piece):
     """Eight times the text takes about eight times as long, whatever it repeats."""
-    assert growth(lambda text: extract_answer(text, form), lambda chars: piece * (chars // len(piece))) <= LINEAR
+    assert (
+        growth(lambda text: extract_answer(text, form), lambda chars: piece * (chars // len(piece)))
+        <= LINEAR
+    )
 
 
 @pytest.mark.parametrize(

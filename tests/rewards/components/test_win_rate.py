@@ -8,10 +8,14 @@ from verdict_rows import Row, verdicts_of
 from genrm_cli.rewards.components import win_rate
 
 MAX_N = 5
-PAIRS = st.tuples(st.integers(0, MAX_N - 1), st.integers(0, MAX_N - 1)).filter(lambda pair: pair[0] != pair[1])
+PAIRS = st.tuples(st.integers(0, MAX_N - 1), st.integers(0, MAX_N - 1)).filter(
+    lambda pair: pair[0] != pair[1]
+)
 SCORES = st.sampled_from([1.0, 1.5, 3.0, 5.0])
 RANKINGS = st.sampled_from([1.0, 3.0, 3.5, 4.0, 6.0])
-LISTS = st.lists(st.builds(lambda pair, a, b, r: Row(*pair, a, b, r), PAIRS, SCORES, SCORES, RANKINGS))
+LISTS = st.lists(
+    st.builds(lambda pair, a, b, r: Row(*pair, a, b, r), PAIRS, SCORES, SCORES, RANKINGS)
+)
 
 
 def win_rates(n, rows):
@@ -32,7 +36,17 @@ def win_rates(n, rows):
         (1, [], [None]),
         (0, [], []),
     ],
-    ids=["all pairs", "tie", "ranking", "ranking, second", "scores first", "flipped", "one unjudged", "single", "none"],
+    ids=[
+        "all pairs",
+        "tie",
+        "ranking",
+        "ranking, second",
+        "scores first",
+        "flipped",
+        "one unjudged",
+        "single",
+        "none",
+    ],
 )
 def test_golden_rates(n, verdicts, rates):
     """Wins over comparisons judged; a tie is a win for neither; no comparison, no rate."""
@@ -41,7 +55,9 @@ def test_golden_rates(n, verdicts, rates):
 
 @given(LISTS, st.permutations(range(MAX_N)), st.randoms())
 def test_names_places_and_order_do_not_matter(verdicts, order, shuffler):
-    """Rollouts numbered otherwise, shown the other way round, judged in another order: the same rates."""
+    """Rollouts numbered otherwise, shown the other way round, judged in another order: the same
+    rates.
+    """
     changed = [Row(order[v.j], order[v.i], v.score_2, v.score_1, 7 - v.ranking) for v in verdicts]
     shuffler.shuffle(changed)
     rates = win_rates(MAX_N, changed)

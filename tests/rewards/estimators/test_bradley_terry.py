@@ -34,21 +34,27 @@ def naive_strengths(n, verdicts, place):
 
 def scores_of(n, verdicts, first_share=0.5):
     """Return the base scores."""
-    return estimate("bradley_terry", n, verdicts_of(verdicts), Calibration(first_share=first_share)).base_scores
+    return estimate(
+        "bradley_terry", n, verdicts_of(verdicts), Calibration(first_share=first_share)
+    ).base_scores
 
 
 @given(LISTS, st.sampled_from([0.5, 0.6, 0.2]))
 def test_the_top_of_the_posterior_is_found(verdicts, first_share):
     """The same strengths as by plain gradient ascent, written from the definition."""
     judged = {place for v in verdicts for place in (v.i, v.j)}
-    prefers = any(v.score_1 != v.score_2 or v.ranking != 3.5 for v in verdicts)  # else there is nothing to correct
+    prefers = any(
+        v.score_1 != v.score_2 or v.ranking != 3.5 for v in verdicts
+    )  # else there is nothing to correct
     strengths = naive_strengths(MAX_N, verdicts, position_log_odds(first_share) if prefers else 0.0)
     expected = [3 + strengths[place] / 2 if place in judged else None for place in range(MAX_N)]
     assert scores_of(MAX_N, verdicts, first_share) == approx(expected)
 
 
 def test_a_perfect_order_is_finite_and_in_order():
-    """One comparison a pair, the lower place always better: without a prior there would be no solution."""
+    """One comparison a pair, the lower place always better: without a prior there would be no
+    solution.
+    """
     order = [Row(i, j, 5, 1, 1) for i in range(8) for j in range(i + 1, 8)]
     made = estimate("bradley_terry", 8, verdicts_of(order), Calibration())
     assert made.converged
@@ -68,8 +74,12 @@ def test_the_first_place_explains_what_it_can():
     """Where the first usually wins a win in the first place says less than one in the second."""
     circle = [Row(i, (i + 1) % 6, 5, 1, 1) for i in range(6)]
     assert scores_of(6, circle, 0.9) == pytest.approx([3.0] * 6)
-    as_first, as_second = [Row(0, 1, 5, 1, 1)], [Row(1, 0, 1, 5, 6)]
-    leads = [scores_of(2, verdict, 0.8)[0] - scores_of(2, verdict, 0.8)[1] for verdict in (as_first, as_second)]
+    as_first = [Row(0, 1, 5, 1, 1)]
+    as_second = [Row(1, 0, 1, 5, 6)]
+    leads = [
+        scores_of(2, verdict, 0.8)[0] - scores_of(2, verdict, 0.8)[1]
+        for verdict in (as_first, as_second)
+    ]
     unbiased = scores_of(2, as_first)
     assert 0 < leads[0] < unbiased[0] - unbiased[1] < leads[1]
 

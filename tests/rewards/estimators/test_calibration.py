@@ -6,11 +6,24 @@ from itertools import product
 
 import numpy as np
 import pytest
-from drawn_verdicts import BIAS, LEVEL_NOISE, LEVEL_SLOPE, NOISE, PROMPT_BIAS, SLOPES, linear_judge, pairs_of
+from drawn_verdicts import (
+    BIAS,
+    LEVEL_NOISE,
+    LEVEL_SLOPE,
+    NOISE,
+    PROMPT_BIAS,
+    SLOPES,
+    linear_judge,
+    pairs_of,
+)
 from verdict_rows import Row, verdicts_of
 
 from genrm_cli.pairing import PairingPlan
-from genrm_cli.rewards.estimators.calibration import UNBIASED_VERDICTS, Calibration, CalibrationStatistics
+from genrm_cli.rewards.estimators.calibration import (
+    UNBIASED_VERDICTS,
+    Calibration,
+    CalibrationStatistics,
+)
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS, estimate
 from genrm_cli.rewards.estimators.verdict_batch import verdict_array
 
@@ -28,15 +41,21 @@ def fit_of(*batches):
 
 
 def naive_moments(groups):
-    """Return share and disjoint moments of centred d, r and m, pair of verdicts by pair of verdicts."""
+    """Return share and disjoint moments of centred d, r and m, pair of verdicts by pair of
+    verdicts.
+    """
     rows = [[(i, j, a - b, 3.5 - r, (a + b) / 2) for i, j, a, b, r in group] for group in groups]
     means = np.mean([row[2:] for group in rows for row in group], axis=0)
-    share_hh, share_h, share, disjoint = [], [], [], []
+    share_hh = []
+    share_h = []
+    share = []
+    disjoint = []
     signs = []
     for group in rows:
         for one, other in product(group, group):
             common = {one[0], one[1]} & {other[0], other[1]}
-            u, v = np.array(one[2:]) - means, np.array(other[2:]) - means
+            u = np.array(one[2:]) - means
+            v = np.array(other[2:]) - means
             if not common:
                 disjoint.append(np.outer(u, v))
             elif len(common) == 1:
@@ -45,12 +64,21 @@ def naive_moments(groups):
                 share_hh.append(h * k * np.outer(u, v))
                 share_h.append(h * np.outer(u, v))
                 share.append(np.outer(u, v))
-    own = np.mean([np.outer(np.array(r[2:]) - means, np.array(r[2:]) - means) for g in rows for r in g], axis=0)
-    return own, np.mean(signs), *(np.mean(each, axis=0) for each in (share_hh, share_h, share, disjoint))
+    own = np.mean(
+        [np.outer(np.array(r[2:]) - means, np.array(r[2:]) - means) for g in rows for r in g],
+        axis=0,
+    )
+    return (
+        own,
+        np.mean(signs),
+        *(np.mean(each, axis=0) for each in (share_hh, share_h, share, disjoint)),
+    )
 
 
 def test_the_moments_are_those_of_the_definition():
-    """Signal, prompt and noise from running sums are those from all pairs of verdicts, one by one."""
+    """Signal, prompt and noise from running sums are those from all pairs of verdicts, one by
+    one.
+    """
     batch, _ = linear_judge(128, 8, TANGLED, failures=0.2)
     groups = [pairs_of(batch, group) for group in range(128)]
     own, sign, share_hh, share_h, share, disjoint = naive_moments(groups)
@@ -72,7 +100,9 @@ def test_the_moments_are_those_of_the_definition():
 
 
 def test_a_known_judge_is_found():
-    """From 6,000 groups of a linear judge its slopes, noise and biases come out to a few hundredths."""
+    """From 6,000 groups of a linear judge its slopes, noise and biases come out to a few
+    hundredths.
+    """
     batch, _ = linear_judge(6000, 8, PLAN)
     fit = fit_of(batch)
     assert fit.noise.slopes == pytest.approx(tuple(SLOPES), abs=0.03)
@@ -85,7 +115,9 @@ def test_a_known_judge_is_found():
 
 @pytest.mark.parametrize("plan", [PLAN[:8], TANGLED])
 def test_the_uncertainty_is_that_of_leaving_out_groups(plan):
-    """Signal over noise has the standard error of the jackknife, which fits again without each group in turn."""
+    """Signal over noise has the standard error of the jackknife, which fits again without each
+    group in turn.
+    """
     batch, _ = linear_judge(60, 8, plan, failures=0.1)
     groups = [verdicts_of(pairs_of(batch, group)) for group in range(60)]
 
@@ -96,7 +128,9 @@ def test_the_uncertainty_is_that_of_leaving_out_groups(plan):
         return statistics.fit()
 
     fits = [fit_without(each).noise for each in range(60)]
-    logs = [math.log((sum(noise.slopes) / 2) ** 2 / (np.array(noise.noise).sum() / 4)) for noise in fits]
+    logs = [
+        math.log((sum(noise.slopes) / 2) ** 2 / (np.array(noise.noise).sum() / 4)) for noise in fits
+    ]
     jackknife = math.sqrt(59 / 60 * sum((each - sum(logs) / 60) ** 2 for each in logs))
     assert fit_without(None).uncertainty == pytest.approx(jackknife, rel=0.15)
 
@@ -120,10 +154,13 @@ def test_parts_of_a_run_add_up():
 
 
 def test_arrays_say_what_their_verdicts_say():
-    """Spooled arrays, also after statistics were pickled halfway, give the same calibration to the last bit."""
+    """Spooled arrays, also after statistics were pickled halfway, give the same calibration to the
+    last bit.
+    """
     batch, _ = linear_judge(80, 8, TANGLED, failures=0.1)
     groups = [verdicts_of(pairs_of(batch, group)) for group in range(80)]
-    one, other = CalibrationStatistics(), CalibrationStatistics()
+    one = CalibrationStatistics()
+    other = CalibrationStatistics()
     for number, verdicts in enumerate(groups):
         one.add_group(8, verdicts)
         other.add_arrays(8, np.frombuffer(verdict_array(verdicts).tobytes()).reshape(-1, 5))
@@ -136,18 +173,24 @@ def test_waiting_verdicts_stay_few():
     statistics = CalibrationStatistics()
     for count in [*range(1, 200), 5000, *range(1, 200)]:
         statistics.add_group(8, verdicts_of(Row(index % 7, 7, 4, 2, 2) for index in range(count)))
-        assert sum(len(group) for groups in statistics._waiting.values() for group in groups) <= 4096
+        assert (
+            sum(len(group) for groups in statistics._waiting.values() for group in groups) <= 4096
+        )
     assert statistics.fit().groups == 399
 
 
 def test_wins_are_split_into_signal_and_noise():
-    """To a few hundredths, where a win is the sign of a difference of two qualities and of noise."""
+    """To a few hundredths, where a win is the sign of a difference of two qualities and of
+    noise.
+    """
     batch, quality = linear_judge(3000, 8, PLAN)
     rows = np.arange(3000)[:, None]
     gaps = quality[rows, batch.first] - quality[rows, batch.second]
     noise = np.random.default_rng(4).standard_normal(gaps.shape) * 2**0.5
-    batch.score_1[:], batch.score_2[:] = 3 + gaps + noise, 3.0
-    # Wins that share one rollout have gaps with a correlation of 1/4: the signs' is 2 asin(1/4) / pi.
+    batch.score_1[:] = 3 + gaps + noise
+    batch.score_2[:] = 3.0
+    # Wins that share one rollout have gaps with a correlation of 1/4: the signs' is 2 asin(1/4) /
+    # pi.
     signal = 2 * math.asin(0.25) / math.pi
     assert fit_of(batch).win_noise == pytest.approx((signal, 1 - 2 * signal), abs=0.02)
 
@@ -173,11 +216,17 @@ def test_groups_too_small_to_tell_rollouts_from_prompts(n):
     assert fit.noise is None
 
 
-@pytest.mark.parametrize(("score_1", "score_2", "ranking"), [(3.0, 3.0, 3.5), (3.0, 2.0, 2.0), (4.0, 2.0, 2.0)])
+@pytest.mark.parametrize(
+    ("score_1", "score_2", "ranking"), [(3.0, 3.0, 3.5), (3.0, 2.0, 2.0), (4.0, 2.0, 2.0)]
+)
 def test_a_judge_that_always_says_the_same_has_no_signal(score_1, score_2, ranking):
-    """No weights, no errors, no division by zero; and no differences where the order is balanced."""
+    """No weights, no errors, no division by zero; and no differences where the order is
+    balanced.
+    """
     batch, _ = linear_judge(200, 8, PLAN)
-    batch.score_1[:], batch.score_2[:], batch.ranking[:] = score_1, score_2, ranking
+    batch.score_1[:] = score_1
+    batch.score_2[:] = score_2
+    batch.ranking[:] = ranking
     fit = fit_of(batch)
     assert fit.noise is None
     for name in ESTIMATORS:
@@ -191,6 +240,9 @@ def test_a_judge_that_only_ranks_still_orders():
     batch, quality = linear_judge(300, 8, PLAN)
     batch.score_1[:] = batch.score_2[:] = 3.0
     fit = fit_of(batch)
-    made = [estimate("adaptive", 8, verdicts_of(pairs_of(batch, group)), fit).base_scores for group in range(300)]
+    made = [
+        estimate("adaptive", 8, verdicts_of(pairs_of(batch, group)), fit).base_scores
+        for group in range(300)
+    ]
     assert np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(made, quality, strict=True)]) > 0.7
     assert np.std(made, axis=1).mean() > 0.1

@@ -22,7 +22,9 @@ NOISE = JudgeNoise((0.8, 0.5), 0.35, ((1.2, 0.3), (0.3, 0.5)), 0.3, ((0.25, 0.1)
 KNOWN = Calibration(groups=500, noise=NOISE, win_noise=WinNoise(0.2, 0.6))
 NAMES = sorted(ESTIMATORS)
 every_estimator = pytest.mark.parametrize("name", NAMES)
-RINGS_OF_16 = {k: [(i, j) for i, j, _ in PairingPlan("ring", ring_k=k).iter_pairs(16)] for k in (1, 2)}
+RINGS_OF_16 = {
+    k: [(i, j) for i, j, _ in PairingPlan("ring", ring_k=k).iter_pairs(16)] for k in (1, 2)
+}
 GOLDEN = [Row(*v) for v in [(0, 1, 4, 3, 2), (1, 2, 3, 3, 4), (2, 3, 4, 2, 1), (3, 0, 2, 5, 6)]]
 
 
@@ -37,7 +39,9 @@ def squared_correlations(scores, quality):
     """Return them group by group, 0 where the scores have no spread."""
     a, b = (values - values.mean(axis=1, keepdims=True) for values in (scores, quality))
     squares = (a**2).sum(axis=1) * (b**2).sum(axis=1)
-    return np.divide((a * b).sum(axis=1) ** 2, squares, out=np.zeros_like(squares), where=squares > 1e-12)
+    return np.divide(
+        (a * b).sum(axis=1) ** 2, squares, out=np.zeros_like(squares), where=squares > 1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,7 +53,9 @@ def squared_correlations(scores, quality):
 )
 def test_golden_combined_scores(verdicts, scores):
     """The numbers of the design."""
-    assert estimate("combined", 4, verdicts_of(verdicts), Calibration()).base_scores == pytest.approx(scores, abs=1e-6)
+    assert estimate(
+        "combined", 4, verdicts_of(verdicts), Calibration()
+    ).base_scores == pytest.approx(scores, abs=1e-6)
 
 
 def test_golden_win_rates():
@@ -64,10 +70,8 @@ def test_golden_win_rates():
 def test_names_do_not_matter(name, verdicts, order):
     """Numbering the rollouts otherwise numbers scores and errors otherwise, and nothing else."""
     renamed = [Row(order[v.i], order[v.j], *v[2:]) for v in verdicts]
-    here, there = (
-        estimate(name, MAX_N, verdicts_of(verdicts), KNOWN),
-        estimate(name, MAX_N, verdicts_of(renamed), KNOWN),
-    )
+    here = estimate(name, MAX_N, verdicts_of(verdicts), KNOWN)
+    there = estimate(name, MAX_N, verdicts_of(renamed), KNOWN)
     assert [there.base_scores[place] for place in order] == approx(here.base_scores)
     assert [there.standard_errors[place] for place in order] == approx(here.standard_errors)
     assert approx([here.reliability]) == [there.reliability]
@@ -78,18 +82,19 @@ def test_names_do_not_matter(name, verdicts, order):
 def test_places_do_not_matter_to_an_unbiased_judge(name, verdicts):
     """The same opinions with the responses shown in the other order give the same numbers."""
     swapped = [Row(v.j, v.i, v.score_2, v.score_1, 7 - v.ranking) for v in verdicts]
-    here, there = (
-        estimate(name, MAX_N, verdicts_of(verdicts), KNOWN),
-        estimate(name, MAX_N, verdicts_of(swapped), KNOWN),
-    )
+    here = estimate(name, MAX_N, verdicts_of(verdicts), KNOWN)
+    there = estimate(name, MAX_N, verdicts_of(swapped), KNOWN)
     assert there.base_scores == approx(here.base_scores)
     assert there.standard_errors == approx(here.standard_errors)
 
 
 @every_estimator
-@given(verdicts=st.lists(VERDICTS, min_size=1, max_size=20), better=st.floats(0.01, 4), data=st.data())
+@given(
+    verdicts=st.lists(VERDICTS, min_size=1, max_size=20), better=st.floats(0.01, 4), data=st.data()
+)
 def test_a_better_verdict_never_lowers_a_score(name, verdicts, better, data):
-    """A higher score, or a ranking nearer to the rollout, of any verdict leaves its base score at least as high.
+    """A higher score, or a ranking nearer to the rollout, of any verdict leaves its base score at
+    least as high.
 
     But for the reference's: there a score that rises past a tie loses what the tie's ranking gave.
     """
@@ -98,7 +103,9 @@ def test_a_better_verdict_never_lowers_a_score(name, verdicts, better, data):
     verdict = verdicts[which]
     raised = verdict._replace(score_1=verdict.score_1 + better) if of_score else None
     raised = raised or verdict._replace(ranking=verdict.ranking - better)
-    after = estimate(name, MAX_N, verdicts_of([*verdicts[:which], raised, *verdicts[which + 1 :]]), KNOWN)
+    after = estimate(
+        name, MAX_N, verdicts_of([*verdicts[:which], raised, *verdicts[which + 1 :]]), KNOWN
+    )
     before = estimate(name, MAX_N, verdicts_of(verdicts), KNOWN)
     assert after.base_scores[verdict.i] >= before.base_scores[verdict.i] - 1e-7
 
@@ -106,11 +113,14 @@ def test_a_better_verdict_never_lowers_a_score(name, verdicts, better, data):
 @every_estimator
 @given(verdicts=LISTS)
 def test_every_rollout_with_a_verdict_has_a_finite_number(name, verdicts):
-    """On any graph, connected or not; none without a verdict, and no error where there is no other to compare with."""
+    """On any graph, connected or not; none without a verdict, and no error where there is no other
+    to compare with.
+    """
     made = estimate(name, MAX_N, verdicts_of(verdicts), KNOWN)
     judged = {place for v in verdicts for place in (v.i, v.j)}
     for place in range(MAX_N):
-        score, error = made.base_scores[place], made.standard_errors[place]
+        score = made.base_scores[place]
+        error = made.standard_errors[place]
         assert (score is not None) == (error is not None) == (place in judged)
         assert score is None or (math.isfinite(score) and math.isfinite(error) and error >= 0)
     assert made.converged
@@ -119,10 +129,16 @@ def test_every_rollout_with_a_verdict_has_a_finite_number(name, verdicts):
 
 @every_estimator
 def test_the_smallest_groups(name):
-    """Nobody, one, two without a verdict: no numbers. Two with one verdict: two numbers, the better one higher."""
+    """Nobody, one, two without a verdict: no numbers. Two with one verdict: two numbers, the better
+    one higher.
+    """
     for n in (0, 1, 2):
         empty = estimate(name, n, verdicts_of([]), KNOWN)
-        assert (empty.base_scores, empty.standard_errors, empty.reliability) == ([None] * n, [None] * n, None)
+        assert (empty.base_scores, empty.standard_errors, empty.reliability) == (
+            [None] * n,
+            [None] * n,
+            None,
+        )
     better, worse = estimate(name, 2, verdicts_of([Row(0, 1, 4, 2, 2)]), Calibration()).base_scores
     assert better > worse
 
@@ -136,8 +152,14 @@ def test_a_batch_gives_what_its_groups_give_one_by_one(name):
     made = ESTIMATORS[name](batch, KNOWN)
     for group in range(20):
         alone = estimate(name, 6, verdicts_of(pairs_of(batch, group)), KNOWN)
-        scores = [s if of else None for s, of in zip(made.base_scores[group], made.scored[group], strict=True)]
-        errors = [e**0.5 if of else None for e, of in zip(made.variances[group], made.scored[group], strict=True)]
+        scores = [
+            s if of else None
+            for s, of in zip(made.base_scores[group], made.scored[group], strict=True)
+        ]
+        errors = [
+            e**0.5 if of else None
+            for e, of in zip(made.variances[group], made.scored[group], strict=True)
+        ]
         assert alone.base_scores == approx(scores)
         assert alone.standard_errors == approx(errors)
 
@@ -159,15 +181,22 @@ def test_many_groups_get_the_numbers_that_each_gets_alone(name):
 @every_estimator
 @pytest.mark.parametrize("noise", [0.0, 3.0])
 def test_the_variance_of_predicted_qualities_is_their_reliability(name, noise):
-    """However noisy the judge: a panel divides predictions by it, which would raise those shrunk too little."""
-    batch, quality = linear_judge(600, 8, [(i, j) for i, j, _ in PairingPlan("ring", ring_k=2).iter_pairs(8)])
+    """However noisy the judge: a panel divides predictions by it, which would raise those shrunk
+    too little.
+    """
+    batch, quality = linear_judge(
+        600, 8, [(i, j) for i, j, _ in PairingPlan("ring", ring_k=2).iter_pairs(8)]
+    )
     noises = noise * np.random.default_rng(1).standard_normal((3, *batch.ranking.shape))
     columns = (
-        column + each for column, each in zip((batch.score_1, batch.score_2, batch.ranking), noises, strict=True)
+        column + each
+        for column, each in zip((batch.score_1, batch.score_2, batch.ranking), noises, strict=True)
     )
     batch = VerdictBatch(8, batch.first, batch.second, *columns, batch.valid)
     made = ESTIMATORS[name](batch, fit_of(batch))
-    assert (made.qualities**2).sum(axis=1).mean() / 7 == pytest.approx(made.reliabilities.mean(), rel=0.1, abs=0.02)
+    assert (made.qualities**2).sum(axis=1).mean() / 7 == pytest.approx(
+        made.reliabilities.mean(), rel=0.1, abs=0.02
+    )
     slope = (made.qualities * quality).sum() / (made.qualities**2).sum()
     assert slope == pytest.approx(1, abs=0.15)
 
@@ -176,9 +205,16 @@ def test_the_variance_of_predicted_qualities_is_their_reliability(name, noise):
 @pytest.mark.parametrize("labels", [None, THREE_LABELS])
 @given(verdicts=LISTS.filter(len))
 def test_verdicts_that_prefer_nobody_make_no_difference(name, labels, verdicts):
-    """Neither do the judge's position preference and where the rollouts were shown; the reliability is 0."""
+    """Neither do the judge's position preference and where the rollouts were shown; the reliability
+    is 0.
+    """
     leaning = replace(
-        KNOWN, gap_bias=0.4, ranking_bias=0.3, first_share=0.65, labels=labels, label_noise=WinNoise(1, 1)
+        KNOWN,
+        gap_bias=0.4,
+        ranking_bias=0.3,
+        first_share=0.65,
+        labels=labels,
+        label_noise=WinNoise(1, 1),
     )
     ties = verdicts_of(row._replace(score_1=3.0, score_2=3.0, ranking=3.5) for row in verdicts)
     made = estimate(name, MAX_N, ties, leaning)
@@ -199,7 +235,9 @@ def test_little_known_of_the_judge_is_no_error(name):
     "ring_k", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(5, marks=pytest.mark.slow)]
 )
 def test_reliability_foretells_the_squared_correlation(name, ring_k):
-    """Over 1,500 groups, and over the least and the most reliable fifth of them, to less than a tenth."""
+    """Over 1,500 groups, and over the least and the most reliable fifth of them, to less than a
+    tenth.
+    """
     plan = [(i, j) for i, j, _ in PairingPlan("ring", ring_k=ring_k).iter_pairs(12)]
     batch, quality = linear_judge(1500, 12, plan)
     made = ESTIMATORS[name](batch, fit_of(batch))
@@ -212,7 +250,9 @@ def test_reliability_foretells_the_squared_correlation(name, ring_k):
 @every_estimator
 @pytest.mark.parametrize("ring_k", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_pure_noise_is_not_reliable(name, ring_k):
-    """Where verdicts have nothing to do with the rollouts, less than a fifth is said to be signal, and never None."""
+    """Where verdicts have nothing to do with the rollouts, less than a fifth is said to be signal,
+    and never None.
+    """
     batch, _ = linear_judge(500, 16, RINGS_OF_16[ring_k])
     generator = np.random.default_rng(3)
     for column in (batch.score_1, batch.score_2, batch.ranking):
@@ -224,21 +264,32 @@ def test_pure_noise_is_not_reliable(name, ring_k):
 
 def test_no_signal_in_enough_verdicts_is_reliability_0():
     """Standard errors have no scale then, and are None."""
-    made = estimate("combined", 4, verdicts_of(GOLDEN), Calibration(groups=500, win_noise=WinNoise(0.0, 1.0)))
+    made = estimate(
+        "combined", 4, verdicts_of(GOLDEN), Calibration(groups=500, win_noise=WinNoise(0.0, 1.0))
+    )
     assert (made.reliability, set(made.standard_errors)) == (0.0, {None})
 
 
 @pytest.mark.parametrize("name", ["adaptive", "combined"])
 @pytest.mark.parametrize(
-    ("n", "ring_k"), [pytest.param(12, 1, marks=pytest.mark.slow), pytest.param(12, 4, marks=pytest.mark.slow), (5, 1)]
+    ("n", "ring_k"),
+    [
+        pytest.param(12, 1, marks=pytest.mark.slow),
+        pytest.param(12, 4, marks=pytest.mark.slow),
+        (5, 1),
+    ],
 )
 def test_standard_errors_are_those_made(name, n, ring_k):
-    """The mean squared error of the base scores, known here, is the mean of the squared standard errors."""
+    """The mean squared error of the base scores, known here, is the mean of the squared standard
+    errors.
+    """
     plan = [(i, j) for i, j, _ in PairingPlan("ring", ring_k=ring_k).iter_pairs(n)]
     batch, quality = linear_judge(4000, n, plan)
     fit = fit_of(batch)
     made = ESTIMATORS[name](batch, fit)
-    centred = [values - values.mean(axis=1, keepdims=True) for values in (made.base_scores, quality)]
+    centred = [
+        values - values.mean(axis=1, keepdims=True) for values in (made.base_scores, quality)
+    ]
     scale = points_of(fit) if name == "adaptive" else fit.noise.scale
     actual = ((centred[0] - scale * centred[1]) ** 2).mean()
     assert made.variances.mean() == pytest.approx(actual, rel=0.05)

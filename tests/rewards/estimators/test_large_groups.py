@@ -14,7 +14,9 @@ from genrm_cli.rewards.estimators.estimates import estimate
 @pytest.fixture(scope="module")
 def calibration():
     """Return the calibration from 150 small groups."""
-    batch, _ = linear_judge(150, 8, [(i, j) for i, j, _ in PairingPlan("ring", ring_k=2.0).iter_pairs(8)])
+    batch, _ = linear_judge(
+        150, 8, [(i, j) for i, j, _ in PairingPlan("ring", ring_k=2.0).iter_pairs(8)]
+    )
     statistics = CalibrationStatistics()
     statistics.add_batch(batch)
     return statistics.fit()
@@ -24,7 +26,9 @@ def calibration():
 def test_a_group_takes_memory_by_the_square_of_its_size(calibration, name):
     """At most 18 arrays of n × n numbers: 600 MB for the largest group that can be compared."""
     n = 160
-    batch, _ = linear_judge(1, n, [(i, j) for i, j, _ in PairingPlan("ring", ring_k=2).iter_pairs(n)])
+    batch, _ = linear_judge(
+        1, n, [(i, j) for i, j, _ in PairingPlan("ring", ring_k=2).iter_pairs(n)]
+    )
     verdicts = verdicts_of(pairs_of(batch, 0))
     tracemalloc.start()
     made = estimate(name, n, verdicts, calibration)

@@ -1,4 +1,6 @@
-"""From verdicts to base scores: the golden values of the reference, and what must hold for all verdicts."""
+"""From verdicts to base scores: the golden values of the reference, and what must hold for all
+verdicts.
+"""
 
 import pytest
 from drawn_verdicts import LISTS, MAX_N, VERDICTS, approx
@@ -44,7 +46,10 @@ def test_golden_scores(n, verdicts, scores):
 @given(LISTS)
 def test_scores_are_those_of_the_definition(verdicts):
     """Up to rounding in the last digit."""
-    expected = [score if score is None else pytest.approx(score, rel=1e-15) for score in naive_scores(MAX_N, verdicts)]
+    expected = [
+        score if score is None else pytest.approx(score, rel=1e-15)
+        for score in naive_scores(MAX_N, verdicts)
+    ]
     assert estimate_simple_tiebreaker(MAX_N, verdicts) == expected
 
 

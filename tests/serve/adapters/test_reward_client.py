@@ -6,19 +6,30 @@ import pytest
 from served import texts
 from small_server import answering
 
-from genrm_cli.adapters.reward_client import MissingRewardError, RewardClient, RewardServerError, wait_for
+from genrm_cli.adapters.reward_client import (
+    MissingRewardError,
+    RewardClient,
+    RewardServerError,
+    wait_for,
+)
 
 
 @pytest.mark.parametrize(
     ("option", "says"),
     [
-        ({"url": "localhost:8330"}, "url is 'localhost:8330'; expected one such as http://127.0.0.1:8330"),
+        (
+            {"url": "localhost:8330"},
+            "url is 'localhost:8330'; expected one such as http://127.0.0.1:8330",
+        ),
         ({"url": None}, "url is None"),
         ({"token": 5}, "token is not a text"),
         ({"try_for_s": "5m"}, "try_for_s is '5m'; expected a number of seconds"),
         ({"try_for_s": -1}, "try_for_s is -1"),
         ({"reply_timeout_s": 0}, "reply_timeout_s is 0"),
-        *(({"on_failure": given}, "expected a number, 'mean' or None") for given in ("meen", True, [], "nan")),
+        *(
+            ({"on_failure": given}, "expected a number, 'mean' or None")
+            for given in ("meen", True, [], "nan")
+        ),
     ],
 )
 def test_a_wrong_option_is_refused_at_once(option, says):
@@ -31,7 +42,9 @@ def test_a_group_is_scored(served):
     """Texts and messages, in order; the response that is missing has no reward."""
     short, long = texts(2, "client")
     message = [{"role": "assistant", "content": long}]
-    reply = asyncio.run(RewardClient(served.url).score_group("Why?", [short, message, None], principle="Be long."))
+    reply = asyncio.run(
+        RewardClient(served.url).score_group("Why?", [short, message, None], principle="Be long.")
+    )
     assert reply["rewards"][0] < reply["rewards"][1]
     assert reply["rewards"][2] is None
 
@@ -40,7 +53,9 @@ async def test_members_are_scored_together(served):
     """Each waits for the others; ids may hold any character, but member ids no slash."""
     client = RewardClient(served.url)
     given = enumerate(texts(3, "members"))
-    replies = await asyncio.gather(*(client.score_member("a/b ü?", f"m?{n}", 3, "Why?", text) for n, text in given))
+    replies = await asyncio.gather(
+        *(client.score_member("a/b ü?", f"m?{n}", 3, "Why?", text) for n, text in given)
+    )
     rewards = [reply["reward"] for reply in replies]
     assert rewards == sorted(rewards)
     assert {reply["group_id"] for reply in replies} == {"a/b ü?"}
@@ -49,7 +64,10 @@ async def test_members_are_scored_together(served):
 def test_a_busy_server_is_asked_again():
     """After the time that it names."""
     busy = (429, {"Retry-After": "0"}, {"error": {"message": "busy"}})
-    with answering(busy, (503, {"Retry-After": "0"}, {}), (200, {}, {"rewards": [1.0]})) as (url, seen):
+    with answering(busy, (503, {"Retry-After": "0"}, {}), (200, {}, {"rewards": [1.0]})) as (
+        url,
+        seen,
+    ):
         assert asyncio.run(RewardClient(url).score_group("Why?", ["a"])) == {"rewards": [1.0]}
     assert len(seen) == 3
     assert seen[0][2] == seen[2][2]
@@ -117,7 +135,10 @@ def test_a_missing_reward_is_no_number_unless_the_user_says_so():
     assert RewardClient(on_failure=0).numbers_in(reply) == [4.0, 0.0]
     with pytest.raises(MissingRewardError):
         mean.number_in(missing, {"reward_mean": None, "reward_mean_before": 3.0, "unanswered": 1})
-    assert mean.number_in(missing, {"reward_mean": None, "reward_mean_before": 3.0, "unanswered": 0}) == 3.0
+    assert (
+        mean.number_in(missing, {"reward_mean": None, "reward_mean_before": 3.0, "unanswered": 0})
+        == 3.0
+    )
 
 
 def test_a_response_that_made_the_judge_fail_gets_no_more_than_the_lowest_reward():

@@ -1,8 +1,8 @@
 """The group reward function for slime, which takes slime's samples and needs nothing of slime.
 
-Source: THUDM/slime 624b824a, `slime/rollout/rm_hub` and `slime/utils/types.py`. Run by hand at that commit: its
-`batched_async_rm` with this function as `--custom-rm-path`, and its `remote_rm`, against a live server.
-"""
+Source: THUDM/slime 624b824a, `slime/rollout/rm_hub` and `slime/utils/types.py`. Run by hand at that
+commit: its `batched_async_rm` with this function as `--custom-rm-path`, and its `remote_rm`,
+against a live server."""
 
 import asyncio
 import pkgutil
@@ -39,7 +39,9 @@ def test_the_command_and_the_settings_of_the_guide(served):
     assert words[words.index("--custom-config-path") + 1] == "genrm.yaml"
     settings = dict(line.split(": ") for line in block("slime", "yaml", served.url).splitlines())
     function = pkgutil.resolve_name(words[words.index("--custom-rm-path") + 1])
-    rewards = asyncio.run(function(SimpleNamespace(**settings), [sample(text) for text in [*texts(2, "pasted"), ""]]))
+    rewards = asyncio.run(
+        function(SimpleNamespace(**settings), [sample(text) for text in [*texts(2, "pasted"), ""]])
+    )
     assert rewards[2] == pytest.approx((rewards[0] + rewards[1]) / 2)
 
 

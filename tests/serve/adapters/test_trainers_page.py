@@ -1,4 +1,6 @@
-"""The guide's page about trainers, as far as it needs none of them; `make test-loaders` runs the rest."""
+"""The guide's page about trainers, as far as it needs none of them; `make test-loaders` runs the
+rest.
+"""
 
 import os
 import statistics
@@ -31,8 +33,12 @@ RUN_IN = [
 
 
 def test_every_block_of_the_page_runs_in_a_test():
-    """A new block needs a test; what it needs may be a trainer that only `make test-loaders` installs."""
-    assert [(section, language) for section, language, _ in BLOCKS] == [named[:2] for named in RUN_IN]
+    """A new block needs a test; what it needs may be a trainer that only `make test-loaders`
+    installs.
+    """
+    assert [(section, language) for section, language, _ in BLOCKS] == [
+        named[:2] for named in RUN_IN
+    ]
 
 
 def test_your_own_loop(served):
@@ -42,11 +48,16 @@ def test_your_own_loop(served):
 
 
 def test_openrlhfs_url_and_label(served, judge_server):
-    """The URL of the command takes as many samples as it says, and the judge sees the messages of the label."""
+    """The URL of the command takes as many samples as it says, and the judge sees the messages of
+    the label.
+    """
     words, _ = commands("OpenRLHF", served.url)
     url = words[words.index("--reward.remote_url") + 1]
     label = block("OpenRLHF", "json", served.url).replace("prompt-17", "pasted-label")
-    bodies = [{"query": ["<|im|>" + text], "prompts": ["<|im|>"], "labels": [label]} for text in [*texts(7, "orl"), ""]]
+    bodies = [
+        {"query": ["<|im|>" + text], "prompts": ["<|im|>"], "labels": [label]}
+        for text in [*texts(7, "orl"), ""]
+    ]
     waiting = [served.begin(url.removeprefix(served.url), body) for body in bodies]
     replies = [each.json() for each in waiting]
     *rewards, blank = [reward for reply in replies for reward in reply["rewards"]]
@@ -62,7 +73,9 @@ def test_nemo_gyms_folder_is_copied_where_its_command_looks(tmp_path):
     copy, start = block("NeMo Gym", "console", "").removeprefix("$ ").split("\n$ ")
     (tmp_path / "resources_servers").mkdir()
     path = os.pathsep.join([str(Path(sys.executable).parent), os.defpath])
-    subprocess.run(["bash", "-ec", copy], cwd=tmp_path, env={**os.environ, "PATH": path}, check=True)
+    subprocess.run(
+        ["bash", "-ec", copy], cwd=tmp_path, env={**os.environ, "PATH": path}, check=True
+    )
     named = start.partition("[")[2].partition(",")[0]
     assert (tmp_path / named).is_file()
     assert (tmp_path / named).parents[1].joinpath("app.py").is_file()

@@ -1,8 +1,9 @@
-r"""NVIDIA's BRRM, in two turns: the first names the relevant qualities, the second the better response.
+r"""NVIDIA's BRRM, in two turns: the first names the relevant qualities, the second the better
+response.
 
-The second reply names it in `\boxed{}` within the fence that the 49B uses for a ranking of 1 to 6. The same words have
-another meaning there, so a reply to one profile must never be parsed by the other.
-"""
+The second reply names it in `\boxed{}` within the fence that the 49B uses for a ranking of 1 to 6.
+The same words have another meaning there, so a reply to one profile must never be parsed by the
+other."""
 
 from functools import partial
 
@@ -14,13 +15,13 @@ from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 _FIRST_TURN = """\
 Do not decide yet. First name the two or three qualities that matter most for this request, and say why. Then, for \
-each response, note what might be wrong with it in these qualities."""
+each response, note what might be wrong with it in these qualities."""  # noqa: E501
 _SECOND_TURN = """\
 Now think again with these qualities in mind. Check each suspicion that you noted against what the response says, and \
 drop those that do not hold. Then name the better response, in this form and with nothing after it:
 [The Begin of Ranking Score]
 \\boxed{1 or 2}
-[The End of Ranking Score]"""
+[The End of Ranking Score]"""  # noqa: E501
 
 
 def _read(answer: Answer) -> Verdict | Failure:
@@ -28,7 +29,9 @@ def _read(answer: Answer) -> Verdict | Failure:
     if isinstance(winner, Failure):
         return winner
     if winner[0] not in (1, 2):
-        return make_failure(FailureKind.OUT_OF_RANGE, f"{excerpt(winner[0])} is neither response 1 nor response 2")
+        return make_failure(
+            FailureKind.OUT_OF_RANGE, f"{excerpt(winner[0])} is neither response 1 nor response 2"
+        )
     return MEANINGS["better" if winner[0] == 1 else "worse"]
 
 
@@ -36,12 +39,16 @@ PROFILE = Profile(
     name="brrm",
     models=("*qwen3-nemotron-8b-brrm", "*qwen3-nemotron-14b-brrm"),
     version=2,
-    about="NVIDIA Qwen3-Nemotron BRRM, in two turns (two calls); the better response is boxed: 1 is 4, 2, ranking 2; "
+    about="NVIDIA Qwen3-Nemotron BRRM, in two turns (two calls); the better response is boxed: 1 "
+    "is 4, 2, ranking 2; "
     "2 is 2, 4, 5",
     request_fields=THINKING,
     takes_reference=True,
     render_messages=partial(render_pairwise, names=NUMBERS, closing=_FIRST_TURN),
     parse_reply=partial(parse_prose, read=_read),
-    render_second_turn=lambda said: [{"role": "assistant", "content": said}, {"role": "user", "content": _SECOND_TURN}],
+    render_second_turn=lambda said: [
+        {"role": "assistant", "content": said},
+        {"role": "user", "content": _SECOND_TURN},
+    ],
     verdict_forms=FORMS,
 )

@@ -1,8 +1,9 @@
-r"""NVIDIA's Llama 3.3 Nemotron Super 49B GenRM: two roles, and numbers in `\boxed{}` between fences of words.
+r"""NVIDIA's Llama 3.3 Nemotron Super 49B GenRM: two roles, and numbers in `\boxed{}` between fences
+of words.
 
-Its model card has no role for a principle, and a chat template may drop an unknown role, so the principle goes into
-the system turn. Its sampling is not published, so the server chooses the temperature.
-"""
+Its model card has no role for a principle, and a chat template may drop an unknown role, so the
+principle goes into the system turn. Its sampling is not published, so the server chooses the
+temperature."""
 
 import re
 from functools import partial
@@ -20,7 +21,15 @@ from genrm_cli.judging.profiles.answer import (
 from genrm_cli.judging.profiles.families import nemotron
 from genrm_cli.judging.profiles.profile import ChatMessage, Profile
 from genrm_cli.judging.requests import PairwisePrompt
-from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
+from genrm_cli.verdicts import (
+    MAX_RANKING,
+    MAX_SCORE,
+    MIN_RANKING,
+    MIN_SCORE,
+    Failure,
+    FailureKind,
+    Verdict,
+)
 
 _PRINCIPLE = "Judge the responses by this principle:\n"
 # A fence ends at the next one: a number is complete even if the judge forgets to close its fence.
@@ -54,11 +63,15 @@ def _read(answer: Answer) -> Verdict | Failure:
 def read_boxes(
     answer: Answer, fenced: re.Pattern[str], title: str, count: int, bounds: tuple[float, float]
 ) -> _Numbers | Failure:
-    """Parse the last box in the last fence with this title. The judge's other boxes in such fences must agree."""
+    """Parse the last box in the last fence with this title. The judge's other boxes in such fences
+    must agree.
+    """
     *_, last = [None, *fenced.finditer(answer.text)]
     if last is None or not _BOX.search(last[1]):
         end = excerpt(answer.text[-40:])
-        return make_failure(FailureKind.NO_VERDICT, rf"no \boxed{{}} under {title}; ends with {end}")
+        return make_failure(
+            FailureKind.NO_VERDICT, rf"no \boxed{{}} under {title}; ends with {end}"
+        )
 
     # The fence belongs to its box: many responses hold a box.
     boxes = [
@@ -67,24 +80,38 @@ def read_boxes(
         for box in _BOX.finditer(fence[1])
     ]
     own = pick_own(answer, boxes)
-    return own.said if isinstance(own, Carrier) else own or make_failure(FailureKind.NO_VERDICT, f"no {title}")
+    return (
+        own.said
+        if isinstance(own, Carrier)
+        else own or make_failure(FailureKind.NO_VERDICT, f"no {title}")
+    )
 
 
 def _read_box(box: str, title: str, count: int, bounds: tuple[float, float]) -> _Numbers | Failure:
-    numbers = tuple(number for part in box.split(",") if (number := parse_decimal(part)) is not None)
+    numbers = tuple(
+        number for part in box.split(",") if (number := parse_decimal(part)) is not None
+    )
     if not len(numbers) == count == len(box.split(",")):
-        return make_failure(FailureKind.NO_VERDICT, f"{title}: {excerpt(box)} is not {count} number(s)")
+        return make_failure(
+            FailureKind.NO_VERDICT, f"{title}: {excerpt(box)} is not {count} number(s)"
+        )
     low, high = bounds
     if not all(low <= number <= high for number in numbers):
-        return make_failure(FailureKind.OUT_OF_RANGE, f"{title}: {excerpt(box)} is not within {low:g} to {high:g}")
+        return make_failure(
+            FailureKind.OUT_OF_RANGE, f"{title}: {excerpt(box)} is not within {low:g} to {high:g}"
+        )
     return numbers
 
 
 PROFILE = Profile(
     name="nemotron-boxed",
-    models=("*llama-3_3-nemotron-super-49b-genrm", "*llama-3_3-nemotron-super-49b-genrm-multilingual"),
+    models=(
+        "*llama-3_3-nemotron-super-49b-genrm",
+        "*llama-3_3-nemotron-super-49b-genrm-multilingual",
+    ),
     version=2,
-    about="NVIDIA Nemotron Super 49B GenRM with its roles response_1, response_2; boxed scores 1 to 5 and ranking "
+    about="NVIDIA Nemotron Super 49B GenRM with its roles response_1, response_2; boxed scores 1 "
+    "to 5 and ranking "
     "1 to 6, unchanged",
     request_fields=MappingProxyType({"max_tokens": 16384}),
     render_messages=_render_messages,

@@ -1,14 +1,22 @@
-"""NVIDIA's Nemotron 32B GenRM-Principle: one response at a time, graded by the probability of the judgement `Yes`.
+"""NVIDIA's Nemotron 32B GenRM-Principle: one response at a time, graded by the probability of the
+judgement `Yes`.
 
-Decoding is greedy, with the log probabilities of the likeliest tokens; servers send at most 20 of them.
-"""
+Decoding is greedy, with the log probabilities of the likeliest tokens; servers send at most 20 of
+them."""
 
 import math
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from genrm_cli.judging.profiles.answer import Answer, Carrier, excerpt, make_failure, parse_prose, pick_own
+from genrm_cli.judging.profiles.answer import (
+    Answer,
+    Carrier,
+    excerpt,
+    make_failure,
+    parse_prose,
+    pick_own,
+)
 from genrm_cli.judging.profiles.families import nemotron
 from genrm_cli.judging.profiles.profile import ChatMessage, GradingProfile
 from genrm_cli.judging.profiles.prompt import NOT_RECORDED
@@ -17,7 +25,7 @@ from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind, Grade
 
 _PRINCIPLE = """\
 The response helps the user: it is correct, does what was asked, leaves out nothing that matters, and says no more \
-than is useful."""
+than is useful."""  # noqa: E501
 _JUDGEMENT = re.compile(r"Final Judge?ment:\s*+(Yes|No)\b")
 
 
@@ -31,27 +39,35 @@ def _render_messages(prompt: ListwisePrompt) -> list[ChatMessage]:
 
 
 def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
-    """Map the margin between Yes and No at the judgement to `1 + 4 / (1 + exp(-margin))`; the note holds the margin.
+    """Map the margin between Yes and No at the judgement to `1 + 4 / (1 + exp(-margin))`; the note
+    holds the margin.
 
-    If one of the two is not among the listed tokens, the least likely of these is an upper bound of its probability,
-    and the margin is a lower bound in size. Without a gap to that token, there is no margin.
+    If one of the two is not among the listed tokens, the least likely of these is an upper bound of
+    its probability, and the margin is a lower bound in size. Without a gap to that token, there is
+    no margin.
 
-    Source: the model card of Qwen3-Nemotron-32B-GenRM-Principle: reward = logprob(Yes) - logprob(No).
-    """
+    Source: the model card of Qwen3-Nemotron-32B-GenRM-Principle: reward = logprob(Yes) -
+    logprob(No)."""
 
     def read(answer: Answer) -> Grades | Failure:
         own = pick_own(answer, _find_judgements(answer.text))
         if own is None:
             end = excerpt(answer.text[-40:])
-            return make_failure(FailureKind.NO_VERDICT, f"no Final Judgement: Yes or No; ends with {end}")
+            return make_failure(
+                FailureKind.NO_VERDICT, f"no Final Judgement: Yes or No; ends with {end}"
+            )
         if isinstance(own, Failure):
             return own
-        margin = _margin(_likely_tokens(reply, str(own.said), len(_find_judgements(answer.text[own.start :]))))
+        margin = _margin(
+            _likely_tokens(reply, str(own.said), len(_find_judgements(answer.text[own.start :])))
+        )
         if margin is None:
             lacks = "no log probabilities of Yes and No came with the judgement (top_logprobs)"
             return make_failure(FailureKind.NO_VERDICT, lacks)
         probability = 1 / (1 + math.exp(-margin)) if margin > -500 else 0.0
-        return Grades((MIN_SCORE + (MAX_SCORE - MIN_SCORE) * probability,), (f"margin {margin:.4f}",))
+        return Grades(
+            (MIN_SCORE + (MAX_SCORE - MIN_SCORE) * probability,), (f"margin {margin:.4f}",)
+        )
 
     return parse_prose(reply, prompt, read)
 
@@ -61,7 +77,9 @@ def _find_judgements(text: str) -> list[Carrier[str]]:
 
 
 def _likely_tokens(reply: Reply, said: str, from_end: int) -> Mapping[str, float]:
-    """Return the likeliest tokens in the position of a judgement, counted from the last one; empty if not found."""
+    """Return the likeliest tokens in the position of a judgement, counted from the last one; empty
+    if not found.
+    """
     text = "".join(token for token, _ in reply.tokens)
     found = list(_JUDGEMENT.finditer(text))[-from_end:]
     if len(found) < from_end or found[0][1] != said:
@@ -75,10 +93,15 @@ def _likely_tokens(reply: Reply, said: str, from_end: int) -> Mapping[str, float
 
 
 def _margin(likely: Mapping[str, float]) -> float | None:
-    """Return the log probability of Yes less that of No, each in its likeliest spelling; None if unknown."""
+    """Return the log probability of Yes less that of No, each in its likeliest spelling; None if
+    unknown.
+    """
     listed = {token: value for token, value in likely.items() if math.isfinite(value)}
     least = min(listed.values(), default=0.0)
-    of_words = ([value for token, value in listed.items() if token.strip() == word] for word in ("Yes", "No"))
+    of_words = (
+        [value for token, value in listed.items() if token.strip() == word]
+        for word in ("Yes", "No")
+    )
     yes, no = (max(values, default=None) for values in of_words)
     if yes is None or no is None:
         bound = (least if yes is None else yes) - (least if no is None else no)
@@ -90,9 +113,12 @@ PROFILE = GradingProfile(
     name="nemotron-principle",
     models=("*qwen3-nemotron-32b-genrm-principle",),
     version=1,
-    about="NVIDIA Nemotron 32B GenRM-Principle, each response alone (one call per response); grade 1 to 5 by the "
+    about="NVIDIA Nemotron 32B GenRM-Principle, each response alone (one call per response); "
+    "grade 1 to 5 by the "
     "log probability of Yes less that of No; its server must send logprobs",
-    request_fields=MappingProxyType({"temperature": 0.0, "max_tokens": 16384, "logprobs": True, "top_logprobs": 20}),
+    request_fields=MappingProxyType(
+        {"temperature": 0.0, "max_tokens": 16384, "logprobs": True, "top_logprobs": 20}
+    ),
     render_messages=_render_messages,
     parse_reply=_parse_reply,
     verdict_forms=(r"Final Judge?ment:\s*(?:Yes|No)?",),

@@ -1,4 +1,6 @@
-"""NVIDIA's Nemotron 3 Ultra GenRM: the roles of `nemotron`, several principles as a numbered list, nested JSON."""
+"""NVIDIA's Nemotron 3 Ultra GenRM: the roles of `nemotron`, several principles as a numbered list,
+nested JSON.
+"""
 
 import re
 from dataclasses import replace
@@ -19,7 +21,9 @@ def _render_messages(prompt: PairwisePrompt) -> list[ChatMessage]:
 
 
 def _render_principles(principle: str) -> str:
-    """Number the principles, one per line; an indented line without a bullet continues the previous one."""
+    """Number the principles, one per line; an indented line without a bullet continues the previous
+    one.
+    """
     items: list[str] = []
     for line in filter(str.strip, principle.splitlines()):
         text = line.strip()
@@ -37,7 +41,8 @@ PROFILE = Profile(
     name="nemotron-ultra",
     models=("*nvidia-nemotron-3-ultra-550b-a55b-genrm",),
     version=3,
-    about="NVIDIA Nemotron 3 Ultra GenRM with its roles, one principle per line; scores 1 to 5 and ranking of "
+    about="NVIDIA Nemotron 3 Ultra GenRM with its roles, one principle per line; scores 1 to 5 "
+    "and ranking of "
     "`overall`, unchanged",
     request_fields=MappingProxyType({"temperature": 1.0, "top_p": 0.95, "max_tokens": 24576}),
     render_messages=_render_messages,

@@ -25,7 +25,7 @@ _CLOSING = """\
 Judge how well each response follows the evaluation plan, and only that. Score each from 1 (very poor) to 5 \
 (excellent), and order them from best to worst. Answer with one JSON object in this form, with every response in \
 both of its parts, and nothing after it:
-"""
+"""  # noqa: E501
 
 
 def _names(prompt: ListwisePrompt) -> list[str]:
@@ -34,7 +34,10 @@ def _names(prompt: ListwisePrompt) -> list[str]:
 
 def _render_messages(prompt: ListwisePrompt) -> list[ChatMessage]:
     names = _names(prompt)  # all of them: small judges copy the form literally
-    scores, order = (", ".join(form.format(name) for name in names) for form in ('"{}": <1 to 5>', '"<{} or another>"'))
+    scores, order = (
+        ", ".join(form.format(name) for name in names)
+        for form in ('"{}": <1 to 5>', '"<{} or another>"')
+    )
     form = f'{{"scores": {{{scores}}}, "best-to-worst": [{order}]}}'
     return render_listwise(prompt, names, _CLOSING + form)
 
@@ -45,11 +48,15 @@ def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
 
 def _read(names: list[str], answer: Answer) -> Grades | Failure:
     objects = list(iter_objects(answer.text, _KEYS))
-    if THINK in text_without(answer.text, [found for found in objects if _values_of("scores", found.pairs)]):
+    if THINK in text_without(
+        answer.text, [found for found in objects if _values_of("scores", found.pairs)]
+    ):
         return open_thought()
     own = pick_own(answer, _find_scores(names, answer.text))
     if own is None:
-        return make_failure(FailureKind.NO_VERDICT, f"no object with scores; ends with {excerpt(answer.text[-40:])}")
+        return make_failure(
+            FailureKind.NO_VERDICT, f"no object with scores; ends with {excerpt(answer.text[-40:])}"
+        )
     if isinstance(own, Failure):
         return own
     torn = (found for found in objects if found.pairs is None and found.start > own.start)
@@ -73,7 +80,9 @@ def _read_object(names: list[str], pairs: Pairs) -> Grades | Failure:
         return grades
     if any(other != grades for other in given):
         return make_failure(FailureKind.AMBIGUOUS, "scores are given more than once, and differ")
-    contradictions = (_contradiction(names, grades, order) for order in _values_of("best-to-worst", pairs))
+    contradictions = (
+        _contradiction(names, grades, order) for order in _values_of("best-to-worst", pairs)
+    )
     return next(filter(None, contradictions), grades)
 
 
@@ -82,14 +91,22 @@ def _values_of(key: str, pairs: Pairs | None) -> list[object]:
 
 
 def _read_scores(names: list[str], scores: object) -> Grades | Failure:
-    if not isinstance(scores, tuple) or sorted(str(name) for name, _ in _pairs(scores)) != sorted(names):
-        return make_failure(FailureKind.NO_VERDICT, f"the scores are not one each for {names[0]} to {names[-1]}")
+    if not isinstance(scores, tuple) or sorted(str(name) for name, _ in _pairs(scores)) != sorted(
+        names
+    ):
+        return make_failure(
+            FailureKind.NO_VERDICT, f"the scores are not one each for {names[0]} to {names[-1]}"
+        )
     values = {str(name): value for name, value in _pairs(scores)}
-    numbers = [value for name in names if isinstance(value := values[name], float) and math.isfinite(value)]
+    numbers = [
+        value for name in names if isinstance(value := values[name], float) and math.isfinite(value)
+    ]
     if len(numbers) != len(names):
         return make_failure(FailureKind.NO_VERDICT, "a score is not a number")
     if not all(MIN_SCORE <= number <= MAX_SCORE for number in numbers):
-        return make_failure(FailureKind.OUT_OF_RANGE, f"a score is not within {MIN_SCORE:g} to {MAX_SCORE:g}")
+        return make_failure(
+            FailureKind.OUT_OF_RANGE, f"a score is not within {MIN_SCORE:g} to {MAX_SCORE:g}"
+        )
     return Grades(tuple(numbers))
 
 
@@ -98,12 +115,18 @@ def _pairs(members: tuple[object, ...]) -> Pairs:
 
 
 def _contradiction(names: list[str], grades: Grades, order: object) -> Failure | None:
-    """Return a failure if the order is invalid or puts a response before one with a higher score."""
+    """Return a failure if the order is invalid or puts a response before one with a higher
+    score.
+    """
     if order is None:
         return None
-    ordered_names = order if isinstance(order, list) and all(isinstance(name, str) for name in order) else []
+    ordered_names = (
+        order if isinstance(order, list) and all(isinstance(name, str) for name in order) else []
+    )
     if sorted(ordered_names) != sorted(names):
-        return make_failure(FailureKind.NO_VERDICT, "best-to-worst does not name each response once")
+        return make_failure(
+            FailureKind.NO_VERDICT, "best-to-worst does not name each response once"
+        )
     ordered = [grades.values[names.index(name)] for name in ordered_names]
     if any(after > before for before, after in itertools.pairwise(ordered)):
         return make_failure(FailureKind.AMBIGUOUS, "scores and best-to-worst contradict each other")

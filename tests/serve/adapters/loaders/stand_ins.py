@@ -1,4 +1,5 @@
-"""Stand-ins for the few names that adapters take from trainers that cannot be installed on a CPU, or not at all.
+"""Stand-ins for the few names that adapters take from trainers that cannot be installed on a CPU,
+or not at all.
 
 Each has the signatures of the source that its test names.
 """

@@ -1,4 +1,5 @@
-"""The adapters for trainers that no registry serves for a CPU: their contracts, against a live server.
+"""The adapters for trainers that no registry serves for a CPU: their contracts, against a live
+server.
 
 Each docstring names the source of the contract. The names that an adapter imports are stand-ins.
 """
@@ -35,12 +36,18 @@ def test_nemo_rl(served):
     `nemo_rl/experience/rollouts.py`.
     """
     fields = "observations metadata next_stop_strings rewards terminateds answers"
-    interface = {"EnvironmentInterface": object, "EnvironmentReturn": namedtuple("EnvironmentReturn", fields)}
-    registered, registry = {}, {}
+    interface = {
+        "EnvironmentInterface": object,
+        "EnvironmentReturn": namedtuple("EnvironmentReturn", fields),
+    }
+    registered = {}
+    registry = {}
     with modules(
         nemo_rl__environments__interfaces=interface,
         nemo_rl__environments__utils={"register_env": registered.__setitem__},
-        nemo_rl__distributed__ray_actor_environment_registry={"ACTOR_ENVIRONMENT_REGISTRY": registry},
+        nemo_rl__distributed__ray_actor_environment_registry={
+            "ACTOR_ENVIRONMENT_REGISTRY": registry
+        },
         nemo_rl__distributed__virtual_cluster={"PY_EXECUTABLES": SimpleNamespace(SYSTEM="python")},
     ):
         run_python(block("NeMo RL", "python", served.url))
@@ -50,8 +57,17 @@ def test_nemo_rl(served):
     environment = actor.__ray_metadata__.modified_class(settings)
     short, long = texts(2, "nemo-rl")
     logs = [
-        [{"role": "user", "content": question, "token_ids": None}, {"role": "assistant", "content": text}]
-        for question, text in (("Why?", short), ("How?", long), ("Why?", long), ("How?", short), ("How?", ""))
+        [
+            {"role": "user", "content": question, "token_ids": None},
+            {"role": "assistant", "content": text},
+        ]
+        for question, text in (
+            ("Why?", short),
+            ("How?", long),
+            ("Why?", long),
+            ("How?", short),
+            ("How?", ""),
+        )
     ]
     returned = environment.step(logs, [{"principle": "Be long."}] * 5)
     rewards = returned.rewards.tolist()
@@ -73,8 +89,14 @@ def test_skyrl(served):
 
     class Generator:
         async def generate(self, batch):
-            ids = [list(given[int(number)].encode()) for number in batch["sampling_params"]["order"]]
-            return {"response_ids": ids, "rewards": [0.0] * len(ids), "loss_masks": [[1]] * len(ids)}
+            ids = [
+                list(given[int(number)].encode()) for number in batch["sampling_params"]["order"]
+            ]
+            return {
+                "response_ids": ids,
+                "rewards": [0.0] * len(ids),
+                "loss_masks": [[1]] * len(ids),
+            }
 
     decoder = SimpleNamespace(decode=lambda ids, skip_special_tokens: bytes(ids).decode())
     experiment = type("BasePPOExp", (), {"get_generator": lambda *_: Generator()})
@@ -82,12 +104,15 @@ def test_skyrl(served):
         skyrl__train__generators__base={"GeneratorInterface": object},
         skyrl__train__entrypoints__main_base={"BasePPOExp": experiment},
     ):
-        generator = run_python(block("SkyRL", "python", served.url))["GenrmExp"]().get_generator(None, decoder, None)
+        generator = run_python(block("SkyRL", "python", served.url))["GenrmExp"]().get_generator(
+            None, decoder, None
+        )
     order = [0, 2, 3, 1]
     batch = {
         "prompts": [[{"role": "user", "content": "Why?"}]] * 4,
         "trajectory_ids": [
-            SimpleNamespace(instance_id="ab"[number // 2], repetition_id=number % 2) for number in order
+            SimpleNamespace(instance_id="ab"[number // 2], repetition_id=number % 2)
+            for number in order
         ],
         "sampling_params": {"order": order},
         "batch_metadata": SimpleNamespace(global_step=1, training_phase="train"),
@@ -109,7 +134,9 @@ def test_skyrl(served):
 def test_a_typo_in_the_settings_of_an_adapter_is_an_error_at_construction():
     """Trainers construct adapters before they ask the policy for anything."""
     ranks = {"is_available": lambda: False}
-    with modules(skyrl__train__generators__base={"GeneratorInterface": object}, torch__distributed=ranks):
+    with modules(
+        skyrl__train__generators__base={"GeneratorInterface": object}, torch__distributed=ranks
+    ):
         from genrm_cli.adapters.skyrl import GenrmGenerator
         from genrm_cli.adapters.trl import GenrmReward
     with pytest.raises(ValueError, match="'meen'"):
@@ -121,10 +148,11 @@ def test_a_typo_in_the_settings_of_an_adapter_is_an_error_at_construction():
 
 
 def test_prime_rl(served, monkeypatch):
-    """prime-rl gives episodes of traces, reads recorded rewards, and takes an advantage for each trainable trace.
+    """prime-rl gives episodes of traces, reads recorded rewards, and takes an advantage for each
+    trainable trace.
 
-    Source: PrimeIntellect-ai/prime-rl 559b4477, `src/prime_rl/orchestrator/algo`; verifiers a60a606e, `Trace`.
-    """
+    Source: PrimeIntellect-ai/prime-rl 559b4477, `src/prime_rl/orchestrator/algo`; verifiers
+    a60a606e, `Trace`."""
 
     class GRPO:
         async def score_group(self, episodes):
@@ -157,13 +185,18 @@ def test_prime_rl(served, monkeypatch):
     assert (unscored.rewards, unscored.advantage) == ({"genrm": None}, 0.0)
     assert broken.rewards == {}
     with pytest.raises(ValueError, match="several"):
-        asyncio.run(algorithms["grpo"]().score_group([SimpleNamespace(traces=episodes[0].traces * 2)]))
+        asyncio.run(
+            algorithms["grpo"]().score_group([SimpleNamespace(traces=episodes[0].traces * 2)])
+        )
 
 
 def episode_of(text):
     """Make an episode of one trace: a question and a sampled answer."""
     turns = [("user", "Why?", False), ("assistant", text, True)]
-    nodes = [SimpleNamespace(sampled=sampled, message=Message(role, content)) for role, content, sampled in turns]
+    nodes = [
+        SimpleNamespace(sampled=sampled, message=Message(role, content))
+        for role, content, sampled in turns
+    ]
     trace = SimpleNamespace(ok=True, branches=[SimpleNamespace(nodes=nodes)], rewards={})
     trace.record_reward = trace.rewards.__setitem__
     return SimpleNamespace(traces=[trace])

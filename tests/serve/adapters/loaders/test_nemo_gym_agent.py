@@ -15,7 +15,9 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
-SAID = "That sounds really hard, and it makes sense that you feel this way. What is it like for you?"
+SAID = (
+    "That sounds really hard, and it makes sense that you feel this way. What is it like for you?"
+)
 Request = namedtuple("Request", "cookies")
 
 
@@ -24,9 +26,17 @@ async def answer(request):
     from aiohttp import web
 
     content = [{"type": "output_text", "text": SAID, "annotations": []}]
-    message = {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": content}
+    message = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": content,
+    }
     fields = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "output": [message]}
-    return web.json_response({"id": "r", "created_at": 0, "model": "policy", "object": "response", **fields})
+    return web.json_response(
+        {"id": "r", "created_at": 0, "model": "policy", "object": "response", **fields}
+    )
 
 
 async def play(env_port, rows):
@@ -34,7 +44,11 @@ async def play(env_port, rows):
     from aiohttp import web
     from nemo_gym.server_utils import ServerClient, get_global_aiohttp_client
     from omegaconf import OmegaConf
-    from responses_api_agents.gymnasium_agent.app import GymnasiumAgent, GymnasiumAgentConfig, GymnasiumAgentRunRequest
+    from responses_api_agents.gymnasium_agent.app import (
+        GymnasiumAgent,
+        GymnasiumAgentConfig,
+        GymnasiumAgentRunRequest,
+    )
 
     application = web.Application()
     application.router.add_post("/v1/responses", answer)
@@ -56,7 +70,9 @@ async def play(env_port, rows):
     }
     agent = GymnasiumAgent.model_construct(
         config=GymnasiumAgentConfig.model_validate(given),
-        server_client=ServerClient.model_construct(head_server_config=None, global_config_dict=OmegaConf.create(names)),
+        server_client=ServerClient.model_construct(
+            head_server_config=None, global_config_dict=OmegaConf.create(names)
+        ),
     )
     try:
         async with get_global_aiohttp_client():
@@ -67,7 +83,9 @@ async def play(env_port, rows):
 
 
 def test_the_agent_plays_sessions(tmp_path, monkeypatch):
-    """It takes rows of `/tasks`; the client leaves who hears one sentence only, with its reward (nemo-gym 0.4.0)."""
+    """It takes rows of `/tasks`; the client leaves who hears one sentence only, with its reward
+    (nemo-gym 0.4.0).
+    """
     from nemo_gym import server_utils
 
     monkeypatch.setenv("NEMO_GYM_CONFIG_DICT", "{}")
@@ -77,7 +95,9 @@ def test_the_agent_plays_sessions(tmp_path, monkeypatch):
         port = int(served.url.rpartition(":")[2])
         for result in asyncio.run(play(port, rows)):
             assert (result.terminated, result.info["end_reason"]) == (True, "client_left")
-            assert 0 < result.reward < max(result.info["reward_components"].values())  # a client who left is a gate
+            assert (
+                0 < result.reward < max(result.info["reward_components"].values())
+            )  # a client who left is a gate
             roles = [item.role for item in result.response.output]
             assert roles == ["assistant", "user"] * (len(roles) // 2) + ["assistant"]
             assert len(roles) == 2 * result.info["turn_index"] - 1

@@ -41,7 +41,9 @@ def client_of(host, port):
 
     entry = {"entrypoint": "app.py", "host": host, "port": int(port)}
     names = {"genrm": {"resources_servers": {"genrm": entry}}}
-    return ServerClient.model_construct(head_server_config=None, global_config_dict=OmegaConf.create(names))
+    return ServerClient.model_construct(
+        head_server_config=None, global_config_dict=OmegaConf.create(names)
+    )
 
 
 async def post(client, path, body):
@@ -54,7 +56,9 @@ async def post(client, path, body):
 
 
 def make_server(url, **settings):
-    """Make the resources server from its folder and its settings, as `gym env start` does; its ASGI application."""
+    """Make the resources server from its folder and its settings, as `gym env start` does; its ASGI
+    application.
+    """
     from nemo_gym.config_types import maybe_get_server_instance_config
     from omegaconf import OmegaConf
 
@@ -75,7 +79,9 @@ def verify(url, rows, **settings):
     import uvicorn
 
     async def verify_all():
-        server = uvicorn.Server(uvicorn.Config(make_server(url, **settings), port=0, log_level="warning"))
+        server = uvicorn.Server(
+            uvicorn.Config(make_server(url, **settings), port=0, log_level="warning")
+        )
         running = asyncio.ensure_future(server.serve())
         while not server.started:
             await asyncio.sleep(0.01)
@@ -92,7 +98,13 @@ def verify(url, rows, **settings):
 def row(task, number, text):
     """Make a row as an agent sends it to /verify."""
     content = [{"type": "output_text", "text": text, "annotations": []}]
-    message = {"id": f"m{number}", "type": "message", "role": "assistant", "status": "completed", "content": content}
+    message = {
+        "id": f"m{number}",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": content,
+    }
     response = {
         "id": f"r{number}",
         "created_at": 0,
@@ -103,7 +115,9 @@ def row(task, number, text):
         "tool_choice": "auto",
         "tools": [],
     }
-    asked = {"input": [{"role": "user", "content": [{"type": "input_text", "text": f"Why {task}?"}]}]}
+    asked = {
+        "input": [{"role": "user", "content": [{"type": "input_text", "text": f"Why {task}?"}]}]
+    }
     ids = {"_ng_task_index": task, "_ng_rollout_index": number, "kept": {"any": [1]}}
     return {"responses_create_params": asked, "response": response, **ids}
 
@@ -131,7 +145,10 @@ def test_a_failed_judge_is_a_failed_row(served, judge_server):
 def test_nemo_gyms_own_client_posts_a_cohort(served):
     """`ServerClient` (nemo-gym 0.4.0) reaches a server that runs as the resources server itself."""
     client = client_of(*served.url.removeprefix("http://").split(":"))
-    rows = [row(9, number, text) | {"cohort_size": 3} for number, text in enumerate(texts(3, "gym-client"))]
+    rows = [
+        row(9, number, text) | {"cohort_size": 3}
+        for number, text in enumerate(texts(3, "gym-client"))
+    ]
 
     async def verify_all():
         assert await post(client, "/seed_session", rows[0]) == {}

@@ -26,7 +26,9 @@ class Engine:
     async def generate(self, *_, **__):
         """Return it as vLLM would."""
         ids = [*self._text.encode()]
-        return SimpleNamespace(outputs=[SimpleNamespace(token_ids=ids, finish_reason="stop", logprobs=None)])
+        return SimpleNamespace(
+            outputs=[SimpleNamespace(token_ids=ids, finish_reason="stop", logprobs=None)]
+        )
 
 
 class Bytes:
@@ -48,7 +50,10 @@ def execute_all(executor, groups):
 
     async def run():
         rows = [(label, text) for label, given in groups.items() for text in given]
-        asked = (executor.execute(PROMPT, label, sampling, 9_000, Bytes(), Engine(text)) for label, text in rows)
+        asked = (
+            executor.execute(PROMPT, label, sampling, 9_000, Bytes(), Engine(text))
+            for label, text in rows
+        )
         return await asyncio.gather(*asked)
 
     return asyncio.run(run())
@@ -56,14 +61,21 @@ def execute_all(executor, groups):
 
 @pytest.mark.parametrize("servers", [1, 2])
 def test_openrlhf_gets_its_rewards(served, servers):
-    """`SingleTurnAgentExecutor` (openrlhf 0.11.2) sends one sample a request; two groups of three at once."""
+    """`SingleTurnAgentExecutor` (openrlhf 0.11.2) sends one sample a request; two groups of three
+    at once.
+    """
     import torch
     from openrlhf.utils.agent import SingleTurnAgentExecutor
 
     executor = SingleTurnAgentExecutor([f"{served.url}/openrlhf?size=3"] * servers)
-    groups = {json.dumps({"group_id": name}): texts(3, name) for name in (f"one-{servers}", f"two-{servers}")}
+    groups = {
+        json.dumps({"group_id": name}): texts(3, name)
+        for name in (f"one-{servers}", f"two-{servers}")
+    }
     found = execute_all(executor, groups)
-    rewards = torch.cat([torch.tensor([each["reward"]]) for each in found]).reshape(-1, 3)  # as its experiences
+    rewards = torch.cat([torch.tensor([each["reward"]]) for each in found]).reshape(
+        -1, 3
+    )  # as its experiences
     assert (rewards.diff(dim=1) > 0).all()
     assert all(each["scores"] == each["reward"] for each in found)
     assert all(each["extra_logs"]["genrm_comparisons"][0] > 0 for each in found)

@@ -1,4 +1,6 @@
-"""The guide's page about trainers, pasted: its Python, and its commands as each trainer's own code reads them."""
+"""The guide's page about trainers, pasted: its Python, and its commands as each trainer's own code
+reads them.
+"""
 
 import argparse
 import ast
@@ -54,12 +56,19 @@ def test_verl(served, model_folder):
     [[_, _, module, *options]] = commands("verl", served.url)
     source = Path(find_spec(module).origin)
     assert '@hydra.main(config_path="config", config_name="ppo_trainer"' in source.read_text()
-    own = [f"actor_rollout_ref.model.path={model_folder}", "actor_rollout_ref.rollout.n=3", "reward.num_workers=2"]
+    own = [
+        f"actor_rollout_ref.model.path={model_folder}",
+        "actor_rollout_ref.rollout.n=3",
+        "reward.num_workers=2",
+    ]
     with initialize_config_dir(str(source.with_name("config")), version_base=None):
         config = migrate_legacy_reward_impl(compose("ppo_trainer", [*options, *own]))
     ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
     try:
-        data = make_batch({"pasted-1": texts(3, "verl-pasted"), "pasted-2": [*texts(2, "verl-blank"), ""]}, version=1)
+        data = make_batch(
+            {"pasted-1": texts(3, "verl-pasted"), "pasted-2": [*texts(2, "verl-blank"), ""]},
+            version=1,
+        )
         scored = RewardLoopManager(config).compute_rm_score(data)
     finally:
         ray.shutdown()
@@ -71,7 +80,9 @@ def test_verl(served, model_folder):
 @pytest.mark.loader("openrlhf", "torch")
 @pytest.mark.parametrize("number", [0, 1], ids=["url", "executor"])
 def test_openrlhf(served, number, tmp_path, monkeypatch):
-    """Its parser takes the options, and it makes an executor of them that gets rewards (openrlhf 0.11.2)."""
+    """Its parser takes the options, and it makes an executor of them that gets rewards (openrlhf
+    0.11.2).
+    """
     import torch
     from openrlhf.utils.agent import SingleTurnAgentExecutor
 
@@ -83,14 +94,18 @@ def test_openrlhf(served, number, tmp_path, monkeypatch):
     executor = load_as_openrlhf(own) if own else SingleTurnAgentExecutor(args.reward.remote_url)
     label = block("OpenRLHF", "json", served.url).replace("prompt-17", f"prompt-17-{number}")
     found = execute_all(executor, {label: [*texts(7, "openrlhf-pasted"), ""]})
-    *rewards, blank = torch.cat([torch.tensor([each["reward"]]) for each in found]).flatten().tolist()  # as its trainer
+    *rewards, blank = (
+        torch.cat([torch.tensor([each["reward"]]) for each in found]).flatten().tolist()
+    )  # as its trainer
     assert rewards[0] < rewards[6]
     assert blank == pytest.approx(sum(rewards) / 7)
     assert [each["extra_logs"]["genrm_unscored"][0] for each in found] == [0.0] * 7 + [1.0]
 
 
 def parse_as_openrlhf(module, options, monkeypatch):
-    """Run what its script does with the command line, up to the training, which needs vLLM and DeepSpeed."""
+    """Run what its script does with the command line, up to the training, which needs vLLM and
+    DeepSpeed.
+    """
     script = ast.parse(Path(find_spec(module).origin).read_text()).body[-1].body
     assert ast.unparse(script.pop()) == "train(args)"
     names = {"argparse": argparse, "os": os, "datetime": datetime.datetime}
@@ -104,7 +119,9 @@ def load_as_openrlhf(path):
     from openrlhf.utils.agent import AgentExecutorBase
 
     engine = Path(find_spec("openrlhf").origin).with_name("trainer") / "ray" / "vllm_engine.py"
-    functions = [each for each in ast.parse(engine.read_text()).body if isinstance(each, ast.FunctionDef)]
+    functions = [
+        each for each in ast.parse(engine.read_text()).body if isinstance(each, ast.FunctionDef)
+    ]
     [loading] = [each for each in functions if each.name == "_load_agent_executor"]
     names = {"AgentExecutorBase": AgentExecutorBase}
     exec(compile(ast.Module([loading], []), str(engine), "exec"), names)
@@ -112,7 +129,9 @@ def load_as_openrlhf(path):
 
 
 class Busy(http.server.BaseHTTPRequestHandler):
-    """Answers as a server that is full, more often than OpenRLHF's own client asks; then with a reward."""
+    """Answers as a server that is full, more often than OpenRLHF's own client asks; then with a
+    reward.
+    """
 
     replies: ClassVar[list[int]] = []
 
@@ -142,10 +161,11 @@ def test_the_executor_waits_for_a_server_that_is_busy():
 
 @pytest.mark.loader("nemo_gym", "ray")
 def test_nemo_gym(served, tmp_path):
-    """Both commands run: the servers start in processes of their own, and its client gets rewards (nemo-gym 0.4.0).
+    """Both commands run: the servers start in processes of their own, and its client gets rewards
+    (nemo-gym 0.4.0).
 
-    What would install a server's requirements is told that they are there; the rest of `env.yaml` is the user's.
-    """
+    What would install a server's requirements is told that they are there; the rest of `env.yaml`
+    is the user's."""
     import yaml
 
     head, model = free_ports(2)
@@ -158,7 +178,12 @@ def test_nemo_gym(served, tmp_path):
         (tmp_path / "installed" / server).mkdir(parents=True)
         (tmp_path / "installed" / server / ".venv").symlink_to(sys.prefix)
     own = {"genrm_url": served.url, "num_rollouts_per_prompt": 3}
-    policy = {"entrypoint": "app.py", "openai_base_url": served.url, "openai_api_key": "none", "openai_model": "policy"}
+    policy = {
+        "entrypoint": "app.py",
+        "openai_base_url": served.url,
+        "openai_api_key": "none",
+        "openai_model": "policy",
+    }
     environment = {
         "skip_venv_if_present": True,
         "uv_venv_dir": str(tmp_path / "installed"),
@@ -179,7 +204,9 @@ def test_nemo_gym(served, tmp_path):
     log = tmp_path / "log"
     with log.open("w") as out:
         command = ["bash", "-ec", f"exec {start}"]
-        started = subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=out, stderr=out, start_new_session=True)
+        started = subprocess.Popen(
+            command, cwd=tmp_path, env=environ, stdout=out, stderr=out, start_new_session=True
+        )
     try:
         while "servers ready! Polling" not in log.read_text():
             assert started.poll() is None, log.read_text()

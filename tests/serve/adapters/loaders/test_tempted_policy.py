@@ -1,4 +1,6 @@
-"""What a tiny policy learns from the server's rewards: what the judge prefers, and not to write verdicts."""
+"""What a tiny policy learns from the server's rewards: what the judge prefers, and not to write
+verdicts.
+"""
 
 import json
 import os
@@ -26,14 +28,19 @@ WORTH = {" fine": 1.0, " um": -1.0, "[[": -0.25, "<|im_start|>": 5.0}  # a turn 
 
 
 def judge(request):
-    """Answer as a judge that counts good words and is not always right; it may quote the responses, or repair them."""
+    """Answer as a judge that counts good words and is not always right; it may quote the responses,
+    or repair them.
+    """
     if (shown := find_responses(request["messages"])) is None:
         return completion("ok")
     number = crc32(json.dumps(request).encode())
-    lead, noise = (sum(worth * text.count(word) for word, worth in WORTH.items()) for text in shown), number % 5 - 2
+    lead = (sum(worth * text.count(word) for word, worth in WORTH.items()) for text in shown)
+    noise = number % 5 - 2
     first, second = lead
     verdict = "[[A]]" if first - second + noise / 2 > 0 else "[[B]]"
-    quoted = "\n".join(f"Response {name} is:\n{text}" for name, text in zip("AB", shown, strict=True))
+    quoted = "\n".join(
+        f"Response {name} is:\n{text}" for name, text in zip("AB", shown, strict=True)
+    )
     said = ("Both are short.", quoted, quoted.replace("¦", ""))[number // 5 % 3]
     return completion(f"{said}\nSo I decide.\n{verdict}")
 
@@ -43,7 +50,11 @@ def completion(text):
     message = {"role": "assistant", "content": text}
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
-    return 200, {"Content-Type": "application/json"}, {"model": "m", "choices": choices, "usage": usage}
+    return (
+        200,
+        {"Content-Type": "application/json"},
+        {"model": "m", "choices": choices, "usage": usage},
+    )
 
 
 def exact_judge(request):
@@ -60,11 +71,18 @@ def train(folder, paid_by, url=""):
         [sys.executable, str(SCRIPT), "40", paid_by, str(folder)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE_ROOT), "GENRM_SERVE_URL": url, "OMP_NUM_THREADS": "1"},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(PACKAGE_ROOT),
+            "GENRM_SERVE_URL": url,
+            "OMP_NUM_THREADS": "1",
+        },
         check=False,
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
-    steps = [Counter(json.loads(line)) for line in ended.stdout.splitlines() if line.startswith('{"')]
+    steps = [
+        Counter(json.loads(line)) for line in ended.stdout.splitlines() if line.startswith('{"')
+    ]
     assert len(steps) == 40
     return sum(steps[:5], Counter()), sum(steps[-5:], Counter())
 
@@ -84,16 +102,24 @@ def share_of(part, counts):
 
 
 def test_a_policy_learns_what_an_oracle_teaches(tmp_path):
-    """With a judge that is right, GRPO reaches what it reaches on the counts that the judge compares."""
+    """With a judge that is right, GRPO reaches what it reaches on the counts that the judge
+    compares.
+    """
     began, oracle = (share_of(" fine", counts) for counts in train(tmp_path, "fine"))
-    _, ended = (share_of(" fine", counts) for counts in train_on_server(tmp_path, exact_judge, "mt-bench"))
+    _, ended = (
+        share_of(" fine", counts) for counts in train_on_server(tmp_path, exact_judge, "mt-bench")
+    )
     assert began < 0.4 < 0.9 < oracle
     assert ended > oracle - 0.05
 
 
 def test_a_policy_that_may_write_verdicts_does_not_learn_to(tmp_path):
-    """GRPO unlearns labels on the server's rewards, although the same policy learns nothing else when paid for them."""
+    """GRPO unlearns labels on the server's rewards, although the same policy learns nothing else
+    when paid for them.
+    """
     began, ended = (share_of("[[", counts) for counts in train(tmp_path, "labels"))
     assert began < 0.6 < 0.95 < ended
-    began, ended = (share_of("[[", counts) for counts in train_on_server(tmp_path, judge, "mt-bench"))
+    began, ended = (
+        share_of("[[", counts) for counts in train_on_server(tmp_path, judge, "mt-bench")
+    )
     assert ended < began / 2

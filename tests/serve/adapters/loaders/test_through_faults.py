@@ -1,4 +1,6 @@
-"""Trainers' own code through what happens in a week: equal and blank responses, and a judge and a server that fail."""
+"""Trainers' own code through what happens in a week: equal and blank responses, and a judge and a
+server that fail.
+"""
 
 import asyncio
 import json
@@ -37,20 +39,28 @@ def ask_verl(url, groups):
 
 
 def ask_openrlhf(url, groups):
-    """Execute each sample with our executor: OpenRLHF's own client does not wait for a server that is away."""
+    """Execute each sample with our executor: OpenRLHF's own client does not wait for a server that
+    is away.
+    """
     from genrm_cli.adapters.openrlhf import GenrmExecutor
     from genrm_cli.adapters.reward_client import RewardClient
 
     client = RewardClient(f"{url}/openrlhf?size={SIZE}&on_failure=mean")
     executor = type("AgentExecutor", (GenrmExecutor,), {"client": client})()
-    found = execute_all(executor, {json.dumps({"group_id": name}): given for name, given in groups.items()})
+    found = execute_all(
+        executor, {json.dumps({"group_id": name}): given for name, given in groups.items()}
+    )
     return [each["reward"][0] for each in found]
 
 
 def ask_nemo_gym(url, groups):
     """Verify each row with NeMo Gym's own client, at its own server."""
     tasks = {zlib.crc32(name.encode()): given for name, given in groups.items()}
-    rows = [row(task, number, text) for task, given in tasks.items() for number, text in enumerate(given)]
+    rows = [
+        row(task, number, text)
+        for task, given in tasks.items()
+        for number, text in enumerate(given)
+    ]
     return [each["reward"] for each in verify(url, rows, num_rollouts_per_prompt=SIZE)]
 
 
@@ -78,7 +88,9 @@ def test_equal_and_blank_responses_have_rewards_at_once(served, ask):
     """Equal responses are members of their own, and a blank one gets the mean of its group."""
     name = f"plain-{ask.__name__}"
     short, _, long = texts(SIZE, name)
-    equal, blank = (ask(served.url, {f"{name}-{each[1]!r}": each}) for each in ([long] * 3, [short, "", long]))
+    equal, blank = (
+        ask(served.url, {f"{name}-{each[1]!r}": each}) for each in ([long] * 3, [short, "", long])
+    )
     assert equal == pytest.approx([equal[0]] * 3)
     assert blank[1] == pytest.approx((blank[0] + blank[2]) / 2)
     assert blank[0] < blank[2]

@@ -29,7 +29,12 @@ def train(served, model_folder, *launcher, rows):
         [sys.executable, *launcher, str(SCRIPT), str(model_folder), str(rows)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE_ROOT), "GENRM_SERVE_URL": served.url, "OMP_NUM_THREADS": "1"},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(PACKAGE_ROOT),
+            "GENRM_SERVE_URL": served.url,
+            "OMP_NUM_THREADS": "1",
+        },
         check=False,
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
@@ -39,7 +44,9 @@ def train(served, model_folder, *launcher, rows):
 
 
 def test_grpo_trains_on_the_rewards(served, model_folder):
-    """`GRPOTrainer` (trl 1.16.0) takes two steps, and its group statistics are those of our rewards."""
+    """`GRPOTrainer` (trl 1.16.0) takes two steps, and its group statistics are those of our
+    rewards.
+    """
     calls, log = train(served, model_folder, rows=8)
     assert [len(call["scored"]) for call in calls] == [8, 8]
     assert all(None not in call["scored"] for call in calls)
@@ -50,11 +57,15 @@ def test_grpo_trains_on_the_rewards(served, model_folder):
 
 
 def test_a_group_split_over_two_processes_is_one_group(served, model_folder):
-    """With two rows a process and four generations, both processes hold half of each group (gloo)."""
+    """With two rows a process and four generations, both processes hold half of each group
+    (gloo).
+    """
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     calls, _ = train(served, model_folder, *launcher, rows=2)
     assert Counter(call["rank"] for call in calls) == {0: 2, 1: 2}
-    for step in zip(*([call for call in calls if call["rank"] == rank] for rank in (0, 1)), strict=True):
+    for step in zip(
+        *([call for call in calls if call["rank"] == rank] for rank in (0, 1)), strict=True
+    ):
         assert {id_ for call in step for id_ in call["ids"]} == {step[0]["ids"][0]}
         scored = [number for call in step for number in call["scored"]]
         assert len(scored) == 4
@@ -67,7 +78,8 @@ class Trainer:
 
     def __init__(self, **settings):
         vars(self).update(settings)
-        self.metrics, self.extra = {}, {}
+        self.metrics = {}
+        self.extra = {}
 
     def log_metric(self, name, value):
         """Keep a metric."""
@@ -79,8 +91,15 @@ class Trainer:
 
     def ask(self, reward, prompts, completions, **columns):
         """Call a reward function as TRL does."""
-        given = {"log_metric": self.log_metric, "log_extra": self.log_extra, "trainer_state": None, **columns}
-        return asyncio.run(reward(prompts=prompts, completions=completions, completion_ids=[], **given))
+        given = {
+            "log_metric": self.log_metric,
+            "log_extra": self.log_extra,
+            "trainer_state": None,
+            **columns,
+        }
+        return asyncio.run(
+            reward(prompts=prompts, completions=completions, completion_ids=[], **given)
+        )
 
 
 def test_an_unscored_completion_is_none(served):
@@ -88,7 +107,10 @@ def test_an_unscored_completion_is_none(served):
     from genrm_cli.adapters.trl import GenrmReward
 
     short, long = texts(2, "trl-none")
-    prompts = [[{"role": "user", "content": question}] for question in ("Why?", "How?", "Why?", "How?", "Why?")]
+    prompts = [
+        [{"role": "user", "content": question}]
+        for question in ("Why?", "How?", "Why?", "How?", "Why?")
+    ]
     said = [short, long, "", short, long]
     completions = [[{"role": "assistant", "content": text}] for text in said]
     trainer = Trainer(scale_rewards="none")
@@ -105,7 +127,9 @@ def test_an_unscored_completion_is_none(served):
 
 @pytest.mark.parametrize("settings", [{"scale_rewards": "none"}, {"scale_rewards": "batch"}, {}])
 def test_rewards_are_returned_where_advantages_would_undo_the_scale(served, settings, caplog):
-    """Dr. GRPO (`scale_rewards="none"`), `batch` and RLOO keep the spread of a group; it is said once."""
+    """Dr. GRPO (`scale_rewards="none"`), `batch` and RLOO keep the spread of a group; it is said
+    once.
+    """
     from genrm_cli.adapters.trl import GenrmReward
 
     given = texts(3, "trl-scale")
@@ -115,9 +139,11 @@ def test_rewards_are_returned_where_advantages_would_undo_the_scale(served, sett
     reward = GenrmReward()
     scored = [Trainer(**settings).ask(reward, ["Why?"] * 3, given) for _ in range(2)][1]
     assert all(1 <= number <= 5 for number in scored)
-    assert [record.message for record in caplog.records if "GenrmReward returns rewards" in record.message] == [
-        caplog.records[-1].message
-    ]
+    assert [
+        record.message
+        for record in caplog.records
+        if "GenrmReward returns rewards" in record.message
+    ] == [caplog.records[-1].message]
 
 
 @pytest.mark.parametrize(("on_failure", "expected"), [("mean", None), (0.5, 0.5)])
@@ -135,15 +161,20 @@ def test_on_failure_is_the_reward_of_a_blank(served, on_failure, expected):
 
 
 def test_the_words_of_the_judge_and_the_reference_answer(genrm, judge_server):
-    """`log_extra` gets what the judge said of each completion; the column `reference` reaches the judge.
+    """`log_extra` gets what the judge said of each completion; the column `reference` reaches the
+    judge.
 
-    The win rate against the answers of the server's file, which has one that the judge prefers less, is a metric.
-    """
+    The win rate against the answers of the server's file, which has one that the judge prefers
+    less, is a metric."""
     from genrm_cli.adapters.trl import GenrmReward
 
     flags = ("--base-url", judge_server.base_url, "--model", "judge", "--profile", "nemotron-plain")
-    trainer, asked = Trainer(scale_rewards="group"), {"reference": ["It scatters."] * 2}
-    flags += ("--reference", genrm.write("answers.jsonl", [{"prompt": "Why?", "completion": "So."}]))
+    trainer = Trainer(scale_rewards="group")
+    asked = {"reference": ["It scatters."] * 2}
+    flags += (
+        "--reference",
+        genrm.write("answers.jsonl", [{"prompt": "Why?", "completion": "So."}]),
+    )
     with serving(genrm, *flags, "--keep-replies", "--reference-field", "reference") as served:
         trainer.ask(GenrmReward(served.url), ["Why?"] * 2, texts(2, "trl-words"), **asked)
     assert [words.startswith("0 and 1: ") for words in trainer.extra["genrm_judge"]] == [True, True]
@@ -161,23 +192,33 @@ def test_an_error_reaches_the_trainer():
 
 
 def test_async_grpo_scores_a_group(served):
-    """The rollout loop of `AsyncGRPOTrainer` (trl 1.16.0) gives one group a call; None gets no advantage."""
+    """The rollout loop of `AsyncGRPOTrainer` (trl 1.16.0) gives one group a call; None gets no
+    advantage.
+    """
     from accelerate import PartialState
-    from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, TrainingSequence, _AsyncRolloutLoop
+    from trl.experimental.async_grpo.async_rollout_worker import (
+        RolloutGroup,
+        TrainingSequence,
+        _AsyncRolloutLoop,
+    )
 
     from genrm_cli.adapters.trl import GenrmReward
 
     PartialState()  # as in the spawned process
     reward = pickle.loads(pickle.dumps(GenrmReward()))
     loop = object.__new__(_AsyncRolloutLoop)
-    loop.reward_funcs, loop.reward_func_names, loop._env_reward_types = [reward], ["genrm"], []
+    loop.reward_funcs = [reward]
+    loop.reward_func_names = ["genrm"]
+    loop._env_reward_types = []
     given = [*texts(3, "async"), ""]
     group = RolloutGroup(
         prompts=[[{"role": "user", "content": "Why?"}]] * 4,
         reward_kwargs={},
         completions=[[{"role": "assistant", "content": text}] for text in given],
         completions_ids=[[1]] * 4,
-        completions_sequences=[[TrainingSequence([1, 2], [0, 1], [0.0, -1.0], number)] for number in range(4)],
+        completions_sequences=[
+            [TrainingSequence([1, 2], [0, 1], [0.0, -1.0], number)] for number in range(4)
+        ],
         tool_call_counts=[0] * 4,
         tool_failure_counts=[0] * 4,
         model_version=0,

@@ -19,7 +19,8 @@ SIZE = 3
 
 
 def make_batch(groups, version=0, extra=None, **columns):
-    """Make a batch as verl (0.9.1) makes it after a rollout: padded ids, and a uid for each prompt; its texts.
+    """Make a batch as verl (0.9.1) makes it after a rollout: padded ids, and a uid for each prompt;
+    its texts.
 
     V0 numbers the rows (`priority`), V1 the samples of a prompt (`session_id`).
     """
@@ -79,7 +80,9 @@ def manager(served):
 
 async def score_rows(manager, data):
     """Score each row on its own, all at once, as the workers do."""
-    return await asyncio.gather(*(manager.run_single(data[row : row + 1]) for row in range(len(data))))
+    return await asyncio.gather(
+        *(manager.run_single(data[row : row + 1]) for row in range(len(data)))
+    )
 
 
 def scores_of(manager, data):
@@ -88,10 +91,13 @@ def scores_of(manager, data):
 
 
 def test_samples_and_padding_copies(manager):
-    """Rows padded to a multiple of eight workers get their group's rewards; equal responses stay two members."""
+    """Rows padded to a multiple of eight workers get their group's rewards; equal responses stay
+    two members.
+    """
     from verl.protocol import pad_dataproto_to_divisor
 
-    one, other = uuid.uuid4().hex, uuid.uuid4().hex
+    one = uuid.uuid4().hex
+    other = uuid.uuid4().hex
     given = texts(3, "verl")
     data = make_batch({one: given, other: [given[0], given[2], given[0]]})
     padded, added = pad_dataproto_to_divisor(data, 8)
@@ -121,9 +127,12 @@ def test_a_sample_without_a_reward(manager):
 
 def test_equal_responses_of_v1_are_two_members(manager):
     """V1 (the default) sends `session_id` and no `priority`: no cohort waits for its deadline."""
-    one, other = uuid.uuid4().hex, uuid.uuid4().hex
+    one = uuid.uuid4().hex
+    other = uuid.uuid4().hex
     short, long = texts(2, "verl-v1")
-    found = scores_of(manager(), make_batch({one: [short, short, long], other: [long] * 3}, version=1))
+    found = scores_of(
+        manager(), make_batch({one: [short, short, long], other: [long] * 3}, version=1)
+    )
     scores = [each["reward_score"] for each in found]
     assert max(scores[:2]) < scores[2]
     assert scores[3:] == pytest.approx([scores[3]] * 3)
@@ -132,10 +141,19 @@ def test_equal_responses_of_v1_are_two_members(manager):
 
 @pytest.mark.parametrize("given", [{"on_failure": "mean"}, {}, {"on_failure": -1.0}])
 def test_validation_with_one_sample_a_prompt(manager, given):
-    """The default, `val_kwargs.n=1`: no wait and no error, and copies that V0 pads the batch with are no surplus."""
-    uid, (text,) = uuid.uuid4().hex, texts(1, "verl-val")
-    found = scores_of(manager(**given), make_batch({uid: [text, text + " again"]}, extra={"split": "test"}))
-    expected = given["on_failure"] if given.get("on_failure") == -1.0 else pytest.approx(float("nan"), nan_ok=True)
+    """The default, `val_kwargs.n=1`: no wait and no error, and copies that V0 pads the batch with
+    are no surplus.
+    """
+    uid = uuid.uuid4().hex
+    (text,) = texts(1, "verl-val")
+    found = scores_of(
+        manager(**given), make_batch({uid: [text, text + " again"]}, extra={"split": "test"})
+    )
+    expected = (
+        given["on_failure"]
+        if given.get("on_failure") == -1.0
+        else pytest.approx(float("nan"), nan_ok=True)
+    )
     assert [each["reward_score"] for each in found] == [expected] * 2
     assert [each["reward_extra_info"]["genrm_scored"] for each in found] == [0.0, 0.0]
 
@@ -150,7 +168,9 @@ def test_a_prompt_may_have_its_own_number_of_samples(manager):
 
 
 def test_padding_of_v0_has_the_numbers_of_its_originals(manager):
-    """V0 numbers the rows of a validation batch after padding it; `val_kwargs.n` samples are a group."""
+    """V0 numbers the rows of a validation batch after padding it; `val_kwargs.n` samples are a
+    group.
+    """
     import numpy as np
 
     data = make_batch({uuid.uuid4().hex: texts(SIZE, f"verl-pad-{number}") for number in range(2)})
@@ -163,13 +183,18 @@ def test_padding_of_v0_has_the_numbers_of_its_originals(manager):
 
 
 def test_copies_that_v0_generates_anew_are_refused_with_a_remedy(served):
-    """They have the numbers of their originals, and other texts; verl gives a row nothing that tells them apart."""
+    """They have the numbers of their originals, and other texts; verl gives a row nothing that
+    tells them apart.
+    """
     import numpy as np
 
     from genrm_cli.adapters.reward_client import RewardServerError
 
     given = texts(2, "verl-anew")
-    data = make_batch({uuid.uuid4().hex: [*given, given[0] + " again"]}, extra={"split": "test", "__rollout_n__": 2})
+    data = make_batch(
+        {uuid.uuid4().hex: [*given, given[0] + " again"]},
+        extra={"split": "test", "__rollout_n__": 2},
+    )
     data.non_tensor_batch["priority"] = np.arange(3)
     with pytest.raises(RewardServerError, match="came before with another content") as raised:
         scores_of(load_manager(served.url), data)
@@ -177,7 +202,9 @@ def test_copies_that_v0_generates_anew_are_refused_with_a_remedy(served):
 
 
 def test_a_uid_that_recurs_in_another_job_is_another_group(manager):
-    """Fully asynchronous training names its groups by epoch and step; a resumed job uses the same names."""
+    """Fully asynchronous training names its groups by epoch and step; a resumed job uses the same
+    names.
+    """
     import ray
 
     found = []

@@ -1,7 +1,8 @@
-"""Train a tiny model for two steps: `train_grpo.py MODEL_FOLDER ROWS_PER_PROCESS`; torchrun starts it twice.
+"""Train a tiny model for two steps: `train_grpo.py MODEL_FOLDER ROWS_PER_PROCESS`; torchrun starts
+it twice.
 
-Prints a JSON object for each call of the reward function, with the rank, and one with the log at the end.
-"""
+Prints a JSON object for each call of the reward function, with the rank, and one with the log at
+the end."""
 
 import json
 import sys
@@ -21,7 +22,14 @@ class ShownReward(GenrmReward):
         """Score, and print."""
         scored = await super().__call__(prompts, completions, **columns)
         rank = ranks.get_rank() if ranks.is_initialized() else 0
-        show({"rank": rank, "ids": columns["prompt_id"], "completions": completions, "scored": scored})
+        show(
+            {
+                "rank": rank,
+                "ids": columns["prompt_id"],
+                "completions": completions,
+                "scored": scored,
+            }
+        )
         return scored
 
 
@@ -31,7 +39,8 @@ def show(record):
     sys.stdout.flush()
 
 
-folder, rows = sys.argv[1], int(sys.argv[2])
+folder = sys.argv[1]
+rows = int(sys.argv[2])
 arguments = GRPOConfig(
     output_dir=f"{folder}/trained",
     max_steps=2,
@@ -49,7 +58,9 @@ trainer = GRPOTrainer(
     AutoModelForCausalLM.from_pretrained(folder),
     reward_funcs=ShownReward(),
     args=arguments,
-    train_dataset=Dataset.from_dict({"prompt": ["Why?", "How?", "When?", "Who?"], "prompt_id": [0, 1, 2, 3]}),
+    train_dataset=Dataset.from_dict(
+        {"prompt": ["Why?", "How?", "When?", "Who?"], "prompt_id": [0, 1, 2, 3]}
+    ),
     processing_class=AutoTokenizer.from_pretrained(folder),
 )
 trainer.train()

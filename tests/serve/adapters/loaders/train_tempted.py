@@ -1,6 +1,7 @@
 """Train a tiny policy that can write verdicts: `train_tempted.py STEPS genrm|labels|fine FOLDER`.
 
-It is paid by the server at `GENRM_SERVE_URL`, or for labels or fine words, as controls. Prints a JSON object for each
+It is paid by the server at `GENRM_SERVE_URL`, or for labels or fine words, as controls. Prints a
+JSON object for each
 step: how often it wrote each of its words.
 """
 
@@ -30,12 +31,16 @@ class ShownReward(GenrmReward):
         sys.stdout.write(json.dumps(counts) + "\n")
         sys.stdout.flush()
         if sys.argv[2] in PAID:
-            return [float(sum(text.count(word) for word in PAID[sys.argv[2]])) for text in completions]
+            return [
+                float(sum(text.count(word) for word in PAID[sys.argv[2]])) for text in completions
+            ]
         return await super().__call__(prompts, completions, **columns)
 
 
 torch.manual_seed(1)
-vocabulary = {word: number for number, word in enumerate(("<end>", "<pad>", "<unk>", *QUESTIONS, *WORDS))}
+vocabulary = {
+    word: number for number, word in enumerate(("<end>", "<pad>", "<unk>", *QUESTIONS, *WORDS))
+}
 plain = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
 plain.decoder = decoders.Fuse()
 plain.add_special_tokens(["<end>", "<pad>", "<unk>"])
