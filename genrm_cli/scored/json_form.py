@@ -112,9 +112,8 @@ def json_schema(form: type) -> Json:
 
 def extended(form: type[_T], base: object, **own: object) -> _T:
     """Return an instance of a class, with the fields of an instance of its base and others."""
-    return form(
-        **{member.name: getattr(base, member.name) for member in _members(type(base))}, **own
-    )  # type: ignore[arg-type]
+    inherited = {member.name: getattr(base, member.name) for member in _members(type(base))}  # type: ignore[arg-type]
+    return form(**inherited, **own)
 
 
 @cache
