@@ -86,8 +86,10 @@ def naming(text: LiteralString, **values: str | int | float | bool | None) -> Me
 
         naming("$shard requires a journal; remove $use_journal.", use_journal=False)
 
-    Args: text: written by us. Text from a user or a server is a separate part: `UsageError(f"{uri}:
-        ", naming(...))`. values: values to show with a setting.
+    Args:
+        text: written by us. Text from a user or a server is a separate part: `UsageError(f"{uri}:
+            ", naming(...))`.
+        values: values to show with a setting.
     """
     parts = _SETTING.split(text)  # text and names alternate
     named = (

@@ -48,8 +48,9 @@ def load_extension(seam: Seam, name: str, expected: type[T]) -> T:
         name: one of `extension_names(seam)`.
         expected: type that the object must have.
 
-    Raises: UsageError: the extension cannot be imported or is of another type; names its package
-        and entry point.
+    Raises:
+        UsageError: the extension cannot be imported or is of another type; names its package and
+            entry point.
     """
     entry = _entry_points(seam, tuple(sys.path))[name]
     try:

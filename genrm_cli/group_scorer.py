@@ -176,11 +176,11 @@ class GroupScorer:
         """Compare the rollouts of many groups and return the result of each, in the order of the
         groups.
 
-        Args: groups: any iterable. The next group is taken when all requests of the previous one
-            have been made, so the
-                setting `concurrency` also limits the groups in progress. The texts of a finished
-                group are released. With the setting `budget`, the number of calls for all groups,
-                all groups are read first.
+        Args:
+            groups: any iterable. The next group is taken when all requests of the previous one have
+                been made, so the setting `concurrency` also limits the groups in progress. The
+                texts of a finished group are released. With the setting `budget`, the number of
+                calls for all groups, all groups are read first.
             calibration: calibration of the judge; by default the scorer's own, or else one fitted
                 to these groups, as in `genrm score`.
 

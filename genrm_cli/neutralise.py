@@ -167,7 +167,8 @@ def fold(text: str, *, tags: bool = False) -> tuple[str, list[int], list[int]]:
         text: any text.
         tags: read tag characters as the letters that they stand for; otherwise they are invisible.
 
-    Returns: The folded text; where each part of another length ends in it; and where it ends in the
+    Returns:
+        The folded text; where each part of another length ends in it; and where it ends in the
         text.
     """
     is_ascii = text.isascii()

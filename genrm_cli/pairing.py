@@ -41,11 +41,11 @@ class Comparison(NamedTuple):
 class PairingPlan:
     """The comparisons to make in each group; the fields are the settings of the same names.
 
-    Attributes: strategy: `circular`, each rollout against the next, the last against the first;
-        `all_pairs`, every pair once,
-            the lower index first; `ring`, n times `ring_k` different pairs, spread as evenly as
-            possible; or `AGAINST_FIRST`, with index 0 shown first in every other pair, beginning
-            with a pair that the key decides.
+    Attributes:
+        strategy: `circular`, each rollout against the next, the last against the first;
+            `all_pairs`, every pair once, the lower index first; `ring`, n times `ring_k` different
+            pairs, spread as evenly as possible; or `AGAINST_FIRST`, with index 0 shown first in
+            every other pair, beginning with a pair that the key decides.
         ring_k: number of rings, 0 or more, see `plan_ring`; a fraction takes a share of one. No
             ordered pair is planned twice, so there are at most n(n - 1).
         repeats: repeats of the whole list (outermost loop).

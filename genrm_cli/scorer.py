@@ -52,14 +52,18 @@ class Scorer(GroupScorer):
     ) -> None:
         """Check the settings; open nothing.
 
-        Args: api_key: API key of the judge; by default `GENRM_API_KEY`, else `OPENAI_API_KEY` of
-            the environment. calibration: calibration of the judge, from `Scorer.calibration`; the
-            default for the methods below. settings: settings by their name in a settings file:
-            `base_url`, `model`, `estimator`, `journal`, ... None
-                means the default. Settings files and other `GENRM_` variables are not read.
+        Args:
+            api_key: API key of the judge; by default `GENRM_API_KEY`, else `OPENAI_API_KEY` of the
+                environment.
+            calibration: calibration of the judge, from `Scorer.calibration`; the default for the
+                methods below.
+            settings: settings by their name in a settings file: `base_url`, `model`, `estimator`,
+                `journal`, ... None means the default. Settings files and other `GENRM_` variables
+                are not read.
 
-        Raises: UsageError: a setting is unknown, concerns files only, or has a wrong value; or
-            there is no judge.
+        Raises:
+            UsageError: a setting is unknown, concerns files only, or has a wrong value; or there is
+                no judge.
         """
         checked = _resolve(settings)
         super().__init__(

@@ -18,11 +18,14 @@ MIDDLE_RANKING = 3.5
 class Verdict:
     """A judge's opinion of two responses, by their position in the prompt.
 
-    Attributes: score_1: helpfulness of the response shown first, 1 to 5, higher is better. score_2:
-        the same for the response shown second. ranking: 1 = first much better ... 6 = second much
-        better; 3.5 is the middle. defaulted: whether a number is a default that the user asked for
-        (setting `compat`) instead of the judge's. likely: of an expected verdict, the sampled one
-        and the probabilities of its tokens, as JSON; else empty.
+    Attributes:
+        score_1: helpfulness of the response shown first, 1 to 5, higher is better.
+        score_2: the same for the response shown second.
+        ranking: 1 = first much better ... 6 = second much better; 3.5 is the middle.
+        defaulted: whether a number is a default that the user asked for (setting `compat`) instead
+            of the judge's.
+        likely: of an expected verdict, the sampled one and the probabilities of its tokens, as
+            JSON; else empty.
     """
 
     score_1: float
@@ -41,9 +44,9 @@ class Verdict:
 class Grades:
     """A judge's grades of the responses shown to it.
 
-    Attributes: values: one per response, in the order shown, or one per rubric of a single
-        response; finite, on the scale of
-            the profile.
+    Attributes:
+        values: one per response, in the order shown, or one per rubric of a single response;
+            finite, on the scale of the profile.
         notes: the judge's reasons or quotations, one per value, or none.
     """
 
@@ -136,9 +139,9 @@ class StoppedBy(StrEnum):
 class Failure:
     """A comparison without a verdict. It is data, and never becomes a score.
 
-    Attributes: caused_by: positions, from 1, of the responses each of which alone makes the reply
-        ambiguous by its text; the
-            others did not cause the failure. Empty if the cause is not known.
+    Attributes:
+        caused_by: positions, from 1, of the responses each of which alone makes the reply ambiguous
+            by its text; the others did not cause the failure. Empty if the cause is not known.
     """
 
     kind: FailureKind
@@ -269,14 +272,17 @@ def verdict_after_swap(verdict: Verdict) -> Verdict:
 class Outcome:
     """The result of one request.
 
-    Attributes: result: the verdict or grades, or the failure. attempts: calls made, including
-        retries. latency_s: time from the first call to the last answer, including waits.
+    Attributes:
+        result: the verdict or grades, or the failure.
+        attempts: calls made, including retries.
+        latency_s: time from the first call to the last answer, including waits.
         prompt_tokens: sum over all replies, if the server reports them; likewise the two below.
-        reply_text: the content of the last reply; None if there was none. from_journal: whether the
-        result comes from the journal; the numbers are then those of the original run. journal_key:
-        key of the reply in the journal; empty if the journal does not contain it. turns: minimum
-        number of calls for an answer; all others are retries. reasks: replies without a verdict
-        after which the judge was asked again.
+        reply_text: the content of the last reply; None if there was none.
+        from_journal: whether the result comes from the journal; the numbers are then those of the
+            original run.
+        journal_key: key of the reply in the journal; empty if the journal does not contain it.
+        turns: minimum number of calls for an answer; all others are retries.
+        reasks: replies without a verdict after which the judge was asked again.
     """
 
     result: Judgment | Failure

@@ -40,11 +40,14 @@ def judged(body: Json) -> tuple[int, Json]:
 class BatchServer:
     """The state of the server, and what it does wrong; each list of faults is taken from the front.
 
-    Attributes: faults: by route, as `POST /batches`: statuses to answer instead, or texts: `lost`
-        (done, and no reply). finish: changes a batch's replies and errors, and returns its last
-        status. looks: looks at a batch before it ends. kill_at: a route, `before` or `after` it is
-        served, and what kills the client then; or after so many calls. asked: how often each
-        request was in a batch.
+    Attributes:
+        faults: by route, as `POST /batches`: statuses to answer instead, or texts: `lost` (done,
+            and no reply).
+        finish: changes a batch's replies and errors, and returns its last status.
+        looks: looks at a batch before it ends.
+        kill_at: a route, `before` or `after` it is served, and what kills the client then; or after
+            so many calls.
+        asked: how often each request was in a batch.
     """
 
     answer: Callable[[Json], tuple[int, Json]] = judged

@@ -127,8 +127,10 @@ class Behaviour:
 def parse_behaviour(text: bytes) -> Behaviour:
     """Read a behaviour from JSON.
 
-    Raises: ValueError: it is not a JSON object, or has a value out of range. TypeError: it has a
-        field that does not exist; a silent typo would make a test prove nothing.
+    Raises:
+        ValueError: it is not a JSON object, or has a value out of range.
+        TypeError: it has a field that does not exist; a silent typo would make a test prove
+            nothing.
     """
     raw = orjson.loads(text)
     if not isinstance(raw, dict):

@@ -38,13 +38,15 @@ BACKEND_LIMIT_S = 60
 class Rule:
     """Which requests are disturbed, and how; disturbances of one rule come together.
 
-    Attributes: method: None for all. key_contains: a part of the path without its escapes, so of
-        `/bucket/key`. query: parameters with the values they must have; None for a value: just be
-        there. after: how many matching requests pass undisturbed first. times: how many it disturbs
-        then; -1 for all. share: the share of those that it disturbs, drawn at random under `seed`.
+    Attributes:
+        method: None for all.
+        key_contains: a part of the path without its escapes, so of `/bucket/key`.
+        query: parameters with the values they must have; None for a value: just be there.
+        after: how many matching requests pass undisturbed first.
+        times: how many it disturbs then; -1 for all.
+        share: the share of those that it disturbs, drawn at random under `seed`.
         answer: an error of S3 instead of the backend's reply: `code`, and `status`, `message` where
-        the usual
-            ones do not do; `pass_on` true lets the backend do its work before.
+            the usual ones do not do; `pass_on` true lets the backend do its work before.
         drop: close the connection "before" the backend hears of the request, "after" it did its
             work, or "halfway" through the body of its reply.
         delay_s: wait this long first.

@@ -40,13 +40,13 @@ class RewardClient:
     Raises:
         ValueError: an option is wrong; the message names it.
 
-    Attributes: url: URL of the server; by default `GENRM_SERVE_URL`, else http://127.0.0.1:8330.
+    Attributes:
+        url: URL of the server; by default `GENRM_SERVE_URL`, else http://127.0.0.1:8330.
         try_for_s: how long to try again while the server is busy or cannot be reached.
         reply_timeout_s: maximum wait for one reply; a member waits for its cohort that long.
         on_failure: the value for a response without a reward, if the trainer requires a number: a
-        number, `mean` for
-            the mean of the rewards in its group (of all groups before, if none of its texts can be
-            judged), or None for an error.
+            number, `mean` for the mean of the rewards in its group (of all groups before, if none
+            of its texts can be judged), or None for an error.
     """
 
     url: str = field(default_factory=lambda: os.environ.get(_URL_VARIABLE, _DEFAULT_URL))
@@ -88,13 +88,16 @@ class RewardClient:
     ) -> Json:
         """Return the reply of `POST /v1/groups`; `rewards` has a number or None for each response.
 
-        Args: messages: the prompt: a text or a list of messages. responses: texts, messages or
-            lists of messages; None for a generation that failed. principle: the criterion to judge
-            by. reference: the known answer; a server with `--reference-field reference` shows it to
-            the judge.
+        Args:
+            messages: the prompt: a text or a list of messages.
+            responses: texts, messages or lists of messages; None for a generation that failed.
+            principle: the criterion to judge by.
+            reference: the known answer; a server with `--reference-field reference` shows it to the
+                judge.
 
-        Raises: RewardServerError: as the class says. A failure of the judge is not an error but a
-            reward of None.
+        Raises:
+            RewardServerError: as the class says. A failure of the judge is not an error but a
+                reward of None.
         """
         return await self.post(
             "/v1/groups",

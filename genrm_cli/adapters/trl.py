@@ -43,16 +43,18 @@ class GenrmReward:
     ) -> None:
         """Set what to ask and what to return.
 
-        Args: url: URL of the server; by default `GENRM_SERVE_URL`. returns: `advantages` or
-            `rewards`; by default advantages where the trainer divides by a group's standard
-                deviation anyway (`scale_rewards="group"`), and rewards elsewhere, because
-                advantages are scaled already. Next to other reward functions TRL counts None as 0,
-                which is the mean of the advantages, but worse than any reward.
+        Args:
+            url: URL of the server; by default `GENRM_SERVE_URL`.
+            returns: `advantages` or `rewards`; by default advantages where the trainer divides by a
+                group's standard deviation anyway (`scale_rewards="group"`), and rewards elsewhere,
+                because advantages are scaled already. Next to other reward functions TRL counts
+                None as 0, which is the mean of the advantages, but worse than any reward.
             on_failure: reward of a completion without one, such as an empty one: a number, or
                 `mean` for the mean of its group; rewards are then returned.
 
-        Raises: ValueError: one of these has another value, or advantages are to be returned with
-            `on_failure`.
+        Raises:
+            ValueError: one of these has another value, or advantages are to be returned with
+                `on_failure`.
         """
         if returns not in ("advantages", "rewards", None):
             raise ValueError(f"returns is {returns!r}; expected 'advantages' or 'rewards'")

@@ -54,8 +54,9 @@ def check_address(address: str) -> None:
 def cluster(address: str) -> Iterator[list[str]]:
     """Start or join a cluster; yield the ids of its nodes, and leave it at the end.
 
-    Args: address: `local` to start one on this machine, `auto` to join one that runs here or start
-        one, or HOST:PORT.
+    Args:
+        address: `local` to start one on this machine, `auto` to join one that runs here or start
+            one, or HOST:PORT.
 
     Raises:
         StorageError: the cluster cannot be used.

@@ -37,11 +37,12 @@ FORWARDED = ("endpoint_down", "endpoint_up", "paused", "copy_failing", "journal_
 class Order:
     """The instructions for every worker: names and settings.
 
-    Attributes: folder: the driver's working folder, which relative paths refer to; None if no path
-        is local. with_roles: for each judge, whether the driver's probe chose the profile with
-        roles. contexts: for each judge, its context length as the driver found it, 0 for an unknown
-        one: prompts that some
-            workers shorten and others do not would be other requests.
+    Attributes:
+        folder: the driver's working folder, which relative paths refer to; None if no path is
+            local.
+        with_roles: for each judge, whether the driver's probe chose the profile with roles.
+        contexts: for each judge, its context length as the driver found it, 0 for an unknown one:
+            prompts that some workers shorten and others do not would be other requests.
         outputs: of the inputs to ask about; the driver holds their leases.
     """
 

@@ -52,9 +52,10 @@ class OrderRecord(OutcomeRecord):
 class PairRecord:
     """The results of one labelled pair.
 
-    Attributes: item: identifies the line that the pair comes from; pairs of one line are not
-        independent of each other. chosen_first: the result with the chosen response shown first.
-        `chosen_second` likewise.
+    Attributes:
+        item: identifies the line that the pair comes from; pairs of one line are not independent of
+            each other.
+        chosen_first: the result with the chosen response shown first. `chosen_second` likewise.
     """
 
     id: str
@@ -97,8 +98,9 @@ class PairRecord:
 class PairShare:
     """The mean over some pairs, 0 to 1, with its 95 % interval; None without pairs.
 
-    Attributes: items: number of lines with these pairs; the interval counts the pairs of one line
-        as one observation.
+    Attributes:
+        items: number of lines with these pairs; the interval counts the pairs of one line as one
+            observation.
     """
 
     value: float | None
@@ -112,13 +114,15 @@ class PairShare:
 class JudgeQuality:
     """The quality of a judge on some pairs. A rate is None if nothing was counted.
 
-    Attributes: pairs: number of labelled pairs, each judged in both orders. items: number of lines
-        with these pairs. verdicts: number of judgements with a verdict. `ties`: those that prefer
-        neither response. failures: number of judgements without a verdict, except those that were
-        never asked. not_asked: number of judgements that were never asked (budget, deadline); no
-        other number counts them. accuracy: share of right judgements among those with a verdict; a
-        tie counts half, and the orders of a pair are
-            averaged first.
+    Attributes:
+        pairs: number of labelled pairs, each judged in both orders.
+        items: number of lines with these pairs.
+        verdicts: number of judgements with a verdict. `ties`: those that prefer neither response.
+        failures: number of judgements without a verdict, except those that were never asked.
+        not_asked: number of judgements that were never asked (budget, deadline); no other number
+            counts them.
+        accuracy: share of right judgements among those with a verdict; a tie counts half, and the
+            orders of a pair are averaged first.
         accuracy_chosen_first: accuracy in the order that shows the chosen response first. `_second`
             likewise.
         accuracy_if_sampled: accuracy of the verdicts that the judge sampled, where some are

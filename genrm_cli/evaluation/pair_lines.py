@@ -26,10 +26,10 @@ _EXPECTED = (
 class LabelledPair:
     """Two answers to one conversation. The chosen one is known to be better.
 
-    Attributes: key: identifies the pair by its content, so that runs over different files can be
-        matched. item: the key of the line's first pair. Pairs of one line share question and
-        answers, so a line is one
-            independent observation, regardless of its number of pairs.
+    Attributes:
+        key: identifies the pair by its content, so that runs over different files can be matched.
+        item: the key of the line's first pair. Pairs of one line share question and answers, so a
+            line is one independent observation, regardless of its number of pairs.
         id: name of the pair in the line, or else `line:` and its number. A suffix such as `#1-3`
             gives the styles of chosen and rejected, from 1, if the line has several.
         category: category in the line; None if it has none.
@@ -54,14 +54,15 @@ class LabelledPair:
 def parse_pairs(record: Record, line: int) -> list[LabelledPair]:
     """Parse a labelled line: one pair, or each chosen style against each rejected one.
 
-    Args: record: a line of JudgeBench, RewardBench or RM-Bench, or just `prompt`, `chosen`,
-        `rejected`, each a text or
-            messages. In messages, the last assistant turn is the answer, and everything before it
-            is the conversation.
+    Args:
+        record: a line of JudgeBench, RewardBench or RM-Bench, or just `prompt`, `chosen`,
+            `rejected`, each a text or messages. In messages, the last assistant turn is the answer,
+            and everything before it is the conversation.
         line: its number, for pairs without a name.
 
-    Raises: UnreadableRecordError: it is none of these, or the two answers are the same; the message
-        says why.
+    Raises:
+        UnreadableRecordError: it is none of these, or the two answers are the same; the message
+            says why.
     """
     if "response_A" in record or "response_B" in record:
         return _pairs_of(

@@ -19,9 +19,9 @@ def balanced(differences: Sequence[int], seed: int) -> list[bool]:
     """Return which pairs to keep, so that in each bucket the longer answer is chosen as often as
     the shorter.
 
-    Args: differences: characters of the chosen minus those of the rejected answer, one per pair;
-        buckets are 64
-            characters wide. Pairs of equal lengths are kept.
+    Args:
+        differences: characters of the chosen minus those of the rejected answer, one per pair;
+            buckets are 64 characters wide. Pairs of equal lengths are kept.
         seed: random seed for the pairs of the larger side to drop.
     """
     sides: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))

@@ -104,11 +104,14 @@ _MESSAGES = {each.value: each.message for each in Drop}
 class Candidate:
     """A rollout that can be exported. Rewards of one group are comparable.
 
-    Attributes: scored: the rollout with its scored line. index: in its group, as in the comparisons
-        file. chars: characters of its answer, without reasoning. text: digest of the exported text,
-        as `prompt` is of the prompt: equal texts have equal digests. is_gated: whether it failed a
-        gate and must not be chosen. is_teacher: whether a teacher wrote it, for the policy to
-        imitate.
+    Attributes:
+        scored: the rollout with its scored line.
+        index: in its group, as in the comparisons file.
+        chars: characters of its answer, without reasoning.
+        text: digest of the exported text, as `prompt` is of the prompt: equal texts have equal
+            digests.
+        is_gated: whether it failed a gate and must not be chosen.
+        is_teacher: whether a teacher wrote it, for the policy to imitate.
     """
 
     scored: ScoredRollout

@@ -44,8 +44,11 @@ def messages_of_response(
     Arguments of calls are JSON text, so that a column of them has one type. Calls are numbered
     through prompt and response, and results name the call they answer, the oldest first.
 
-    Args: prompt: the prompt. items: the response. reasoning: `keep` it in the content between think
-        tags, `strip` it, or `separate` it into `reasoning_content`.
+    Args:
+        prompt: the prompt.
+        items: the response.
+        reasoning: `keep` it in the content between think tags, `strip` it, or `separate` it into
+            `reasoning_content`.
     """
     writer = _Writer(reasoning)
     for turn in prompt:

@@ -40,9 +40,11 @@ from genrm_cli.scored.lines import ScoredGroup
 class RowCounts:
     """Numbers of rows, by output, and of dropped rows, by reason.
 
-    Attributes: groups: groups with a rollout that can be exported. rows: number of rows by output,
-        `train` or `validation`. dropped: candidate rows by reason; those that the format cannot
-        represent also by sentence in `unfit`.
+    Attributes:
+        groups: groups with a rollout that can be exported.
+        rows: number of rows by output, `train` or `validation`.
+        dropped: candidate rows by reason; those that the format cannot represent also by sentence
+            in `unfit`.
     """
 
     groups: int = 0
@@ -55,8 +57,10 @@ class RowCounts:
 class MadeRow:
     """A row in its output format.
 
-    Attributes: leader: digest of the prompt of the group's first candidate: rows that share it stay
-        on one side of a split. answers: the rollouts, each with its side, such as `chosen`.
+    Attributes:
+        leader: digest of the prompt of the group's first candidate: rows that share it stay on one
+            side of a split.
+        answers: the rollouts, each with its side, such as `chosen`.
     """
 
     row: Json

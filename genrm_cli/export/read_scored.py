@@ -85,9 +85,9 @@ def open_inputs(
 ) -> list[ExportInput]:
     """Read all inputs; `opened` closes them.
 
-    Raises: InputError: an input cannot be read, or has no scored line, or lacks the comparisons or
-        the replies of its
-            judges that are needed.
+    Raises:
+        InputError: an input cannot be read, or has no scored line, or lacks the comparisons or the
+            replies of its judges that are needed.
         UsageError: the inputs were scored with different settings.
     """
     inputs = []

@@ -31,9 +31,11 @@ class RowSpool(AbstractContextManager["RowSpool"]):
     """Rows by number, in the order in which they were made; about 30 bytes of memory a row, and 20
     an answer.
 
-    Attributes: prompts: digest of the prompt of each row, and in `leaders` that of the first
-        candidate of its group. with_reasoning: number of responses with reasoning in each row;
-        `only_reasoning`: pairs that differ in it alone.
+    Attributes:
+        prompts: digest of the prompt of each row, and in `leaders` that of the first candidate of
+            its group.
+        with_reasoning: number of responses with reasoning in each row; `only_reasoning`: pairs that
+            differ in it alone.
     """
 
     def __init__(self) -> None:

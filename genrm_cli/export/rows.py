@@ -57,9 +57,11 @@ class Answer:
 class Prompt:
     """A prompt.
 
-    Attributes: id: digest of its turns, equal for equal prompts. tools: functions that the policy
-        could call: JSON text in the shape of OpenAI's chat completions. reference: the known
-        answer; empty if there is none.
+    Attributes:
+        id: digest of its turns, equal for equal prompts.
+        tools: functions that the policy could call: JSON text in the shape of OpenAI's chat
+            completions.
+        reference: the known answer; empty if there is none.
     """
 
     id: str
@@ -125,10 +127,12 @@ class PromptRow:
 class Judgement:
     """A judge's reply about two responses, whose verdicts on them agree in both orders.
 
-    Attributes: key: of the request in the journal. shown: indices of the responses in their group,
-        in the order shown; they are `answers`. verdict: the verdict of the reply; the mean of all
-        on the two where they are to be one label. has_scores: whether the judges wrote the scores
-        of the verdict themselves, on this scale.
+    Attributes:
+        key: of the request in the journal.
+        shown: indices of the responses in their group, in the order shown; they are `answers`.
+        verdict: the verdict of the reply; the mean of all on the two where they are to be one
+            label.
+        has_scores: whether the judges wrote the scores of the verdict themselves, on this scale.
     """
 
     key: str
@@ -158,11 +162,13 @@ class Judgement:
 class ExportFormat:
     """One loader's format.
 
-    Attributes: about: its contents and its loader. unit: kind of row: a pair, a labelled sample, a
-        sample, a prompt or a judgement. render: row → JSON object; raises `UnfitError` if the
-        loader would refuse, drop or empty the row. loading: code that loads an output, with
-        `{uri}`, `{kind}` (its builder in `datasets`) and `{load}` (a line of
-            Python that loads it with `datasets`).
+    Attributes:
+        about: its contents and its loader.
+        unit: kind of row: a pair, a labelled sample, a sample, a prompt or a judgement.
+        render: row → JSON object; raises `UnfitError` if the loader would refuse, drop or empty the
+            row.
+        loading: code that loads an output, with `{uri}`, `{kind}` (its builder in `datasets`) and
+            `{load}` (a line of Python that loads it with `datasets`).
         separates_reasoning: whether a field `reasoning_content` of a message reaches the chat
             template.
         strips_reasoning: whether chat templates are known to strip kept reasoning in this loader.

@@ -47,8 +47,12 @@ class ArrivingGroup:
     ) -> None:
         """Begin a group; asks nothing.
 
-        Args: key: of the group. plan: of the run. judges: those of the plan. size: rollouts that
-            will arrive, if `add` names their indices; None if nothing can be asked early.
+        Args:
+            key: of the group.
+            plan: of the run.
+            judges: those of the plan.
+            size: rollouts that will arrive, if `add` names their indices; None if nothing can be
+                asked early.
         """
         self.wasted = 0
         self._key = key
@@ -160,9 +164,10 @@ class ArrivingGroup:
     async def judge(self, group: Group, timeout_s: float | None = None) -> JudgedGroup:
         """Make the remaining requests, and return everything known about the group.
 
-        Args: group: all its rollouts, in order; not necessarily those that were expected.
+        Args:
+            group: all its rollouts, in order; not necessarily those that were expected.
             timeout_s: after this, requests without an answer count as failed, although they
-            continue.
+                continue.
 
         Raises:
             GenrmError: the journal cannot be written, or a component cannot be computed.

@@ -28,8 +28,9 @@ from genrm_cli.settings.panel import JudgeConfig, judges_of
 def compile_plan(settings: Settings) -> GroupPlan:
     """Return the plan that the settings describe; the ring is not yet fitted to a budget.
 
-    Raises: UsageError: a component, profile or rubric set cannot be found, or settings contradict
-        each other.
+    Raises:
+        UsageError: a component, profile or rubric set cannot be found, or settings contradict each
+            other.
     """
     compares = asks_for_verdicts(settings)
     configs = judges_of(settings)
@@ -217,9 +218,9 @@ def _pairing(settings: Settings) -> PairingPlan:
 def compile_rewards(settings: Settings) -> RewardPlan:
     """Return the rules that turn verdicts and components into rewards.
 
-    Raises: UsageError: a total, rank or diversity names a component that is not configured; or a
-        rubric set or function
-            cannot be found.
+    Raises:
+        UsageError: a total, rank or diversity names a component that is not configured; or a rubric
+            set or function cannot be found.
     """
     given = settings.rewards
     names = _component_names(settings)

@@ -39,10 +39,11 @@ GraderKind = Literal["rubric", "rubric_rank", "diversity"]
 class Grader:
     """One judge that grades a component.
 
-    Attributes: component: the name of its table; `diversity` for the grader that finds clusters.
-        names: names of the components for its grades, in order; empty for `diversity`. list_name:
-        the list of each line that it grades by instead of a rubric set, a name in `_LISTS`; empty
-        for none.
+    Attributes:
+        component: the name of its table; `diversity` for the grader that finds clusters.
+        names: names of the components for its grades, in order; empty for `diversity`.
+        list_name: the list of each line that it grades by instead of a rubric set, a name in
+            `_LISTS`; empty for none.
     """
 
     component: str
@@ -117,11 +118,13 @@ def iter_gradings(
 ) -> Iterator[tuple[RequestId, Prompt]]:
     """Yield the requests to a grader about a group.
 
-    Args: key: key of the group; it determines the order in which a whole group is shown. grader:
-        the grader to ask. number: number of the grader among all judges of the run. answered:
-        indices of the rollouts that can be compared. view: the responses of `answered` in their
-        order, and what else is shown; its principle is a further criterion
-            besides the rubrics.
+    Args:
+        key: key of the group; it determines the order in which a whole group is shown.
+        grader: the grader to ask.
+        number: number of the grader among all judges of the run.
+        answered: indices of the rollouts that can be compared.
+        view: the responses of `answered` in their order, and what else is shown; its principle is a
+            further criterion besides the rubrics.
     """
     if not count_gradings(grader, len(answered)):
         return

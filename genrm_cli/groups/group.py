@@ -26,9 +26,9 @@ Results = list[tuple[RequestId, Outcome]]
 class Group:
     """The rollouts of one task; `Group.of` builds one from a prompt and its responses.
 
-    Attributes: key: name of the group; together with the setting `seed`, it determines which
-        rollouts are compared. None for
-            a single rollout that belongs to no group.
+    Attributes:
+        key: name of the group; together with the setting `seed`, it determines which rollouts are
+            compared. None for a single rollout that belongs to no group.
         rollouts: rollouts in the group's order.
         records: fields of each rollout, for components that read them; otherwise empty.
         mixed: why no rollouts can be compared: their prompts or reference answers differ; None if
@@ -55,9 +55,10 @@ class Group:
     ) -> Self:
         """Build a group from a prompt and the responses to it.
 
-        Args: prompt: a string, or a list of messages (`{"role": ..., "content": ...}`). responses:
-            n responses, n >= 0. Each is a string, a message, a list of messages, an object of the
-                Responses API, or None if the generation failed.
+        Args:
+            prompt: a string, or a list of messages (`{"role": ..., "content": ...}`).
+            responses: n responses, n >= 0. Each is a string, a message, a list of messages, an
+                object of the Responses API, or None if the generation failed.
             key: name of the group; by default a hash of the prompt.
             principle: the criterion to judge by; by default the setting `principle`.
             reference: the known answer, to be shown to the judge as such.
@@ -107,19 +108,23 @@ def _parse_response(index: int, response: object) -> tuple[Item, ...] | None:
 class JudgedGroup:
     """Everything known about a group after it was judged; its texts are no longer needed.
 
-    Attributes: key: key of the group; None for a single rollout that belongs to no group. answered:
-        indices of the rollouts that can be compared, of equal ones the first. has_response: whether
-        each rollout has a response. not_compared: why each rollout cannot be compared; None for
-        those that can. shapes: lengths and style of each rollout's texts. results: result of every
-        request, in the order of `RequestId` once `sort` was called. neutralised: what was broken up
-        in each response by its index: the number of places for the judge with most. copies: the
-        other ones, by index, each with the one whose comparisons count for it. gated: the gates
-        that rollouts broke when they were collected, by index. columns: components that need no
-        judge. clusters: number of the cluster of each of `answered`, by n-grams; None if not
-        requested. redactions: matches masked in the texts that the judges were shown, by name; each
-        text counts once. shortened: characters cut out of the prompt and a response so that they
-        fit into the judges' context, by index;
-            empty if all fit.
+    Attributes:
+        key: key of the group; None for a single rollout that belongs to no group.
+        answered: indices of the rollouts that can be compared, of equal ones the first.
+        has_response: whether each rollout has a response.
+        not_compared: why each rollout cannot be compared; None for those that can.
+        shapes: lengths and style of each rollout's texts.
+        results: result of every request, in the order of `RequestId` once `sort` was called.
+        neutralised: what was broken up in each response by its index: the number of places for the
+            judge with most.
+        copies: the other ones, by index, each with the one whose comparisons count for it.
+        gated: the gates that rollouts broke when they were collected, by index.
+        columns: components that need no judge.
+        clusters: number of the cluster of each of `answered`, by n-grams; None if not requested.
+        redactions: matches masked in the texts that the judges were shown, by name; each text
+            counts once.
+        shortened: characters cut out of the prompt and a response so that they fit into the judges'
+            context, by index; empty if all fit.
     """
 
     key: str | None

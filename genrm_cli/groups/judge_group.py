@@ -68,8 +68,9 @@ async def judge_group(
         judges: in the order of the plan, judges before graders.
         on_judged: called with the result.
 
-    Raises: GenrmError: a judge cannot be used, or the journal cannot be written. Requests in flight
-        are cancelled.
+    Raises:
+        GenrmError: a judge cannot be used, or the journal cannot be written. Requests in flight are
+            cancelled.
     """
     judged = begin_group(group, plan)
 
@@ -109,9 +110,9 @@ async def judge_groups(
 ) -> None:
     """Judge many groups; memory does not grow with their number.
 
-    Args: groups: groups, each with a tag that names it. The next group is taken once the previous
-        one has made its
-            requests.
+    Args:
+        groups: groups, each with a tag that names it. The next group is taken once the previous one
+            has made its requests.
         plan: plan of the run.
         judges: see `judge_group`.
         on_judged: called with the tag and the result of each group as it finishes.

@@ -82,9 +82,10 @@ class Effort:
 class RewardPlan:
     """The rules that turn verdicts and components into rewards.
 
-    Attributes: estimator: verdicts → base scores. on_sabotage: whether rollouts that made
-        comparisons fail `lose` these, are left `unscored`, or `keep` what the
-            other comparisons give.
+    Attributes:
+        estimator: verdicts → base scores.
+        on_sabotage: whether rollouts that made comparisons fail `lose` these, are left `unscored`,
+            or `keep` what the other comparisons give.
         failed_lose: whether rollouts whose comparisons all failed get the lowest score of their
             group.
         advantage: how advantages are scaled; see `weight_of`.
@@ -124,23 +125,31 @@ class RewardPlan:
 class GroupPlan:
     """Everything that the core needs to know about a run.
 
-    Attributes: pairing: which comparisons to make. judges: judges whose verdicts count; empty if no
-        reward depends on verdicts. graders: judges that grade components; numbered after the
-        judges. rewards: how verdicts become rewards. judge_name: name of the judge or the panel in
-        scored lines; None if no judge compares. is_baseline: whether the judge is the built-in
-        lexical one, whose rewards must not be trained on. is_panel: whether several judges answer
-        every comparison. quorum: number of verdicts that a comparison needs to count.
+    Attributes:
+        pairing: which comparisons to make.
+        judges: judges whose verdicts count; empty if no reward depends on verdicts.
+        graders: judges that grade components; numbered after the judges.
+        rewards: how verdicts become rewards.
+        judge_name: name of the judge or the panel in scored lines; None if no judge compares.
+        is_baseline: whether the judge is the built-in lexical one, whose rewards must not be
+            trained on.
+        is_panel: whether several judges answer every comparison.
+        quorum: number of verdicts that a comparison needs to count.
         default_score: replaces both scores of a failed comparison (setting `compat`); None for no
-        default. default_ranking: replaces its ranking. principle: principle for rollouts without
-        one of their own. uses_own_principle: send the rollouts' own principles.
+            default.
+        default_ranking: replaces its ranking.
+        principle: principle for rollouts without one of their own.
+        uses_own_principle: send the rollouts' own principles.
         lineups_in_both_orders: show a whole group in its own order and reversed, instead of
-        shuffled. ignore_media: compare responses with images or files, which the judge does not
-        see. blank_loses: give blank responses the lowest score of their group instead of leaving
-        them unscored. shows_as_gym: show exactly what NeMo Gym shows (setting `compat`).
-        reference_field: dotted path of the reference answer to show; None for none. rubric_field:
-        dotted path of the rubric of each row; None for none. rooms: space for texts in the prompts
-        of the judges whose context is known. is_watched: whether the style of responses is
-        measured, to see what the judges reward.
+            shuffled.
+        ignore_media: compare responses with images or files, which the judge does not see.
+        blank_loses: give blank responses the lowest score of their group instead of leaving them
+            unscored.
+        shows_as_gym: show exactly what NeMo Gym shows (setting `compat`).
+        reference_field: dotted path of the reference answer to show; None for none.
+        rubric_field: dotted path of the rubric of each row; None for none.
+        rooms: space for texts in the prompts of the judges whose context is known.
+        is_watched: whether the style of responses is measured, to see what the judges reward.
     """
 
     pairing: PairingPlan = field(default_factory=PairingPlan)

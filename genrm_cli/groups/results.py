@@ -28,17 +28,21 @@ Status = Literal["scored", "single", "unscored"]
 class RolloutScore:
     """The result of one rollout.
 
-    Attributes: numbers: base score, adjustments, reward, rank and advantage; None without a reward.
-        why_unscored: why there is no reward; None if there is one. standard_error: standard error
-        of the base score against the group's mean; None if unknown. comparisons: number of verdicts
-        that count for it. failed: number of failed requests about it. defaulted: number of
-        comparisons that count with a default (setting `compat`). sabotaged: number of failed
-        requests that its text caused. total: the derivation of the reward from components; None if
-        the reward comes from verdicts alone. shortened: characters cut out of its prompt and
-        response so that they fit into the judges' context. neutralised: places where its text was
-        broken up for the judge. equal_to: index of the rollout whose comparisons count for it, too,
-        as the judge sees no difference; None for
-            its own.
+    Attributes:
+        numbers: base score, adjustments, reward, rank and advantage; None without a reward.
+        why_unscored: why there is no reward; None if there is one.
+        standard_error: standard error of the base score against the group's mean; None if unknown.
+        comparisons: number of verdicts that count for it.
+        failed: number of failed requests about it.
+        defaulted: number of comparisons that count with a default (setting `compat`).
+        sabotaged: number of failed requests that its text caused.
+        total: the derivation of the reward from components; None if the reward comes from verdicts
+            alone.
+        shortened: characters cut out of its prompt and response so that they fit into the judges'
+            context.
+        neutralised: places where its text was broken up for the judge.
+        equal_to: index of the rollout whose comparisons count for it, too, as the judge sees no
+            difference; None for its own.
     """
 
     index: int
@@ -75,11 +79,14 @@ class RolloutScore:
 class ComparisonResult:
     """One request about a group and its result.
 
-    Attributes: shown: indices of the rollouts shown, in the order shown: two of a pair, one alone,
-        or a whole group. repeat: number of the repeat, from 0. verdict: the verdict that counts;
-        None for a failure and for grades. outcome: the verdict, grades or failure, with calls,
-        tokens and latency. component: the component that was graded; None for a request whose
-        verdict counts. caused_by: indices of the rollouts whose texts made the request fail.
+    Attributes:
+        shown: indices of the rollouts shown, in the order shown: two of a pair, one alone, or a
+            whole group.
+        repeat: number of the repeat, from 0.
+        verdict: the verdict that counts; None for a failure and for grades.
+        outcome: the verdict, grades or failure, with calls, tokens and latency.
+        component: the component that was graded; None for a request whose verdict counts.
+        caused_by: indices of the rollouts whose texts made the request fail.
     """
 
     group: str | None
@@ -129,11 +136,13 @@ def results_of(judged: JudgedGroup, plan: GroupPlan, causes: Causes) -> list[Com
 class GroupRewards:
     """The rewards of a group of n rollouts; every list of n is in the order of the rollouts.
 
-    Attributes: key: key of the group. scores: n results, with everything known about each rollout.
-        verdicts: verdicts behind the rewards, by comparison. by_judge: the verdicts of each judge
-        by comparison, None for a failure. reliability: share of the spread of the base scores that
-        is signal, 0 to 1; None if unknown, as it is
-            without a calibration.
+    Attributes:
+        key: key of the group.
+        scores: n results, with everything known about each rollout.
+        verdicts: verdicts behind the rewards, by comparison.
+        by_judge: the verdicts of each judge by comparison, None for a failure.
+        reliability: share of the spread of the base scores that is signal, 0 to 1; None if unknown,
+            as it is without a calibration.
         columns: all components by name; empty if rewards come from verdicts alone.
         clusters: near-duplicates; None if diversity is not configured.
         comparisons: every request about the group, with its verdict, grades or failure.

@@ -149,9 +149,9 @@ def _estimate(
 class _Work:
     """The state of one group while its rewards are computed.
 
-    Attributes: lost: the group as it is if rollouts lose the requests that they made fail, with its
-        estimate; None if they do
-            not.
+    Attributes:
+        lost: the group as it is if rollouts lose the requests that they made fail, with its
+            estimate; None if they do not.
     """
 
     group: JudgedVerdicts

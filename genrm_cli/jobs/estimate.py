@@ -37,10 +37,13 @@ _NOTHING_SHOWN: dict[type, Prompt] = {
 class Estimate:
     """The estimated needs of a run.
 
-    Attributes: planned: requests, most of them comparisons. calls: calls to make, exact without
-        retries. A judge with two turns takes two calls per comparison. cost: cost in the currency
-        of the prices; None without prices. time_s: time to make the calls; None if the journal
-        holds no reply, or the concurrency is `auto`.
+    Attributes:
+        planned: requests, most of them comparisons.
+        calls: calls to make, exact without retries. A judge with two turns takes two calls per
+            comparison.
+        cost: cost in the currency of the prices; None without prices.
+        time_s: time to make the calls; None if the journal holds no reply, or the concurrency is
+            `auto`.
     """
 
     planned: int = 0

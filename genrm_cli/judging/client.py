@@ -69,10 +69,13 @@ class KeyMask:
 class CallError(Exception):
     """A call that got no reply.
 
-    Attributes: failure: what happened, with the key masked. may_pass: whether the same call may
-        work later (429, 5xx, auth, timeouts, connection faults). overloaded: whether the server
-        reported overload (503). status: of the reply; None without one. refused: the field of the
-        request that the server refuses, if it names one.
+    Attributes:
+        failure: what happened, with the key masked.
+        may_pass: whether the same call may work later (429, 5xx, auth, timeouts, connection
+            faults).
+        overloaded: whether the server reported overload (503).
+        status: of the reply; None without one.
+        refused: the field of the request that the server refuses, if it names one.
     """
 
     failure: Failure
@@ -163,9 +166,11 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
     ) -> bytes:
         """Make a request of the batch API; return the body of the reply.
 
-        Args: path: path and query below the base URL. upload: name and content of a file to send in
-            a form, for a batch. write: takes the body piece by piece, however long it is, instead
-            of this method returning it.
+        Args:
+            path: path and query below the base URL.
+            upload: name and content of a file to send in a form, for a batch.
+            write: takes the body piece by piece, however long it is, instead of this method
+                returning it.
 
         Raises:
             CallError: there was no reply with status 200.

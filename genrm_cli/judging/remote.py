@@ -39,10 +39,12 @@ _UNPROBED = "not probed"
 class RemoteJudge:
     """A judge behind HTTP endpoints.
 
-    Attributes: name: its name in the journal. form: how the model's server takes requests; another
-        version outdates those that were prepared before. label: this name, with the context length
-        to which prompts are shortened, the form of its requests, and whether
-            it was not probed: from it, other runs learn them.
+    Attributes:
+        name: its name in the journal.
+        form: how the model's server takes requests; another version outdates those that were
+            prepared before.
+        label: this name, with the context length to which prompts are shortened, the form of its
+            requests, and whether it was not probed: from it, other runs learn them.
         probe: the result of its probe, or of the probe before the verdicts in the journal; None if
             it was not asked.
     """

@@ -94,12 +94,13 @@ Prompt = PairwisePrompt | ListwisePrompt | ChatPrompt
 class Reply(NamedTuple):
     """A judge's reply, as its server reported it.
 
-    Attributes: reasoning: reasoning that the server separated from the content. finish_reason: why
-        generation stopped, in the server's terms (`stop`, `length`, ...); None if unknown.
+    Attributes:
+        reasoning: reasoning that the server separated from the content.
+        finish_reason: why generation stopped, in the server's terms (`stop`, `length`, ...); None
+            if unknown.
         prompt_tokens: tokens read; None if the server does not report them. Likewise the two below.
         tokens: if requested, the tokens of the text, each with the log probabilities of the
-        likeliest tokens in its
-            place, including its own.
+            likeliest tokens in its place, including its own.
     """
 
     text: str

@@ -19,10 +19,11 @@ _Column = Sequence[float | None]
 class ComponentSummary(Statistics):
     """The values of one component over a run.
 
-    Attributes: missing: rollouts without a value. groups: groups with two or more values.
+    Attributes:
+        missing: rollouts without a value.
+        groups: groups with two or more values.
         discriminating_share: share of these groups in which the values differ: in all others, the
-        component gives no
-            gradient.
+            component gives no gradient.
         correlation_with_total: Pearson's, over rollouts that have both values; None for fewer than
             two rollouts, or if one of the two does not vary. Likewise `correlations` with other
             components.

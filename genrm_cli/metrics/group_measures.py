@@ -23,11 +23,14 @@ _LEAST_POINTS = 3  # two points always correlate perfectly
 class GroupMeasures:
     """The signal in a group; "not measurable" is None, never 0.
 
-    Attributes: rewards: those that are known. lengths: characters of the same responses, without
-        white space around them; empty where they are not measured. reliability: share of the spread
-        that is signal. uncertainty: standard error of the log odds of the reliability. verdicts:
-        ties, first places and flips of its verdicts. densities: markup of the same responses for
-        each character; empty where it is not measured.
+    Attributes:
+        rewards: those that are known.
+        lengths: characters of the same responses, without white space around them; empty where they
+            are not measured.
+        reliability: share of the spread that is signal.
+        uncertainty: standard error of the log odds of the reliability.
+        verdicts: ties, first places and flips of its verdicts.
+        densities: markup of the same responses for each character; empty where it is not measured.
     """
 
     rewards: Sequence[float] = ()

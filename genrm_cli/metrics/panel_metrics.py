@@ -26,9 +26,9 @@ class PanelJudge:
 class PanelPair:
     """Two judges of a panel.
 
-    Attributes: agreement: share of the comparisons judged by both on which they prefer the same
-        response; a tie agrees with a
-            tie only.
+    Attributes:
+        agreement: share of the comparisons judged by both on which they prefer the same response; a
+            tie agrees with a tie only.
     """
 
     judges: tuple[str, ...]

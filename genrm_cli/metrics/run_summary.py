@@ -23,19 +23,25 @@ from genrm_cli.verdicts import StoppedBy
 class RunSummary:
     """The counts and statistics of a run. Rates are None if nothing was counted.
 
-    Attributes: unscored_share: rollouts without a reward among those in groups of two or more.
+    Attributes:
+        unscored_share: rollouts without a reward among those in groups of two or more.
         unscored_reasons: rollouts without a reward by the code of the reason; `unscored_examples`:
-        details of one. sabotaged: rollouts whose texts made requests fail; `sabotaged_most` names
-        the one with most of them. comparisons_planned: `verdicts` + `journal_hits` + `failures`.
+            details of one.
+        sabotaged: rollouts whose texts made requests fail; `sabotaged_most` names the one with most
+            of them.
+        comparisons_planned: `verdicts` + `journal_hits` + `failures`.
         expected_verdicts: of `verdicts` and `journal_hits`, those that are expected values over
-        score tokens. neutralised: rollouts with text in the form of a verdict, a marker or a
-        control token, broken up for the judge. copies: rollouts in which judges see no difference
-        to an earlier one of their group; they share its comparisons. redactions: masked texts of
-        the judged groups, each counted once, by pattern. shortened_rollouts: rollouts whose prompt
-        or response was cut so that it fits into the judges' context. first_place_win_rate: share of
-        decided verdicts that prefer the response shown first, with its 95 % interval:
-            0.5 for a judge without position bias over balanced pairs; None if no judge compares
-            pairs.
+            score tokens.
+        neutralised: rollouts with text in the form of a verdict, a marker or a control token,
+            broken up for the judge.
+        copies: rollouts in which judges see no difference to an earlier one of their group; they
+            share its comparisons.
+        redactions: masked texts of the judged groups, each counted once, by pattern.
+        shortened_rollouts: rollouts whose prompt or response was cut so that it fits into the
+            judges' context.
+        first_place_win_rate: share of decided verdicts that prefer the response shown first, with
+            its 95 % interval: 0.5 for a judge without position bias over balanced pairs; None if no
+            judge compares pairs.
         flip_rate: share of pairs judged in both orders whose verdicts disagree.
         contradiction_rate: share of verdicts whose scores prefer one response and whose ranking
             prefers the other.

@@ -263,8 +263,10 @@ def student_95(freedom: int, z: float = Z_95) -> float:
     """Return the 97.5 % point of Student's distribution, to 3 % from two degrees of freedom on; the
     normal one for 0.
 
-    Args: freedom: degrees of freedom. z: the point of the normal distribution, for another
-        probability; further out it needs more freedom.
+    Args:
+        freedom: degrees of freedom.
+        z: the point of the normal distribution, for another probability; further out it needs more
+            freedom.
 
     Source: M. Abramowitz and I. A. Stegun, Handbook of Mathematical Functions (1964), 26.7.5.
     """

@@ -78,8 +78,9 @@ class SessionMetrics(Mergeable):
         """Count the reward of a session, as its record describes it; other records and None are
         ignored.
 
-        Args: label_of: returns the name under which a value is counted, for example with private
-            data masked.
+        Args:
+            label_of: returns the name under which a value is counted, for example with private data
+                masked.
         """
         scenario = record.get("scenario")
         if reward is None or not isinstance(scenario, dict):

@@ -43,11 +43,14 @@ class Agreement(Mergeable):
 class VerdictCounts(Mergeable):
     """Counts of verdicts on pairs.
 
-    Attributes: first_wins: verdicts that prefer the response shown first; likewise `second_wins`.
-        All others are ties. contradictions: verdicts whose scores prefer one response and whose
-        ranking prefers the other. echoes: verdicts whose ranking only repeats the score of both
-        responses. both_orders: pairs judged in both orders. Those that do not agree flip. repeats:
-        pairs of repeats of a comparison.
+    Attributes:
+        first_wins: verdicts that prefer the response shown first; likewise `second_wins`. All
+            others are ties.
+        contradictions: verdicts whose scores prefer one response and whose ranking prefers the
+            other.
+        echoes: verdicts whose ranking only repeats the score of both responses.
+        both_orders: pairs judged in both orders. Those that do not agree flip.
+        repeats: pairs of repeats of a comparison.
     """
 
     verdicts: int = 0

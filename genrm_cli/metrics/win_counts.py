@@ -16,9 +16,9 @@ from genrm_cli.metrics.running_stats import (
 class WinRate:
     """How often responses beat fixed answers to their prompts.
 
-    Attributes: win_percent: mean over groups of the share of comparisons won, ties half, 0 to 100;
-        its 95 % interval is from
-            `low_percent` to `high_percent`.
+    Attributes:
+        win_percent: mean over groups of the share of comparisons won, ties half, 0 to 100; its 95 %
+            interval is from `low_percent` to `high_percent`.
         comparisons: number of comparisons with a verdict.
         failed: number of comparisons without one, which count neither as won nor as lost.
     """

@@ -23,14 +23,19 @@ _NO_POLICY = -1
 class RankOptions:
     """What to rank, and how.
 
-    Attributes: policy_field: dotted path of the field that names the policy; None for one policy
-        per file. over: dotted path of a field whose numbers are the policies, in order; None for no
-        curve. baseline: the only policy to compare the others with; for a curve, the first step
-        unless it is given. budget: most calls to plan, those with known answers included; None for
-        all pairs. samples: most responses of a policy to a prompt; the n-th of one meets the n-th
-        of the other. both_orders: show each pair in both orders; else in one, at random. limit:
-        most prompts; None for all. seed: random seed of pairs and intervals. recorded: name of the
-        judge of recorded verdicts, which are then ranked; None to read rollouts.
+    Attributes:
+        policy_field: dotted path of the field that names the policy; None for one policy per file.
+        over: dotted path of a field whose numbers are the policies, in order; None for no curve.
+        baseline: the only policy to compare the others with; for a curve, the first step unless it
+            is given.
+        budget: most calls to plan, those with known answers included; None for all pairs.
+        samples: most responses of a policy to a prompt; the n-th of one meets the n-th of the
+            other.
+        both_orders: show each pair in both orders; else in one, at random.
+        limit: most prompts; None for all.
+        seed: random seed of pairs and intervals.
+        recorded: name of the judge of recorded verdicts, which are then ranked; None to read
+            rollouts.
     """
 
     policy_field: str | None = None
@@ -48,8 +53,10 @@ class RankOptions:
 class Entrants:
     """The responses to one prompt; indices count in the group.
 
-    Attributes: of_policy: indices of the responses of each policy. original: for those that can be
-        compared, the first one that is equal to judges. `chars`: characters of each.
+    Attributes:
+        of_policy: indices of the responses of each policy.
+        original: for those that can be compared, the first one that is equal to judges. `chars`:
+            characters of each.
     """
 
     of_policy: dict[int, list[int]]

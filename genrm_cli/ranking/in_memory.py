@@ -35,9 +35,9 @@ def rank(
         genrm.rank({"old": old, "new": new}, prompts, base_url="http://localhost:8000/v1",
         model="judge")
 
-    Args: policies: files of rollouts, as for `genrm rank`; or by policy a response to each prompt,
-        each as in
-            `Group.of`, or a tuple of several.
+    Args:
+        policies: files of rollouts, as for `genrm rank`; or by policy a response to each prompt,
+            each as in `Group.of`, or a tuple of several.
         prompts: the prompts of responses; None for files.
         policy_field: dotted path of the field that names the policy; the next ones are the flags of
             `genrm rank`, too.
@@ -45,8 +45,9 @@ def rank(
         settings: settings by their name in a settings file. Responses in memory are not journalled
             unless `journal` is set.
 
-    Raises: GenrmError: a subclass for each kind of failure. Some failed comparisons raise nothing;
-        see `failed`.
+    Raises:
+        GenrmError: a subclass for each kind of failure. Some failed comparisons raise nothing; see
+            `failed`.
     """
     own = {
         "over": over,

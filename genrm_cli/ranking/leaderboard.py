@@ -32,11 +32,12 @@ Interval = tuple[float | None, float | None]
 class PolicyRow:
     """One policy. None where a number is unknown; win rates and shares are between 0 and 1.
 
-    Attributes: rank_lo: 1 + the policies that are surely better; `rank_hi` is K - those that are
-        surely worse. elo: strength against the baseline, or else the mean of all; 400 points are a
-        factor of ten in the odds. Its
-            95 % interval is `elo_lo` to `elo_hi`; the band `band_lo` to `band_hi` holds for all
-            policies together.
+    Attributes:
+        rank_lo: 1 + the policies that are surely better; `rank_hi` is K - those that are surely
+            worse.
+        elo: strength against the baseline, or else the mean of all; 400 points are a factor of ten
+            in the odds. Its 95 % interval is `elo_lo` to `elo_hi`; the band `band_lo` to `band_hi`
+            holds for all policies together.
         bound: `>=` if the policy never lost, `<=` if it never won: its strength then rests on an
             assumption.
         elo_length: the strength if all responses were equally long.
@@ -72,12 +73,14 @@ class PolicyRow:
 class PairRow:
     """Two policies that were compared.
 
-    Attributes: w: mean over prompts of the share that `a` won against `b`, 0 to 1, in both orders
-        alike; None if unknown. lo: `lo` to `hi` is its 95 % interval; `lo_sim` to `hi_sim` holds
-        for all pairs together. better: the policy that is better by the interval for all pairs;
-        None if neither is. n_prompts: prompts that count. The other counts are of comparisons;
-        `by_rule` of those without a judge. resid_z: deviation from the win rate that the strengths
-        predict, in standard errors.
+    Attributes:
+        w: mean over prompts of the share that `a` won against `b`, 0 to 1, in both orders alike;
+            None if unknown.
+        lo: `lo` to `hi` is its 95 % interval; `lo_sim` to `hi_sim` holds for all pairs together.
+        better: the policy that is better by the interval for all pairs; None if neither is.
+        n_prompts: prompts that count. The other counts are of comparisons; `by_rule` of those
+            without a judge.
+        resid_z: deviation from the win rate that the strengths predict, in standard errors.
     """
 
     a: str
@@ -101,15 +104,18 @@ class PairRow:
 class Leaderboard:
     """The statistics of a ranking. The unit of all intervals is the prompt.
 
-    Attributes: policies: best first; in the order of `over` for a curve. baseline: the policy that
-        strengths are relative to; None for the mean of all. over: the field whose values the
-        policies are; None for no curve. `seed` is that of the draws of prompts.
+    Attributes:
+        policies: best first; in the order of `over` for a curve.
+        baseline: the policy that strengths are relative to; None for the mean of all.
+        over: the field whose values the policies are; None for no curve. `seed` is that of the
+            draws of prompts.
         comparisons_accounted: comparisons between policies that `better` accounts for, by
-        Bonferroni. cov: covariance of the strengths in the order of `policies`, in squared Elo
-        points. contradicting: share of verdicts whose scores and ranking contradict each other.
-        position: advantage of the response shown first, in log odds. length: log odds of a response
-        that is much longer. `longer_preferred` is the share of decided verdicts that
-            prefer the longer response: the agreement of length alone.
+            Bonferroni.
+        cov: covariance of the strengths in the order of `policies`, in squared Elo points.
+        contradicting: share of verdicts whose scores and ranking contradict each other.
+        position: advantage of the response shown first, in log odds.
+        length: log odds of a response that is much longer. `longer_preferred` is the share of
+            decided verdicts that prefer the longer response: the agreement of length alone.
     """
 
     policies: tuple[PolicyRow, ...]

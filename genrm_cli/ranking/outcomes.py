@@ -37,8 +37,9 @@ class OutcomeTable:
     def add(self, first: int, second: int, longer: float, result: Verdict | float | None) -> None:
         """Add a comparison of two policies; the first response is longer by so many characters.
 
-        Args: result: a verdict, None for a failure, or the share that the first one won where a
-            rule decides.
+        Args:
+            result: a verdict, None for a failure, or the share that the first one won where a rule
+                decides.
         """
         if result is None:
             self.failed[first, second] += 1

@@ -107,9 +107,11 @@ class PairPlan:
 class Forecast:
     """What a plan can show about a typical gap: the median of the pairs that count.
 
-    Attributes: half_width: of the 95 % interval of a win rate. smallest_difference: from a win rate
-        of one half, shown with this `power`; all comparisons are accounted for. deviation: assumed,
-        of the share won on a prompt.
+    Attributes:
+        half_width: of the 95 % interval of a win rate.
+        smallest_difference: from a win rate of one half, shown with this `power`; all comparisons
+            are accounted for.
+        deviation: assumed, of the share won on a prompt.
     """
 
     half_width: float

@@ -74,10 +74,13 @@ class RankPlan:
 class Ranking(Leaderboard):
     """A leaderboard, and how it came about.
 
-    Attributes: judge: name of the judge or the panel. `judged_by` describes it, unless the verdicts
-        were there before. stopped_by: the limit that left comparisons unasked; None for none.
-        calls: made by this run. `known`: verdicts that needed none. plan: None if nothing was
-        planned. findings: what the leaderboard says, in sentences.
+    Attributes:
+        judge: name of the judge or the panel. `judged_by` describes it, unless the verdicts were
+            there before.
+        stopped_by: the limit that left comparisons unasked; None for none.
+        calls: made by this run. `known`: verdicts that needed none.
+        plan: None if nothing was planned.
+        findings: what the leaderboard says, in sentences.
     """
 
     format: Literal[1] = 1

@@ -23,13 +23,15 @@ _RIDGE = 1e-3  # of refits: in a resample, a policy may never lose
 class Strengths:
     """Strengths of K policies; they sum to 0.
 
-    Attributes: theta: [K] log strengths: P(first wins) = 1 / (1 + exp(-(theta_first - theta_second
-        + gamma + beta z))). gamma: advantage of the first position; None if no pair was shown in
-        both orders. beta: weight of z = tanh(length difference / its root mean square); None
-        without this term. cov: covariance of theta, then gamma, then beta, of those there are;
-        prompts are its unit. separated: whether some policies never lost, or never won, against the
-        rest: then the maximum of the likelihood
-            does not exist, and each ordered pair got a quarter of a win each way.
+    Attributes:
+        theta: [K] log strengths: P(first wins) = 1 / (1 + exp(-(theta_first - theta_second + gamma
+            + beta z))).
+        gamma: advantage of the first position; None if no pair was shown in both orders.
+        beta: weight of z = tanh(length difference / its root mean square); None without this term.
+        cov: covariance of theta, then gamma, then beta, of those there are; prompts are its unit.
+        separated: whether some policies never lost, or never won, against the rest: then the
+            maximum of the likelihood does not exist, and each ordered pair got a quarter of a win
+            each way.
     """
 
     theta: Floats

@@ -71,20 +71,26 @@ class Histogram:
 class RunFigures:
     """One scored file in numbers.
 
-    Attributes: time: time of scoring; None without a metrics file, as are `settings_digest` and
-        both agreements. partial: why the run is incomplete; None if it is complete. is_baseline:
-        whether the built-in baseline judged any group. probe: the worst result of the probes of its
-        judges; None without verdicts or a metrics file. unscored: rollouts without a reward by the
-        code of the reason. rewards: over rollouts; `spread`, `reliability` and both effects are
-        means over groups. flat: groups of two and more rewards that are all equal. noisy: groups
-        whose reliability is known and below `NOISY_BELOW`. failed: requests to judges that were not
-        answered, by kind in `failures`; `not_asked` were only planned. replies: answered requests
-        whose replies are known. first_place: verdicts for the response shown first, of those that
-        prefer one. sabotaged: rollouts whose texts made the judge fail. repeated: responses equal
-        to another of their group. panel_agreement: Krippendorff's alpha of a panel of judges. cost:
-        calls, tokens, seconds and, with prices, money, in all and for 1,000 rollouts; empty without
-        a metrics
+    Attributes:
+        time: time of scoring; None without a metrics file, as are `settings_digest` and both
+            agreements.
+        partial: why the run is incomplete; None if it is complete.
+        is_baseline: whether the built-in baseline judged any group.
+        probe: the worst result of the probes of its judges; None without verdicts or a metrics
             file.
+        unscored: rollouts without a reward by the code of the reason.
+        rewards: over rollouts; `spread`, `reliability` and both effects are means over groups.
+        flat: groups of two and more rewards that are all equal.
+        noisy: groups whose reliability is known and below `NOISY_BELOW`.
+        failed: requests to judges that were not answered, by kind in `failures`; `not_asked` were
+            only planned.
+        replies: answered requests whose replies are known.
+        first_place: verdicts for the response shown first, of those that prefer one.
+        sabotaged: rollouts whose texts made the judge fail.
+        repeated: responses equal to another of their group.
+        panel_agreement: Krippendorff's alpha of a panel of judges.
+        cost: calls, tokens, seconds and, with prices, money, in all and for 1,000 rollouts; empty
+            without a metrics file.
         masked: matches of the redaction patterns that the judge was not sent, by pattern.
         sessions: rewards of sessions by what was played; None without sessions.
         by_step: rewards of each training step, where the lines have a `step`.

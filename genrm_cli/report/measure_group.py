@@ -23,16 +23,22 @@ _MARKUP = ("**", "\n#", "\n- ", "\n* ", "\n1.", "```", "\n|")
 class GroupFigures:
     """One group in numbers.
 
-    Attributes: prompt: beginning of its last turn. lengths_chars: of the words of each response.
-        measures: its rewards, verdicts and lengths. markup_effect: Pearson's correlation of reward
-        and the number of marks of Markdown; None below three rewards. asked: requests to judges,
-        those for verdicts on pairs and for grades alike. failures: requests without an answer, by
-        kind. not_asked: requests that were planned but not made. replies: answered requests whose
-        replies are known. unscored: rollouts without a reward, by the code of the reason.
-        sabotaged: rollouts whose texts made the judge fail. duplicates: responses equal to an
-        earlier one except for case, spaces and punctuation. varying: components that differ between
-        its rollouts. points: for each reward, the training step and the score that its line had
-        before; None where it had none.
+    Attributes:
+        prompt: beginning of its last turn.
+        lengths_chars: of the words of each response.
+        measures: its rewards, verdicts and lengths.
+        markup_effect: Pearson's correlation of reward and the number of marks of Markdown; None
+            below three rewards.
+        asked: requests to judges, those for verdicts on pairs and for grades alike.
+        failures: requests without an answer, by kind.
+        not_asked: requests that were planned but not made.
+        replies: answered requests whose replies are known.
+        unscored: rollouts without a reward, by the code of the reason.
+        sabotaged: rollouts whose texts made the judge fail.
+        duplicates: responses equal to an earlier one except for case, spaces and punctuation.
+        varying: components that differ between its rollouts.
+        points: for each reward, the training step and the score that its line had before; None
+            where it had none.
     """
 
     key: str

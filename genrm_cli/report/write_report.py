@@ -41,10 +41,12 @@ _MARK = "<!--blocks-->"  # page text cannot contain it: the template escapes eve
 class WrittenReport:
     """A finished report: its figures, and where it is.
 
-    Attributes: groups_bytes: size of the groups in the page. answers: for each run, its name,
-        whether its rewards can be trusted, and why. unknown_replies: answered requests whose
-        replies are in neither the comparisons nor the journal. rejected_lines: lines of scored
-        files that could not be read.
+    Attributes:
+        groups_bytes: size of the groups in the page.
+        answers: for each run, its name, whether its rewards can be trusted, and why.
+        unknown_replies: answered requests whose replies are in neither the comparisons nor the
+            journal.
+        rejected_lines: lines of scored files that could not be read.
     """
 
     figures: Record

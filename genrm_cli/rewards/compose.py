@@ -14,10 +14,12 @@ from genrm_cli.rewards.shaping import Adjustments, ShapingTerms, TextShape, plan
 class RolloutReward(NamedTuple):
     """The numbers of one rollout.
 
-    Attributes: base_score: score from the estimator. Without a verdict it is None, as are reward,
-        rank and advantage. rank: 1 = best of the group; equal rewards share the better rank.
+    Attributes:
+        base_score: score from the estimator. Without a verdict it is None, as are reward, rank and
+            advantage.
+        rank: 1 = best of the group; equal rewards share the better rank.
         advantage: (reward - group mean) / group standard deviation, of unit variance; 0 without
-        spread.
+            spread.
     """
 
     base_score: float | None
@@ -123,10 +125,11 @@ class Gate(NamedTuple):
 class TotalTerms:
     """The terms of a total.
 
-    Attributes: gates: hard constraints, any number for a component. clip: minimum and maximum of
-        the total; None means no limit. normalise: divide by the sum of the weights of the present
-        components: a weighted mean, between the smallest
-            and the largest component.
+    Attributes:
+        gates: hard constraints, any number for a component.
+        clip: minimum and maximum of the total; None means no limit.
+        normalise: divide by the sum of the weights of the present components: a weighted mean,
+            between the smallest and the largest component.
     """
 
     weights: Mapping[str, Weight]
@@ -139,10 +142,13 @@ class TotalTerms:
 class Total:
     """The total of one rollout and its derivation.
 
-    Attributes: value: the total; None if a required component is missing. terms: weight times
-        component of each present component with a weight, before normalising and clipping.
-        gated_by: components below their gates; any of them makes the value 0. missing: missing
-        components that prevent a value; empty if there is a value, or if all weights are 0.
+    Attributes:
+        value: the total; None if a required component is missing.
+        terms: weight times component of each present component with a weight, before normalising
+            and clipping.
+        gated_by: components below their gates; any of them makes the value 0.
+        missing: missing components that prevent a value; empty if there is a value, or if all
+            weights are 0.
     """
 
     value: float | None

@@ -77,11 +77,14 @@ class GroupTable:
     ) -> None:
         """Add a rollout with its group key; None if it belongs to no group.
 
-        Args: compared: whether it can be compared; by default, whether it has a response and is not
-            excluded. may_split: whether different prompts under this key are different groups
-            instead of a mistake. prompt: digest of the prompt that counts; by default, that of the
-            rollout. shown: what judges see of it; rollouts of a group that are equal in it are one.
-            By default, all differ.
+        Args:
+            compared: whether it can be compared; by default, whether it has a response and is not
+                excluded.
+            may_split: whether different prompts under this key are different groups instead of a
+                mistake.
+            prompt: digest of the prompt that counts; by default, that of the rollout.
+            shown: what judges see of it; rollouts of a group that are equal in it are one. By
+                default, all differ.
         """
         if compared is None:
             compared = rollout.is_comparable

@@ -253,9 +253,10 @@ class UnreadableRecordError(BadInputLineError):
 class Rollout:
     """One response (or episode) of the policy to one task.
 
-    Attributes: prompt: the conversation that the policy answered. response: its response in order;
-        empty if it did nothing; None if the line has no response (only inputs, or a
-            failed generation).
+    Attributes:
+        prompt: the conversation that the policy answered.
+        response: its response in order; empty if it did nothing; None if the line has no response
+            (only inputs, or a failed generation).
         task: name of the group in the line (`task:3`, `prompt_id:x`); None if it has none.
         group_attempt: number of the attempt at the whole group; a later attempt replaces an earlier
             one.

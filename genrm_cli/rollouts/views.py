@@ -46,9 +46,10 @@ _LEAST_SHOWN = 40  # minimum number of characters that a cut leaves
 class ViewOptions:
     """Options for showing responses to a judge.
 
-    Attributes: view: `answer`, the text after the last call or turn; `transcript`, everything
-        except reasoning; `auto`, the
-            answer if all responses in the group are plain text, otherwise the transcript.
+    Attributes:
+        view: `answer`, the text after the last call or turn; `transcript`, everything except
+            reasoning; `auto`, the answer if all responses in the group are plain text, otherwise
+            the transcript.
         max_chars: cut the middle out of a response longer than this.
         max_step_chars: likewise for each tool call and result of a transcript.
         answer_field: dotted path of the text to show in an answer that is JSON.
@@ -83,14 +84,16 @@ class SharedView:
     """The view of a group for a judge: one conversation, and one text per rollout in the group's
     order.
 
-    Attributes: view: the view chosen by `auto`. reference: the known answer of the task, to be
-        shown as such; None for none. principle: the criterion to judge by; None leaves it to the
-        profile. scenario: of a session, for judges that compare: its goal, constraints and the
-        like; None for none. backgrounds: further context of each rollout's task for graders, by
-        index in its group. criteria: likewise, the rubric of its row; `constraints` are those of
-        its scenario. shortened: number of characters cut out of each response and its prompt so
-        that they fit into the judge's
-            context; empty if all fit.
+    Attributes:
+        view: the view chosen by `auto`.
+        reference: the known answer of the task, to be shown as such; None for none.
+        principle: the criterion to judge by; None leaves it to the profile.
+        scenario: of a session, for judges that compare: its goal, constraints and the like; None
+            for none.
+        backgrounds: further context of each rollout's task for graders, by index in its group.
+        criteria: likewise, the rubric of its row; `constraints` are those of its scenario.
+        shortened: number of characters cut out of each response and its prompt so that they fit
+            into the judge's context; empty if all fit.
         images: mark and URL of each image to show.
     """
 

@@ -37,9 +37,9 @@ REMEDY = (
 class ScoredInput:
     """One output of `genrm score`.
 
-    Attributes: uri: URI of the scored lines. A set of files (`together`) has several; their
-        companion files are named as if
-            all lines were in this one.
+    Attributes:
+        uri: URI of the scored lines. A set of files (`together`) has several; their companion files
+            are named as if all lines were in this one.
         files: the files with the scored lines.
     """
 
@@ -78,8 +78,10 @@ def find_scored(given: Sequence[str], settings: Settings, s3: S3Options) -> list
 
     With the setting `together`, they are one set.
 
-    Raises: InputError: a folder, prefix or pattern without scored files. UsageError: stdin and
-        others; files that were scored as a set are read alone, or others as a set.
+    Raises:
+        InputError: a folder, prefix or pattern without scored files.
+        UsageError: stdin and others; files that were scored as a set are read alone, or others as a
+            set.
     """
     found: dict[str, str] = {}
     for uri in given:

@@ -60,9 +60,12 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
     ) -> None:
         """Open temporary files.
 
-        Args: scored: the scored lines. settings: how lines are read. open_journal: opens the
-            journal for replies that the comparisons lack; None to leave them unknown. kept_of:
-            returns the fields of a rollout's line to keep in `ScoredRollout.record`.
+        Args:
+            scored: the scored lines.
+            settings: how lines are read.
+            open_journal: opens the journal for replies that the comparisons lack; None to leave
+                them unknown.
+            kept_of: returns the fields of a rollout's line to keep in `ScoredRollout.record`.
         """
         self.name = scored.name
         self.files: list[ScoredFile] = []
@@ -94,9 +97,9 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
     def read(self, s3: S3Options, *, comparisons: bool = True) -> None:
         """Read the scored lines and their companion files.
 
-        Raises: InputError: none of the lines is scored, one of them is not with the setting
-            `strict`, or a companion file
-                cannot be read.
+        Raises:
+            InputError: none of the lines is scored, one of them is not with the setting `strict`,
+                or a companion file cannot be read.
         """
         first = self._read_scored(s3)
         if self.lines and not self._groups:

@@ -21,15 +21,20 @@ removed.
 class RolloutResult:
     """The reward of a rollout and its basis, in scored lines and in responses of the server.
 
-    Attributes: reward: the number for the trainer; None for an unscored rollout. reason: why there
-        is no reward, as a code, and as a sentence in `reason_text`; None if there is one.
-        base_score: the estimator's score, before length and style terms. standard_error: of the
-        base score against the group's mean; None if unknown. rank: 1 is the best of the group;
-        equal rewards share a rank. advantage: reward less the group's mean, scaled as the setting
-        `advantage` says. comparisons: verdicts that count for it. failed: failed requests about it.
-        sabotaged: those that its text made fail; None if there are none. components: values by
-        name; None if the reward comes from verdicts alone. shortened: characters cut out of prompt
-        and response so that they fit into the judges' context; None if all fit.
+    Attributes:
+        reward: the number for the trainer; None for an unscored rollout.
+        reason: why there is no reward, as a code, and as a sentence in `reason_text`; None if there
+            is one.
+        base_score: the estimator's score, before length and style terms.
+        standard_error: of the base score against the group's mean; None if unknown.
+        rank: 1 is the best of the group; equal rewards share a rank.
+        advantage: reward less the group's mean, scaled as the setting `advantage` says.
+        comparisons: verdicts that count for it.
+        failed: failed requests about it.
+        sabotaged: those that its text made fail; None if there are none.
+        components: values by name; None if the reward comes from verdicts alone.
+        shortened: characters cut out of prompt and response so that they fit into the judges'
+            context; None if all fit.
     """
 
     reward: float | None
@@ -71,16 +76,19 @@ class DiversityRecord:
 class ScoredLine(RolloutResult):
     """The `genrm` object of a rollout in a scored line, with its reward.
 
-    Attributes: reliability: share of the group's spread that is signal; None if unknown.
-        adjustments: contribution of each length and style term. group: key of the group, None for a
-        rollout that belongs to none; the group had `group_size` rollouts. index: of the rollout in
-        its group; `i` and `j` of comparison records. defaulted: comparisons that count with a
-        default. is_baseline: whether the judge is the built-in lexical baseline. component_notes:
-        evidence for the values of components. component_failures: why values of components are
-        missing. neutralised: places where the text was broken up for the judge; None for none.
+    Attributes:
+        reliability: share of the group's spread that is signal; None if unknown.
+        adjustments: contribution of each length and style term.
+        group: key of the group, None for a rollout that belongs to none; the group had `group_size`
+            rollouts.
+        index: of the rollout in its group; `i` and `j` of comparison records.
+        defaulted: comparisons that count with a default.
+        is_baseline: whether the judge is the built-in lexical baseline.
+        component_notes: evidence for the values of components.
+        component_failures: why values of components are missing.
+        neutralised: places where the text was broken up for the judge; None for none.
         equal_to: index of the rollout whose comparisons count for this one, too: judges see no
-        difference; None for its
-            own.
+            difference; None for its own.
     """
 
     format: Literal[1] = FORMAT
@@ -123,9 +131,11 @@ class FailureRecord:
 class OutcomeRecord:
     """The result of one request to a judge.
 
-    Attributes: score_1: of the verdict that counts, as are `score_2` and `ranking`; None for a
-        failure and for grades. grades: of the responses shown; None for a verdict. expected: True
-        for a verdict that is an expected value over score tokens; None for others.
+    Attributes:
+        score_1: of the verdict that counts, as are `score_2` and `ranking`; None for a failure and
+            for grades.
+        grades: of the responses shown; None for a verdict.
+        expected: True for a verdict that is an expected value over score tokens; None for others.
     """
 
     score_1: float | None
@@ -156,11 +166,15 @@ class OutcomeRecord:
 class ComparisonRecord(OutcomeRecord):
     """One line of the comparisons file: a request about a group, and its result.
 
-    Attributes: i: index of the rollout shown first, `j` of the second; a graded rollout is `i`
-        alone, a whole group neither. judge_idx: number of the repeat, from 0. component: component
-        that was graded; None for a request whose verdict counts. shown: indices of a whole group,
-        in the order shown. caused_by: indices of the rollouts whose texts made the request fail.
-        reply: the judge's reply, if replies are kept. journal_key: key of the reply in the journal.
+    Attributes:
+        i: index of the rollout shown first, `j` of the second; a graded rollout is `i` alone, a
+            whole group neither.
+        judge_idx: number of the repeat, from 0.
+        component: component that was graded; None for a request whose verdict counts.
+        shown: indices of a whole group, in the order shown.
+        caused_by: indices of the rollouts whose texts made the request fail.
+        reply: the judge's reply, if replies are kept.
+        journal_key: key of the reply in the journal.
     """
 
     format: Literal[1] = FORMAT

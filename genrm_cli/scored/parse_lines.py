@@ -80,8 +80,9 @@ def format_of(record: Record, settings: InputSettings) -> Format:
 def installed_formats() -> Mapping[str, Format]:
     """Return the formats that installed packages register, by name.
 
-    Raises: UsageError: one cannot be loaded, or its name is not that of its entry point or belongs
-        to a built-in format.
+    Raises:
+        UsageError: one cannot be loaded, or its name is not that of its entry point or belongs to a
+            built-in format.
     """
     installed = load_extensions(Seam.FORMATS, Format)
     for name, format_ in installed.items():

@@ -18,8 +18,9 @@ FORMAT: Literal[1] = 1
 class InputVersion:
     """The version of an input that was read.
 
-    Attributes: place: absolute path or URI, so that the same input is recognised from another
-        working directory.
+    Attributes:
+        place: absolute path or URI, so that the same input is recognised from another working
+            directory.
     """
 
     uri: str
@@ -56,11 +57,16 @@ class FileRecord:
 class JudgeRecord:
     """One judge and its profile.
 
-    Attributes: name: its `judge_id`, or else its model. is_baseline: whether it is the built-in
-        lexical baseline. profile_from: source of the choice of the profile. probe: the result of
-        the test before it was asked; None for the baseline, and if it was not asked. compat: the
-        setting `compat`, which replaces missing verdicts by defaults. score_probabilities: whether
-        its verdicts are expected values over score tokens, where it sends them. weight: in a panel.
+    Attributes:
+        name: its `judge_id`, or else its model.
+        is_baseline: whether it is the built-in lexical baseline.
+        profile_from: source of the choice of the profile.
+        probe: the result of the test before it was asked; None for the baseline, and if it was not
+            asked.
+        compat: the setting `compat`, which replaces missing verdicts by defaults.
+        score_probabilities: whether its verdicts are expected values over score tokens, where it
+            sends them.
+        weight: in a panel.
     """
 
     name: str | None
@@ -122,16 +128,21 @@ class RewardRecord:
 class WatchRecord:
     """What watching the judges found, and what was asked for it; see `genrm guide watch`.
 
-    Attributes: state: `fine`, `blind`, `look` or `stop`. reasons: why it is not fine, as sentences.
+    Attributes:
+        state: `fine`, `blind`, `look` or `stop`.
+        reasons: why it is not fine, as sentences.
         sentinel_set: identity of the sentinels and of the judges that are asked about them; None
-        without any. asked: identity of the calls about sentinels, which several inputs of a run
-        share. sentinels: what the judges said, a text of one character for each sentinel, for every
-        time they were asked. sentinels_again: what they said when an alarm had to be confirmed.
-        audits: disagreements of the auditor and all audits, by the judge's margin. audit_length: by
-        how much more often than the auditor the judge prefers the longer response, -1 to 1.
+            without any.
+        asked: identity of the calls about sentinels, which several inputs of a run share.
+        sentinels: what the judges said, a text of one character for each sentinel, for every time
+            they were asked.
+        sentinels_again: what they said when an alarm had to be confirmed.
+        audits: disagreements of the auditor and all audits, by the judge's margin.
+        audit_length: by how much more often than the auditor the judge prefers the longer response,
+            -1 to 1.
         look_at: groups in which the two disagree, those with the largest margin of the judge first.
         canaries: how often a changed response won, and how many decided pairs there were, by
-        change.
+            change.
     """
 
     state: str = "blind"

@@ -27,12 +27,17 @@ class CalibrationRecord:
 class GroupCounts:
     """Members, comparisons and calls of one group, as shown in its reply and the log.
 
-    Attributes: came: members judged together. reliability: of the rewards, 0 to 1; None if unknown.
+    Attributes:
+        came: members judged together.
+        reliability: of the rewards, 0 to 1; None if unknown.
         reward_mean: over the members with a reward; None without any, as for the other figures of
-        rewards. reward_mean_before: of all rewards that the server gave before. reward_spread:
-        highest minus lowest reward. sabotaged: members whose texts made requests fail. unanswered:
-        comparisons that failed because of the judge, whatever the texts. reference: how often the
-        members beat the reference answer to their prompt; None if there is none.
+            rewards.
+        reward_mean_before: of all rewards that the server gave before.
+        reward_spread: highest minus lowest reward.
+        sabotaged: members whose texts made requests fail.
+        unanswered: comparisons that failed because of the judge, whatever the texts.
+        reference: how often the members beat the reference answer to their prompt; None if there is
+            none.
     """
 
     size: int

@@ -58,9 +58,13 @@ class SupersededError(DisagreementError):
 class Member:
     """One rollout of a cohort.
 
-    Attributes: id: unique in its cohort; it fixes the order of the members. line: the rollout as in
-        a line of a file. digest: of the line. task: the prompt's digest, the principle and the
-        reference, which all members of a cohort share. size_bytes: length of the line as JSON.
+    Attributes:
+        id: unique in its cohort; it fixes the order of the members.
+        line: the rollout as in a line of a file.
+        digest: of the line.
+        task: the prompt's digest, the principle and the reference, which all members of a cohort
+            share.
+        size_bytes: length of the line as JSON.
     """
 
     id: str

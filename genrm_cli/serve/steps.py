@@ -126,9 +126,11 @@ def _compared(judged: JudgedGroup, plan: GroupPlan) -> Compared:
 class StepMetrics:
     """Counts answered groups. So many of them are a step: no trainer's format says where one ends.
 
-    Attributes: references: answers to compare responses with. windows: watches the judges at the
-        end of each step; None to watch nothing. win_rate: of the latest step in which responses
-        were compared with reference answers; None before the first.
+    Attributes:
+        references: answers to compare responses with.
+        windows: watches the judges at the end of each step; None to watch nothing.
+        win_rate: of the latest step in which responses were compared with reference answers; None
+            before the first.
     """
 
     def __init__(

@@ -59,9 +59,10 @@ async def collect(
 ) -> CollectReport:
     """Play all episodes of some scenarios and write them.
 
-    Raises: GenrmError: a subclass for each kind of failure. After `TooManyUnscoredError`, the
-        outputs exist but lack
-            episodes; running again continues. After any other, no output has appeared.
+    Raises:
+        GenrmError: a subclass for each kind of failure. After `TooManyUnscoredError`, the outputs
+            exist but lack episodes; running again continues. After any other, no output has
+            appeared.
         CancelledError: the run was interrupted; the journal has every turn that was answered.
     """
     check_journal_place(run.settings)

@@ -38,10 +38,13 @@ class RoleCounts:
 class CollectCounts:
     """The episodes of a run.
 
-    Attributes: ends: end reasons of the episodes that ended, faulty ones included. details: the
-        first failure of each reason. unparted: episodes that ended before their branch. components:
-        values of the reward components in the output, by name; `sessions`: rewards by what was
-        played. stopped_by: the limit that ended the run early: `deadline`, `max_calls`, ...
+    Attributes:
+        ends: end reasons of the episodes that ended, faulty ones included.
+        details: the first failure of each reason.
+        unparted: episodes that ended before their branch.
+        components: values of the reward components in the output, by name; `sessions`: rewards by
+            what was played.
+        stopped_by: the limit that ended the run early: `deadline`, `max_calls`, ...
     """
 
     planned: int = 0

@@ -63,8 +63,9 @@ async def run_dialogue(
     """Run a dialogue to its end, waiting for each answer, and return its result; errors of `answer`
     end it.
 
-    Args: call: calls the environment's own work; `asyncio.to_thread` lets an event loop serve
-        others meanwhile.
+    Args:
+        call: calls the environment's own work; `asyncio.to_thread` lets an event loop serve others
+            meanwhile.
     """
     said: str | None = None
     while True:
@@ -158,11 +159,13 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
     A subclass is called with `has_models` and `max_turns`. Its methods are pure; a dialogue depends
     only on its arguments and answers.
 
-    Attributes: version: changes whenever the same answers would give another episode; part of
-        records and digests. models: the roles that the environment asks if the user names a model
-        for it. scripted_policies: names of policies without a model, for demos and tests.
+    Attributes:
+        version: changes whenever the same answers would give another episode; part of records and
+            digests.
+        models: the roles that the environment asks if the user names a model for it.
+        scripted_policies: names of policies without a model, for demos and tests.
         max_turn_bytes: a longer turn of the policy ends the episode, and one of the environment's
-        models is a failure.
+            models is a failure.
     """
 
     version: ClassVar[str]

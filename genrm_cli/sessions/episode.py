@@ -32,9 +32,12 @@ from genrm_cli.verdicts import ChatTurn, Outcome
 class EpisodeSlot:
     """One episode to play.
 
-    Attributes: index: number in its file, from 0. variant: variant of the client; each variant is
-        its own group. number: within its group, from 0. branch_at: the policy's turn at which the
-        episodes of the group diverge, from 1; 1 if they share no turns.
+    Attributes:
+        index: number in its file, from 0.
+        variant: variant of the client; each variant is its own group.
+        number: within its group, from 0.
+        branch_at: the policy's turn at which the episodes of the group diverge, from 1; 1 if they
+            share no turns.
     """
 
     index: int
@@ -205,9 +208,11 @@ async def play_episode(
     """Play an episode. Its requests depend on earlier answers only, so a journal resumes it at any
     turn.
 
-    Args: scripted_policy: a policy of the environment that needs no model; None for one that
-        `answer` asks. redactor: matches in a generated turn end the episode as private data; None
-        to check nothing.
+    Args:
+        scripted_policy: a policy of the environment that needs no model; None for one that `answer`
+            asks.
+        redactor: matches in a generated turn end the episode as private data; None to check
+            nothing.
     """
     usage: dict[str, Usage] = {}
 

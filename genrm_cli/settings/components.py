@@ -70,15 +70,20 @@ class Component:
 class ComponentKind:
     """A kind of component; subclasses in `genrm_cli.rewards.component` hold its computation.
 
-    Attributes: options: keys of its table, each with the check of its value (see
-        `genrm_cli.settings.checks`). required: options that must be given. short: option that
-        `--component KIND:VALUE` sets. implied: option that the name of a table sets where the table
-        lacks it. refuse: returns why options do not go together; None if they do. name_of: name of
-        a component given as `--component KIND:VALUE`; None for the name of the kind. source: kind
-        of data that its values depend on. from_verdicts: whether it has no values without pairwise
-        verdicts. is_judged: whether a judge grades it, in separate calls. inputs: names of its
-        input components. version: version of its computation, recorded with the results; None if
-        there is none.
+    Attributes:
+        options: keys of its table, each with the check of its value (see
+            `genrm_cli.settings.checks`).
+        required: options that must be given.
+        short: option that `--component KIND:VALUE` sets.
+        implied: option that the name of a table sets where the table lacks it.
+        refuse: returns why options do not go together; None if they do.
+        name_of: name of a component given as `--component KIND:VALUE`; None for the name of the
+            kind.
+        source: kind of data that its values depend on.
+        from_verdicts: whether it has no values without pairwise verdicts.
+        is_judged: whether a judge grades it, in separate calls.
+        inputs: names of its input components.
+        version: version of its computation, recorded with the results; None if there is none.
     """
 
     options: Mapping[str, Callable[[object, Part], Option]]

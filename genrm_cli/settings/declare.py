@@ -42,15 +42,19 @@ _METADATA = "setting"
 class Setting:
     """One setting.
 
-    Attributes: type: type of a single value, even if the setting takes several. kind: how values
-        are written; by default that of the type. help: one or more sentences; `$name` names another
-        setting. choices: the values to choose from; by default those of the field's `Literal`.
-        seam: entry points by which installed packages register more choices. changes_rewards:
-        whether the digest covers it. key: its name in files, flags and the environment. switch_off:
-        the switch that disables it, if not `no-` and its name. trust: whether it names a path, a
-        host or a key, runs code or overwrites, so that an untrusted settings file in
-            the working folder may not set it; a function decides by the value. By default, text
-            without choices and booleans need trust; numbers, durations and choices do not.
+    Attributes:
+        type: type of a single value, even if the setting takes several.
+        kind: how values are written; by default that of the type.
+        help: one or more sentences; `$name` names another setting.
+        choices: the values to choose from; by default those of the field's `Literal`.
+        seam: entry points by which installed packages register more choices.
+        changes_rewards: whether the digest covers it.
+        key: its name in files, flags and the environment.
+        switch_off: the switch that disables it, if not `no-` and its name.
+        trust: whether it names a path, a host or a key, runs code or overwrites, so that an
+            untrusted settings file in the working folder may not set it; a function decides by the
+            value. By default, text without choices and booleans need trust; numbers, durations and
+            choices do not.
     """
 
     help: str = ""

@@ -143,10 +143,13 @@ class WatchTable:
     """The `[watch]` table: what is asked besides the comparisons, to see whether the judge has
     changed or is gamed.
 
-    Attributes: sentinels: labelled pairs that are judged again in each run. history: folder or
-        prefix with the metrics of earlier runs; None for the folder of the output. canaries: share
-        of the responses that are judged once more with a harmless change. auditor: settings of a
-        judge that answers a share of the pairs, overriding those of the run; None without one.
+    Attributes:
+        sentinels: labelled pairs that are judged again in each run.
+        history: folder or prefix with the metrics of earlier runs; None for the folder of the
+            output.
+        canaries: share of the responses that are judged once more with a harmless change.
+        auditor: settings of a judge that answers a share of the pairs, overriding those of the run;
+            None without one.
         audit_share: share of the pairs that it answers, at most one in each group.
     """
 

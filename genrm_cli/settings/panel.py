@@ -33,12 +33,14 @@ _LIMITS = frozenset(field.name for field in fields(LimitSettings))
 class JudgeConfig:
     """One judge of a run.
 
-    Attributes: name: its name in outputs and the journal: `judge_id`, or else its model; unique in
-        the run. weight: relative weight of its verdicts. judge: settings of the run, overridden by
-        its own; likewise `limits`. share: strategy and rings of the pairs that it answers; None for
-        those of the run. default_score: score of an unparsable reply under `compat`; likewise
-        `default_ranking`. is_elsewhere: whether it has its own endpoint, which must not receive the
-        key of another judge.
+    Attributes:
+        name: its name in outputs and the journal: `judge_id`, or else its model; unique in the run.
+        weight: relative weight of its verdicts.
+        judge: settings of the run, overridden by its own; likewise `limits`.
+        share: strategy and rings of the pairs that it answers; None for those of the run.
+        default_score: score of an unparsable reply under `compat`; likewise `default_ranking`.
+        is_elsewhere: whether it has its own endpoint, which must not receive the key of another
+            judge.
     """
 
     name: str

@@ -33,8 +33,10 @@ def read_judges(
     `prompt_id`, names of the compared systems as `i` and `j`, and the verdict. A judge of recorded
     verdicts is named `source/judge`.
 
-    Args: uri: the file. systems: a defaultdict of dicts that receives the numbers of the systems of
-        each group of recorded verdicts.
+    Args:
+        uri: the file.
+        systems: a defaultdict of dicts that receives the numbers of the systems of each group of
+            recorded verdicts.
 
     Raises:
         InputError: a line is neither.

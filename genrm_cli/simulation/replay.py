@@ -45,10 +45,12 @@ class ReplayMetrics:
     judge's position preference removed. Its own noise lowers the agreement, the more so the fewer
     verdicts are left.
 
-    Attributes: agreement: Pearson's correlation of the rewards (that is, of the advantages) with
-        the consensus. gain: of the agreement over the first row with as many calls. agreement_all:
-        the same with the consensus of all verdicts, those of the plan included: comparable between
-            plans of different sizes, and too high for each.
+    Attributes:
+        agreement: Pearson's correlation of the rewards (that is, of the advantages) with the
+            consensus.
+        gain: of the agreement over the first row with as many calls.
+        agreement_all: the same with the consensus of all verdicts, those of the plan included:
+            comparable between plans of different sizes, and too high for each.
         reliability: as a run reports it, mean over groups; None if it is unknown.
     """
 
@@ -68,8 +70,9 @@ class ReplayMetrics:
 class DenseVerdicts:
     """The verdicts of G groups of n rollouts on all pairs in both orders.
 
-    Attributes: numbers: [3, G, n, n], both scores and the ranking, by first and second; 0 where
-        there is no verdict.
+    Attributes:
+        numbers: [3, G, n, n], both scores and the ranking, by first and second; 0 where there is no
+            verdict.
     """
 
     numbers: Floats

@@ -31,9 +31,11 @@ class GoalReplay:
     The reference has one verdict on each pair, in an order that the plan did not use, so that all
     plans are measured alike. Pairs are asked in one order only: at most n(n - 1)/2 calls.
 
-    Attributes: calls: per group. found: consensus quality of the best rollout, less that of the
-        worst for `pair`, in points of lead. equal_calls: calls of rings that find as much; all
-        pairs, if none do.
+    Attributes:
+        calls: per group.
+        found: consensus quality of the best rollout, less that of the worst for `pair`, in points
+            of lead.
+        equal_calls: calls of rings that find as much; all pairs, if none do.
     """
 
     judge: str

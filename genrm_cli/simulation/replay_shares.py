@@ -36,11 +36,15 @@ _JudgedGroups = Mapping[str, Verdicts]
 class PanelReplay:
     """Quality and price of the verdicts of one judge, or of two that share the pairs.
 
-    Attributes: judge: the judge whose qualities are estimated; its unused verdicts give the
-        reference. rings: rings of pairs that it answers. second: the judge that answers all pairs;
-        None if there is none. cost: per group. agreement: correlation of the rewards with the
-        consensus of the first judge's unused verdicts. gain: over the first judge alone with the
-        most rings that cost no more. reliability: as predicted.
+    Attributes:
+        judge: the judge whose qualities are estimated; its unused verdicts give the reference.
+        rings: rings of pairs that it answers.
+        second: the judge that answers all pairs; None if there is none.
+        cost: per group.
+        agreement: correlation of the rewards with the consensus of the first judge's unused
+            verdicts.
+        gain: over the first judge alone with the most rings that cost no more.
+        reliability: as predicted.
     """
 
     judge: str

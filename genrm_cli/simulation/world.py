@@ -31,17 +31,23 @@ class JudgeModel:
     within 0.5 points; the rest was chosen so that circular and ring plans of 16 rollouts come out
     as in the project's earlier simulation of them.
 
-    Attributes: position_bias: mean preference for position 1. position_bias_spread: standard
-        deviation of the position bias between groups. misjudgement: error about a rollout, the same
-        in all its comparisons. intransitivity: error about a pair, the same in both orders and all
-        repeats. noise: error of one call that scores and ranking share. score_noise: further error
-        of each score; `ranking_noise` of the ranking. repeating: share of the variance of the three
-        noises that recurs when a comparison is repeated. leniency_spread: standard deviation of the
-        mean score between groups, in points. mean_score: score of an average rollout. score_spread:
-        points of score per unit of quality; `ranking_spread`, steps of ranking. score_step: scores
-        are written in steps of this from 1, 0 for any number; `ranking_step` likewise. ties_broken:
-        share of equal scores that the judge moves one step apart. contradictions: share of the
-        rankings against the scores that the judge writes; it softens the others.
+    Attributes:
+        position_bias: mean preference for position 1.
+        position_bias_spread: standard deviation of the position bias between groups.
+        misjudgement: error about a rollout, the same in all its comparisons.
+        intransitivity: error about a pair, the same in both orders and all repeats.
+        noise: error of one call that scores and ranking share.
+        score_noise: further error of each score; `ranking_noise` of the ranking.
+        repeating: share of the variance of the three noises that recurs when a comparison is
+            repeated.
+        leniency_spread: standard deviation of the mean score between groups, in points.
+        mean_score: score of an average rollout.
+        score_spread: points of score per unit of quality; `ranking_spread`, steps of ranking.
+        score_step: scores are written in steps of this from 1, 0 for any number; `ranking_step`
+            likewise.
+        ties_broken: share of equal scores that the judge moves one step apart.
+        contradictions: share of the rankings against the scores that the judge writes; it softens
+            the others.
     """
 
     position_bias: float = 0.38

@@ -43,10 +43,12 @@ class S3Options:
 class InputIdentity:
     """Identity of one version of an input; None for values that the store does not provide.
 
-    Attributes: size_bytes: stored size, before decompression. mtime_ns: modification time of a
-        local file, which programs can set to any value. ctime_ns: change time of a local file,
-        which the kernel sets whenever the file or its attributes change. inode: inode of a local
-        file; a copy has another one.
+    Attributes:
+        size_bytes: stored size, before decompression.
+        mtime_ns: modification time of a local file, which programs can set to any value.
+        ctime_ns: change time of a local file, which the kernel sets whenever the file or its
+            attributes change.
+        inode: inode of a local file; a copy has another one.
     """
 
     uri: str
@@ -68,10 +70,12 @@ class InputIdentity:
 class Mark:
     """Identity of a written output; outputs of equal name and content differ in it.
 
-    Attributes: upload: unique id stored with the output; None for copied files and file systems
-        without extended attributes. mtime_ns: modification time of a local file; None for an S3
-        object, which never changes in place. sha256: digest of the stored bytes, if they were just
-        written; not compared.
+    Attributes:
+        upload: unique id stored with the output; None for copied files and file systems without
+            extended attributes.
+        mtime_ns: modification time of a local file; None for an S3 object, which never changes in
+            place.
+        sha256: digest of the stored bytes, if they were just written; not compared.
     """
 
     size_bytes: int

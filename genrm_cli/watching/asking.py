@@ -125,8 +125,10 @@ def _lead(outcome: Outcome, shown: Sequence[int]) -> int | None:
 class Audits:
     """What an auditor said of pairs that the judge decided; a tie of the auditor is a disagreement.
 
-    Attributes: strata: disagreements and all audits by the margin of the judge. longer: by how many
-        pairs more than the auditor the judge preferred the longer response; `lengths`: of how many.
+    Attributes:
+        strata: disagreements and all audits by the margin of the judge.
+        longer: by how many pairs more than the auditor the judge preferred the longer response;
+            `lengths`: of how many.
         apart: the judge's margin and the group of each disagreement.
     """
 

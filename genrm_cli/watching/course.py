@@ -44,9 +44,12 @@ class State(StrEnum):
 class Observation:
     """What was measured with one dump.
 
-    Attributes: dump: name of its scored lines. counts: bad ones and all, by signal. means: one
-        value by signal. watch: audits, and what was said of the sentinels. Dumps of one run share
-        that: only the first one counts.
+    Attributes:
+        dump: name of its scored lines.
+        counts: bad ones and all, by signal.
+        means: one value by signal.
+        watch: audits, and what was said of the sentinels. Dumps of one run share that: only the
+            first one counts.
     """
 
     dump: str

@@ -26,8 +26,9 @@ _EFFECTS = (0.25, 0.5, 1.0, 2.0)
 class Detector:
     """Evidence against one null, in natural logarithms; `add` takes one dump.
 
-    Attributes: best_start: index of the dump with which the change most probably began; None
-        without evidence.
+    Attributes:
+        best_start: index of the dump with which the change most probably began; None without
+            evidence.
     """
 
     _logs: list[float] = field(default_factory=list)

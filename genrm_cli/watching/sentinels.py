@@ -25,10 +25,13 @@ class Sentinels:
     """What one judge has said of its sentinels, a text of one character for each of them every time
     it was asked.
 
-    Attributes: runs: those of the baseline. identity: of the sentinels and of those who are asked
-        about them. usual: for each sentinel the verdict that all runs of the baseline gave; None if
-        they differ or one is missing. null: the rate at which an unchanged judge departs from them;
-        None while there is no baseline.
+    Attributes:
+        runs: those of the baseline.
+        identity: of the sentinels and of those who are asked about them.
+        usual: for each sentinel the verdict that all runs of the baseline gave; None if they differ
+            or one is missing.
+        null: the rate at which an unchanged judge departs from them; None while there is no
+            baseline.
     """
 
     runs: list[str] = field(default_factory=list)

@@ -17,12 +17,15 @@ LEARNED_DUMPS = 20
 class Signal:
     """A watched figure.
 
-    Attributes: text: what has changed when it is raised, as a sentence without a full stop. advice:
-        what to do then. can_stop: whether an honest policy cannot change it, so that it may say
-        stop; others say look at most. null: the rate that a sound judge does not exceed; None if
-        the baseline tells. shifts: of a rate: increases that matter. Empty for a mean. falls: of a
-        mean: whether a fall matters, and not a rise. floor: value above which it is raised without
-        a baseline.
+    Attributes:
+        text: what has changed when it is raised, as a sentence without a full stop.
+        advice: what to do then.
+        can_stop: whether an honest policy cannot change it, so that it may say stop; others say
+            look at most.
+        null: the rate that a sound judge does not exceed; None if the baseline tells.
+        shifts: of a rate: increases that matter. Empty for a mean.
+        falls: of a mean: whether a fall matters, and not a rise.
+        floor: value above which it is raised without a baseline.
     """
 
     text: str

@@ -113,8 +113,10 @@ class Scoring:
         """Score again with a healthy judge: it asks what is missing and no more, and nobody can
         tell the difference.
 
-        Args: more: further arguments. missing: how many comparisons are not in the journal; told
-            when it holds other judges' verdicts, too.
+        Args:
+            more: further arguments.
+            missing: how many comparisons are not in the journal; told when it holds other judges'
+                verdicts, too.
         """
         if missing is None:
             missing = self.planned - self.journaled()

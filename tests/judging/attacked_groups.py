@@ -188,10 +188,10 @@ class Tested(NamedTuple):
 class Setup(NamedTuple):
     """Groups without an attack.
 
-    Attributes: results: the requests of each group with the judge's own verdict. about: where the
-        attacker stands in a request about it, and the judge's own words at each attempt, by group
-        and
-            place in `results`.
+    Attributes:
+        results: the requests of each group with the judge's own verdict.
+        about: where the attacker stands in a request about it, and the judge's own words at each
+            attempt, by group and place in `results`.
         advantages: the mean advantages by estimator.
     """
 

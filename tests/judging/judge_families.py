@@ -26,11 +26,12 @@ MUCH_WORSE = Verdict(1, 5, 6)
 class Family(NamedTuple):
     """How a family of judges answers.
 
-    Attributes: says: its words for a verdict, and the verdict; no verdict twice, so that the words
-        can be looked up. mirrored: its words for the same opinion when the two responses have
-        changed places. before: what may stand before a verdict with any text before it; None if
-        nothing may. after: what must stand between a verdict and any text after it; None if nothing
-        may follow.
+    Attributes:
+        says: its words for a verdict, and the verdict; no verdict twice, so that the words can be
+            looked up.
+        mirrored: its words for the same opinion when the two responses have changed places.
+        before: what may stand before a verdict with any text before it; None if nothing may.
+        after: what must stand between a verdict and any text after it; None if nothing may follow.
     """
 
     says: dict[str, Verdict]

@@ -142,10 +142,11 @@ def rewards_in(reply: httpx.Response) -> list[float | None]:
 class Soak:
     """A server that suffers, one that does not, and the clients of both.
 
-    Attributes: wrong: rewards that differed, with those of their group. most: largest difference of
-        two rewards. sizes: after each kill: the share of the time that had passed, groups, and
-        bytes of the journal; memory and open
-            files of the server.
+    Attributes:
+        wrong: rewards that differed, with those of their group.
+        most: largest difference of two rewards.
+        sizes: after each kill: the share of the time that had passed, groups, and bytes of the
+            journal; memory and open files of the server.
     """
 
     def __init__(self, folder: Path, judge: JudgeServer, *flags: object) -> None:

@@ -67,8 +67,9 @@ class FileStore:
     async def more(self, waiting: int) -> bool:
         """Return False: all replies were there from the beginning.
 
-        Raises: InputError: none of them answers a request about this input, whose outputs would be
-            written.
+        Raises:
+            InputError: none of them answers a request about this input, whose outputs would be
+                written.
         """
         used = self.replies.used
         before = self._used
@@ -235,8 +236,9 @@ def _read(replies: Replies, run: RunContext) -> None:
 async def _batching(run: RunContext) -> AsyncIterator[Exchange]:
     """Open the batch APIs of the judges.
 
-    Raises: UsageError: an endpoint's URL or a CA bundle cannot be used, or judges disagree about
-        the endpoint of a model.
+    Raises:
+        UsageError: an endpoint's URL or a CA bundle cannot be used, or judges disagree about the
+            endpoint of a model.
     """
     apis: dict[str, BatchApi] = {}
     places: dict[str, tuple[str, str | None]] = {}

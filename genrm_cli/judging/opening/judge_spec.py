@@ -23,12 +23,16 @@ def ignore_event(event: str, fields: dict[str, Any]) -> None:
 class JudgeSpec:
     """A judge to open.
 
-    Attributes: profile: its profile; None for the built-in lexical judge. compares: whether it must
-        prefer the better response when probed; False for a grader of components. roles: profile to
-        use instead, if the judge turns out to know its roles; None to use `profile` in any case.
-        role: its name, and those of its settings, in messages. max_model_len: context length in
-        tokens, as set, told by the endpoints or found in the journal; None if unknown. probe: the
-        result of its probe; None before it is asked, and for the built-in judge.
+    Attributes:
+        profile: its profile; None for the built-in lexical judge.
+        compares: whether it must prefer the better response when probed; False for a grader of
+            components.
+        roles: profile to use instead, if the judge turns out to know its roles; None to use
+            `profile` in any case.
+        role: its name, and those of its settings, in messages.
+        max_model_len: context length in tokens, as set, told by the endpoints or found in the
+            journal; None if unknown.
+        probe: the result of its probe; None before it is asked, and for the built-in judge.
     """
 
     config: JudgeConfig

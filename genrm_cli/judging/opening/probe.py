@@ -101,10 +101,13 @@ async def probe_judge(
     whether the responses reach the model at all. An endpoint that is down is marked unhealthy while
     others work.
 
-    Args: timeout_s: timeout of one call; the `probing` event reports it, because a slow judge may
-        need all of it. compares: whether the better answer must get the better verdict; False for a
-        grader of something else. name: its name in errors, for example that of a component; None to
-        name only its model. known: this judge's answer to the first request, which is then skipped.
+    Args:
+        timeout_s: timeout of one call; the `probing` event reports it, because a slow judge may
+            need all of it.
+        compares: whether the better answer must get the better verdict; False for a grader of
+            something else.
+        name: its name in errors, for example that of a component; None to name only its model.
+        known: this judge's answer to the first request, which is then skipped.
     """
     _announce(judge, timeout_s, on_event)
     endpoints = judge.pool.endpoints

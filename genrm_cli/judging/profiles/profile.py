@@ -42,13 +42,16 @@ THINKING: Fields = MappingProxyType({"temperature": 0.6, "top_p": 0.95, "max_tok
 class AnyProfile:
     """The prompting of one family of models.
 
-    Attributes: name: value of the setting `profile`, or the name of the rubric, component or role
-        that asks. version: increases when messages or parsing change, so that old verdicts are not
-        reused. about: one line for users: the models, their scale, and how it maps to a verdict.
+    Attributes:
+        name: value of the setting `profile`, or the name of the rubric, component or role that
+            asks.
+        version: increases when messages or parsing change, so that old verdicts are not reused.
+        about: one line for users: the models, their scale, and how it maps to a verdict.
         render_messages: messages of a prompt of its kind, without a note on what was broken up in
-        it. parse_reply: never raises. request_fields: fields of the request other than model and
-        messages. They and their order are part of the
-            request's identity; all values are immutable.
+            it.
+        parse_reply: never raises.
+        request_fields: fields of the request other than model and messages. They and their order
+            are part of the request's identity; all values are immutable.
         images: whether its judges see images, as the setting `images` says for others.
         models: patterns of the lower-case names of its models, such as `rm-r1-*`, which choose it
             by default.

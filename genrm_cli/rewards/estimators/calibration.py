@@ -68,12 +68,14 @@ _OWN, _SIGNED, _MIXED, _PLAIN, _DISJOINT = range(5)
 class Calibration:
     """Statistics of the whole run for an estimator; the defaults mean that nothing is known.
 
-    Attributes: groups: with at least one verdict. gap_bias: mean of score_1 - score_2, above 0
-        where position 1 is preferred. ranking_bias: mean of 3.5 - ranking. first_share: share of
-        verdicts that prefer the first, half of the even ones included; strictly between 0 and 1.
+    Attributes:
+        groups: with at least one verdict.
+        gap_bias: mean of score_1 - score_2, above 0 where position 1 is preferred.
+        ranking_bias: mean of 3.5 - ranking.
+        first_share: share of verdicts that prefer the first, half of the even ones included;
+            strictly between 0 and 1.
         noise: None with too few verdicts (fewer than 96 pairs of verdicts share one rollout, or no
-        two share none, as
-            in groups of two and three), and if no signal was found.
+            two share none, as in groups of two and three), and if no signal was found.
         win_noise: None with too few verdicts.
         kind: of the judge; the typical kind if there are too few verdicts.
         labels: model of a judge of labels; None for a judge of scores.

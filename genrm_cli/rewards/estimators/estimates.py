@@ -65,10 +65,11 @@ _MAX_CELLS = (
 class Estimate:
     """The base scores of one group and their accuracy.
 
-    Attributes: base_scores: in the group's order; None for a rollout without a verdict.
+    Attributes:
+        base_scores: in the group's order; None for a rollout without a verdict.
         standard_errors: of the base scores against the mean of the group's, on their scale; None if
-        they are
-            unknown: too little is known about the judge, or no other rollout has a base score.
+            they are unknown: too little is known about the judge, or no other rollout has a base
+            score.
         converged: whether the numbers are final; only an iterative estimator can fail to converge.
         reliability: share of the spread of the base scores that is signal, 0 to 1: the expected
             squared correlation, beyond chance, with this judge's base scores in the limit of many

@@ -89,10 +89,12 @@ class WinNoise(NamedTuple):
 class Weights:
     """The weights of the least squares; the defaults are those of a typical judge.
 
-    Attributes: gap: of d. Likewise `ranking`, of r. precision: of the graph of comparisons, against
-        1 for the assumption that all rollouts are equal. level: of m, in the right side;
-        `level_precision` in the left. scale: of the solution, to bring it onto the scale of (d + r)
-        / 2.
+    Attributes:
+        gap: of d. Likewise `ranking`, of r.
+        precision: of the graph of comparisons, against 1 for the assumption that all rollouts are
+            equal.
+        level: of m, in the right side; `level_precision` in the left.
+        scale: of the solution, to bring it onto the scale of (d + r) / 2.
     """
 
     gap: float = 0.5

@@ -29,9 +29,11 @@ _UNBIASED_ALONE = 12
 class Spread(NamedTuple):
     """Propagation of the qualities and of noise into a linear solution.
 
-    Attributes: variances: [G, n], of each number of the solution against the quality, less the mean
-        of the scored. shared: [G], trace of the matrix that maps qualities of variance 1 to the
-        solution. total: [G], sum of the variances of the numbers of the solution.
+    Attributes:
+        variances: [G, n], of each number of the solution against the quality, less the mean of the
+            scored.
+        shared: [G], trace of the matrix that maps qualities of variance 1 to the solution.
+        total: [G], sum of the variances of the numbers of the solution.
     """
 
     variances: Floats
@@ -200,10 +202,12 @@ def spread_of(
 ) -> Spread:
     """Return the spread of a linear solution.
 
-    Args: inverse: [G, n, n], maps the right side of the system to the solution. seen: [G, n, n],
-        maps the qualities to the right side. noisy: [G, n, n], covariance of the right side, given
-        the qualities. limit: the solution for a quality of 1, in the limit of many verdicts; of all
-        groups, or [G, 1, 1].
+    Args:
+        inverse: [G, n, n], maps the right side of the system to the solution.
+        seen: [G, n, n], maps the qualities to the right side.
+        noisy: [G, n, n], covariance of the right side, given the qualities.
+        limit: the solution for a quality of 1, in the limit of many verdicts; of all groups, or [G,
+            1, 1].
     """
     passed = inverse @ seen
     errors = ((inverse @ noisy) * inverse).sum(axis=2)

@@ -40,12 +40,16 @@ class Choices:
     Two values without weights are the Bradley-Terry model, three are Davidson's with ties, more the
     adjacent-category logit model.
 
-    Attributes: values: of the choices, symmetric about 0; the log odds of the outer two of -0.5 and
-        0.5 are the advantage. log_weights: of the values. position: advantage of the first. spread:
-        standard deviation of the normal prior of the strengths x.
+    Attributes:
+        values: of the choices, symmetric about 0; the log odds of the outer two of -0.5 and 0.5 are
+            the advantage.
+        log_weights: of the values.
+        position: advantage of the first.
+        spread: standard deviation of the normal prior of the strengths x.
 
     Source: R. R. Davidson, J. Am. Stat. Assoc. 65 (1970) 317; A. Agresti, Categorical Data Analysis
-    (adjacent-category logits)."""
+    (adjacent-category logits).
+    """
 
     values: tuple[float, ...]
     log_weights: tuple[float, ...]
@@ -125,9 +129,12 @@ def fit_strengths(
     and the spread of the predicted qualities, those of Newton's first step, in which strengths
     follow outcomes linearly.
 
-    Args: outcomes: the choice that each verdict stands for, [G, M]; may lie between the values, or
-        beyond. choices: model of the judge. noise: of the outcomes; None if it is unknown. points:
-        by which a strength of 1 raises the base score.
+    Args:
+        outcomes: the choice that each verdict stands for, [G, M]; may lie between the values, or
+            beyond.
+        choices: model of the judge.
+        noise: of the outcomes; None if it is unknown.
+        points: by which a strength of 1 raises the base score.
     """
     strengths, converged = _maximise(batch, outcomes, choices)
     scored = batch.counts() > 0

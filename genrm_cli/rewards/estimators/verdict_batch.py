@@ -23,10 +23,12 @@ VERDICT_COLUMNS = 5
 class VerdictBatch:
     """G groups of n rollouts with up to M verdicts each; all arrays are [G, M].
 
-    Attributes: first: index of the rollout shown first, 0 to n - 1; also where there is no verdict.
-        second: index of the other rollout. score_1: finite, also where there is no verdict;
-        likewise the two below. valid: whether there is a verdict. Where it is False, the other
-        arrays do not affect any result.
+    Attributes:
+        first: index of the rollout shown first, 0 to n - 1; also where there is no verdict.
+        second: index of the other rollout.
+        score_1: finite, also where there is no verdict; likewise the two below.
+        valid: whether there is a verdict. Where it is False, the other arrays do not affect any
+            result.
     """
 
     n: int
@@ -98,11 +100,14 @@ class BatchEstimate:
     """The result of an estimator for a batch; if a flag is False, the corresponding number has no
     meaning.
 
-    Attributes: base_scores: [G, n]. scored: [G, n], whether the rollout has a base score: all with
-        a verdict. variances: [G, n], squared standard errors, of the base score against the mean of
-        the group's scored ones. known: [G], whether standard errors are known. qualities: [G, n],
-        predictions of the qualities from the base scores, of variance 1 within a group; where
-            `assessed`.
+    Attributes:
+        base_scores: [G, n].
+        scored: [G, n], whether the rollout has a base score: all with a verdict.
+        variances: [G, n], squared standard errors, of the base score against the mean of the
+            group's scored ones.
+        known: [G], whether standard errors are known.
+        qualities: [G, n], predictions of the qualities from the base scores, of variance 1 within a
+            group; where `assessed`.
         reliabilities: [G], share of the spread of the base scores that is signal, 0 to 1: the
             expected squared correlation, beyond that by chance, with what the judge would say in
             the limit of many verdicts.

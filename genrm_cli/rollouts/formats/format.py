@@ -144,10 +144,12 @@ def own_of_lists(
 class Format:
     """One way to write rollouts as lines. Its readers raise `UnreadableRecordError`.
 
-    Attributes: name: value of the setting `format`. recognise: whether a record looks like this
-        format; a cheap check of its keys. read: the rollouts of a record, in order. annotate: set
-        rewards and the `genrm` object in the record, one score per rollout, in the order of `read`.
-            All other fields stay; a replaced value is kept under `genrm`.
+    Attributes:
+        name: value of the setting `format`.
+        recognise: whether a record looks like this format; a cheap check of its keys.
+        read: the rollouts of a record, in order.
+        annotate: set rewards and the `genrm` object in the record, one score per rollout, in the
+            order of `read`. All other fields stay; a replaced value is kept under `genrm`.
         own_record: the fields of a record that belong to the rollout at a position; by default, all
             of them.
         scores: the inverse of `annotate`: the scores of a scored record, in the order of `read`.

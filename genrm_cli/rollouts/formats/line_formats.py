@@ -58,12 +58,15 @@ def line_format(
 ) -> Format:
     """Return a format whose lines are one rollout each, with a prompt and a response.
 
-    Args: recognise: whether a record looks like this format; see `having`. prompt: the prompt of a
-        record; by default, the first field of that role that it has. observes: whether a decoded
-        response holds what the environment said between turns of the policy. task: field that names
-        the task, `index` the rollout in it; by default those that many formats share. rewards:
-        fields beside `reward` that repeat the reward. resolve: finds the fields of a record,
-        instead of `prompt` and `response`.
+    Args:
+        recognise: whether a record looks like this format; see `having`.
+        prompt: the prompt of a record; by default, the first field of that role that it has.
+        observes: whether a decoded response holds what the environment said between turns of the
+            policy.
+        task: field that names the task, `index` the rollout in it; by default those that many
+            formats share.
+        rewards: fields beside `reward` that repeat the reward.
+        resolve: finds the fields of a record, instead of `prompt` and `response`.
     """
 
     def read(record: Record) -> list[Rollout]:

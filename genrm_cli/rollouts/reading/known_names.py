@@ -307,9 +307,11 @@ class Fields:
     what the format accounts for: any other field could hold a prompt or a response that it does not
     read.
 
-    Attributes: prompt: what the policy answered: a text or messages. Of several, the first that a
-        line has is read. response: what the policy answered; of several likewise. metadata: names,
-        rewards, and what else tells the format apart.
+    Attributes:
+        prompt: what the policy answered: a text or messages. Of several, the first that a line has
+            is read.
+        response: what the policy answered; of several likewise.
+        metadata: names, rewards, and what else tells the format apart.
     """
 
     prompt: tuple[str, ...] = ()

@@ -20,9 +20,12 @@ from genrm_cli.rollouts.rollout import Turn
 class Template:
     """The marks of a chat template whose special tokens a decoded text still has.
 
-    Attributes: opening: what begins a turn; the group `role` names it. ends: tokens that end a turn
-        of the policy. answers_at_once: whether a turn of the policy ends the turn before it, which
-        has no end of its own. in_channels: whether an opening also names the channel of the text.
+    Attributes:
+        opening: what begins a turn; the group `role` names it.
+        ends: tokens that end a turn of the policy.
+        answers_at_once: whether a turn of the policy ends the turn before it, which has no end of
+            its own.
+        in_channels: whether an opening also names the channel of the text.
     """
 
     opening: str
@@ -135,10 +138,12 @@ _PREFILL = re.compile(
 class DecodedPrompt:
     """A decoded prompt.
 
-    Attributes: turns: its turns, without the empty turn of the policy that asks for the response.
-        template: the template whose tokens it has; None if it has none. opened: the tag of
-        reasoning at its end: what the policy writes first continues this reasoning. awaits_answer:
-        whether it is known to end where the policy begins.
+    Attributes:
+        turns: its turns, without the empty turn of the policy that asks for the response.
+        template: the template whose tokens it has; None if it has none.
+        opened: the tag of reasoning at its end: what the policy writes first continues this
+            reasoning.
+        awaits_answer: whether it is known to end where the policy begins.
     """
 
     turns: tuple[Turn, ...]

@@ -136,10 +136,12 @@ class HostedSessions:
     ) -> None:
         """Begin without sessions.
 
-        Args: answer: asks the environment's models; raises `SessionError`. keep_s: how long a
-            session is kept after its last request. redactor: matches in a turn of either side end
-            the session as private data; None to check nothing. record: called with each session
-            that has ended and is an episode.
+        Args:
+            answer: asks the environment's models; raises `SessionError`.
+            keep_s: how long a session is kept after its last request.
+            redactor: matches in a turn of either side end the session as private data; None to
+                check nothing.
+            record: called with each session that has ended and is an episode.
         """
         self.scenarios: Mapping[str, EpisodeScenario] = {
             scenario.scenario_id: scenario for scenario in scenarios

@@ -36,9 +36,10 @@ _STOCK = stems(_STOCK_WORDS)
 class Heed(NamedTuple):
     """What one turn of the therapist does with the client's words.
 
-    Attributes: turn: index in the transcript, from 0. attends: whether it takes up a content word
-        of the client's last two turns and does not repeat; None if those
-            turns have no content words.
+    Attributes:
+        turn: index in the transcript, from 0.
+        attends: whether it takes up a content word of the client's last two turns and does not
+            repeat; None if those turns have no content words.
         repeats: whether it says what an earlier turn of the therapist said, in whatever order, or
             only what the client said.
     """

@@ -62,12 +62,15 @@ def within_unit(value: float) -> float:
 class PhraseGroup:
     """Phrases with one meaning.
 
-    Attributes: effect: effect of a match on the value; None if the rule decides. unless: an
-        expression that excuses a match anywhere in the same sentence. form: sentences that count:
-        `question`, `statement` or `any`. heeds_context: whether negated and reported phrases are
-        excused. needs: every phrase contains one of these texts; skips most sentences quickly.
-        Empty for no such test. together_with: an expression without which, anywhere in the same
-        sentence, a match does not count.
+    Attributes:
+        effect: effect of a match on the value; None if the rule decides.
+        unless: an expression that excuses a match anywhere in the same sentence.
+        form: sentences that count: `question`, `statement` or `any`.
+        heeds_context: whether negated and reported phrases are excused.
+        needs: every phrase contains one of these texts; skips most sentences quickly. Empty for no
+            such test.
+        together_with: an expression without which, anywhere in the same sentence, a match does not
+            count.
     """
 
     what: str

@@ -25,8 +25,10 @@ _MOST_TURNS = 200
 class SessionScenario(EpisodeScenario):
     """A scenario.
 
-    Attributes: risk_level: free text, such as crisis, moderate or subclinical. openings: the
-        client's first words; variant n begins with opening n, and starts over after the last.
+    Attributes:
+        risk_level: free text, such as crisis, moderate or subclinical.
+        openings: the client's first words; variant n begins with opening n, and starts over after
+            the last.
         facts: what the client could tell, in the client's words, from the surface to the core.
         safety_answer: what the client says when asked about safety; empty for nothing special.
         answers: what a scripted client answers to a question with certain words, separated by `|`.

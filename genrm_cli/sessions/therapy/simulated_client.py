@@ -116,10 +116,12 @@ class Mood:
 class Reading:
     """What a turn of the counsellor does.
 
-    Attributes: labels: names in `LABELS`; None if they could not be read. attends: whether it takes
-        up what the client said; None if there was nothing to take up. repeats: whether it says
-        again what an earlier turn said. ignores_danger: whether a kind of danger that the client
-        told has not been taken up in any turn.
+    Attributes:
+        labels: names in `LABELS`; None if they could not be read.
+        attends: whether it takes up what the client said; None if there was nothing to take up.
+        repeats: whether it says again what an earlier turn said.
+        ignores_danger: whether a kind of danger that the client told has not been taken up in any
+            turn.
     """
 
     labels: tuple[str, ...] | None

@@ -22,9 +22,11 @@ _EXCERPT_WITH_MARK = EXCERPT_BYTES + len(_BYTE_ORDER_MARK)
 class Line(NamedTuple):
     r"""A non-blank line of an input.
 
-    Attributes: number: line number from 1; blank lines count. raw: the line without its line ending
-        and byte-order mark; the first 200 bytes of an oversize line. oversize: None, or the length
-        in bytes of a line over the limit, without its `\n`.
+    Attributes:
+        number: line number from 1; blank lines count.
+        raw: the line without its line ending and byte-order mark; the first 200 bytes of an
+            oversize line.
+        oversize: None, or the length in bytes of a line over the limit, without its `\n`.
     """
 
     number: int
