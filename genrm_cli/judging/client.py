@@ -228,9 +228,10 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         status = response.status
         said = None
         if 300 <= status < 400:
-            said = f"redirect to {response.get_header('location') or 'nowhere'}, not followed"
+            place = _header(response, "location", unreadable="an unreadable address")
+            said = f"redirect to {place or 'nowhere'}, not followed"
         error = _error_of(status, content, self._key, said)
-        error.retry_after_s = _retry_after_s(response.get_header("retry-after") or "")
+        error.retry_after_s = _retry_after_s(_header(response, "retry-after"))
         return error
 
     def _body_error(self, found: str, content: bytes) -> CallError:
@@ -319,6 +320,14 @@ def _client(
                 SettingRef("ca_bundle", ca_bundle), " contains no certificate in PEM format."
             )
     return builder.build()
+
+
+def _header(response: Response, name: str, unreadable: str = "") -> str:
+    """Return a header of the reply, "" without one; `unreadable` replaces one that is not ASCII."""
+    try:
+        return response.get_header(name) or ""
+    except ValueError:  # the library reads ASCII only, and servers may send any byte
+        return unreadable
 
 
 def _message_in(content: bytes, key: KeyMask) -> str:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import orjson
 import pytest
 from judge_server_fixture import JudgeServer
+from small_server import answering
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.client import MAX_REPLY_BYTES, CallError, JudgeClient, KeyMask, chat_url
@@ -333,6 +334,24 @@ def test_text_parts_are_read() -> None:
         {"type": "text", "text": "k"},
     ]
     assert parse_completion({"choices": [{"message": {"content": content}}]}).text == "ok"
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "words"),
+    [
+        (429, {"Retry-After": "\xff"}, "HTTP 429: slow down"),
+        (302, {"Location": "http://h/\xe4"}, "redirect to an unreadable address, not followed"),
+    ],
+)
+def test_headers_that_are_not_ascii_are_unreadable(
+    status: int, headers: dict[str, str], words: str
+) -> None:
+    """A header with other bytes than ASCII is a failure of the call, like any other status."""
+    with answering((status, headers, {"error": {"message": "slow down"}})) as (url, _):
+        error = failed_call(JudgeClient(url, None, connect_timeout_s=2, max_connections=1))
+    assert words in error.failure.detail
+    assert error.may_pass
+    assert error.retry_after_s is None
 
 
 def test_redirects_are_not_followed(judge_server: JudgeServer, start_judge: Any) -> None:
