@@ -2,9 +2,9 @@
 when told.
 """
 
+import io
 import json
 import random
-import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,9 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from answered_requests import Json, openai_line, vllm_line
+from python_multipart import parse_form
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import Field, File
 
 STATES = ("validating", "in_progress", "finalizing")
 
@@ -69,7 +72,7 @@ class BatchServer:
     kill_at: tuple[str, str, Callable[[], None]] | None = None
     kill_after: tuple[int, Callable[[], None]] | None = None
 
-    def handle(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
+    def handle(self, method: str, path: str, body: bytes, content_type: str) -> tuple[int, Any]:
         """Answer a request."""
         place = urlsplit(path)
         words = place.path.removeprefix("/v1/").split("/")
@@ -85,7 +88,7 @@ class BatchServer:
                 return 400, {"error": fault}
             if self._kills(route, "before"):
                 return 0, None
-            reply = self._reply(route, words, body, parse_qs(place.query))
+            reply = self._reply(route, words, body, content_type)
             if self._kills(route, "after"):
                 return 0, None
             return (0, None) if fault == "lost" else reply
@@ -104,15 +107,10 @@ class BatchServer:
         return True
 
     def _reply(
-        self, route: str, words: list[str], body: bytes, query: dict[str, list[str]]
+        self, route: str, words: list[str], body: bytes, content_type: str
     ) -> tuple[int, Any]:
         if route == "POST /files":
-            name = re.search(rb'filename="([^"]+)"', body)
-            content = re.search(rb"\r\n\r\n(\{.*\n)\r\n--", body, re.DOTALL)
-            assert name is not None
-            assert content is not None
-            assert b'name="purpose"\r\n\r\nbatch' in body
-            return 200, self._file(name[1].decode(), content[1])
+            return self._upload(body, content_type)
         if route == "POST /batches":
             return 200, self._create(json.loads(body))
         if route in ("GET /batches", "GET /files"):
@@ -131,6 +129,25 @@ class BatchServer:
         elif route == "GET /batches/id":
             self._go_on(self.batches[words[1]])
         return 200, self.batches[words[1]]
+
+    def _upload(self, body: bytes, content_type: str) -> tuple[int, Json]:
+        """Keep the file of a form; refuse what a server cannot read as the form of a batch."""
+        fields: dict[bytes, bytes | None] = {}
+        uploads: list[File] = []
+
+        def add_field(field: Field) -> None:
+            fields[field.field_name] = field.value
+
+        headers = {"Content-Type": content_type.encode(), "Content-Length": str(len(body)).encode()}
+        try:
+            parse_form(headers, io.BytesIO(body), add_field, uploads.append)
+        except FormParserError as error:
+            return 400, {"error": {"message": f"not a form: {error}"}}
+        if fields != {b"purpose": b"batch"} or [file.field_name for file in uploads] != [b"file"]:
+            return 400, {"error": {"message": "expected the fields `purpose` and `file`"}}
+        upload = uploads[0]
+        upload.file_object.seek(0)
+        return 200, self._file((upload.file_name or b"").decode(), upload.file_object.read())
 
     def _file(self, name: str, content: bytes) -> Json:
         id_ = f"file-{len(self.files)}"
@@ -206,7 +223,9 @@ def serving(**given: Any) -> Iterator[BatchServer]:
             return chunk
 
         def _do(self, body: bytes) -> None:
-            status, reply = server.handle(self.command, self.path, body)
+            status, reply = server.handle(
+                self.command, self.path, body, self.headers.get("Content-Type", "")
+            )
             if not status:
                 self.close_connection = True
                 return

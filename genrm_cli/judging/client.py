@@ -112,11 +112,7 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         url = chat_url(base_url)
         self._url = Url(url)
         self._base_url = url.removesuffix(_CHAT_PATH)
-        headers = {
-            "Content-Type": "application/json",
-            "Accept": "application/json",
-            "User-Agent": "genrm",
-        }
+        headers = {"Accept": "application/json", "User-Agent": "genrm"}
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
         self._client = _client(headers, connect_timeout_s, max_connections, ca_bundle)
@@ -198,6 +194,9 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         started_s = time.monotonic()
         request = self._client.request(method, url).timeout(timedelta(seconds=timeout_s))
         request = request.body_bytes(body) if form is None else request.multipart(form)
+        if body:
+            # As a default header it would replace the one of a form, which names the boundary.
+            request = request.header("Content-Type", "application/json")
         try:
             async with request.build_streamed() as response:
                 read = await response.body_reader.read(MAX_REPLY_BYTES + 1)
