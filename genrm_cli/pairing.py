@@ -138,7 +138,8 @@ def plan_further(
     A pair is asked once, and in the other order once all pairs have been asked.
 
     Args:
-        scores: of n rollouts, by index. Their order decides between equal sums.
+        scores: of n rollouts, by index; rounded, so that no last bit decides. Their order
+            decides between equal sums.
         asked: comparisons so far, failed ones included: the first of each pair, then the second.
         count: comparisons to plan; with those asked at most n(n - 1).
 

@@ -31,6 +31,7 @@ from genrm_cli.export.rows import (
     Sample,
     UnfitError,
 )
+from genrm_cli.metrics.rounding import rounded
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rollouts.rollout import Reasoning, words_of
 from genrm_cli.scored.lines import ScoredGroup
@@ -203,7 +204,7 @@ class RowMaker:
     def _samples(
         self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
     ) -> Iterator[MadeRow]:
-        for candidate in sorted(candidates, key=lambda each: (-each.reward, each.index)):
+        for candidate in sorted(candidates, key=lambda each: (-rounded(each.reward), each.index)):
             name = hash((candidate.prompt, candidate.text))
             if (reason := self._why_not_imitated(candidate, name)) is not None:
                 self.counts.dropped[reason] += 1

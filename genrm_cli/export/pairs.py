@@ -15,6 +15,7 @@ import numpy as np
 from genrm_cli.errors import InputError
 from genrm_cli.export.candidates import Candidate, Drop, Preferences
 from genrm_cli.export.export_options import ExportOptions
+from genrm_cli.metrics.rounding import rounded
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.verdict_batch import Floats, batch_of
 from genrm_cli.rewards.order import posterior_of
@@ -84,7 +85,7 @@ def _select(
     key: str,
 ) -> Iterable[tuple[Candidate, Candidate]]:
     """Yield the pairs of a selection, the one with the higher reward first."""
-    ranked = sorted(candidates, key=lambda candidate: (-candidate.reward, candidate.index))
+    ranked = sorted(candidates, key=lambda candidate: (-rounded(candidate.reward), candidate.index))
     match options.pairs:
         case "all":
             return combinations(ranked, 2)

@@ -24,8 +24,6 @@ from genrm_cli.rewards.estimators.verdict_batch import Verdicts, batch_of, verdi
 from genrm_cli.rollouts.views import SharedView
 from genrm_cli.verdicts import Grades, Outcome, Verdict
 
-_DIGITS = 9
-
 JudgeVerdicts = Mapping[Comparison, Sequence[Verdict | None]]
 """The verdict of each judge on each comparison, None for a failure."""
 
@@ -73,8 +71,7 @@ def iter_further(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Comparis
         scores = weigh_alone(batch_of(judged.size, [verdict_array(used_verdicts(by_judge, plan))]))[
             0
         ].tolist()
-        # Rounded: machines differ in the last bits, which must not decide.
-        known = {answered[each]: round(scores[answered[each]], _DIGITS) for each in order}
+        known = {answered[each]: scores[answered[each]] for each in order}
         count = min(left, further_at_once(len(answered)))
         asked = [(i, j) for i, j, _ in by_judge]
         yield [Comparison(i, j, 0) for i, j in plan_further(known, asked, plan.pairing.goal, count)]

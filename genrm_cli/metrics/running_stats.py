@@ -302,7 +302,8 @@ def odds_interval(share: float, error: float) -> tuple[float, float]:
     if not 0 < share < 1:
         return share, share
     low, high = (math.log(share / (1 - share)) + side * Z_95 * error for side in (-1, 1))
-    return 1 / (1 + math.exp(-low)), 1 / (1 + math.exp(-high))
+    # The logistic function by tanh, which does not overflow however large the error is.
+    return (1 + math.tanh(low / 2)) / 2, (1 + math.tanh(high / 2)) / 2
 
 
 def wilson_interval(share: float, count: float, quantile: float = Z_95) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from genrm_cli.metrics.rounding import rounded_all
 from genrm_cli.metrics.running_stats import has_spread, sample_variance
 from genrm_cli.rewards.shaping import Adjustments, ShapingTerms, TextShape, plan_adjustments
 
@@ -68,10 +69,11 @@ def with_totals(
 
 def ranks_of(rewards: Sequence[float]) -> list[int]:
     """Return each reward's rank, 1 = highest; equal ones share the better rank."""
+    values = rounded_all(rewards)
     best_ranks: dict[float, int] = {}
-    for rank, reward in enumerate(sorted(rewards, reverse=True), start=1):
-        best_ranks.setdefault(reward, rank)
-    return [best_ranks[reward] for reward in rewards]
+    for rank, value in enumerate(sorted(values, reverse=True), start=1):
+        best_ranks.setdefault(value, rank)
+    return [best_ranks[value] for value in values]
 
 
 def advantages_of(rewards: Sequence[float]) -> list[float]:

@@ -15,6 +15,7 @@ from genrm_cli.rewards.estimators.verdict_batch import (
     Floats,
     Indices,
     VerdictBatch,
+    rounded_array,
     scored_means,
 )
 from genrm_cli.simulation.world import JudgeModel, World, draw_world, judge_pairs
@@ -171,7 +172,7 @@ def top_hits(rewards: Floats, truth: Floats, scored: Flags) -> Floats:
     counts 1/k.
     """
     lowest = np.min(rewards, initial=0.0) - 1.0
-    shown = np.where(scored, rewards, lowest)
+    shown = rounded_array(np.where(scored, rewards, lowest))
     is_highest = scored & (shown == shown.max(axis=1, keepdims=True))
     best = np.argmax(truth, axis=1)[:, None]
     hits: Floats = np.take_along_axis(is_highest, best, axis=1)[:, 0] / np.maximum(

@@ -9,11 +9,12 @@ from functools import partial
 import numpy as np
 from numpy.random import default_rng
 
+from genrm_cli.metrics.rounding import rounded
 from genrm_cli.pairing import count_first, further_at_once, plan_further, plan_ring
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS
 from genrm_cli.rewards.estimators.least_squares import weigh_alone
-from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices
+from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, rounded_array
 from genrm_cli.simulation.plan_metrics import plan_within
 from genrm_cli.simulation.replay import DenseVerdicts, Estimated, bootstrap, estimated
 
@@ -87,9 +88,9 @@ def _equal_calls(calls: Indices, rings: Floats, found: Floats, weights: Floats) 
     """Return the least calls of rings that find as much, between the numbers where the mean of the
     groups grows.
     """
-    reached = np.maximum.accumulate(rings @ weights)
+    reached = np.maximum.accumulate(rounded_array(rings @ weights))
     grows = np.r_[True, np.diff(reached) > 0]
-    return float(np.interp(found @ weights, reached[grows], calls[grows]))
+    return float(np.interp(rounded(float(found @ weights)), reached[grows], calls[grows]))
 
 
 def _rings(shown: DenseVerdicts, count: int) -> Indices:
@@ -131,6 +132,6 @@ def _found(shown: DenseVerdicts, kept: Flags, asked: Indices, goal: str) -> Floa
     statistics = CalibrationStatistics()
     statistics.add_batch(batch)
     made = ESTIMATORS["adaptive"](batch, statistics.fit())
-    scores = np.where(made.scored, made.base_scores, made.base_scores.mean())
+    scores = rounded_array(np.where(made.scored, made.base_scores, made.base_scores.mean()))
     best: Floats = reference[rows, scores.argmax(axis=1)]
     return best if goal == "best" else best - reference[rows, scores.argmin(axis=1)]

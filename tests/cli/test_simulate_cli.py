@@ -66,7 +66,7 @@ def test_recorded_verdicts_are_replayed(genrm: Genrm, call: Call) -> None:
         ("adaptive", 5),
     ]
     (row,) = json.loads(call(*replay, "--goal", "best", "--calls", "6", "--json").out)["figures"]
-    assert row["calls"] == 6 <= row["equal_calls"]["value"] <= 10
+    assert (row["calls"], row["equal_calls"]["value"]) == (6, 3)
     assert "rings with as much" in call(*replay, "--goal", "pair").out.decode()
     assert "--goal needs --replay" in call("simulate", "--goal", "best").err
     for of_simulation in ("--n", "--groups"):

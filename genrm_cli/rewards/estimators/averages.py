@@ -42,7 +42,7 @@ def average_scores(batch: VerdictBatch, calibration: Calibration) -> BatchEstima
     levels = 2 * batch.counts()[:, :, None] * np.eye(batch.n) - laplacian
     seen = noise.level_slope * levels + slope * laplacian
     noisy = noise.level_noise * levels + noise.noise[GAP][GAP] / 4 * laplacian
-    noisy += _position(batch, (calibration.gap_bias**2 + noise.prompt_bias[GAP][GAP]) / 4)
+    noisy += _position(batch, (calibration.gap_bias**2 + max(0.0, noise.prompt_bias[GAP][GAP])) / 4)
     return _average(batch, *given, _spread(batch, seen, noisy, noise.level_slope + slope))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from genrm_cli.metrics.running_stats import LEAST_SPREAD
 from genrm_cli.rewards.estimators.judge_noise import (
     COMPARING,
     LEVEL_FLOOR,
@@ -253,8 +254,10 @@ class CalibrationStatistics:
         some = self._sums[[_OWN, _SIGNED, _DISJOINT]]
         own, signed, prompt = (features @ self._centred(sums) @ features for sums in some)
         prompt /= counts[_DISJOINT]
-        signal = max(0.0, float(signed - counts[_SIGNED] * prompt) / float(counts[_PLAIN]))
-        return WinNoise(signal, max(_NOISE_FLOOR, float(own / counts[_OWN] - prompt) - 2 * signal))
+        signal = float(signed - counts[_SIGNED] * prompt) / float(counts[_PLAIN])
+        noise = max(_NOISE_FLOOR, float(own / counts[_OWN] - prompt) - 2 * max(0.0, signal))
+        # Sums that cancel leave some 1e-17, whose logarithm would have an error without bound.
+        return WinNoise(signal if signal > LEAST_SPREAD * noise else 0.0, noise)
 
     def _uncertainty(self, signal: float, noise: float) -> float | None:
         """Return the standard error of the logarithm of signal over noise, of leads; None where

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from genrm_cli.metrics.rounding import rounded, rounded_all
 from genrm_cli.rewards.estimators.averages import average_scores, average_wins
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.labels import FIVE_LABELS, MUCH, THREE_LABELS, sizes_of
@@ -149,12 +150,12 @@ def _split(batch: BatchEstimate, uncertainty: float | None) -> list[Estimate]:
             Estimate(
                 [score if of else None for score, of in zip(base_scores, scored, strict=True)],
                 [
-                    math.sqrt(v) if of and known and several else None
+                    rounded(math.sqrt(v)) if of and known and several else None
                     for v, of in zip(variances, scored, strict=True)
                 ],
                 converged,
-                reliability if assessed and several else None,
-                qualities if assessed and several else None,
+                rounded(reliability) if assessed and several else None,
+                rounded_all(qualities) if assessed and several else None,
                 uncertainty if assessed and several else None,
             )
         )

@@ -13,6 +13,7 @@ from genrm_cli.rewards.estimators.verdict_batch import (
     Floats,
     VerdictBatch,
     inverse_of,
+    rounded_array,
     scored_means,
 )
 from genrm_cli.verdicts import MIDDLE_RANKING
@@ -63,7 +64,7 @@ def weigh_alone(batch: VerdictBatch) -> Floats:
     alone.
 
     The shrunk mean lead of a group's verdicts counts as the judge's position preference. A rollout
-    without a verdict has 0."""
+    without a verdict has 0. The scores are rounded, because further pairs are planned from them."""
     verdicts = batch.valid.sum(axis=1, keepdims=True) + _UNBIASED_ALONE
     gaps = ((batch.score_1 - batch.score_2) * batch.valid).sum(axis=1, keepdims=True) / verdicts
     leads = ((MIDDLE_RANKING - batch.ranking) * batch.valid).sum(axis=1, keepdims=True) / verdicts
@@ -71,9 +72,8 @@ def weigh_alone(batch: VerdictBatch) -> Floats:
     second = batch.score_2 + gaps / 2
     even = replace(batch, score_1=first, score_2=second, ranking=batch.ranking + leads)
     made = weigh(even, Calibration())
-    return np.where(
-        made.scored, made.base_scores - scored_means(made.base_scores, made.scored), 0.0
-    )
+    centred = made.base_scores - scored_means(made.base_scores, made.scored)
+    return rounded_array(np.where(made.scored, centred, 0.0))
 
 
 def points_of(calibration: Calibration) -> float:
@@ -105,7 +105,7 @@ def _combine(batch: VerdictBatch, calibration: Calibration, weights: Weights) ->
     scored = batch.counts() > 0
     qualities, reliabilities = predict(solution, spread, scored)
     return BatchEstimate(
-        base_scores=level + solution,
+        base_scores=rounded_array(level + solution),
         scored=scored,
         variances=spread.variances,
         known=np.full(batch.groups, noise is not None),
@@ -210,7 +210,8 @@ def spread_of(
             1, 1].
     """
     passed = inverse @ seen
-    errors = ((inverse @ noisy) * inverse).sum(axis=2)
+    # A variance; rounding may leave a little less than 0.
+    errors = np.maximum(0.0, ((inverse @ noisy) * inverse).sum(axis=2))
     scored = batch.counts() > 0
     n = np.maximum(scored.sum(axis=1), 1)[:, None, None]
     centring = scored[:, :, None] * np.eye(batch.n) - scored[:, :, None] * scored[:, None, :] / n

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from genrm_cli.metrics.rounding import rounded
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import Estimate, estimate_many
 from genrm_cli.rewards.estimators.least_squares import QUALITY_POINTS, laplacian_of, points_of
@@ -215,12 +216,15 @@ def _joined(estimates: Sequence[Estimate], points: float, agreement: Floats) -> 
     is_known = any(each.reliability is not None for each in estimates) and any_scored.sum() > 1
     joined = level + points * (joined - joined[any_scored].mean())
     return Estimate(
-        [float(score) if of else None for score, of in zip(joined, any_scored, strict=True)],
         [
-            float(error) if of and is_known else None
+            rounded(float(score)) if of else None
+            for score, of in zip(joined, any_scored, strict=True)
+        ],
+        [
+            rounded(float(error)) if of and is_known else None
             for error, of in zip(errors, any_scored, strict=True)
         ],
         all(each.converged for each in estimates),
-        float(explained[any_scored].mean()) if is_known else None,
+        rounded(float(explained[any_scored].mean())) if is_known else None,
         uncertainty=estimates[0].uncertainty,
     )

@@ -17,6 +17,7 @@ from genrm_cli.rewards.estimators.verdict_batch import (
     Floats,
     VerdictBatch,
     inverse_of,
+    rounded_array,
     scored_means,
 )
 
@@ -156,7 +157,7 @@ def fit_strengths(
         )
     known = np.full(batch.groups, noise is not None)
     return BatchEstimate(
-        base_scores=3.0 + points * strengths,
+        base_scores=rounded_array(3.0 + points * strengths),
         scored=scored,
         variances=points**2 * variances,
         known=known,

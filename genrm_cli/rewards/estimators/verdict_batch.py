@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from genrm_cli.metrics.rounding import rounded_all
 from genrm_cli.pairing import Comparison
 from genrm_cli.verdicts import MIDDLE_RANKING, Verdict
 
@@ -163,3 +164,8 @@ def binned_sums(values: Floats, bins: Indices, count: int) -> Floats:
 def inverse_of(matrices: Floats) -> Floats:
     """Return the inverses of [G, k, k] invertible matrices."""
     return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
+
+
+def rounded_array(values: Floats) -> Floats:
+    """Return an array of the same shape with rounded numbers; see `rounded`."""
+    return np.array(rounded_all(values.ravel().tolist())).reshape(values.shape)

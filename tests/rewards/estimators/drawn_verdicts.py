@@ -29,7 +29,7 @@ BIAS = np.array([0.3, 0.2])
 
 def approx(numbers):
     """Compare up to rounding, None only with None."""
-    return [number if number is None else pytest.approx(number, abs=1e-9) for number in numbers]
+    return [number if number is None else pytest.approx(number, abs=2e-8) for number in numbers]
 
 
 def pairs_of(batch, group):
