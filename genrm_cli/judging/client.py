@@ -1,8 +1,8 @@
-"""The only module that uses HTTP: one request to an OpenAI-compatible judge gives one reply or one
+"""The HTTP client of judges: one request to an OpenAI-compatible judge gives one reply or one
 reason.
 
 pyreqwest makes the calls: one costs the same at any number of connections, and a quarter of one
-through httpx. No other module depends on it."""
+through httpx, which the adapters of trainers and the self-test of `genrm serve` use."""
 
 import contextlib
 import os
