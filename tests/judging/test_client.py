@@ -354,6 +354,15 @@ def test_headers_that_are_not_ascii_are_unreadable(
     assert error.retry_after_s is None
 
 
+def test_a_call_is_sent_as_json() -> None:
+    """The body of a call is declared as JSON, which some servers require."""
+    choice = {"message": {"content": "ok"}}
+    with answering((200, {}, {"choices": [choice]})) as (url, seen):
+        complete(JudgeClient(url, None, connect_timeout_s=2, max_connections=1))
+    headers = {name.lower(): value for name, value in seen[0][1].items()}
+    assert headers["content-type"] == "application/json"
+
+
 def test_redirects_are_not_followed(judge_server: JudgeServer, start_judge: Any) -> None:
     """The key stays with the host that it was given for: the place redirected to gets no
     request.
