@@ -1,5 +1,6 @@
 """The history of a watched judge: the metrics files of its runs, in the order of their times."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -63,10 +64,14 @@ def read_history(folders: Sequence[str], s3: S3Options, *, flat: bool = False) -
             if content is None:
                 continue
             if uri.endswith(METRICS_SUFFIX):
-                records.append(parse_run_record(content))
+                record = parse_run_record(content)
+                moment_of(record.time)
+                records.append(record)
             else:
-                acknowledged.append(from_json(Acknowledgement, parse_record(content)))
-        except (BadLineError, FormError):
+                word = from_json(Acknowledgement, parse_record(content))
+                moment_of(word.time)
+                acknowledged.append(word)
+        except (BadLineError, FormError, ValueError):
             unreadable.append(uri)
     return History(tuple(records), tuple(acknowledged), tuple(unreadable))
 
@@ -113,23 +118,29 @@ def follow(
     """Fold a history; return the course of the last judge, or of the given one, and the state after
     each dump.
 
-    A dump of another judge begins a course of its own.
+    Each judge has a course of its own, which runs of others leave as it is. An acknowledgement
+    holds for all of them.
     """
-    course = Course()
+    courses: defaultdict[tuple[object, ...] | None, Course] = defaultdict(Course)
     found = []
     identity = None
-    steps: list[tuple[str, RunRecord | Acknowledgement]] = [
-        (each.time, each) for each in history.acknowledged
-    ]
-    steps += [(record.time, record) for record in history.records if not record.partial]
-    for _, each in sorted(steps, key=lambda step: step[0]):
+    steps: list[RunRecord | Acknowledgement] = [*history.acknowledged]
+    steps += [record for record in history.records if not record.partial]
+    for each in sorted(steps, key=lambda step: moment_of(step.time)):
         if isinstance(each, Acknowledgement):
-            course.acknowledge(each.signal)
+            for course in courses.values():
+                course.acknowledge(each.signal)
             continue
-        if judge_identity(each.judge) != identity:
-            course = Course()
-            identity = judge_identity(each.judge)
-        found.append((each, course.add(observe(each.output, each, each.watch))))
-    if judge is not None and judge_identity(judge) != identity:
-        course = Course()
-    return course, found
+        identity = judge_identity(each.judge)
+        found.append((each, courses[identity].add(observe(each.output, each, each.watch))))
+    return courses[identity if judge is None else judge_identity(judge)], found
+
+
+def moment_of(time: str) -> datetime:
+    """Return a time of a record; without an offset, it is UTC.
+
+    Raises:
+        ValueError: it is none.
+    """
+    moment = datetime.fromisoformat(time)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -165,3 +165,25 @@ def test_a_wrong_table_is_refused(
     assert refused.code in (2, 3)
     assert words in refused.err
     assert judge_server.stats()["requests"] == 0
+
+
+def test_a_run_of_another_judge_leaves_the_baseline(
+    genrm: Genrm, call: Call, watched: tuple[str, ...]
+) -> None:
+    """After a run of another judge in the folder, the first one is still armed: it asks once."""
+    call("score", write_dump(genrm.folder, 1), *watched).ended(0)
+    call("score", write_dump(genrm.folder, 2), "--judge", "lexical").ended(0)
+    call("score", write_dump(genrm.folder, 3), *watched).ended(0)
+    found = watch_of(genrm.folder, 3)
+    assert (found["state"], len(found["sentinels"])) == ("fine", 1)
+
+
+def test_the_command_is_blind_with_an_unreadable_history(
+    genrm: Genrm, call: Call, watched: tuple[str, ...]
+) -> None:
+    """A damaged metrics file makes a fine course blind, and its name is a reason."""
+    call("score", write_dump(genrm.folder, 1), *watched).ended(0)
+    (genrm.folder / "dump-2.metrics.json").write_text("{")
+    shown = json.loads(call("watch", ".", "--json", "--fail-on", "look").ended(7).out)
+    assert shown["state"] == "blind"
+    assert "dump-2.metrics.json" in shown["dumps"][-1]["reasons"][-1]

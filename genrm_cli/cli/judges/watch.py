@@ -3,7 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from genrm_cli.cli.console import number_text, percent_text, print_json, print_text, say
+from genrm_cli.cli.console import (
+    number_text,
+    percent_text,
+    print_json,
+    print_text,
+    say,
+    say_warning,
+)
 from genrm_cli.cli.options import Invocation, argument, option, with_settings
 from genrm_cli.cli.tables import Table, names, numbers, print_parts
 from genrm_cli.errors import InputError, UsageError, WatchError
@@ -56,11 +63,15 @@ def watch(
 
     Example: genrm watch scored --acknowledge sentinel_flips --reason "new judge since Monday"
     """
+    from dataclasses import replace
+    from datetime import UTC, datetime
+
     from genrm_cli.jobs.context import s3_options
     from genrm_cli.report.watch_page import write_page
     from genrm_cli.scored.json_form import to_json
+    from genrm_cli.watching.course import State
     from genrm_cli.watching.history import acknowledge as write_acknowledgement
-    from genrm_cli.watching.history import follow, read_history
+    from genrm_cli.watching.history import follow, moment_of, read_history
     from genrm_cli.watching.signals import SIGNALS
 
     settings = invocation.settings
@@ -72,11 +83,28 @@ def watch(
                 f"--acknowledge takes one prefix, --reason, and one of these signals: {known}."
             )
         say(f"acknowledged  {write_acknowledgement(prefixes[0], acknowledge, reason, s3)}")
-    found = follow(read_history(prefixes, s3))[1]
+    history = read_history(prefixes, s3)
+    now = datetime.now(UTC)
+    for record in history.records:
+        if record.partial:
+            say_warning(f"{record.output} is partial, and left out")
+        elif moment_of(record.time) > now:
+            say_warning(f"{record.output} is dated in the future: {record.time}")
+    found = follow(history)[1]
     judged = [judgement for _, judgement in found]
     if not judged:
         raise InputError(
             f"{', '.join(prefixes)}: no metrics files (*.metrics.json); `genrm score` writes them."
+        )
+    if history.unreadable:
+        last_state = judged[-1].state
+        judged[-1] = replace(
+            judged[-1],
+            state=State.BLIND if last_state is State.FINE else last_state,
+            reasons=(
+                *judged[-1].reasons,
+                *(f"{uri} cannot be read as part of the history" for uri in history.unreadable),
+            ),
         )
     last = found[-1][0].watch
     look_at = () if last is None else last.look_at
