@@ -85,7 +85,9 @@ def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Ground
         yield Ground("fine" if agreement.value > 0.5 else "care", text, "disputed")
     if sabotaged:
         yield Ground(
-            "care", f"{sabotaged:,} rollouts made the judge fail by their texts.", "sabotaged"
+            "care",
+            f"{sabotaged:,} rollouts are suspected of making requests fail; some may be innocent.",
+            "sabotaged",
         )
     if repeated:
         yield Ground(

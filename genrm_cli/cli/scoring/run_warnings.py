@@ -66,8 +66,8 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
         )
     if metrics.sabotaged:
         yield (
-            f"{counted(metrics.sabotaged, 'rollout')} made requests fail, most often "
-            f"{metrics.sabotaged_most}; "
+            f"{counted(metrics.sabotaged, 'rollout')} suspected of making requests fail, most "
+            f"often {metrics.sabotaged_most}; "
             "--on-sabotage sets their rewards. Read their texts: a policy may be learning this."
         )
     if metrics.rewards_on_defaults:
