@@ -1,7 +1,10 @@
 # One command each: `make demo` shows real rewards, `make test` runs the suite. Both make their own environment.
-.PHONY: demo test test-slow test-loaders test-all lint types bench guide clean
+.PHONY: demo test test-numeric test-slow test-loaders test-all lint types bench guide lock clean
 
 PYTHON ?= python3
+# The versions that were tested; `make lock` renews them. `make LOCK= test` takes the newest of everything.
+LOCK ?= .ci/requirements.lock
+PINNED := $(if $(LOCK),--constraint $(LOCK))
 VENV := .venv
 BIN := $(VENV)/bin
 # What `genrm` needs to run, and what the tests need on top; made anew when the dependencies change.
@@ -10,6 +13,7 @@ READY := $(VENV)/.ready
 # The packages of trainers, PyTorch among them, in an environment of their own.
 LOADERS := .venv-loaders
 LOADER_PACKAGES := tests/export/loaders
+NUMERIC := $(addprefix tests/,rewards pairing ranking watching evaluation metrics scored report simulation)
 LOADER_TESTS := $(LOADER_PACKAGES) tests/serve/adapters/loaders
 
 demo: $(INSTALLED)
@@ -29,8 +33,14 @@ test: $(READY)
 	$(BIN)/python -m pytest
 
 test-slow: $(READY)
-	$(BIN)/python -m pip install --quiet --editable ".[slow]"
+	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[slow]"
 	$(BIN)/python -m pytest -m "slow or real_stores or browser" --timeout 900
+
+# What decides anything by numbers, with the arithmetic of older processors: no fused multiply-add, no wide vectors.
+test-numeric: export OPENBLAS_CORETYPE = Prescott
+test-numeric: export NPY_DISABLE_CPU_FEATURES = X86_V3 X86_V4
+test-numeric: $(READY)
+	$(BIN)/python -m pytest $(NUMERIC)
 
 test-loaders: $(LOADERS)/.ready
 	$(LOADERS)/bin/python -m pytest $(LOADER_TESTS) -m slow -n 0 --timeout 900
@@ -45,17 +55,21 @@ types: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[bench]"
 	$(BIN)/python tests/bench/run.py $(PARTS)
 
 guide: $(INSTALLED)
 	$(BIN)/python tests/guide/settings_page.py > genrm_cli/guide/settings.md
 
+lock:
+	uv pip compile --quiet --universal --upgrade --python-version 3.11 --no-header --no-annotate pyproject.toml \
+	    --extra dev --extra slow --extra bench --extra parquet --output-file .ci/requirements.lock
+
 clean:
 	rm -rf $(VENV) $(LOADERS) out
 
 $(READY): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[dev]"
 	@touch $@
 
 $(LOADERS)/.ready: pyproject.toml $(wildcard $(LOADER_PACKAGES)/*.txt)
@@ -64,8 +78,8 @@ $(LOADERS)/.ready: pyproject.toml $(wildcard $(LOADER_PACKAGES)/*.txt)
 	$(LOADERS)/bin/python -m pip install --quiet --no-deps --ignore-requires-python -r $(LOADER_PACKAGES)/without-dependencies.txt
 	@touch $@
 
-$(INSTALLED): pyproject.toml
+$(INSTALLED): pyproject.toml $(LOCK)
 	@$(PYTHON) -c 'import sys; sys.exit("genrm needs Python 3.11 or later; try: make PYTHON=python3.12 demo" if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 cannot make environments; on Debian: apt-get install python3-venv"; exit 1; }
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet $(PINNED) --editable .
 	@touch $@
