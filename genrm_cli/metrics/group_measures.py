@@ -88,3 +88,19 @@ def correlation(
     for x, y in zip(first, second, strict=True):
         pairs.add(x, y)
     return pairs.correlation() if pairs.x.count >= least else None
+
+
+def reliability_word(interval: Sequence[float] | None) -> str:
+    """Return `high`, `fair`, `low` or `unknown` for the interval of a run's reliability.
+
+    The lower end decides, so that a wide interval promises nothing; it is `unknown` if the
+    reliability may be low as well as high.
+    """
+    if interval is None:
+        return "unknown"
+    low, high = interval
+    if low >= RELIABLE_FROM:
+        return "high"
+    if low >= NOISY_BELOW:
+        return "fair"
+    return "low" if high < RELIABLE_FROM else "unknown"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from genrm_cli.metrics.group_measures import NOISY_BELOW, RELIABLE_FROM, STRONG_LENGTH
+from genrm_cli.metrics.group_measures import NOISY_BELOW, STRONG_LENGTH, reliability_word
 from genrm_cli.report.figures import Mean, RunFigures, Share
 
 Weight = Literal["no", "care", "fine", "unknown"]
@@ -123,6 +123,14 @@ def _spread(figures: RunFigures) -> Iterator[Ground]:
         yield Ground(weight, text, "no-spread")
 
 
+_RELIABILITY: dict[str, tuple[Weight, str]] = {
+    "high": ("fine", "are mostly real"),
+    "fair": ("care", "are more real than noise"),
+    "low": ("no", "may be mostly noise"),
+    "unknown": ("unknown", "may be mostly real or mostly noise; score more groups"),
+}
+
+
 def _reliability(figures: RunFigures) -> Iterator[Ground]:
     mean = figures.reliability.mean
     if mean is None:
@@ -132,17 +140,17 @@ def _reliability(figures: RunFigures) -> Iterator[Ground]:
             "goal.",
         )
         return
-    weight: Weight = "fine" if mean >= RELIABLE_FROM else "care" if mean >= NOISY_BELOW else "no"
-    words = {"fine": "mostly real", "care": "more real than noise", "no": "mostly noise"}[weight]
     low = figures.reliability.low
     high = figures.reliability.high
-    interval = "" if low is None else f" ({low:.2f} to {high:.2f})"
+    ends = None if low is None or high is None else (low, high)
+    weight, words = _RELIABILITY[reliability_word(ends)]
+    interval = "" if ends is None else f" ({low:.2f} to {high:.2f})"
     yield Ground(
         weight,
-        f"Mean reliability {mean:.2f}{interval}: differences between rewards are {words}.",
+        f"Mean reliability {mean:.2f}{interval}: differences between rewards {words}.",
         "noisy",
     )
-    if figures.noisy.count and weight != "no":
+    if (figures.noisy.value or 0.0) > _SOME and weight in ("fine", "care"):
         noisy = f"{figures.noisy.count:,} of {figures.noisy.of:,} groups"
         text = f"{noisy} are mostly noise (reliability below {NOISY_BELOW})."
         yield Ground("care", text, "noisy")

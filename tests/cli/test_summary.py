@@ -85,17 +85,30 @@ def test_the_last_line_has_the_exit_code(
 
 
 @pytest.mark.parametrize(
-    ("mean", "word"),
-    [(0.9, "0.90, high: "), (0.6, "0.60, fair: "), (0.2, "0.20, low: "), (None, "unknown: ")],
+    ("mean", "interval", "word"),
+    [
+        (0.93, [0.85, 0.97], "0.93 (0.85 to 0.97), high: "),
+        (0.9, [0.6, 0.98], "0.90 (0.60 to 0.98), fair: "),
+        (0.2, [0.1, 0.4], "0.20 (0.10 to 0.40), low: "),
+        (0.93, [0.0, 1.0], "0.93 (0.00 to 1.00), unknown: "),
+        (0.93, None, "0.93, unknown: "),
+        (None, None, "unknown: "),
+    ],
 )
 def test_reliability_is_said_in_words(
-    genrm: Genrm, call: Call, capsys: pytest.CaptureFixture[str], mean: float | None, word: str
+    genrm: Genrm,
+    call: Call,
+    capsys: pytest.CaptureFixture[str],
+    mean: float | None,
+    interval: list[float] | None,
+    word: str,
 ) -> None:
-    """A newcomer reads whether differences between rewards are real."""
+    """A newcomer reads whether differences between rewards are real: the lower end decides."""
     genrm.write("in.jsonl", make_rollouts())
     call("score", "in.jsonl", *LEXICAL)
     metrics: dict[str, Any] = genrm.metrics()
     metrics["reliability"] |= {"count": int(mean is not None), "mean": mean}
+    metrics["reliability_interval"] = interval
     show_summary(from_json(RunRecord, metrics), Settings())
     assert f"reliability   {word}" in capsys.readouterr().err
 

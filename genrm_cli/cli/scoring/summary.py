@@ -8,7 +8,7 @@ from genrm_cli.cli.console import counted, say, say_warning
 from genrm_cli.cli.events import STATUS_TEXTS, judge_text
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
 from genrm_cli.judging.pacing.policy import cost_of
-from genrm_cli.metrics.group_measures import NOISY_BELOW, RELIABLE_FROM
+from genrm_cli.metrics.group_measures import reliability_word
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.storage.location import folder_of, sibling
@@ -124,6 +124,14 @@ def verdicts_text(verdicts: int, reused: int, failures: int, not_asked: int) -> 
     return ", ".join(parts)
 
 
+_RELIABILITY_MEANS = {
+    "high": "high: reward differences are mostly real, not judge noise",
+    "fair": "fair: reward differences are more real than judge noise",
+    "low": "low: reward differences may be mostly judge noise; raise --ring-k",
+    "unknown": "unknown: it may be low or high; score more groups, or raise --ring-k",
+}
+
+
 def _reliability_text(metrics: "RunTotals") -> str:
     mean = metrics.reliability.mean
     parts = []
@@ -132,12 +140,7 @@ def _reliability_text(metrics: "RunTotals") -> str:
     elif mean is None:
         parts.append("unknown: too few comparisons to measure judge noise; raise --ring-k")
     else:
-        if mean >= RELIABLE_FROM:
-            meaning = "high: reward differences are mostly real, not judge noise"
-        elif mean >= NOISY_BELOW:
-            meaning = "fair: reward differences are more real than judge noise"
-        else:
-            meaning = "low: reward differences are mostly judge noise; raise --ring-k"
+        meaning = _RELIABILITY_MEANS[reliability_word(metrics.reliability_interval)]
         interval = _interval_text(metrics.reliability_interval, "{:.2f}")
         parts.append(f"{mean:.2f}{interval}, {meaning}")
     if metrics.groups_noisy:
