@@ -3,10 +3,11 @@
     GenrmError                   1  (a bug, if nothing more precise is raised)
     ├── UsageError               2  a setting, or a combination of settings
     ├── InputError               3  rollouts that cannot be read
-    │   └── ChangedInputError 3 rollouts that changed while they were read
+    │   └── ChangedInputError    3  rollouts that changed while they were read
     ├── JudgeError               4  a judge that cannot be reached or refuses
     ├── StorageError             5  data that cannot be listed, read or written
-    └── TooManyUnscoredError     6  the run is done, but too many rollouts stayed unscored
+    ├── TooManyUnscoredError     6  the run is done, but too many rollouts stayed unscored
+    └── WatchError               7  the run is done, but the watched judge looks changed or gamed
 
 A message is one paragraph: the location, what was found, what was expected, and what to do next. It
 names settings, never flags: the command line renders them as flags, the Python API as keywords, the
@@ -180,14 +181,15 @@ class StoppedError(Exception):
     """The caller asked to stop. Users never see it, so it has no exit code."""
 
 
-_FROM_WORST = (1, 4, 5, 2, 3, 7, 6, 0)
+_FROM_WORST = (INTERRUPTED, 1, 4, 5, 2, 3, 7, 6, 0)
 
 
 def worst_exit_code(codes: Iterable[int]) -> int:
     """Return the exit code of a run over many inputs, from the codes of each; 0 for none.
 
-    From worst to best: a bug, judge, storage, usage, input, a refused state of the judges, too many
-    unscored, done."""
+    From worst to best: interrupted, a bug, judge, storage, usage, input, a refused state of the
+    judges, too many unscored, done.
+    """
     return min(codes, key=_FROM_WORST.index, default=0)
 
 

@@ -68,8 +68,7 @@ class PairingSettings:
     )
     budget: int | None = reward_setting(
         "Number of calls for each input: genrm chooses the largest ring that fits. Does not count "
-        "retries; "
-        " for a hard limit, use $max_calls.",
+        "retries; for a hard limit, use $max_calls.",
         low=1,
     )
     repeats: int = reward_setting("Number of times to ask every comparison.", 1, low=1, high=64)
