@@ -86,7 +86,7 @@ def _rollout(scored: ScoredRollout, prompt: tuple[Turn, ...], mask: Mask) -> Rec
     elif line.total is not None and line.total.gated_by:
         document["why"] = f"broke the gate {', '.join(line.total.gated_by)}"
     elif line.sabotaged:
-        document["why"] = f"made the judge fail in {line.sabotaged:,} requests"
+        document["why"] = f"suspected of {line.sabotaged:,} failed requests"
     if rollout.is_truncated:
         document["cut"] = True
     if line.neutralised:

@@ -109,7 +109,7 @@ class ServiceCollector(Collector):
             "kind",
             metrics.failures,
         )
-        text = "Rollouts whose texts made the judge fail"
+        text = "Rollouts suspected of making the judge fail"
         yield CounterMetricFamily("genrm_sabotaged_rollouts", text, metrics.sabotaged)
         yield CounterMetricFamily("genrm_judge_calls", "Calls to judges", metrics.calls)
         tokens = {"prompt": metrics.prompt_tokens, "completion": metrics.completion_tokens}
