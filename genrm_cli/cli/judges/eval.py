@@ -95,8 +95,8 @@ def eval_(
 ) -> int:
     """Measure a judge: ask it about labelled pairs in both orders and count how often it is right.
 
-    Example: genrm eval pairs.jsonl --base-url http://localhost:8000/v1 --model my-genrm -o
-    my-genrm.json"""
+    Example: genrm eval pairs.jsonl --base-url http://localhost:8000/v1 --model my-genrm -o my.json
+    """
     from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial
     from genrm_cli.groups.check import without_components
     from genrm_cli.jobs.context import new_run

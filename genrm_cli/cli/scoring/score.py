@@ -102,8 +102,8 @@ def score(rollouts: Rollouts, invocation: Invocation, cluster: ClusterOptions) -
 
     Example: genrm score rollouts.jsonl --base-url http://localhost:8000/v1 --model my-genrm
 
-    Example: genrm score s3://bucket/rl/env/ --base-url http://localhost:8000/v1 --model my-genrm
-    --dry-run"""
+    Example: genrm score s3://bucket/rl/env/ --base-url http://judge:8000/v1 --model judge --dry-run
+    """
     from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.due.inputs import is_one_input
 
