@@ -82,7 +82,7 @@ def collect(
     run the same command again. Also writes <stem>.collect.json and, if any session is left out,
     <stem>_failures.jsonl.
 
-    Example: genrm collect samples --policy-base-url http://gpu:8000/v1 --policy-model m -o a.jsonl
+    Example: genrm collect samples --policy-base-url http://gpu:8000/v1 --policy-model m -o r1.jsonl
 
     Example: genrm collect samples --scripted-policy good -o demo.jsonl
 

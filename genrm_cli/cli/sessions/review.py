@@ -49,9 +49,9 @@ def review(
     Decisions go to <stem>.review.jsonl, which genrm export obeys. Collected sessions are pending
     until somebody decides.
 
-    Example: genrm review run_01.scored.jsonl > review.md
+    Example: genrm review r1.scored.jsonl > review.md
 
-    Example: genrm review run_01.scored.jsonl --approve 'group:exam_stress_001/v0#2' --by 'Dr. Lee'
+    Example: genrm review r1.scored.jsonl --approve 'group:exam_stress_001/v0#2' --by 'Dr. Lee'
     """
     from genrm_cli.sessions.expert_review import decide, make_review, render_review
 
