@@ -13,7 +13,7 @@ READY := $(VENV)/.ready
 # The packages of trainers, PyTorch among them, in an environment of their own.
 LOADERS := .venv-loaders
 LOADER_PACKAGES := tests/export/loaders
-NUMERIC := $(addprefix tests/,rewards pairing ranking watching evaluation metrics scored report simulation)
+NUMERIC := $(addprefix tests/,rewards pairing ranking watching evaluation metrics scored report bench)
 LOADER_TESTS := $(LOADER_PACKAGES) tests/serve/adapters/loaders
 
 demo: $(INSTALLED)

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-
-from genrm_cli.simulation.world import judge_pairs
+from bench.simulation.world import judge_pairs
 
 # Its ranking shows the lead in quality as it is.
 _LEADS = {

@@ -57,7 +57,7 @@ LAYERS = (
     ("cli",),
     ("sessions",),
     ("export", "report", "serve", "watching"),
-    ("evaluation", "ranking", "simulation", "tracking", "adapters", "cluster"),
+    ("evaluation", "ranking", "tracking", "adapters", "cluster"),
     ("jobs", "group_scorer", "scorer"),
     ("scored",),
     ("groups",),
@@ -127,11 +127,6 @@ PURE = (
     "sessions.rules",
     "sessions.therapy.session_scenario",
     "sessions.therapy.scripted",
-    "simulation.replay",
-    "simulation.replay_goals",
-    "simulation.replay_shares",
-    "simulation.plan_metrics",
-    "simulation.world",
 )
 IMPURE_LIBRARY = (
     "os io sys time datetime zoneinfo calendar locale random secrets uuid socket ssl select "

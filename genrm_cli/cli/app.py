@@ -31,7 +31,6 @@ _COMMANDS = {
     "formats": ("scoring.formats", "formats", "List the input formats, with examples."),
     "eval": ("judges.eval", "eval_", "Measure a judge on labelled pairs."),
     "rank": ("judges.policies", "rank", "Compare policies: win rates and a leaderboard."),
-    "simulate": ("judges.simulate", "simulate", "Estimate reward accuracy for a call budget."),
     "export": ("training.export", "export", "Turn scored rollouts into a data set for a trainer."),
     "report": ("training.report", "report", "Write an HTML report about scored rollouts."),
     "watch": (

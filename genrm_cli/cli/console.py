@@ -11,7 +11,7 @@ import textwrap
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
 from typing import TypeVar
@@ -260,15 +260,6 @@ def print_markdown(text: str) -> None:
     os.environ.setdefault("LESS", "-FRX")  # colours, and no pager for text that fits on the screen
     with console.pager(styles=True):
         console.print(Markdown(text, hyperlinks=False))
-
-
-def working(steps: Iterable[Step], doing: str, total: int) -> Iterable[Step]:
-    """Show on a terminal how many steps of a computation are done, until it ends."""
-    if not stderr_console.is_terminal:
-        return steps
-    from rich.progress import track
-
-    return track(steps, doing, total, console=stderr_console, transient=True)
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:

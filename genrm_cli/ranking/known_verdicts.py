@@ -12,11 +12,11 @@ from genrm_cli.jobs.context import s3_options
 from genrm_cli.json_types import Record
 from genrm_cli.ranking.contest import RankOptions, name_at, sorted_steps
 from genrm_cli.ranking.outcomes import Outcomes, OutcomeTable
+from genrm_cli.ranking.recorded_verdicts import RecordedVerdict, iter_recorded
 from genrm_cli.scored.files import find_scored
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.lines import ScoredGroup
 from genrm_cli.settings import Settings
-from genrm_cli.simulation.recorded_verdicts import read_judges
 from genrm_cli.storage.location import is_scored_file
 from genrm_cli.verdicts import FailureKind
 
@@ -42,35 +42,30 @@ def uses_known(given: Sequence[str], options: RankOptions, settings: Settings) -
 
 
 def read_recorded(uri: str, judge: str) -> Outcomes:
-    """Return the recorded verdicts of a judge, named `source/judge`; see `read_judges` for the form
-    of the file.
-    """
-    names: dict[str, dict[object, int]] = defaultdict(dict)
-    by_judge = read_judges(uri, names)
-    if judge not in by_judge:
+    """Return the recorded verdicts of a judge, named `source/judge`."""
+    judges = dict[str, None]()
+    prompts = defaultdict[str, list[RecordedVerdict]](list)
+    for each in iter_recorded(uri):
+        if each.verdict is not None:
+            judges[each.judge] = None
+            if each.judge == judge:
+                prompts[each.prompt].append(each)
+    if judge not in judges:
         raise InputError(
             f"{uri}: no verdicts of ",
             SettingRef("recorded", judge),
-            f"; it has {', '.join(by_judge)}.",
+            f"; it has {', '.join(judges)}.",
         )
-    name_of = {
-        group: {place: str(name) for name, place in names[group].items()}
-        for group in by_judge[judge]
-    }
     compared = {
-        name_of[group][i]
-        for group, verdicts in by_judge[judge].items()
-        for pair in verdicts
-        for i in pair[:2]
+        name for lines in prompts.values() for each in lines for name in (each.first, each.second)
     }
     table = OutcomeTable(sorted(compared))
-    for group, verdicts in by_judge[judge].items():
-        number = {
-            i: table.policies.index(name) for i, name in name_of[group].items() if name in compared
-        }
-        table.begin_prompt({number[i]: 0.0 for pair in verdicts for i in pair[:2]})
-        for (i, j, _), verdict in verdicts.items():
-            table.add(number[i], number[j], 0.0, verdict)
+    number_of = table.policies.index
+    for lines in prompts.values():
+        pairs = [(number_of(each.first), number_of(each.second)) for each in lines]
+        table.begin_prompt({number: 0.0 for pair in pairs for number in pair})
+        for (first, second), each in zip(pairs, lines, strict=True):
+            table.add(first, second, 0.0, each.verdict)
     return table.outcomes()
 
 

@@ -8,18 +8,22 @@ Simulated groups differ in how far their rollouts differ; recorded verdicts, on 
 orders, have the consensus of their unused ones as the truth."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 from numpy.random import default_rng
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.simulation.judge_files import read_judges
+from bench.simulation.plan_metrics import indices_of, plan_within
+from bench.simulation.replay import DRAWS, dense_verdicts
+from bench.simulation.world import JudgeModel, World, draw_world, judge_pairs
 
 from genrm_cli.catalog import ADVANTAGES
 from genrm_cli.rewards.compose import weight_of
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS
-from genrm_cli.simulation.plan_metrics import indices_of, plan_within
-from genrm_cli.simulation.recorded_verdicts import read_judges
-from genrm_cli.simulation.replay import DRAWS, dense_verdicts
-from genrm_cli.simulation.world import JudgeModel, World, draw_world, judge_pairs
 
 GROUPS = 2_000
 ROUNDS = 1_000

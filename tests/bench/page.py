@@ -103,11 +103,6 @@ _ROWS = (
         "{us:.0f} µs of CPU time per rollout",
     ),
     (
-        "simulate",
-        "`genrm simulate`, 4,000 groups of 16, its default table",
-        "{cpu_s:.0f} s of CPU time",
-    ),
-    (
         "serve",
         "`genrm serve`, groups of 16: CPU time per comparison relative to `genrm score` in the "
         "same run",

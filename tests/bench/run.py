@@ -272,11 +272,6 @@ def measure_clusters(bench: Bench) -> Figures:
     return {"us": statistics.median(spent_s) / 8 * 1e6}
 
 
-def measure_simulate(bench: Bench) -> Figures:
-    """`genrm simulate` with its defaults."""
-    return bench.median("simulate", "--json")
-
-
 def measure_collect(bench: Bench) -> Figures:
     """`genrm collect`, 500 sessions of 20 turns in flight; CPU time a turn, less that of a run of 4
     sessions.

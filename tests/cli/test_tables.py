@@ -13,8 +13,6 @@ _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _WHOLE = re.compile(r"\S*(?:\d|\w_\w)\S*")  # a number, or a name such as simple_tiebreaker
 _LONG = "a response that is much longer than any terminal could show in a line of its own " * 3
 COMMANDS = {
-    "simulate": ("simulate", "--n", "8", "--groups", "20", "--calls", "8", "--strategy", "ring"),
-    "replay": ("simulate", "--replay", "in.comparisons.jsonl", "--strategy", "ring"),
     "eval": ("eval", "pairs.jsonl", "--offline"),
     "compare": (
         "compare",

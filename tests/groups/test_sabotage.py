@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench.simulation.world import JudgeModel, draw_world, judge_pairs
 from judge_server_fixture import JudgeServer
 from scored_components import Scored, completions, score_with, settings_of
 
@@ -20,7 +21,6 @@ from genrm_cli.judging.requests import RequestId
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators.shared_pairs import RunStatistics
 from genrm_cli.rewards.shaping import measure_text
-from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Reason, Verdict, preferred
 
 BAD = -2.0

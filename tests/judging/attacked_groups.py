@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
+from bench.simulation.world import JudgeModel, draw_world, judge_pairs
 from hostile_corpus import Hostile
 from judge_families import Family
 from quoting_judges import iter_all_quoting
@@ -28,7 +29,6 @@ from genrm_cli.neutralise import fold
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators.shared_pairs import RunStatistics
 from genrm_cli.rewards.shaping import measure_text
-from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
 from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Outcome, Verdict, preference
 
 SIZE = 8

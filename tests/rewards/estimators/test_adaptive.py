@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from bench.simulation.plan_metrics import correlations, indices_of, plan_within
+from bench.simulation.world import JudgeModel, draw_world, judge_pairs
 from label_judges import label_pairs
 from numpy.random import default_rng
 from verdict_rows import verdicts_of
@@ -15,8 +17,6 @@ from genrm_cli.rewards.estimators.estimates import ESTIMATORS, estimate, estimat
 from genrm_cli.rewards.estimators.judge_noise import COMPARING, SCORING, TYPICAL
 from genrm_cli.rewards.estimators.labels import FIVE_LABELS, LABELS, THREE_LABELS
 from genrm_cli.rewards.estimators.verdict_batch import VerdictBatch
-from genrm_cli.simulation.plan_metrics import correlations, indices_of, plan_within
-from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
 
 N = 8
 WRITES_ANYTHING = {

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from bench.simulation.plan_metrics import indices_of, plan_within
+from bench.simulation.world import JudgeModel, draw_world, judge_pairs
 from numpy.random import default_rng
 
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.order import posterior_of
-from genrm_cli.simulation.plan_metrics import indices_of, plan_within
-from genrm_cli.simulation.world import JudgeModel, draw_world, judge_pairs
 
 GROUPS = 600
 BINS = 5

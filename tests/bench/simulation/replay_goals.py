@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from bench.simulation.plan_metrics import plan_within
+from bench.simulation.replay import DenseVerdicts, Estimated, bootstrap, estimated
 from numpy.random import default_rng
 
 from genrm_cli.metrics.rounding import rounded
@@ -15,8 +17,6 @@ from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS
 from genrm_cli.rewards.estimators.least_squares import weigh_alone
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices, rounded_array
-from genrm_cli.simulation.plan_metrics import plan_within
-from genrm_cli.simulation.replay import DenseVerdicts, Estimated, bootstrap, estimated
 
 _SHUFFLE = 4
 _ORDERS = 5

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from bench.simulation.plan_metrics import Plan, correlations, indices_of
 from numpy.random import Generator, default_rng
 
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
@@ -17,7 +18,6 @@ from genrm_cli.rewards.estimators.verdict_batch import (
     VerdictBatch,
     Verdicts,
 )
-from genrm_cli.simulation.plan_metrics import Plan, correlations, indices_of
 from genrm_cli.verdicts import MIDDLE_RANKING, Verdict
 
 _DENSE = 0.9  # share of the ordered pairs

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from bench.simulation.world import JudgeModel, World, draw_world, judge_pairs
 from numpy.random import default_rng
 
 from genrm_cli.pairing import PairingPlan
@@ -18,7 +19,6 @@ from genrm_cli.rewards.estimators.verdict_batch import (
     rounded_array,
     scored_means,
 )
-from genrm_cli.simulation.world import JudgeModel, World, draw_world, judge_pairs
 
 _BLOCK_CELLS = 2_000_000  # groups × max(pairs, calls): about 300 MB of arrays
 _WORLD = 0
