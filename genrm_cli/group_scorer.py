@@ -24,8 +24,7 @@ from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.metrics.progress import RunProgress
-from genrm_cli.rewards.estimators.calibration import Calibration
-from genrm_cli.rewards.estimators.shared_pairs import RunStatistics
+from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rollouts.gym_view import with_gym_response
 from genrm_cli.settings import Settings, changed
 
@@ -79,7 +78,7 @@ class GroupScorer:
         self._given_calibration = calibration
         self._plan = compile_plan(settings)
         self._progress = progress or RunProgress()
-        self._statistics = RunStatistics()
+        self._statistics = CalibrationStatistics()
         self._resources = AsyncExitStack()
         self._open_judges: OpenJudges | None = None
         self._judges: JudgeSet | None = None
@@ -202,9 +201,9 @@ class GroupScorer:
         in_order = [judged[number] for number in range(len(judged))]
         given = calibration or self._given_calibration
         if given is None:
-            statistics = RunStatistics()
+            statistics = CalibrationStatistics()
             for group in in_order:
-                statistics.add_group(group.judged.size, group.used, group.own)
+                statistics.add_group(group.judged.size, group.used)
             given = statistics.fit()
         return self._reward(in_order, plan, given)
 
@@ -236,7 +235,7 @@ class GroupScorer:
     def _finish(self, judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
         """Count a judged group and add its verdicts to the calibration."""
         verdicts = verdicts_of(judged, plan)
-        self._statistics.add_group(judged.size, verdicts.used, verdicts.own)
+        self._statistics.add_group(judged.size, verdicts.used)
         self.metrics.groups_done += 1
         return verdicts
 

@@ -100,16 +100,13 @@ def iter_requests(
     principle = view.comparing_principle
     reference = view.reference
     comparing = [number for number, judge in enumerate(plan.judges) if judge.grading is None]
-    planned = (
-        _plan_judges(key, answered, plan)
-        if chosen is None
-        else [(each, comparing) for each in chosen]
-    )
-    for (i, j, repeat), numbers in planned:
+    if chosen is None:
+        chosen = plan_group(key, answered, plan.pairing) if comparing else ()
+    for i, j, repeat in chosen:
         prompt = PairwisePrompt(
             view.conversation, response_of[i], response_of[j], principle, reference, view.images
         )
-        for number in numbers:
+        for number in comparing:
             yield RequestId(number, repeat, (i, j)), prompt
     for number, judge in enumerate(plan.judges):
         if judge.grading is not None:
@@ -125,22 +122,6 @@ def iter_requests(
                         images=view.images,
                     ),
                 )
-
-
-def _plan_judges(
-    key: str | None, answered: Sequence[int], plan: GroupPlan
-) -> list[tuple[Comparison, list[int]]]:
-    """Plan the comparisons of a group, each with the pairwise judges that answer it."""
-    planned: dict[Comparison, list[int]] = {}
-    for number, judge in enumerate(plan.judges):
-        if judge.grading is None:
-            for comparison in plan_group(key, answered, plan.pairing_of(judge)):
-                planned.setdefault(comparison, []).append(number)
-    return (
-        sorted(planned.items(), key=lambda entry: entry[0].i)
-        if plan.shares_pairs
-        else list(planned.items())
-    )
 
 
 def _iter_lineups(
@@ -241,21 +222,6 @@ def used_verdicts(by_judge: JudgeVerdicts, plan: GroupPlan) -> Verdicts:
         for comparison, verdict in joined.items()
         if verdict is not None and (not both or joined.get(swapped(comparison)) is not None)
     }
-
-
-def own_verdicts(by_judge: JudgeVerdicts, plan: GroupPlan) -> list[Verdicts]:
-    """Return the verdicts of each judge if judges answer different comparisons; else nothing."""
-    if not plan.shares_pairs:
-        return []
-    own: list[Verdicts] = [
-        {pair: given for pair, all_ in by_judge.items() if (given := all_[number]) is not None}
-        for number in range(len(plan.judges))
-    ]
-    if plan.pairing.both_orders:
-        own = [
-            {pair: given for pair, given in each.items() if swapped(pair) in each} for each in own
-        ]
-    return own
 
 
 def swapped(comparison: Comparison) -> Comparison:

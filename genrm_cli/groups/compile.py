@@ -22,7 +22,7 @@ from genrm_cli.settings.components import (
     needs_verdicts,
     order_of,
 )
-from genrm_cli.settings.panel import JudgeConfig, judges_of
+from genrm_cli.settings.panel import judges_of
 
 
 def compile_plan(settings: Settings) -> GroupPlan:
@@ -40,16 +40,9 @@ def compile_plan(settings: Settings) -> GroupPlan:
             config.name,
             None if lexical else profile_of(config),
             config.weight,
-            _share(config, settings),
         )
         for config in (configs if compares else ())
     )
-    if any(judge.pairing for judge in judges) and (
-        grading := [judge.name for judge in judges if judge.grading]
-    ):
-        raise UsageError(
-            f"judge {grading[0]!r} grades responses; with share, every judge must compare pairs."
-        )
     if settings.pairing.goal != "rewards":
         _refuse_directed(settings, judges)
     given = settings.input
@@ -63,8 +56,7 @@ def compile_plan(settings: Settings) -> GroupPlan:
         judge_name=" + ".join(judge.name for judge in judges) or None,
         is_baseline=compares and lexical,
         is_panel=bool(settings.panel.judges) and compares,
-        quorum=settings.panel.quorum
-        or (1 if any(config.share for config in configs) else len(judges)),
+        quorum=settings.panel.quorum or len(judges),
         default_score=None if settings.judge.compat is None else configs[0].default_score,
         default_ranking=settings.rewards.default_ranking,
         principle=settings.judge.principle,
@@ -124,11 +116,8 @@ def _refuse_directed(settings: Settings, judges: Sequence[JudgePlan]) -> None:
         )
     elif rewards.min_reliability is not None or rewards.advantage == "reliability":
         why = " leaves the reliability unknown; omit $min_reliability and $advantage, or the goal."
-    elif any(judge.grading is not None or judge.pairing is not None for judge in judges):
-        why = (
-            " needs judges that compare the same pairs; omit share and judges that grade "
-            "responses, or the goal."
-        )
+    elif any(judge.grading is not None for judge in judges):
+        why = " needs judges that compare pairs; omit judges that grade responses, or the goal."
     if why is not None:
         raise UsageError(SettingRef("goal", pairing.goal), naming(why))
 
@@ -192,14 +181,6 @@ def fit_budget(plan: GroupPlan, sizes: Mapping[int, int], budget: int | None) ->
             SettingRef("budget", budget), " is too small for one comparison in each group."
         )
     return replace(plan, pairing=pairing)
-
-
-def _share(config: JudgeConfig, settings: Settings) -> PairingPlan | None:
-    """Return the comparisons of a judge with a share."""
-    if config.share is None:
-        return None
-    strategy, ring_k = config.share
-    return replace(_pairing(settings), strategy=strategy, ring_k=ring_k, order_balanced=True)
 
 
 def _pairing(settings: Settings) -> PairingPlan:

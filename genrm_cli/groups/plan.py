@@ -45,13 +45,11 @@ class JudgePlan:
         name: its name in outputs.
         profile: its profile; None for the built-in lexical judge.
         weight: weight of its verdicts, relative to the other judges of a panel.
-        pairing: the comparisons that it answers; None for those of the run.
     """
 
     name: str
     profile: AnyProfile | None = None
     weight: float = 1.0
-    pairing: PairingPlan | None = None
 
     @cached_property
     def grading(self) -> GradingProfile | None:
@@ -267,15 +265,6 @@ class GroupPlan:
         )
 
     @cached_property
-    def shares_pairs(self) -> bool:
-        """Whether judges answer different comparisons."""
-        return any(judge.pairing is not None for judge in self.judges)
-
-    def pairing_of(self, judge: JudgePlan) -> PairingPlan:
-        """Return the comparisons that a pairwise judge answers."""
-        return judge.pairing or self.pairing
-
-    @cached_property
     def compares_pairs(self) -> bool:
         """Whether any judge is shown pairs of responses."""
         return any(judge.grading is None for judge in self.judges)
@@ -304,7 +293,7 @@ class GroupPlan:
     def _effort(self, judge: JudgePlan, n: int) -> Effort:
         repeats = self.pairing.repeats
         if judge.grading is None:
-            return Effort(self.pairing_of(judge).count(n), 2, judge.turns)
+            return Effort(self.pairing.count(n), 2, judge.turns)
         if judge.grading.whole_group:
             return Effort(repeats * (1 + self.lineups_in_both_orders), n, 1)
         return Effort(n * repeats, 1, 1)

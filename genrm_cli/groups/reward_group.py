@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from genrm_cli.groups.comparisons import (
     JudgeVerdicts,
-    own_verdicts,
     used_verdicts,
     verdicts_by_judge,
 )
@@ -42,7 +41,6 @@ from genrm_cli.rewards.compose import (
 from genrm_cli.rewards.diversity import Clusters, clusters_of
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.estimates import Estimate, estimate_many
-from genrm_cli.rewards.estimators.shared_pairs import estimate_panel
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.rewards.shaping import Adjustments
 from genrm_cli.settings.components import find_kind, order_of
@@ -70,14 +68,12 @@ class JudgedVerdicts:
 
     Attributes:
         causes: the rollouts that made requests fail.
-        own: those of each judge that count, where judges answer different comparisons; else none.
     """
 
     judged: JudgedGroup
     causes: Causes
     by_judge: JudgeVerdicts
     used: Verdicts
-    own: Sequence[Verdicts]
 
 
 def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
@@ -85,15 +81,8 @@ def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
     causes = find_causes(judged, plan) if _has_failures(judged) else {}
     if causes:
         judged = without_selected(judged, causes)
-    return _with_verdicts(judged, causes, verdicts_by_judge(judged, plan), plan)
-
-
-def _with_verdicts(
-    judged: JudgedGroup, causes: Causes, by_judge: JudgeVerdicts, plan: GroupPlan
-) -> JudgedVerdicts:
-    return JudgedVerdicts(
-        judged, causes, by_judge, used_verdicts(by_judge, plan), own_verdicts(by_judge, plan)
-    )
+    by_judge = verdicts_by_judge(judged, plan)
+    return JudgedVerdicts(judged, causes, by_judge, used_verdicts(by_judge, plan))
 
 
 def reward_verdicts(
@@ -122,7 +111,8 @@ def _losing(group: JudgedVerdicts, plan: GroupPlan) -> JudgedVerdicts:
     because of them.
     """
     by_judge = with_losses(group.by_judge, group.used.values(), group.causes)
-    return _with_verdicts(group.judged, group.causes, by_judge, plan)
+    used = used_verdicts(by_judge, plan)
+    return JudgedVerdicts(group.judged, group.causes, by_judge, used)
 
 
 def _estimate(
@@ -132,9 +122,6 @@ def _estimate(
     # If all verdicts come from grades, a base score is the mean of the rollout's own grades.
     estimator = plan.rewards.estimator if plan.compares_pairs else "simple_tiebreaker"
     known = calibration if plan.compares_pairs else Calibration()
-    if plan.shares_pairs:
-        own = [(group.judged.size, group.own) for group in groups]
-        return estimate_panel(own, known)
     estimates = estimate_many(
         estimator, [(group.judged.size, group.used) for group in groups], known
     )

@@ -54,7 +54,7 @@ async def judge_input(
 
         def keep(number: int, judged: JudgedGroup) -> None:
             verdicts = verdicts_of(judged, index.plan)
-            outcomes.keep(number, judged, verdicts.used, verdicts.own)
+            outcomes.keep(number, judged, verdicts.used)
             run.metrics.groups_done += 1
 
         def iter_rest() -> Iterator[tuple[int, Group]]:

@@ -13,13 +13,12 @@ import orjson
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.rewards.compose import weight_of
-from genrm_cli.rewards.estimators.calibration import Calibration
-from genrm_cli.rewards.estimators.shared_pairs import RunStatistics
+from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts, verdict_array
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.storage.spool import Pieces, Spool
 
-_KEPT_COLUMNS = 6  # whose verdict, and its numbers
+_KEPT_COLUMNS = 5  # of `verdict_array`
 
 
 class OutcomeStore(AbstractContextManager["OutcomeStore"]):
@@ -33,22 +32,16 @@ class OutcomeStore(AbstractContextManager["OutcomeStore"]):
     def __exit__(self, *_: object) -> None:
         self._spool.close()
 
-    def keep(
-        self, number: int, judged: JudgedGroup, verdicts: Verdicts, own: Sequence[Verdicts] = ()
-    ) -> None:
-        """Store a judged group, the verdicts that count, and those of each judge if a panel divides
-        the pairs.
-        """
+    def keep(self, number: int, judged: JudgedGroup, verdicts: Verdicts) -> None:
+        """Store a judged group and the verdicts that count."""
         kept = io.BytesIO()
         pickler = pickle.Pickler(kept, pickle.HIGHEST_PROTOCOL)
         pickler.fast = (
             True  # remembers no objects, which takes more memory than the objects of a large group
         )
         pickler.dump(judged)
-        arrays = list(map(verdict_array, (verdicts, *own)))
-        owners = np.repeat(np.arange(float(len(arrays))), list(map(len, arrays)))
         self._groups.add(number, kept.getbuffer())
-        self._verdicts.add(number, np.column_stack([owners, np.concatenate(arrays)]).tobytes())
+        self._verdicts.add(number, verdict_array(verdicts).tobytes())
 
     def __contains__(self, number: int) -> bool:
         return number in self._groups
@@ -64,11 +57,10 @@ class OutcomeStore(AbstractContextManager["OutcomeStore"]):
 
         Groups are added in their own order: sums must not depend on which was answered first.
         """
-        statistics = RunStatistics()
+        statistics = CalibrationStatistics()
         for number, size in zip(range(len(self._verdicts)), sizes, strict=False):
             kept = np.frombuffer(self._verdicts[number]).reshape(-1, _KEPT_COLUMNS)
-            owners = range(int(kept[-1, 0]) + 1) if len(kept) else ()
-            statistics.add_arrays(size, [kept[kept[:, 0] == owner, 1:] for owner in owners])
+            statistics.add_arrays(size, kept)
         return statistics.fit()
 
 

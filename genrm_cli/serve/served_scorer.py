@@ -14,7 +14,7 @@ from genrm_cli.judging.journal_file import KeptSums, faded
 from genrm_cli.judging.opening.judge_spec import ignore_event
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.judging.pacing.pool import OnEvent
-from genrm_cli.rewards.estimators.shared_pairs import RunStatistics
+from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.serve.answers import CalibrationRecord
 from genrm_cli.settings import Settings
@@ -33,18 +33,15 @@ class RunningCalibration:
     hardly more than one group. A killed server loses the sums not yet added, but not their
     verdicts."""
 
-    def __init__(self, sums: KeptSums | None, name: str, half_life: float, judges: int = 0) -> None:
+    def __init__(self, sums: KeptSums | None, name: str, half_life: float) -> None:
         """Continue with the sums of these judges and settings in the journal; without `sums`,
         nothing is kept.
-
-        `judges` is their number if they answer different comparisons, otherwise 0.
         """
         self._sums = sums
         self._half_life = half_life
-        self._judges = judges
-        self._numbers = RunStatistics().numbers(judges)
+        self._numbers = CalibrationStatistics().numbers()
         self.name = f"{name} {len(self._numbers)}"
-        self._pending: dict[bytes, RunStatistics] = {}
+        self._pending: dict[bytes, CalibrationStatistics] = {}
         self._variances: list[
             float
         ] = []  # of rewards that are known since the last group was added
@@ -52,16 +49,15 @@ class RunningCalibration:
             self._numbers = sums.read(self.name) or self._numbers
         self._fit()
 
-    def add(self, part: bytes, size: int, verdicts: Verdicts, own: Sequence[Verdicts] = ()) -> bool:
+    def add(self, part: bytes, size: int, verdicts: Verdicts) -> bool:
         """Add the verdicts of a group of this size, unless they have been added before; return
         whether they were.
 
-        Equal groups have equal digests `part`. `own` are the verdicts of each judge, where judges
-        answer different comparisons."""
+        Equal groups have equal digests `part`."""
         if part in self._pending or (self._sums is not None and self._sums.has(self.name, part)):
             return False
-        self._pending[part] = RunStatistics()
-        self._pending[part].add_group(size, verdicts, own)
+        self._pending[part] = CalibrationStatistics()
+        self._pending[part].add_group(size, verdicts)
         for variance in self._variances:
             self._pending[part].add_variance(variance)
         self._variances = []
@@ -86,7 +82,7 @@ class RunningCalibration:
     def flush(self) -> None:
         """Write pending sums to the journal, and import those that other servers added."""
         parts = {
-            part: (0.5 ** (each.joined.verdicts / self._half_life), each.numbers(self._judges))
+            part: (0.5 ** (each.verdicts / self._half_life), each.numbers())
             for part, each in self._pending.items()
         }
         if parts and self._sums is not None:
@@ -97,10 +93,10 @@ class RunningCalibration:
         self._pending = {}
 
     def _fit(self) -> None:
-        total = RunStatistics.of_numbers(self._numbers, self._judges)
+        total = CalibrationStatistics.of_numbers(self._numbers)
         self.fitted = fitted = total.fit()
         biases = fitted.gap_bias, fitted.ranking_bias, fitted.first_share
-        self._record = CalibrationRecord(total.joined.groups, total.joined.verdicts, *biases)
+        self._record = CalibrationRecord(total.groups, total.verdicts, *biases)
 
 
 class ServedScorer(GroupScorer):
@@ -119,11 +115,8 @@ class ServedScorer(GroupScorer):
         profiles = [judge.profile for judge in self._plan.judges if judge.profile is not None]
         versions = [f"{profile.name}-{profile.version}" for profile in profiles]
         name = " ".join((digest_of(self._settings), *versions))
-        judges = len(self._plan.judges) if self._plan.shares_pairs else 0
         sums = None if self.journal is None else self.journal.sums
-        self._running = RunningCalibration(
-            sums, name, self._settings.serve.calibration_half_life, judges
-        )
+        self._running = RunningCalibration(sums, name, self._settings.serve.calibration_half_life)
         return self
 
     async def __aexit__(
@@ -178,7 +171,7 @@ class ServedScorer(GroupScorer):
         for part, group, judged in groups:
             self._begin(group, self._plan)
             verdicts = verdicts_of(judged, self._plan)
-            are_new.append(self._running.add(part, judged.size, verdicts.used, verdicts.own))
+            are_new.append(self._running.add(part, judged.size, verdicts.used))
             self.metrics.groups_done += 1
             found.append(verdicts)
         record = self._running.latest()

@@ -99,12 +99,9 @@ class ReferenceAnswers:
     def _plan(self) -> GroupPlan:
         """The plan of the server, with nothing but these comparisons."""
         plan = self._scorer.plan
-        judges = tuple(replace(judge, pairing=None) for judge in plan.judges)
-        pairing = PairingPlan(AGAINST_FIRST, seed=plan.pairing.seed)
         return replace(
             plan,
-            pairing=pairing,
-            judges=judges,
+            pairing=PairingPlan(AGAINST_FIRST, seed=plan.pairing.seed),
             graders=(),
             rewards=RewardPlan(),
             default_score=None,

@@ -129,13 +129,10 @@ class JudgeSettings:
 class PanelJudge:
     """One `[[judge]]` table: the weight of its verdicts, and settings by flat name that override
     those of the run.
-
-    `share` names the pairs that it answers, as a strategy and a number of rings; None for those of
-    the run."""
+    """
 
     weight: float
     values: tuple[tuple[str, Value], ...]
-    share: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

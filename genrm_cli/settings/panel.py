@@ -1,11 +1,9 @@
 """The judges of a run, one or a panel of `[[judge]]` tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
-from genrm_cli.catalog import STRATEGIES
 from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.settings import checks
 from genrm_cli.settings.checks import (
@@ -25,7 +23,6 @@ from genrm_cli.settings.table import Settings
 OWN_KEYS = (*JUDGE_KEYS, "profile")
 _KEYS = ("api_key_env", "api_key_file")
 MAX_JUDGES = 16
-MAX_RINGS = 64
 _LIMITS = frozenset(field.name for field in fields(LimitSettings))
 
 
@@ -37,7 +34,6 @@ class JudgeConfig:
         name: its name in outputs and the journal: `judge_id`, or else its model; unique in the run.
         weight: relative weight of its verdicts.
         judge: settings of the run, overridden by its own; likewise `limits`.
-        share: strategy and rings of the pairs that it answers; None for those of the run.
         default_score: score of an unparsable reply under `compat`; likewise `default_ranking`.
         is_elsewhere: whether it has its own endpoint, which must not receive the key of another
             judge.
@@ -50,7 +46,6 @@ class JudgeConfig:
     default_score: float
     default_ranking: float
     is_elsewhere: bool = False
-    share: tuple[str, float] | None = None
 
 
 @lru_cache(maxsize=64)
@@ -66,10 +61,8 @@ def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     configs = []
     for each in panel.judges:
         own = dict(each.values)
-        config = _config(
-            str(own.get("judge_id") or own["model"]), each.weight, settings, shared, own
-        )
-        configs.append(replace(config, share=each.share))
+        name = str(own.get("judge_id") or own["model"])
+        configs.append(_config(name, each.weight, settings, shared, own))
     names = [config.name for config in configs]
     if (twice := first_repeated(names)) is not None:
         raise UsageError(
@@ -81,34 +74,7 @@ def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
             SettingRef("quorum", panel.quorum),
             f" exceeds the number of judges in the panel, {len(names)}.",
         )
-    _refuse_joining(settings)
     return tuple(configs)
-
-
-def _refuse_joining(settings: Settings) -> None:
-    """Refuse settings that need every judge's verdict on each pair, if judges divide the pairs."""
-    panel = settings.panel
-    pairing = settings.pairing
-    if not any(judge.share for judge in panel.judges):
-        return
-    if panel.quorum is not None:
-        raise UsageError("quorum needs every judge on every pair; with share, leave it out.")
-    if any(judge.weight != 1 for judge in panel.judges):
-        raise UsageError("with share, judges count by agreement with the first one; omit weight.")
-    if pairing.budget is not None:
-        raise UsageError(
-            naming(
-                "$budget cannot be divided among judges with a share; set ring_k and the shares "
-                "instead."
-            )
-        )
-    if settings.rewards.estimator != "adaptive":
-        raise UsageError(
-            naming(
-                "share needs $estimator, which puts the verdicts of all judges on one scale.",
-                estimator="adaptive",
-            )
-        )
 
 
 def _config(
@@ -219,29 +185,14 @@ def parse_panel(tables: object, where: str) -> tuple[PanelJudge, ...]:
 
 def _parse_judge(given: object, where: str) -> PanelJudge:
     own = table(given, where)
-    refuse_unknown(own, ("weight", "share", *OWN_KEYS), where, "a judge of a panel has")
+    refuse_unknown(own, ("weight", *OWN_KEYS), where, "a judge of a panel has")
     values = judge_settings(own, f"{where}: ", OWN_KEYS)
     if "model" not in dict(values):
         raise UsageError(f"{where}: model is missing: the judge's name on its server.")
     weight = own.get("weight", 1.0)
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < 1e9:
         raise UsageError(f"{where}: weight {weight!r} is not a number above 0.")
-    return PanelJudge(
-        float(weight), values, None if "share" not in own else _share(own["share"], where)
-    )
-
-
-def _share(raw: object, where: str) -> tuple[str, float]:
-    """Parse `all_pairs`, or a strategy with its number of rings, as in `ring 1.5`."""
-    name, _, rings = str(raw).partition(" ")
-    if name in STRATEGIES and (name == "ring" or not rings):
-        with suppress(ValueError):
-            number = float(rings or 1)
-            if 0 < number <= MAX_RINGS:
-                return name, number
-    raise UsageError(
-        f"{where}: share {raw!r} is not a strategy, as in 'all_pairs', 'ring' or 'ring 2'."
-    )
+    return PanelJudge(float(weight), values)
 
 
 _SHARE = checks.number(0.0, 1.0)

@@ -121,8 +121,7 @@ def digest_of(settings: Settings) -> str:
     names = {setting.name for setting in all_settings() if setting.changes_rewards}
     deciding: dict[str, object] = {name: value_of(settings, name) for name in names}
     deciding["panel"] = [
-        [judge.weight, _deciding(judge.values, names), *([judge.share] if judge.share else [])]
-        for judge in settings.panel.judges
+        [judge.weight, _deciding(judge.values, names)] for judge in settings.panel.judges
     ]
     deciding["components"] = [
         [c.name, c.kind, c.options, _deciding(c.judge, names)] for c in rewards.components

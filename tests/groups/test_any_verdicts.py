@@ -17,7 +17,7 @@ from genrm_cli.judging.requests import RequestId
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.run_summary import summarise
 from genrm_cli.pairing import STRATEGIES, PairingPlan
-from genrm_cli.rewards.estimators.shared_pairs import RunStatistics
+from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
@@ -108,9 +108,9 @@ def check_run(data: st.DataObject) -> None:
         group.sort()
         groups.append(group)
     judged = [verdicts_of(group, plan) for group in groups]
-    statistics = RunStatistics()
+    statistics = CalibrationStatistics()
     for group, verdicts in zip(groups, judged, strict=True):
-        statistics.add_group(group.size, verdicts.used, verdicts.own)
+        statistics.add_group(group.size, verdicts.used)
     metrics = RunMetrics()
     rewarded = reward_verdicts(judged, plan, statistics.fit())
     for group, rewards in zip(groups, rewarded, strict=True):

@@ -3,7 +3,6 @@ counts.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,8 @@ from judge_server_fixture import JudgeServer
 from scored_components import score_with
 
 from genrm_cli.errors import UsageError
-from genrm_cli.groups.compile import compile_plan
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.judge_settings import PanelJudge
-from genrm_cli.settings.panel import judges_of
 from genrm_cli.verdicts import Reason
 
 QUICK: dict[str, Any] = {
@@ -182,65 +179,3 @@ def test_a_panel_may_mix_all_kinds(tmp_path: Path, judge_server: JudgeServer) ->
     assert metrics["comparisons_planned"] == 3 + 3 + 1 + 3
     assert metrics["unscored"] == 0
     assert all(1 <= line["reward"] <= 5 for line in lines)
-
-
-def test_judges_can_share_the_pairs(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """One answers a ring, the other all pairs; who was not asked did not fail, and every rollout
-    gets a reward.
-    """
-    judge_server.behave(verdict="hash")
-    panel = (
-        PanelJudge(1.0, judge(judge_server, "a").values, ("ring", 1.0)),
-        PanelJudge(1.0, judge(judge_server, "b").values, ("all_pairs", 1.0)),
-    )
-    metrics, lines, comparisons = score(tmp_path, 6, panel=panel, estimator="adaptive")
-    asked = [record["judge"] for record in comparisons]
-    assert (asked.count("a"), asked.count("b"), metrics["comparisons_planned"]) == (6, 15, 21)
-    assert [(one["verdicts"], one["failures"]) for one in metrics["panel"]["judges"]] == [
-        (6, 0),
-        (15, 0),
-    ]
-    assert all(line["genrm"]["status"] == "scored" for line in lines)
-    assert score(tmp_path, 6, panel=panel, estimator="adaptive")[0]["calls"] == 0
-
-
-@pytest.mark.parametrize("failing", [0, 1])
-def test_a_judge_without_a_verdict_leaves_the_pairs_to_the_other(
-    tmp_path: Path, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer], failing: int
-) -> None:
-    """Rewards come from the judge that answers, whichever it is, and the failures are counted."""
-    second = start_judge()
-    (judge_server, second)[failing].behave(fault={"content": "no idea"})
-    judges = (judge(judge_server, "a"), judge(second, "b"))
-    panel = tuple(replace(each, share=("all_pairs", 1.0)) for each in judges)
-    metrics, lines, _ = score(tmp_path, 4, panel=panel, estimator="adaptive")
-    assert [one["failures"] for one in metrics["panel"]["judges"]] == [
-        6 * (failing == 0),
-        6 * (failing == 1),
-    ]
-    rewards = [line["reward"] for line in lines]
-    assert rewards == sorted(rewards)
-    assert rewards[0] < rewards[-1]
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"quorum": 1}, "needs every judge on every pair"),
-        ({"budget": 100}, "cannot be divided among judges with a share"),
-        ({"estimator": "combined"}, "share needs estimator='adaptive'"),
-    ],
-)
-def test_what_needs_every_judge_excludes_shares(given: dict[str, Any], message: str) -> None:
-    """Quorum, a budget and other estimators are refused, as are weights and judges that grade."""
-    own = (("base_url", ("http://x/v1",)), ("model", "m"))
-    with pytest.raises(UsageError, match=message):
-        judges_of(settings_from(panel=(PanelJudge(1.0, own, ("ring", 1.0)),), **given))
-    graded = PanelJudge(1.0, (*own, ("profile", "nemotron-principle")), ("ring", 1.0))
-    grading = settings_from(panel=(graded,), estimator="adaptive")
-    with pytest.raises(
-        UsageError, match="judge 'm' grades responses; with share, every judge must compare pairs"
-    ):
-        compile_plan(grading)
-    with pytest.raises(UsageError, match="omit weight"):
-        judges_of(settings_from(panel=(PanelJudge(2.0, own, ("ring", 1.0)),)))

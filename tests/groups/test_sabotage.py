@@ -19,7 +19,7 @@ from genrm_cli.groups.sabotage import find_causes
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.pairing import PairingPlan
-from genrm_cli.rewards.estimators.shared_pairs import RunStatistics
+from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Reason, Verdict, preferred
 
@@ -142,7 +142,7 @@ def test_a_verdict_after_replies_without_one_does_not_count_for_the_response_tha
     results = [(RequestId(0, 0, pair), won.pop(0) if 0 in pair else VERDICT) for pair in RING]
     group = judged(results, 4)
     plan = GroupPlan(judges=(JUDGE,))
-    (rewards,) = reward_verdicts([verdicts_of(group, plan)], plan, RunStatistics().fit())
+    (rewards,) = reward_verdicts([verdicts_of(group, plan)], plan, CalibrationStatistics().fit())
     assert [each.caused_by for each in rewards.comparisons if each.failure] == [(0,), (0,)]
     assert min(rewards.rewards) == rewards.rewards[0]
     assert not find_causes(group, replace(plan, rewards=RewardPlan(on_sabotage="keep")))
@@ -152,9 +152,9 @@ def mean_advantages(groups: Sequence[JudgedGroup], estimator: str) -> np.ndarray
     """Return the mean advantages of rollouts 0 and 1; None counts as 0, as it teaches nothing."""
     plan = GroupPlan(judges=(JUDGE,), rewards=RewardPlan(estimator=estimator))
     found = [verdicts_of(group, plan) for group in groups]
-    statistics = RunStatistics()
+    statistics = CalibrationStatistics()
     for verdicts in found:
-        statistics.add_group(verdicts.judged.size, verdicts.used, verdicts.own)
+        statistics.add_group(verdicts.judged.size, verdicts.used)
     rewards = reward_verdicts(found, plan, statistics.fit())
     return np.mean(
         [[advantage or 0.0 for advantage in each.advantages[:2]] for each in rewards], axis=0
@@ -339,6 +339,6 @@ def test_it_loses_where_the_whole_group_is_shown_at_once() -> None:
     ambiguous = Outcome(Failure(FailureKind.AMBIGUOUS, "", (2,)))
     plan = GroupPlan(judges=(JudgePlan("m", PROFILES["rewardanything"]),))
     found = verdicts_of(judged([(RequestId(0, 0, (2, 1, 0)), ambiguous)], 3), plan)
-    (rewards,) = reward_verdicts([found], plan, RunStatistics().fit())
+    (rewards,) = reward_verdicts([found], plan, CalibrationStatistics().fit())
     assert [score.reward for score in rewards.scores] == [None, 2.0, None]
     assert [score.sabotaged for score in rewards.scores] == [0, 1, 0]

@@ -27,7 +27,7 @@ from genrm_cli.judging.profiles.profile import Profile, neutralise_prompt, rende
 from genrm_cli.judging.requests import PairwisePrompt, Prompt, Reply, RequestId
 from genrm_cli.neutralise import fold
 from genrm_cli.pairing import PairingPlan
-from genrm_cli.rewards.estimators.shared_pairs import RunStatistics
+from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Outcome, Verdict, preference
 
@@ -247,13 +247,13 @@ def mean_advantages(groups: Sequence[list[tuple[RequestId, Outcome]]], estimator
     plan = GroupPlan(judges=(JudgePlan("m"),), rewards=RewardPlan(estimator=estimator))
     everyone = tuple(range(SIZE))
     found = []
-    statistics = RunStatistics()
+    statistics = CalibrationStatistics()
     for g, results in enumerate(groups):
         fields = everyone, (True,) * SIZE, (None,) * SIZE, "answer", [_SHAPE] * SIZE, list(results)
         group = JudgedGroup(str(g), SIZE, False, *fields)
         group.sort()
         found.append(verdicts_of(group, plan))
-        statistics.add_group(SIZE, found[-1].used, found[-1].own)
+        statistics.add_group(SIZE, found[-1].used)
     rewards = reward_verdicts(found, plan, statistics.fit())
     return np.mean(
         [[advantage or 0.0 for advantage in each.advantages[:2]] for each in rewards], axis=0

@@ -142,9 +142,7 @@ def test_what_is_harmless_needs_no_trust(folder: Path) -> None:
         "[components.safety]\n[components.q]\nkind = 'consistency'\nextract = 'boxed'\n"
         "[total]\nweights = { safety = 1 }\n",
     )
-    resolve(
-        folder, "estimator = 'adaptive'\n[[judge]]\nmodel = 'm'\nshare = 'ring 1'\nweight = 1\n"
-    )
+    resolve(folder, "estimator = 'adaptive'\n[[judge]]\nmodel = 'm'\nweight = 1\n")
     assert (settings.pairing.strategy, settings.judge.principle) == ("all_pairs", "Be kind.")
 
 

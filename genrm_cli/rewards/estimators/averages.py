@@ -10,7 +10,7 @@ from genrm_cli.rewards.estimators.least_squares import (
     Spread,
     imbalance_of,
     laplacian_of,
-    predict,
+    reliabilities_of,
     spread_of,
 )
 from genrm_cli.rewards.estimators.verdict_batch import (
@@ -94,14 +94,12 @@ def _average(
     nothing = np.zeros(batch.groups)
     spread = spread or Spread(np.zeros_like(base_scores), nothing, nothing)
     deviations = np.where(scored, base_scores - scored_means(base_scores, scored), 0.0)
-    qualities, reliabilities = predict(deviations, spread, scored)
     return BatchEstimate(
         base_scores=base_scores,
         scored=scored,
         variances=spread.variances,
         known=known,
-        qualities=qualities,
-        reliabilities=reliabilities,
+        reliabilities=reliabilities_of(deviations, spread, scored),
         assessed=known | assessed,
         converged=np.ones(batch.groups, dtype=np.bool_),
     )

@@ -83,8 +83,6 @@ class Calibration:
         label_noise: of the values of its labels; None with too few verdicts.
         uncertainty: standard error of the logarithm of signal over noise; None with too few
             verdicts, or no signal.
-        judges: of each judge, where judges answer different comparisons; else empty.
-        agreement: correlations of the qualities that these judges see.
         reward_variance: mean of the variances of the rewards of a group; None if no rewards are
             known.
     """
@@ -99,8 +97,6 @@ class Calibration:
     labels: LabelModel | None = None
     label_noise: WinNoise | None = None
     uncertainty: float | None = None
-    judges: "tuple[Calibration, ...]" = ()
-    agreement: tuple[tuple[float, ...], ...] = ()
     reward_variance: float | None = None
 
     @property
@@ -119,6 +115,8 @@ class CalibrationStatistics:
     more than one group. The last bits of the sums depend on the order of the groups."""
 
     groups: int = 0
+    # Number and sum of the variances of the rewards of each group.
+    _variances: Floats = field(default_factory=lambda: np.zeros(2))
     _waiting: dict[tuple[int, int], list[Floats]] = field(default_factory=dict)
     _waiting_verdicts: int = 0
     _sums: Floats = field(default_factory=lambda: np.zeros((5, _COLUMNS, _COLUMNS)))
@@ -179,13 +177,9 @@ class CalibrationStatistics:
         self._sums[_PLAIN] += plain_share
         self._sums[_DISJOINT] += whole.T @ whole - plain_share - _products(pair_plain, pair_plain)
 
-    def merge(self, other: "CalibrationStatistics") -> None:
-        """Add the verdicts of another part of the run."""
-        other._take_waiting()
-        self.groups += other.groups
-        self._sums += other._sums
-        self._labels += other._labels
-        self._by_group += other._by_group
+    def add_variance(self, variance: float) -> None:
+        """Add the variance of the rewards of a group of two or more."""
+        self._variances += (1, variance)
 
     @property
     def verdicts(self) -> int:
@@ -215,7 +209,7 @@ class CalibrationStatistics:
         return made
 
     def _all_sums(self) -> tuple[Floats, ...]:
-        return self._sums, self._labels, self._by_group
+        return self._sums, self._labels, self._by_group, self._variances
 
     def fit(self) -> Calibration:
         """Return the calibration from the verdicts so far."""
@@ -228,6 +222,7 @@ class CalibrationStatistics:
         is_enough = moments is not None and sharing >= MIN_SHARING_FOR_NOISE
         noise = noise_of(moments) if moments is not None and is_enough else None
         win_noise = self._split(_WINS) if is_enough else None
+        rewarded, variance = self._variances.tolist()
         is_labels = 0 < count <= self._labels.sum() * (1 + 1e-9)  # sums that fade are rounded
         return Calibration(
             groups=self.groups,
@@ -240,6 +235,7 @@ class CalibrationStatistics:
             labels=(FIVE_LABELS if self._labels[MUCH] else THREE_LABELS) if is_labels else None,
             uncertainty=self._uncertainty(*self._split(_LEAD)) if is_enough else None,
             label_noise=self._split(_LEAD / UNIT) if is_enough and is_labels else None,
+            reward_variance=variance / rewarded if rewarded else None,
         )
 
     def _kind(self, moments: Moments | None) -> JudgeNoise:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from genrm_cli.metrics.rounding import rounded, rounded_all
+from genrm_cli.metrics.rounding import rounded
 from genrm_cli.rewards.estimators.averages import average_scores, average_wins
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.labels import FIVE_LABELS, MUCH, THREE_LABELS, sizes_of
@@ -76,8 +76,6 @@ class Estimate:
             squared correlation, beyond chance, with this judge's base scores in the limit of many
             verdicts. 0 if a run with enough verdicts shows no signal; None if too little is known
             about the judge, or for fewer than two base scores.
-        qualities: predictions of the qualities, of variance 1 within a group; None where the
-            reliability is.
         uncertainty: standard error of the log odds of the reliability, from the run; None if
             unknown.
     """
@@ -86,19 +84,13 @@ class Estimate:
     standard_errors: list[float | None]
     converged: bool = True
     reliability: float | None = None
-    qualities: list[float] | None = None
     uncertainty: float | None = None
 
     def without_errors(self) -> "Estimate":
         """Return the estimate of a plan that depended on its verdicts: the noise that it selected
         is unknown.
         """
-        return replace(
-            self,
-            standard_errors=[None] * len(self.standard_errors),
-            reliability=None,
-            qualities=None,
-        )
+        return replace(self, standard_errors=[None] * len(self.standard_errors), reliability=None)
 
 
 def estimate(name: str, n: int, verdicts: Verdicts, calibration: Calibration) -> Estimate:
@@ -137,14 +129,11 @@ def estimate_many(
 def _split(batch: BatchEstimate, uncertainty: float | None) -> list[Estimate]:
     columns = (batch.base_scores, batch.scored, batch.variances, batch.known, batch.reliabilities)
     rows = zip(
-        *(
-            column.tolist()
-            for column in (*columns, batch.assessed, batch.converged, batch.qualities)
-        ),
+        *(column.tolist() for column in (*columns, batch.assessed, batch.converged)),
         strict=True,
     )
     estimates = []
-    for base_scores, scored, variances, known, reliability, assessed, converged, qualities in rows:
+    for base_scores, scored, variances, known, reliability, assessed, converged in rows:
         several = sum(scored) > 1
         estimates.append(
             Estimate(
@@ -155,7 +144,6 @@ def _split(batch: BatchEstimate, uncertainty: float | None) -> list[Estimate]:
                 ],
                 converged,
                 rounded(reliability) if assessed and several else None,
-                rounded_all(qualities) if assessed and several else None,
                 uncertainty if assessed and several else None,
             )
         )

@@ -18,10 +18,8 @@ from genrm_cli.rewards.estimators.verdict_batch import (
 )
 from genrm_cli.verdicts import MIDDLE_RANKING
 
-QUALITY_POINTS = (
-    0.7  # base score of one standard deviation of quality, of the kinds of judges as they are
-)
-_LEAST_POINTS = 0.1
+# Base score of one standard deviation of quality, of the kinds of judges as they are.
+_QUALITY_POINTS = 0.7
 # A group's mean lead is shrunk as if this many further verdicts had shown none: a few verdicts have
 # a lead by chance.
 _UNBIASED_ALONE = 12
@@ -76,15 +74,8 @@ def weigh_alone(batch: VerdictBatch) -> Floats:
     return rounded_array(np.where(made.scored, centred, 0.0))
 
 
-def points_of(calibration: Calibration) -> float:
-    """Return the base score of one standard deviation of quality, as `adapt` gives it."""
-    if calibration.noise is None:
-        return QUALITY_POINTS
-    return max(_LEAST_POINTS, _scale_of(_weights_by_kind(calibration), calibration.noise))
-
-
 def _weights_by_kind(calibration: Calibration) -> Weights:
-    return weights_of(calibration.kind, QUALITY_POINTS) or Weights()
+    return weights_of(calibration.kind, _QUALITY_POINTS) or Weights()
 
 
 def _scale_of(weights: Weights, noise: JudgeNoise) -> float:
@@ -103,14 +94,12 @@ def _combine(batch: VerdictBatch, calibration: Calibration, weights: Weights) ->
     solution, spread = _solve(batch, right_side(batch, calibration, weights), weights, noise)
     solution = weights.scale * solution
     scored = batch.counts() > 0
-    qualities, reliabilities = predict(solution, spread, scored)
     return BatchEstimate(
         base_scores=rounded_array(level + solution),
         scored=scored,
         variances=spread.variances,
         known=np.full(batch.groups, noise is not None),
-        qualities=qualities,
-        reliabilities=reliabilities,
+        reliabilities=reliabilities_of(solution, spread, scored),
         assessed=np.full(batch.groups, calibration.signal_sought),
         converged=np.ones(batch.groups, dtype=np.bool_),
     )
@@ -130,14 +119,13 @@ def right_side(batch: VerdictBatch, calibration: Calibration, weights: Weights) 
     return batch.sum_by_rollout(gaps, -gaps) + weights.level * batch.sum_by_rollout(levels, levels)
 
 
-def predict(solution: Floats, spread: Spread, scored: Flags) -> tuple[Floats, Floats]:
-    """Return [G, n] the qualities as predicted from a linear solution, and [G] the share of signal
-    in them.
+def reliabilities_of(solution: Floats, spread: Spread, scored: Flags) -> Floats:
+    """Return [G] the share of signal in the qualities that a linear solution [G, n] predicts.
 
-    The solution, [G, n], sums to 0 in each group. It is shrunk to the mean by the amount that suits
-    this judge, which follows from how the judge responds to any group with these verdicts, not from
-    the assumptions of the solution: a noisier judge is shrunk further. The variance of predictions
-    is their reliability.
+    The solution sums to 0 in each group. It is shrunk to the mean by the amount that suits this
+    judge, which follows from how the judge responds to any group with these verdicts, not from the
+    assumptions of the solution: a noisier judge is shrunk further. The variance of predictions is
+    their reliability.
 
     Source: linear regression of the qualities on the solution; T. L. Kelley, Statistical Method
     (1923)."""
@@ -145,7 +133,7 @@ def predict(solution: Floats, spread: Spread, scored: Flags) -> tuple[Floats, Fl
     kept = np.divide(shared, spread.total, out=np.zeros_like(shared), where=spread.total > 0)
     missed = np.maximum(0.0, np.maximum(scored.sum(axis=1) - 1, 0) - kept * shared)
     qualities = kept[:, None] * solution
-    return qualities, signal_share((qualities**2).sum(axis=1), missed)
+    return signal_share((qualities**2).sum(axis=1), missed)
 
 
 def signal_share(spread: Floats, errors: Floats) -> Floats:

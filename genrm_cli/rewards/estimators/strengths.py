@@ -10,7 +10,12 @@ import numpy as np
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.judge_noise import WinNoise
 from genrm_cli.rewards.estimators.labels import LabelModel, values_of
-from genrm_cli.rewards.estimators.least_squares import Spread, laplacian_of, predict, spread_of
+from genrm_cli.rewards.estimators.least_squares import (
+    Spread,
+    laplacian_of,
+    reliabilities_of,
+    spread_of,
+)
 from genrm_cli.rewards.estimators.verdict_batch import (
     BatchEstimate,
     Flags,
@@ -18,7 +23,6 @@ from genrm_cli.rewards.estimators.verdict_batch import (
     VerdictBatch,
     inverse_of,
     rounded_array,
-    scored_means,
 )
 
 MAX_STEPS = 50
@@ -126,9 +130,8 @@ def fit_strengths(
 ) -> BatchEstimate:
     """Return 3 + points * x with the strengths x at the maximum of the posterior.
 
-    Standard errors are those of a linear solution with the curvature at the maximum; reliabilities,
-    and the spread of the predicted qualities, those of Newton's first step, in which strengths
-    follow outcomes linearly.
+    Standard errors are those of a linear solution with the curvature at the maximum; reliabilities
+    are those of Newton's first step, in which strengths follow outcomes linearly.
 
     Args:
         outcomes: the choice that each verdict stands for, [G, M]; may lie between the values, or
@@ -140,7 +143,6 @@ def fit_strengths(
     strengths, converged = _maximise(batch, outcomes, choices)
     scored = batch.counts() > 0
     variances = np.zeros_like(strengths)
-    qualities = np.zeros_like(strengths)
     reliabilities = np.zeros(batch.groups)
     if noise is not None:
         of_position = choices.position * batch.corrected()
@@ -149,19 +151,14 @@ def fit_strengths(
         _, mean, steepness = choices.moments(of_position)
         inverse, spread = _spread(batch, steepness, choices, noise)
         right = batch.sum_by_rollout(outcomes - mean, mean - outcomes)
-        predicted, reliabilities = predict((inverse @ right[..., None])[..., 0], spread, scored)
-        qualities = np.where(scored, strengths - scored_means(strengths, scored), 0.0)
-        lengths = np.linalg.norm(qualities, axis=1, keepdims=True)
-        qualities *= np.linalg.norm(predicted, axis=1, keepdims=True) / np.where(
-            lengths > 0, lengths, 1.0
-        )
+        first_step = (inverse @ right[..., None])[..., 0]
+        reliabilities = reliabilities_of(first_step, spread, scored)
     known = np.full(batch.groups, noise is not None)
     return BatchEstimate(
         base_scores=rounded_array(3.0 + points * strengths),
         scored=scored,
         variances=points**2 * variances,
         known=known,
-        qualities=qualities,
         reliabilities=reliabilities,
         assessed=known,
         converged=converged,

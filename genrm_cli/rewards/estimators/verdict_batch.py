@@ -107,8 +107,6 @@ class BatchEstimate:
         variances: [G, n], squared standard errors, of the base score against the mean of the
             group's scored ones.
         known: [G], whether standard errors are known.
-        qualities: [G, n], predictions of the qualities from the base scores, of variance 1 within a
-            group; where `assessed`.
         reliabilities: [G], share of the spread of the base scores that is signal, 0 to 1: the
             expected squared correlation, beyond that by chance, with what the judge would say in
             the limit of many verdicts.
@@ -120,7 +118,6 @@ class BatchEstimate:
     scored: Flags
     variances: Floats
     known: Flags
-    qualities: Floats
     reliabilities: Floats
     assessed: Flags
     converged: Flags

@@ -22,10 +22,6 @@ PANEL = (
     '[[judge]]\nmodel = "org/one"\nprofile = "nemotron-plain"\n[[judge]]\nmodel = '
     '"two"\nprofile = "json"\nweight = 2\n'
 )
-SHARES = (
-    '[[judge]]\nmodel = "one"\nprofile = "json"\nshare = "ring 1"\n'
-    '[[judge]]\nmodel = "two"\nprofile = "json"\nshare = "all_pairs"\n'
-)
 CASES = {
     "one round": (PLAIN, "", 1),
     "both orders and repeats": (
@@ -43,7 +39,6 @@ CASES = {
         1,
     ),
     "rubrics of rows": ((*PLAIN, "--rubric-field", "rubrics", "--component", "rubric:row"), "", 1),
-    "a panel of rings": ((), SHARES, 1),
     "lists": (("--model", "m", "--profile", "rewardanything"), "", 1),
     "clusters": (PLAIN, '[diversity]\nmethod = "llm"\n', 1),
     "a set": ((*PLAIN, "more.jsonl", "--together", "--goal", "best"), "", 3),

@@ -15,8 +15,7 @@ from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationSta
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS, estimate, estimate_many
 from genrm_cli.rewards.estimators.judge_noise import JudgeNoise, WinNoise
 from genrm_cli.rewards.estimators.labels import THREE_LABELS
-from genrm_cli.rewards.estimators.least_squares import points_of
-from genrm_cli.rewards.estimators.verdict_batch import VerdictBatch
+from genrm_cli.rewards.estimators.least_squares import _scale_of, _weights_by_kind
 
 NOISE = JudgeNoise((0.8, 0.5), 0.35, ((1.2, 0.3), (0.3, 0.5)), 0.3, ((0.25, 0.1), (0.1, 0.09)))
 KNOWN = Calibration(groups=500, noise=NOISE, win_noise=WinNoise(0.2, 0.6))
@@ -179,29 +178,6 @@ def test_many_groups_get_the_numbers_that_each_gets_alone(name):
 
 
 @every_estimator
-@pytest.mark.parametrize("noise", [0.0, 3.0])
-def test_the_variance_of_predicted_qualities_is_their_reliability(name, noise):
-    """However noisy the judge: a panel divides predictions by it, which would raise those shrunk
-    too little.
-    """
-    batch, quality = linear_judge(
-        600, 8, [(i, j) for i, j, _ in PairingPlan("ring", ring_k=2).iter_pairs(8)]
-    )
-    noises = noise * np.random.default_rng(1).standard_normal((3, *batch.ranking.shape))
-    columns = (
-        column + each
-        for column, each in zip((batch.score_1, batch.score_2, batch.ranking), noises, strict=True)
-    )
-    batch = VerdictBatch(8, batch.first, batch.second, *columns, batch.valid)
-    made = ESTIMATORS[name](batch, fit_of(batch))
-    assert (made.qualities**2).sum(axis=1).mean() / 7 == pytest.approx(
-        made.reliabilities.mean(), rel=0.1, abs=0.02
-    )
-    slope = (made.qualities * quality).sum() / (made.qualities**2).sum()
-    assert slope == pytest.approx(1, abs=0.15)
-
-
-@every_estimator
 @pytest.mark.parametrize("labels", [None, THREE_LABELS])
 @given(verdicts=LISTS.filter(len))
 def test_verdicts_that_prefer_nobody_make_no_difference(name, labels, verdicts):
@@ -290,6 +266,7 @@ def test_standard_errors_are_those_made(name, n, ring_k):
     centred = [
         values - values.mean(axis=1, keepdims=True) for values in (made.base_scores, quality)
     ]
-    scale = points_of(fit) if name == "adaptive" else fit.noise.scale
+    adapted = _scale_of(_weights_by_kind(fit), fit.noise)
+    scale = adapted if name == "adaptive" else fit.noise.scale
     actual = ((centred[0] - scale * centred[1]) ** 2).mean()
     assert made.variances.mean() == pytest.approx(actual, rel=0.05)
