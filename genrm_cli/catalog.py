@@ -97,7 +97,3 @@ def listed(names: Iterable[str]) -> str:
 def explained(names: Mapping[str, str]) -> str:
     """Return names with their explanations, separated by semicolons."""
     return "; ".join(f"{name}: {explanation}" for name, explanation in names.items())
-
-
-SELF_TESTS = ("trl", "verl", "openrlhf", "slime", "nemo-gym")
-"""Trainers whose requests `genrm serve --self-test` imitates."""

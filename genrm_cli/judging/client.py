@@ -2,7 +2,7 @@
 reason.
 
 pyreqwest makes the calls: one costs the same at any number of connections, and a quarter of one
-through httpx, which the adapters of trainers and the self-test of `genrm serve` use."""
+through httpx, which the adapters of trainers use."""
 
 import contextlib
 import os

@@ -73,8 +73,6 @@ OTHER_FLAGS = {
     "--group-rm",
     "--custom-rm-path",
     "--custom-config-path",
-    "--self-test",
-    "--self-test-url",
     "--rm-type",
     "--rm-url",
     "--remote",

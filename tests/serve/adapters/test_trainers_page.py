@@ -2,6 +2,7 @@
 rest.
 """
 
+import json
 import os
 import statistics
 import subprocess
@@ -15,6 +16,7 @@ from trainers_page import BLOCKS, block, commands, run_python
 # Where each block runs; test_commands.py runs those in `sh`.
 RUN_IN = [
     ("Trainers", "sh", "test_commands.py"),
+    ("Trainers", "console", "test_trainers_page.py"),
     ("TRL", "python", "test_pasted.py"),
     ("verl", "console", "test_pasted.py"),
     ("OpenRLHF", "console", "test_pasted.py"),
@@ -39,6 +41,14 @@ def test_every_block_of_the_page_runs_in_a_test():
     assert [(section, language) for section, language, _ in BLOCKS] == [
         named[:2] for named in RUN_IN
     ]
+
+
+def test_a_server_is_asked_for_rewards_before_a_training(served):
+    """The body of the curl command is a group; the reply has a number for each response."""
+    [[*_, url, _, body]] = commands("Trainers", served.url)
+    reply = served.post(url.removeprefix(served.url), json.loads(body)).json()
+    assert reply["status"] == "scored"
+    assert [type(reward) for reward in reply["rewards"]] == [float, float]
 
 
 def test_your_own_loop(served):
