@@ -32,6 +32,7 @@ from genrm_cli.storage.printable import CONTROL, escaped_in_json
 
 LINE_EVERY_S = 30.0
 _LABEL = re.compile(r" *(?:\S.{,18}?  +)?")  # what a line begins with, up to its text
+_MANY = 20  # below, a percentage looks more precise than the counts behind it
 OnEvent = Callable[[str, JsonObject], None]
 Step = TypeVar("Step")
 
@@ -265,6 +266,13 @@ def print_markdown(text: str) -> None:
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """Return a count with its noun, as in `1 group` and `2 groups`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def rate_text(rate: float, of: int, noun: str) -> str:
+    """Return a rate of something counted, as in `34.4% of pairs`, or `1 of 5 pairs` below 20."""
+    if of < _MANY:
+        return f"{rate * of:.0f} of {counted(of, noun)}"
+    return f"{rate:.1%} of {noun}s"
 
 
 def number_text(value: float | None, form: str = ".3f") -> str:

@@ -117,7 +117,10 @@ def _conclude(
     """Turn the verdicts of each group into rewards, now that the judge is calibrated on all of
     them.
     """
-    calibration = outcomes.calibrate(map(len, index.table.iter_groups()))
+    statistics = outcomes.statistics(map(len, index.table.iter_groups()))
+    calibration = statistics.fit()
+    # Inputs are calibrated each on its own, but say together how reliable their rewards are.
+    run.metrics.verdict_sums.numbers = statistics.numbers()
     chunk: list[tuple[int, list[int], JudgedGroup]] = []
     is_pooled = index.plan.rewards.advantage == "pooled"
 

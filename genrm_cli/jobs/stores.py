@@ -13,7 +13,7 @@ import orjson
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.rewards.compose import weight_of
-from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
+from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts, verdict_array
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.storage.spool import Pieces, Spool
@@ -51,7 +51,7 @@ class OutcomeStore(AbstractContextManager["OutcomeStore"]):
         judged: JudgedGroup = pickle.loads(self._groups[number])  # noqa: S301  (our own bytes, in a file without a name)
         return judged
 
-    def calibrate(self, sizes: Iterator[int]) -> Calibration:
+    def statistics(self, sizes: Iterator[int]) -> CalibrationStatistics:
         """Return the statistics of the judge over all verdicts, from the number of rollouts of each
         group, in order.
 
@@ -61,7 +61,7 @@ class OutcomeStore(AbstractContextManager["OutcomeStore"]):
         for number, size in zip(range(len(self._verdicts)), sizes, strict=False):
             kept = np.frombuffer(self._verdicts[number]).reshape(-1, _KEPT_COLUMNS)
             statistics.add_arrays(size, kept)
-        return statistics.fit()
+        return statistics
 
 
 class ScoreStore(AbstractContextManager["ScoreStore"]):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from genrm_cli.metrics.component_metrics import ComponentMetrics
 from genrm_cli.metrics.group_measures import GroupMeasures
 from genrm_cli.metrics.panel_metrics import PanelMetrics
-from genrm_cli.metrics.running_stats import Latencies, Mergeable, RunningStats, Worst
+from genrm_cli.metrics.running_stats import Latencies, Mergeable, RunningStats, Sums, Worst
 from genrm_cli.metrics.session_metrics import SessionMetrics
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.verdicts import Failure, Outcome, Reason, StoppedBy, Verdict
@@ -77,6 +77,7 @@ class RunMetrics(Mergeable):
     redactions: Counter[str] = field(default_factory=Counter)
     reliability: RunningStats = field(default_factory=RunningStats)
     uncertainties: RunningStats = field(default_factory=RunningStats)
+    verdict_sums: Sums = field(default_factory=Sums)
     length_effect: RunningStats = field(default_factory=RunningStats)
     markup_effect: RunningStats = field(default_factory=RunningStats)
     addressed_judge: int = 0

@@ -7,6 +7,7 @@ from typing import Any
 
 from genrm_cli.metrics.component_metrics import ComponentSummary
 from genrm_cli.metrics.panel_metrics import PanelSummary
+from genrm_cli.metrics.plan_reliability import RingsNeeded
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import (
     LatencySummary,
@@ -50,7 +51,7 @@ class RunSummary:
         panel: agreement of a panel; None for a single judge.
         reliability: share of a group's spread that is signal, over the groups where it is known;
             with the 95 % interval of its mean, as far as that depends on what is known of the
-            judge's noise.
+            judge's noise; `rings_needed` says with which `ring_k` it would be high.
         length_effect: correlation of reward and length within groups of three or more, with the 95
             % interval of its mean.
         markup_effect: mean correlation of reward and markup within groups; measured where judges
@@ -125,10 +126,12 @@ class RunSummary:
     contradiction_rate: float | None
     tie_rate: float | None
     echoed_ranking_rate: float | None
+    pairs_of_repeats: int
     repeat_agreement: float | None
     panel: PanelSummary | None
     reliability: Statistics
     reliability_interval: tuple[float, ...] | None
+    rings_needed: RingsNeeded | None
     groups_noisy: int
     groups_of_unknown_reliability: int
     groups_not_converged: int
@@ -204,9 +207,11 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         if pairs.verdicts
         else None,
         echoed_ranking_rate=pairs.echoes / pairs.verdicts if pairs.verdicts else None,
+        pairs_of_repeats=pairs.repeats.pairs,
         repeat_agreement=pairs.repeats.rate(),
         panel=None if metrics.panel is None else metrics.panel.summary(),
         reliability_interval=None if mean is None or error is None else odds_interval(mean, error),
+        rings_needed=None,
         components=metrics.components.summary() or None,
         reward_sources=_shares(metrics.shares),
         sessions=metrics.sessions.summary() if metrics.sessions.by else None,

@@ -131,6 +131,20 @@ class RunningStats:
 
 
 @dataclass(slots=True)
+class Sums:
+    """Sums that parts of a run add up; empty in a part without any."""
+
+    numbers: list[float] = field(default_factory=list)
+
+    def merge(self, other: "Sums") -> None:
+        """Add the sums of another part, which has as many or none."""
+        if not self.numbers:
+            self.numbers = list(other.numbers)
+        elif other.numbers:
+            self.numbers = [a + b for a, b in zip(self.numbers, other.numbers, strict=True)]
+
+
+@dataclass(slots=True)
 class Worst:
     """The highest of some counts, and the name of what it counts; the first of equals."""
 
@@ -298,12 +312,26 @@ def mean_interval(mean: float, squares: float, count: int) -> tuple[float, float
 
 
 def odds_interval(share: float, error: float) -> tuple[float, float]:
-    """Return the 95 % interval of a share whose log odds have this standard error."""
+    """Return the 95 % interval of a share that is signal over signal and noise.
+
+    The upper end is on the scale of asinh, which is logarithmic for small errors and linear for
+    large ones, as the error of a variance near 0 is. The lower end is 0 where no signal at all is
+    within the interval.
+
+    Args:
+        share: from 0 to 1.
+        error: standard error of the logarithm of signal over noise.
+
+    Source: J. B. Burbidge et al., JASA 83 (1988) 123, for the scale; its coverage is simulated by
+    `python tests/bench/reliability.py`.
+    """
     if not 0 < share < 1:
         return share, share
-    low, high = (math.log(share / (1 - share)) + side * Z_95 * error for side in (-1, 1))
-    # The logistic function by tanh, which does not overflow however large the error is.
-    return (1 + math.tanh(low / 2)) / 2, (1 + math.tanh(high / 2)) / 2
+    distance = Z_95 * error
+    odds = share / (1 - share)
+    low = odds * math.exp(-distance) if distance < 1 else 0.0
+    high = odds * math.exp(math.asinh(distance))
+    return low / (1 + low), high / (1 + high)
 
 
 def wilson_interval(share: float, count: float, quantile: float = Z_95) -> tuple[float, float]:

@@ -1,15 +1,18 @@
 """How often responses beat fixed answers, with an interval."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from genrm_cli.metrics.running_stats import (
     Mergeable,
     RunningStats,
-    clustered_interval,
+    student_95,
     wilson_interval,
 )
+
+# With as many comparisons on the rarer side, what they show of their dependence counts as much as
+# the worst case; with twice as many, it is eight ninths. Smaller numbers let the interval jump.
+_FEW_RARER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +54,29 @@ class WinCounts(Mergeable):
         """Return the win rate; None without a verdict. Comparisons of one group depend on each
         other.
         """
-        count = self.shares.count
         mean = self.shares.mean
         if mean is None:
             return None
-        if count == 1:
+        if self.shares.count == 1:
             low, high = wilson_interval(mean, self.comparisons)
         else:
-            error = math.sqrt(self.shares.squares / count / (count - 1))
-            low, high = clustered_interval(mean, error, count, self.comparisons)
+            point = student_95(self.shares.count - 1)
+            low, high = wilson_interval(mean, self._independent(mean), point)
         return WinRate(100 * mean, 100 * low, 100 * high, self.comparisons, self.failed)
+
+    def _independent(self, mean: float) -> float:
+        """Return how many independent comparisons would say as much as these, which depend on each
+        other within groups.
+
+        Only comparisons on the rarer side show how much they depend, so near 0 and 100 % the
+        estimate is drawn towards groups in which all have the same result.
+
+        Source: the design effect; L. Kish, Survey Sampling (1965) §8.2."""
+        groups = self.shares.count
+        variance = self.shares.squares / groups / (groups - 1)
+        spread = mean * (1 - mean) * (groups - 1) / groups
+        observed = max(1.0, self.comparisons * variance / spread) if spread > 0 else 1.0
+        all_alike = self.comparisons / groups
+        rarer = self.comparisons * min(mean, 1 - mean)
+        doubt = 1 / (1 + (rarer / _FEW_RARER) ** 3)
+        return self.comparisons / (doubt * all_alike + (1 - doubt) * observed)

@@ -10,6 +10,7 @@ import numpy as np
 
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.group_measures import GroupMeasures
+from genrm_cli.metrics.plan_reliability import RingsNeeded
 from genrm_cli.metrics.running_stats import LEAST_SPREAD, mean_interval, wilson_interval
 from genrm_cli.metrics.session_metrics import SessionSummary
 from genrm_cli.metrics.verdict_counts import VerdictCounts
@@ -98,6 +99,7 @@ class RunFigures:
             it has many values.
         agreement: pairs of a group with different earlier scores whose rewards agree on the better
             one.
+        rings_needed: the `ring_k` that would make it high; None without a metrics file.
         look_here: keys and values of the groups that stand out most, by measure.
     """
 
@@ -143,6 +145,7 @@ class RunFigures:
     by_step: tuple[tuple[float, Mean], ...]
     by_earlier: tuple[tuple[float, Mean], ...]
     agreement: Share
+    rings_needed: RingsNeeded | None = None
     look_here: Mapping[str, tuple[tuple[str, float], ...]]
     format: int = FORMAT
 
@@ -230,6 +233,7 @@ def _recorded(metrics: RunRecord, prices: tuple[float, float]) -> Record:
         "settings_digest": metrics.settings_digest,
         "partial": _why_partial(metrics),
         "probe": next((each for each in get_args(ProbeResult)[::-1] if each in probes), None),
+        "rings_needed": metrics.rings_needed,
         "panel_agreement": None if metrics.panel is None else metrics.panel.krippendorff_alpha,
         "repeat_agreement": metrics.repeat_agreement,
         "cost": cost,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from genrm_cli.metrics.group_measures import NOISY_BELOW, STRONG_LENGTH, reliability_word
+from genrm_cli.metrics.plan_reliability import remedy_text
 from genrm_cli.report.figures import Mean, RunFigures, Share
 
 Weight = Literal["no", "care", "fine", "unknown"]
@@ -20,6 +21,7 @@ _PROBES = {
 _ANSWERS = {
     "no": "Not in its current state",
     "care": "With care: look at the points below first",
+    "unknown": "It cannot be told yet: score more groups together",
     "fine": "Nothing measured here speaks against it",
 }
 
@@ -46,9 +48,13 @@ def judge_trust(figures: RunFigures, *, has_comparisons: bool) -> Trust:
     """Return how far the rewards of a run can be trusted."""
     order = {"no": 0, "care": 1, "unknown": 2, "fine": 3}
     reasons = sorted(_iter_reasons(figures, has_comparisons), key=lambda each: order[each.weight])
-    weight: Weight = next(
-        (each.weight for each in reasons if each.weight in ("no", "care")), "fine"
+    # Other figures may be missing; without the reliability, nobody knows whether rewards are noise.
+    heaviest = (
+        each.weight
+        for each in reasons
+        if each.weight in ("no", "care") or (each.weight == "unknown" and each.tag == "noisy")
     )
+    weight: Weight = next(heaviest, "fine")
     return Trust(weight, _ANSWERS[weight], tuple(reasons))
 
 
@@ -127,7 +133,7 @@ _RELIABILITY: dict[str, tuple[Weight, str]] = {
     "high": ("fine", "are mostly real"),
     "fair": ("care", "are more real than noise"),
     "low": ("no", "may be mostly noise"),
-    "unknown": ("unknown", "may be mostly real or mostly noise; score more groups"),
+    "unknown": ("unknown", "may be mostly real or mostly noise; score more groups together"),
 }
 
 
@@ -138,12 +144,16 @@ def _reliability(figures: RunFigures) -> Iterator[Ground]:
             "unknown",
             "Signal or noise: not measurable with this plan; raise ring_k or repeats, or omit "
             "goal.",
+            "noisy",
         )
         return
     low = figures.reliability.low
     high = figures.reliability.high
     ends = None if low is None or high is None else (low, high)
-    weight, words = _RELIABILITY[reliability_word(ends)]
+    word = reliability_word(ends)
+    weight, words = _RELIABILITY[word]
+    if word in ("low", "fair"):
+        words += f"; {remedy_text(figures.rings_needed, mean, 'ring_k')}"
     interval = "" if ends is None else f" ({low:.2f} to {high:.2f})"
     yield Ground(
         weight,

@@ -13,8 +13,16 @@ from genrm_cli.groups.compile import judge_name
 from genrm_cli.groups.graders import graders_in
 from genrm_cli.groups.plan import GroupPlan, RewardPlan
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
+from genrm_cli.metrics.plan_reliability import (
+    expected_reliability,
+    rings_needed,
+    typical_size,
+)
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.run_summary import summarise
+from genrm_cli.metrics.run_summary import RunSummary, summarise
+from genrm_cli.metrics.running_stats import odds_interval
+from genrm_cli.pairing import PairingPlan
+from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.json_form import extended
 from genrm_cli.scored.run_record import (
@@ -48,7 +56,7 @@ def run_totals(
     pairing = plan.pairing
     return extended(
         RunTotals,
-        summarise(metrics, wall_time_s),
+        _with_reliability(summarise(metrics, wall_time_s), metrics, pairing),
         limit=settings.limits.limit,
         judge=judge_record(settings, judges),
         reward_made_of=reward_record(settings, plan.rewards),
@@ -59,6 +67,29 @@ def run_totals(
         estimator=plan.rewards.estimator,
         repeats=pairing.repeats,
     )
+
+
+def _with_reliability(summary: RunSummary, metrics: RunMetrics, pairing: PairingPlan) -> RunSummary:
+    """Return the summary with the interval of its reliability, from all verdicts of all inputs, and
+    the rings that would make it high.
+    """
+    mean = metrics.reliability.mean
+    n = typical_size(metrics.group_sizes)
+    if mean is None or n is None:
+        return summary
+    interval = summary.reliability_interval
+    if metrics.verdict_sums.numbers:
+        judge = CalibrationStatistics.of_numbers(metrics.verdict_sums.numbers).fit()
+        if mean and judge.uncertainty is not None:
+            interval = odds_interval(mean, judge.uncertainty)
+        elif judge.most_signal is not None:
+            # No signal was found: the interval holds what may be there unseen.
+            interval = (0.0, max(mean, expected_reliability(pairing, n, judge.most_signal)))
+    if interval is None:
+        return summary
+    low, high = interval
+    needed = rings_needed(pairing, n, mean, (low, high))
+    return replace(summary, reliability_interval=(low, high), rings_needed=needed)
 
 
 def run_record(

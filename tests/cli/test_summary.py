@@ -142,7 +142,7 @@ def test_rewards_that_follow_length_are_warned_of(
 @pytest.mark.parametrize(
     ("ranking", "score", "warned"),
     [
-        (5, 2, "scores and ranking disagree in 100%"),
+        (5, 2, "scores and ranking disagree in"),
         (4, 4, "only repeats the scores"),
         (2, 2, None),
     ],
@@ -163,7 +163,7 @@ def test_a_ranking_that_means_nothing_is_warned_of(
     finished = call("score", "in.jsonl", *judge_server.flags, "--no-probe").ended(0)
     message = " ".join(finished.err.split())
     expected = [
-        "scores and ranking disagree in 100% of the verdicts",
+        "scores and ranking disagree in",
         "the ranking only repeats the scores",
     ]
     assert [text for text in expected if text in message] == [
@@ -192,3 +192,27 @@ def test_an_empty_rejects_file_replaces_an_earlier_one(genrm: Genrm, call: Call)
     path.write_bytes(good)
     assert call("score", "in.jsonl", *LEXICAL).code == 0
     assert (genrm.folder / "in.rejects.jsonl").read_bytes() == b""
+
+
+def test_files_of_one_run_say_together_how_reliable_their_rewards_are(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """A judge that answers at random is known better from three files than from any of them, and
+    the summary says that more calls do not help.
+    """
+    judge_server.behave(verdict="hash")
+    names = [f"{number}.jsonl" for number in range(3)]
+    for number, name in enumerate(names):
+        rollouts = [
+            {"prompt": f"Question {number} {group}?", "completion": f"Answer {place} of {group}"}
+            for group in range(40)
+            for place in range(6)
+        ]
+        genrm.write(name, rollouts)
+    finished = call("score", *names, *judge_server.flags, "--no-probe", "--json").ended(0)
+    results = json.loads(finished.out)["results"]
+    alone = [result["metrics"]["reliability_interval"][1] for result in results]
+    said = re.search(r"reliability   0\.\d\d \(0\.\d\d to (0\.\d\d)\), low: ", finished.err)
+    assert said is not None, finished.err
+    assert float(said[1]) < min(alone)
+    assert "no number of calls will help" in " ".join(finished.err.split())

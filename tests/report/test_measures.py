@@ -107,12 +107,15 @@ def test_rewards_of_the_baseline_are_not_to_be_trained_on() -> None:
 
 def test_a_clean_run_has_nothing_against_it() -> None:
     """Reliable, complete and varied rewards give the best answer, which claims no more than was
-    measured.
+    measured; one group says too little about the judge.
     """
-    clean = group_of(["aaa", "bb", "ccc", "dd"], [1.0, 4.0, 3.5, 2.0], reliability=0.95)
-    trust = judge_trust(figures(clean), has_comparisons=False)
+    texts = ["aaa", "bb", "ccc", "dd"]
+    orders = [[1.0, 4.0, 3.5, 2.0], [4.0, 1.0, 2.0, 3.5], [2.0, 3.5, 4.0, 1.0]]
+    clean = [group_of(texts, rewards, reliability=0.95) for rewards in orders]
+    trust = judge_trust(figures(*clean), has_comparisons=False)
     assert trust.weight == "fine"
     assert "measured" in trust.answer
+    assert judge_trust(figures(clean[0]), has_comparisons=False).weight == "unknown"
 
 
 def test_every_bar_leads_to_the_groups_behind_it() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import counted, render_flag
+from genrm_cli.cli.console import counted, rate_text, render_flag
 from genrm_cli.errors import SettingRef
 from genrm_cli.metrics.group_measures import STRONG_LENGTH
 from genrm_cli.verdicts import Reason
@@ -79,20 +79,21 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
 
 def _judge_warnings(metrics: "RunTotals") -> Iterator[str]:
     """Yield warnings about verdicts that say little, or that follow length."""
-    if (metrics.contradiction_rate or 0) > _UNUSABLE_FROM:
+    given = metrics.verdicts + metrics.journal_hits
+    contradicting = metrics.contradiction_rate or 0.0
+    echoing = metrics.echoed_ranking_rate or 0.0
+    if contradicting > _UNUSABLE_FROM:
         yield (
-            f"scores and ranking disagree in {metrics.contradiction_rate:.0%} of the verdicts: "
+            f"scores and ranking disagree in {rate_text(contradicting, given, 'verdict')}: "
             "this judge may not "
             "understand the ranking. Measure it with `genrm eval`, or try a profile that asks for "
             "labels."
         )
-    if (metrics.echoed_ranking_rate or 0) > _UNUSABLE_FROM:
+    if echoing > _UNUSABLE_FROM:
         yield (
             "the ranking only repeats the scores (such as 5, 5, 5) in "
-            f"{metrics.echoed_ranking_rate:.0%} of the "
-            "verdicts: it says nothing about the pair."
+            f"{rate_text(echoing, given, 'verdict')}: it says nothing about the pair."
         )
-    given = metrics.verdicts + metrics.journal_hits
     if (
         any(judge.score_probabilities for judge in metrics.judge.judges)
         and metrics.expected_verdicts < given

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import counted, say, say_warning
+from genrm_cli.cli.console import counted, rate_text, say, say_warning
 from genrm_cli.cli.events import STATUS_TEXTS, judge_text
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.group_measures import reliability_word
+from genrm_cli.metrics.plan_reliability import remedy_text
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.storage.location import folder_of, sibling
@@ -127,8 +128,8 @@ def verdicts_text(verdicts: int, reused: int, failures: int, not_asked: int) -> 
 _RELIABILITY_MEANS = {
     "high": "high: reward differences are mostly real, not judge noise",
     "fair": "fair: reward differences are more real than judge noise",
-    "low": "low: reward differences may be mostly judge noise; raise --ring-k",
-    "unknown": "unknown: it may be low or high; score more groups, or raise --ring-k",
+    "low": "low: reward differences may be mostly judge noise",
+    "unknown": "unknown: it may be low or high; score more groups together",
 }
 
 
@@ -140,19 +141,25 @@ def _reliability_text(metrics: "RunTotals") -> str:
     elif mean is None:
         parts.append("unknown: too few comparisons to measure judge noise; raise --ring-k")
     else:
-        meaning = _RELIABILITY_MEANS[reliability_word(metrics.reliability_interval)]
+        word = reliability_word(metrics.reliability_interval)
         interval = _interval_text(metrics.reliability_interval, "{:.2f}")
-        parts.append(f"{mean:.2f}{interval}, {meaning}")
+        parts.append(f"{mean:.2f}{interval}, {_RELIABILITY_MEANS[word]}")
+        if word in ("low", "fair"):
+            parts.append(remedy_text(metrics.rings_needed, mean, "--ring-k"))
     if metrics.groups_noisy:
         parts.append(
             f"mostly noise in {metrics.groups_noisy:,} of {counted(metrics.groups, 'group')}"
         )
-    if metrics.pairs_in_both_orders:
-        parts.append(f"{metrics.flip_rate:.1%} of pairs flip when swapped")
+    if metrics.flip_rate is not None:
+        flips = rate_text(metrics.flip_rate, metrics.pairs_in_both_orders, "pair")
+        parts.append(f"{flips} flip when swapped")
     if metrics.contradiction_rate:
-        parts.append(f"scores and ranking disagree in {metrics.contradiction_rate:.1%}")
+        given = metrics.verdicts + metrics.journal_hits
+        contradictions = rate_text(metrics.contradiction_rate, given, "verdict")
+        parts.append(f"scores and ranking disagree in {contradictions}")
     if metrics.repeat_agreement is not None:
-        parts.append(f"repeats agree in {metrics.repeat_agreement:.1%}")
+        agreeing = rate_text(metrics.repeat_agreement, metrics.pairs_of_repeats, "pair")
+        parts.append(f"repeats agree in {agreeing}")
     return "; ".join(parts)
 
 

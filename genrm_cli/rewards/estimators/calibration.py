@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from genrm_cli.metrics.running_stats import LEAST_SPREAD
+from genrm_cli.metrics.running_stats import LEAST_SPREAD, Z_95
 from genrm_cli.rewards.estimators.judge_noise import (
     COMPARING,
     LEVEL_FLOOR,
@@ -81,8 +81,8 @@ class Calibration:
         kind: of the judge; the typical kind if there are too few verdicts.
         labels: model of a judge of labels; None for a judge of scores.
         label_noise: of the values of its labels; None with too few verdicts.
-        uncertainty: standard error of the logarithm of signal over noise; None with too few
-            verdicts, or no signal.
+        ratio: signal over noise of the leads, 0 if no signal was found; None with too few verdicts.
+        ratio_error: its standard error; None with too few verdicts or groups.
         reward_variance: mean of the variances of the rewards of a group; None if no rewards are
             known.
     """
@@ -96,7 +96,8 @@ class Calibration:
     kind: JudgeNoise = TYPICAL
     labels: LabelModel | None = None
     label_noise: WinNoise | None = None
-    uncertainty: float | None = None
+    ratio: float | None = None
+    ratio_error: float | None = None
     reward_variance: float | None = None
 
     @property
@@ -105,6 +106,20 @@ class Calibration:
         was no signal.
         """
         return self.noise is not None or self.win_noise is not None
+
+    @property
+    def uncertainty(self) -> float | None:
+        """Standard error of the logarithm of signal over noise; None if unknown, or no signal."""
+        if not self.ratio or self.ratio_error is None:
+            return None
+        return self.ratio_error / self.ratio
+
+    @property
+    def most_signal(self) -> float | None:
+        """Upper end of the 95 % interval of signal over noise; None if unknown."""
+        if self.ratio is None or self.ratio_error is None:
+            return None
+        return self.ratio + Z_95 * self.ratio_error
 
 
 @dataclass(slots=True)
@@ -224,6 +239,7 @@ class CalibrationStatistics:
         win_noise = self._split(_WINS) if is_enough else None
         rewarded, variance = self._variances.tolist()
         is_labels = 0 < count <= self._labels.sum() * (1 + 1e-9)  # sums that fade are rounded
+        lead = self._split(_LEAD) if is_enough else None
         return Calibration(
             groups=self.groups,
             gap_bias=float(biases[_D]),
@@ -233,7 +249,8 @@ class CalibrationStatistics:
             win_noise=win_noise,
             kind=self._kind(moments),
             labels=(FIVE_LABELS if self._labels[MUCH] else THREE_LABELS) if is_labels else None,
-            uncertainty=self._uncertainty(*self._split(_LEAD)) if is_enough else None,
+            ratio=None if lead is None else lead.signal / lead.noise,
+            ratio_error=None if lead is None else self._ratio_error(lead),
             label_noise=self._split(_LEAD / UNIT) if is_enough and is_labels else None,
             reward_variance=variance / rewarded if rewarded else None,
         )
@@ -255,13 +272,12 @@ class CalibrationStatistics:
         # Sums that cancel leave some 1e-17, whose logarithm would have an error without bound.
         return WinNoise(signal if signal > LEAST_SPREAD * noise else 0.0, noise)
 
-    def _uncertainty(self, signal: float, noise: float) -> float | None:
-        """Return the standard error of the logarithm of signal over noise, of leads; None where
-        there is no signal.
+    def _ratio_error(self, lead: WinNoise) -> float | None:
+        """Return the standard error of signal over noise, of leads; None for a single group.
 
         Source: the variance of a ratio of sums over independent groups, by linearisation; W. G.
         Cochran, Sampling Techniques (3rd edition, 1977) §6.4."""
-        if signal <= 0 or self.groups < 2:
+        if self.groups < 2:
             return None
         verdicts = self._sums[_OWN, _ONE, _ONE]
         sharing = self._sums[_PLAIN, _ONE, _ONE]
@@ -270,8 +286,9 @@ class CalibrationStatistics:
         shared, whole = (
             _LEAD @ self._centred(self._sums[kind]) @ _LEAD for kind in (_SIGNED, _OWN)
         )
-        by_shared = (1 / signal + 2 / noise) / sharing
-        by_own = -1 / (noise * verdicts)
+        ratio = lead.signal / lead.noise
+        by_shared = (1 + 2 * ratio) / (lead.noise * sharing)
+        by_own = -ratio / (lead.noise * verdicts)
         weights = np.array([*by_shared * centre, -by_shared * shared / sharing, *by_own * centre])
         weights[-1] -= by_own * whole / verdicts
         variance = float(weights @ self._by_group @ weights) * self.groups / (self.groups - 1)

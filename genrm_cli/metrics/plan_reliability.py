@@ -1,0 +1,157 @@
+"""Predict from a run how many comparisons make its rewards reliable.
+
+A plan of comparisons is a graph. If qualities have variance 1 and a verdict on (i, j) measures
+q_i - q_j with noise of variance 1 / s, the share of a mode of the qualities that the verdicts
+explain is s * v / (1 + s * v), with v the mode's eigenvalue of the graph's Laplacian. The mean
+reliability of a run gives s, and s the reliability of every other plan.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrm_cli.metrics.group_measures import RELIABLE_FROM
+from genrm_cli.pairing import PairingPlan, ring_sizes
+
+Floats = NDArray[np.float64]
+_STEPS = 4  # quarters of a ring: finer steps change the reliability by less than its error
+_LARGEST = 48  # rollouts: the prediction hardly changes with larger groups, its cost does
+_HALVINGS = 60  # of an interval of the logarithm of s, down to the last bits
+_KEPT = 256  # plans whose modes are kept: three searches try almost the same rings
+_LEAST_LOG = math.log(1e-9)
+_MOST_LOG = math.log(1e9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingsNeeded:
+    """Rings at which the mean reliability of a run reaches `RELIABLE_FROM`.
+
+    Each is None where comparing every pair in both orders would not suffice.
+
+    Attributes:
+        expected: by the reliability of the run.
+        at_best: by the upper end of its interval.
+        at_worst: by the lower end of its interval.
+    """
+
+    expected: float | None
+    at_best: float | None
+    at_worst: float | None
+
+
+def expected_reliability(plan: PairingPlan, n: int, strength: float) -> float:
+    """Return the reliability of n rewards from a plan.
+
+    Args:
+        n: rollouts in the group, 2 or more.
+        strength: variance of the qualities over that of a verdict's noise, s above.
+
+    Source: the posterior variance of normal random effects; S. R. Searle, G. Casella and C. E.
+    McCulloch, Variance Components (1992) §7.2.
+    """
+    return _explained(strength * _modes(plan, n))
+
+
+def rings_needed(
+    plan: PairingPlan, n: int, reliability: float, interval: tuple[float, float]
+) -> RingsNeeded:
+    """Return the rings that a judge needs whose rewards by this plan have this mean reliability.
+
+    Args:
+        n: rollouts in a typical group, 2 or more.
+        interval: of the reliability.
+    """
+    low, high = interval
+    modes = _modes(plan, n)
+    rings = replace(plan, strategy="ring", both_orders=False, repeats=1)
+    return RingsNeeded(
+        expected=_rings_for(rings, n, _strength_of(modes, reliability)),
+        at_best=_rings_for(rings, n, _strength_of(modes, high)),
+        at_worst=_rings_for(rings, n, _strength_of(modes, low)),
+    )
+
+
+def remedy_text(needed: RingsNeeded | None, mean: float, ring_k: str) -> str:
+    """Return what would make the rewards of a run of this mean reliability reliable.
+
+    Args:
+        ring_k: the setting as the user knows it.
+    """
+    if needed is None:
+        return f"raise {ring_k}"
+    if mean >= RELIABLE_FROM:
+        if needed.at_worst is None:
+            return "score more groups to be sure"
+        return f"{ring_k} {needed.at_worst:g} would reach {RELIABLE_FROM:.2f} at its lower end, too"
+    if needed.at_best is None:
+        return (
+            "no number of calls will help, since every pair in both orders would stay below "
+            f"{RELIABLE_FROM:.2f}; try another judge or profile"
+        )
+    if needed.expected is None:
+        return (
+            f"every pair in both orders is not expected to reach {RELIABLE_FROM:.2f}; "
+            "try another judge or profile"
+        )
+    most = "more than all" if needed.at_worst is None else f"{needed.at_worst:g}"
+    ends = f"{needed.at_best:g} to {most}"
+    return f"{ring_k} {needed.expected:g} ({ends}) would reach {RELIABLE_FROM:.2f}"
+
+
+def typical_size(group_sizes: Mapping[int, int]) -> int | None:
+    """Return the size of the group in which the median rollout is, at most 48; None if all are
+    alone.
+    """
+    sizes = {size: count for size, count in sorted(group_sizes.items()) if size > 1}
+    half = sum(size * count for size, count in sizes.items()) / 2
+    seen = 0
+    for size, count in sizes.items():
+        seen += size * count
+        if seen >= half:
+            return min(size, _LARGEST)
+    return None
+
+
+def _rings_for(rings: PairingPlan, n: int, strength: float) -> float | None:
+    """Return the least quarters of a ring that reach `RELIABLE_FROM`; None if all do not."""
+    every = range(_STEPS, len(ring_sizes(n)) * _STEPS + 1)
+
+    def reached(quarters: int) -> float:
+        return expected_reliability(replace(rings, ring_k=quarters / _STEPS), n, strength)
+
+    found = bisect_left(every, RELIABLE_FROM, key=reached)
+    return every[found] / _STEPS if found < len(every) else None
+
+
+def _strength_of(modes: Floats, reliability: float) -> float:
+    """Return the strength at which these modes have this reliability, by halving."""
+    low = _LEAST_LOG
+    high = _MOST_LOG
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if _explained(math.exp(middle) * modes) < reliability:
+            low = middle
+        else:
+            high = middle
+    return math.exp(high)
+
+
+def _explained(strengths: Floats) -> float:
+    return float(np.mean(strengths / (1 + strengths)))
+
+
+@lru_cache(_KEPT)
+def _modes(plan: PairingPlan, n: int) -> Floats:
+    """Return the eigenvalues [n - 1] of the Laplacian of a plan, without that of the mean."""
+    laplacian = np.zeros((n, n))
+    for i, j, _ in plan.iter_pairs(n):
+        laplacian[i, i] += 1
+        laplacian[j, j] += 1
+        laplacian[i, j] -= 1
+        laplacian[j, i] -= 1
+    return np.asarray(np.linalg.eigvalsh(laplacian)[1:], dtype=np.float64)
