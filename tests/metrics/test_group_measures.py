@@ -49,5 +49,5 @@ def test_length_and_reliability_have_intervals() -> None:
     half = Z_95 * statistics.stdev([1, -1, 1]) / math.sqrt(3)
     assert summary.length_effect_interval == pytest.approx((1 / 3 - half, 1 / 3 + half))
     assert summary.reliability_interval == pytest.approx(
-        [1 / (1 + math.exp(side * Z_95 / 4)) for side in (1, -1)]
+        [1 / (1 + math.exp(Z_95 / 4)), 1 / (1 + math.exp(-math.asinh(Z_95 / 4)))]
     )
