@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
+from processes import ended_processes
 
 pytest_plugins = [
     "genrm_fixture",
@@ -66,6 +67,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     }
     getattr(pyfuncitem.module, "run", asyncio.run)(pyfuncitem.obj(**arguments))
     return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """End the processes that a test has started; those of fixtures live as long as they do."""
+    with ended_processes():
+        return (yield)
 
 
 class Bucket(NamedTuple):

@@ -4,6 +4,7 @@ times.
 
 import multiprocessing
 import os
+import signal
 import sys
 import tempfile
 import warnings
@@ -57,6 +58,9 @@ class ForkedGenrm:
 def _run(words: tuple[str, ...], folder: Path, environment: dict[str, str], printed: str) -> None:
     from genrm_cli.cli.app import main
 
+    # Not what `nohup` or a background job has made the parent ignore.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     file = os.open(printed, os.O_WRONLY | os.O_APPEND)
     os.dup2(file, 1)
     os.dup2(file, 2)

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from processes import start_process
+
 import genrm_cli
 
 Json = dict[str, Any]
@@ -75,7 +77,7 @@ class Genrm:
 
     def start(self, *arguments: object, **environment: str) -> subprocess.Popen[bytes]:
         """Start the command and leave it running."""
-        return subprocess.Popen(
+        return start_process(
             [*COMMAND, *map(str, arguments)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

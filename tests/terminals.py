@@ -3,12 +3,12 @@
 import json
 import os
 import pty
-import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from genrm_process import Genrm
+from processes import start_process
 
 # Imports once what most commands need, and runs each command in a process of its own.
 _RUN_ALL = """
@@ -32,7 +32,7 @@ def on_terminal(genrm: Genrm, commands: Iterable[tuple[Path, tuple[str, ...], in
     """
     plan = [(str(folder), arguments, width) for folder, arguments, width in commands]
     ours, its = pty.openpty()
-    process = subprocess.Popen(
+    process = start_process(
         [sys.executable, "-W", "error", "-c", _RUN_ALL, json.dumps(plan)],
         stdin=its,
         stdout=its,

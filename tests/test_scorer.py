@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from genrm_process import PACKAGE_ROOT, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
+from processes import start_process
 
 import genrm_cli as genrm
 from genrm_cli.verdicts import Reason
@@ -499,19 +500,15 @@ def test_an_interrupt_ends_the_call(judge_server: JudgeServer, inside_a_loop: bo
     program = "import asyncio, signal\nimport genrm_cli as genrm\n" + (
         inside if inside_a_loop else call
     )
-    with subprocess.Popen(
+    process = start_process(
         [sys.executable, "-c", program],
         env={"PYTHONPATH": str(PACKAGE_ROOT)},
         stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            judge_server.wait_until(lambda stats: stats["in_flight"] >= 1)
-            process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=60)
-        finally:
-            process.kill()
-    assert err.splitlines()[-1] == "KeyboardInterrupt"
+    )
+    judge_server.wait_until(lambda stats: stats["in_flight"] >= 1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert err.splitlines()[-1] == b"KeyboardInterrupt"
     judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
 
 

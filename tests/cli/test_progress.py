@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 from genrm_process import COMMAND, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
+from processes import start_process
 
 from genrm_cli.cli.console import progress_fields, progress_text
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -99,7 +100,7 @@ def test_a_terminal_gets_a_live_line_and_stdout_stays_clean(
     ours, theirs = pty.openpty()
     environment = genrm.environment(TERM="xterm-256color", COLUMNS="150")
     command = [*COMMAND, *arguments, "--concurrency", "2", "-o", "-"]
-    process = subprocess.Popen(
+    process = start_process(
         command,
         stdout=subprocess.PIPE,
         stderr=theirs,

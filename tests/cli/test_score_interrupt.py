@@ -1,8 +1,10 @@
 import signal
+import subprocess
 
 import pytest
-from genrm_process import Genrm, make_rollouts
+from genrm_process import COMMAND, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
+from processes import start_process
 
 from genrm_cli.judging.journal import Journal
 
@@ -50,13 +52,13 @@ def test_nohup_outlives_its_terminal(genrm: Genrm, judge_server: JudgeServer) ->
     """A SIGHUP that is ignored at the start stays ignored: the run ends as if none had come."""
     judge_server.behave(script=[{"latency_s": 1.0}])
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the process inherits it
-    try:
-        process = genrm.start(
-            "score", "in.jsonl", *judge_server.flags, "--no-probe", "--concurrency", "1"
-        )
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    process = start_process(
+        [*COMMAND, "score", "in.jsonl", *judge_server.flags, "--no-probe", "--quiet"],
+        ignored=[signal.SIGHUP],
+        stderr=subprocess.PIPE,
+        cwd=genrm.folder,
+        env=genrm.environment(),
+    )
     judge_server.wait_until(lambda stats: stats["requests"] == 1)
     process.send_signal(signal.SIGHUP)
     _, err = process.communicate(timeout=60)

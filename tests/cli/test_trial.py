@@ -1,12 +1,12 @@
 import json
 import os
 import re
-import subprocess
 from typing import Any
 
 import pytest
 from genrm_process import COMMAND, Call, Finished, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
+from processes import start_process
 
 LEXICAL = ("--judge", "lexical")
 
@@ -90,7 +90,7 @@ def test_a_new_file_in_a_folder_is_scored_on_a_terminal(
     genrm.write("in.jsonl", make_rollouts())
     ours, theirs = os.openpty()
     command = [*COMMAND, "score", ".", *LEXICAL, *options]
-    child = subprocess.Popen(
+    child = start_process(
         command, stderr=theirs, cwd=genrm.folder, env=genrm.environment(TERM="dumb")
     )
     os.close(theirs)

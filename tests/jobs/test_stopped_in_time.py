@@ -7,6 +7,7 @@ import time
 
 import pytest
 from genrm_process import PACKAGE_ROOT
+from processes import start_process
 
 _LIMIT_S = 30  # ten, and what a busy machine takes
 COMPUTE = """
@@ -58,7 +59,7 @@ def test_a_computation_that_never_yields_is_ended(computation: str, code: int) -
     """The kernel ends what computes, even if it holds the interpreter's lock; what waits or copies
     is cancelled.
     """
-    child = subprocess.Popen(
+    child = start_process(
         [sys.executable, "-c", COMPUTE, computation],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from genrm_process import PACKAGE_ROOT
+from processes import start_process
 from s3_disturber_fixture import DisturbedS3
 
 from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease
@@ -76,7 +77,7 @@ def start_taker(*outputs: str) -> "subprocess.Popen[bytes]":
     """
     command = [sys.executable, "-W", "error", "-c", _TAKE, *outputs]
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE_ROOT)}
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    return start_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
 
 def say(process: "subprocess.Popen[bytes]") -> None:
