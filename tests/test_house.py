@@ -110,7 +110,6 @@ PURE = (
     "export.chat_messages",
     "export.rows",
     "report.charts",
-    "report.compare_runs",
     "report.figures",
     "report.group_document",
     "report.measure_group",

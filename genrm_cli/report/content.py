@@ -12,16 +12,7 @@ from genrm_cli.json_types import Record, field_at
 from genrm_cli.metrics.group_measures import NOISY_BELOW
 from genrm_cli.metrics.session_metrics import SessionMetrics
 from genrm_cli.report.blocks import Blocks
-from genrm_cli.report.charts import draw_series, number_text
-from genrm_cli.report.compare_runs import (
-    GroupContents,
-    RunComparison,
-    cells_of,
-    contents_of,
-    in_time,
-    iter_changes,
-    iter_series,
-)
+from genrm_cli.report.charts import number_text
 from genrm_cli.report.figures import FORMAT, RunFigures, figures_of, reason_text
 from genrm_cli.report.group_document import (
     group_document,
@@ -126,7 +117,6 @@ class RunPage:
         start: number of its first group on the page.
         rejected: lines that are not scored lines.
         alone: whether it is the only run.
-        contents: of its groups by number, for a comparison only.
     """
 
     number: int
@@ -136,7 +126,6 @@ class RunPage:
     groups: Sequence[GroupFigures]
     rejected: int
     alone: bool
-    contents: Mapping[int, GroupContents]
 
     def hash_of(self, key: str) -> dict[str, str | int]:
         """Return the parameters of the link to a group."""
@@ -178,7 +167,6 @@ def read_run(
     rows: list[Row],
     *,
     alone: bool,
-    compare: bool,
 ) -> RunPage:
     """Read a run, pack its groups, and add their rows to the index."""
     mask = mask_of(settings.judge.redact_pattern)
@@ -186,7 +174,6 @@ def read_run(
     judge = None
     measured = list[GroupFigures]()
     components: dict[str, list[float]] = {}
-    contents: dict[int, GroupContents] = {}
     keys = Counter[str]()
     sessions = SessionMetrics()
     with ScoredRun(scored, settings, open_known_journal, _kept_of) as run:
@@ -206,17 +193,13 @@ def read_run(
             measured.append(figures)
             rows.append(_row(number, figures, blocks.add(group_document(group, mask))))
             judge = judge or group.line.judge
-            if compare:
-                contents[len(rows) - 1] = contents_of(group)
         summary = sessions.summary()
         prices = (settings.limits.price_in, settings.limits.price_out)
         figures_of_run = figures_of(
             scored.name, measured, components, run.metrics, judge, summary, prices
         )
         trust = judge_trust(figures_of_run, has_comparisons=run.has_comparisons)
-        return RunPage(
-            number, start, figures_of_run, trust, measured, run.rejects.total(), alone, contents
-        )
+        return RunPage(number, start, figures_of_run, trust, measured, run.rejects.total(), alone)
 
 
 def _kept_of(record: Record) -> Record:
@@ -253,9 +236,6 @@ def _row(run: int, group: GroupFigures, at: tuple[int, int]) -> Row:
     ]
 
 
-_LISTED = 20
-
-
 @dataclass(frozen=True, slots=True)
 class Content:
     """The data of all inputs.
@@ -264,13 +244,11 @@ class Content:
         runs: in the order given.
         tags: the groups behind each number.
         rows: of the index, one a group, as `COLUMNS` name them.
-        comparison: of two runs.
     """
 
     runs: Sequence[RunPage]
     tags: Mapping[str, Tag]
     rows: Sequence[Row]
-    comparison: RunComparison | None
 
     def page_values(self, mask_patterns: Sequence[str]) -> Record:
         """Return the values of the template."""
@@ -282,15 +260,8 @@ class Content:
             "prompts": [{group.key: group.prompt for group in run.groups} for run in self.runs],
             "tags": self.tags,
             "mask_patterns": mask_patterns,
-            "dumps": self._dumps() if len(self.runs) > 1 else [],
+            "in_time": sorted(self.runs, key=_time_of),
             "mixed": len({(each.judge, each.settings_digest) for each in figures}) > 1,
-            "changes": list(iter_changes(figures)),
-            "charts": [
-                (name, draw_series(points, f"{name} by dump"))
-                for name, points in iter_series(figures)
-            ],
-            "comparison": self.comparison,
-            "listed": self._listed(),
         }
 
     def page_index(self) -> Record:
@@ -302,7 +273,6 @@ class Content:
             "tags": {
                 name: {"label": tag.label, "groups": tag.groups} for name, tag in self.tags.items()
             },
-            "compared": self._compared(),
         }
 
     def figures(self, output: str) -> Record:
@@ -311,57 +281,9 @@ class Content:
             "format": FORMAT,
             "output": output,
             "runs": [run.as_dict(self.rows, self.tags) for run in self.runs],
-            "changes": [
-                asdict(change) for change in iter_changes([run.figures for run in self.runs])
-            ],
-            "comparison": self._comparison_record(),
         }
 
-    def _comparison_record(self) -> Record | None:
-        """Return a comparison with the keys of its groups instead of their numbers on the page."""
-        if self.comparison is None:
-            return None
-        record = asdict(self.comparison)
-        for each in record["matched"]:
-            each["groups"] = [self.rows[number][1] for number in each.pop("numbers")]
-        return record
 
-    def _dumps(self) -> list[Record]:
-        """Return the rows of the table of dumps, in time."""
-        ordered = [self.runs[number] for number in in_time([run.figures for run in self.runs])]
-        return [
-            {
-                "run": run.number,
-                "name": run.figures.uri.rpartition("/")[2],
-                "time": (run.figures.time or "unknown")[:16].replace("T", " "),
-                "judge": run.figures.judge,
-                "cells": cells_of(run.figures),
-            }
-            for run in ordered
-        ]
-
-    def _listed(self) -> list[Record]:
-        """Return the groups whose ranks changed most, with links."""
-        listed = []
-        for each in () if self.comparison is None else self.comparison.matched[:_LISTED]:
-            key, prompt = self.rows[each.numbers[0]][1:3]
-            hash_ = self.runs[0].hash_of(key)
-            listed.append(
-                {"key": key, "prompt": prompt, "hash": hash_, "correlation": each.correlation}
-            )
-        return listed
-
-    def _compared(self) -> Record:
-        """Return for each matched group, both ways: the other, and the indices and ranks here and
-        there.
-        """
-        found: Record = {}
-        for each in () if self.comparison is None else self.comparison.matched:
-            back = [(b, a, rank_b, rank_a) for a, b, rank_a, rank_b in each.rows]
-            for here, there, rows in ((*each.numbers, each.rows), (*each.numbers[::-1], back)):
-                found[str(here)] = {
-                    "other": there,
-                    "correlation": rounded(each.correlation),
-                    "rows": rows,
-                }
-        return found
+def _time_of(run: RunPage) -> tuple[bool, str]:
+    """Return the sort key of a run by time; those without one are last."""
+    return run.figures.time is None, run.figures.time or ""

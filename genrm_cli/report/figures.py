@@ -37,11 +37,6 @@ class Mean:
     high: float | None
     deviation: float | None = None
 
-    @property
-    def value(self) -> float | None:
-        """The mean, by the name that a share has for it."""
-        return self.mean
-
 
 @dataclass(frozen=True, slots=True)
 class Share:

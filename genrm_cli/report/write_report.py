@@ -13,13 +13,12 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from genrm_cli.errors import UsageError, naming
+from genrm_cli.errors import UsageError
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.ranking.rank_policies import Ranking
 from genrm_cli.report.blocks import Blocks, packed
 from genrm_cli.report.charts import Point, draw_histogram, draw_means, draw_series, number_text
-from genrm_cli.report.compare_runs import compare_runs
 from genrm_cli.report.content import Content, Row, RunPage, Tag, add_tags, read_run
 from genrm_cli.report.figures import reason_text
 from genrm_cli.report.group_document import mask_of
@@ -62,7 +61,6 @@ def write_report(
     output: str | None,
     settings: Settings,
     *,
-    compare: bool = False,
     ranking: Ranking | None = None,
 ) -> WrittenReport:
     """Write the report of scored files, or of a ranking of their policies, or of both.
@@ -71,7 +69,6 @@ def write_report(
         given: scored files, folders, prefixes and patterns.
         output: URI of the page; None for a name next to a single input, `report.html` for several.
         settings: how lines are read, what is masked, whether outputs may be replaced.
-        compare: whether to match the rollouts of two scored files.
         ranking: a section about policies.
 
     Raises:
@@ -79,8 +76,6 @@ def write_report(
     """
     s3 = s3_options(settings)
     scored = find_scored(given, settings, s3) if given else []
-    if compare and len(scored) != 2:
-        raise UsageError(naming("$compare requires two scored files"), f"; got {len(scored)}.")
     target = output or (sibling(scored[0].uri, SUFFIX) if len(scored) == 1 else "report.html")
     uris = [uri for each in scored for uri in each.files] or list(
         () if ranking is None else ranking.inputs
@@ -94,15 +89,11 @@ def write_report(
         rows = list[Row]()
         runs = list[RunPage]()
         for number, each in enumerate(scored):
-            run = read_run(
-                number, each, settings, blocks, rows, alone=len(scored) == 1, compare=compare
-            )
+            run = read_run(number, each, settings, blocks, rows, alone=len(scored) == 1)
             add_tags(tags, number, run.start, run.figures, run.groups)
             runs.append(run)
         blocks.finish()
-        content = Content(
-            runs, tags, rows, compare_runs(runs[0].contents, runs[1].contents) if compare else None
-        )
+        content = Content(runs, tags, rows)
         values = content.page_values(settings.judge.redact_pattern) | _ranking_values(
             ranking, settings
         )

@@ -107,22 +107,6 @@ def test_a_page_is_masked_as_a_judge_is(genrm: Genrm, call: Call) -> None:
     assert "jo@example.org" not in json.dumps(unpacked(masked, "index"))
 
 
-def test_two_runs_are_compared(run: Path, call: Call, genrm: Genrm) -> None:
-    """--compare matches rollouts by content; it takes two runs."""
-    other = [
-        scored("best answer", 1.0),
-        scored("middle", 3.0, index=1),
-        scored("low", 5.0, index=2),
-    ]
-    write_lines(genrm.folder / "y.scored.jsonl", other)
-    figures = json.loads(
-        call("report", "--compare", run, "y.scored.jsonl", "-o", "out.html", "--json").out
-    )
-    assert figures["comparison"]["correlation"]["mean"] == pytest.approx(-1.0)
-    assert figures["comparison"]["matched"][0]["groups"] == ["task:1", "task:1"]
-    assert call("report", "--compare", run, "-o", "one.html").code == 2
-
-
 def test_the_terminal_shows_rewards_verdicts_and_words(run: Path, call: Call) -> None:
     """`genrm show` prints the matrix of a scored group with dots where nothing was asked, and the
     judge's words.

@@ -44,7 +44,6 @@ OTHER_FLAGS = {
     "--replay",
     "--reply",
     "--response",
-    "--compare",
     "--help",
     "--config",
     "--prompt",

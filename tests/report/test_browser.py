@@ -1,6 +1,5 @@
 """The page in a real browser, offline and opened from disk."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,36 +102,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_lines(folder / "hostile.scored.jsonl", lines)
     write_lines(folder / "hostile.comparisons.jsonl", replies)
     assert genrm.run("report", "hostile.scored.jsonl", "-o", "hostile.html").code == 0
-    _compare_two(folder, genrm)
     return folder
-
-
-def _compare_two(folder: Path, genrm: Genrm) -> None:
-    """Make a page of two runs whose rollouts stand in another order, and in which one pair was not
-    asked.
-    """
-    answers = ["one river", "two rivers, both long", "three"]
-    for name, order in (("a", (0, 1, 2)), ("b", (2, 0, 1))):
-        lines = [
-            scored(answers[at], 5.0 - place, index=place, size=3) for place, at in enumerate(order)
-        ]
-        asked = [(order.index(0), order.index(1))] + ([(0, 2)] if name == "a" else [])
-        write_lines(folder / f"{name}.scored.jsonl", lines)
-        replies = [
-            verdict(i, j, 4, 2, reply=f"{name} prefers the first", judge=f"judge {name}")
-            for i, j in asked
-        ]
-        write_lines(folder / f"{name}.comparisons.jsonl", replies)
-    failure = {"kind": "not_asked", "detail": "stopped by max_calls"}
-    line = verdict(1, 2, 0, 0) | {
-        "score_1": None,
-        "score_2": None,
-        "ranking": None,
-        "failure": failure,
-    }
-    with (folder / "a.comparisons.jsonl").open("a") as comparisons:
-        comparisons.write(json.dumps(line) + "\n")
-    genrm.run("report", "--compare", "a.scored.jsonl", "b.scored.jsonl", "-o", "compared.html")
 
 
 def test_the_overview_opens_from_disk_without_a_request(browser: Any, folder: Path) -> None:
@@ -255,22 +225,3 @@ def test_a_phone_shows_all_pages_without_scrolling_sideways(
     opened = Opened(browser, folder / "sample.report.html", width=400)
     opened.visit(fragment)
     assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-@pytest.mark.parametrize("width", [1400, 400])
-def test_the_words_of_two_judges_stand_side_by_side(browser: Any, folder: Path, width: int) -> None:
-    """Each order has both judges' words, by our indices; below each other on a phone."""
-    opened = Opened(browser, folder / "compared.html", width=width)
-    opened.visit("#group=task%3A1&run=0")
-    opened.page.locator("[data-pair='0,1']").click()
-    left, right = opened.page.locator(".sides > div").all()
-    assert "judge a" in left.inner_text()
-    assert "a prefers the first" in left.inner_text()
-    assert "judge b" in right.inner_text()
-    assert all("0 shown first, 1 after it" in side.inner_text() for side in (left, right))
-    here = left.bounding_box()
-    there = right.bounding_box()
-    assert (here["y"] == there["y"]) == (width > 1000)
-    opened.page.locator("[data-pair='0,2']").click()
-    assert "not asked" in opened.page.locator(".sides > div").nth(1).inner_text()
-    assert opened.said == []

@@ -1,7 +1,6 @@
 """What a report measures of groups and runs, and what it must not claim to know."""
 
 import gzip
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,6 @@ from report_pages import bytes_of
 from scored_lines import metrics, scored, verdict
 
 from genrm_cli.report.blocks import packed
-from genrm_cli.report.compare_runs import compare_runs, contents_of, iter_changes, rank_correlation
 from genrm_cli.report.content import Tag, add_tags
 from genrm_cli.report.figures import RunFigures, figures_of, histogram_of, mean_of, share_of
 from genrm_cli.report.judge_trust import judge_trust
@@ -144,44 +142,11 @@ def test_a_histogram_counts_every_value_in_the_bin_that_it_names(values: list[fl
     )
 
 
-@given(st.lists(st.integers(-5, 5), min_size=2, max_size=12))
-def test_rank_correlation_is_one_with_any_growing_function(values: list[int]) -> None:
-    """It sees ranks only, and is unknown where nothing varies."""
-    numbers = [float(value) for value in values]
-    found = rank_correlation(numbers, [math.exp(value) for value in numbers])
-    assert found is None if len(set(numbers)) == 1 else found == pytest.approx(1.0)
-
-
 def test_means_and_shares_of_nothing_are_unknown() -> None:
     """No figure is 0 because nothing was measured."""
     assert mean_of([]).mean is None
     assert mean_of([1.0]).low is None
     assert share_of(0, 0).value is None
-
-
-def test_drift_is_told_from_chance() -> None:
-    """A mean that moves by many standard errors is significant, and an equal one is not."""
-    low, high = (
-        [group_of(["a", "bb", "c"], [x, x + 1, x + 2]) for _ in range(40)] for x in (1.0, 2.0)
-    )
-    before = figures(*low)
-    after = figures(*high, time="2026-01-02")
-    changes = {change.measure: change for change in iter_changes([after, before])}
-    assert changes["mean reward"].before == before.rewards.mean
-    assert changes["mean reward"].is_significant
-    assert not changes["spread within groups"].is_significant
-    assert changes["ties"].p_value is None
-
-
-def test_two_runs_are_matched_by_content() -> None:
-    """The order of the rollouts and the keys may differ; a rollout of one run only is left out."""
-    here = contents_of(group_of(["a", "b", "c"], [1.0, 2.0, 3.0]))
-    there = contents_of(group_of(["c", "a", "x", "b"], [1.0, 3.0, 9.0, 2.0]))
-    found = compare_runs({0: here}, {7: there}).matched[0]
-    assert found.numbers == (0, 7)
-    assert [(a, b) for a, b, _, _ in found.rows] == [(0, 1), (1, 3), (2, 0)]
-    assert found.correlation == pytest.approx(-1.0)
-    assert not found.same_best
 
 
 @given(st.binary(max_size=300))

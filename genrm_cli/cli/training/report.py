@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from genrm_cli.cli.console import counted, print_json, say, say_warning
-from genrm_cli.cli.options import Invocation, argument, option, switch, with_settings
+from genrm_cli.cli.options import Invocation, argument, option, with_settings
 from genrm_cli.settings.table import all_settings
 
 _LARGE_BYTES = 150_000_000  # Chromium loads 110 MB in 2 s
@@ -67,9 +67,6 @@ def report(
             "-o",
         ),
     ] = None,
-    compare: Annotated[
-        bool, switch("--compare", "Match the rollouts of two inputs, and show whose ranks changed.")
-    ] = False,
 ) -> int:
     """Write one HTML file about scored rollouts: how far to trust the rewards, and every group with
     its verdicts.
@@ -79,12 +76,10 @@ def report(
     a judge. --json prints the figures.
 
     Example: genrm report run.scored.jsonl -o report.html
-
-    Example: genrm report --compare before.scored.jsonl after.scored.jsonl -o compared.html
     """
     from genrm_cli.report.write_report import write_report
 
-    written = write_report(scored, output, invocation.settings, compare=compare)
+    written = write_report(scored, output, invocation.settings)
     if invocation.settings.output.json_output:
         print_json(written.figures)
     if not invocation.settings.output.quiet:

@@ -270,11 +270,11 @@ function shade(verdict) {
   return lead === 0 ? "" : (lead > 0 ? "first" : "second") + Math.min(3, Math.ceil(Math.abs(lead) / 1.34));
 }
 
-const saidOf = (asked) => (asked ? asked.map((each) => (each.verdict ? `${each.verdict[0]}–${each.verdict[1]}` : "✗")).join(" ") : "other");
+const saidOf = (asked) => asked.map((each) => (each.verdict ? `${each.verdict[0]}–${each.verdict[1]}` : "✗")).join(" ");
 
-function shadeOf(asked) {  // what only the other run asked has no colour
-  const one = asked?.find((each) => each.verdict);
-  return one ? shade(one.verdict) : asked ? "failed" : "dim";
+function shadeOf(asked) {
+  const one = asked.find((each) => each.verdict);
+  return one ? shade(one.verdict) : "failed";
 }
 
 const legend = (isMatrix) => el("p", { class: "dim legend" },
@@ -294,30 +294,25 @@ function cellsOf(comparisons) {  // pairs that were asked for the reward's main 
   return cells;
 }
 
-function wordsOfPair(i, j, cells, other) {
-  const orders = [[i, j], [j, i]].filter((order) => cells.has(order.join()) || other?.cells.has(order.join()));
-  if (!orders.length) return el("p", { class: "dim" }, "Not asked about this pair.");
-  if (!other) return el("div", { class: "words" }, orders.map((order) => cells.get(order.join()).map(wordsOf)));
-  const side = (name, found, order) => el("div", {}, el("small", {}, name),
-    found.has(order.join()) ? found.get(order.join()).map(wordsOf)
-      : el("p", { class: "dim" }, `${order[0]} shown first, ${order[1]} after it: not asked`));
-  return orders.map((order) => el("div", { class: "sides" }, side("this run", cells, order), side(other.name, other.cells, order)));
+function wordsOfPair(i, j, cells) {
+  const asked = [[i, j], [j, i]].map((order) => cells.get(order.join())).filter(Boolean);
+  if (!asked.length) return el("p", { class: "dim" }, "Not asked about this pair.");
+  return el("div", { class: "words" }, asked.map((each) => each.map(wordsOf)));
 }
 
-function matrix(group, order, words, other) {
+function matrix(group, order, words) {
   const cells = cellsOf(group.comparisons);
-  if (!cells.size && !other?.cells.size) return el("p", { class: "dim" }, "No pair was compared.");
+  if (!cells.size) return el("p", { class: "dim" }, "No pair was compared.");
   const open = (i, j) => {
-    words.replaceChildren(...present([el("h3", {}, `The judge on ${i} and ${j}`), wordsOfPair(i, j, cells, other), differences(group, i, j)]));
+    words.replaceChildren(...present([el("h3", {}, `The judge on ${i} and ${j}`), wordsOfPair(i, j, cells), differences(group, i, j)]));
     for (const button of document.querySelectorAll("[data-pair]")) {
       button.setAttribute("aria-pressed", String(button.dataset.pair === `${i},${j}`));
     }
   };
   const cell = (i, j) => {
     const asked = cells.get(`${i},${j}`);
-    const elsewhere = !asked && other?.cells.has(`${i},${j}`);
     if (i === j) return el("td", { class: "self" });
-    if (!asked && !elsewhere) {
+    if (!asked) {
       return el("td", { class: "dim" }, el("button", { "aria-label": `${i} and ${j}: not asked`, onclick: () => open(i, j) }, "·"));
     }
     const text = saidOf(asked);
@@ -325,7 +320,7 @@ function matrix(group, order, words, other) {
     return el("td", { class: shadeOf(asked) }, button);
   };
   if (order.length > MAX_MATRIX) {
-    const pairs = [...new Set([...cells.keys(), ...(other ? other.cells.keys() : [])])].map((place) => place.split(","));
+    const pairs = [...cells.keys()].map((place) => place.split(","));
     return el("p", {}, pairs.map(([i, j]) => [el("button", { class: "plain " + shadeOf(cells.get(`${i},${j}`)), "data-pair": `${i},${j}`,
       onclick: () => open(Number(i), Number(j)) }, `${i}, ${j}: ${saidOf(cells.get(`${i},${j}`))}`), " "]).flat());
   }
@@ -390,7 +385,6 @@ async function showGroup(parameters) {
   const group = await readGroup(at);
   const byReward = [...group.rollouts].sort((a, b) => (b.reward ?? -Infinity) - (a.reward ?? -Infinity) || a.index - b.index);
   const words = el("div", { "aria-live": "polite" });
-  const other = await otherRun(at);
   const others = group.comparisons.filter((each) => each.component || each.shown.length !== 2);
   const step = (by) => current[current.indexOf(at) + by];
   const beside = (text, by) => (step(by) === undefined ? null : link(text, groupHash(step(by))));
@@ -400,33 +394,13 @@ async function showGroup(parameters) {
     el("p", { class: "dim" }, `${group.rollouts.length} rollouts, reliability ${number(group.reliability, 2)}. `,
       beside("← previous (k)", -1), " ", beside("next (j) →", 1), " ",
       link(raw ? "formatted" : "raw text", raw ? groupHash(at) : { ...groupHash(at), raw: "" })),
-    comparedWith(at),
     el("h3", {}, "Prompt"), conversation(group.prompt, {}, 0, raw),
     el("h3", {}, "Verdicts"),
     group.comparisons.length ? legend(byReward.length <= MAX_MATRIX) : null,
-    matrix(group, byReward.map((rollout) => rollout.index), words, other), words,
+    matrix(group, byReward.map((rollout) => rollout.index), words), words,
     others.length ? el("details", {}, el("summary", {}, `${others.length} other judgements`), el("div", { class: "words" }, others.map(wordsOf))) : null,
     el("h3", {}, "Responses, best first"),
     el("div", { class: "responses" }, byReward.map((rollout) => rolloutCard(rollout, group.prompt, raw)))]));
-}
-
-async function otherRun(at) {  // what the other run of a comparison asked about the rollouts of this group
-  const found = (index.compared || {})[at];
-  if (!found) return null;
-  const ours = new Map(found.rows.map(([here, there]) => [there, here]));
-  const asked = (await readGroup(found.other)).comparisons.map((each) => ({ ...each, shown: each.shown.map((place) => ours.get(place)) }));
-  const shared = asked.filter((each) => each.shown.every((place) => place !== undefined));
-  return { name: index.runs[index.groups[found.other].run].uri, cells: cellsOf(shared) };
-}
-
-function comparedWith(at) {
-  const found = (index.compared || {})[at];
-  if (!found) return null;
-  const rows = found.rows.map(([a, b, rankA, rankB]) =>
-    el("tr", {}, [a, b, rankA, rankB].map((value) => el("td", { class: "number" }, value === null ? "–" : String(value)))));
-  return el("details", { open: "" }, el("summary", {}, `The same rollouts in ${index.runs[index.groups[found.other].run].uri}: rank correlation ${number(found.correlation, 2)}`),
-    el("p", {}, link("open the other run’s group", groupHash(found.other))),
-    el("table", {}, el("thead", {}, el("tr", {}, ["index here", "index there", "rank here", "rank there"].map((head) => el("th", {}, head)))), el("tbody", {}, rows)));
 }
 
 // ---- pages
