@@ -1,5 +1,7 @@
 """Count a finished group: its verdicts, judges, components and rewards."""
 
+from collections.abc import Iterable
+
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
@@ -8,7 +10,7 @@ from genrm_cli.metrics.group_measures import GroupMeasures, count_verdicts
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import Worst
-from genrm_cli.verdicts import Reason
+from genrm_cli.verdicts import Failure, Outcome, Reason
 
 
 def count_served_group(
@@ -55,7 +57,13 @@ def count_group(
         _count_components(metrics, rewards, plan)
     if rewards.clusters is not None and rewards.clusters.failed:
         metrics.component_failures["diversity"] += 1
+    metrics.verdicts_set_aside += _failures(each.outcome for each in rewards.comparisons)
+    metrics.verdicts_set_aside -= _failures(outcome for _, outcome in judged.results)
     _count_rewards(metrics, judged, rewards)
+
+
+def _failures(outcomes: Iterable[Outcome]) -> int:
+    return sum(isinstance(outcome.result, Failure) for outcome in outcomes)
 
 
 def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards) -> None:

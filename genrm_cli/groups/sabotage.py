@@ -1,10 +1,11 @@
-"""Attribute failures to the rollouts whose texts cause them, and let these rollouts lose the
-comparisons.
+"""Attribute failures to the rollouts that are suspected of causing them, and let these rollouts lose
+the comparisons.
 
 A policy under training may write texts on which the judge fails. Such a failure must pay neither
 this rollout, by hiding a loss, nor its opponents, by a win that the judge did not declare."""
 
 import math
+import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from genrm_cli.groups.comparisons import JudgeVerdicts
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.judging.requests import RequestId
+from genrm_cli.pairing import PairingPlan
 from genrm_cli.verdicts import (
     MIDDLE_RANKING,
     Failure,
@@ -28,6 +30,10 @@ Causes = Mapping[RequestId, tuple[int, ...]]
 are absent.
 """
 
+# The expected number of suspects is simulated on so many rollouts of each size of group: with 1 in
+# 300 suspected, that is accurate to 12 %. Large groups are drawn at least so often.
+_DRAWN_ROLLOUTS = 20_000
+_LEAST_DRAWS = 20
 _BETTER = Verdict(4.0, 2.0, 2.0)  # the margin where no verdict of the group prefers either response
 
 
@@ -121,6 +127,37 @@ def _blamed(pairs: Sequence[tuple[RequestId, tuple[int, ...]]]) -> set[int]:
         if 2 * ahead[index] >= count >= 2
         and (count == requests[index] or 2 * count >= max(6, requests[index]))
     }
+
+
+def suspects_by_chance(
+    pairing: PairingPlan, group_sizes: Mapping[int, int], failing: float, reasked: float
+) -> float:
+    """Return how many rollouts of a run would be suspected if no text had any influence.
+
+    Simulated with a fixed seed: each comparison fails independently.
+
+    Args:
+        group_sizes: number of groups by size.
+        failing: share of the requests that end without a verdict.
+        reasked: share of the requests that get a verdict only after a reply without one.
+    """
+    rng = random.Random(0)
+    total = 0.0
+    for n, groups in sorted(group_sizes.items()):
+        shown = [(i, j) for i, j, _ in pairing.iter_pairs(n)]
+        draws = max(_LEAST_DRAWS, _DRAWN_ROLLOUTS // n) if shown else 0
+        suspected = 0
+        for _ in range(draws):
+            results = []
+            for number, pair in enumerate(shown):
+                drawn = rng.random()
+                failed: tuple[int, ...] = pair if drawn < failing else ()
+                if failing <= drawn < failing + reasked:
+                    failed = pair[:1]  # the winner's; who it is makes no difference here
+                results.append((RequestId(0, number, pair), failed))
+            suspected += len(_blamed(results))
+        total += groups * suspected / draws if draws else 0.0
+    return total
 
 
 def with_losses(

@@ -68,6 +68,8 @@ class RunMetrics(Mergeable):
     rollouts_in_groups: int = 0
     rewards_on_defaults: int = 0
     shortened_rollouts: int = 0
+    verdicts_after_reask: int = 0
+    verdicts_set_aside: int = 0
     sabotaged: int = 0
     sabotaged_most: Worst = field(default_factory=Worst)
     neutralised: int = 0
@@ -118,6 +120,7 @@ class RunMetrics(Mergeable):
             self.journal_hits += 1
         else:
             self.verdicts += 1
+        self.verdicts_after_reask += isinstance(outcome.result, Verdict) and outcome.reasks > 0
         self.expected_verdicts += isinstance(outcome.result, Verdict) and bool(
             outcome.result.likely
         )

@@ -28,8 +28,11 @@ class RunSummary:
         unscored_share: rollouts without a reward among those in groups of two or more.
         unscored_reasons: rollouts without a reward by the code of the reason; `unscored_examples`:
             details of one.
-        sabotaged: rollouts whose texts made requests fail; `sabotaged_most` names the one with most
-            of them.
+        verdicts_after_reask: verdicts that came only after a reply without one; of these,
+            `verdicts_set_aside` do not count, since the rollout that they favour is suspected.
+        sabotaged: rollouts suspected of making requests fail; `sabotaged_most` names the one with
+            most of them; `sabotaged_by_chance` is the number that the run's own rates of failures
+            give if texts have no influence, None without suspects.
         comparisons_planned: `verdicts` + `journal_hits` + `failures`.
         expected_verdicts: of `verdicts` and `journal_hits`, those that are expected values over
             score tokens.
@@ -97,8 +100,11 @@ class RunSummary:
     unscored_reasons: Mapping[str, int]
     unscored_examples: Mapping[str, str]
     rewards_on_defaults: int
+    verdicts_after_reask: int
+    verdicts_set_aside: int
     sabotaged: int
     sabotaged_most: str | None
+    sabotaged_by_chance: float | None
     neutralised: int
     copies: int
     comparisons_planned: int
@@ -190,6 +196,7 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         unscored=metrics.statuses["unscored"],
         unscored_share=metrics.unscored_share(),
         sabotaged_most=metrics.sabotaged_most.name or None,
+        sabotaged_by_chance=None,
         comparisons_planned=metrics.planned,
         failures=metrics.failed,
         failures_by_kind=_figure(metrics.failures),

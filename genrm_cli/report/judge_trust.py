@@ -92,13 +92,20 @@ def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Ground
     if sabotaged:
         yield Ground(
             "care",
-            f"{sabotaged:,} rollouts are suspected of making requests fail; some may be innocent.",
+            f"{sabotaged:,} rollouts are suspected of making requests fail{_by_chance(figures)}.",
             "sabotaged",
         )
     if repeated:
         yield Ground(
             "care", f"{repeated:,} responses duplicate another response in their group.", "repeated"
         )
+
+
+def _by_chance(figures: RunFigures) -> str:
+    chance = figures.sabotaged_by_chance
+    if chance is None:
+        return "; some may be innocent"
+    return f"; about {chance:,.1f} are expected by chance"
 
 
 def _unscored(figures: RunFigures) -> Iterator[Ground]:

@@ -12,12 +12,14 @@ from genrm_cli.groups.check import judge_specs
 from genrm_cli.groups.compile import judge_name
 from genrm_cli.groups.graders import graders_in
 from genrm_cli.groups.plan import GroupPlan, RewardPlan
+from genrm_cli.groups.sabotage import suspects_by_chance
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.metrics.plan_reliability import (
     expected_reliability,
     rings_needed,
     typical_size,
 )
+from genrm_cli.metrics.rounding import rounded
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.run_summary import RunSummary, summarise
 from genrm_cli.metrics.running_stats import odds_interval
@@ -41,6 +43,7 @@ from genrm_cli.settings.components import find_kind
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.location import InputIdentity, Mark
 from genrm_cli.storage.sink import place_of
+from genrm_cli.verdicts import FailureKind
 
 
 def run_totals(
@@ -56,7 +59,9 @@ def run_totals(
     pairing = plan.pairing
     return extended(
         RunTotals,
-        _with_reliability(summarise(metrics, wall_time_s), metrics, pairing),
+        _with_chance(
+            _with_reliability(summarise(metrics, wall_time_s), metrics, pairing), metrics, pairing
+        ),
         limit=settings.limits.limit,
         judge=judge_record(settings, judges),
         reward_made_of=reward_record(settings, plan.rewards),
@@ -90,6 +95,22 @@ def _with_reliability(summary: RunSummary, metrics: RunMetrics, pairing: Pairing
     low, high = interval
     needed = rings_needed(pairing, n, mean, (low, high))
     return replace(summary, reliability_interval=(low, high), rings_needed=needed)
+
+
+def _with_chance(summary: RunSummary, metrics: RunMetrics, pairing: PairingPlan) -> RunSummary:
+    """Return the summary with the number of suspects that chance explains."""
+    if not metrics.sabotaged:
+        return summary
+    failed = sum(
+        count for kind, count in metrics.failures.items() if FailureKind(kind).depends_on_texts
+    )
+    expected = suspects_by_chance(
+        pairing,
+        metrics.group_sizes,
+        failed / metrics.finished,
+        metrics.verdicts_after_reask / metrics.finished,
+    )
+    return replace(summary, sabotaged_by_chance=rounded(expected))
 
 
 def run_record(

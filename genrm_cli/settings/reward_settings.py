@@ -98,9 +98,8 @@ class RewardSettings:
         f"How advantages are scaled. {explained(ADVANTAGES)}.", "pooled", choices=ADVANTAGES
     )
     on_sabotage: Literal["lose", "unscored", "keep"] = reward_setting(
-        "Reward of a rollout whose text makes the judge fail. lose: it loses these comparisons. "
-        "unscored: none. keep: "
-        "what its other comparisons give.",
+        "Reward of a rollout suspected of making the judge fail. lose: it loses these comparisons. "
+        "unscored: none. keep: what its other comparisons give.",
         "lose",
     )
     min_reliability: float | None = reward_setting(

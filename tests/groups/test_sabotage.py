@@ -15,7 +15,7 @@ from genrm_cli.catalog import ESTIMATORS
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
-from genrm_cli.groups.sabotage import find_causes
+from genrm_cli.groups.sabotage import find_causes, suspects_by_chance
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.pairing import PairingPlan
@@ -98,7 +98,7 @@ def test_random_failures_hardly_ever_blame_anyone(
     n: int, rings: int, share: float, most: float
 ) -> None:
     """If this share of the requests fails at random, at most that share of the rollouts is
-    blamed.
+    blamed, and as many as the run says that chance explains.
     """
     draw = np.random.default_rng(n + rings)
     blamed = 0
@@ -111,6 +111,8 @@ def test_random_failures_hardly_ever_blame_anyone(
         found = find_causes(judged(results, n), GroupPlan(judges=(JUDGE,)))
         blamed += len({index for culprits in found.values() for index in culprits})
     assert blamed / (groups * n) < most
+    expected = suspects_by_chance(PairingPlan("ring", rings), {n: groups}, share, 0.0)
+    assert blamed == pytest.approx(expected, rel=0.3, abs=12)
 
 
 @pytest.mark.parametrize(("share", "most"), [(0.05, 0.001), (0.2, 0.02)])

@@ -65,9 +65,11 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
             "rollout index)."
         )
     if metrics.sabotaged:
+        chance = metrics.sabotaged_by_chance
+        expected = "" if chance is None else f" (about {chance:,.1f} expected by chance)"
         yield (
-            f"{counted(metrics.sabotaged, 'rollout')} suspected of making requests fail, most "
-            f"often {metrics.sabotaged_most}; "
+            f"{counted(metrics.sabotaged, 'rollout')} suspected of making requests fail{expected}, "
+            f"most often {metrics.sabotaged_most}; "
             "--on-sabotage sets their rewards. Read their texts: a policy may be learning this."
         )
     if metrics.rewards_on_defaults:

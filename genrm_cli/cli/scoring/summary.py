@@ -103,6 +103,8 @@ def _rollouts_text(metrics: "RunTotals") -> str:
 def _comparisons_text(metrics: "RunTotals") -> str:
     not_asked = metrics.failures_by_kind.get("not_asked", 0)
     results = verdicts_text(metrics.verdicts, metrics.journal_hits, metrics.failures, not_asked)
+    if aside := metrics.verdicts_set_aside:
+        results += f", {counted(aside, 'verdict')} set aside as suspicious"
     retries = f" ({counted(metrics.retries, 'retry', 'retries')})" if metrics.retries else ""
     tokens = metrics.prompt_tokens + metrics.completion_tokens
     spent = (
