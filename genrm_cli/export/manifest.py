@@ -15,6 +15,8 @@ from genrm_cli import __version__
 from genrm_cli.export.make_rows import RowMaker
 from genrm_cli.export.read_scored import ExportInput, LeftOut
 from genrm_cli.export.row_spool import SideNumbers
+from genrm_cli.metrics.group_measures import reliability_word
+from genrm_cli.metrics.plan_reliability import remedy_text
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.json_form import Json, to_json
 
@@ -34,6 +36,7 @@ _SCORED_WITH = (
     "time",
     "versions",
 )
+_SUITED = {"best": "sample", "pair": "pair"}  # the rows that a goal spends its calls on
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -124,6 +127,45 @@ def warnings_of(left_out: LeftOut, with_reasoning: int, only_reasoning: int) -> 
         ),
     ]
     return [text for holds, text in checks if holds]
+
+
+def judging_warnings(runs: Sequence[ScoredRun], unit: str) -> list[str]:
+    """Return warnings about rewards that are noise, or less accurate than these rows need.
+
+    Args:
+        unit: kind of row.
+    """
+    warnings = []
+    for run in runs:
+        metrics = run.metrics
+        if metrics is None or metrics.judge.name is None or unit == "judgement":
+            continue
+        if metrics.goal != "rewards":
+            if _SUITED[metrics.goal] != unit:
+                warnings.append(
+                    f"{run.name} was scored with goal {metrics.goal}: the rewards of the other "
+                    "rollouts are less accurate. Score with goal rewards for these rows."
+                )
+            continue
+        mean = metrics.reliability.mean
+        word = reliability_word(metrics.reliability_interval)
+        if mean is None:
+            warnings.append(
+                f"the reliability of the rewards of {run.name} is unknown: too few comparisons. "
+                "Raise ring_k."
+            )
+        elif word in ("low", "unknown"):
+            low, high = metrics.reliability_interval or (0.0, 1.0)
+            remedy = (
+                remedy_text(metrics.rings_needed, mean, "ring_k")
+                if word == "low"
+                else "score more groups together"
+            )
+            warnings.append(
+                f"the reliability of the rewards of {run.name} is {word}, {mean:.2f} ({low:.2f} to "
+                f"{high:.2f}): these rows may be mostly judge noise; {remedy}."
+            )
+    return warnings
 
 
 def _distribution(values: NDArray[Any]) -> Json:

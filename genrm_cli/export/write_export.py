@@ -12,7 +12,7 @@ from genrm_cli.export.balance import spread_order, validation_prompts
 from genrm_cli.export.candidates import Drop, message_of
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.make_rows import RowMaker
-from genrm_cli.export.manifest import manifest_of, warnings_of
+from genrm_cli.export.manifest import judging_warnings, manifest_of, warnings_of
 from genrm_cli.export.read_scored import open_inputs
 from genrm_cli.export.row_spool import RowSpool
 from genrm_cli.export.rows import ExportFormat
@@ -103,6 +103,7 @@ def export(
             rows.append(made)
         kept = _balanced(rows, maker)
         warnings = _write_rows(rows, kept, maker, write)
+        warnings += judging_warnings([each.run for each in inputs], format_.unit)
         for name, table in tables.items():
             table.write_to(sinks[name].write)
         manifest = manifest_of(inputs, maker, rows.sides(kept), list(by_name.values()), warnings)

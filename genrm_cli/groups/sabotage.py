@@ -1,5 +1,5 @@
-"""Attribute failures to the rollouts that are suspected of causing them, and let these rollouts lose
-the comparisons.
+"""Attribute failures to the rollouts that are suspected of causing them, and let these lose the
+comparisons.
 
 A policy under training may write texts on which the judge fails. Such a failure must pay neither
 this rollout, by hiding a loss, nor its opponents, by a win that the judge did not declare."""

@@ -138,3 +138,19 @@ def test_a_server_comes_to_the_same_pairs_after_a_restart(
         == 9
     )
     assert reply["standard_errors"] == [None] * 6
+
+
+@pytest.mark.parametrize("goal", ["best", "pair"])
+def test_a_rollout_whose_comparisons_failed_is_compared_again(
+    genrm: Genrm, call: Call, judge_server: JudgeServer, goal: str
+) -> None:
+    """With a tenth of the replies without a verdict, every rollout has a reward; as many calls are
+    made as planned.
+    """
+    judge_server.behave(verdict="hash", fault={"content": "no verdict"}, fault_share=0.1)
+    genrm.write("in.jsonl", make_rollouts(groups=20, size=8))
+    assert call(*run_of(judge_server, "--goal", goal, "--on-sabotage", "keep")).code == 0
+    metrics = genrm.metrics()
+    assert metrics["calls"] == metrics["comparisons_planned"] == 20 * 12
+    assert metrics["failures"] > 10
+    assert metrics["unscored"] == 0
