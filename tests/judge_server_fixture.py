@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from polling import LIMIT_S
 
 SERVER_PATH = Path(__file__).with_name("judge_server.py")
 START_LIMIT_S = 60.0
@@ -82,7 +83,7 @@ class JudgeServer:
         return self._control("GET", "stats")
 
     def wait_until(
-        self, condition: Callable[[dict[str, Any]], bool], limit_s: float = 60.0
+        self, condition: Callable[[dict[str, Any]], bool], limit_s: float = LIMIT_S
     ) -> dict[str, Any]:
         """Return the first stats that meet the condition."""
         give_up_at = time.monotonic() + limit_s

@@ -7,7 +7,6 @@ import http.client
 import random
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -49,7 +48,7 @@ class Rule:
             the usual ones do not do; `pass_on` true lets the backend do its work before.
         drop: close the connection "before" the backend hears of the request, "after" it did its
             work, or "halfway" through the body of its reply.
-        delay_s: wait this long first.
+        gate: wait first until it is set.
         strip: headers of the request, lower case, that the backend does not see.
         replace_after: new content of the object, put at the backend when it gave its reply and
             before the client sees that.
@@ -64,7 +63,7 @@ class Rule:
     seed: int = 0
     answer: dict[str, Any] | None = None
     drop: str | None = None
-    delay_s: float = 0.0
+    gate: threading.Event | None = None
     strip: tuple[str, ...] = ()
     replace_after: bytes | None = None
     matched: int = 0
@@ -114,6 +113,7 @@ class DisturbedS3(ThreadingHTTPServer):
         self._lock = threading.Lock()
         self._rules: list[Rule] = []
         self.log: list[dict[str, Any]] = []
+        self._arrived: list[tuple[str, str]] = []
 
     def rule(self, **fields: Any) -> None:
         """Add a rule (fields of `Rule`)."""
@@ -127,6 +127,11 @@ class DisturbedS3(ThreadingHTTPServer):
         with self._lock:
             self._rules = []
             self.log = []
+            self._arrived = []
+
+    def has_arrived(self, method: str, key_contains: str = "") -> bool:
+        """Say whether such a request is here, answered or not yet."""
+        return any(method == each and key_contains in path for each, path in self._arrived)
 
     def requests(self, method: str | None = None, key_contains: str = "") -> list[dict[str, Any]]:
         """Return what was asked so far and answered or dropped, in the order of the answers.
@@ -143,6 +148,7 @@ class DisturbedS3(ThreadingHTTPServer):
     def choose(self, method: str, path: str, query: dict[str, str]) -> Rule:
         """Return the first rule that acts on a request; all that match count it."""
         with self._lock:
+            self._arrived.append((method, path))
             due = [rule for rule in self._rules if rule.is_due(method, path, query)]
         return due[0] if due else Rule()
 
@@ -174,7 +180,8 @@ class Handler(BaseHTTPRequestHandler):
         }
         log = self.disturbed.log
         rule = self.disturbed.choose(self.command, path, query)
-        time.sleep(rule.delay_s)
+        if rule.gate is not None:
+            rule.gate.wait(BACKEND_LIMIT_S)
         given = reply = None
         if rule.drop != "before" and (rule.answer is None or rule.answer.get("pass_on")):
             given = reply = self._ask_backend(self.command, body, rule.strip)

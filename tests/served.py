@@ -3,13 +3,15 @@
 import contextlib
 import json
 import signal
+import socket
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 from genrm_process import Genrm
+from polling import poll_until
 
 Json = dict[str, Any]
 TOKEN = "token-of-the-tests"
@@ -69,11 +71,7 @@ class Served:
 
     def wait_for(self, **counts: int) -> None:
         """Wait until /healthz shows these counts."""
-        give_up_at = time.monotonic() + REPLY_LIMIT_S
-        while (health := self.get("/healthz").json()) | counts != health:
-            if time.monotonic() > give_up_at:
-                raise TimeoutError(str(health))
-            time.sleep(0.01)
+        poll_until(lambda: counts.items() <= self.get("/healthz").json().items())
 
     def group(self, **fields: Any) -> Json:
         """Judge a group; its reply."""
@@ -84,6 +82,16 @@ class Served:
     def begin(self, path: str, body: object) -> "Waiting":
         """Send a request in a thread of its own."""
         return Waiting(self.url, path, body, self.headers)
+
+    def post_and_leave(self, path: str, body: object, **counts: int) -> None:
+        """Send a request, and close the connection once /healthz shows these counts."""
+        content = json.dumps(body).encode()
+        place = urlsplit(self.url)
+        lines = [f"POST {path} HTTP/1.1", f"Host: {place.netloc}", f"Content-Length: {len(content)}"]
+        head = "".join(f"{line}\r\n" for line in lines) + "\r\n"
+        with socket.create_connection((place.hostname, place.port)) as connection:
+            connection.sendall(head.encode() + content)
+            self.wait_for(**counts)
 
     def begin_member(self, group: str, member: object, **fields: Any) -> "Waiting":
         """Send a member in a thread of its own."""

@@ -544,9 +544,7 @@ def test_an_interrupted_run_of_many_files_goes_on(
     try:
         judge_server.wait_until(lambda stats: stats["hangs"] == 4)
         first.send_signal(sent)
-        started_s = time.monotonic()
         _, err = first.communicate(timeout=90)
-        assert time.monotonic() - started_s < 60
     finally:
         first.kill()
     assert first.returncode == 130, err

@@ -1,6 +1,5 @@
 import json
 import socket
-import time
 from typing import Any
 
 import pytest
@@ -29,9 +28,7 @@ def test_a_judge_that_cannot_be_used_is_found_at_once(
     judge_server.behave(**behaviour)
     genrm.write("in.jsonl", make_rollouts())
     base_url = judge_server.base_url.removesuffix("/v1") + path
-    started_s = time.monotonic()
     finished = call("score", "in.jsonl", "--base-url", base_url, "--model", "m", "--json")
-    assert time.monotonic() - started_s < 60
     assert finished.code == 4
     for text in (base_url, "'m'", *says):
         assert text in finished.err
@@ -121,11 +118,9 @@ def test_a_judge_that_refuses_the_key_in_mid_run_is_waited_for(
     """
     judge_server.behave(require_key="secret")
     genrm.write("in.jsonl", make_rollouts(groups=3, size=4))
-    started_s = time.monotonic()
     finished = call(
         "score", "in.jsonl", *judge_server.flags, "--no-probe", "--give-up-after", "0.3s"
     )
-    assert time.monotonic() - started_s < 60
     assert finished.code == 4
     for text in (judge_server.base_url, "HTTP 401", "--give-up-after", "journal"):
         assert text in finished.err

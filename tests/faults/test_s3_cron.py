@@ -2,7 +2,7 @@ import json
 import os
 import random
 import signal
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 from forked_genrm import ForkedGenrm
 from genrm_process import Json
 from judge_server_fixture import JudgeServer
+from polling import poll_until
 from s3_cron import JOURNAL_PREFIX, PREFIX, Cron, body_of, finish, outputs_of, some_rollouts
 from s3_disturber_fixture import DisturbedS3
 from soak import Soak
@@ -134,7 +135,7 @@ def test_a_lease_of_another_machine_is_waited_for_until_it_expires(cron: Cron) -
     is taken over.
     """
     uri = cron.put("run.jsonl", some_rollouts(0))
-    cron.put("run.lease-4", lease_of_another_machine(4.0))
+    cron.put("run.lease-4", lease_of_another_machine(600.0))
     found = cron.run()
     named = cron.run(uri=uri)
     assert (found.code, named.code, cron.asked) == (0, 5, 0), (found, named)
@@ -144,8 +145,8 @@ def test_a_lease_of_another_machine_is_waited_for_until_it_expires(cron: Cron) -
             in one.err
         )
     assert "skipped: " in found.err
-    time.sleep(5.1)
-    assert cron.run().code == 0
+    cron.put("run.lease-4", lease_of_another_machine(1.0))
+    poll_until(lambda: cron.run().code == 0 and cron.asked)
     assert cron.names() == outputs_of("run")
 
 
@@ -267,10 +268,14 @@ def test_a_slow_renewal_does_not_bring_a_lease_back(cron: Cron) -> None:
     """
     cron.put("run.jsonl", some_rollouts(0))
     cron.judge.behave(latency_s=1.0)
-    cron.s3.rule(method="PUT", key_contains=".lease-", after=1, delay_s=1.5)
-    finished = cron.run("--lease-expiry", "1s")
+    gate = threading.Event()
+    cron.s3.rule(method="PUT", key_contains=".lease-", after=1, gate=gate)
+    process = cron.start("--lease-expiry", "1s")
+    poll_until(lambda: outputs_of("run") <= cron.names())
+    gate.set()
+    finished = finish(process)
     assert finished.code == 0, finished.err
-    time.sleep(1.6)
+    assert len(cron.s3.requests("PUT", ".lease-")) > 1
     assert cron.names() == outputs_of("run")
 
 
@@ -297,17 +302,12 @@ def test_sigterm_while_the_store_is_down(cron: Cron, journal: tuple[object, ...]
 def test_sigterm_while_a_lease_is_taken(cron: Cron) -> None:
     """A lease that is taken while the run is being stopped is released again."""
     cron.put("run.jsonl", some_rollouts(0))
-    cron.s3.rule(method="PUT", key_contains=".lease-", delay_s=1.0)
+    gate = threading.Event()
+    cron.s3.rule(method="PUT", key_contains=".lease-", gate=gate)
     process = cron.start()
-    time.sleep(0.1)
-    give_up_at = time.monotonic() + 20
-    while not cron.s3.requests(
-        key_contains="run.scored"
-    ):  # the proof that outputs can be written comes before
-        assert time.monotonic() < give_up_at
-        time.sleep(0.02)
-    time.sleep(0.4)
+    poll_until(lambda: cron.s3.has_arrived("PUT", ".lease-"))
     process.send_signal(signal.SIGTERM)
+    gate.set()
     assert finish(process, limit_s=60).code == 130
     assert len(cron.s3.requests("PUT", ".lease-")) == 1
     assert cron.names() == set()

@@ -3,13 +3,12 @@
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from genrm_process import PACKAGE_ROOT
 from processes import start_process
 
-_LIMIT_S = 30  # ten, and what a busy machine takes
+_LIMIT_S = 100  # ten, and what a busy machine takes
 COMPUTE = """
 import asyncio, re, sys, time
 from genrm_cli.tasks import in_thread
@@ -67,7 +66,6 @@ def test_a_computation_that_never_yields_is_ended(computation: str, code: int) -
     )
     assert child.stdout is not None
     assert child.stdout.readline() == b"computing\n"
-    time.sleep(0.2)
     child.send_signal(signal.SIGTERM)
     _, err = child.communicate(timeout=_LIMIT_S)
     assert child.returncode == code, err

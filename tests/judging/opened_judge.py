@@ -125,7 +125,7 @@ def with_judge(use: Callable[[Opened], Any], *base_urls: str, **given: Any) -> O
 
     async def run() -> Opened:
         async with open_judge(*base_urls, **given) as opened:
-            await asyncio.wait_for(use(opened), 30)
+            await asyncio.wait_for(use(opened), 100)
             assert opened.pool.in_flight == 0
         return opened
 

@@ -1,6 +1,5 @@
 import asyncio
 import gzip
-import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -224,9 +223,7 @@ def test_the_call_timeout_covers_the_whole_call(
 ) -> None:
     """A reply that never comes, or comes byte by byte, ends at the limit for the call."""
     judge_server.behave(fault=fault)
-    started_s = time.monotonic()
     error = failed_call(client_of(judge_server), 0.3)
-    assert time.monotonic() - started_s < 60
     assert (error.failure.kind, error.may_pass) == (FailureKind.TIMEOUT, True)
     assert "0.3 s" in error.failure.detail
     judge_server.wait_until(lambda stats: stats["in_flight"] == 0)

@@ -133,7 +133,7 @@ def test_what_cannot_be_stored_is_an_error_and_no_endless_wait(path: str) -> Non
     async def record() -> list[Outcome | BaseException]:
         entries = (replace(GOOD, prompt_tokens=2**64), replace(GOOD))
         writers = (journal.record(key(n), LABEL, each) for n, each in enumerate(entries))
-        return await asyncio.wait_for(asyncio.gather(*writers, return_exceptions=True), 10)
+        return await asyncio.wait_for(asyncio.gather(*writers, return_exceptions=True), 60)
 
     with Journal(path) as journal:
         assert [type(result) for result in asyncio.run(record())] == [OverflowError, OverflowError]

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -121,9 +120,7 @@ def test_what_is_wrong_is_said_with_a_remedy(
     option to change.
     """
     judge_server.behave(fault=fault)
-    began_s = time.monotonic()
     reason = refusal(judge_server.base_url, timeout_s=0.5)
-    assert time.monotonic() - began_s < 60
     for word in (judge_server.base_url, "'m'", *words):
         assert word in reason
     assert "\n" not in reason

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from judge_server_fixture import JudgeServer
+from polling import until
 
 from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.lookup import PROFILES
@@ -181,8 +182,7 @@ def test_no_slot_is_held_while_a_comparison_waits(judge_server: JudgeServer) -> 
 
     async def look(judge: RemoteJudge, pool: EndpointPool) -> None:
         asking = asyncio.create_task(ask_once(judge, pool))
-        while budget.calls == 0 or pool.in_flight:
-            await asyncio.sleep(0.001)
+        await until(lambda: budget.calls and not pool.in_flight)
         assert not asking.done()
         asking.cancel()
         await asyncio.wait([asking])

@@ -91,6 +91,12 @@ def test_a_group_that_arrives_is_judged_as_a_whole_group_is(order, plan, texts):
     assert arrived == whole
 
 
+async def turns():
+    """Let everything that can go on do so."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
 async def test_comparisons_start_when_both_responses_are_there():
     """With all but one member, every comparison without it has been asked."""
     judge = CountingJudge()
@@ -100,7 +106,7 @@ async def test_comparisons_start_when_both_responses_are_there():
     counts = []
     for index in range(5):
         arriving.add(index, group.rollouts[index])
-        await asyncio.sleep(0.001)
+        await turns()
         counts.append(len(judge.asked))
     judge.may_answer.set()
     await arriving.judge(group)
@@ -118,7 +124,7 @@ async def test_what_was_asked_in_vain_is_counted():
     arriving = ArrivingGroup("g", plan, JudgeSet([judge]), 6)
     for index in range(5):
         arriving.add(index, whole.rollouts[index])
-    await asyncio.sleep(0.01)
+    await turns()
     judged = await arriving.judge(Group("g", whole.rollouts[:5]))
     asked = len(judge.asked)
     used = len(judged.results)

@@ -2,7 +2,6 @@
 sources.
 """
 
-import httpx
 import pytest
 from genrm_process import Genrm
 from served import judge_flags, serving, texts
@@ -246,14 +245,7 @@ def test_a_truncated_prompt_is_found_by_its_end(served):
 def test_a_retry_of_openrlhf_is_not_another_member(served):
     """The client gives up and posts again, which its library does without saying so."""
     given = texts(2, "retry")
-    with pytest.raises(httpx.ReadTimeout):
-        httpx.post(
-            f"{served.url}/openrlhf?size=2",
-            json=sample("retry", given[0]),
-            timeout=0.3,
-            trust_env=False,
-            verify=False,
-        )
+    served.post_and_leave("/openrlhf?size=2", sample("retry", given[0]), waiting=1)
     replies = post_all(served, "/openrlhf?size=2", [sample("retry", text) for text in given])
     rewards = [reply.json()["rewards"][0] for reply in replies]
     assert rewards == sorted(rewards)

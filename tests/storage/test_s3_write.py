@@ -1,12 +1,12 @@
 import re
 import shutil
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from polling import poll_until
 
 from genrm_cli.errors import StorageError
 from genrm_cli.storage.location import S3Options
@@ -66,13 +66,6 @@ def _accept_but(kind: str, answer: Answer) -> Callable[[Any], Answer]:
     return lambda request: answer if _kind(request) == kind else _accept(request)
 
 
-def _wait_until(is_true: Callable[[], bool]) -> None:
-    limit = time.monotonic() + _LIMIT_S
-    while not is_true():
-        assert time.monotonic() < limit
-        time.sleep(0.01)
-
-
 def _uploads(bucket: Any) -> list[Any]:
     return bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
 
@@ -88,13 +81,13 @@ def test_parts_go_up_while_the_object_is_written(s3_bucket: Any) -> None:
     """Full parts are at S3 before the content ends; the object itself is not, before commit."""
     sink = open_sink(f"s3://{s3_bucket.name}/rl/x.jsonl", _S3, overwrite=False)
     sink.write(bytes(2 * _PART + 5))
-    _wait_until(lambda: bool(_uploads(s3_bucket)))
+    poll_until(lambda: bool(_uploads(s3_bucket)))
     place = {
         "Bucket": s3_bucket.name,
         "Key": "rl/x.jsonl",
         "UploadId": _uploads(s3_bucket)[0]["UploadId"],
     }
-    _wait_until(lambda: len(s3_bucket.client.list_parts(**place).get("Parts", [])) == 2)
+    poll_until(lambda: len(s3_bucket.client.list_parts(**place).get("Parts", [])) == 2)
     sink.finish()
     assert [part["Size"] for part in s3_bucket.client.list_parts(**place)["Parts"]] == [
         _PART,
@@ -192,7 +185,7 @@ def test_memory_is_bounded_by_waiting_for_the_parts_in_flight(scripted_s3: Any) 
 
     writer = threading.Thread(target=write)
     writer.start()
-    _wait_until(lambda: inside[0] == 2)
+    poll_until(lambda: inside[0] == 2)
     writer.join(0.3)
     assert writer.is_alive()
     assert written[0] < 3 * _PART
