@@ -87,7 +87,8 @@ class Served:
         """Send a request, and close the connection once /healthz shows these counts."""
         content = json.dumps(body).encode()
         place = urlsplit(self.url)
-        lines = [f"POST {path} HTTP/1.1", f"Host: {place.netloc}", f"Content-Length: {len(content)}"]
+        length = f"Content-Length: {len(content)}"
+        lines = [f"POST {path} HTTP/1.1", f"Host: {place.netloc}", length]
         head = "".join(f"{line}\r\n" for line in lines) + "\r\n"
         with socket.create_connection((place.hostname, place.port)) as connection:
             connection.sendall(head.encode() + content)
