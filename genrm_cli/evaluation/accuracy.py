@@ -1,5 +1,6 @@
 """Accuracy, biases, failures and cost of a judge, from its verdicts on labelled pairs."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from statistics import fmean, median
 
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.group_measures import count_verdicts
-from genrm_cli.metrics.running_stats import wilson_interval
+from genrm_cli.metrics.running_stats import LEAST_SPREAD, clustered_interval, wilson_interval
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.pairing import Comparison
 from genrm_cli.scored.lines import OutcomeRecord
@@ -99,8 +100,8 @@ class PairShare:
     """The mean over some pairs, 0 to 1, with its 95 % interval; None without pairs.
 
     Attributes:
-        items: number of lines with these pairs; the interval counts the pairs of one line as one
-            observation.
+        items: number of lines with these pairs; the interval allows for pairs of one line that
+            depend on each other.
     """
 
     value: float | None
@@ -108,6 +109,15 @@ class PairShare:
     high: float | None
     pairs: int
     items: int
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A difference of two shares, -1 to 1, with its 95 % interval; None if one is unknown."""
+
+    value: float | None
+    low: float | None
+    high: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +133,8 @@ class JudgeQuality:
             counts them.
         accuracy: share of right judgements among those with a verdict; a tie counts half, and the
             orders of a pair are averaged first.
+        judgebench_accuracy: share of pairs with more right than wrong orders, where ties and
+            failures are neither: the rule of JudgeBench.
         accuracy_chosen_first: accuracy in the order that shows the chosen response first. `_second`
             likewise.
         accuracy_if_sampled: accuracy of the verdicts that the judge sampled, where some are
@@ -153,6 +165,7 @@ class JudgeQuality:
     not_asked: int
     failures_by_kind: Mapping[str, int]
     accuracy: PairShare
+    judgebench_accuracy: PairShare
     accuracy_chosen_first: PairShare
     accuracy_chosen_second: PairShare
     accuracy_if_sampled: PairShare
@@ -163,7 +176,7 @@ class JudgeQuality:
     accuracy_longer_chosen: PairShare
     accuracy_shorter_chosen: PairShare
     accuracy_equal_length: PairShare
-    length_bias: float | None
+    length_bias: Difference
     failure_rate: float | None
     parse_failure_rate: float | None
     calls_per_judgement: float | None
@@ -211,6 +224,7 @@ def evaluate(
         not_asked=not_asked,
         failures_by_kind={kind.value: count for kind, count in sorted(kinds.items())},
         accuracy=accuracy_of(outcomes),
+        judgebench_accuracy=share_of(outcomes, _judgebench_credit),
         accuracy_chosen_first=share_of(outcomes, lambda outcome: outcome.chosen_first.credit),
         accuracy_chosen_second=share_of(outcomes, lambda outcome: outcome.chosen_second.credit),
         accuracy_if_sampled=share_of(
@@ -231,9 +245,7 @@ def evaluate(
         accuracy_equal_length=accuracy_of(
             [o for o in outcomes if o.chosen_chars == o.rejected_chars]
         ),
-        length_bias=None
-        if longer.value is None or shorter.value is None
-        else longer.value - shorter.value,
+        length_bias=difference_of(longer, shorter),
         failure_rate=kinds.total() / asked if asked else None,
         parse_failure_rate=sum(n for kind, n in kinds.items() if kind.is_parse_failure) / asked
         if asked
@@ -257,23 +269,66 @@ def share_of(
 ) -> PairShare:
     """Average over the pairs that have a value from 0 to 1.
 
-    The interval counts the pairs of a line as one observation. If the sizes of lines differ, they
-    count as fewer: the number of one-pair lines whose mean has the same variance.
+    The interval is Wilson's, for as many independent pairs of right or wrong as would vary like
+    these: averages of two orders vary less, and pairs of one line may depend on each other.
 
-    Source: L. Kish, Survey Sampling (1965), section 11.7: (sum of weights)^2 / sum of squared
-    weights."""
-    values: list[float] = []
+    Source: the ratio estimator over clusters, W. G. Cochran, Sampling Techniques (3rd edition,
+    1977) §6.4; N. Dean and M. Pagano, Journal of Survey Statistics and Methodology 3 (2015) 484.
+    Where all values are equal, L. Kish, Survey Sampling (1965) §11.7: (sum of weights)^2 / sum of
+    squared weights."""
+    totals: dict[str, float] = {}
     sizes: Counter[str] = Counter()
     for outcome in outcomes:
         value = value_of(outcome)
         if value is not None:
-            values.append(value)
+            totals[outcome.item] = totals.get(outcome.item, 0.0) + value
             sizes[outcome.item] += 1
-    if not values:
+    pairs = sizes.total()
+    items = len(sizes)
+    if not items:
         return PairShare(None, None, None, 0, 0)
-    mean = fmean(values)
-    observations = len(values) ** 2 / sum(size * size for size in sizes.values())
-    return PairShare(mean, *wilson_interval(mean, observations), len(values), len(sizes))
+    mean = math.fsum(totals.values()) / pairs
+    squares = math.fsum((total - mean * sizes[item]) ** 2 for item, total in totals.items())
+    if items == 1 or squares < LEAST_SPREAD:  # how they vary is unknown
+        observations = pairs**2 / sum(size * size for size in sizes.values())
+        return PairShare(mean, *wilson_interval(mean, observations), pairs, items)
+    error = math.sqrt(squares * items / (items - 1)) / pairs
+    return PairShare(mean, *clustered_interval(mean, error, items, math.inf), pairs, items)
+
+
+def difference_of(one: PairShare, other: PairShare) -> Difference:
+    """Return the difference of two shares of different pairs.
+
+    Source: R. G. Newcombe, Statistics in Medicine 17 (1998) 873, method 10, with the intervals of
+    the shares."""
+    ends = (one.value, one.low, one.high, other.value, other.low, other.high)
+    first, first_low, first_high, second, second_low, second_high = ends
+    if (
+        first is None
+        or first_low is None
+        or first_high is None
+        or second is None
+        or second_low is None
+        or second_high is None
+    ):
+        return Difference(None, None, None)
+    value = first - second
+    below = math.hypot(first - first_low, second_high - second)
+    above = math.hypot(first_high - first, second - second_low)
+    return Difference(value, value - below, value + above)
+
+
+def pairs_to_tell(accuracy: PairShare) -> int | None:
+    """Return about how many pairs would show that a judge of this accuracy is no coin.
+
+    None if the interval tells already, or if the accuracy is .5 or less.
+    """
+    if accuracy.value is None or accuracy.low is None:
+        return None
+    if accuracy.low > 0.5 or accuracy.value <= 0.5:
+        return None
+    wider = (accuracy.value - accuracy.low) / (accuracy.value - 0.5)
+    return math.ceil(accuracy.pairs * wider**2)
 
 
 def accuracy_of(outcomes: Iterable[PairRecord]) -> PairShare:
@@ -289,6 +344,17 @@ def accuracy_of(outcomes: Iterable[PairRecord]) -> PairShare:
 def _mean(values: Iterable[float]) -> float | None:
     known = list(values)
     return fmean(known) if known else None
+
+
+def _judgebench_credit(outcome: PairRecord) -> float | None:
+    """Return 1 if a pair is right by the rule of JudgeBench, 0 if not; None if it was not asked.
+
+    Source: JudgeBench (arXiv 2410.12784), `utils/metrics.py`: right orders less wrong orders > 0.
+    """
+    if not all(order.was_asked for order in outcome.orders):
+        return None
+    results = [order.result for order in outcome.orders]
+    return float(results.count(Preference.RIGHT) > results.count(Preference.WRONG))
 
 
 def _first_place_credit(outcome: PairRecord) -> float:

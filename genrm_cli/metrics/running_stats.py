@@ -351,14 +351,14 @@ def wilson_interval(share: float, count: float, quantile: float = Z_95) -> tuple
 
 
 def clustered_interval(
-    share: float, error: float, n: int, verdicts: int, z: float = Z_95
+    share: float, error: float, n: int, verdicts: float, z: float = Z_95
 ) -> tuple[float, float]:
     """Return Wilson's interval of the mean of n > 1 shares, for as many independent verdicts as
     would vary like them.
 
     Args:
         error: standard error of the mean.
-        verdicts: number of verdicts behind the shares.
+        verdicts: behind the shares: no more count as independent; infinite for no limit.
         z: see `student_95`.
 
     Source: N. Dean and M. Pagano, Journal of Survey Statistics and Methodology 3 (2015) 484.

@@ -100,7 +100,7 @@ def test_a_judge_that_takes_the_longer(tmp_path: Path, judge_server: JudgeServer
         figures["accuracy_shorter_chosen"]["value"],
         figures["accuracy_shorter_chosen"]["pairs"],
     ) == (0.0, 2)
-    assert figures["length_bias"] == 1.0
+    assert figures["length_bias"]["value"] == 1.0
     assert (figures["flip_rate"]["value"], figures["first_place_preference"]["value"]) == (0.0, 0.5)
 
 

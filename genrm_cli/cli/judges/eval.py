@@ -17,7 +17,7 @@ from genrm_cli.cli.tables import Table, names, numbers, print_parts
 from genrm_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from genrm_cli.evaluation.accuracy import JudgeQuality, PairShare
+    from genrm_cli.evaluation.accuracy import Difference, JudgeQuality, PairShare
     from genrm_cli.evaluation.evaluate import EvalResult
 
 _OMITTED = (
@@ -45,8 +45,10 @@ _OMITTED = (
     ),
     "require_metadata",
 )
+_COIN = 0.5  # accuracy of one
 _SHARES = {
-    "accuracy": "accuracy",
+    "accuracy": "accuracy (ties count half)",
+    "judgebench_accuracy": "accuracy (JudgeBench's rule)",
     "accuracy_chosen_first": "  better answer shown first",
     "accuracy_chosen_second": "  better answer shown second",
     "accuracy_longer_chosen": "  better answer is the longer",
@@ -143,9 +145,8 @@ def _metric_lines(figures: "JudgeQuality") -> list[str]:
         f"{counted(figures.failures, 'failure')}{f' ({kinds})' if kinds else ''}",
         f"{percent_text(figures.failure_rate)} of the judgements failed, "
         f"{percent_text(figures.parse_failure_rate)} because the reply could not be parsed",
-        f"length bias {number_text(figures.length_bias, '+.3f')} (accuracy where the longer "
-        "answer is better, minus "
-        "accuracy where it is worse)",
+        _length_text(figures.length_bias),
+        *_coin_lines(figures.accuracy),
     ]
     if figures.calls_per_judgement is not None:
         lines.append(
@@ -156,6 +157,27 @@ def _metric_lines(figures: "JudgeQuality") -> list[str]:
             "(median)"
         )
     return lines
+
+
+def _length_text(bias: "Difference") -> str:
+    interval = "" if bias.low is None else f" ({bias.low:+.3f} to {bias.high:+.3f})"
+    return (
+        f"length bias {number_text(bias.value, '+.3f')}{interval}: accuracy where the longer "
+        "answer is better, minus accuracy where it is worse"
+    )
+
+
+def _coin_lines(accuracy: "PairShare") -> list[str]:
+    """Return a sentence if the judge may be no better than a coin."""
+    from genrm_cli.evaluation.accuracy import pairs_to_tell
+
+    if accuracy.low is None or accuracy.high is None or accuracy.low > _COIN:
+        return []
+    if accuracy.high < _COIN:
+        return ["this judge is worse than a coin: check the labels and the profile"]
+    needed = pairs_to_tell(accuracy)
+    more = "" if needed is None else f"; about {needed:,} pairs would tell, at this accuracy"
+    return [f"this judge cannot be told from a coin on {counted(accuracy.pairs, 'pair')}{more}"]
 
 
 def _categories_table(by_category: "Mapping[str, JudgeQuality]") -> Table:
