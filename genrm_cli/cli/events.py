@@ -303,10 +303,9 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
         "recovers"
     ),
     "record_failed": _warning(
-        "served groups cannot be recorded ({detail}); they wait, and every further group and file "
-        "is another try"
+        "recorded groups cannot be published ({detail}); they are safe in hidden files, and the "
+        "next file is another try"
     ),
-    "record_resumed": lambda fields: say("all served groups are recorded again"),
     "storage_failed": _warning("a group was refused: {detail}"),
     "collecting": lambda fields: say(
         f"sessions {fields['sessions']:,}/{fields['planned']:,}, {fields['turns']:,} turns, "

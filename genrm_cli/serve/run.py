@@ -55,7 +55,7 @@ async def serve(
                 steps = StepMetrics(settings, scorer, log, windows)
             service = RewardService(scorer, settings.serve, on_event, recorder, steps)
             if recorder is not None:  # before the first request
-                await recorder.open(lambda marks: service.journal.write({}, marks))
+                await recorder.complete_left()
             app = build_app(service, scorer, settings.serve, token)
             await run_server(app, listening, settings.serve.read_timeout, on_ready, service.drain)
             if steps is not None:

@@ -310,17 +310,19 @@ class RewardService:
         """
         kept = {}
         recorded = []
-        for known, answer, part in zip(ready, answers, parts, strict=True):
-            is_final = known.is_to_keep(answer.counts)
-            if known.key is not None and is_final:
-                kept[known.key] = KeptCohort.of(known.cohort, {"": answer})
-            is_worth_it = answer.counts.scored and not (known.needs_all and answer.counts.shortfall)
-            if self.recorder and known.judged and is_worth_it and not self.journal.has(part):
-                self.recorder.add(
-                    known.cohort.in_order(), known.judged, answer.rewards, part if is_final else b""
+        try:
+            for known, answer, part in zip(ready, answers, parts, strict=True):
+                is_final = known.is_to_keep(answer.counts)
+                is_worth_it = answer.counts.scored and not (
+                    known.needs_all and answer.counts.shortfall
                 )
-                recorded += [part] if is_final else []
-        self.journal.write(kept, recorded)
+                if self.recorder and known.judged and is_worth_it and not self.journal.has(part):
+                    self.recorder.add(known.cohort.in_order(), known.judged, answer.rewards)
+                    recorded += [part] if is_final else []
+                if known.key is not None and is_final:
+                    kept[known.key] = KeptCohort.of(known.cohort, {"": answer})
+        finally:  # a full disk refuses all of them, and they are asked for again
+            self.journal.write(kept, recorded)
 
     def _answer(self, known: KnownGroup, answer: GroupAnswer) -> None:
         self.open_groups -= 1

@@ -310,7 +310,7 @@ def test_played_sessions_are_recorded_on_s3(
 
 @pytest.mark.slow
 def test_a_killed_server_loses_no_session(genrm: Genrm) -> None:
-    """Sessions that ended are spooled on disk, and the next server writes them."""
+    """Sessions that ended are in a hidden file, which the next server completes."""
     with serving(genrm, *THERAPY, "--record", "played", "--record-every", "1h") as served:
         with httpx.Client(
             base_url=served.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False
@@ -318,8 +318,9 @@ def test_a_killed_server_loses_no_session(genrm: Genrm) -> None:
             post(agent, "/reset", EXAM)
             post(agent, "/step", turn(f"{SAID} [END]"))
         served.kill()
-    assert not list((genrm.folder / "played").glob("*.jsonl"))
+    (hidden,) = (genrm.folder / "played").iterdir()
     with serving(genrm, *THERAPY, "--record", "played"):
-        (written,) = (genrm.folder / "played").glob("*.jsonl")
+        (written,) = (genrm.folder / "played").iterdir()
+    assert hidden.name == f".{written.name}"
     (line,) = written.read_text().splitlines()
     assert json.loads(line)["metadata"]["end_reason"] == "end_marker"

@@ -218,8 +218,6 @@ def build_app(
             status = "draining"
         elif not await scorer.open_judges.is_reachable(_LOOK_LIMIT_S):
             status = "judge down"
-        elif service.recorder is not None and service.recorder.is_failing:
-            status = "not recording"
         return JsonReply({"status": status}, 200 if status == "ready" else 503)
 
     routes = [

@@ -213,7 +213,7 @@ async def serve_environment(
             )
             app = build_environment_app(sessions, AccessLimits(settings, token))
             if recorder is not None:
-                await recorder.write_left()
+                await recorder.complete_left()
             try:
                 await run_server(app, listening, settings.read_timeout, on_ready)
             finally:

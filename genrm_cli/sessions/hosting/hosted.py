@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from genrm_cli.errors import StorageError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import Redactor
@@ -39,8 +40,7 @@ from genrm_cli.sessions.episode import (
 )
 from genrm_cli.sessions.session_options import POLICY
 from genrm_cli.storage.encoding.records import render_record
-from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.rolling_files import RecordSpool, RollingFiles
+from genrm_cli.storage.record_files import RecordFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,13 +209,14 @@ class HostedSessions:
                 )
             if not action:
                 raise SessionError(422, "unreadable", "the response holds no text of the policy")
-            session.state = await self._step(session.state, action)
-            seen = await asyncio.to_thread(observe, self._environment, session.state)
+            state = await self._step(session.state, action)
+            seen = await asyncio.to_thread(observe, self._environment, state)
+            session.model = model or session.model
+            self._record_ended(session, state, seen)
+            session.state = state
             before = 0.0 if session.last is None else session.last.reward or 0.0
             session.last = replace(seen, gain=round((seen.reward or 0.0) - before, 9))
             session.request_id = request_id
-            session.model = model or session.model
-            self._record_ended(session, seen)
             return session.last
 
     def look(self, id_: str) -> Observation:
@@ -229,14 +230,15 @@ class HostedSessions:
 
     def close(self, id_: str) -> None:
         """Forget a session, if there is one; one that has not ended ends here."""
-        session = self._sessions.pop(id_, None)
+        session = self._sessions.get(id_)
         if session is not None and session.state.end is None and session.state.turn_index:
-            session.state = ended(session.state, CLOSED, POLICY)
-            self._record_ended(session, observe(self._environment, session.state))
+            state = ended(session.state, CLOSED, POLICY)
+            self._record_ended(session, state, observe(self._environment, state))
+        self._sessions.pop(id_, None)
 
-    def _record_ended(self, session: _Session, seen: Observation) -> None:
+    def _record_ended(self, session: _Session, state: Any, seen: Observation) -> None:
         if self._record is not None and seen.end is not None and not seen.is_failure:
-            self._record(session.slot, session.state, seen, session.model)
+            self._record(session.slot, state, seen, session.model)
 
     async def _run(self, dialogue: Dialogue[Any]) -> Any:
         return await run_dialogue(dialogue, self._answer, asyncio.to_thread)
@@ -285,12 +287,13 @@ class HostedSessions:
                 del self._sessions[name]
 
 
-class SessionRecorder(RollingFiles[None]):
+class SessionRecorder(RecordFiles):
     """Writes sessions as episodes, one a line; the name of a file is the `run_id` of its
     records.
     """
 
     kind = "sessions"
+    suffixes = (".jsonl",)
 
     def __init__(
         self,
@@ -306,10 +309,10 @@ class SessionRecorder(RollingFiles[None]):
             folder,
             settings.serve.record_every,
             run.on_event,
+            run.s3,
             any_prefix=settings.storage.any_prefix,
         )
         self._environment = environment
-        self._s3 = run.s3
         self._digests = scenarios.digests
         self._client = client_record(environment, client)
         self._index = 0
@@ -321,17 +324,13 @@ class SessionRecorder(RollingFiles[None]):
         origin = RunOrigin(self.stem, policy, policy, self._client, self._digests, "nemo_gym")
         played = Played(replace(slot, index=self._index), state)
         record = episode_record(played, self._environment, origin, reward, ())
+        try:
+            self._append(render_record(record))
+        except StorageError as error:
+            self._on_event("storage_failed", {"detail": str(error)})
+            raise SessionError(503, "not_recorded", "the session cannot be recorded") from error
         self._index += 1
-        self._spool_parts(render_record(record))
 
-    def _seal(self) -> None:
+    def _metrics(self, uri: str) -> None:
+        del uri
         self._index = 0
-
-    def _write_file(self, place: str, spool: RecordSpool, sealed: None) -> str:
-        del sealed
-        with Outputs(self._s3, overwrite=True, manifest_uri=f"{place}.commit") as outputs:
-            episodes = outputs.open(f"{place}.jsonl")
-            for (line,) in spool.iter_blocks():
-                episodes.write(line)
-            outputs.commit()
-        return f"{place}.jsonl"

@@ -1,0 +1,241 @@
+"""Records that a server appends to files of a folder, a new file from time to time.
+
+The files being written have hidden names, `.served-1.scored.jsonl`, and are complete when they lose
+the dot: after `every_s`, above 256 MB, and when the server ends. Hidden files of a folder on S3 are
+in the user's state, and complete ones are uploaded. Their writer locks them. A hidden file without
+a lock was left by a killed server, or could not be completed when it was due: the next server, and
+the next completion, completes it. A kill may cut off the last line, which is dropped then."""
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import hashlib
+import mmap
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from genrm_cli.errors import SettingRef, StorageError
+from genrm_cli.json_types import Record
+from genrm_cli.settings.resolve import state_folder
+from genrm_cli.storage.local import sync_folder
+from genrm_cli.storage.location import S3Options, is_s3, require_rl_prefix
+from genrm_cli.storage.objects import replace_object
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.tasks import in_thread
+
+_MOST_BYTES = 256_000_000  # of one file
+_COPY_BYTES = 1 << 20
+
+
+class RecordFiles:
+    """Files of records. A subclass names them.
+
+    Attributes:
+        kind: how names begin.
+        suffixes: how the names of files that are written together end; readers wait for the last.
+    """
+
+    kind: str
+    suffixes: Sequence[str]
+
+    def __init__(
+        self,
+        folder: str,
+        every_s: float,
+        on_event: Callable[[str, Record], None],
+        s3: S3Options,
+        *,
+        any_prefix: bool,
+    ) -> None:
+        """Prepare the folder; writes nothing."""
+        self._folder = folder.rstrip("/")
+        require_rl_prefix(f"{self._folder}/x", any_prefix)
+        self._every_s = every_s
+        self._on_event = on_event
+        self._s3 = s3
+        self._hidden = _hidden_folder(self._folder)
+        self._begun = datetime.now(UTC)
+        self._count = 0
+        self._stem: str | None = None
+        self._files: list[int] = []
+        self._size_bytes = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def _metrics(self, uri: str) -> bytes | None:
+        """Return the metrics of the file that ends now, and forget them; None to write none."""
+        return None
+
+    @property
+    def stem(self) -> str:
+        """Name of the file that the next row goes to, without its suffix."""
+        if self._size_bytes > _MOST_BYTES:
+            self._rotate()
+        if self._stem is None:
+            self._count += 1
+            self._begun = datetime.now(UTC)
+            self._stem = f"{self.kind}-{self._begun:%Y%m%dT%H%M%SZ}-{os.getpid()}-{self._count:05}"
+        return self._stem
+
+    def _append(self, *parts: bytes, begins: bool = False) -> None:
+        """Append a part to each file, or raise `StorageError`; `begins` begins new files for it."""
+        if begins:
+            self._rotate()
+        paths = [self._hidden / f".{self.stem}{suffix}" for suffix in self.suffixes]
+        lengths: list[int] = []
+        try:
+            if not self._files:
+                self._files = _open_locked(paths)
+                self._timer = asyncio.get_running_loop().call_later(self._every_s, self._rotate)
+            lengths = [os.fstat(file).st_size for file in self._files]
+            for file, part in zip(self._files, parts, strict=True):
+                if os.write(file, part) < len(part):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            for file, length in zip(self._files, lengths, strict=False):
+                os.ftruncate(file, length)
+            raise StorageError(SettingRef("record"), f": {paths[-1]}: {error.strerror}.") from error
+        self._size_bytes += sum(map(len, parts))
+
+    def _rotate(self) -> None:
+        """Complete the files written so far."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._files:
+            metrics = self._metrics(f"{self._folder}/{self._stem}{self.suffixes[-1]}")
+            work = partial(self._finish, self._files, self._stem or "", metrics)
+            self._files = []
+            task = asyncio.ensure_future(self._try_in_thread(work))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        self._stem = None
+        self._size_bytes = 0
+
+    async def _try_in_thread(self, work: Callable[[], None]) -> None:
+        try:
+            await in_thread(work)
+        except (StorageError, OSError) as error:  # the latter without file descriptors, too
+            self._on_event("record_failed", {"detail": str(error)})
+
+    async def close(self) -> None:
+        """Complete everything, or raise `StorageError`: the next server completes what is left."""
+        self._rotate()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self.complete_left()
+
+    async def complete_left(self) -> None:
+        """Complete the hidden files that nobody writes."""
+        try:
+            await in_thread(self._complete_unlocked)
+        except (StorageError, OSError) as error:
+            raise StorageError(
+                SettingRef("record", self._folder),
+                f": files in {self._hidden} cannot be completed: {error} The next server that "
+                "records there tries again.",
+            ) from error
+
+    def _finish(self, files: Sequence[int], stem: str, metrics: bytes | None) -> None:
+        """Release files, their metrics beside them, and complete them."""
+        try:
+            if metrics is not None:
+                replace_object(str(self._hidden / f".{stem}.metrics.json"), self._s3, metrics)
+            for file in files:
+                os.fsync(file)
+        finally:
+            for file in files:
+                os.close(file)
+        self._complete_unlocked()
+
+    def _complete_unlocked(self) -> None:
+        main = self.suffixes[-1]
+        for path in sorted(self._hidden.glob(f".{self.kind}-*{main}")):
+            try:
+                locked = _lock(path)
+            except OSError:  # a server is writing it, or another has just completed it
+                continue
+            try:
+                if path.exists():
+                    self._complete(path.name[1:].removesuffix(main))
+            finally:
+                os.close(locked)
+
+    def _complete(self, stem: str) -> None:
+        """Give files their names, the one that readers wait for last; remove them if it is
+        empty.
+        """
+        main = self._hidden / f".{stem}{self.suffixes[-1]}"
+        others = [path for path in self._hidden.glob(f".{stem}.*") if path != main]
+        for path in (*others, main):
+            if path.suffix == ".jsonl":
+                _drop_partial_line(path)
+        has_rows = main.stat().st_size > 0
+        for path in (*others, main):
+            if has_rows:
+                self._publish(path, f"{self._folder}/{path.name[1:]}")
+            else:
+                path.unlink()
+        if has_rows:
+            self._on_event("recorded", {"output": f"{self._folder}/{main.name[1:]}"})
+
+    def _publish(self, path: Path, uri: str) -> None:
+        if not is_s3(uri):
+            path.rename(uri)
+            sync_folder(path.parent)
+            return
+        with Outputs(self._s3, overwrite=True) as outputs, path.open("rb") as file:
+            shutil.copyfileobj(file, outputs.open(uri), _COPY_BYTES)
+            outputs.commit()
+        path.unlink()
+
+
+def _open_locked(paths: Sequence[Path]) -> list[int]:
+    """Create files, the last one, which has the lock, first."""
+    with contextlib.ExitStack() as undo:
+        files: list[int] = []
+        for path in reversed(paths):
+            files.append(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666))
+            undo.callback(os.close, files[-1])
+            if len(files) == 1:
+                fcntl.flock(files[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        undo.pop_all()
+    return files[::-1]
+
+
+def _lock(path: Path) -> int:
+    """Return the descriptor of a locked file; raise `OSError` if another process has the lock."""
+    file = os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        raise
+    return file
+
+
+def _drop_partial_line(path: Path) -> None:
+    """Remove what follows the last whole line."""
+    with path.open("r+b") as file:
+        if path.stat().st_size:
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                end = content.rfind(b"\n") + 1
+            file.truncate(end)
+
+
+def _hidden_folder(folder: str) -> Path:
+    """Return where hidden files are: in the folder itself, or for one on S3 in the user's state."""
+    path = Path(folder)
+    if is_s3(folder):
+        path = state_folder() / f"record-{hashlib.sha256(folder.encode()).hexdigest()[:16]}"
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            SettingRef("record", folder), f": {path} cannot be created: {error.strerror}."
+        ) from error
+    return path
