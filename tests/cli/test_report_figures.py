@@ -140,7 +140,8 @@ def test_run_and_report_name_the_rollouts_that_made_the_judge_fail(
     ]
     genrm.write("in.jsonl", lines)
     done = call("score", "in.jsonl", *judge_server.flags, "--no-probe")
-    assert "1 rollout suspected of making requests fail, most often rollout 2 of '" in done.err
+    assert "1 rollout suspected of making requests fail" in done.err
+    assert "most often rollout 2 of '" in done.err
     run = json.loads(call("report", "in.scored.jsonl", "-o", "out.html", "--json").out)["runs"][0]
     assert (run["sabotaged"]["count"], run["sabotaged"]["of"]) == (1, 4)
     assert "sabotaged" in [reason["tag"] for reason in run["reasons"]]
