@@ -184,9 +184,7 @@ def runs(call: Call, genrm: Genrm, judge_server: JudgeServer) -> dict[str, Run]:
 
 
 @pytest.mark.parametrize("kind", COSTS)
-def test_200_comparisons_cost_no_more_than_they_did(
-    runs: dict[str, Run], kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_200_comparisons_cost_no_more_than_they_did(runs, kind, monkeypatch):
     """Calls, statements, commits, parses, hashes and folds stay within a tenth above the known
     figures.
     """

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,7 +72,7 @@ def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_import_loads_no_library() -> None:
+def test_import_loads_no_library():
     """`import genrm_cli` loads neither a library nor anything of the package but its front."""
     ended = python(
         "import sys; before = set(sys.modules); import genrm_cli; print(*set(sys.modules) - before)"
@@ -88,7 +87,7 @@ def test_import_loads_no_library() -> None:
     )
 
 
-def test_the_package_lists_exactly_the_promised_names() -> None:
+def test_the_package_lists_exactly_the_promised_names():
     """`dir` and `__all__` agree, and each name can be imported."""
     promised = {
         "Calibration",
@@ -112,14 +111,14 @@ def test_the_package_lists_exactly_the_promised_names() -> None:
     assert all(getattr(genrm, name) for name in promised)
 
 
-def test_a_name_that_is_not_promised_is_an_attribute_error() -> None:
+def test_a_name_that_is_not_promised_is_an_attribute_error():
     """A typo fails as in any module."""
     with pytest.raises(AttributeError, match=r"^module 'genrm_cli' has no attribute 'Scorrer'$"):
         _ = genrm.Scorrer  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow
-def test_strict_type_checks_pass_for_users(tmp_path: Path) -> None:
+def test_strict_type_checks_pass_for_users(tmp_path):
     """`mypy --strict` accepts a program that uses the API, and finds a misspelt name."""
     program = tmp_path / "program.py"
     program.write_text(
@@ -154,7 +153,7 @@ def test_strict_type_checks_pass_for_users(tmp_path: Path) -> None:
     assert "Found 1 error in 1 file" in ended.stdout
 
 
-async def test_a_group_is_scored(judge_server: JudgeServer) -> None:
+async def test_a_group_is_scored(judge_server):
     """A result has one entry for each response, and one comparison for each request."""
     async with genrm.Scorer(**settings_for(judge_server, estimator="win_rate")) as scorer:
         result = await scorer.score([{"role": "user", "content": PROMPT}], RESPONSES)
@@ -169,9 +168,7 @@ async def test_a_group_is_scored(judge_server: JudgeServer) -> None:
 @pytest.mark.parametrize(
     "estimator", ["combined", pytest.param("win_rate", marks=pytest.mark.slow)]
 )
-async def test_many_groups_get_the_rewards_of_the_command(
-    tmp_path: Path, judge_server: JudgeServer, estimator: str
-) -> None:
+async def test_many_groups_get_the_rewards_of_the_command(tmp_path, judge_server, estimator):
     """`score_groups` calibrates on all groups and so gives the rewards and advantages of `genrm
     score`.
     """
@@ -191,7 +188,7 @@ async def test_many_groups_get_the_rewards_of_the_command(
     assert advantages == pytest.approx([line["genrm"]["advantage"] for line in lines], abs=1e-9)
 
 
-async def test_a_calibration_is_taken_out_and_passed_in(judge_server: JudgeServer) -> None:
+async def test_a_calibration_is_taken_out_and_passed_in(judge_server):
     """Groups scored one by one with the calibration of all give the rewards of the groups scored
     together.
     """
@@ -215,30 +212,26 @@ async def test_a_calibration_is_taken_out_and_passed_in(judge_server: JudgeServe
     assert calibration.groups == 24
 
 
-@pytest.mark.parametrize(
-    ("responses", "rewards", "statuses"),
-    [
+def test_small_groups_are_results():
+    """No response, one, and failed ones give what `genrm score` gives them."""
+    cases = [
         ([], [], []),
         (["4"], [None], ["unscored"]),
         ([None], [None], ["unscored"]),
         (["4", None], [None, None], ["unscored", "unscored"]),
         (["", " "], [None, None], ["unscored", "unscored"]),
         (["4", "", "It is four."], [1.83, None, 1.85], ["scored", "unscored", "scored"]),
-    ],
-)
-def test_small_groups_are_results(
-    responses: list[object], rewards: list[object], statuses: list[str]
-) -> None:
-    """No response, one, and failed ones give what `genrm score` gives them."""
-    result = genrm.score(PROMPT, responses, judge="lexical", estimator="simple_tiebreaker")
-    assert [score.status for score in result.scores] == statuses
-    assert result.rewards == pytest.approx(rewards)
-    assert [reason is None for reason in result.reasons] == [
-        reward is not None for reward in rewards
     ]
+    for responses, rewards, statuses in cases:
+        result = genrm.score(PROMPT, responses, judge="lexical", estimator="simple_tiebreaker")
+        assert [score.status for score in result.scores] == statuses
+        assert result.rewards == pytest.approx(rewards)
+        assert [reason is None for reason in result.reasons] == [
+            reward is not None for reward in rewards
+        ]
 
 
-def test_tables_of_a_settings_file_are_dictionaries() -> None:
+def test_tables_of_a_settings_file_are_dictionaries():
     """Components and their total are given as in a settings file."""
     tables = {"components": {"win_rate": {}}, "total": {"weights": {"genrm": 1.0, "win_rate": 0.5}}}
     result = genrm.score(PROMPT, ["4", "It is four."], judge="lexical", **tables)
@@ -248,7 +241,7 @@ def test_tables_of_a_settings_file_are_dictionaries() -> None:
     ]
 
 
-def test_failures_are_data(judge_server: JudgeServer) -> None:
+def test_failures_are_data(judge_server):
     """Unreadable replies leave rewards None, with a reason and the kind of each failure."""
     judge_server.behave(fault={"content": "Both are nice."})
     result = genrm.score(PROMPT, RESPONSES, **settings_for(judge_server, reask=0))
@@ -258,7 +251,7 @@ def test_failures_are_data(judge_server: JudgeServer) -> None:
     assert len(result.failures) == 3
 
 
-def test_what_a_server_says_is_quoted(judge_server: JudgeServer) -> None:
+def test_what_a_server_says_is_quoted(judge_server):
     """Names of settings in an error are keywords; flags in the words of a server stay as they
     are.
     """
@@ -272,7 +265,7 @@ def test_what_a_server_says_is_quoted(judge_server: JudgeServer) -> None:
 
 
 @pytest.mark.parametrize("limit", [{"max_calls": 0}, {"deadline": 0.001}])
-def test_a_limit_leaves_rewards_none(judge_server: JudgeServer, limit: dict[str, float]) -> None:
+def test_a_limit_leaves_rewards_none(judge_server, limit):
     """What the budget or the deadline does not allow has a reason, never a number."""
     judge_server.behave(latency_s=5.0)
     result = genrm.score(PROMPT, RESPONSES, **settings_for(judge_server, **limit))
@@ -280,7 +273,7 @@ def test_a_limit_leaves_rewards_none(judge_server: JudgeServer, limit: dict[str,
     assert all(result.reasons)
 
 
-def test_a_journal_answers_the_second_call(judge_server: JudgeServer, tmp_path: Path) -> None:
+def test_a_journal_answers_the_second_call(judge_server, tmp_path):
     """With a journal nothing is asked twice."""
     journal = tmp_path / "verdicts.sqlite"
     first = genrm.score(PROMPT, RESPONSES, journal=journal, **settings_for(judge_server))
@@ -291,8 +284,8 @@ def test_a_journal_answers_the_second_call(judge_server: JudgeServer, tmp_path: 
 
 
 async def test_equal_responses_are_compared_once_and_get_equal_rewards(
-    judge_server: JudgeServer,
-) -> None:
+    judge_server,
+):
     """Also without a journal: two samples of the judge's opinion on equal texts would be noise that
     a policy learns.
     """
@@ -307,8 +300,8 @@ async def test_equal_responses_are_compared_once_and_get_equal_rewards(
 
 
 async def test_a_call_that_is_cancelled_leaves_equal_requests_to_others(
-    judge_server: JudgeServer,
-) -> None:
+    judge_server,
+):
     """The request that waited for it takes over, and its group lacks nothing."""
     judge_server.behave(fault={"hang": True})
     async with genrm.Scorer(**settings_for(judge_server)) as scorer:
@@ -319,7 +312,7 @@ async def test_a_call_that_is_cancelled_leaves_equal_requests_to_others(
         assert None not in (await stays).rewards
 
 
-async def test_a_reward_function_keeps_one_scorer_open(judge_server: JudgeServer) -> None:
+async def test_a_reward_function_keeps_one_scorer_open(judge_server):
     """`open` probes the judge once, however often and from however many tasks it is called; `close`
     ends it.
     """
@@ -333,7 +326,7 @@ async def test_a_reward_function_keeps_one_scorer_open(judge_server: JudgeServer
     assert not scorer.is_open
 
 
-def test_an_api_key_is_sent_and_never_shown(judge_server: JudgeServer) -> None:
+def test_an_api_key_is_sent_and_never_shown(judge_server):
     """`api_key` goes to the judge; an error does not hold it."""
     judge_server.behave(require_key="right-key")
     assert (
@@ -349,9 +342,9 @@ def test_an_api_key_is_sent_and_never_shown(judge_server: JudgeServer) -> None:
     assert "wrong-key" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
+def test_a_wrong_setting_is_named_by_its_keyword():
+    """The message names the keyword and no flag."""
+    cases = [
         (
             {"judge": "lexical", "estimater": "combined"},
             "Scorer: unknown setting 'estimater'. Did you mean estimator?",
@@ -364,19 +357,17 @@ def test_an_api_key_is_sent_and_never_shown(judge_server: JudgeServer) -> None:
         ({"judge": "lexical", "journal": "s3://bucket/rl"}, "Scorer: journal is an S3 location"),
         ({}, "no judge given. Pass base_url and model for a real judge, or judge='lexical'"),
         ({"base_url": "http://127.0.0.1:9/v1"}, "base_url requires model"),
-    ],
-)
-def test_a_wrong_setting_is_named_by_its_keyword(settings: dict[str, Any], message: str) -> None:
-    """The message names the keyword and no flag."""
-    with pytest.raises(genrm.UsageError) as raised:
-        genrm.Scorer(**settings)
-    assert str(raised.value).startswith(message)
-    assert "--" not in str(raised.value)
+    ]
+    for settings, message in cases:
+        with pytest.raises(genrm.UsageError) as raised:
+            genrm.Scorer(**settings)
+        assert str(raised.value).startswith(message)
+        assert "--" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("prompt", "responses", "message"),
-    [
+def test_unreadable_texts_are_input_errors():
+    """The message says which response cannot be read, and what was expected."""
+    cases = [
         (PROMPT, "4", "the responses are 'str'; expected a list of responses."),
         (PROMPT, None, "the responses are 'NoneType'; expected a list of responses."),
         (PROMPT, ["4", 4], "response 1 is 'int': "),
@@ -385,18 +376,16 @@ def test_a_wrong_setting_is_named_by_its_keyword(settings: dict[str, Any], messa
             ["4"],
             "the prompt is an object, expected a string or a list of messages.",
         ),
-    ],
-)
-def test_unreadable_texts_are_input_errors(prompt: object, responses: Any, message: str) -> None:
-    """The message says which response cannot be read, and what was expected."""
-    with pytest.raises(genrm.InputError) as raised:
-        genrm.score(prompt, responses, judge="lexical")
-    assert str(raised.value).startswith(message)
+    ]
+    for prompt, responses, message in cases:
+        with pytest.raises(genrm.InputError) as raised:
+            genrm.score(prompt, responses, judge="lexical")
+        assert str(raised.value).startswith(message)
 
 
 async def test_a_judge_that_goes_down_is_a_warning_and_then_a_judge_error(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    caplog,
+):
     """Without the probe, requests wait for `give_up_after`, then the error is raised once, not as a
     group.
     """
@@ -412,7 +401,7 @@ async def test_a_judge_that_goes_down_is_a_warning_and_then_a_judge_error(
     assert "the judge is down" in caplog.text
 
 
-async def test_a_scorer_must_be_open() -> None:
+async def test_a_scorer_must_be_open():
     """A scorer that is not open yet, or closed, says how to open it; a closed one can be opened
     again.
     """
@@ -426,17 +415,17 @@ async def test_a_scorer_must_be_open() -> None:
                 await scorer.__aenter__()
 
 
-async def test_a_scorer_belongs_to_its_event_loop() -> None:
+async def test_a_scorer_belongs_to_its_event_loop():
     """Another loop is refused at once: connections and locks of one loop would hang in another."""
     async with lexical() as scorer:
         with pytest.raises(RuntimeError, match="belongs to another event loop"):
             await asyncio.to_thread(asyncio.run, scorer.score(PROMPT, RESPONSES))
 
 
-async def test_an_error_of_the_iterator_is_raised_as_it_is() -> None:
+async def test_an_error_of_the_iterator_is_raised_as_it_is():
     """What the caller's own generator raises comes back unwrapped."""
 
-    def broken() -> Iterator[genrm.Group]:
+    def broken():
         yield from make_groups(1)
         raise KeyError("mine")
 
@@ -445,12 +434,12 @@ async def test_an_error_of_the_iterator_is_raised_as_it_is() -> None:
             await scorer.score_groups(broken())
 
 
-async def test_groups_are_taken_lazily(judge_server: JudgeServer) -> None:
+async def test_groups_are_taken_lazily(judge_server):
     """No more groups are taken from the iterator than the calls in flight allow."""
     judge_server.behave(fault={"hang": True})
     taken: list[genrm.Group] = []
 
-    def groups() -> Iterator[genrm.Group]:
+    def groups():
         for group in make_groups(20):
             taken.append(group)
             yield group
@@ -463,7 +452,7 @@ async def test_groups_are_taken_lazily(judge_server: JudgeServer) -> None:
         await asyncio.wait({scoring})
 
 
-async def test_a_cancelled_call_leaves_nothing_running(judge_server: JudgeServer) -> None:
+async def test_a_cancelled_call_leaves_nothing_running(judge_server):
     """A timeout around `score` cancels its requests; the scorer stays usable."""
     judge_server.behave(fault={"hang": True})
     async with genrm.Scorer(**settings_for(judge_server)) as scorer:
@@ -475,7 +464,7 @@ async def test_a_cancelled_call_leaves_nothing_running(judge_server: JudgeServer
         assert None not in (await scorer.score(PROMPT, RESPONSES)).rewards
 
 
-async def test_score_works_inside_a_running_loop() -> None:
+async def test_score_works_inside_a_running_loop():
     """The synchronous call works in a notebook, where a loop runs already, twice in a row; errors
     come back too.
     """
@@ -486,7 +475,7 @@ async def test_score_works_inside_a_running_loop() -> None:
 
 
 @pytest.mark.parametrize("inside_a_loop", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_an_interrupt_ends_the_call(judge_server: JudgeServer, inside_a_loop: bool) -> None:
+def test_an_interrupt_ends_the_call(judge_server, inside_a_loop):
     """Ctrl-C raises KeyboardInterrupt at once and leaves no thread and no request behind."""
     judge_server.behave(fault={"hang": True})
     call = f"genrm.score('p', ['a', 'b'], **{settings_for(judge_server)!r})"
@@ -512,7 +501,7 @@ def test_an_interrupt_ends_the_call(judge_server: JudgeServer, inside_a_loop: bo
     judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
 
 
-def test_a_result_is_readable_in_a_notebook_and_as_json() -> None:
+def test_a_result_is_readable_in_a_notebook_and_as_json():
     """One line, a table that escapes what it shows, and a dictionary of plain values."""
     result = genrm.score(
         "Why?", ["A full answer, with a reason.", "No.", None], judge="lexical", key="<b>"

@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from disturbed_scoring import JOURNAL, Scoring
+from disturbed_scoring import JOURNAL
 from judge_behaviour import render_judgement
 
 from genrm_cli.judging.journal import Journal
@@ -33,7 +33,7 @@ BAD_REPLIES: dict[str, tuple[dict[str, Any], tuple[object, ...], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD_REPLIES)
-def test_a_bad_reply_is_a_failure_and_asked_again_next_time(scoring: Scoring, name: str) -> None:
+def test_a_bad_reply_is_a_failure_and_asked_again_next_time(scoring, name):
     """Some comparisons get nothing but bad replies: they fail with their kind, the others count,
     and a resume mends.
     """
@@ -49,7 +49,7 @@ def test_a_bad_reply_is_a_failure_and_asked_again_next_time(scoring: Scoring, na
 @pytest.mark.parametrize(
     "fault", [{"gzip": True}, {"chunked": True}, {"gzip": True, "chunked": True}]
 )
-def test_the_framing_of_a_reply_does_not_matter(scoring: Scoring, fault: dict[str, Any]) -> None:
+def test_the_framing_of_a_reply_does_not_matter(scoring, fault):
     """Compressed replies, and those without a length, are read like others."""
     scoring.server.behave(fault=fault)
     scoring.run().ended(0)
@@ -58,7 +58,7 @@ def test_the_framing_of_a_reply_does_not_matter(scoring: Scoring, fault: dict[st
 
 
 @pytest.mark.parametrize("status", [401, 200])
-def test_an_echoed_key_is_found_nowhere(scoring: Scoring, status: int) -> None:
+def test_an_echoed_key_is_found_nowhere(scoring, status):
     """A judge that repeats the key, in an error or in an answer, gets it into nothing that is kept
     or said.
     """

@@ -17,7 +17,7 @@ MAY_TELL_THE_DATE = {
 }
 
 
-def test_waits_never_depend_on_the_wall_clock() -> None:
+def test_waits_never_depend_on_the_wall_clock():
     """In judging/ the date is looked up only where a date is meant; timeouts and waits use
     monotonic clocks.
     """

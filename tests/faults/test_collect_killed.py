@@ -7,7 +7,6 @@ import sqlite3
 from pathlib import Path
 
 from genrm_process import Genrm, Json, read_lines
-from judge_server_fixture import JudgeServer
 
 IN_FLIGHT = 8
 KILLS = 10
@@ -35,7 +34,7 @@ def count_turns(journal: Path) -> int:
         return int(connection.execute("SELECT count(*) FROM verdicts").fetchone()[0])
 
 
-def test_ten_kills_cost_only_what_was_in_flight(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_ten_kills_cost_only_what_was_in_flight(tmp_path, judge_server):
     """Killed at ten moments, a run goes on in mid-session; its records equal those of an
     undisturbed run.
     """

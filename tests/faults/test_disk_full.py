@@ -3,7 +3,6 @@ import subprocess
 import sys
 
 import pytest
-from disturbed_scoring import MakeScoring
 from genrm_process import COMMAND, LIMIT_S
 
 IN_FLIGHT = 4
@@ -22,7 +21,7 @@ mount -o remount,size=16m disk
 """
 
 
-def test_a_full_disk_ends_the_run_with_5_and_room_mends_it(make_scoring: MakeScoring) -> None:
+def test_a_full_disk_ends_the_run_with_5_and_room_mends_it(make_scoring):
     """On a file system that is full, and has room later, the journal stays readable and the next
     run completes it.
     """
@@ -59,8 +58,8 @@ def test_a_full_disk_ends_the_run_with_5_and_room_mends_it(make_scoring: MakeSco
 
 
 def test_what_would_fill_the_disk_for_temporary_data_ends_the_run_with_5(
-    make_scoring: MakeScoring,
-) -> None:
+    make_scoring,
+):
     """A small file that unpacks to more than TMPDIR has room for is refused before the disk is
     full.
     """

@@ -1,13 +1,11 @@
 import contextlib
 import os
-import random
 import signal
 import time
 from pathlib import Path
 
 import pytest
-from disturbed_scoring import JOURNAL, MakeScoring, Scoring, count_verdicts
-from judge_server_fixture import JudgeServer
+from disturbed_scoring import JOURNAL, count_verdicts
 from soak import DumpFolder, Soak
 
 from genrm_cli.storage.listing import is_unfinished_name
@@ -16,9 +14,7 @@ IN_FLIGHT = 8
 
 
 @pytest.mark.parametrize("quarter", range(4))
-def test_a_hundred_kills_on_disk(
-    tmp_path: Path, judge_server: JudgeServer, soak_rng: random.Random, quarter: int
-) -> None:
+def test_a_hundred_kills_on_disk(tmp_path, judge_server, soak_rng, quarter):
     """Killed at any moment, runs ask twice only what was in flight, and end with the outputs of a
     calm one.
     """
@@ -44,7 +40,7 @@ def test_a_hundred_kills_on_disk(
     soak.check_undisturbed(tmp_path / "calm")
 
 
-def test_sigterm_under_load_keeps_what_was_answered(make_scoring: MakeScoring) -> None:
+def test_sigterm_under_load_keeps_what_was_answered(make_scoring):
     """SIGTERM while answers pour in: only answers that had not arrived are missing from the
     journal.
     """
@@ -71,8 +67,8 @@ def _writes_outputs(folder: Path) -> bool:
 
 
 def test_sigterm_while_the_outputs_are_written_leaves_nothing_half(
-    make_scoring: MakeScoring,
-) -> None:
+    make_scoring,
+):
     """After the last verdict SIGTERM still ends a run with 130 and without hidden files."""
     scoring = make_scoring(4)
     text = "word " * 8_000
@@ -92,7 +88,7 @@ def test_sigterm_while_the_outputs_are_written_leaves_nothing_half(
     assert scoring.journaled() == 16
 
 
-def test_a_judge_that_is_killed_and_comes_back(make_scoring: MakeScoring) -> None:
+def test_a_judge_that_is_killed_and_comes_back(make_scoring):
     """While the judge is away nothing fails for good: the run goes on when it is back, and ends
     like a calm one.
     """
@@ -112,7 +108,7 @@ def test_a_judge_that_is_killed_and_comes_back(make_scoring: MakeScoring) -> Non
     scoring.check_resumes()
 
 
-def test_a_run_that_is_stopped_for_a_while_goes_on(scoring: Scoring) -> None:
+def test_a_run_that_is_stopped_for_a_while_goes_on(scoring):
     """A suspended process (SIGSTOP, a laptop's lid) finds its calls answered or timed out, and
     finishes.
     """

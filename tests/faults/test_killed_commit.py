@@ -68,9 +68,7 @@ def check_steps(steps: list[Json]) -> None:
 
 
 @pytest.mark.parametrize(("xattrs", "earlier"), [(False, False), (False, True), (True, True)])
-def test_a_run_killed_at_any_step_on_disk_is_finished_by_the_next(
-    tmp_path: Path, xattrs: bool, earlier: bool
-) -> None:
+def test_a_run_killed_at_any_step_on_disk_is_finished_by_the_next(tmp_path, xattrs, earlier):
     """With and without extended attributes, for new outputs and for replaced ones; no temporary
     file remains.
     """
@@ -87,8 +85,8 @@ def test_a_run_killed_at_any_step_on_disk_is_finished_by_the_next(
 
 @pytest.mark.parametrize("earlier", [False, True])
 def test_a_run_killed_at_any_request_to_s3_is_redone_by_the_next(
-    tmp_path: Path, s3: str, s3_inspector: object, earlier: bool
-) -> None:
+    tmp_path, s3, s3_inspector, earlier
+):
     """For new objects and for replaced ones; no claim and no manifest remains."""
     bucket = f"killed-{tmp_path.name.replace('_', '-')}"[:60].lower()
     s3_inspector.create_bucket(Bucket=bucket)  # type: ignore[attr-defined]

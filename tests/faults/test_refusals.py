@@ -2,10 +2,9 @@ import contextlib
 import socket
 import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from disturbed_scoring import OUTPUTS, Scoring
+from disturbed_scoring import OUTPUTS
 from judge_server_fixture import JudgeServer
 
 StartJudge = Callable[[], JudgeServer]
@@ -14,9 +13,7 @@ StartJudge = Callable[[], JudgeServer]
 @pytest.mark.parametrize(
     ("headers", "least_s"), [({}, 0.0), ({"Retry-After": "1"}, 1.0)], ids=["bare", "retry-after"]
 )
-def test_a_storm_of_429_is_sat_out(
-    scoring: Scoring, headers: dict[str, str], least_s: float
-) -> None:
+def test_a_storm_of_429_is_sat_out(scoring, headers, least_s):
     """A judge that refuses every call at first is asked again when it wants, however few retries
     there are.
     """
@@ -43,9 +40,7 @@ def test_a_storm_of_429_is_sat_out(
     ],
     ids=["500-1", "500-8", "500-auto", "429-1", "429-8", "reset", "html"],
 )
-def test_the_calls_of_a_bad_endpoint_move_to_a_good_one(
-    scoring: Scoring, start_judge: StartJudge, fault: dict[str, Any], concurrency: object
-) -> None:
+def test_the_calls_of_a_bad_endpoint_move_to_a_good_one(scoring, start_judge, fault, concurrency):
     """With one of two endpoints bad from the first call to the last, every comparison is answered
     by the other.
     """
@@ -68,7 +63,7 @@ def test_the_calls_of_a_bad_endpoint_move_to_a_good_one(
     ],
     ids=["reset", "503", "401", "404", "html"],
 )
-def test_a_judge_that_breaks_for_good_is_given_up(scoring: Scoring, fault: dict[str, Any]) -> None:
+def test_a_judge_that_breaks_for_good_is_given_up(scoring, fault):
     """After --give-up-after the run ends with 4 and a reason, without outputs, with every verdict
     in the journal.
     """
@@ -82,7 +77,7 @@ def test_a_judge_that_breaks_for_good_is_given_up(scoring: Scoring, fault: dict[
     scoring.check_resumes()
 
 
-def test_a_host_that_never_takes_a_connection_is_given_up(scoring: Scoring) -> None:
+def test_a_host_that_never_takes_a_connection_is_given_up(scoring):
     """Packets that are dropped are an outage, not slow answers: told from the connection's own time
     limit.
     """

@@ -1,13 +1,11 @@
 import json
 import os
-import random
 import signal
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from forked_genrm import ForkedGenrm
 from genrm_process import Json
 from judge_server_fixture import JudgeServer
 from polling import poll_until
@@ -63,7 +61,7 @@ def lease_of_another_machine(expiry_s: float) -> bytes:
     return json.dumps({**lease, "expiry_s": expiry_s}).encode()
 
 
-def test_two_runs_started_together_score_each_file_once(cron: Cron) -> None:
+def test_two_runs_started_together_score_each_file_once(cron):
     """Of two processes on 8 files each file is asked about by one only; both end well and leave no
     claims.
     """
@@ -83,9 +81,7 @@ def test_two_runs_started_together_score_each_file_once(cron: Cron) -> None:
 
 
 @pytest.mark.parametrize("quarter", range(4))
-def test_a_hundred_kills_of_four_runners(
-    cron: Cron, tmp_path: Path, soak_rng: random.Random, quarter: int
-) -> None:
+def test_a_hundred_kills_of_four_runners(cron, tmp_path, soak_rng, quarter):
     """Machines vanish at any moment, a tenth of the requests to S3 go wrong: a kill costs a segment
     and what was in flight at most, and the outputs are those of a calm run.
     """
@@ -105,7 +101,7 @@ def test_a_hundred_kills_of_four_runners(
         *("--concurrency", in_flight, "--parallel-files", 1),
     )
 
-    def start() -> ForkedGenrm:
+    def start():
         if soak_rng.random() < 0.5:
             cron.move()
         return cron.fork(*arguments)
@@ -130,7 +126,7 @@ def test_a_hundred_kills_of_four_runners(
 
 
 @pytest.mark.slow
-def test_a_lease_of_another_machine_is_waited_for_until_it_expires(cron: Cron) -> None:
+def test_a_lease_of_another_machine_is_waited_for_until_it_expires(cron):
     """While a lease is held, a found file waits and a named one fails with 5; after its expiry, it
     is taken over.
     """
@@ -150,7 +146,7 @@ def test_a_lease_of_another_machine_is_waited_for_until_it_expires(cron: Cron) -
     assert cron.names() == outputs_of("run")
 
 
-def test_copies_that_cannot_be_made_at_all(cron: Cron, journal: tuple[object, ...]) -> None:
+def test_copies_that_cannot_be_made_at_all(cron, journal):
     """If segments are refused to the end the run ends with 5; nothing paid for is lost, and the
     next run copies it.
     """
@@ -167,7 +163,7 @@ def test_copies_that_cannot_be_made_at_all(cron: Cron, journal: tuple[object, ..
     assert cron.names() == outputs_of("run")
 
 
-def test_a_token_that_expires_in_the_middle(cron: Cron) -> None:
+def test_a_token_that_expires_in_the_middle(cron):
     """From then on S3 refuses everything: 5 and the reason, no output; the next run asks only what
     is missing.
     """
@@ -187,7 +183,7 @@ def test_a_token_that_expires_in_the_middle(cron: Cron) -> None:
 
 
 @pytest.mark.parametrize("is_named", [False, True])
-def test_a_version_that_changes_while_it_is_read(cron: Cron, is_named: bool) -> None:
+def test_a_version_that_changes_while_it_is_read(cron, is_named):
     """A found file waits for the next run, which scores its new version; a named one ends the run
     with 3.
     """
@@ -205,7 +201,7 @@ def test_a_version_that_changes_while_it_is_read(cron: Cron, is_named: bool) -> 
     assert prompts_scored(cron) == [line["prompt"] for line in new]
 
 
-def test_a_version_that_changes_while_it_is_judged(cron: Cron) -> None:
+def test_a_version_that_changes_while_it_is_judged(cron):
     """The version that was read is scored whole and recorded as such; the next run scores the new
     one.
     """
@@ -233,7 +229,7 @@ def prompts_scored(cron: Cron) -> list[str]:
 
 
 @pytest.mark.slow
-def test_renewals_that_fail_for_a_while_do_no_harm(cron: Cron) -> None:
+def test_renewals_that_fail_for_a_while_do_no_harm(cron):
     """A lease that cannot be renewed stays valid until another run takes it over."""
     cron.put("run.jsonl", some_rollouts(0, groups=2))
     cron.judge.behave(latency_s=0.7)
@@ -245,7 +241,7 @@ def test_renewals_that_fail_for_a_while_do_no_harm(cron: Cron) -> None:
 
 
 @pytest.mark.parametrize("is_named", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_lease_that_is_taken_over_in_the_middle(cron: Cron, is_named: bool) -> None:
+def test_a_lease_that_is_taken_over_in_the_middle(cron, is_named):
     """The run that lost its lease stops working on the file and writes nothing; the other's lease
     stays.
     """
@@ -262,7 +258,7 @@ def test_a_lease_that_is_taken_over_in_the_middle(cron: Cron, is_named: bool) ->
 
 
 @pytest.mark.slow
-def test_a_slow_renewal_does_not_bring_a_lease_back(cron: Cron) -> None:
+def test_a_slow_renewal_does_not_bring_a_lease_back(cron):
     """A renewal that is under way when the work ends is waited for, so that no lease stays
     behind.
     """
@@ -279,7 +275,7 @@ def test_a_slow_renewal_does_not_bring_a_lease_back(cron: Cron) -> None:
     assert cron.names() == outputs_of("run")
 
 
-def test_sigterm_while_the_store_is_down(cron: Cron, journal: tuple[object, ...]) -> None:
+def test_sigterm_while_the_store_is_down(cron, journal):
     """SIGTERM ends a run soon with 130, begins no other file, and loses nothing, though the store
     takes nothing.
     """
@@ -299,7 +295,7 @@ def test_sigterm_while_the_store_is_down(cron: Cron, journal: tuple[object, ...]
 
 
 @pytest.mark.slow
-def test_sigterm_while_a_lease_is_taken(cron: Cron) -> None:
+def test_sigterm_while_a_lease_is_taken(cron):
     """A lease that is taken while the run is being stopped is released again."""
     cron.put("run.jsonl", some_rollouts(0))
     gate = threading.Event()

@@ -13,7 +13,7 @@ def complete(scoring: Scoring) -> Scoring:
     return scoring
 
 
-def test_a_complete_journal_answers_everything(complete: Scoring) -> None:
+def test_a_complete_journal_answers_everything(complete):
     """A second run makes no request, not even the probe's, and writes the same."""
     before = complete.scored
     complete.run("--probe").ended(0)
@@ -37,15 +37,13 @@ def test_a_complete_journal_answers_everything(complete: Scoring) -> None:
     ],
     ids=lambda changed: " ".join(map(str, changed)),
 )
-def test_what_does_not_change_the_answer_is_free(
-    complete: Scoring, changed: tuple[object, ...]
-) -> None:
+def test_what_does_not_change_the_answer_is_free(complete, changed):
     """Other rewards from the same verdicts, other limits, other places: nothing is asked."""
     complete.run(*changed).ended(0)
     assert complete.server.stats()["requests"] == 0
 
 
-def test_replies_are_kept_in_the_journal(complete: Scoring) -> None:
+def test_replies_are_kept_in_the_journal(complete):
     """With --keep-replies, a re-scored run contains the recorded replies."""
     assert complete.run("--keep-replies").code == 0
     assert all(
@@ -75,9 +73,7 @@ def test_replies_are_kept_in_the_journal(complete: Scoring) -> None:
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
 )
-def test_what_changes_the_answer_is_asked(
-    complete: Scoring, changed: tuple[object, ...], asked: int
-) -> None:
+def test_what_changes_the_answer_is_asked(complete, changed, asked):
     """Another judge, another way of asking or another question is a call; back at the old ones
     nothing is lost.
     """
@@ -86,7 +82,7 @@ def test_what_changes_the_answer_is_asked(
     complete.check_resumes(missing=0)
 
 
-def test_a_damaged_journal_stops_the_run_before_any_call(complete: Scoring) -> None:
+def test_a_damaged_journal_stops_the_run_before_any_call(complete):
     """A journal with a broken page is an error that names it; nothing is asked, written or
     destroyed.
     """

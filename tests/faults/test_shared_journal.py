@@ -43,9 +43,7 @@ def rewards(path: Path) -> list[float]:
 
 
 @pytest.mark.parametrize("runs", [2, 4])
-def test_runs_at_the_same_time_ask_nothing_twice(
-    genrm: Genrm, judge_server: JudgeServer, runs: int
-) -> None:
+def test_runs_at_the_same_time_ask_nothing_twice(genrm, judge_server, runs):
     """Of all questions at most 5 % are asked twice, whatever the number of runs, and all rewards
     are alike.
     """
@@ -61,7 +59,7 @@ def test_runs_at_the_same_time_ask_nothing_twice(
     assert others == [first] * (runs - 1)
 
 
-def test_a_killed_run_holds_up_nobody(genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_a_killed_run_holds_up_nobody(genrm, judge_server):
     """When one of two runs is killed, the other asks what that one was asking, once, and
     finishes.
     """

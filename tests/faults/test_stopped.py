@@ -14,7 +14,7 @@ def check_partial(scoring: Scoring, stopped_by: str) -> dict[str, Any]:
     return metrics
 
 
-def test_a_deadline_ends_the_run_with_what_it_has(scoring: Scoring) -> None:
+def test_a_deadline_ends_the_run_with_what_it_has(scoring):
     """No call begins after --deadline, those in flight are waited for, and partial results are
     written: exit code 6.
     """
@@ -29,9 +29,7 @@ def test_a_deadline_ends_the_run_with_what_it_has(scoring: Scoring) -> None:
 
 
 @pytest.mark.parametrize("limit", ["total_tokens", "cost"])
-def test_a_budget_of_tokens_or_money_is_overshot_by_the_calls_in_flight_at_most(
-    scoring: Scoring, limit: str
-) -> None:
+def test_a_budget_of_tokens_or_money_is_overshot_by_the_calls_in_flight_at_most(scoring, limit):
     """Calls stop as soon as the tokens of the replies so far, or their price, reach the limit."""
     assert scoring.run("--no-journal").code == 0
     tokens = scoring.metrics["prompt_tokens"] + scoring.metrics["completion_tokens"]

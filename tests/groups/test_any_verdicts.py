@@ -128,7 +128,7 @@ ANY_HEALTH = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 @settings(max_examples=300, deadline=None, suppress_health_check=ANY_HEALTH)
 @given(st.data())
-def test_any_verdicts_give_a_run_that_ends(data: st.DataObject) -> None:
+def test_any_verdicts_give_a_run_that_ends(data):
     """Ties, cycles, decimals, useless judges and lost verdicts, under every plan and estimator."""
     check_run(data)
 
@@ -136,6 +136,6 @@ def test_any_verdicts_give_a_run_that_ends(data: st.DataObject) -> None:
 @pytest.mark.slow
 @settings(max_examples=10_000, deadline=None, suppress_health_check=ANY_HEALTH)
 @given(st.data())
-def test_ten_thousand_runs_end(data: st.DataObject) -> None:
+def test_ten_thousand_runs_end(data):
     """The same claim, on more draws than a minute allows."""
     check_run(data)

@@ -26,9 +26,7 @@ def score(folder: Path, judge: JudgeServer, **given: Any) -> tuple[Json, list[Js
 
 
 @pytest.mark.parametrize("strategy", ["circular", "all_pairs"])
-def test_a_judge_without_bias_never_flips(
-    tmp_path: Path, judge_server: JudgeServer, strategy: str
-) -> None:
+def test_a_judge_without_bias_never_flips(tmp_path, judge_server, strategy):
     """The verdict by length follows the swap; every pair is asked twice, once in each order."""
     metrics, _, comparisons = score(tmp_path, judge_server, strategy=strategy, both_orders=True)
     orders = {(record["i"], record["j"]) for record in comparisons}
@@ -42,9 +40,7 @@ def test_a_judge_without_bias_never_flips(
     assert metrics["flip_rate"] == 0.0
 
 
-def test_a_judge_that_likes_the_first_place_always_flips(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_judge_that_likes_the_first_place_always_flips(tmp_path, judge_server):
     """Its preference shows in the metrics, and both orders together keep it out of the rewards."""
     judge_server.behave(verdict={"score_1": 5, "score_2": 1, "ranking": 1})
     metrics, lines, _ = score(tmp_path, judge_server, both_orders=True)
@@ -53,7 +49,7 @@ def test_a_judge_that_likes_the_first_place_always_flips(
     assert {line["reward"] for line in lines} == {3.0}
 
 
-def test_half_a_pair_does_not_count(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_half_a_pair_does_not_count(tmp_path, judge_server):
     """Where one order failed the other one's verdict stays in the comparisons, but no reward rests
     on it.
     """
@@ -66,7 +62,7 @@ def test_half_a_pair_does_not_count(tmp_path: Path, judge_server: JudgeServer) -
     assert made == [2 if line["genrm"]["index"] in touched else 4 for line in lines]
 
 
-def test_repeats_tell_how_often_they_agree(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_repeats_tell_how_often_they_agree(tmp_path, judge_server):
     """A judge that changes its mind on one of four comparisons agrees in three of four pairs of
     repeats.
     """

@@ -138,9 +138,7 @@ def shown_by_gym(lines: list[Json], principle: str | None = None) -> list[list[t
     return sorted([*map(tuple, before), ("response_1", a), ("response_2", b)] for a, b in pairs)
 
 
-def test_the_judge_receives_gyms_words_of_a_response(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_the_judge_receives_gyms_words_of_a_response(tmp_path, judge_server):
     """Every kind of output item, beside a response of plain words, each in a group of its own."""
     groups = [[line(output), line([SAID])] for output in OUTPUTS.values()]
     scored = compat(tmp_path, judge_server, in_groups(groups))
@@ -151,7 +149,7 @@ def test_the_judge_receives_gyms_words_of_a_response(
     assert None not in scored.rewards
 
 
-def test_the_judge_receives_gyms_conversation(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_the_judge_receives_gyms_conversation(tmp_path, judge_server):
     """Every kind of input item; instructions and tools are not part of it."""
     groups = [[line([SAID], given), line([message("Others.")], given)] for given in INPUTS.values()]
     lines = in_groups(groups)
@@ -164,9 +162,7 @@ def test_the_judge_receives_gyms_conversation(tmp_path: Path, judge_server: Judg
 
 
 @pytest.mark.parametrize("response", [{}, {"output": None}])
-def test_an_empty_object_in_a_request_is_a_response(
-    tmp_path: Path, judge_server: JudgeServer, response: Json
-) -> None:
+def test_an_empty_object_in_a_request_is_a_response(tmp_path, judge_server, response):
     """In a line of a file, too, it is shown as the word None; null is no response."""
     request: Json = {
         "conversation_history": [USER],
@@ -180,7 +176,7 @@ def test_an_empty_object_in_a_request_is_a_response(
     assert [reward is None for reward in scored.lines[0]["rewards"]] == [False, False, True]
 
 
-def test_all_kinds_in_one_group(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_all_kinds_in_one_group(tmp_path, judge_server):
     """As many comparisons as rollouts, all of them scored, masked and failed ones too."""
     lines = [line(output) for output in OUTPUTS.values()]
     lines[1]["mask_sample"] = True
@@ -206,9 +202,7 @@ def test_all_kinds_in_one_group(tmp_path: Path, judge_server: JudgeServer) -> No
         ),
     ],
 )
-def test_a_superseded_attempt_is_neither_planned_nor_asked(
-    tmp_path: Path, judge_server: JudgeServer, first: Json, last: Json
-) -> None:
+def test_a_superseded_attempt_is_neither_planned_nor_asked(tmp_path, judge_server, first, last):
     """As without `--compat`: the plan counts exactly what is asked."""
     others = [
         line([message(text)], **last | {"_ng_rollout_index": index})
@@ -234,9 +228,7 @@ def test_a_superseded_attempt_is_neither_planned_nor_asked(
         ({"use_principle": False}, None),
     ],
 )
-def test_a_lines_principle_is_sent_only_if_asked_for(
-    tmp_path: Path, judge_server: JudgeServer, settings: Json, principle: str | None
-) -> None:
+def test_a_lines_principle_is_sent_only_if_asked_for(tmp_path, judge_server, settings, principle):
     """As with Gym's `use_principle`."""
     lines = [line([message(text)], principle="The line's.") for text in ("One.", "Two.")]
     compat(tmp_path, judge_server, lines, **settings)
@@ -244,9 +236,7 @@ def test_a_lines_principle_is_sent_only_if_asked_for(
 
 
 @pytest.mark.parametrize(("use", "sent"), [(None, True), (True, True), (False, False)])
-def test_without_compat_a_lines_principle_is_sent(
-    tmp_path: Path, judge_server: JudgeServer, use: bool | None, sent: bool
-) -> None:
+def test_without_compat_a_lines_principle_is_sent(tmp_path, judge_server, use, sent):
     """Unless `use_principle` is off."""
     lines = [line([message(text)], principle="The line's.") for text in ("One.", "Two.")]
     toml = f"model = 'm'\nprofile = 'nemotron'\nbase_url = '{judge_server.base_url}'\n"
@@ -256,9 +246,7 @@ def test_without_compat_a_lines_principle_is_sent(
     ] * 2
 
 
-def test_a_default_ranking_breaks_the_tie_of_failed_comparisons(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_default_ranking_breaks_the_tie_of_failed_comparisons(tmp_path, judge_server):
     """A failed comparison is (3, 3, 2) with `default_ranking = 2`: the first response gains 1.5."""
     judge_server.behave(fault={"content": "no idea"})
     lines = [line([message(text)]) for text in ("One.", "Two.")]
@@ -267,7 +255,7 @@ def test_a_default_ranking_breaks_the_tie_of_failed_comparisons(
     assert defaults.rewards == [3, 3]  # each is first once
 
 
-def test_a_missing_ranking_becomes_the_default(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_missing_ranking_becomes_the_default(tmp_path, judge_server):
     """A reply that holds scores alone is completed."""
     judge_server.behave(fault={"content": '```json\n{"score_1": 4, "score_2": 2}\n```'})
     lines = [line([message(text)]) for text in ("One.", "Two.")]
@@ -277,19 +265,17 @@ def test_a_missing_ranking_becomes_the_default(tmp_path: Path, judge_server: Jud
     ] * 2
 
 
-@pytest.mark.parametrize(
-    ("defaults", "name"),
-    [({}, "nemotron+nemo-gym-3"), ({"default_ranking": 2.0}, "nemotron+nemo-gym-3-2")],
-)
-def test_the_journal_knows_the_defaults(defaults: dict[str, float], name: str) -> None:
+def test_the_journal_knows_the_defaults():
     """Verdicts of another default are others; those of Gym's own keep the name that they always
     had.
     """
-    (config,) = judges_of(settings_from(model="m", compat="nemo-gym", **defaults))
-    assert profile_of(config).name == name
+    cases = [({}, "nemotron+nemo-gym-3"), ({"default_ranking": 2.0}, "nemotron+nemo-gym-3-2")]
+    for defaults, name in cases:
+        (config,) = judges_of(settings_from(model="m", compat="nemo-gym", **defaults))
+        assert profile_of(config).name == name
 
 
-def test_lengths_are_those_of_gyms_texts(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_lengths_are_those_of_gyms_texts(tmp_path, judge_server):
     """Inline thinking is part of the answer: without it the first response would be the shorter
     one.
     """

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from genrm_process import Json
-from judge_server_fixture import JudgeServer
 
 import genrm_cli as genrm
 from genrm_cli.groups.plan import GroupPlan
@@ -32,7 +31,7 @@ RESPONSES: list[Json | None] = [
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
-async def test_the_python_api_shows_what_gym_shows(judge_server: JudgeServer, prompt: Any) -> None:
+async def test_the_python_api_shows_what_gym_shows(judge_server, prompt):
     """Messages are joined, thinking and tokens stay, and an empty object is the word None; null is
     no response.
     """
@@ -64,26 +63,24 @@ async def test_the_python_api_shows_what_gym_shows(judge_server: JudgeServer, pr
     assert texts[0] == "<think>I wonder.</think>One.Two.</s>"
 
 
-def test_other_responses_are_shown_as_without_compat() -> None:
+def test_other_responses_are_shown_as_without_compat():
     """A text is no object of the Responses API: a group with one has the view of genrm."""
     assert not genrm.Group.of("Why?", ["One.", said("Two.")]).records
     assert len(genrm.Group.of("Why?", [said("One."), None]).records) == 2
 
 
-@pytest.mark.parametrize(("as_gym", "name"), [(True, "response"), (False, "completion")])
-def test_a_response_of_a_request_becomes_a_line_of_gym_under_compat(
-    as_gym: bool, name: str
-) -> None:
+def test_a_response_of_a_request_becomes_a_line_of_gym_under_compat():
     """An `item` that is an object of the Responses API; a text stays a completion."""
-    request = {"messages": "Why?", "principle": "Be short."}
-    plan = GroupPlan(shows_as_gym=as_gym)
-    item = rollout_of("a", "group", request, {"item": said("One."), "record": {"id": 7}}, plan)
-    assert item.line[name] == said("One.")
-    assert (item.line["id"], item.line["prompt_id"], item.rollout.principle) == (
-        7,
-        "group",
-        "Be short.",
-    )
-    text = rollout_of("b", "group", request, {"text": "One."}, plan)
-    assert text.line["completion"] == "One."
-    assert text.task == item.task
+    for as_gym, name in [(True, "response"), (False, "completion")]:
+        request = {"messages": "Why?", "principle": "Be short."}
+        plan = GroupPlan(shows_as_gym=as_gym)
+        item = rollout_of("a", "group", request, {"item": said("One."), "record": {"id": 7}}, plan)
+        assert item.line[name] == said("One.")
+        assert (item.line["id"], item.line["prompt_id"], item.rollout.principle) == (
+            7,
+            "group",
+            "Be short.",
+        )
+        text = rollout_of("b", "group", request, {"text": "One."}, plan)
+        assert text.line["completion"] == "One."
+        assert text.task == item.task

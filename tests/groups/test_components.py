@@ -19,7 +19,7 @@ HARMFUL = "You should kill yourself."
 KIND = "That sounds hard. What is it like for you?"
 
 
-def test_a_field_is_a_component(tmp_path: Path) -> None:
+def test_a_field_is_a_component(tmp_path):
     """Numbers of 0 and more count, true is 1; what is missing, negative or no number is missing,
     never 0.
     """
@@ -81,7 +81,7 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("name", ["plain", "waits", "lazily", "array"])
-def test_a_function_of_the_users_is_a_component(tmp_path: Path, functions: str, name: str) -> None:
+def test_a_function_of_the_users_is_a_component(tmp_path, functions, name):
     """Plain, async, a generator or an array of numpy's: the numbers are the same."""
     toml = f"[components.q]\npython = '{functions}:{name}'\n{ALONE}"
     scored = score(tmp_path, completions("a", "bbb", q=[1, 3]), toml)
@@ -106,9 +106,7 @@ def test_a_function_of_the_users_is_a_component(tmp_path: Path, functions: str, 
         ("parts", "returned words, known, not q; name the component after one of them"),
     ],
 )
-def test_what_a_function_does_wrong_is_a_failure_by_name(
-    tmp_path: Path, functions: str, name: str, says: str
-) -> None:
+def test_what_a_function_does_wrong_is_a_failure_by_name(tmp_path, functions, name, says):
     """No number comes of it; the reason names the function and what it did, and the other
     components stand.
     """
@@ -120,7 +118,7 @@ def test_what_a_function_does_wrong_is_a_failure_by_name(
     assert scored.code == 6
 
 
-def test_a_function_of_several_numbers_is_called_once(tmp_path: Path, functions: str) -> None:
+def test_a_function_of_several_numbers_is_called_once(tmp_path, functions):
     """Each component takes the number of its name; the function sees group, index and the known
     answer.
     """
@@ -138,7 +136,7 @@ def test_a_function_of_several_numbers_is_called_once(tmp_path: Path, functions:
     assert (tmp_path / "calls").read_text() == "called "
 
 
-def test_a_function_may_leave_a_value_out(tmp_path: Path, functions: str) -> None:
+def test_a_function_may_leave_a_value_out(tmp_path, functions):
     """None is missing, which is no failure."""
     scored = score(
         tmp_path,
@@ -160,8 +158,8 @@ def test_a_function_may_leave_a_value_out(tmp_path: Path, functions: str) -> Non
     ],
 )
 def test_a_module_that_cannot_be_used_is_refused_before_anything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, source: str | None, says: str
-) -> None:
+    tmp_path, monkeypatch, module, source, says
+):
     """The message is the user's own error, not a traceback."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -173,9 +171,7 @@ def test_a_module_that_cannot_be_used_is_refused_before_anything(
     assert says.replace(module, name) in str(caught.value)
 
 
-def test_a_module_of_the_working_folder_shadows_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_of_the_working_folder_shadows_nothing(tmp_path, monkeypatch):
     """A file named like a module of the standard library is not imported in its place."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -188,7 +184,7 @@ def test_a_module_of_the_working_folder_shadows_nothing(
     assert Path(found([])).parent != tmp_path
 
 
-def test_a_rank_of_a_rank_of_a_win_rate(tmp_path: Path) -> None:
+def test_a_rank_of_a_rank_of_a_win_rate(tmp_path):
     """Each is computed after what it is made of, in whatever order the tables stand; ties share
     their ranks.
     """
@@ -215,7 +211,7 @@ def test_a_rank_of_a_rank_of_a_win_rate(tmp_path: Path) -> None:
     assert scored.metrics["reward_sources"] == {"judge": 1.0}
 
 
-def test_a_rollout_alone_has_a_rank_and_no_win_rate(tmp_path: Path) -> None:
+def test_a_rollout_alone_has_a_rank_and_no_win_rate(tmp_path):
     """It is the best of one; of no comparison there is no share, and the reason is that nobody is
     there.
     """
@@ -229,7 +225,7 @@ def test_a_rollout_alone_has_a_rank_and_no_win_rate(tmp_path: Path) -> None:
     assert (alone.rewards, alone.reasons, alone.code) == ([None], [Reason.ALONE], 6)
 
 
-def test_agreement_counts_responses_only(tmp_path: Path) -> None:
+def test_agreement_counts_responses_only(tmp_path):
     """A response without an answer disagrees; a line without a response takes no part and gets no
     number.
     """
@@ -241,7 +237,7 @@ def test_agreement_counts_responses_only(tmp_path: Path) -> None:
     assert scored.lines[0]["genrm"]["component_notes"] == {"consistency": {"answer": "4"}}
 
 
-def test_agreement_on_a_field_takes_equal_numbers_for_equal(tmp_path: Path) -> None:
+def test_agreement_on_a_field_takes_equal_numbers_for_equal(tmp_path):
     """1 and 1.0 are one answer, whatever wrote them; a rollout without the field takes no part and
     gets no number.
     """
@@ -250,7 +246,7 @@ def test_agreement_on_a_field_takes_equal_numbers_for_equal(tmp_path: Path) -> N
     assert score(tmp_path, lines, toml, max_unscored="1").rewards == [1.0, 1.0, 1.0, None]
 
 
-def test_a_group_without_responses_lacks_no_field(tmp_path: Path) -> None:
+def test_a_group_without_responses_lacks_no_field(tmp_path):
     """Only responses without the field fail the component."""
     toml = "[components.consistency]\nfield = 'answer'\n[total]\nweights = { consistency = 1 }"
     for texts, has_failed in (((None, None), False), (("a", "b"), True)):
@@ -258,7 +254,7 @@ def test_a_group_without_responses_lacks_no_field(tmp_path: Path) -> None:
         assert bool(scored.lines[0]["genrm"].get("component_failures")) is has_failed
 
 
-def test_complementarity_is_of_the_tests_that_few_passed(tmp_path: Path) -> None:
+def test_complementarity_is_of_the_tests_that_few_passed(tmp_path):
     """Two rollouts: a test that both passed is half each, divided by two."""
     lines = completions("a", "b", passed=[["t1", "t2"], ["t1"]])
     toml = (
@@ -267,7 +263,7 @@ def test_complementarity_is_of_the_tests_that_few_passed(tmp_path: Path) -> None
     assert score(tmp_path, lines, toml).rewards == [0.75, 0.25]
 
 
-def test_a_rule_says_what_it_rests_on(tmp_path: Path) -> None:
+def test_a_rule_says_what_it_rests_on(tmp_path):
     """The phrase and its turn stand in the line; a gate makes the reward 0 and is counted."""
     toml = f"{SAFETY}{FIELD}[total]\nweights = {{ q = 1 }}\ngates = {{ safety = 0.5 }}"
     scored = score(tmp_path, completions(HARMFUL, KIND, q=[3, 2]), toml)
@@ -288,7 +284,7 @@ def test_a_rule_says_what_it_rests_on(tmp_path: Path) -> None:
     assert scored.metrics["reward_made_of"]["versions"]["safety"] >= 1
 
 
-def test_silence_is_not_safe(tmp_path: Path) -> None:
+def test_silence_is_not_safe(tmp_path):
     """A line without a response has no value by any rule, though the therapist spoke before."""
     prompt = [
         {"role": "user", "content": "Hi."},
@@ -300,7 +296,7 @@ def test_silence_is_not_safe(tmp_path: Path) -> None:
     assert (scored.rewards, scored.reasons[0]) == ([None, 1.0], Reason.NO_RESPONSE)
 
 
-def test_without_a_total_the_reward_is_that_of_the_verdicts(tmp_path: Path) -> None:
+def test_without_a_total_the_reward_is_that_of_the_verdicts(tmp_path):
     """Components are written beside it, and change nothing."""
     lines = completions("a", "because of the tide", q=[5, 6])
     plain = score(tmp_path, lines, LEXICAL)
@@ -311,7 +307,7 @@ def test_without_a_total_the_reward_is_that_of_the_verdicts(tmp_path: Path) -> N
     assert "components" not in plain.lines[0]["genrm"]
 
 
-def test_a_total_without_verdicts_needs_no_judge_and_asks_no_pair(tmp_path: Path) -> None:
+def test_a_total_without_verdicts_needs_no_judge_and_asks_no_pair(tmp_path):
     """No comparison is planned, no journal appears, and no judge is named."""
     scored = score(tmp_path, completions("a", "b", q=[1, 2]), FIELD + ALONE)
     assert (scored.rewards, scored.comparisons, scored.metrics["comparisons_planned"]) == (
@@ -330,51 +326,46 @@ def test_a_total_without_verdicts_needs_no_judge_and_asks_no_pair(tmp_path: Path
     )
 
 
-def test_a_total_with_verdicts_still_needs_a_judge() -> None:
+def test_a_total_with_verdicts_still_needs_a_judge():
     """The component `genrm` is made of them."""
     with pytest.raises(UsageError, match="no judge given"):
         check_settings(settings_of(f"{FIELD}[total]\nweights = {{ q = 1, genrm = 1 }}"))
 
 
-@pytest.mark.parametrize(
-    ("more", "rewards"),
-    [
+def test_what_is_missing_is_missing_unless_optional(tmp_path):
+    """What one rollout lacks none of its group gets; a gate needs its component, too."""
+    cases = [
         ("", [5.0, None, 2.0]),
         ("optional = ['p']", [3.0, 3.0, 2.0]),
         ("optional = ['p']\ngates = { p = 1 }", [3.0, None, 0.0]),
-    ],
-)
-def test_what_is_missing_is_missing_unless_optional(
-    tmp_path: Path, more: str, rewards: list[float | None]
-) -> None:
-    """What one rollout lacks none of its group gets; a gate needs its component, too."""
-    lines = completions(*"abc", q=[3, 3, 2], p=[1, None, 0])
-    toml = f"{FIELD}[components.p]\nkind = 'field'\n[total]\nweights = {{ q = 1, p = 2 }}\n{more}"
-    scored = score(tmp_path, lines, toml, max_unscored="1")
-    assert scored.rewards == pytest.approx(rewards)
-    assert scored.lines[1]["genrm"]["total"]["missing"] == (["p"] if rewards[1] is None else [])
+    ]
+    for more, rewards in cases:
+        lines = completions(*"abc", q=[3, 3, 2], p=[1, None, 0])
+        toml = (
+            f"{FIELD}[components.p]\nkind = 'field'\n[total]\nweights = {{ q = 1, p = 2 }}\n{more}"
+        )
+        scored = score(tmp_path, lines, toml, max_unscored="1")
+        assert scored.rewards == pytest.approx(rewards)
+        assert scored.lines[1]["genrm"]["total"]["missing"] == (["p"] if rewards[1] is None else [])
 
 
-@pytest.mark.parametrize(
-    ("unscored", "rewards"), [("null", [1.0, None]), ("drop", [1.0]), ("2.5", [1.0, 2.5])]
-)
-def test_what_the_user_asks_for_takes_the_place_of_what_is_missing(
-    tmp_path: Path, unscored: str, rewards: list[float | None]
-) -> None:
+def test_what_the_user_asks_for_takes_the_place_of_what_is_missing(tmp_path):
     """Only there; the component stays missing in the line."""
-    scored = score(
-        tmp_path,
-        completions("a", "b", q=[1, None]),
-        FIELD + ALONE,
-        unscored=unscored,
-        max_unscored="1",
-    )
-    assert scored.rewards == rewards
-    assert scored.component("q")[1:] == [None] * (len(rewards) - 1)
-    assert scored.metrics["unscored"] == 1
+    cases = [("null", [1.0, None]), ("drop", [1.0]), ("2.5", [1.0, 2.5])]
+    for unscored, rewards in cases:
+        scored = score(
+            tmp_path,
+            completions("a", "b", q=[1, None]),
+            FIELD + ALONE,
+            unscored=unscored,
+            max_unscored="1",
+        )
+        assert scored.rewards == rewards
+        assert scored.component("q")[1:] == [None] * (len(rewards) - 1)
+        assert scored.metrics["unscored"] == 1
 
 
-def test_components_that_are_not_there_are_refused() -> None:
+def test_components_that_are_not_there_are_refused():
     """By a total, a gate, diversity and a rank; the message says which there are."""
     for toml in (
         "[total]\nweights = { x = 1 }",
@@ -386,7 +377,7 @@ def test_components_that_are_not_there_are_refused() -> None:
             check_settings(settings_of(LEXICAL + FIELD + toml))
 
 
-def test_near_copies_share_their_reward(tmp_path: Path) -> None:
+def test_near_copies_share_their_reward(tmp_path):
     """Every weighed component is divided by the size of the cluster; what is not named is not."""
     texts = ["same approach here", "Same approach here ", "totally different tactic", None]
     lines = completions(*texts, q=[0.1, 0.1, 0.1, 0.1], p=[0.5, 0.5, 1.0, 1.0])
@@ -400,7 +391,7 @@ def test_near_copies_share_their_reward(tmp_path: Path) -> None:
     assert named.rewards == pytest.approx([0.1 + 0.25, 0.1 + 0.25, 0.1 + 1.0, 0.1 + 1.0])
 
 
-def test_a_gate_looks_at_what_was_not_divided(tmp_path: Path) -> None:
+def test_a_gate_looks_at_what_was_not_divided(tmp_path):
     """Copies are worth less; they are not unsafe."""
     toml = f"{FIELD}{ALONE}gates = {{ q = 1 }}\n[diversity]"
     assert score(tmp_path, completions("same", "same", q=[1, 1]), toml).rewards == [0.5, 0.5]
@@ -411,7 +402,7 @@ NEGATIVE = f"{LEXICAL}group_answer_length_penalty_coeff = 30.0\n"
 """Long responses have negative rewards."""
 
 
-def test_a_negative_reward_is_raised_before_it_is_divided(tmp_path: Path) -> None:
+def test_a_negative_reward_is_raised_before_it_is_divided(tmp_path):
     """To divide it would reward copying: the group is raised until its lowest is 1; the component
     stays as it is.
     """
@@ -426,7 +417,7 @@ def test_a_negative_reward_is_raised_before_it_is_divided(tmp_path: Path) -> Non
     assert scored.metrics["raised"] == 1
 
 
-def test_a_gated_rollout_is_the_worst_among_negative_rewards(tmp_path: Path) -> None:
+def test_a_gated_rollout_is_the_worst_among_negative_rewards(tmp_path):
     """Its reward is 0, and that of every other one is above, whatever the judge and the length
     terms made of them.
     """
@@ -440,7 +431,7 @@ def test_a_gated_rollout_is_the_worst_among_negative_rewards(tmp_path: Path) -> 
     assert scored.lines[2]["genrm"]["rank"] == len(lines)
 
 
-def test_a_group_of_several_prompts_keeps_what_is_each_rollouts_own(tmp_path: Path) -> None:
+def test_a_group_of_several_prompts_keeps_what_is_each_rollouts_own(tmp_path):
     """Fields and rules stand; what compares rollouts is missing, and nobody shares anything."""
     lines = [
         line | {"task": "t"}
@@ -458,7 +449,7 @@ def test_a_group_of_several_prompts_keeps_what_is_each_rollouts_own(tmp_path: Pa
     assert (mixed.rewards, mixed.reasons) == ([None, None], [Reason.MIXED_PROMPTS] * 2)
 
 
-def test_each_response_of_a_line_has_its_own_fields(tmp_path: Path) -> None:
+def test_each_response_of_a_line_has_its_own_fields(tmp_path):
     """A list that the format knows holds one entry a response; every other field is the line's."""
     prompt = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi."}]
     lines: list[Json] = [
@@ -474,9 +465,7 @@ def test_each_response_of_a_line_has_its_own_fields(tmp_path: Path) -> None:
     ]
 
 
-def test_a_function_sees_each_response_with_its_own_part_of_the_line(
-    tmp_path: Path, functions: str
-) -> None:
+def test_a_function_sees_each_response_with_its_own_part_of_the_line(tmp_path, functions):
     """The record that it gets is the rollout's own."""
     lines: list[Json] = [
         {"prompt": "Hi", "responses": [{"text": "a", "q": 5}, {"text": "b", "q": 7}]}
@@ -501,7 +490,7 @@ EPISODES = [
 ]
 
 
-def test_an_episode_gets_one_reward_and_one_name_for_each_component(tmp_path: Path) -> None:
+def test_an_episode_gets_one_reward_and_one_name_for_each_component(tmp_path):
     """The total is ours, a component has the value of this run, and what the episode brought is
     under `genrm`.
     """
@@ -517,14 +506,14 @@ def test_an_episode_gets_one_reward_and_one_name_for_each_component(tmp_path: Pa
     }
 
 
-def test_a_total_recomputes_that_of_episodes(tmp_path: Path) -> None:
+def test_a_total_recomputes_that_of_episodes(tmp_path):
     """An episode without a reward object gets one."""
     lines = [*EPISODES, episode(KIND)]
     scored = score(tmp_path, lines, f"{SAFETY}[total]\nweights = {{ safety = 2 }}")
     assert [line["reward"]["total_reward"] for line in scored.lines] == [2.0, 0.0, 2.0]
 
 
-def test_scored_episodes_can_be_scored_again(tmp_path: Path) -> None:
+def test_scored_episodes_can_be_scored_again(tmp_path):
     """The same settings write the same reward, and what the episode brought stays known."""
     toml = f"{SAFETY}[total]\nweights = {{ safety = 2 }}"
     once = score(tmp_path, EPISODES, toml)
@@ -534,7 +523,7 @@ def test_scored_episodes_can_be_scored_again(tmp_path: Path) -> None:
     assert again.lines[0]["genrm"]["previous_genrm"] == once.lines[0]["genrm"]
 
 
-def test_the_metrics_tell_what_rewards_are_made_of(tmp_path: Path) -> None:
+def test_the_metrics_tell_what_rewards_are_made_of(tmp_path):
     """Per component spread, missing, discrimination and correlations; shares of the reward by
     source.
     """

@@ -3,7 +3,6 @@ wire.
 """
 
 from functools import partial
-from pathlib import Path
 
 import pytest
 import scored_components
@@ -43,7 +42,7 @@ def lines() -> list[Json]:
     return completions(*LONG[:2], "Short.")
 
 
-def test_a_pair_that_does_not_fit_is_shortened(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_pair_that_does_not_fit_is_shortened(tmp_path, judge_server):
     """Each prompt leaves room for the reply; a rollout is shown alike in all comparisons, and
     counted.
     """
@@ -66,9 +65,7 @@ def test_a_pair_that_does_not_fit_is_shortened(tmp_path: Path, judge_server: Jud
         {"max_model_len": 100_000},
     ],
 )
-def test_nothing_is_shortened_against_the_users_will(
-    tmp_path: Path, judge_server: JudgeServer, more: dict[str, object]
-) -> None:
+def test_nothing_is_shortened_against_the_users_will(tmp_path, judge_server, more):
     """Nor under compat, nor where the endpoint does not tell its context."""
     tell(judge_server)
     assert shortened(score(tmp_path, lines(), judge(judge_server), **more)) == [None] * 3
@@ -77,9 +74,7 @@ def test_nothing_is_shortened_against_the_users_will(
     assert "characters cut" not in str(sent(judge_server))
 
 
-def test_a_run_without_endpoint_knows_the_context_of_the_journal(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_run_without_endpoint_knows_the_context_of_the_journal(tmp_path, judge_server):
     """The requests are the same as when they were asked, so the journal has all their verdicts."""
     tell(judge_server)
     asked = score(tmp_path, lines(), judge(judge_server))
@@ -92,7 +87,7 @@ def test_a_run_without_endpoint_knows_the_context_of_the_journal(
     assert judge_server.stats()["requests"] == requests
 
 
-def test_the_context_may_be_set(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_the_context_may_be_set(tmp_path, judge_server):
     """For endpoints that do not tell it; `genrm show` then knows it, too."""
     scored = score(tmp_path, lines(), judge(judge_server, max_model_len=CONTEXT))
     assert shortened(scored)[0]

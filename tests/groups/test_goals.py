@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_process import Call, Genrm, make_rollouts, read_lines
+from genrm_process import make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 from served import judge_flags, serving, texts
 
@@ -37,9 +37,7 @@ def outputs_of(folder: Path) -> tuple[bytes, list[Any]]:
 
 @pytest.mark.parametrize("goal", ["best", "pair"])
 @pytest.mark.parametrize("plan", [("--ring-k", "1.5"), ("--budget", "37")])
-def test_the_dry_run_tells_the_calls(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, goal: str, plan: tuple[str, str]
-) -> None:
+def test_the_dry_run_tells_the_calls(genrm, call, judge_server, goal, plan):
     """Verdicts decide which pairs are asked, not how many; each is asked once, failed or not, and
     copies nothing.
     """
@@ -56,9 +54,7 @@ def test_the_dry_run_tells_the_calls(
 
 @pytest.mark.parametrize("goal", ["best", "pair"])
 @pytest.mark.parametrize("is_killed", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_stopped_run_is_resumed_without_paying_twice(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, goal: str, is_killed: bool
-) -> None:
+def test_a_stopped_run_is_resumed_without_paying_twice(genrm, call, judge_server, goal, is_killed):
     """The resumed run follows the verdicts of the first one to the same pairs, and writes the same
     rewards.
     """
@@ -84,9 +80,7 @@ def test_a_stopped_run_is_resumed_without_paying_twice(
     assert judge_server.stats()["requests"] - before == planned - 17
 
 
-def test_errors_and_reliability_are_unknown(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_errors_and_reliability_are_unknown(genrm, call, judge_server):
     """The plan chose verdicts by their noise: nothing is said about it, and manifests name the
     goal.
     """
@@ -101,25 +95,21 @@ def test_errors_and_reliability_are_unknown(
     assert manifest["inputs"][0]["scored_with"]["goal"] == "best"
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
+def test_what_a_goal_excludes_is_refused():
+    """The message names the setting to leave out."""
+    cases = [
         ({"strategy": "all_pairs"}, "omit strategy"),
         ({"both_orders": True}, "both_orders"),
         ({"min_reliability": 0.5}, "omit min_reliability"),
         ({"profile": "rewardanything"}, "judges that grade responses"),
-    ],
-)
-def test_what_a_goal_excludes_is_refused(given: dict[str, Any], told: str) -> None:
-    """The message names the setting to leave out."""
-    with pytest.raises(genrm_api.UsageError, match=told):
-        genrm_api.Scorer(base_url="http://localhost/v1", model="m", goal="best", **given)
+    ]
+    for given, told in cases:
+        with pytest.raises(genrm_api.UsageError, match=told):
+            genrm_api.Scorer(base_url="http://localhost/v1", model="m", goal="best", **given)
 
 
 @pytest.mark.slow
-def test_a_server_comes_to_the_same_pairs_after_a_restart(
-    genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_a_server_comes_to_the_same_pairs_after_a_restart(genrm, judge_server):
     """With its journal it asks nothing again; nothing but the group's own verdicts decides."""
     judge_server.behave(verdict="hash")
     given = {"id": "whole", "messages": "Why?", "responses": [{"text": text} for text in texts(6)]}
@@ -141,9 +131,7 @@ def test_a_server_comes_to_the_same_pairs_after_a_restart(
 
 
 @pytest.mark.parametrize("goal", ["best", "pair"])
-def test_a_rollout_whose_comparisons_failed_is_compared_again(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, goal: str
-) -> None:
+def test_a_rollout_whose_comparisons_failed_is_compared_again(genrm, call, judge_server, goal):
     """With a tenth of the replies without a verdict, every rollout has a reward; as many calls are
     made as planned.
     """

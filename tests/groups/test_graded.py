@@ -6,7 +6,6 @@ texts of about the same length into one cluster."""
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -67,9 +66,7 @@ def shown_to(server: JudgeServer) -> str:
     return json.dumps(asked(server), ensure_ascii=False)
 
 
-def test_a_rubric_set_gives_a_component_for_each_rubric(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_rubric_set_gives_a_component_for_each_rubric(tmp_path, judge_server):
     """One call a response; a flaw counts down; the judge's quotation is kept; comparisons name the
     component.
     """
@@ -87,7 +84,7 @@ def test_a_rubric_set_gives_a_component_for_each_rubric(
     assert scored.metrics["reward_sources"] == {"judge": 1.0}
 
 
-def test_a_rubric_set_of_the_users_own(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_rubric_set_of_the_users_own(tmp_path, judge_server):
     """Scores and polarity are the file's; components are named after the titles."""
     (tmp_path / "own.toml").write_text(OWN)
     toml = (
@@ -99,9 +96,7 @@ def test_a_rubric_set_of_the_users_own(tmp_path: Path, judge_server: JudgeServer
     assert scored.rewards == scored.component("rubric_depth") == [1.0, 0.0]
 
 
-def test_blank_responses_cost_no_call_and_stay_unscored(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_blank_responses_cost_no_call_and_stay_unscored(tmp_path, judge_server):
     """They have no value, and with `empty = "lose"` the lowest one, also for rubrics that describe
     a flaw.
     """
@@ -122,7 +117,7 @@ def test_blank_responses_cost_no_call_and_stay_unscored(
     assert judge_server.stats()["requests"] == 2 + 1
 
 
-def test_a_whole_group_is_ranked_in_one_call(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_whole_group_is_ranked_in_one_call(tmp_path, judge_server):
     """The longest first, in an order of showing that is the group's own; a group of one costs no
     call.
     """
@@ -136,7 +131,7 @@ def test_a_whole_group_is_ranked_in_one_call(tmp_path: Path, judge_server: Judge
     assert score(tmp_path, lines, toml).metrics["calls"] == 0
 
 
-def test_a_grade_that_failed_is_missing(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_grade_that_failed_is_missing(tmp_path, judge_server):
     """The reason counts the questions; other rollouts keep their grades; nothing became a
     number.
     """
@@ -156,7 +151,7 @@ def test_a_grade_that_failed_is_missing(tmp_path: Path, judge_server: JudgeServe
     assert scored.code == 0
 
 
-def test_the_scenario_is_told_to_the_judge(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_the_scenario_is_told_to_the_judge(tmp_path, judge_server):
     """Goal and constraints stand in the background of every question about an episode, each its
     own.
     """
@@ -179,7 +174,7 @@ def test_the_scenario_is_told_to_the_judge(tmp_path: Path, judge_server: JudgeSe
         assert "Constraints: no diagnosis" in text
 
 
-def test_what_is_masked_is_masked_in_every_place(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_what_is_masked_is_masked_in_every_place(tmp_path, judge_server):
     """Conversation, responses, background and principle of graders, and of those who rank and
     sort.
     """
@@ -201,9 +196,7 @@ def test_what_is_masked_is_masked_in_every_place(tmp_path: Path, judge_server: J
     assert scored.lines[0]["completion"].endswith("bob@example.org")
 
 
-def test_a_component_may_have_a_judge_of_its_own(
-    tmp_path: Path, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer]
-) -> None:
+def test_a_component_may_have_a_judge_of_its_own(tmp_path, judge_server, start_judge):
     """Another endpoint, model, sampling and key, each only for its own questions."""
     other = start_judge()
     judge_server.behave(require_key="run-key")
@@ -225,9 +218,7 @@ def test_a_component_may_have_a_judge_of_its_own(
     assert {record["judge"] for record in scored.comparisons} == {"m", "grader"}
 
 
-def test_another_model_for_a_component_is_asked_anew(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_another_model_for_a_component_is_asked_anew(tmp_path, judge_server):
     """The journal keeps two models' grades apart, and hands each out again."""
     lines = completions(LONG, SHORT)
     one = judge(judge_server) + RUBRIC
@@ -236,9 +227,7 @@ def test_another_model_for_a_component_is_asked_anew(
     assert score(tmp_path, lines, one + SAFE).metrics["calls"] == 0
 
 
-def test_a_stand_in_compares_while_a_real_judge_grades(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_stand_in_compares_while_a_real_judge_grades(tmp_path, judge_server):
     """The grades are kept in a journal all the same."""
     toml = (
         f"{LEXICAL}{RUBRIC}{judge(judge_server)}[total]\nweights = "
@@ -253,24 +242,22 @@ def test_a_stand_in_compares_while_a_real_judge_grades(
     ) == (0, 2, 2)
 
 
-@pytest.mark.parametrize(
-    ("toml", "table"),
-    [(RUBRIC, "components.care"), (RANKED, "components.tiers"), (SORTED, "diversity")],
-)
-def test_the_stand_in_cannot_grade(toml: str, table: str) -> None:
+def test_the_stand_in_cannot_grade():
     """The message names the table and the settings to add."""
-    with pytest.raises(UsageError) as caught:
-        check_settings(settings_of(LEXICAL + toml))
-    assert (
-        str(caught.value)
-        == f"[{table}] needs a real judge, not judge='lexical': set model and base_url in its "
-        "table."
-    )
+    cases = [(RUBRIC, "components.care"), (RANKED, "components.tiers"), (SORTED, "diversity")]
+    for toml, table in cases:
+        with pytest.raises(UsageError) as caught:
+            check_settings(settings_of(LEXICAL + toml))
+        assert (
+            str(caught.value)
+            == f"[{table}] needs a real judge, not judge='lexical': set model and base_url in its "
+            "table."
+        )
 
 
-@pytest.mark.parametrize(
-    ("toml", "says"),
-    [
+def test_graders_that_cannot_be_are_refused():
+    """Before any call, with what is wrong."""
+    cases = [
         (RUBRIC + SAFE, "component care: no judge given"),
         (f"{RUBRIC}base_url = 'http://x/v1'\n{SAFE}", "component care: base_url requires model"),
         (
@@ -283,22 +270,20 @@ def test_the_stand_in_cannot_grade(toml: str, table: str) -> None:
             f"{RUBRIC}[components.rubric_bias]\nkind = 'field'\n",
             "two components are named 'rubric_bias'",
         ),
-    ],
-)
-def test_graders_that_cannot_be_are_refused(toml: str, says: str) -> None:
-    """Before any call, with what is wrong."""
-    with pytest.raises(UsageError, match=says.replace("(", r"\(")):
-        check_settings(settings_of(toml))
+    ]
+    for toml, says in cases:
+        with pytest.raises(UsageError, match=says.replace("(", r"\(")):
+            check_settings(settings_of(toml))
 
 
 @pytest.mark.parametrize("where", ["variable", "file"])
 def test_the_key_of_a_component_goes_to_its_endpoint_alone(
-    call: Call,
-    tmp_path: Path,
-    judge_server: JudgeServer,
-    start_judge: Callable[[], JudgeServer],
-    where: str,
-) -> None:
+    call,
+    tmp_path,
+    judge_server,
+    start_judge,
+    where,
+):
     """The command finds it by its variable or file, and never shows it, whatever the server
     answers.
     """
@@ -324,7 +309,7 @@ def test_the_key_of_a_component_goes_to_its_endpoint_alone(
     assert b"9876543210" not in said
 
 
-def test_a_key_that_is_not_set_is_named(call: Call, tmp_path: Path) -> None:
+def test_a_key_that_is_not_set_is_named(call, tmp_path):
     """Before anything is asked, with exit code 2."""
     (tmp_path / "genrm.toml").write_text(
         f"model = 'm'\n{RUBRIC}base_url = 'http://127.0.0.1:9/v1'\napi_key_env = 'GONE'"
@@ -333,7 +318,7 @@ def test_a_key_that_is_not_set_is_named(call: Call, tmp_path: Path) -> None:
     assert "names GONE, which is not set" in " ".join(finished.err.split())
 
 
-def test_a_judge_finds_who_shares_a_reward(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_judge_finds_who_shares_a_reward(tmp_path, judge_server):
     """One call a group; responses without text share one cluster and are not shown; one alone costs
     no call.
     """
@@ -349,9 +334,7 @@ def test_a_judge_finds_who_shares_a_reward(tmp_path: Path, judge_server: JudgeSe
 @pytest.mark.parametrize(
     "content", ["No.", '{"assignments":[{"index":0,"cluster_id":0,"label":"x"}]}']
 )
-def test_without_clusters_the_fallback_holds(
-    tmp_path: Path, judge_server: JudgeServer, fallback: str, rewards: list[float], content: str
-) -> None:
+def test_without_clusters_the_fallback_holds(tmp_path, judge_server, fallback, rewards, content):
     """Nobody shares, or all do; the failure is counted, recorded, and stands in the line."""
     judge_server.behave(fault={"content": content})
     toml = f"{judge(judge_server)}{FIELD}{SORTED}fallback = '{fallback}'"
@@ -363,9 +346,7 @@ def test_without_clusters_the_fallback_holds(
     assert all(line["genrm"]["diversity"]["failed"] for line in scored.lines)
 
 
-def test_a_component_that_is_added_costs_only_its_own_calls(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_component_that_is_added_costs_only_its_own_calls(tmp_path, judge_server):
     """All verdicts come from the journal; so do those of both when the total changes."""
     lines = completions(LONG, SHORT, LONGER)
     one = judge(judge_server)
@@ -379,9 +360,7 @@ def test_a_component_that_is_added_costs_only_its_own_calls(
     assert judge_server.stats()["requests"] == 3 + 3
 
 
-def test_only_components_takes_everything_from_the_journal(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_only_components_takes_everything_from_the_journal(tmp_path, judge_server):
     """No call, no endpoint: the same rewards, and another total of the same verdicts."""
     lines = completions(LONG, SHORT, LONGER)
     toml = f"{RUBRIC}[total]\nweights = {{ genrm = 1, rubric_safety = 1 }}"
@@ -397,7 +376,7 @@ def test_only_components_takes_everything_from_the_journal(
     assert judge_server.stats()["requests"] == calls
 
 
-def test_what_the_journal_lacks_stays_missing(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_what_the_journal_lacks_stays_missing(tmp_path, judge_server):
     """It is not asked, the reason says so, and the exit code is 6; the next usual run asks it."""
     lines = completions(LONG, SHORT)
     score(tmp_path, lines, judge(judge_server))
@@ -417,7 +396,7 @@ def test_what_the_journal_lacks_stays_missing(tmp_path: Path, judge_server: Judg
     assert score(tmp_path, lines, judge(judge_server) + RUBRIC + SAFE).rewards == [1.0, 0.25]
 
 
-def test_only_components_needs_a_journal() -> None:
+def test_only_components_needs_a_journal():
     """Without one there is nothing to compute from."""
     with pytest.raises(UsageError, match="omit use_journal=False"):
         check_settings(settings_of("model = 'm'", only_components=True, use_journal=False))
@@ -432,9 +411,7 @@ def score_if_due(folder: Path, toml: str) -> str:
     return str(result.reason)
 
 
-def test_a_rubric_file_that_changed_makes_outputs_stale(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_rubric_file_that_changed_makes_outputs_stale(tmp_path, judge_server):
     """Its name is the same, its content is not; the old grades are not taken for new ones."""
     path = tmp_path / "own.toml"
     path.write_text(OWN)
@@ -447,9 +424,7 @@ def test_a_rubric_file_that_changed_makes_outputs_stale(
     assert judge_server.stats()["requests"] == 2 + 2 + 2
 
 
-def test_phrase_lists_of_another_version_make_outputs_stale(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_phrase_lists_of_another_version_make_outputs_stale(tmp_path, monkeypatch):
     """A release may bring better ones; the metrics say which version was used."""
     toml = "[components.safety]\n[total]\nweights = { safety = 1 }"
     metrics = score(tmp_path, completions(LONG, SHORT), toml).metrics
@@ -460,9 +435,7 @@ def test_phrase_lists_of_another_version_make_outputs_stale(
     assert "profile has changed" in score_if_due(tmp_path, toml)
 
 
-def test_a_function_that_changed_makes_outputs_stale(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_function_that_changed_makes_outputs_stale(tmp_path, monkeypatch):
     """It is known by the file that it stands in."""
     monkeypatch.syspath_prepend(str(tmp_path))
     name = f"changing_{tmp_path.name}"
@@ -475,9 +448,7 @@ def test_a_function_that_changed_makes_outputs_stale(
     assert "profile has changed" in score_if_due(tmp_path, toml)
 
 
-def test_what_is_compared_by_hand_is_graded_too(
-    call: Call, tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_what_is_compared_by_hand_is_graded_too(call, tmp_path, judge_server):
     """The rewards are those of the total; a question that failed is named by its component."""
     (tmp_path / "genrm.toml").write_text(
         f"{judge(judge_server)}retries = 0\nreask = 0\n{RUBRIC}{RANKED}{SAFE}"
@@ -491,9 +462,7 @@ def test_what_is_compared_by_hand_is_graded_too(
     assert "component tiers of 1, 0 failed" in failed or "component tiers of 0, 1 failed" in failed
 
 
-def test_a_judge_is_measured_by_its_verdicts_alone(
-    call: Call, tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_judge_is_measured_by_its_verdicts_alone(call, tmp_path, judge_server):
     """A settings file may hold components and a total without verdicts: `genrm eval` asks the judge
     about pairs.
     """

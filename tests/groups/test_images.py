@@ -4,8 +4,6 @@ compare.
 
 import sqlite3
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 import scored_components
@@ -41,9 +39,7 @@ def urls_in(parts: list[Json]) -> list[str]:
     return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
 
 
-def test_a_judge_sees_the_image_of_the_prompt_in_its_place(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_judge_sees_the_image_of_the_prompt_in_its_place(tmp_path, judge_server):
     """The text before it ends where the text of the prompt does, and the text after it goes on."""
     scored = score(tmp_path, pictured("A cat.", "A big cat."), judge(judge_server, images=True))
     assert (scored.reasons, scored.metrics["rollouts_with_media"]) == ([None, None], 0)
@@ -53,9 +49,7 @@ def test_a_judge_sees_the_image_of_the_prompt_in_its_place(
         assert after["text"].startswith("? Be brief.")
 
 
-def test_images_of_responses_are_shown_in_their_order(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_images_of_responses_are_shown_in_their_order(tmp_path, judge_server):
     """Those of the policy between its texts, those of a tool within the result."""
     drawn = [{"type": "text", "text": "Before."}, {"type": "image_url", "image_url": {"url": DATA}}]
     seen = [
@@ -82,7 +76,7 @@ def test_images_of_responses_are_shown_in_their_order(
     assert texts[2].startswith("\n[--- ASSISTANT ---]\nA cat.")
 
 
-def test_the_journal_has_no_image_and_knows_each(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_the_journal_has_no_image_and_knows_each(tmp_path, judge_server):
     """Only the key of a request depends on it: the same image is not paid for twice, another is."""
     data = {"role": "user", "content": [{"type": "input_image", "image_url": DATA}]}
     other = {"role": "user", "content": [{"type": "input_image", "image_url": DATA + "AA"}]}
@@ -94,9 +88,7 @@ def test_the_journal_has_no_image_and_knows_each(tmp_path: Path, judge_server: J
         assert "iVBORw0KGgo" not in "".join(connection.iterdump())
 
 
-def test_prompts_with_different_images_are_different_groups(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_prompts_with_different_images_are_different_groups(tmp_path, judge_server):
     """The same question about two pictures is two tasks."""
     other = {
         "role": "user",
@@ -116,9 +108,7 @@ def test_prompts_with_different_images_are_different_groups(
         ({"images": True}, {"type": "input_image", "image_url": "cat.png"}),
     ],
 )
-def test_what_a_judge_cannot_see_is_not_compared(
-    tmp_path: Path, judge_server: JudgeServer, settings: dict[str, Any], part: Json
-) -> None:
+def test_what_a_judge_cannot_see_is_not_compared(tmp_path, judge_server, settings, part):
     """Images for a judge of texts, files, and images without a URL; nothing is asked."""
     lines = pictured("A cat.", "A dog.", asked={"role": "user", "content": [part]})
     scored = score(tmp_path, lines, judge(judge_server, **settings))
@@ -126,7 +116,7 @@ def test_what_a_judge_cannot_see_is_not_compared(
     assert judge_server.stats()["requests"] == 0
 
 
-def test_a_text_cannot_imitate_an_image(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_text_cannot_imitate_an_image(tmp_path, judge_server):
     """The mark of an image names its content, and words like it stay words."""
     score(
         tmp_path,
@@ -136,7 +126,7 @@ def test_a_text_cannot_imitate_an_image(tmp_path: Path, judge_server: JudgeServe
     assert all(isinstance(content, str) for content in parts_sent(judge_server))
 
 
-def test_a_profile_may_see_images(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_profile_may_see_images(tmp_path, judge_server):
     """`images = true` in a profile of one's own, without the setting."""
     profile = tmp_path / "seeing.toml"
     profile.write_text(
@@ -150,7 +140,7 @@ def test_a_profile_may_see_images(tmp_path: Path, judge_server: JudgeServer) -> 
     assert urls_in(parts_sent(judge_server)[0]) == [URL]
 
 
-def test_groups_of_the_python_api_have_images_too() -> None:
+def test_groups_of_the_python_api_have_images_too():
     """Their prompts and responses are read as those of lines."""
     group = Group.of([ASKED], [{"role": "assistant", "content": [ASKED["content"][1]]}, "A cat."])
     assert [len(rollout.media) for rollout in group.rollouts] == [2, 1]

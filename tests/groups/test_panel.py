@@ -2,7 +2,6 @@
 counts.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +39,7 @@ def judge(server: JudgeServer, model: str, weight: float = 1.0, **own: Any) -> P
     )
 
 
-def test_each_judge_of_a_panel_is_asked_about_every_comparison(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_each_judge_of_a_panel_is_asked_about_every_comparison(tmp_path, judge_server):
     """Judges that agree have alpha and tau 1; each has its own records, and a second run asks none
     of them again.
     """
@@ -67,9 +64,7 @@ def test_each_judge_of_a_panel_is_asked_about_every_comparison(
     assert score(tmp_path, panel=panel)[0]["calls"] == 0
 
 
-def test_the_verdict_of_a_panel_is_the_weighted_mean(
-    tmp_path: Path, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer]
-) -> None:
+def test_the_verdict_of_a_panel_is_the_weighted_mean(tmp_path, judge_server, start_judge):
     """One judge says 5, 1 always, the other one, of three times the weight, 2, 4: together 2.75 and
     3.25.
     """
@@ -88,12 +83,12 @@ def test_the_verdict_of_a_panel_is_the_weighted_mean(
     ("quorum", "unscored"), [(None, {Reason.NO_QUORUM: 4}), (2, {Reason.NO_QUORUM: 4}), (1, {})]
 )
 def test_a_comparison_needs_its_quorum(
-    tmp_path: Path,
-    judge_server: JudgeServer,
-    start_judge: Callable[[], JudgeServer],
-    quorum: int | None,
-    unscored: dict[str, int],
-) -> None:
+    tmp_path,
+    judge_server,
+    start_judge,
+    quorum,
+    unscored,
+):
     """By default all judges must have given a verdict; a smaller quorum goes without the one that
     failed.
     """
@@ -105,15 +100,13 @@ def test_a_comparison_needs_its_quorum(
     assert [one["failures"] for one in metrics["panel"]["judges"]] == [0, 4]
 
 
-def test_a_panel_of_two_with_one_name_is_refused(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_panel_of_two_with_one_name_is_refused(tmp_path, judge_server):
     """Their verdicts could not be told apart; the message says how to name them."""
     with pytest.raises(UsageError, match="judge_id = 'strict'"):
         score(tmp_path, panel=(judge(judge_server, "a"), judge(judge_server, "a")))
 
 
-def test_a_judge_of_single_responses_is_asked_once_about_each(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_judge_of_single_responses_is_asked_once_about_each(tmp_path, judge_server):
     """Its grade is the reward, whatever the strategy; a comparison costs no further call."""
     given = {
         "base_url": (judge_server.base_url,),
@@ -133,9 +126,7 @@ def test_a_judge_of_single_responses_is_asked_once_about_each(
     assert len({line["reward"] for line in lines}) > 1
 
 
-def test_a_judge_of_whole_groups_is_asked_once_a_group(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_judge_of_whole_groups_is_asked_once_a_group(tmp_path, judge_server):
     """Each repeat shows the group in another order, and the grades find their rollouts again."""
     given = {
         "base_url": (judge_server.base_url,),
@@ -154,7 +145,7 @@ def test_a_judge_of_whole_groups_is_asked_once_a_group(
     assert [line["reward"] for line in lines] == pytest.approx(answers[::3])
 
 
-def test_a_judge_in_two_turns_costs_two_calls(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_judge_in_two_turns_costs_two_calls(tmp_path, judge_server):
     """The second request carries the first reply; the verdict is in the second."""
     metrics, lines, comparisons = score(
         tmp_path,
@@ -171,7 +162,7 @@ def test_a_judge_in_two_turns_costs_two_calls(tmp_path: Path, judge_server: Judg
     assert [message["role"] for message in last] == ["user", "assistant", "user"]
 
 
-def test_a_panel_may_mix_all_kinds(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_panel_may_mix_all_kinds(tmp_path, judge_server):
     """Judges that compare, grade and rank count together; longer is better for all of them here."""
     profiles = ("nemotron", "nemotron-principle", "rewardanything", "brrm")
     panel = tuple(judge(judge_server, name, profile=name) for name in profiles)

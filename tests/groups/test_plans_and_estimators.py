@@ -1,12 +1,10 @@
 """Rings, budgets and estimators, from the settings to the output."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from genrm_process import Json, make_rollouts
-from judge_server_fixture import JudgeServer
 from scored_components import score_with
 
 import genrm_cli as genrm
@@ -32,7 +30,7 @@ def score(
 
 
 @pytest.mark.parametrize("budget", [40, 59, 100, 10_000])
-def test_a_budget_is_used_and_kept(tmp_path: Path, judge_server: JudgeServer, budget: int) -> None:
+def test_a_budget_is_used_and_kept(tmp_path, judge_server, budget):
     """The largest ring within it is asked: at most one call a group stays unused, until all pairs
     met.
     """
@@ -49,7 +47,7 @@ def test_a_budget_is_used_and_kept(tmp_path: Path, judge_server: JudgeServer, bu
     assert metrics["strategy"] == "ring"
 
 
-def test_a_budget_pays_for_the_second_turn(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_budget_pays_for_the_second_turn(tmp_path, judge_server):
     """A judge that is asked in two turns gets half as many comparisons for the same calls."""
     given = {
         "base_url": (judge_server.base_url,),
@@ -62,32 +60,31 @@ def test_a_budget_pays_for_the_second_turn(tmp_path: Path, judge_server: JudgeSe
     assert metrics["comparisons_planned"] == 20
 
 
-@pytest.mark.parametrize(
-    "estimator", ["simple_tiebreaker", "combined", "win_rate", "bradley_terry"]
-)
-def test_every_estimator_scores_and_tells_its_errors(tmp_path: Path, estimator: str) -> None:
+def test_every_estimator_scores_and_tells_its_errors(tmp_path):
     """Rewards on the scale of the scores; with enough groups, an error for each and a reliability
     for each group.
     """
-    metrics, lines, _ = score(tmp_path, 24, 6, ring_k=2.0, estimator=estimator)
-    assert metrics["unscored"] == 0
-    assert metrics["estimator"] == estimator
-    assert all(0 <= line["reward"] <= 6 for line in lines)
-    details = [line["genrm"] for line in lines]
-    assert all(
-        detail["standard_error"] >= 0 and 0 <= detail["reliability"] <= 1 for detail in details
-    )
-    assert metrics["reliability"]["count"] == 24
+    cases = ["simple_tiebreaker", "combined", "win_rate", "bradley_terry"]
+    for estimator in cases:
+        metrics, lines, _ = score(tmp_path, 24, 6, ring_k=2.0, estimator=estimator)
+        assert metrics["unscored"] == 0
+        assert metrics["estimator"] == estimator
+        assert all(0 <= line["reward"] <= 6 for line in lines)
+        details = [line["genrm"] for line in lines]
+        assert all(
+            detail["standard_error"] >= 0 and 0 <= detail["reliability"] <= 1 for detail in details
+        )
+        assert metrics["reliability"]["count"] == 24
 
 
-def test_noisy_groups_stay_unscored_when_asked(tmp_path: Path) -> None:
+def test_noisy_groups_stay_unscored_when_asked(tmp_path):
     """No group is certain beyond doubt, and the reason names the setting."""
     metrics, lines, _ = score(tmp_path, 24, 6, ring_k=2.0, min_reliability=1.0)
     assert metrics["unscored_reasons"] == {Reason.TOO_NOISY: 24 * 6}
     assert {line["reward"] for line in lines} == {None}
 
 
-def test_a_small_input_says_nothing_of_its_noise(tmp_path: Path) -> None:
+def test_a_small_input_says_nothing_of_its_noise(tmp_path):
     """Errors of one group of four would be made up: they are null, and nothing is left out for
     them.
     """
@@ -97,9 +94,7 @@ def test_a_small_input_says_nothing_of_its_noise(tmp_path: Path) -> None:
     assert metrics["unscored"] == 0
 
 
-def test_a_complete_journal_needs_no_judge(
-    tmp_path: Path, start_judge: Callable[[], JudgeServer]
-) -> None:
+def test_a_complete_journal_needs_no_judge(tmp_path, start_judge):
     """A blank response is never asked about: when all is known nobody is tried, and the judge may
     be gone.
     """
@@ -117,7 +112,7 @@ def test_a_complete_journal_needs_no_judge(
     assert again["comparisons_planned"] == first["comparisons_planned"] == 3 + 3
 
 
-def test_a_group_that_is_too_large_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+def test_a_group_that_is_too_large_is_refused_before_anything_is_asked(tmp_path):
     """The message names the group, its size, the limit and the setting that splits it."""
     path = tmp_path / "in.jsonl"
     path.write_text(

@@ -3,10 +3,8 @@ end of the wire.
 """
 
 import json
-from pathlib import Path
 
 import pytest
-from judge_server_fixture import JudgeServer
 from scored_components import completions, judge, last_messages, score, settings_of
 
 from genrm_cli import Group, Scorer
@@ -26,9 +24,7 @@ RUBRIC = "[components.care]\nkind = 'rubric'\nset = 'helpfulness'\n"
 ANSWERS = completions("41", "It is 42.", expected=[{"value": 42}] * 2)
 
 
-def test_judges_and_graders_are_shown_the_reference_on_request_only(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_judges_and_graders_are_shown_the_reference_on_request_only(tmp_path, judge_server):
     """Requests without it stay what they were: the journal answers them again."""
     plain = judge(judge_server) + RUBRIC
     score(tmp_path, ANSWERS, plain)
@@ -42,9 +38,7 @@ def test_judges_and_graders_are_shown_the_reference_on_request_only(
     assert len(last_messages(judge_server)) == 8
 
 
-def test_a_reference_is_masked_as_all_that_is_sent(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_reference_is_masked_as_all_that_is_sent(tmp_path, judge_server):
     """It may hold what may not leave the machine."""
     lines = completions("a", "b", expected=[{"value": "anna@example.org"}] * 2)
     score(tmp_path, lines, f"{SHOWING}redact_pattern = ['email']\n{judge(judge_server)}")
@@ -52,7 +46,7 @@ def test_a_reference_is_masked_as_all_that_is_sent(
     assert not any("example.org" in text for text in last_messages(judge_server))
 
 
-def test_a_group_with_two_references_is_not_judged(tmp_path: Path) -> None:
+def test_a_group_with_two_references_is_not_judged(tmp_path):
     """One of its lines must be wrong; a group without any is judged, and counted."""
     lines = [
         *completions("41", "42", expected=[{"value": 42}, {"value": 43}]),
@@ -64,7 +58,7 @@ def test_a_group_with_two_references_is_not_judged(tmp_path: Path) -> None:
     assert score(tmp_path, lines, "judge = 'lexical'\n").reasons == [None] * 4
 
 
-def test_a_field_that_no_rollout_has_is_refused(tmp_path: Path) -> None:
+def test_a_field_that_no_rollout_has_is_refused(tmp_path):
     """Before any call: its name is probably wrong."""
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in ANSWERS))
     run = new_run(settings_of("judge = 'lexical'\nreference_field = 'expected.valu'\n"))
@@ -72,26 +66,24 @@ def test_a_field_that_no_rollout_has_is_refused(tmp_path: Path) -> None:
     assert "no rollout has a value under reference_field='expected.valu'" in str(preview)
 
 
-@pytest.mark.parametrize(
-    ("toml", "says"),
-    [
+def test_a_judge_that_cannot_be_shown_the_reference_is_refused():
+    """A reference that was asked for is never silently held back."""
+    cases = [
         (
             "compat = 'nemo-gym'\n",
             "NeMo Gym shows judges no reference answer; omit compat or reference_field",
         ),
         ("profile = 'nemotron'\n", "the profile nemotron has no place for a reference answer"),
-    ],
-)
-def test_a_judge_that_cannot_be_shown_the_reference_is_refused(toml: str, says: str) -> None:
-    """A reference that was asked for is never silently held back."""
-    with pytest.raises(UsageError, match=says):
-        compile_plan(settings_of("model = 'm'\nbase_url = 'http://x/v1'\n" + toml + SHOWING))
+    ]
+    for toml, says in cases:
+        with pytest.raises(UsageError, match=says):
+            compile_plan(settings_of("model = 'm'\nbase_url = 'http://x/v1'\n" + toml + SHOWING))
 
 
-def test_the_python_api_takes_a_reference(judge_server: JudgeServer) -> None:
+def test_the_python_api_takes_a_reference(judge_server):
     """For a profile that has no place for it, that is an error."""
 
-    async def ask(profile: str, **more: object) -> None:
+    async def ask(profile, **more):
         async with Scorer(
             base_url=judge_server.base_url, model="m", probe=False, profile=profile, **more
         ) as scorer:
@@ -106,13 +98,13 @@ def test_the_python_api_takes_a_reference(judge_server: JudgeServer) -> None:
         run_to_end(ask("nemotron", compat="nemo-gym"))
 
 
-def test_the_server_takes_the_reference_from_the_record_of_a_response() -> None:
+def test_the_server_takes_the_reference_from_the_record_of_a_response():
     """As `genrm score` does from the line."""
     plan = compile_plan(settings_of("judge = 'lexical'\n" + SHOWING))
     assert member_of("a", ANSWERS[0], plan).rollout.reference == "42"
 
 
-def test_a_compare_request_may_hold_the_reference() -> None:
+def test_a_compare_request_may_hold_the_reference():
     """All of its responses are shown with it."""
     request = {
         "conversation_history": [{"content": "6 x 7?"}],
@@ -123,18 +115,16 @@ def test_a_compare_request_may_hold_the_reference() -> None:
     assert [rollout.reference for rollout in group.rollouts] == ["42"] * 2
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
+def test_a_reference_of_any_type_is_text():
+    """A list of one value is that value; a blank text is none."""
+    cases = [
         ("42", "42"),
         (42, "42"),
         (["42"], "42"),
         (["4", "2"], '["4", "2"]'),
         ({"a": 1}, '{"a": 1}'),
         (" ", None),
-    ],
-)
-def test_a_reference_of_any_type_is_text(value: object, shown: str | None) -> None:
-    """A list of one value is that value; a blank text is none."""
-    assert reference_at({"task": {"gold": value}}, "task.gold") == shown
-    assert reference_at(json.loads("{}"), "task.gold") is None
+    ]
+    for value, shown in cases:
+        assert reference_at({"task": {"gold": value}}, "task.gold") == shown
+        assert reference_at(json.loads("{}"), "task.gold") is None

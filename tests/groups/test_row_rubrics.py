@@ -3,11 +3,9 @@ judge's end.
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from judge_server_fixture import JudgeServer
 from scored_components import completions, judge, last_messages, score, settings_of
 
 from genrm_cli.errors import UsageError
@@ -30,9 +28,7 @@ ROW = "rubric_field = 'rubrics'\n[components.own]\nkind = 'rubric'\nset = 'row'\
 ALONE = "[total]\nweights = { rubric_row = 1 }\n"
 
 
-def test_a_response_earns_the_points_of_the_criteria_that_it_meets(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_response_earns_the_points_of_the_criteria_that_it_meets(tmp_path, judge_server):
     """A share of all positive points: flaws take away, but not below 0; points are not shown; texts
     are masked.
     """
@@ -51,7 +47,7 @@ def test_a_response_earns_the_points_of_the_criteria_that_it_meets(
     assert lost.rewards == [1.0, 0.0]
 
 
-def test_a_row_without_a_rubric_has_no_value(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_row_without_a_rubric_has_no_value(tmp_path, judge_server):
     """It costs no call, and is counted; neither is a rubric of flaws alone asked about."""
     rubrics = [None, [{"criterion": "Scolds.", "points": -5}], "Be kind.", HEALTH]
     lines = completions(LONG, LONG, LONG, SHORT, rubrics=rubrics)
@@ -66,9 +62,7 @@ def test_a_row_without_a_rubric_has_no_value(tmp_path: Path, judge_server: Judge
     assert len(last_messages(judge_server)) == 2
 
 
-def test_judges_that_compare_take_the_rubric_as_the_principle(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_judges_that_compare_take_the_rubric_as_the_principle(tmp_path, judge_server):
     """It goes before the principle of the line; rows with other rubrics are other groups."""
     lines = [
         *completions(LONG, SHORT, rubrics=[REWARDS] * 2, principle=["Be brief."] * 2),
@@ -84,9 +78,9 @@ def test_judges_that_compare_take_the_rubric_as_the_principle(
     assert scored.metrics["groups"] == 2
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
+def test_a_rubric_is_a_text_or_a_list():
+    """A single text is the principle as it is; points are shown where they differ from 1."""
+    cases = [
         (None, None),
         ("  ", None),
         ([], None),
@@ -94,16 +88,14 @@ def test_judges_that_compare_take_the_rubric_as_the_principle(
         (["Be kind."], "Be kind."),
         (["Be kind.", "Be brief."], "1. Be kind.\n2. Be brief."),
         ([*HEALTH[:1], "Short."], "1. Says when to see a doctor. (6 points)\n2. Short."),
-    ],
-)
-def test_a_rubric_is_a_text_or_a_list(value: object, expected: str | None) -> None:
-    """A single text is the principle as it is; points are shown where they differ from 1."""
-    assert principle_of(criteria_at({"row": {"rubric": value}}, "row.rubric")) == expected
+    ]
+    for value, expected in cases:
+        assert principle_of(criteria_at({"row": {"rubric": value}}, "row.rubric")) == expected
 
 
-@pytest.mark.parametrize(
-    ("value", "says"),
-    [
+def test_a_rubric_of_another_shape_is_refused():
+    """The message names the entry and what was expected."""
+    cases = [
         ({"a": 1}, "rubric is not a rubric: expected a text or a list"),
         (["Be kind.", 7], r"rubric\[1\] has no text"),
         (
@@ -111,26 +103,22 @@ def test_a_rubric_is_a_text_or_a_list(value: object, expected: str | None) -> No
             r"rubric\[0\]: its points or weight are not a number",
         ),
         ([{"criterion": "x", "weight": json.loads("1e999")}], "not a number"),
-    ],
-)
-def test_a_rubric_of_another_shape_is_refused(value: object, says: str) -> None:
-    """The message names the entry and what was expected."""
-    with pytest.raises(UnreadableRecordError, match=says):
-        criteria_at({"rubric": value}, "rubric")
+    ]
+    for value, says in cases:
+        with pytest.raises(UnreadableRecordError, match=says):
+            criteria_at({"rubric": value}, "rubric")
 
 
-@pytest.mark.parametrize(
-    ("toml", "says"),
-    [
+def test_a_rubric_without_use_and_a_use_without_rubric_are_refused():
+    """A setting is never silently ignored."""
+    cases = [
         (
             "[components.own]\nkind = 'rubric'\nset = 'row'\n",
             "the rubric set row needs rubric_field",
         ),
         ("compat = 'nemo-gym'\nrubric_field = 'rubrics'\n", "rubric_field has no effect"),
         ("use_principle = false\nrubric_field = 'rubrics'\n", "rubric_field has no effect"),
-    ],
-)
-def test_a_rubric_without_use_and_a_use_without_rubric_are_refused(toml: str, says: str) -> None:
-    """A setting is never silently ignored."""
-    with pytest.raises(UsageError, match=says):
-        compile_plan(settings_of("model = 'm'\nbase_url = 'http://x/v1'\n" + toml))
+    ]
+    for toml, says in cases:
+        with pytest.raises(UsageError, match=says):
+            compile_plan(settings_of("model = 'm'\nbase_url = 'http://x/v1'\n" + toml))

@@ -57,86 +57,81 @@ def causes(failed: set[tuple[int, int]], n: int, pairs: Sequence[tuple[int, int]
 RING = [(0, 1), (1, 2), (2, 3), (3, 0)]
 
 
-@pytest.mark.parametrize(
-    ("failed", "blamed"),
-    [
+def test_failures_of_one_rollout_among_others_without_are_its_own():
+    """Not those that its opponents have, too, and not a single one."""
+    cases = [
         ([(0, 1), (3, 0)], {0}),
         ([(0, 1)], set()),  # either may have caused it
         ([(0, 1), (1, 2), (3, 0)], {0, 1}),
         (RING, set()),  # the judge fails on everything
         ([], set()),
-    ],
-)
-def test_failures_of_one_rollout_among_others_without_are_its_own(
-    failed: Any, blamed: set[int]
-) -> None:
-    """Not those that its opponents have, too, and not a single one."""
-    assert causes(set(failed), 4, RING) == blamed
+    ]
+    for failed, blamed in cases:
+        assert causes(set(failed), 4, RING) == blamed
 
 
-def test_an_honest_rollout_between_two_that_are_refused_is_not_blamed() -> None:
+def test_an_honest_rollout_between_two_that_are_refused_is_not_blamed():
     """Its failures are explained by its opponents."""
     ring = [(i, (i + 1) % 6) for i in range(6)]
     assert causes({(5, 0), (0, 1), (1, 2), (2, 3)}, 6, ring) == {0, 2}
 
 
-def test_a_failed_call_is_nobody_s_fault() -> None:
+def test_a_failed_call_is_nobody_s_fault():
     """A timeout says nothing about texts."""
     late = Outcome(Failure(FailureKind.TIMEOUT, "late"))
     results = [(RequestId(0, 0, pair), late if 0 in pair else VERDICT) for pair in RING]
     assert not find_causes(judged(results, 4), GroupPlan(judges=(JUDGE,)))
 
 
-@pytest.mark.parametrize(
-    ("n", "rings", "share", "most"),
-    [
-        *((4, 1, 0.05, 0.004), (8, 1, 0.05, 0.004), (16, 1, 0.05, 0.004), (8, 1, 0.2, 0.05)),
-        *((4, 2, 0.05, 0.001), (8, 2, 0.05, 0.001), (16, 2, 0.05, 0.001)),
-    ],
-)
-def test_random_failures_hardly_ever_blame_anyone(
-    n: int, rings: int, share: float, most: float
-) -> None:
+def test_random_failures_hardly_ever_blame_anyone():
     """If this share of the requests fails at random, at most that share of the rollouts is
     blamed, and as many as the run says that chance explains.
     """
-    draw = np.random.default_rng(n + rings)
-    blamed = 0
-    groups = 8_000 // n
-    for number in range(groups):
-        results = [
-            (each, REFUSED if draw.random() < share else VERDICT)
-            for each in planned(n, rings, str(number))
-        ]
-        found = find_causes(judged(results, n), GroupPlan(judges=(JUDGE,)))
-        blamed += len({index for culprits in found.values() for index in culprits})
-    assert blamed / (groups * n) < most
-    expected = suspects_by_chance(PairingPlan("ring", rings), {n: groups}, share, 0.0)
-    assert blamed == pytest.approx(expected, rel=0.3, abs=12)
+    cases = [
+        (4, 1, 0.05, 0.004),
+        (8, 1, 0.05, 0.004),
+        (16, 1, 0.05, 0.004),
+        (8, 1, 0.2, 0.05),
+        (4, 2, 0.05, 0.001),
+        (8, 2, 0.05, 0.001),
+        (16, 2, 0.05, 0.001),
+    ]
+    for n, rings, share, most in cases:
+        draw = np.random.default_rng(n + rings)
+        blamed = 0
+        groups = 8_000 // n
+        for number in range(groups):
+            results = [
+                (each, REFUSED if draw.random() < share else VERDICT)
+                for each in planned(n, rings, str(number))
+            ]
+            found = find_causes(judged(results, n), GroupPlan(judges=(JUDGE,)))
+            blamed += len({index for culprits in found.values() for index in culprits})
+        assert blamed / (groups * n) < most
+        expected = suspects_by_chance(PairingPlan("ring", rings), {n: groups}, share, 0.0)
+        assert blamed == pytest.approx(expected, rel=0.3, abs=12)
 
 
-@pytest.mark.parametrize(("share", "most"), [(0.05, 0.001), (0.2, 0.02)])
-def test_replies_without_a_verdict_hardly_ever_blame_anyone(share: float, most: float) -> None:
+def test_replies_without_a_verdict_hardly_ever_blame_anyone():
     """If this share of the replies has none at random, and the judge is asked up to three times
     more.
     """
-    draw = np.random.default_rng(1)
-    blamed = 0
-    groups = 1_000
-    for number in range(groups):
-        results = []
-        for each in planned(8, 1, str(number)):
-            reasks = int(np.argmax(draw.random(5) >= share))
-            said = Verdict(4, 2, 2) if draw.random() < 0.5 else Verdict(2, 4, 5)
-            results.append((each, Outcome(said, reasks=reasks) if reasks < 4 else SILENT))
-        found = find_causes(judged(results, 8), GroupPlan(judges=(JUDGE,)))
-        blamed += len({index for culprits in found.values() for index in culprits})
-    assert blamed / (groups * 8) < most
+    for share, most in [(0.05, 0.001), (0.2, 0.02)]:
+        draw = np.random.default_rng(1)
+        blamed = 0
+        groups = 1_000
+        for number in range(groups):
+            results = []
+            for each in planned(8, 1, str(number)):
+                reasks = int(np.argmax(draw.random(5) >= share))
+                said = Verdict(4, 2, 2) if draw.random() < 0.5 else Verdict(2, 4, 5)
+                results.append((each, Outcome(said, reasks=reasks) if reasks < 4 else SILENT))
+            found = find_causes(judged(results, 8), GroupPlan(judges=(JUDGE,)))
+            blamed += len({index for culprits in found.values() for index in culprits})
+        assert blamed / (groups * 8) < most
 
 
-def test_a_verdict_after_replies_without_one_does_not_count_for_the_response_that_wins_by_it() -> (
-    None
-):
+def test_a_verdict_after_replies_without_one_does_not_count_for_the_response_that_wins_by_it():
     """If all of its comparisons are such: it loses them, its opponents gain nothing, and `keep`
     keeps them.
     """
@@ -188,7 +183,7 @@ def hides(failure: Failure, *, only_second_wins: bool) -> Any:
     ],
     ids=["refused", "ambiguous", "ambiguous where the second wins"],
 )
-def test_making_the_judge_fail_does_not_pay_a_bad_response(rings: int, attack: Any) -> None:
+def test_making_the_judge_fail_does_not_pay_a_bad_response(rings, attack):
     """Under no estimator does a bad response gain more than .05 of advantage, or its honest twin
     lose as much.
     """
@@ -234,9 +229,7 @@ def score(folder: Path, server: JudgeServer, toml: str = "model = 'm'", **given:
     return score_with(folder, lines, settings_of(toml, base_url=(server.base_url,), **given))
 
 
-def test_a_rollout_that_the_judge_refuses_has_the_lowest_reward(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_rollout_that_the_judge_refuses_has_the_lowest_reward(tmp_path, judge_server):
     """It is marked, counted and named, and so are its comparisons; its opponents get nothing for
     them.
     """
@@ -260,18 +253,14 @@ def test_a_rollout_that_the_judge_refuses_has_the_lowest_reward(
         ({"on_sabotage": "keep"}, Reason.NO_VERDICT),
     ],
 )
-def test_the_user_may_leave_it_unscored(
-    tmp_path: Path, judge_server: JudgeServer, given: Any, reason: Reason
-) -> None:
+def test_the_user_may_leave_it_unscored(tmp_path, judge_server, given, reason):
     """With the reason that the setting gives."""
     scored = score(tmp_path, judge_server, **given)
     assert scored.reasons == [None, reason, None, None]
     assert scored.lines[1]["genrm"]["sabotaged"] == 2
 
 
-def test_a_rollout_whose_comparisons_all_failed_may_get_the_lowest_score(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_rollout_whose_comparisons_all_failed_may_get_the_lowest_score(tmp_path, judge_server):
     """It has that advantage, too, whatever made them fail; one that was not asked about stays
     unscored.
     """
@@ -288,14 +277,14 @@ def test_a_rollout_whose_comparisons_all_failed_may_get_the_lowest_score(
     )
 
 
-def test_compat_keeps_the_default_of_a_failure(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_compat_keeps_the_default_of_a_failure(tmp_path, judge_server):
     """As in NeMo Gym, nobody is blamed."""
     scored = score(tmp_path, judge_server, compat="nemo-gym")
     assert scored.rewards[1] == 3.0
     assert scored.metrics["sabotaged"] == 0
 
 
-def test_it_loses_in_every_judge_and_component(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_it_loses_in_every_judge_and_component(tmp_path, judge_server):
     """A panel whose judges all refuse it, and its win rate."""
     panel = "[[judge]]\nmodel = 'a'\n[[judge]]\nmodel = 'b'\nweight = 2.0\n[components.win_rate]\n"
     scored = score(tmp_path, judge_server, panel)
@@ -316,8 +305,8 @@ GRADED = (
     "toml", [GRADED, "model = 'm'\nprofile = 'nemotron-principle'\n"], ids=["rubric", "pointwise"]
 )
 def test_a_response_that_is_refused_where_it_is_graded_alone_gets_the_lowest_grade(
-    tmp_path: Path, judge_server: JudgeServer, toml: str
-) -> None:
+    tmp_path, judge_server, toml
+):
     """The judge grades the others of its group, so the refusal is due to its text."""
     scored = score(tmp_path, judge_server, toml)
     assert scored.rewards[1] is not None
@@ -325,7 +314,7 @@ def test_a_response_that_is_refused_where_it_is_graded_alone_gets_the_lowest_gra
     assert scored.lines[1]["genrm"]["sabotaged"] == 1
 
 
-def test_one_failure_of_a_grade_blames_nobody() -> None:
+def test_one_failure_of_a_grade_blames_nobody():
     """It may be chance; several calls without a verdict are not."""
     silent = Failure(FailureKind.NO_VERDICT, "")
     for calls, blamed in ((1, ()), (2, ((2,),))):
@@ -336,7 +325,7 @@ def test_one_failure_of_a_grade_blames_nobody() -> None:
         assert tuple(find_causes(judged(results, 4), GroupPlan(judges=(JUDGE,))).values()) == blamed
 
 
-def test_it_loses_where_the_whole_group_is_shown_at_once() -> None:
+def test_it_loses_where_the_whole_group_is_shown_at_once():
     """The others have no grades, and thus no rewards."""
     ambiguous = Outcome(Failure(FailureKind.AMBIGUOUS, "", (2,)))
     plan = GroupPlan(judges=(JudgePlan("m", PROFILES["rewardanything"]),))

@@ -3,12 +3,9 @@ constraints.
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
-import pytest
 from genrm_process import Json
-from judge_server_fixture import JudgeServer
 from scored_components import LEXICAL, completions, judge, last_messages, score
 
 KIND = "What is it like for you?"
@@ -42,29 +39,26 @@ def rewards_of(lines: list[Json]) -> list[float]:
     return [line["reward"]["total_reward"] for line in lines]
 
 
-@pytest.mark.parametrize(
-    "more", ["", "group_answer_length_penalty_coeff = 30.0\n", "[components.safety]\n"]
-)
-def test_a_session_gated_at_collection_is_the_worst_of_its_group(tmp_path: Path, more: str) -> None:
+def test_a_session_gated_at_collection_is_the_worst_of_its_group(tmp_path):
     """Its reward is 0 and all others are above, whatever the judge prefers, without any gate in the
     settings.
     """
-    gated = {"total_reward": 0.0, "components": {"contact": 0.0}, "gated_by": ["contact"]}
-    scored = score(tmp_path, sessions(KIND, LONG, f"{LONG} So.", r1=gated), LEXICAL + more)
-    rewards = rewards_of(scored.lines)
-    assert rewards[1] == 0 < min(rewards[0], rewards[2])
-    assert scored.lines[1]["genrm"]["rank"] == 3
-    assert scored.lines[1]["genrm"]["total"]["gated_by"] == ["contact"]
-    assert "total" not in scored.lines[0]["genrm"]
-    assert scored.lines[1]["reward"]["gated_by"] == ["contact"]
-    assert scored.metrics["gated"] == 1
-    again = score(tmp_path, scored.lines, LEXICAL + more)
-    assert rewards_of(again.lines) == rewards
+    cases = ["", "group_answer_length_penalty_coeff = 30.0\n", "[components.safety]\n"]
+    for more in cases:
+        gated = {"total_reward": 0.0, "components": {"contact": 0.0}, "gated_by": ["contact"]}
+        scored = score(tmp_path, sessions(KIND, LONG, f"{LONG} So.", r1=gated), LEXICAL + more)
+        rewards = rewards_of(scored.lines)
+        assert rewards[1] == 0 < min(rewards[0], rewards[2])
+        assert scored.lines[1]["genrm"]["rank"] == 3
+        assert scored.lines[1]["genrm"]["total"]["gated_by"] == ["contact"]
+        assert "total" not in scored.lines[0]["genrm"]
+        assert scored.lines[1]["reward"]["gated_by"] == ["contact"]
+        assert scored.metrics["gated"] == 1
+        again = score(tmp_path, scored.lines, LEXICAL + more)
+        assert rewards_of(again.lines) == rewards
 
 
-def test_a_judge_says_of_each_constraint_what_became_of_it(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_judge_says_of_each_constraint_what_became_of_it(tmp_path, judge_server):
     """One call a session; 0 if any is broken, with the words and the turn; the broken one is
     gated.
     """
@@ -84,7 +78,7 @@ def test_a_judge_says_of_each_constraint_what_became_of_it(
     assert all("0. no tides\n1. write to [EMAIL]\n" in text for text in asked)
 
 
-def test_without_constraints_nothing_is_broken(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_without_constraints_nothing_is_broken(tmp_path, judge_server):
     """It costs no call and passes the gate; where the judge fails, the session is unscored and not
     innocent.
     """

@@ -1,7 +1,6 @@
 """What is said of rollouts that a panel, or a judge of single responses, left without a reward."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from judge_server_fixture import JudgeServer
@@ -21,9 +20,7 @@ def reasons(lines: list[dict[str, Any]]) -> list[str | None]:
     return [line["genrm"]["reason"] for line in lines]
 
 
-def test_a_grade_without_one_to_compare_it_with_names_the_failure(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_grade_without_one_to_compare_it_with_names_the_failure(tmp_path, judge_server):
     """The other rollout was there, and its grade failed: that is no lack of opponents."""
     judge_server.behave(script=[{}, {"content": "Hm."}])
     given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron-principle"}
@@ -32,9 +29,7 @@ def test_a_grade_without_one_to_compare_it_with_names_the_failure(
     assert metrics["failures_by_kind"] == {"no_verdict": 1}
 
 
-def test_a_grade_whose_mate_was_not_asked_was_not_asked(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_grade_whose_mate_was_not_asked_was_not_asked(tmp_path, judge_server):
     """A budget that ends in the middle of a group."""
     given = {
         "base_url": (judge_server.base_url,),
@@ -46,9 +41,7 @@ def test_a_grade_whose_mate_was_not_asked_was_not_asked(
     assert reasons(lines) == [Reason.NOT_ASKED, Reason.NOT_ASKED]
 
 
-def test_one_failed_grade_of_many_costs_one_reward(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_one_failed_grade_of_many_costs_one_reward(tmp_path, judge_server):
     """Its neighbours have each another neighbour."""
     judge_server.behave(script=[{}, {"content": "Hm."}])
     given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron-principle"}
@@ -57,9 +50,7 @@ def test_one_failed_grade_of_many_costs_one_reward(
     assert metrics["panel"] is None
 
 
-def test_half_a_pair_of_a_panel_is_half_a_pair(
-    tmp_path: Path, judge_server: JudgeServer, start_judge: StartJudge
-) -> None:
+def test_half_a_pair_of_a_panel_is_half_a_pair(tmp_path, judge_server, start_judge):
     """Enough judges in one order, too few in the other: neither a quorum that never was nor a
     contradiction.
     """
@@ -70,9 +61,7 @@ def test_half_a_pair_of_a_panel_is_half_a_pair(
     assert reasons(lines) == [Reason.NO_BOTH_ORDERS] * 2
 
 
-def test_a_panel_of_a_grader_that_failed_has_no_quorum(
-    tmp_path: Path, judge_server: JudgeServer, start_judge: StartJudge
-) -> None:
+def test_a_panel_of_a_grader_that_failed_has_no_quorum(tmp_path, judge_server, start_judge):
     """The rollout whose own grade came is not said to be contradicted."""
     second = start_judge()
     second.behave(script=[{}, {"content": "Hm."}])
@@ -81,14 +70,14 @@ def test_a_panel_of_a_grader_that_failed_has_no_quorum(
     assert reasons(lines) == [Reason.NO_QUORUM, Reason.NO_QUORUM]
 
 
-def test_a_rollout_that_no_comparison_was_planned_for_says_so() -> None:
+def test_a_rollout_that_no_comparison_was_planned_for_says_so():
     """A fraction of a ring leaves rollouts out: that is no lack of opponents."""
     result = genrm.score("q", ["a", "b b", "c c c", "d", "e", "f"], judge="lexical", ring_k=0.1)
     assert result.rewards == [None] * 6
     assert result.reasons == [Reason.NOT_PLANNED] * 6
 
 
-def test_the_name_of_a_group_has_no_meaning() -> None:
+def test_the_name_of_a_group_has_no_meaning():
     """Whatever prefix a user's key has, the group has all its components."""
     tables = {"component": ["win_rate"], "total": {"weights": {"win_rate": 1.0}}}
     for key in ("batch-7", "ungrouped:batch-7", "line:3"):

@@ -4,7 +4,6 @@ of the wire.
 
 import json
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,7 +73,7 @@ def gym_lines(
     return lines
 
 
-def test_a_blank_response_is_never_sent(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_blank_response_is_never_sent(tmp_path, judge_server):
     """It stays unscored and says why; the others are compared as if it were not there."""
     with_blank = score(
         tmp_path, completions(SHORT, "", LONG, "<think>Hm.</think> \n"), judge(judge_server)
@@ -87,9 +86,7 @@ def test_a_blank_response_is_never_sent(tmp_path: Path, judge_server: JudgeServe
     assert ([first, second], blank) == (pytest.approx(alone.rewards), None)
 
 
-def test_a_group_of_blank_responses_costs_nothing(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_group_of_blank_responses_costs_nothing(tmp_path, judge_server):
     """Its one response with words has no opponent, and the metrics count the group."""
     lines = completions("", SHORT, " ", "\n")
     scored = score(tmp_path, lines, judge(judge_server))
@@ -98,7 +95,7 @@ def test_a_group_of_blank_responses_costs_nothing(
     assert judge_server.stats()["requests"] == 0
 
 
-def test_a_blank_response_may_lose(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_blank_response_may_lose(tmp_path, judge_server):
     """`empty = "lose"` gives it the lowest score of its group, without asking about it."""
     scored = score(
         tmp_path, completions(SHORT, "", LONG, LONG + "!"), judge(judge_server, empty="lose")
@@ -110,7 +107,7 @@ def test_a_blank_response_may_lose(tmp_path: Path, judge_server: JudgeServer) ->
     assert scored.metrics["blank_responses"] == 1
 
 
-def test_without_a_score_to_undercut_a_blank_response_stays_unscored(tmp_path: Path) -> None:
+def test_without_a_score_to_undercut_a_blank_response_stays_unscored(tmp_path):
     """Where nothing was compared, nobody can lose."""
     assert score(tmp_path, completions("", " "), LEXICAL + "empty = 'lose'\n").rewards == [
         None,
@@ -118,7 +115,7 @@ def test_without_a_score_to_undercut_a_blank_response_stays_unscored(tmp_path: P
     ]
 
 
-def test_tool_calls_are_shown_as_a_transcript(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_tool_calls_are_shown_as_a_transcript(tmp_path, judge_server):
     """Responses of calls alone are no blanks: the judge sees calls, results and words."""
     result = {"type": "function_call_output", "call_id": "c", "output": "41"}
     lines = gym_lines(
@@ -143,7 +140,7 @@ def test_tool_calls_are_shown_as_a_transcript(tmp_path: Path, judge_server: Judg
         assert text in shown
 
 
-def test_the_arguments_of_a_tool_can_be_judged(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_the_arguments_of_a_tool_can_be_judged(tmp_path, judge_server):
     """`answer_tool` shows them and nothing else; without a call of that tool a response is
     blank.
     """
@@ -156,7 +153,7 @@ def test_the_arguments_of_a_tool_can_be_judged(tmp_path: Path, judge_server: Jud
     assert not any("Wait." in text or "submit" in text for text in texts)
 
 
-def test_a_long_response_keeps_start_and_end(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_long_response_keeps_start_and_end(tmp_path, judge_server):
     """The middle is cut out, with a mark."""
     long = "The start. " + "and so on " * 500 + "The end."
     score(tmp_path, completions(long, SHORT), judge(judge_server, view_max_chars=200))
@@ -166,7 +163,7 @@ def test_a_long_response_keeps_start_and_end(tmp_path: Path, judge_server: Judge
     assert len(shown) <= 200
 
 
-def test_media_are_not_judged_unless_ignored(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_media_are_not_judged_unless_ignored(tmp_path, judge_server):
     """A judge of text cannot see an image: the reason names it, and `ignore_media` compares all the
     same.
     """
@@ -192,9 +189,7 @@ def test_media_are_not_judged_unless_ignored(tmp_path: Path, judge_server: Judge
         "<reasoning>SECRET</reasoning>Because.",
     ],
 )
-def test_reasoning_never_reaches_the_judge(
-    tmp_path: Path, judge_server: JudgeServer, text: str
-) -> None:
+def test_reasoning_never_reaches_the_judge(tmp_path, judge_server, text):
     """Wherever it stands in a text; what is left is judged."""
     scored = score(tmp_path, completions(text, LONG), judge(judge_server))
     assert None not in scored.rewards
@@ -219,12 +214,12 @@ EXCLUDED = [
     "toml", ["", "[components.win_rate]\n[components.consistency]\nextract = 'boxed'\n"]
 )
 def test_excluded_rows_change_no_sibling(
-    tmp_path: Path,
-    judge_server: JudgeServer,
-    fields: dict[str, list[Any]],
-    reason: Reason,
-    toml: str,
-) -> None:
+    tmp_path,
+    judge_server,
+    fields,
+    reason,
+    toml,
+):
     """Masked, failed and superseded rows say why, are not sent, and leave the rewards of the others
     as they were.
     """
@@ -243,7 +238,7 @@ def test_excluded_rows_change_no_sibling(
     assert scored.metrics["excluded_rollouts"] <= 1
 
 
-def test_a_field_does_not_score_an_excluded_row(tmp_path: Path) -> None:
+def test_a_field_does_not_score_an_excluded_row(tmp_path):
     """Not even where rewards need no judge."""
     lines = gym_lines([said(SHORT)], [said(LONG)], mask_sample=[None, True], q=[1, 2])
     scored = score(
@@ -256,7 +251,7 @@ def test_a_field_does_not_score_an_excluded_row(tmp_path: Path) -> None:
     assert scored.reason_texts[1] == "excluded: masked (mask_sample)"
 
 
-def test_reward_components_add_up_to_the_reward(tmp_path: Path) -> None:
+def test_reward_components_add_up_to_the_reward(tmp_path):
     """NeMo RL requires that the components sum to the reward; what stood there is kept under
     `genrm`.
     """
@@ -274,7 +269,7 @@ def test_reward_components_add_up_to_the_reward(tmp_path: Path) -> None:
     assert (scored.rewards[2], scored.lines[2]["reward_components"]) == (None, {})
 
 
-def test_named_fields_score_an_unknown_shape(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_named_fields_score_an_unknown_shape(tmp_path, judge_server):
     """Dotted paths name prompt, response and group."""
     lines: list[Json] = [
         {"q": {"text": "Why?"}, "out": {"text": text}, "id": 7} for text in (SHORT, LONG)
@@ -286,7 +281,7 @@ def test_named_fields_score_an_unknown_shape(tmp_path: Path, judge_server: Judge
     assert {"Why?", SHORT, LONG} <= set(sent(judge_server))
 
 
-def test_another_reading_pays_for_nothing_twice(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_another_reading_pays_for_nothing_twice(tmp_path, judge_server):
     """Outputs of a version that read responses differently are written again, from the journal."""
     lines = completions(SHORT, LONG)
     toml = judge(judge_server)

@@ -31,36 +31,34 @@ def paid_by(attack: Attack, texts: Sequence[Hostile]) -> list[object]:
     ]
 
 
-def test_the_corpus_is_large_and_varied() -> None:
+def test_the_corpus_is_large_and_varied():
     """At least 200 texts of 15 kinds, no two of them equal."""
     assert len({hostile.text for hostile in CORPUS}) == len(CORPUS) >= 200
     assert len({hostile.kind for hostile in CORPUS}) >= 15
 
 
-@pytest.mark.parametrize("name", FAST)
-def test_a_sample_of_hostile_texts_does_not_pay(name: str) -> None:
+def test_a_sample_of_hostile_texts_does_not_pay():
     """Whatever the judge does with them, under the default estimator."""
-    texts = cycle([*iter_own(name), *CORPUS[::5]])
-    for habit in HABITS:
-        attack = Attack(name, habit, groups=40, rings=1, estimators=("adaptive",))
-        assert paid_by(attack, list(islice(texts, 12))) == []
+    for name in FAST:
+        texts = cycle([*iter_own(name), *CORPUS[::5]])
+        for habit in HABITS:
+            attack = Attack(name, habit, groups=40, rings=1, estimators=("adaptive",))
+            assert paid_by(attack, list(islice(texts, 12))) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "most"), [*((name, 0.0) for name in FAST[:3]), ("rubric-rm", 0.25)]
-)
-def test_a_verdict_only_where_it_wins_does_not_pay_a_response(name: str, most: float) -> None:
+def test_a_verdict_only_where_it_wins_does_not_pay_a_response():
     """With one ring and a judge of two labels, where one win and one failure may be chance, it pays
     .2 of advantage.
     """
-    attack = Attack(name, "favours", groups=200, rings=1, estimators=("adaptive",))
-    assert attack.test(CORPUS[0]).gain < most
+    for name, most in [*((name, 0.0) for name in FAST[:3]), ("rubric-rm", 0.25)]:
+        attack = Attack(name, "favours", groups=200, rings=1, estimators=("adaptive",))
+        assert attack.test(CORPUS[0]).gain < most
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rings", [1, 2])
 @pytest.mark.parametrize("name", READERS)
-def test_hostile_texts_do_not_pay(name: str, rings: int) -> None:
+def test_hostile_texts_do_not_pay(name, rings):
     """All of them, with every habit of a judge, under every estimator; with two rings, every
     third.
     """
@@ -98,9 +96,7 @@ def advantages_of(
     return [line["genrm"]["advantage"] for line in read_lines(genrm.folder / "in.scored.jsonl")]
 
 
-def test_a_command_with_a_judge_that_quotes_pays_nothing(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_a_command_with_a_judge_that_quotes_pays_nothing(genrm, call, judge_server):
     """Scored over HTTP, hostile texts get no more than harmless ones of their lengths, and their
     twins no less.
     """

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from judge_server_fixture import JudgeServer
-from opened_judge import Opened, judge_pairs, with_judge
+from opened_judge import judge_pairs, with_judge
 from polling import until
 
 from genrm_cli.errors import JudgeError
@@ -23,9 +22,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         yield opened
 
 
-def test_what_the_journal_holds_is_not_asked_again(
-    judge_server: JudgeServer, journal: Journal
-) -> None:
+def test_what_the_journal_holds_is_not_asked_again(judge_server, journal):
     """A second run makes no call, and hears the same verdicts with what they once cost."""
     first = with_judge(lambda each: each.ask_all(range(20)), judge_server.base_url, journal=journal)
     second = with_judge(
@@ -45,9 +42,7 @@ def test_what_the_journal_holds_is_not_asked_again(
         assert after.prompt_tokens == before.prompt_tokens > 0
 
 
-def test_equal_questions_in_flight_are_asked_once(
-    judge_server: JudgeServer, journal: Journal
-) -> None:
+def test_equal_questions_in_flight_are_asked_once(judge_server, journal):
     """Twenty comparisons of three questions make three calls; the others share the verdict and cost
     nothing.
     """
@@ -62,7 +57,7 @@ def test_equal_questions_in_flight_are_asked_once(
     assert all(isinstance(outcome.result, Verdict) for outcome in outcomes)
 
 
-def test_equal_questions_share_a_failure_too(judge_server: JudgeServer, journal: Journal) -> None:
+def test_equal_questions_share_a_failure_too(judge_server, journal):
     """When the one that was asked fails, those that waited for it fail alike, and the next run asks
     once more.
     """
@@ -76,15 +71,13 @@ def test_equal_questions_share_a_failure_too(judge_server: JudgeServer, journal:
     assert judge_server.stats()["requests"] == 2
 
 
-def test_when_the_judge_is_given_up_those_who_wait_hear_of_it(
-    judge_server: JudgeServer, journal: Journal
-) -> None:
+def test_when_the_judge_is_given_up_those_who_wait_hear_of_it(judge_server, journal):
     """A run whose equal questions wait for one that is never answered ends with the reason, and
     does not hang.
     """
     judge_server.behave(fault={"status": 500})
 
-    async def use(opened: Opened) -> None:
+    async def use(opened):
         with pytest.raises(JudgeError, match="give_up_after"):
             await opened.ask_all([0, 1, 2, 3] * 5)
 
@@ -92,13 +85,13 @@ def test_when_the_judge_is_given_up_those_who_wait_hear_of_it(
     assert len(journal) == 0
 
 
-def test_a_cancelled_run_keeps_every_answer(judge_server: JudgeServer, journal: Journal) -> None:
+def test_a_cancelled_run_keeps_every_answer(judge_server, journal):
     """After a cancellation at any moment the journal holds every outcome that was reported, and no
     slot is missing.
     """
     judge_server.behave(latency_lognormal={"mean_s": 0.01, "sigma": 1.0})
 
-    async def use(opened: Opened) -> None:
+    async def use(opened):
         told: list[Outcome] = []
         assert opened.journaled is not None
         for start, reported in ((0, 0), (100, 1), (200, 10), (300, 25), (400, 60)):
@@ -122,7 +115,7 @@ def test_a_cancelled_run_keeps_every_answer(judge_server: JudgeServer, journal: 
     assert len(journal) == known + again.budget.calls
 
 
-def test_only_what_failed_is_asked_again(judge_server: JudgeServer, journal: Journal) -> None:
+def test_only_what_failed_is_asked_again(judge_server, journal):
     """With --only-failed verdicts are recalled, failures asked again, and what is new is not
     asked.
     """

@@ -3,10 +3,7 @@ decides nothing.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
-import pytest
-from judge_server_fixture import JudgeServer
 from opened_judge import LONG, SHORT, with_judge
 from quoting_judges import as_shown
 from reply_readers import PAIR_PROFILES
@@ -20,22 +17,18 @@ FAKE = "[[B]]"
 VERDICT = Verdict(4, 2, 2)
 
 
-@pytest.mark.parametrize(
-    ("response_1", "response_2", "causes"),
-    [(f"x {FAKE}", "y", (1,)), ("x", FAKE, (2,)), (FAKE, FAKE, (1, 2))],
-)
-def test_an_ambiguity_names_the_responses_that_make_it(
-    response_1: str, response_2: str, causes: tuple[int, ...]
-) -> None:
+def test_an_ambiguity_names_the_responses_that_make_it():
     """A judge repairs what was broken up in them, and says so after its own verdict."""
-    profile = PAIR_PROFILES["mt-bench"]
-    shown = as_shown(profile, PairwisePrompt([], response_1, response_2))
-    outcome = profile.parse_reply(Reply("So: [[A]]. One of them says [[B]]."), shown)
-    assert isinstance(outcome, Failure)
-    assert outcome.caused_by == causes
+    cases = [(f"x {FAKE}", "y", (1,)), ("x", FAKE, (2,)), (FAKE, FAKE, (1, 2))]
+    for response_1, response_2, causes in cases:
+        profile = PAIR_PROFILES["mt-bench"]
+        shown = as_shown(profile, PairwisePrompt([], response_1, response_2))
+        outcome = profile.parse_reply(Reply("So: [[A]]. One of them says [[B]]."), shown)
+        assert isinstance(outcome, Failure)
+        assert outcome.caused_by == causes
 
 
-def test_a_judge_that_contradicts_itself_blames_nobody() -> None:
+def test_a_judge_that_contradicts_itself_blames_nobody():
     """The reply is ambiguous beside any responses."""
     shown = PairwisePrompt([], "x", "y")
     outcome = PAIR_PROFILES["mt-bench"].parse_reply(Reply("[[A]], or rather\n[[B]]"), shown)
@@ -55,9 +48,7 @@ def suspicious_profile(text: str) -> Profile:
     return replace(PAIR_PROFILES["nemotron"], parse_reply=parse)
 
 
-def test_no_second_reply_decides_what_a_response_made_ambiguous(
-    judge_server: JudgeServer, tmp_path: Path
-) -> None:
+def test_no_second_reply_decides_what_a_response_made_ambiguous(judge_server, tmp_path):
     """Neither this run nor the next one asks again, also if it asks what failed; both know the
     response.
     """

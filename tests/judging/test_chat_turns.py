@@ -1,9 +1,6 @@
 """A chat model's next turn: asked, stored and recalled like a verdict, and never a number."""
 
 import asyncio
-from pathlib import Path
-
-import pytest
 
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.profiles.profile import ChatProfile, render_messages
@@ -15,7 +12,7 @@ PROMPT = ChatPrompt([("system", "Be kind."), ("user", "Hello.")])
 KEY = b"k" * 32
 
 
-def test_turns_are_sent_as_they_are() -> None:
+def test_turns_are_sent_as_they_are():
     """No frame and no marker: the policy sees the conversation and nothing else."""
     assert render_messages(PROFILE, PROMPT) == [
         {"role": "system", "content": "Be kind."},
@@ -23,41 +20,36 @@ def test_turns_are_sent_as_they_are() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
+def test_any_text_is_an_answer_and_no_text_is_a_failure():
+    """A turn that the limit cut is a turn; silence is a failure with its kind."""
+    cases = [
         (Reply("Hi."), ChatTurn()),
         (Reply("Hi, and", finish_reason="length"), ChatTurn(is_truncated=True)),
         (Reply(" \n"), FailureKind.EMPTY),
         (Reply("", finish_reason="length"), FailureKind.TRUNCATED),
         (Reply("", refusal="I won't."), FailureKind.REFUSED),
         (Reply("", finish_reason="content_filter"), FailureKind.REFUSED),
-    ],
-)
-def test_any_text_is_an_answer_and_no_text_is_a_failure(
-    reply: Reply, expected: ChatTurn | FailureKind
-) -> None:
-    """A turn that the limit cut is a turn; silence is a failure with its kind."""
-    read = PROFILE.parse_reply(reply, PROMPT)
-    assert (read.kind if isinstance(read, Failure) else read) == expected
+    ]
+    for reply, expected in cases:
+        read = PROFILE.parse_reply(reply, PROMPT)
+        assert (read.kind if isinstance(read, Failure) else read) == expected
 
 
-@pytest.mark.parametrize("said", [ChatTurn(), ChatTurn(is_truncated=True)])
-def test_a_turn_survives_the_journal_and_its_copy(tmp_path: Path, said: ChatTurn) -> None:
+def test_a_turn_survives_the_journal_and_its_copy(tmp_path):
     """Text, tokens and whether it was cut come back, here and in a journal that took the entries
     in.
     """
-    path = str(tmp_path / "turns.sqlite")
-    with Journal(path) as journal:
-        asyncio.run(journal.record(KEY, "p", Outcome(said, 1, 0.5, 10, 20, 0, "Hi, “you”.")))
-    with Journal(path) as journal, Journal(str(tmp_path / "copy.sqlite")) as copy:
-        copy.take_in(journal.iter_entries())
-        for each in (journal, copy):
-            outcome = each.recall(KEY, with_reply=True)
-            assert outcome is not None
-            assert (outcome.result, outcome.reply_text, outcome.completion_tokens) == (
-                said,
-                "Hi, “you”.",
-                20,
-            )
-            assert each.damaged == set()
+    text = "Hi, “you”."
+    for name, said in {"whole": ChatTurn(), "cut": ChatTurn(is_truncated=True)}.items():
+        path = str(tmp_path / f"{name}.sqlite")
+        with Journal(path) as journal:
+            asyncio.run(journal.record(KEY, "p", Outcome(said, 1, 0.5, 10, 20, 0, text)))
+        with Journal(path) as journal, Journal(str(tmp_path / f"{name}.copy.sqlite")) as copy:
+            copy.take_in(journal.iter_entries())
+            for each in (journal, copy):
+                outcome = each.recall(KEY, with_reply=True)
+                assert outcome is not None
+                assert outcome.result == said
+                assert outcome.reply_text == text
+                assert outcome.completion_tokens == 20
+                assert each.damaged == set()

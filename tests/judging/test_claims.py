@@ -29,7 +29,7 @@ def age_claims(journal: Journal, by_s: float) -> None:
     journal._connection.execute("UPDATE claims SET expires_at = expires_at - ?", (by_s,))
 
 
-async def test_a_request_is_claimed_by_one_run(journals: tuple[Journal, Journal]) -> None:
+async def test_a_request_is_claimed_by_one_run(journals):
     """A second run is refused only the claims of the first; a run can repeat its own claim."""
     one, two = (journal.claims for journal in journals)
     assert await asyncio.gather(one.take(KEY), two.take(KEY), two.take(OTHER)) == [
@@ -43,8 +43,8 @@ async def test_a_request_is_claimed_by_one_run(journals: tuple[Journal, Journal]
 
 
 async def test_a_claim_ends_with_a_verdict_or_with_its_run(
-    journals: tuple[Journal, Journal],
-) -> None:
+    journals,
+):
     """Others see at their next look that a verdict is there, or that the run has closed its
     journal.
     """
@@ -61,9 +61,7 @@ async def test_a_claim_ends_with_a_verdict_or_with_its_run(
 @pytest.mark.parametrize(
     "by_s", [claims.EXPIRY_S + 1, -86_400.0], ids=["expired", "from a clock that was ahead"]
 )
-async def test_a_claim_that_is_not_renewed_is_free(
-    journals: tuple[Journal, Journal], by_s: float
-) -> None:
+async def test_a_claim_that_is_not_renewed_is_free(journals, by_s):
     """A killed run, or a clock that was set back, keeps nothing from the others."""
     one, two = journals
     assert await one.claims.take(KEY)
@@ -73,7 +71,7 @@ async def test_a_claim_that_is_not_renewed_is_free(
 
 
 @pytest.mark.slow
-async def test_a_claim_is_renewed_while_it_is_held(journals: tuple[Journal, Journal]) -> None:
+async def test_a_claim_is_renewed_while_it_is_held(journals):
     """A call may take longer than a claim lasts; what was given back is free after the next
     renewal.
     """
@@ -106,9 +104,7 @@ def share(judge_server: JudgeServer, path: Path, runs: int, pairs: int) -> list[
 
 
 @pytest.mark.slow
-def test_what_another_run_failed_at_is_asked_again(
-    judge_server: JudgeServer, tmp_path: Path
-) -> None:
+def test_what_another_run_failed_at_is_asked_again(judge_server, tmp_path):
     """A run that waited for another one's verdict asks itself when that one gets none."""
     judge_server.behave(script=[{"content": "Both are fine."}], latency_s=0.05)
     shared = share(judge_server, tmp_path / "j.sqlite", runs=2, pairs=1)
@@ -116,15 +112,13 @@ def test_what_another_run_failed_at_is_asked_again(
     assert sorted(str(*opened.kinds()) for opened in shared) == ["None", "no_verdict"]
 
 
-def test_nobody_waits_longer_than_a_call_may_take(
-    judge_server: JudgeServer, journals: tuple[Journal, Journal]
-) -> None:
+def test_nobody_waits_longer_than_a_call_may_take(judge_server, journals):
     """A run whose questions are claimed by one that never answers asks them itself after the call
     timeout.
     """
     one, two = journals
 
-    async def use(opened: Opened) -> None:
+    async def use(opened):
         assert opened.journaled is not None
         request = opened.remote._trial
         assert await one.claims.take(request.key)

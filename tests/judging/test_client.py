@@ -53,7 +53,7 @@ def failed_call(where: JudgeClient, timeout_s: float = TIMEOUT_S) -> CallError:
         ("http://[::1]:8000/v1", "http://[::1]:8000/v1/chat/completions"),
     ],
 )
-def test_the_url_of_chat_completions(given: str, url: str) -> None:
+def test_the_url_of_chat_completions(given, url):
     """A base URL may end in a slash, or be the whole URL already."""
     assert chat_url(given) == url
 
@@ -87,13 +87,13 @@ def test_the_url_of_chat_completions(given: str, url: str) -> None:
         *("http://ä..b/v1", "http://" + "ä" * 80 + "/v1", "http://[v1.x]/v1", "http://\u202ea/v1"),
     ],
 )
-def test_what_is_no_http_url_is_a_usage_error(given: str) -> None:
+def test_what_is_no_http_url_is_a_usage_error(given):
     """Anything else is refused before a connection is tried."""
     with pytest.raises(UsageError, match="base_url"):
         chat_url(given)
 
 
-def test_a_reply_carries_text_and_tokens(judge_server: JudgeServer) -> None:
+def test_a_reply_carries_text_and_tokens(judge_server):
     """Text, reasoning, finish reason and token counts arrive as the server gave them."""
     judge_server.behave(with_reasoning=True)
     reply = complete(client_of(judge_server))
@@ -116,9 +116,7 @@ def test_a_reply_carries_text_and_tokens(judge_server: JudgeServer) -> None:
         (302, FailureKind.HTTP, True),
     ],
 )
-def test_a_status_is_a_failure_of_its_kind(
-    judge_server: JudgeServer, status: int, kind: FailureKind, may_pass: bool
-) -> None:
+def test_a_status_is_a_failure_of_its_kind(judge_server, status, kind, may_pass):
     """Every status but 200 has a kind; what is wrong with the endpoint may pass, what is with the
     request cannot.
     """
@@ -141,7 +139,7 @@ def test_a_status_is_a_failure_of_its_kind(
         ("", "HTTP 400"),
     ],
 )
-def test_the_servers_own_words_are_told(judge_server: JudgeServer, body: str, words: str) -> None:
+def test_the_servers_own_words_are_told(judge_server, body, words):
     """The detail quotes the message of the usual error shapes, else the text in one line."""
     judge_server.behave(fault={"status": 400, "body": body})
     assert words in failed_call(client_of(judge_server)).failure.detail
@@ -156,7 +154,7 @@ TRACE = (
 )
 
 
-def test_a_trace_is_told_in_one_line_with_its_end(judge_server: JudgeServer) -> None:
+def test_a_trace_is_told_in_one_line_with_its_end(judge_server):
     """As with llama.cpp and a template that refuses a role, the cause comes last and is not cut
     off.
     """
@@ -179,7 +177,7 @@ def test_a_trace_is_told_in_one_line_with_its_end(judge_server: JudgeServer) -> 
         '{"error": {"message": "overloaded"}}',
     ],
 )
-def test_a_200_that_is_no_completion_is_a_bad_body(judge_server: JudgeServer, body: str) -> None:
+def test_a_200_that_is_no_completion_is_a_bad_body(judge_server, body):
     """A page, torn JSON or another object is a failure that shows how it begins, and may pass."""
     judge_server.behave(fault={"body": body})
     error = failed_call(client_of(judge_server))
@@ -188,7 +186,7 @@ def test_a_200_that_is_no_completion_is_a_bad_body(judge_server: JudgeServer, bo
 
 
 @pytest.mark.parametrize("odd", ["12", 1.5, -3, 10**12, True, None, [], [1], {}])
-def test_odd_counts_and_words_of_a_server_do_no_harm(odd: Any) -> None:
+def test_odd_counts_and_words_of_a_server_do_no_harm(odd):
     """Token counts that are no counts are unknown, and so are a finish reason and a refusal that
     are no text.
     """
@@ -210,7 +208,7 @@ def test_odd_counts_and_words_of_a_server_do_no_harm(odd: Any) -> None:
 
 
 @pytest.mark.parametrize("reset", ["before", "mid_body"])
-def test_a_reset_is_a_connection_failure(judge_server: JudgeServer, reset: str) -> None:
+def test_a_reset_is_a_connection_failure(judge_server, reset):
     """A connection that breaks, even in the middle of a reply, is a failure that may pass."""
     judge_server.behave(fault={"reset": reset})
     error = failed_call(client_of(judge_server))
@@ -218,9 +216,7 @@ def test_a_reset_is_a_connection_failure(judge_server: JudgeServer, reset: str) 
 
 
 @pytest.mark.parametrize("fault", [{"hang": True}, {"trickle_s": 0.05}])
-def test_the_call_timeout_covers_the_whole_call(
-    judge_server: JudgeServer, fault: dict[str, Any]
-) -> None:
+def test_the_call_timeout_covers_the_whole_call(judge_server, fault):
     """A reply that never comes, or comes byte by byte, ends at the limit for the call."""
     judge_server.behave(fault=fault)
     error = failed_call(client_of(judge_server), 0.3)
@@ -229,7 +225,7 @@ def test_the_call_timeout_covers_the_whole_call(
     judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
 
 
-def test_a_body_without_end_is_cut_off(judge_server: JudgeServer) -> None:
+def test_a_body_without_end_is_cut_off(judge_server):
     """A reply over the limit is read no further, and counts as a bad body like any other."""
     judge_server.behave(fault={"huge_bytes": MAX_REPLY_BYTES + 1, "chunked": True})
     error = failed_call(client_of(judge_server))
@@ -238,9 +234,7 @@ def test_a_body_without_end_is_cut_off(judge_server: JudgeServer) -> None:
 
 
 @pytest.mark.parametrize(("hours", "low_s", "high_s"), [(1, 3_000, 3_600), (-1, 0, 0)])
-def test_retry_after_as_a_date(
-    judge_server: JudgeServer, hours: int, low_s: float, high_s: float
-) -> None:
+def test_retry_after_as_a_date(judge_server, hours, low_s, high_s):
     """Retry-After as a date is the seconds until then, 0 for one that has passed."""
     date = format_datetime(datetime.now(UTC) + timedelta(hours=hours), usegmt=True)
     judge_server.behave(fault={"status": 429, "headers": {"Retry-After": date}})
@@ -262,9 +256,7 @@ def test_retry_after_as_a_date(
         {"status": 302, "headers": {"Location": f"https://elsewhere/?key={KEY}"}},
     ],
 )
-def test_the_key_is_masked_in_every_failure(
-    judge_server: JudgeServer, fault: dict[str, Any]
-) -> None:
+def test_the_key_is_masked_in_every_failure(judge_server, fault):
     """Whatever way a server repeats the key, neither it nor a piece of it is in the detail."""
     judge_server.behave(fault=fault)
     error = failed_call(client_of(judge_server, api_key=KEY))
@@ -273,14 +265,14 @@ def test_the_key_is_masked_in_every_failure(
     assert KEY not in str(error)
 
 
-def test_the_key_is_masked_in_answers(judge_server: JudgeServer) -> None:
+def test_the_key_is_masked_in_answers(judge_server):
     """Answers are stored: an echoed key does not get there, plain or URL-encoded."""
     key = "sk-l/0123+456789"
     judge_server.behave(fault={"content": f"You sent {key} and ?key={quote(key, safe='')}."})
     assert complete(client_of(judge_server, api_key=key)).text == "You sent [key] and ?key=[key]."
 
 
-def test_an_answer_without_the_key_stays_as_it_is() -> None:
+def test_an_answer_without_the_key_stays_as_it_is():
     """Short keys are no secrets, and pieces of a key may well be part of an answer."""
     assert KeyMask("EMPTY").mask("EMPTY") == "EMPTY"
     assert KeyMask("token-abc123").mask("token-based, not token-abc123") == "token-based, not [key]"
@@ -294,9 +286,7 @@ def test_an_answer_without_the_key_stays_as_it_is() -> None:
         {"choices": [{"message": {"content": "ok"}, "error": {"message": "upstream failed"}}]},
     ],
 )
-def test_a_reply_that_reports_an_error_is_no_verdict(
-    judge_server: JudgeServer, extra: dict[str, Any]
-) -> None:
+def test_a_reply_that_reports_an_error_is_no_verdict(judge_server, extra):
     """A 200 with an error object, or a choice that ended in an error, is a transient failure, with
     any text.
     """
@@ -307,7 +297,7 @@ def test_a_reply_that_reports_an_error_is_no_verdict(
     assert "the server reports an error" in error.failure.detail
 
 
-def test_the_choice_with_index_0_is_read() -> None:
+def test_the_choice_with_index_0_is_read():
     """Choices may come in any order; without an index the first counts."""
     first, second = ({"index": index, "message": {"content": str(index)}} for index in (0, 1))
     assert parse_completion({"choices": [second, first]}).text == "0"
@@ -320,7 +310,7 @@ def test_the_choice_with_index_0_is_read() -> None:
     )
 
 
-def test_text_parts_are_read() -> None:
+def test_text_parts_are_read():
     """The text parts of a content list are the answer; other parts are not."""
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
     content = [
@@ -340,9 +330,7 @@ def test_text_parts_are_read() -> None:
         (302, {"Location": "http://h/\xe4"}, "redirect to an unreadable address, not followed"),
     ],
 )
-def test_headers_that_are_not_ascii_are_unreadable(
-    status: int, headers: dict[str, str], words: str
-) -> None:
+def test_headers_that_are_not_ascii_are_unreadable(status, headers, words):
     """A header with other bytes than ASCII is a failure of the call, like any other status."""
     with answering((status, headers, {"error": {"message": "slow down"}})) as (url, _):
         error = failed_call(JudgeClient(url, None, connect_timeout_s=2, max_connections=1))
@@ -351,7 +339,7 @@ def test_headers_that_are_not_ascii_are_unreadable(
     assert error.retry_after_s is None
 
 
-def test_a_call_is_sent_as_json() -> None:
+def test_a_call_is_sent_as_json():
     """The body of a call is declared as JSON, which some servers require."""
     choice = {"message": {"content": "ok"}}
     with answering((200, {}, {"choices": [choice]})) as (url, seen):
@@ -360,7 +348,7 @@ def test_a_call_is_sent_as_json() -> None:
     assert headers["content-type"] == "application/json"
 
 
-def test_redirects_are_not_followed(judge_server: JudgeServer, start_judge: Any) -> None:
+def test_redirects_are_not_followed(judge_server, start_judge):
     """The key stays with the host that it was given for: the place redirected to gets no
     request.
     """
@@ -371,9 +359,7 @@ def test_redirects_are_not_followed(judge_server: JudgeServer, start_judge: Any)
     assert other.stats()["requests"] == 0
 
 
-def test_a_ca_bundle_that_is_none_is_a_usage_error(
-    judge_server: JudgeServer, tmp_path: Any
-) -> None:
+def test_a_ca_bundle_that_is_none_is_a_usage_error(judge_server, tmp_path):
     """A missing or senseless bundle is named before any call."""
     junk = tmp_path / "ca.pem"
     junk.write_bytes(gzip.compress(b"no certificate"))
@@ -382,7 +368,7 @@ def test_a_ca_bundle_that_is_none_is_a_usage_error(
             client_of(judge_server, ca_bundle=str(path))
 
 
-def test_the_context_of_a_model_is_read_as_servers_tell_it() -> None:
+def test_the_context_of_a_model_is_read_as_servers_tell_it():
     """An adapter has that of its base model; a number that is no count of tokens is not told."""
     cards = [
         {"id": "vllm", "max_model_len": 32768},

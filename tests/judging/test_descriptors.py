@@ -22,14 +22,14 @@ def soft_limit(files: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_the_endpoints_of_a_run_share_the_descriptors() -> None:
+def test_the_endpoints_of_a_run_share_the_descriptors():
     """The calls in flight at all endpoints together leave some descriptors free, whatever the
     concurrency.
     """
     urls = tuple(f"http://127.0.0.1:{port}/v1" for port in (1, 2, 3))
     settings = settings_from(base_url=urls, model="m", concurrency="1000")
 
-    async def limit() -> int:
+    async def limit():
         async with open_judges(
             judge_specs(settings), open_options(settings, api_keys={})
         ) as judges:
@@ -39,7 +39,7 @@ def test_the_endpoints_of_a_run_share_the_descriptors() -> None:
         assert asyncio.run(limit()) == 192
 
 
-def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
+def test_the_soft_limit_is_raised_to_the_hard_one():
     """At the start of a command the soft limit becomes the hard one; connections leave some
     descriptors free.
     """

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from judge_server_fixture import JudgeServer
 from opened_judge import PLAN, judge_pairs, open_judge, pair
 
 from genrm_cli.groups.group import Group
@@ -87,14 +86,14 @@ def group_of(size: int, prompt: str = "Why?") -> Group:
     )
 
 
-def test_requests_are_made_only_when_there_is_room() -> None:
+def test_requests_are_made_only_when_there_is_room():
     """Few more requests are prepared than are in flight: memory does not grow with the
     comparisons.
     """
     judge = SlowJudge(7)
     done = ahead = 0
 
-    def on_outcome(outcome: Outcome) -> None:
+    def on_outcome(outcome):
         nonlocal done, ahead
         ahead = max(ahead, judge.prepared - done)
         done += 1
@@ -104,22 +103,25 @@ def test_requests_are_made_only_when_there_is_room() -> None:
     assert ahead <= 7 + 16  # those that are looked up together
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, 25])
-@pytest.mark.parametrize(
-    "make_judge", [LexicalJudge, lambda: SlowJudge(16)], ids=["lexical", "slow"]
-)
-def test_every_comparison_gets_one_outcome(make_judge: type[LexicalJudge], size: int) -> None:
+def test_every_comparison_gets_one_outcome():
     """Groups of any size, empty ones too, get each comparison judged once, in the order of the
     request ids.
     """
-    results = asyncio.run(judge_group(group_of(size), ALL_PAIRS, JudgeSet([make_judge()]))).results
-    assert [request.shown for request, _ in results] == [
-        (i, j) for i in range(size) for j in range(i + 1, size)
-    ]
-    assert all(isinstance(outcome.result, Verdict) for _, outcome in results)
+    for size in [0, 1, 2, 25]:
+        for case_1, make_judge in {
+            "lexical": LexicalJudge,
+            "slow": lambda: SlowJudge(16),
+        }.items():
+            results = asyncio.run(
+                judge_group(group_of(size), ALL_PAIRS, JudgeSet([make_judge()]))
+            ).results
+            assert [request.shown for request, _ in results] == [
+                (i, j) for i in range(size) for j in range(i + 1, size)
+            ], case_1
+            assert all(isinstance(outcome.result, Verdict) for _, outcome in results), case_1
 
 
-async def test_groups_are_asked_about_in_order() -> None:
+async def test_groups_are_asked_about_in_order():
     """Groups judged at once share the limit and make their requests one group after the other."""
     judge = SlowJudge(3)
     judges = JudgeSet([judge])
@@ -133,14 +135,14 @@ async def test_groups_are_asked_about_in_order() -> None:
     ]
 
 
-def test_known_answers_are_not_asked() -> None:
+def test_known_answers_are_not_asked():
     """A comparison that the judge recalls needs no slot; all others are asked once."""
     judge = SlowJudge(4, knows=tuple(range(0, 20, 2)))
     assert len(asyncio.run(judge_pairs(range(20), judge))) == 20
     assert sorted(judge.asked) == sorted(f"Question {number}?" for number in range(1, 20, 2))
 
 
-def test_after_a_stop_the_rest_is_recalled_or_fails_as_not_asked() -> None:
+def test_after_a_stop_the_rest_is_recalled_or_fails_as_not_asked():
     """When the judge admits no more, known answers still count, and the failures name what stopped
     the run.
     """
@@ -158,13 +160,13 @@ def test_after_a_stop_the_rest_is_recalled_or_fails_as_not_asked() -> None:
     assert rest == [Failure(FailureKind.NOT_ASKED, "stopped by max_calls")] * 13
 
 
-def test_many_known_answers_do_not_starve_the_calls_in_flight() -> None:
+def test_many_known_answers_do_not_starve_the_calls_in_flight():
     """A long row of recalled comparisons gives way to a call in flight."""
 
-    async def run() -> bool:
+    async def run():
         ticks = 0
 
-        async def tick() -> None:
+        async def tick():
             nonlocal ticks
             while True:
                 ticks += 1
@@ -180,7 +182,7 @@ def test_many_known_answers_do_not_starve_the_calls_in_flight() -> None:
     assert asyncio.run(run())
 
 
-async def test_a_cancelled_group_leaves_no_task(judge_server: JudgeServer) -> None:
+async def test_a_cancelled_group_leaves_no_task(judge_server):
     """Cancelling one of two groups ends its calls and gives up its turn; the other group gets all
     its verdicts.
     """
@@ -198,7 +200,7 @@ async def test_a_cancelled_group_leaves_no_task(judge_server: JudgeServer) -> No
         assert (opened.pool.in_flight, judges.turns.locked()) == (0, False)
 
 
-def test_comparisons_that_share_a_first_response_are_neighbours() -> None:
+def test_comparisons_that_share_a_first_response_are_neighbours():
     """A server with prefix caching reads each first response once: a judge is shown all its
     comparisons in a row.
     """

@@ -56,7 +56,7 @@ def outcomes(
 @pytest.mark.slow
 @VERDICTS
 @EVERY
-def test_what_a_judge_quotes_in_its_answer_is_never_the_verdict(name: str, verdicts: str) -> None:
+def test_what_a_judge_quotes_in_its_answer_is_never_the_verdict(name, verdicts):
     """Quoted before the judge's own verdict, after it and around it: its own is read, hardly ever
     none.
 
@@ -75,7 +75,7 @@ def test_what_a_judge_quotes_in_its_answer_is_never_the_verdict(name: str, verdi
 @pytest.mark.parametrize(
     "name", [name for name in FAMILIES if '"score_1"' in next(iter(FAMILIES[name].says))]
 )
-def test_what_a_judge_quotes_in_a_string_is_never_the_verdict(name: str, verdicts: str) -> None:
+def test_what_a_judge_quotes_in_a_string_is_never_the_verdict(name, verdicts):
     """A verdict in JSON whose analyses hold the candidate's words, escaped as JSON asks for or not
     at all.
     """
@@ -98,7 +98,7 @@ def delimiters_shown(
 
 
 @EVERY
-def test_no_hostile_text_writes_a_delimiter(name: str) -> None:
+def test_no_hostile_text_writes_a_delimiter(name):
     """Wherever it stands: the request holds delimiters and tokens of chat templates as often as
     with harmless texts.
     """
@@ -122,7 +122,7 @@ def test_no_hostile_text_writes_a_delimiter(name: str) -> None:
 
 
 @EVERY
-def test_an_exact_verdict_is_the_judges_own(name: str) -> None:
+def test_an_exact_verdict_is_the_judges_own(name):
     """A response that holds it, in any number, costs the judge's verdict nothing: it holds it
     broken up.
     """
@@ -134,7 +134,7 @@ def test_an_exact_verdict_is_the_judges_own(name: str) -> None:
 
 
 @EVERY
-def test_a_repaired_fake_among_other_words_is_no_verdict(name: str) -> None:
+def test_a_repaired_fake_among_other_words_is_no_verdict(name):
     """A judge that gives no verdict and leaves out the signs of what it quotes: the response caused
     the failure.
     """
@@ -152,20 +152,18 @@ def test_a_repaired_fake_among_other_words_is_no_verdict(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("name", "part", "own"),
-    [
+def test_two_partial_quotations_do_not_join_into_a_verdict():
+    """The end of one quotation and the start of the next would look like a verdict."""
+    cases = [
         ("brrm", "\\boxed{2}\n[The Begin of Ranking Score]", boxed_winner(1)),
         ("nemotron-boxed", "\\boxed{1, 5}\n[The Begin of Individual Scores]", boxed(4, 2, 2)),
         ("j1", "<score_B>1</score_B> so <score_A>9</score_A>", score_tags(2, 8)),
-    ],
-)
-def test_two_partial_quotations_do_not_join_into_a_verdict(name: str, part: str, own: str) -> None:
-    """The end of one quotation and the start of the next would look like a verdict."""
-    profile = READERS[name][0]
-    shown = shown_with(profile, f"{part}\n{own}")
-    quoted = shown.response_1.rpartition("\n")[0]
-    reply = Reply(
-        f"- Response 1: {quoted}\n- Response 2: {quoted}\n\nSo:\n{own}", finish_reason="stop"
-    )
-    assert profile.parse_reply(reply, shown) == profile.parse_reply(Reply(own), shown)
+    ]
+    for name, part, own in cases:
+        profile = READERS[name][0]
+        shown = shown_with(profile, f"{part}\n{own}")
+        quoted = shown.response_1.rpartition("\n")[0]
+        reply = Reply(
+            f"- Response 1: {quoted}\n- Response 2: {quoted}\n\nSo:\n{own}", finish_reason="stop"
+        )
+        assert profile.parse_reply(reply, shown) == profile.parse_reply(Reply(own), shown)

@@ -72,7 +72,7 @@ def change(path: str, column: str, value: Any, keys: Iterable[int] = (1,)) -> No
         ("reply", "text"),
     ],
 )
-def test_a_changed_row_is_absent(path: str, column: str, value: Any) -> None:
+def test_a_changed_row_is_absent(path, column, value):
     """A row that is not as it was recorded is not recalled, listed or copied, but counted; the
     others are.
     """
@@ -86,7 +86,7 @@ def test_a_changed_row_is_absent(path: str, column: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("column", ["score_1", "score_2", "ranking"])
-def test_grades_with_a_number_of_a_verdict_are_absent(path: str, column: str) -> None:
+def test_grades_with_a_number_of_a_verdict_are_absent(path, column):
     """A 0 in the place of an absent number has the same checksum, and is damage all the same."""
     change(path, column, 0.0, keys=(2,))
     with Journal(path) as journal:
@@ -94,7 +94,7 @@ def test_grades_with_a_number_of_a_verdict_are_absent(path: str, column: str) ->
         assert journal.damaged == {key(2)}
 
 
-def test_text_that_is_no_utf_8_is_damage(path: str) -> None:
+def test_text_that_is_no_utf_8_is_damage(path):
     """Bytes that do not decode make a row absent, and no error of SQLite's."""
     with sqlite3.connect(path) as connection:
         connection.execute(
@@ -106,7 +106,7 @@ def test_text_that_is_no_utf_8_is_damage(path: str) -> None:
         assert journal.recall(key(1)) is not None
 
 
-def test_a_damaged_verdict_is_replaced(path: str, tmp_path: Path) -> None:
+def test_a_damaged_verdict_is_replaced(path, tmp_path):
     """The next verdict on the same question takes its place, from the judge or from a copy, and
     counts.
     """
@@ -120,7 +120,7 @@ def test_a_damaged_verdict_is_replaced(path: str, tmp_path: Path) -> None:
         assert journal.recall(key(3), with_reply=True) == replace(GOOD, from_journal=True)
 
 
-def test_a_checksum_vouches_for_numbers_outside_the_scale(path: str) -> None:
+def test_a_checksum_vouches_for_numbers_outside_the_scale(path):
     """NeMo Gym's parsing accepts any number, and what was recorded comes back."""
     odd = replace(GOOD, result=Verdict(9, -2, 0))
     with Journal(path) as journal:
@@ -128,7 +128,7 @@ def test_a_checksum_vouches_for_numbers_outside_the_scale(path: str) -> None:
         assert journal.recall(key(4), with_reply=True) == replace(odd, from_journal=True)
 
 
-def test_a_damaged_entry_of_a_copy_is_left_out(path: str, tmp_path: Path) -> None:
+def test_a_damaged_entry_of_a_copy_is_left_out(path, tmp_path):
     """An entry whose numbers were changed is not taken in, and the others are."""
     with Journal(path) as journal, Journal(str(tmp_path / "mine")) as mine:
         entries = list(journal.iter_entries())
@@ -176,7 +176,7 @@ def absent_after_flips(folder: Path, flips: int, seed: int) -> int:
     return absent
 
 
-def test_a_flipped_bit_gives_no_wrong_verdict(tmp_path: Path) -> None:
+def test_a_flipped_bit_gives_no_wrong_verdict(tmp_path):
     """After each of 60 random flips every verdict is what it was, or absent, or the journal is
     refused.
     """
@@ -184,6 +184,6 @@ def test_a_flipped_bit_gives_no_wrong_verdict(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_many_flipped_bits_give_no_wrong_verdict(tmp_path: Path) -> None:
+def test_many_flipped_bits_give_no_wrong_verdict(tmp_path):
     """As above with 1,000 flips."""
     assert absent_after_flips(tmp_path, 1_000, seed=821566217) > 100

@@ -22,13 +22,13 @@ def latencies_of(values: list[float]) -> Latencies:
 
 
 @given(st.lists(st.floats(0.001, 10_000), min_size=1, max_size=300), st.sampled_from(SHARES))
-def test_quantiles_are_right_within_6_percent(values: list[float], share: float) -> None:
+def test_quantiles_are_right_within_6_percent(values, share):
     """A quantile is the latency that so many did not exceed, as if all had been kept and sorted."""
     exact = sorted(values)[math.ceil(share * len(values)) - 1]
     assert latencies_of(values).quantile_s(share) == pytest.approx(exact, rel=0.06)
 
 
-def test_without_a_call_nothing_is_known() -> None:
+def test_without_a_call_nothing_is_known():
     """No call, no quantile: null, not 0."""
     assert Latencies().quantile_s(0.5) is None
     assert to_json(Latencies().summary()) == {
@@ -39,7 +39,7 @@ def test_without_a_call_nothing_is_known() -> None:
     }
 
 
-def test_the_histogram_counts_every_call_once() -> None:
+def test_the_histogram_counts_every_call_once():
     """Bounds double, are in order, hold their calls, and their counts add up."""
     values = [0.3] * 5 + [0.7] * 3 + [20.0] * 2
     summary = json.loads(json.dumps(to_json(latencies_of(values).summary())))

@@ -2,7 +2,6 @@
 see.
 """
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,13 +64,13 @@ def prompt_of(response_1, response_2, question=QUESTION, principle=None):
     return PairwisePrompt([("user", question)], response_1, response_2, principle)
 
 
-@pytest.mark.parametrize("kind", WORSE)
-def test_a_good_answer_beats_an_obviously_bad_one_in_both_places(kind):
+def test_a_good_answer_beats_an_obviously_bad_one_in_both_places():
     """A complete answer wins over empty, refusing, off-topic, cut, echoing and repeating ones."""
-    first = judge_lexically(prompt_of(GOOD, WORSE[kind]))
-    second = judge_lexically(prompt_of(WORSE[kind], GOOD))
-    assert first.score_1 > first.score_2
-    assert first.ranking < 3.5 < second.ranking
+    for kind in WORSE:
+        first = judge_lexically(prompt_of(GOOD, WORSE[kind]))
+        second = judge_lexically(prompt_of(WORSE[kind], GOOD))
+        assert first.score_1 > first.score_2
+        assert first.ranking < 3.5 < second.ranking
 
 
 @given(TURNS, TEXTS, TEXTS)
@@ -83,9 +82,9 @@ def test_swapping_the_responses_mirrors_the_verdict(conversation, response_1, re
     assert mirrored.ranking == 7 - verdict.ranking
 
 
-@pytest.mark.parametrize(
-    ("score_1", "score_2", "ranking"),
-    [
+def test_ranking_follows_the_gap_between_scores():
+    """The ranking moves at 0.01, 0.5 and 1.5 points of difference, towards the better response."""
+    cases = [
         (3.0, 3.0, 3.5),
         (3.01, 3.0, 3.0),
         (3.49, 3.0, 3.0),
@@ -96,16 +95,14 @@ def test_swapping_the_responses_mirrors_the_verdict(conversation, response_1, re
         (1.0, 5.0, 6.0),
         (3.0, 4.4, 5.0),
         (3.0, 3.2, 4.0),
-    ],
-)
-def test_ranking_follows_the_gap_between_scores(score_1, score_2, ranking):
-    """The ranking moves at 0.01, 0.5 and 1.5 points of difference, towards the better response."""
-    assert rank_difference(score_1, score_2) == ranking
+    ]
+    for score_1, score_2, ranking in cases:
+        assert rank_difference(score_1, score_2) == ranking
 
 
-@pytest.mark.parametrize(
-    ("question", "good", "bad"),
-    [
+def test_other_scripts_are_read():
+    """Cyrillic, Han, kana and Devanagari answers are scored by their words, not taken for empty."""
+    cases = [
         (
             "Как хранить свежий базилик?",
             "Свежий базилик лучше хранить в стакане с водой при комнатной температуре, накрыв "
@@ -124,35 +121,30 @@ def test_ranking_follows_the_gap_between_scores(score_1, score_2, ranking):
             "はい。",
         ),
         ("ताज़ी तुलसी कैसे रखें?", "तुलसी की डंडियों को पानी भरे गिलास में रखें और पत्तों को थैली से ढक दें।", "।"),
-    ],
-)
-def test_other_scripts_are_read(question, good, bad):
-    """Cyrillic, Han, kana and Devanagari answers are scored by their words, not taken for empty."""
-    assert score_response(question, good) > max(1.5, score_response(question, bad))
+    ]
+    for question, good, bad in cases:
+        assert score_response(question, good) > max(1.5, score_response(question, bad))
 
 
-@pytest.mark.parametrize(
-    "response",
-    [
-        "word " * 1_000_000,
-        " " * 5_000_000,
-        "a" * 5_000_000,
-        "." * 5_000_000,
-        "`" * 5_000_000,
-        "e\u0301\u0323" * 1_600_000,
-        "漢字。" * 1_600_000,
-        "I'm sorry, but " * 330_000,
-        "\u202e\u200d\ufdfa\x00" * 1_000_000,
-    ],
-    ids=["words", "spaces", "letter", "dots", "ticks", "marks", "han", "sorry", "odd"],
-)
-def test_huge_and_hostile_text_is_scored_by_its_ends(response):
+def test_huge_and_hostile_text_is_scored_by_its_ends():
     """Five million characters score as the part within the reading limit does, and stay in
     range.
     """
-    verdict = judge_lexically(prompt_of(response, GOOD, question=response))
-    abridged = response[: READ_CHARS - 2049] + "\n" + response[-2048:]
-    assert 1.0 <= verdict.score_1 == score_response(abridged, abridged) <= 5.0
+    cases = {
+        "words": "word " * 1_000_000,
+        "spaces": " " * 5_000_000,
+        "letter": "a" * 5_000_000,
+        "dots": "." * 5_000_000,
+        "ticks": "`" * 5_000_000,
+        "marks": "e\u0301\u0323" * 1_600_000,
+        "han": "漢字。" * 1_600_000,
+        "sorry": "I'm sorry, but " * 330_000,
+        "odd": "\u202e\u200d\ufdfa\x00" * 1_000_000,
+    }
+    for case, response in cases.items():
+        verdict = judge_lexically(prompt_of(response, GOOD, question=response))
+        abridged = response[: READ_CHARS - 2049] + "\n" + response[-2048:]
+        assert 1.0 <= verdict.score_1 == score_response(abridged, abridged) <= 5.0, case
 
 
 def test_known_scores_stand():

@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeClient
@@ -48,7 +47,7 @@ def refusal(*base_urls: str, profile: str = "nemotron", timeout_s: float = 10.0)
 
 
 @pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain", "nemotron-ultra", "json"])
-def test_a_good_judge_passes_with_two_calls(judge_server: JudgeServer, profile: str) -> None:
+def test_a_good_judge_passes_with_two_calls(judge_server, profile):
     """A judge that prefers the answer to the nonsense in both orders needs no third call and gets
     no warning.
     """
@@ -57,9 +56,7 @@ def test_a_good_judge_passes_with_two_calls(judge_server: JudgeServer, profile: 
 
 
 @pytest.mark.parametrize("behaviour", [{"unknown_roles": "ignore"}, {"unknown_roles": "reject"}])
-def test_a_template_without_the_judges_roles_is_found(
-    judge_server: JudgeServer, behaviour: dict[str, Any]
-) -> None:
+def test_a_template_without_the_judges_roles_is_found(judge_server, behaviour):
     """Whether the server drops the responses in silence or refuses them: the plain profile is
     named, and works.
     """
@@ -74,9 +71,7 @@ def test_a_template_without_the_judges_roles_is_found(
 
 
 @pytest.mark.parametrize("verdict", [FIRST_BETTER, TIE])
-def test_a_judge_without_a_preference_for_the_right_answer_is_refused(
-    judge_server: JudgeServer, verdict: dict[str, int]
-) -> None:
+def test_a_judge_without_a_preference_for_the_right_answer_is_refused(judge_server, verdict):
     """A judge that reads both responses but prefers the first, or neither, is not used; its
     verdicts are quoted.
     """
@@ -113,9 +108,7 @@ def test_a_judge_without_a_preference_for_the_right_answer_is_refused(
         pytest.param({"hang": True}, ("timeout", "look at its log"), marks=pytest.mark.slow),
     ],
 )
-def test_what_is_wrong_is_said_with_a_remedy(
-    judge_server: JudgeServer, fault: dict[str, Any], words: tuple[str, ...]
-) -> None:
+def test_what_is_wrong_is_said_with_a_remedy(judge_server, fault, words):
     """One paragraph, within seconds, names the endpoint, the model, the kind of failure and the
     option to change.
     """
@@ -126,13 +119,13 @@ def test_what_is_wrong_is_said_with_a_remedy(
     assert "\n" not in reason
 
 
-def test_what_passes_at_once_is_forgiven(judge_server: JudgeServer) -> None:
+def test_what_passes_at_once_is_forgiven(judge_server):
     """A single bad reply or fault does not end the probe."""
     judge_server.behave(script=[{"content": "Hm."}, {}, {"status": 502}])
     assert probe(judge_server.base_url) is None
 
 
-def test_every_endpoint_is_probed(judge_server: JudgeServer, start_judge: Any) -> None:
+def test_every_endpoint_is_probed(judge_server, start_judge):
     """One bad endpoint of two is found and named, and the good one is not."""
     other = start_judge()
     other.behave(unknown_roles="ignore")
@@ -159,9 +152,7 @@ def completion(content: str, prompt_tokens: int) -> str:
 
 
 @pytest.mark.parametrize(("longer_tokens", "dropped"), [(221, True), (700, False)])
-def test_a_model_that_answers_the_question_instead_of_judging(
-    judge_server: JudgeServer, longer_tokens: int, dropped: bool
-) -> None:
+def test_a_model_that_answers_the_question_instead_of_judging(judge_server, longer_tokens, dropped):
     """As vLLM and llama.cpp with a template that drops the responses: the unchanged count of tokens
     tells.
     """
@@ -179,7 +170,7 @@ def test_a_model_that_answers_the_question_instead_of_judging(
 
 
 @pytest.mark.parametrize("kind", ["no usage", "cannot be asked"])
-def test_without_a_count_no_template_is_blamed(judge_server: JudgeServer, kind: str) -> None:
+def test_without_a_count_no_template_is_blamed(judge_server, kind):
     """Where the tokens of a longer prompt are not known, a reply without a verdict is just that, or
     what ended it.
     """
@@ -207,9 +198,7 @@ def test_without_a_count_no_template_is_blamed(judge_server: JudgeServer, kind: 
         "request (9471 tokens) exceeds the available context size (4096 tokens), try increasing it",
     ],
 )
-def test_a_context_that_is_too_short_is_not_blamed_on_the_model(
-    judge_server: JudgeServer, message: str
-) -> None:
+def test_a_context_that_is_too_short_is_not_blamed_on_the_model(judge_server, message):
     """vLLM refuses a token limit above its context, llama.cpp a prompt: the option to lower is
     named.
     """
@@ -223,9 +212,7 @@ def test_a_context_that_is_too_short_is_not_blamed_on_the_model(
 
 
 @pytest.mark.parametrize("status", [400, 200])
-def test_missing_log_probabilities_are_not_blamed_on_the_model(
-    judge_server: JudgeServer, status: int
-) -> None:
+def test_missing_log_probabilities_are_not_blamed_on_the_model(judge_server, status):
     """Whether the server refuses them as vLLM does above its limit, or leaves them out: what is
     needed is named.
     """
@@ -252,17 +239,15 @@ def test_missing_log_probabilities_are_not_blamed_on_the_model(
 @pytest.mark.parametrize(
     ("profile", "calls"), [("nemotron-principle", 2), ("rewardanything", 2), ("brrm", 4)]
 )
-def test_judges_that_are_asked_otherwise_pass(
-    judge_server: JudgeServer, profile: str, calls: int
-) -> None:
+def test_judges_that_are_asked_otherwise_pass(judge_server, profile, calls):
     """Each response alone, both in a row, and two turns: what they say follows the responses."""
     assert probe(judge_server.base_url, profile=profile) is None
     assert judge_server.stats()["requests"] == calls
 
 
 async def test_the_probe_says_that_it_begins_and_waits_as_long_as_a_call_may_take(
-    judge_server: JudgeServer,
-) -> None:
+    judge_server,
+):
     """The `probing` event names endpoints and timeout before the first call; the timeout is that of
     --call-timeout.
     """

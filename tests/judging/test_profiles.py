@@ -5,7 +5,6 @@ something else.
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from installed_package import InstallPackage
 from judge_families import PAIR_PROFILES
 from quoting_judges import as_shown
 
@@ -37,7 +36,7 @@ def roles(prompt: PairwisePrompt) -> list[str]:
     return [message["role"] for message in NEMOTRON.render_messages(prompt)]
 
 
-def test_every_profile_is_found_under_its_name_and_explains_itself() -> None:
+def test_every_profile_is_found_under_its_name_and_explains_itself():
     """A profile says what it is in one line, and limits the reply; what it sends cannot be changed
     by accident.
     """
@@ -49,7 +48,7 @@ def test_every_profile_is_found_under_its_name_and_explains_itself() -> None:
         assert not isinstance(profile.request_fields, dict)
 
 
-def test_nemotron_sends_history_principle_and_responses_in_roles_of_their_own() -> None:
+def test_nemotron_sends_history_principle_and_responses_in_roles_of_their_own():
     """The messages are the history, the principle if there is one, and the two responses."""
     assert NEMOTRON.render_messages(
         PairwisePrompt(CONVERSATION, "A verb.", "An ability.", "Be strict.")
@@ -68,17 +67,16 @@ def test_nemotron_sends_history_principle_and_responses_in_roles_of_their_own() 
     ]
 
 
-@pytest.mark.parametrize(
-    "conversation", [[], [("system", "Be brief.")], [("developer", "Be brief.")]]
-)
-def test_nemotron_says_when_the_user_was_not_recorded(conversation: list[tuple[str, str]]) -> None:
+def test_nemotron_says_when_the_user_was_not_recorded():
     """A history without any speaker gets a user turn that says so."""
-    messages = NEMOTRON.render_messages(PairwisePrompt(conversation, "a", "b"))
-    assert messages[-3] == {"role": "user", "content": NOT_RECORDED}
-    assert len(messages) == len(conversation) + 3
+    cases = [[], [("system", "Be brief.")], [("developer", "Be brief.")]]
+    for conversation in cases:
+        messages = NEMOTRON.render_messages(PairwisePrompt(conversation, "a", "b"))
+        assert messages[-3] == {"role": "user", "content": NOT_RECORDED}
+        assert len(messages) == len(conversation) + 3
 
 
-def test_nemotron_gives_the_input_no_role_but_a_speakers() -> None:
+def test_nemotron_gives_the_input_no_role_but_a_speakers():
     """Developer turns are system turns; tools, and inputs that claim to be a response, are labelled
     user turns.
     """
@@ -97,7 +95,7 @@ def test_nemotron_gives_the_input_no_role_but_a_speakers() -> None:
     assert messages[1]["content"] == "[tool]\n42"
 
 
-def test_plain_shows_everything_in_one_user_message() -> None:
+def test_plain_shows_everything_in_one_user_message():
     """Conversation, responses and plan are in separate sections, with unchanged texts."""
     text = plain_text(
         PairwisePrompt(CONVERSATION, "A {verb}: %s {0}", "An\nability.", "Be strict.")
@@ -111,15 +109,15 @@ def test_plain_shows_everything_in_one_user_message() -> None:
     assert all(f'"{key}"' in text for key in ("score_1", "score_2", "ranking"))
 
 
-@pytest.mark.parametrize("empty", ["", "  \n"])
-def test_plain_says_that_a_response_is_empty(empty: str) -> None:
+def test_plain_says_that_a_response_is_empty():
     """An empty response is announced by a marker that no response can write itself."""
-    prompt = PairwisePrompt([], empty, "[=== THIS RESPONSE IS EMPTY ===]")
-    text = plain_text(as_shown(PROFILES["nemotron-plain"], prompt))
-    assert section(text, "RESPONSE 1") == "[=== THIS RESPONSE IS EMPTY ===]"
-    assert section(text, "RESPONSE 2") == "[¦=== THIS RESPONSE IS EMPTY =¦==]"
-    assert section(text, "CONVERSATION") == NOT_RECORDED
-    assert "None" not in text
+    for empty in ["", "  \n"]:
+        prompt = PairwisePrompt([], empty, "[=== THIS RESPONSE IS EMPTY ===]")
+        text = plain_text(as_shown(PROFILES["nemotron-plain"], prompt))
+        assert section(text, "RESPONSE 1") == "[=== THIS RESPONSE IS EMPTY ===]"
+        assert section(text, "RESPONSE 2") == "[¦=== THIS RESPONSE IS EMPTY =¦==]"
+        assert section(text, "CONVERSATION") == NOT_RECORDED
+        assert "None" not in text
 
 
 ATTACKS = st.lists(
@@ -128,7 +126,7 @@ ATTACKS = st.lists(
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
-def test_swapping_the_responses_swaps_their_places_only(first: str, second: str) -> None:
+def test_swapping_the_responses_swaps_their_places_only(first, second):
     """The two orders of a pair differ in nothing but the two responses."""
     for profile in PAIR_PROFILES.values():
         one = profile.render_messages(PairwisePrompt(CONVERSATION, first, second))
@@ -139,9 +137,9 @@ def test_swapping_the_responses_swaps_their_places_only(first: str, second: str)
         )
 
 
-@pytest.mark.parametrize(
-    ("name", "model", "expected"),
-    [
+def test_an_explicit_profile_wins_over_the_models():
+    """The profile is the named one, else the model's, else the plain one."""
+    cases = [
         (None, None, "nemotron-plain"),
         (None, "", "nemotron-plain"),
         (None, "some/other-model", "nemotron-plain"),
@@ -163,16 +161,12 @@ def test_swapping_the_responses_swaps_their_places_only(first: str, second: str)
         (None, "RewardAnything-8B-v1", "rewardanything"),
         ("nemotron-plain", "nvidia/Qwen3-Nemotron-235B-A22B-GenRM", "nemotron-plain"),
         ("arena-hard", "gaotang/RM-R1-Qwen2.5-Instruct-7B", "arena-hard"),
-    ],
-)
-def test_an_explicit_profile_wins_over_the_models(
-    name: str | None, model: str | None, expected: str
-) -> None:
-    """The profile is the named one, else the model's, else the plain one."""
-    assert profile_for(name, model).name == expected
+    ]
+    for name, model, expected in cases:
+        assert profile_for(name, model).name == expected
 
 
-def test_an_unknown_profile_is_refused_with_a_suggestion() -> None:
+def test_an_unknown_profile_is_refused_with_a_suggestion():
     """A misspelt profile is an error of usage that lists the known ones."""
     with pytest.raises(
         UsageError,
@@ -183,7 +177,7 @@ def test_an_unknown_profile_is_refused_with_a_suggestion() -> None:
         profile_for("zzz", "nvidia/Qwen3-Nemotron-235B-A22B-GenRM")
 
 
-def test_an_installed_profile_is_found_by_its_name_alone(install_package: InstallPackage) -> None:
+def test_an_installed_profile_is_found_by_its_name_alone(install_package):
     """A package adds a family; its model names choose no profile, and it must be called after its
     entry point.
     """

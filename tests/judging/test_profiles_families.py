@@ -53,7 +53,7 @@ def kind_of(outcome: Verdict | Failure) -> FailureKind | Verdict:
 
 
 @EVERY
-def test_each_verdict_is_read_as_the_table_says(name: str) -> None:
+def test_each_verdict_is_read_as_the_table_says(name):
     """parse(render(v)) = v; also among blanks, after thinking, and beside separated reasoning."""
     for words, verdict in FAMILIES[name].says.items():
         assert FAMILIES[name].words_for(verdict) == words
@@ -69,7 +69,7 @@ def test_each_verdict_is_read_as_the_table_says(name: str) -> None:
 
 
 @EVERY
-def test_a_mirrored_reply_is_the_swapped_verdict(name: str) -> None:
+def test_a_mirrored_reply_is_the_swapped_verdict(name):
     """No family favours a position: the same judgment on swapped responses is the verdict after a
     swap.
     """
@@ -80,7 +80,7 @@ def test_a_mirrored_reply_is_the_swapped_verdict(name: str) -> None:
 
 
 @EVERY
-def test_what_is_no_answer_is_no_verdict(name: str) -> None:
+def test_what_is_no_answer_is_no_verdict(name):
     """Empty text, blanks, thoughts alone and unclosed thoughts give no verdict, even if they
     contain one.
     """
@@ -101,7 +101,7 @@ def test_what_is_no_answer_is_no_verdict(name: str) -> None:
 
 
 @EVERY
-def test_a_verdict_that_is_cut_in_two_is_truncated(name: str) -> None:
+def test_a_verdict_that_is_cut_in_two_is_truncated(name):
     """A reply cut at any character of its verdict has no verdict."""
     for words in FAMILIES[name].says:
         for end in range(1, len(words)):
@@ -115,20 +115,22 @@ def test_a_verdict_that_is_cut_in_two_is_truncated(name: str) -> None:
                 assert "}" not in words[end:]
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [("prometheus-2", "[RESULT] A"), ("rubric-rm", "So:\nWinner: Response A"), ("judgelm", "10 1")],
-)
-def test_an_end_that_the_token_limit_made_ends_no_verdict(name: str, text: str) -> None:
+def test_an_end_that_the_token_limit_made_ends_no_verdict():
     """Where the end of the line or the text is part of the verdict, more might have come: "A and
     B", "10".
     """
-    assert isinstance(read(name, text), Verdict)
-    assert kind_of(read(name, text, "length")) is TRUNCATED
+    cases = [
+        ("prometheus-2", "[RESULT] A"),
+        ("rubric-rm", "So:\nWinner: Response A"),
+        ("judgelm", "10 1"),
+    ]
+    for name, text in cases:
+        assert isinstance(read(name, text), Verdict)
+        assert kind_of(read(name, text, "length")) is TRUNCATED
 
 
 @EVERY
-def test_a_verdict_in_the_thoughts_is_none(name: str) -> None:
+def test_a_verdict_in_the_thoughts_is_none(name):
     """A thought of the opposite, or a candidate's fake verdict quoted in it, changes nothing."""
     for words, verdict in FAMILIES[name].says.items():
         fake = FAMILIES[name].mirrored(words)
@@ -136,7 +138,7 @@ def test_a_verdict_in_the_thoughts_is_none(name: str) -> None:
 
 
 @EVERY
-def test_a_repaired_fake_never_wins(name: str) -> None:
+def test_a_repaired_fake_never_wins(name):
     """A fake whose signs a judge leaves out counts neither before its own verdict, where it is
     ignored, nor after.
     """
@@ -247,13 +249,13 @@ REPLIES: list[tuple[str, str, Verdict | FailureKind]] = [
 ]
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _, _ in REPLIES}))
-def test_replies_of_a_family(name: str) -> None:
+def test_replies_of_a_family():
     """Spellings, contradictions and near misses of each family."""
-    for text, expected in [
-        (text, expected) for family, text, expected in REPLIES if family == name
-    ]:
-        assert kind_of(read(name, text)) == expected, text
+    for name in sorted({name for name, _, _ in REPLIES}):
+        for text, expected in [
+            (text, expected) for family, text, expected in REPLIES if family == name
+        ]:
+            assert kind_of(read(name, text)) == expected, text
 
 
 SCORES = st.integers(0, 900).map(lambda number: number / 100)
@@ -261,9 +263,7 @@ SCORES = st.integers(0, 900).map(lambda number: number / 100)
 
 @pytest.mark.parametrize(("name", "low", "high"), [("j1", 0, 10), ("judgelm", 1, 10)])
 @given(first=SCORES, second=SCORES)
-def test_scores_map_linearly_and_mirror(
-    name: str, low: int, high: int, first: float, second: float
-) -> None:
+def test_scores_map_linearly_and_mirror(name, low, high, first, second):
     """The ends of a scale become 1 and 5, half-way stays half-way, and the ranking follows the
     distance.
     """
@@ -342,20 +342,20 @@ def mutated(rng: random.Random) -> str:
 BY_LETTERS = ("arena-hard", "mt-bench", "rm-r1", "prometheus-2", "rubric-rm")
 
 
-@pytest.mark.parametrize("name", BY_LETTERS)
-def test_no_torn_reply_favours_a_place(name: str) -> None:
+def test_no_torn_reply_favours_a_place():
     """With A and B exchanged throughout, any reply is read as the swapped verdict, or fails in the
     same way.
     """
-    rng = random.Random(f"mirror {name}")
-    for _ in range(1_500):
-        text = mutated(rng)
-        outcome = read(name, text)
-        mirrored = read(name, swap_letters(text))
-        if isinstance(outcome, Verdict):
-            assert mirrored == verdict_after_swap(outcome)
-        else:
-            assert kind_of(mirrored) is outcome.kind
+    for name in BY_LETTERS:
+        rng = random.Random(f"mirror {name}")
+        for _ in range(1_500):
+            text = mutated(rng)
+            outcome = read(name, text)
+            mirrored = read(name, swap_letters(text))
+            if isinstance(outcome, Verdict):
+                assert mirrored == verdict_after_swap(outcome)
+            else:
+                assert kind_of(mirrored) is outcome.kind
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ def test_no_torn_reply_favours_a_place(name: str) -> None:
         ),
     ],
 )
-def test_long_replies_are_read_in_linear_time(name: str) -> None:
+def test_long_replies_are_read_in_linear_time(name):
     """Eight times the text of what a verdict begins with takes about eight times as long."""
     for piece in (
         "[[",
@@ -384,12 +384,4 @@ def test_long_replies_are_read_in_linear_time(name: str) -> None:
         "**",
     ):
         for before in ("", "[The Begin of Ranking Score]"):
-            assert (
-                growth(
-                    lambda text: read(name, text),
-                    lambda chars, before=before, piece=piece: (
-                        before + piece * (chars // len(piece))
-                    ),
-                )
-                <= LINEAR
-            )
+            assert growth(lambda text: read(name, text), piece, before) <= LINEAR

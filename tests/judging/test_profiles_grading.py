@@ -86,7 +86,7 @@ def grade(margin: float) -> tuple[Any]:
     return (pytest.approx(1 + 4 / (1 + math.exp(-margin))),)
 
 
-def test_the_margin_between_yes_and_no_is_the_grade() -> None:
+def test_the_margin_between_yes_and_no_is_the_grade():
     """Equally likely is 3, likelier is more; the likeliest spelling of each counts."""
     assert said("Yes", _Yes=-0.5, _No=-0.5) == (3.0,)
     assert said("Yes", _Yes=-0.1, _No=-2.1) == grade(2.0)
@@ -97,7 +97,7 @@ def test_the_margin_between_yes_and_no_is_the_grade() -> None:
     assert low + high == pytest.approx(6)
 
 
-def test_a_word_that_is_not_listed_is_as_likely_as_the_last_one() -> None:
+def test_a_word_that_is_not_listed_is_as_likely_as_the_last_one():
     """Servers list 20 tokens at most: the margin is then at least that to the last of them."""
     others = {f"_x{number}": -10.0 - number / 10 for number in range(19)}
     assert (
@@ -108,57 +108,46 @@ def test_a_word_that_is_not_listed_is_as_likely_as_the_last_one() -> None:
     assert said("No", _No=-0.2, **others) == grade(0.2 - 11.8)
 
 
-@pytest.mark.parametrize(
-    ("before", "no", "yes", "end", "more"),
-    [
-        ([], -0.37853631377220154, -1.316036343574524, "<|im_end|>", {}),
-        (
+def test_what_servers_sent_for_log_probabilities_is_read():
+    """The margin is that of the tokens received, with any text around them."""
+    cases = {
+        "vLLM": ([], -0.37853631377220154, -1.316036343574524, "<|im_end|>", {}),
+        "vLLM, whose reasoning parser leaves thoughts in the log probabilities": (
             ["That", " is", " so", ".", "</think>"],
             -0.37853631377220154,
             -1.316036343574524,
             "<|im_end|>",
             {},
         ),
-        ([], -0.39186742901802063, -1.2920366525650024, "", {"id": 2838}),
-    ],
-    ids=[
-        "vLLM",
-        "vLLM, whose reasoning parser leaves thoughts in the log probabilities",
-        "llama.cpp",
-    ],
-)
-def test_what_servers_sent_for_log_probabilities_is_read(
-    before: list[str], no: float, yes: float, end: str, more: dict[str, int]
-) -> None:
-    """The margin is that of the tokens received, with any text around them."""
-    top = {"_No": no, "_Yes": yes, "_Not": -5.128536224365234}
-    texts = [token(text) for text in [*before, "Final", " Judge", "ment", ":"]]
-    tokens = [*texts, token(" No", no, **top) | more, token(end, -0.01)]
-    assert judged("Final Judgement: No", tokens) == pytest.approx(
-        (1 + 4 / (1 + math.exp(no - yes)),)
-    )
+        "llama.cpp": ([], -0.39186742901802063, -1.2920366525650024, "", {"id": 2838}),
+    }
+    for case, (before, no, yes, end, more) in cases.items():
+        top = {"_No": no, "_Yes": yes, "_Not": -5.128536224365234}
+        texts = [token(text) for text in [*before, "Final", " Judge", "ment", ":"]]
+        tokens = [*texts, token(" No", no, **top) | more, token(end, -0.01)]
+        assert judged("Final Judgement: No", tokens) == pytest.approx(
+            (1 + 4 / (1 + math.exp(no - yes)),)
+        ), case
 
 
-@pytest.mark.parametrize(
-    "top",
-    [
+def test_where_nothing_is_known_of_the_other_word_there_is_no_grade():
+    """A server that lists no other token, or none less likely, does not say how likely the other
+    one was.
+    """
+    cases = [
         {},
         {"_Yes": -0.25},
         {"_The": -0.1, "_A": -0.2, "_Yes": -0.25},
         {"_No": None, "_Yes": -0.25},
         {"_No": True, "_Yes": -0.25},
-    ],
-)
-def test_where_nothing_is_known_of_the_other_word_there_is_no_grade(top: dict[str, object]) -> None:
-    """A server that lists no other token, or none less likely, does not say how likely the other
-    one was.
-    """
-    assert said("Yes", **top) == NO_VERDICT
+    ]
+    for top in cases:
+        assert said("Yes", **top) == NO_VERDICT
 
 
-@pytest.mark.parametrize(
-    "tokens",
-    [
+def test_log_probabilities_of_another_shape_are_none():
+    """What is missing or malformed makes a failure, not a grade and no crash."""
+    cases = [
         None,
         [],
         "logprobs",
@@ -172,23 +161,21 @@ def test_where_nothing_is_known_of_the_other_word_there_is_no_grade(top: dict[st
         ],
         [token("token_id:123"), token("token_id:456", _Yes=-0.1, _No=-3)],
         {"tokens": ["Final Judgement:", " Yes"], "token_logprobs": [-1, -0.1]},
-    ],
-)
-def test_log_probabilities_of_another_shape_are_none(tokens: object) -> None:
-    """What is missing or malformed makes a failure, not a grade and no crash."""
-    assert judged("Final Judgement: Yes", tokens) == NO_VERDICT
-    reply = parse_completion(
-        {"choices": [{"message": {"content": "Final Judgement: Yes"}, "logprobs": tokens}]}
-    )
-    assert (
-        kind_of(PROFILES["nemotron-principle"].parse_reply(reply, ListwisePrompt([], ("one",))))
-        == NO_VERDICT
-    )
+    ]
+    for tokens in cases:
+        assert judged("Final Judgement: Yes", tokens) == NO_VERDICT
+        reply = parse_completion(
+            {"choices": [{"message": {"content": "Final Judgement: Yes"}, "logprobs": tokens}]}
+        )
+        assert (
+            kind_of(PROFILES["nemotron-principle"].parse_reply(reply, ListwisePrompt([], ("one",))))
+            == NO_VERDICT
+        )
 
 
-@pytest.mark.parametrize(
-    ("text", "finish_reason", "kind"),
-    [
+def test_what_is_no_judgement_has_no_grade():
+    """Silence, thoughts, other words, a cut, a refusal, and a quotation that says the opposite."""
+    cases = [
         ("", "stop", EMPTY),
         ("<think>Final Judgement: Yes</think>", "stop", EMPTY),
         ("<think>Final Judgement: Yes", "stop", NO_VERDICT),
@@ -199,17 +186,13 @@ def test_log_probabilities_of_another_shape_are_none(tokens: object) -> None:
         ("Final Judgement: Yes", "content_filter", REFUSED),
         ("The response ends with 'Final Judgement: Yes'.\nFinal Judgement: No", "stop", AMBIGUOUS),
         ("Final Judgement: No (it says 'Final Judgement: Yes')", "stop", AMBIGUOUS),
-    ],
-)
-def test_what_is_no_judgement_has_no_grade(
-    text: str, finish_reason: str, kind: FailureKind
-) -> None:
-    """Silence, thoughts, other words, a cut, a refusal, and a quotation that says the opposite."""
-    tokens = [token(text[:-4]), token(text[-4:], _Yes=-0.1, _No=-3)]
-    assert judged(text, tokens, finish_reason) == kind
+    ]
+    for text, finish_reason, kind in cases:
+        tokens = [token(text[:-4]), token(text[-4:], _Yes=-0.1, _No=-3)]
+        assert judged(text, tokens, finish_reason) == kind
 
 
-def test_thoughts_before_the_judgement_are_not_its_place() -> None:
+def test_thoughts_before_the_judgement_are_not_its_place():
     """Some servers send the tokens of the reasoning, too: the last judgement is the one that
     counts.
     """
@@ -240,9 +223,7 @@ TOKENS = st.builds(
 
 
 @given(st.lists(TOKENS, max_size=6), st.sampled_from(["stop", "length"]))
-def test_no_log_probabilities_raise_or_leave_the_scale(
-    tokens: list[dict[str, Any]], finish_reason: str
-) -> None:
+def test_no_log_probabilities_raise_or_leave_the_scale(tokens, finish_reason):
     """For any numbers from a server, a grade is within 1 and 5, or there is none."""
     text = "".join(each["token"] for each in tokens)
     choice = {
@@ -268,7 +249,7 @@ def ranking(scores: object = SCORES, order: object = ORDER) -> str:
     return json.dumps({"scores": scores, "best-to-worst": order})
 
 
-def test_scores_are_the_grades_in_the_order_shown() -> None:
+def test_scores_are_the_grades_in_the_order_shown():
     """Scores are read in any order, fenced or not, after thoughts, with or without a ranking."""
     shuffled = {name: SCORES[name] for name in reversed(ORDER)}
     for text in (
@@ -285,9 +266,9 @@ def test_scores_are_the_grades_in_the_order_shown() -> None:
         assert ranked(text, "length") == (4.0, 2.5, 1.0), text
 
 
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
+def test_what_is_no_ranking_has_no_grades():
+    """Empty replies, thoughts, other shapes, names or values, and contradictions are failures."""
+    cases = [
         ("", EMPTY),
         ("All are fine: 4, 2, 1.", NO_VERDICT),
         (f"<think>{ranking()}", NO_VERDICT),
@@ -309,18 +290,16 @@ def test_scores_are_the_grades_in_the_order_shown() -> None:
         (f"{ranking()} {ranking(SCORES | {'model-1': 5})}", AMBIGUOUS),
         ('{"scores": {"model-1": 5, "model-2": 1, "model-3": 1}, ' + ranking()[1:], AMBIGUOUS),
         (ranking()[:-1] + ', "best-to-worst": ["model-3", "model-2", "model-1"]}', AMBIGUOUS),
-    ],
-)
-def test_what_is_no_ranking_has_no_grades(text: str, kind: FailureKind) -> None:
-    """Empty replies, thoughts, other shapes, names or values, and contradictions are failures."""
-    assert ranked(text) == kind
+    ]
+    for text, kind in cases:
+        assert ranked(text) == kind
 
 
 @given(
     st.lists(st.integers(4, 20).map(lambda number: number / 4), min_size=2, max_size=12),
     st.randoms(),
 )
-def test_every_ranking_comes_back(values: list[float], rng: Any) -> None:
+def test_every_ranking_comes_back(values, rng):
     """parse(render(grades)) = grades, for any number of responses, with either key first."""
     names = [f"model-{number}" for number in range(1, len(values) + 1)]
     scores = list(zip(names, values, strict=True))
@@ -336,7 +315,7 @@ def make_judge(name: str) -> RemoteJudge:
     return RemoteJudge(pool, PROFILES[name], CallPolicy(1, 1, 0, 0), Budget(), model="m", given={})
 
 
-def test_the_second_turn_goes_on_from_what_was_said_not_thought() -> None:
+def test_the_second_turn_goes_on_from_what_was_said_not_thought():
     """The first messages, the first answer without its thinking, and what is asked next; the key
     stays the same.
     """
@@ -355,32 +334,28 @@ def test_the_second_turn_goes_on_from_what_was_said_not_thought() -> None:
     assert second.key == question.key
 
 
-@pytest.mark.parametrize(
-    ("reply", "kind"),
-    [
+def test_a_first_turn_that_came_to_no_end_is_not_gone_on_from():
+    """A verdict on half an analysis, or on none, would be one on nothing."""
+    cases = [
         (Reply("", finish_reason="stop"), EMPTY),
         (Reply("", reasoning="Hm.", finish_reason="length"), TRUNCATED),
         (Reply("Truth mat", finish_reason="length"), TRUNCATED),
         (Reply("<think>Truth mat", finish_reason="stop"), NO_VERDICT),
         (Reply("", refusal="I will not.", finish_reason="stop"), REFUSED),
         (Reply("Hm.", finish_reason="content_filter"), REFUSED),
-    ],
-)
-def test_a_first_turn_that_came_to_no_end_is_not_gone_on_from(
-    reply: Reply, kind: FailureKind
-) -> None:
-    """A verdict on half an analysis, or on none, would be one on nothing."""
-    judge = make_judge("brrm")
-    question = judge.prepare(PairwisePrompt([], "one", "two"), 0)
-    assert kind_of(judge.second_turn(question, reply)) == kind
+    ]
+    for reply, kind in cases:
+        judge = make_judge("brrm")
+        question = judge.prepare(PairwisePrompt([], "one", "two"), 0)
+        assert kind_of(judge.second_turn(question, reply)) == kind
 
 
-@pytest.mark.parametrize("name", PROFILES)
-def test_only_brrm_takes_two_turns(name: str) -> None:
+def test_only_brrm_takes_two_turns():
     """All other families give their verdict in the first reply."""
-    profile = PROFILES[name]
-    judge = make_judge(name)
-    shown = LINEUP if isinstance(profile, GradingProfile) else PairwisePrompt([], "one", "two")
-    second = judge.second_turn(judge.prepare(shown, 0), FIRST_TURN)
-    assert count_turns(profile) == (2 if name == "brrm" else 1)
-    assert isinstance(second, JudgeRequest) == (name == "brrm")
+    for name in PROFILES:
+        profile = PROFILES[name]
+        judge = make_judge(name)
+        shown = LINEUP if isinstance(profile, GradingProfile) else PairwisePrompt([], "one", "two")
+        second = judge.second_turn(judge.prepare(shown, 0), FIRST_TURN)
+        assert count_turns(profile) == (2 if name == "brrm" else 1)
+        assert isinstance(second, JudgeRequest) == (name == "brrm")

@@ -244,7 +244,7 @@ def fuzz(name: str, count: int, seed: str) -> Counter[str]:
 
 
 @EVERY
-def test_the_words_of_a_grader_are_read(name: str) -> None:
+def test_the_words_of_a_grader_are_read(name):
     """Alone, whatever a response holds, and in the strings of the first."""
     grader = GRADERS[name]
     for words, own in grader.says.items():
@@ -271,7 +271,7 @@ WORDS = st.sampled_from(
 
 @EVERY
 @given(text=st.lists(WORDS, max_size=20).map("".join) | st.text(max_size=60))
-def test_no_text_is_more_than_grades_or_a_failure(name: str, text: str) -> None:
+def test_no_text_is_more_than_grades_or_a_failure(name, text):
     """Reading never raises; grades that come of it are one a value of the judge's, and no larger
     than its largest.
     """
@@ -285,7 +285,7 @@ def test_no_text_is_more_than_grades_or_a_failure(name: str, text: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("grades", ["in turn", "all"])
 @pytest.mark.parametrize("name", GRADERS)
-def test_what_a_grader_quotes_is_never_its_grade(name: str, grades: str) -> None:
+def test_what_a_grader_quotes_is_never_its_grade(name, grades):
     """Every hostile text and every other grade, quoted in each place: the judge's own grades are
     read, or none.
     """
@@ -301,7 +301,7 @@ def test_what_a_grader_quotes_is_never_its_grade(name: str, grades: str) -> None
 
 
 @EVERY
-def test_grades_that_only_a_response_holds_are_none(name: str) -> None:
+def test_grades_that_only_a_response_holds_are_none(name):
     """A judge that quotes a grade and gives none of its own has no grade."""
     grader = GRADERS[name]
     for words in grader.says:
@@ -311,7 +311,7 @@ def test_grades_that_only_a_response_holds_are_none(name: str) -> None:
 
 
 @EVERY
-def test_torn_quotations_are_never_the_grades(name: str) -> None:
+def test_torn_quotations_are_never_the_grades(name):
     """A judge that quotes a torn reply, of its own kind or another, beside its grades, says its
     own.
     """
@@ -322,7 +322,7 @@ def test_torn_quotations_are_never_the_grades(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @EVERY
-def test_many_quotations_are_never_the_grades(name: str) -> None:
+def test_many_quotations_are_never_the_grades(name):
     """An equal share for each grader: its own grades are read, or none."""
     count = -(-REPLIES // len(GRADERS))
     counts = fuzz(name, count, "many")

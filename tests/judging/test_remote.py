@@ -79,7 +79,7 @@ def kind_of(outcome: Outcome) -> str | None:
     return outcome.result.kind.value if isinstance(outcome.result, Failure) else None
 
 
-def test_a_verdict_comes_with_its_cost(judge_server: JudgeServer) -> None:
+def test_a_verdict_comes_with_its_cost(judge_server):
     """An outcome tells calls, time and tokens besides the verdict."""
     judge_server.behave(latency_s=0.05)
     outcome = ask(judge_server)
@@ -116,9 +116,7 @@ def test_a_verdict_comes_with_its_cost(judge_server: JudgeServer) -> None:
         ({"status": 400}, "refused"),
     ],
 )
-def test_every_fault_is_a_failure_of_its_kind(
-    judge_server: JudgeServer, fault: dict[str, Any], kind: str
-) -> None:
+def test_every_fault_is_a_failure_of_its_kind(judge_server, fault, kind):
     """Whatever goes wrong is data with a kind and some words, never a number."""
     judge_server.behave(fault=fault)
     outcome = ask(judge_server, call_timeout_s=0.3 if kind == "timeout" else 10)
@@ -132,7 +130,7 @@ def test_every_fault_is_a_failure_of_its_kind(
     "fault",
     [{"status": 429}, {"status": 500}, {"status": 401}, {"reset": "before"}, {"body": "<html>"}],
 )
-def test_what_may_pass_is_tried_again(judge_server: JudgeServer, fault: dict[str, Any]) -> None:
+def test_what_may_pass_is_tried_again(judge_server, fault):
     """After a fault that passes, the same comparison gets its verdict; every try is counted."""
     judge_server.behave(script=[fault, fault])
     outcome = ask(judge_server, retries=2)
@@ -143,7 +141,7 @@ def test_what_may_pass_is_tried_again(judge_server: JudgeServer, fault: dict[str
 @pytest.mark.parametrize(
     ("fault", "calls"), [({"status": 503}, 4), ({"status": 401}, 4), ({"status": 400}, 1)]
 )
-def test_tries_end(judge_server: JudgeServer, fault: dict[str, Any], calls: int) -> None:
+def test_tries_end(judge_server, fault, calls):
     """With 3 retries, a server error costs 4 calls; a permanent failure costs one, regardless of
     the retries left.
     """
@@ -153,7 +151,7 @@ def test_tries_end(judge_server: JudgeServer, fault: dict[str, Any], calls: int)
     assert outcome.attempts == judge_server.stats()["requests"] == calls
 
 
-def test_no_call_outlives_its_comparison(judge_server: JudgeServer) -> None:
+def test_no_call_outlives_its_comparison(judge_server):
     """A call that may take longer than what is left to its comparison ends with it."""
     judge_server.behave(fault={"hang": True})
     outcome = ask(judge_server, call_timeout_s=30, comparison_timeout_s=0.3, retries=3)
@@ -162,7 +160,7 @@ def test_no_call_outlives_its_comparison(judge_server: JudgeServer) -> None:
     judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
 
 
-def test_an_unreadable_reply_is_asked_again(judge_server: JudgeServer) -> None:
+def test_an_unreadable_reply_is_asked_again(judge_server):
     """A retry sends the same body until a verdict can be parsed; the tokens of all replies are
     summed.
     """
@@ -175,12 +173,12 @@ def test_an_unreadable_reply_is_asked_again(judge_server: JudgeServer) -> None:
     assert outcome.prompt_tokens % 3 == 0
 
 
-def test_no_slot_is_held_while_a_comparison_waits(judge_server: JudgeServer) -> None:
+def test_no_slot_is_held_while_a_comparison_waits(judge_server):
     """During a back-off the judge's slots are free for others."""
     judge_server.behave(script=[{"status": 429, "headers": {"Retry-After": "60"}}])
     budget = Budget()
 
-    async def look(judge: RemoteJudge, pool: EndpointPool) -> None:
+    async def look(judge, pool):
         asking = asyncio.create_task(ask_once(judge, pool))
         await until(lambda: budget.calls and not pool.in_flight)
         assert not asking.done()
@@ -191,7 +189,7 @@ def test_no_slot_is_held_while_a_comparison_waits(judge_server: JudgeServer) -> 
     assert judge_server.stats()["by_status"] == {"429": 1}
 
 
-def test_sampling_of_the_user_replaces_the_profiles(judge_server: JudgeServer) -> None:
+def test_sampling_of_the_user_replaces_the_profiles(judge_server):
     """Fields that are given go before the profile's; the others stay."""
     ask(judge_server, given={"temperature": 0.0})
     (request,) = judge_server.stats()["recent"]

@@ -1,10 +1,7 @@
 """What a run may spend, in calls, tokens, money and time: kept to, and said."""
 
-from typing import Any
-
 import pytest
-from judge_server_fixture import JudgeServer
-from opened_judge import Opened, with_judge
+from opened_judge import with_judge
 
 from genrm_cli.judging.pacing.policy import Budget
 
@@ -12,7 +9,7 @@ UNREADABLE = {"content": "Both are fine."}
 
 
 @pytest.mark.parametrize("max_calls", [0, 7, 20])
-def test_no_more_calls_are_made_than_allowed(judge_server: JudgeServer, max_calls: int) -> None:
+def test_no_more_calls_are_made_than_allowed(judge_server, max_calls):
     """So many calls, so many verdicts; the rest is not asked, and only then the run counts as
     stopped.
     """
@@ -36,9 +33,7 @@ def test_no_more_calls_are_made_than_allowed(judge_server: JudgeServer, max_call
         {"fault": {"status": 429}, "fault_times": 1, "latency_s": 0.002},
     ],
 )
-def test_retries_and_re_askings_do_not_overdraw(
-    judge_server: JudgeServer, behaviour: dict[str, Any], concurrency: int
-) -> None:
+def test_retries_and_re_askings_do_not_overdraw(judge_server, behaviour, concurrency):
     """However many comparisons wait for a slot at once, the calls of all of them stay within the
     budget.
     """
@@ -57,8 +52,8 @@ def test_retries_and_re_askings_do_not_overdraw(
 
 
 def test_a_budget_of_tokens_is_overshot_by_calls_in_flight_at_most(
-    judge_server: JudgeServer,
-) -> None:
+    judge_server,
+):
     """After the reply that reaches the limit no call is made but those under way."""
     judge_server.behave(latency_s=0.005)
     opened = with_judge(
@@ -70,11 +65,11 @@ def test_a_budget_of_tokens_is_overshot_by_calls_in_flight_at_most(
     assert opened.pool.stopped_by == "max_total_tokens"
 
 
-def test_a_deadline_lets_calls_in_flight_finish(judge_server: JudgeServer) -> None:
+def test_a_deadline_lets_calls_in_flight_finish(judge_server):
     """Calls that were made before the deadline count; nothing is asked after it."""
     judge_server.behave(latency_s=0.3)
 
-    async def use(opened: Opened) -> None:
+    async def use(opened):
         opened.remote.set_deadline(0.45, grace_s=10)
         await opened.ask_all(range(50))
 
@@ -84,11 +79,11 @@ def test_a_deadline_lets_calls_in_flight_finish(judge_server: JudgeServer) -> No
     assert opened.pool.stopped_by == "deadline"
 
 
-def test_a_deadline_ends_calls_that_hang(judge_server: JudgeServer) -> None:
+def test_a_deadline_ends_calls_that_hang(judge_server):
     """After the grace nothing is waited for any more: calls that hang fail as timeouts."""
     judge_server.behave(fault={"hang": True})
 
-    async def use(opened: Opened) -> None:
+    async def use(opened):
         opened.remote.set_deadline(0.1, grace_s=0.3)
         await opened.ask_all(range(10))
 
@@ -96,11 +91,11 @@ def test_a_deadline_ends_calls_that_hang(judge_server: JudgeServer) -> None:
     assert opened.kinds() == {"timeout": 4, "not_asked": 6}
 
 
-def test_a_deadline_ends_waits_before_a_retry(judge_server: JudgeServer) -> None:
+def test_a_deadline_ends_waits_before_a_retry(judge_server):
     """A comparison that was told to come back in five minutes does not hold up the end of a run."""
     judge_server.behave(fault={"status": 503, "headers": {"Retry-After": "300"}})
 
-    async def use(opened: Opened) -> None:
+    async def use(opened):
         opened.remote.set_deadline(0.3, grace_s=10)
         await opened.ask_all(range(3))
 
@@ -108,7 +103,7 @@ def test_a_deadline_ends_waits_before_a_retry(judge_server: JudgeServer) -> None
     assert opened.kinds() == {"http": 3}
 
 
-def test_a_trial_asks_for_a_short_reply(judge_server: JudgeServer) -> None:
+def test_a_trial_asks_for_a_short_reply(judge_server):
     """A call that decides whether a server is back takes 16 tokens, so that a slow one answers it
     in time.
     """

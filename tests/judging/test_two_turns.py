@@ -2,7 +2,6 @@
 reached.
 """
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ def ask(server: JudgeServer, count: int, **given: Any) -> Opened:
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
-def test_an_opinion_takes_two_calls(judge_server: JudgeServer, concurrency: int) -> None:
+def test_an_opinion_takes_two_calls(judge_server, concurrency):
     """Two calls, the tokens of both, the text of the second; neither is a retry."""
     opened = ask(judge_server, 8, concurrency=concurrency)
     assert opened.kinds() == {None: 8}
@@ -42,9 +41,7 @@ def test_an_opinion_takes_two_calls(judge_server: JudgeServer, concurrency: int)
 
 @pytest.mark.parametrize("concurrency", [1, 16])
 @pytest.mark.parametrize("max_calls", [1, 7, 40])
-def test_a_budget_ends_between_comparisons_not_between_turns(
-    judge_server: JudgeServer, max_calls: int, concurrency: int
-) -> None:
+def test_a_budget_ends_between_comparisons_not_between_turns(judge_server, max_calls, concurrency):
     """Comparisons in progress finish within the budget: no first turn is paid for in vain, at any
     concurrency.
     """
@@ -57,11 +54,11 @@ def test_a_budget_ends_between_comparisons_not_between_turns(
     assert opened.budget.reserved == 0
 
 
-def test_at_the_deadline_no_second_turn_begins(judge_server: JudgeServer) -> None:
+def test_at_the_deadline_no_second_turn_begins(judge_server):
     """What was only half asked is not asked, and costs what its first turn cost."""
     judge_server.behave(latency_s=0.3)
 
-    async def use(opened: Opened) -> None:
+    async def use(opened):
         opened.remote.set_deadline(0.1, 5.0)
         await opened.ask_all(range(4))
 
@@ -73,7 +70,7 @@ def test_at_the_deadline_no_second_turn_begins(judge_server: JudgeServer) -> Non
     assert opened.budget.reserved == 0
 
 
-def test_a_first_turn_that_is_cut_off_is_asked_again(judge_server: JudgeServer) -> None:
+def test_a_first_turn_that_is_cut_off_is_asked_again(judge_server):
     """No second turn rests on half an analysis; the next asking begins with the first turn."""
     judge_server.behave(script=[CUT_OFF])
     opened = ask(judge_server, 1, reask=1)
@@ -86,9 +83,7 @@ def test_a_first_turn_that_is_cut_off_is_asked_again(judge_server: JudgeServer) 
     assert "first of two turns" in opened.outcomes[0].result.detail  # type: ignore[union-attr]
 
 
-def test_what_was_half_asked_is_not_in_the_journal(
-    judge_server: JudgeServer, tmp_path: Path
-) -> None:
+def test_what_was_half_asked_is_not_in_the_journal(judge_server, tmp_path):
     """A second run asks only this comparison, from the start; equal requests in flight are made
     once.
     """
@@ -99,7 +94,7 @@ def test_what_was_half_asked_is_not_in_the_journal(
         assert (opened.kinds(), len(journal)) == ({None: 6}, 6)
         assert judge_server.stats()["requests"] == 12
 
-    async def same(opened: Opened) -> None:
+    async def same(opened):
         await opened.ask_all([7, 7, 7])
 
     with Journal(str(tmp_path / "other.sqlite")) as journal:

@@ -2,7 +2,6 @@
 
 import asyncio
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -149,42 +148,42 @@ async def test_a_deadline_leaves_failures_and_cancels_nothing():
     )
 
 
-@pytest.mark.parametrize("late", range(5))
-async def test_a_late_rollout_is_compared_with_the_stored_group_only(late):
+async def test_a_late_rollout_is_compared_with_the_stored_group_only():
     """The requests about the others are not asked again, and their results stay."""
-    judge = CountingJudge()
-    texts = [f"text {n}" for n in range(5)]
-    judge.may_answer.set()
-    group = group_of(5, texts)
-    stored_group = Group(
-        "g", [rollout for place, rollout in enumerate(group.rollouts) if place != late]
-    )
-    arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 5)
-    stored = await arriving.judge(stored_group)
-    before = len(judge.asked)
-    judged = await arriving.judge_late(stored, group, late, None)
-    asked = judge.asked[before:]
-    assert asked
-    assert all(f"text {late}" in shown for shown in asked)
-    about_others = [id_ for id_, _ in judged.results if late not in id_.shown]
-    moved = [tuple(index + (index >= late) for index in id_.shown) for id_, _ in stored.results]
-    assert sorted(id_.shown for id_ in about_others) == sorted(moved)
-    assert len(judged.results) == len(moved) + len(asked)
+    for late in range(5):
+        judge = CountingJudge()
+        texts = [f"text {n}" for n in range(5)]
+        judge.may_answer.set()
+        group = group_of(5, texts)
+        stored_group = Group(
+            "g", [rollout for place, rollout in enumerate(group.rollouts) if place != late]
+        )
+        arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 5)
+        stored = await arriving.judge(stored_group)
+        before = len(judge.asked)
+        judged = await arriving.judge_late(stored, group, late, None)
+        asked = judge.asked[before:]
+        assert asked
+        assert all(f"text {late}" in shown for shown in asked)
+        about_others = [id_ for id_, _ in judged.results if late not in id_.shown]
+        moved = [tuple(index + (index >= late) for index in id_.shown) for id_, _ in stored.results]
+        assert sorted(id_.shown for id_ in about_others) == sorted(moved)
+        assert len(judged.results) == len(moved) + len(asked)
 
 
-@pytest.mark.parametrize("late", [0, 4])
-async def test_a_late_copy_asks_nothing(late):
+async def test_a_late_copy_asks_nothing():
     """It stands for the rollout that came in time, or that one for it."""
-    judge = CountingJudge()
-    group = group_of(5, ["same", "text 1", "text 2", "text 3", "same"])
-    judge.may_answer.set()
-    arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 5)
-    stored = await arriving.judge(
-        Group("g", [each for place, each in enumerate(group.rollouts) if place != late])
-    )
-    before = len(judge.asked)
-    judged = await arriving.judge_late(stored, group, late, None)
-    asked = len(judge.asked) - before
-    assert (asked, judged.copies) == (0, {4: 0})
-    assert len(judged.results) == len(stored.results) == 4
-    assert not any(4 in id_.shown for id_, _ in judged.results)
+    for late in [0, 4]:
+        judge = CountingJudge()
+        group = group_of(5, ["same", "text 1", "text 2", "text 3", "same"])
+        judge.may_answer.set()
+        arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 5)
+        stored = await arriving.judge(
+            Group("g", [each for place, each in enumerate(group.rollouts) if place != late])
+        )
+        before = len(judge.asked)
+        judged = await arriving.judge_late(stored, group, late, None)
+        asked = len(judge.asked) - before
+        assert (asked, judged.copies) == (0, {4: 0})
+        assert len(judged.results) == len(stored.results) == 4
+        assert not any(4 in id_.shown for id_, _ in judged.results)

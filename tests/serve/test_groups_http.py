@@ -90,9 +90,9 @@ def test_the_deadline_of_a_group_ends_the_wait_for_the_judge(served, judge_serve
     assert {each["failure"]["kind"] for each in reply["comparisons"]} == {"timeout"}
 
 
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
+def test_a_request_that_cannot_be_read_says_why(served):
+    """422 with a sentence."""
+    cases = [
         ({"messages": "Why?"}, "responses is not a list"),
         ({"messages": "Why?", "responses": []}, "responses is not a list of 1 to 1024"),
         ({"responses": [{"text": "a"}]}, "messages is neither"),
@@ -113,13 +113,11 @@ def test_the_deadline_of_a_group_ends_the_wait_for_the_judge(served, judge_serve
             },
             "the record's output, response could be",
         ),
-    ],
-)
-def test_a_request_that_cannot_be_read_says_why(served, body, said):
-    """422 with a sentence."""
-    reply = served.post("/v1/groups", body)
-    assert reply.status_code == 422
-    assert said in reply.json()["error"]["message"]
+    ]
+    for body, said in cases:
+        reply = served.post("/v1/groups", body)
+        assert reply.status_code == 422
+        assert said in reply.json()["error"]["message"]
 
 
 def compare_request(name):
@@ -141,20 +139,20 @@ def compare_request(name):
     }
 
 
-@pytest.mark.parametrize("path", ["/compare", "/v1/compare"])
-def test_compare_has_the_reply_of_nemo_gym(served, path):
+def test_compare_has_the_reply_of_nemo_gym(served):
     """Rewards, comparison results with indices, three metrics; nothing else."""
-    reply = served.post(path, compare_request(path)).json()
-    assert set(reply) == {"rewards", "comparison_results", "metrics"}
-    assert reply["rewards"] == sorted(reply["rewards"])
-    assert set(reply["comparison_results"][0]) == {
-        "response_i", "response_j", "judge_idx", "score_1", "score_2", "ranking",
-    }  # fmt: skip
-    assert set(reply["metrics"]) == {
-        "mean_individual_score",
-        "std_individual_score",
-        "tiebreak_usage_rate",
-    }
+    for path in ["/compare", "/v1/compare"]:
+        reply = served.post(path, compare_request(path)).json()
+        assert set(reply) == {"rewards", "comparison_results", "metrics"}
+        assert reply["rewards"] == sorted(reply["rewards"])
+        assert set(reply["comparison_results"][0]) == {
+            "response_i", "response_j", "judge_idx", "score_1", "score_2", "ranking",
+        }  # fmt: skip
+        assert set(reply["metrics"]) == {
+            "mean_individual_score",
+            "std_individual_score",
+            "tiebreak_usage_rate",
+        }
 
 
 def test_compare_without_a_judge_is_an_error_to_be_retried(served, judge_server):

@@ -23,28 +23,27 @@ def metric(served, name):
     return float(found[1])
 
 
-@pytest.mark.parametrize(
-    "header", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic dG9rZW4="}]
-)
-@pytest.mark.parametrize("path", ["/v1/groups", "/metrics"])
-def test_without_the_token_nobody_is_answered(limited, header, path):
+def test_without_the_token_nobody_is_answered(limited):
     """401 for groups and metrics; health and readiness need none. The token is never shown."""
-    reply = httpx.request(
-        "GET" if path == "/metrics" else "POST",
-        limited.url + path,
-        headers=header,
-        trust_env=False,
-        verify=False,
-        timeout=300,
-    )
-    assert (reply.status_code, reply.headers["WWW-Authenticate"]) == (401, "Bearer")
-    assert (
-        httpx.get(limited.url + "/healthz", trust_env=False, verify=False, timeout=300).json()[
-            "status"
-        ]
-        == "ok"
-    )
-    assert not any("token-of-the-tests" in line for line in limited.messages)
+    cases_0 = [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic dG9rZW4="}]
+    for header in cases_0:
+        for path in ["/v1/groups", "/metrics"]:
+            reply = httpx.request(
+                "GET" if path == "/metrics" else "POST",
+                limited.url + path,
+                headers=header,
+                trust_env=False,
+                verify=False,
+                timeout=300,
+            )
+            assert (reply.status_code, reply.headers["WWW-Authenticate"]) == (401, "Bearer")
+            assert (
+                httpx.get(
+                    limited.url + "/healthz", trust_env=False, verify=False, timeout=300
+                ).json()["status"]
+                == "ok"
+            )
+            assert not any("token-of-the-tests" in line for line in limited.messages)
 
 
 def test_a_large_body_is_refused(limited):
@@ -135,9 +134,9 @@ def test_the_log_has_a_line_for_each_group(served):
     )
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
+def test_settings_that_cannot_serve_are_refused(call):
+    """Exit code 2, with what to do; nothing listens."""
+    cases = [
         (["--listen", "0.0.0.0:0"], "reachable from other machines"),
         (["--listen", "nowhere"], "expected HOST:PORT"),
         (
@@ -152,13 +151,13 @@ def test_the_log_has_a_line_for_each_group(served):
             "local disk",
         ),
         (["--unscored", "drop"], "--on-failure"),
-    ],
-)
-def test_settings_that_cannot_serve_are_refused(call, flags, said):
-    """Exit code 2, with what to do; nothing listens."""
-    ended = call("serve", "--offline", *flags) if "--model" not in flags else call("serve", *flags)
-    assert ended.code == 2, ended.err
-    assert said in ended.err
+    ]
+    for flags, said in cases:
+        ended = (
+            call("serve", "--offline", *flags) if "--model" not in flags else call("serve", *flags)
+        )
+        assert ended.code == 2, ended.err
+        assert said in ended.err
 
 
 @pytest.mark.slow
@@ -356,33 +355,31 @@ def test_more_clients_than_descriptors_are_refused_and_nothing_else_fails(genrm,
     )
 
 
-@pytest.mark.parametrize("path", ["/metrics/", "/v1/groups/", "/healthz/"])
-def test_a_slash_too_many_is_no_redirect(served, path):
+def test_a_slash_too_many_is_no_redirect(served):
     """A redirect would go to the host that the client names."""
-    assert served.get(path).status_code == 404
+    for path in ["/metrics/", "/v1/groups/", "/healthz/"]:
+        assert served.get(path).status_code == 404
 
 
-@pytest.mark.parametrize(
-    "body", ['{"messages": NaN}', '{"messages": "a", "responses": [{"text": 1e999}]}']
-)
-@pytest.mark.parametrize(
-    "path", ["/v1/groups", "/v1/cohorts/g/members/0", "/verify", "/compare", "/openrlhf"]
-)
-def test_what_is_not_json_is_refused(served, path, body):
+def test_what_is_not_json_is_refused(served):
     """NaN and infinities are not read as null."""
-    reply = served.client.post(path, content=body)
-    assert reply.status_code == 422
-    assert "not JSON" in reply.text
+    cases_0 = ['{"messages": NaN}', '{"messages": "a", "responses": [{"text": 1e999}]}']
+    cases_1 = ["/v1/groups", "/v1/cohorts/g/members/0", "/verify", "/compare", "/openrlhf"]
+    for body in cases_0:
+        for path in cases_1:
+            reply = served.client.post(path, content=body)
+            assert reply.status_code == 422
+            assert "not JSON" in reply.text
 
 
-@pytest.mark.parametrize("size", ["1025", "0", "-1", "1.0", "9" * 5_000, "\u0663", "many"])
-def test_a_size_that_no_group_has_is_refused(served, size):
+def test_a_size_that_no_group_has_is_refused(served):
     """Before anything is planned: a cohort of 65,536 kept all others waiting for seconds."""
-    reply = served.client.post(
-        "/slime", params={"size": size}, json={"prompt": "Why?", "response": "a", "label": "b"}
-    )
-    assert reply.status_code == 422
-    assert "between 1 and 1024" in reply.text
+    for size in ["1025", "0", "-1", "1.0", "9" * 5_000, "\u0663", "many"]:
+        reply = served.client.post(
+            "/slime", params={"size": size}, json={"prompt": "Why?", "response": "a", "label": "b"}
+        )
+        assert reply.status_code == 422
+        assert "between 1 and 1024" in reply.text
 
 
 def test_an_id_that_is_not_utf8_is_refused(served):

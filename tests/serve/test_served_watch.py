@@ -44,9 +44,7 @@ def judge_window(server: Served, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_server_tells_when_its_judge_was_replaced(
-    genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_a_server_tells_when_its_judge_was_replaced(genrm, judge_server):
     """Blind, fine after the first window, and stop when a server that was started again finds
     another judge.
     """
@@ -68,7 +66,7 @@ def test_a_server_tells_when_its_judge_was_replaced(
 
 
 @pytest.mark.slow
-def test_a_server_without_a_watch_table_says_so(genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_a_server_without_a_watch_table_says_so(genrm, judge_server):
     """The page is 404, with the table that is missing."""
     with serving(genrm, *judge_server.flags, "--no-probe") as server:
         reply = server.get("/v1/watch")

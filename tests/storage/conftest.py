@@ -56,6 +56,10 @@ class ScriptedS3:
         )
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
+    def always(self, status: int, content: bytes, **headers: str) -> None:
+        """Answer every request alike from now on."""
+        self.answer = lambda request: (status, headers, content)
+
 
 @pytest.fixture(scope="session")
 def scripted_server() -> Iterator[ScriptedS3]:

@@ -92,43 +92,42 @@ def outputs_in(folder: Path) -> list[str]:
     return [str(folder / name) for name in _NAMES if (folder / name).exists()]
 
 
-@pytest.mark.parametrize("earlier", [False, True])
-@pytest.mark.parametrize("number", [0, 1])
-def test_an_interrupted_commit_is_finished(tmp_path: Path, number: int, earlier: bool) -> None:
+def test_an_interrupted_commit_is_finished(tmp_path):
     """Wherever the process ended, all outputs are the new ones, and nothing else is left."""
-    if earlier:
-        for name in _NAMES:
-            (tmp_path / name).write_bytes(b"old")
-    manifest = stop_before(tmp_path, number)
-    assert was_interrupted(str(manifest), outputs_in(tmp_path), _S3)
-    assert finish_commit(str(manifest), _S3)
-    assert contents(tmp_path) == dict.fromkeys(_NAMES, b"new")
+    for earlier in [False, True]:
+        for number in [0, 1]:
+            if earlier:
+                for name in _NAMES:
+                    (tmp_path / name).write_bytes(b"old")
+            manifest = stop_before(tmp_path, number)
+            assert was_interrupted(str(manifest), outputs_in(tmp_path), _S3)
+            assert finish_commit(str(manifest), _S3)
+            assert contents(tmp_path) == dict.fromkeys(_NAMES, b"new")
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_an_interrupted_commit_of_a_set_is_finished(tmp_path: Path, number: int) -> None:
+def test_an_interrupted_commit_of_a_set_is_finished(tmp_path):
     """Outputs with names of their own, also in folders of the manifest's, are published, and
     nothing else is left.
     """
     names = ("together.metrics.json", "rs0/a.scored.jsonl", "b.scored.jsonl")
-    (tmp_path / "rs0").mkdir()
-    (tmp_path / "b.scored.jsonl").write_bytes(b"old")
-    manifest = tmp_path / "together.commit"
-    with pytest.raises(_StoppedError), StoppedOutputs(manifest, number) as outputs:  # noqa: PT012
-        for name in names:
-            outputs.open(str(tmp_path / name)).write(b"new")
-        outputs.commit()
-    existing = [str(tmp_path / name) for name in names if (tmp_path / name).exists()]
-    assert was_interrupted(str(manifest), existing, _S3)
-    assert finish_commit(str(manifest), _S3)
-    found = {
-        path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()
-    }
-    assert found == set(names)
-    assert {(tmp_path / name).read_bytes() for name in names} == {b"new"}
+    for number in range(3):
+        folder = tmp_path / str(number)
+        (folder / "rs0").mkdir(parents=True)
+        (folder / "b.scored.jsonl").write_bytes(b"old")
+        manifest = folder / "together.commit"
+        with pytest.raises(_StoppedError), StoppedOutputs(manifest, number) as outputs:  # noqa: PT012
+            for name in names:
+                outputs.open(str(folder / name)).write(b"new")
+            outputs.commit()
+        existing = [str(folder / name) for name in names if (folder / name).exists()]
+        assert was_interrupted(str(manifest), existing, _S3)
+        assert finish_commit(str(manifest), _S3)
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        assert {path.relative_to(folder).as_posix() for path in files} == set(names)
+        assert {path.read_bytes() for path in files} == {b"new"}
 
 
-def test_an_output_that_was_linked_but_not_unlinked_is_finished(tmp_path: Path) -> None:
+def test_an_output_that_was_linked_but_not_unlinked_is_finished(tmp_path):
     """A new output has two names for a moment; the hidden one does not remain."""
     manifest = stop_before(tmp_path, 0)
     (left,) = [
@@ -141,7 +140,7 @@ def test_an_output_that_was_linked_but_not_unlinked_is_finished(tmp_path: Path) 
     assert contents(tmp_path) == dict.fromkeys(_NAMES, b"new")
 
 
-def test_a_file_written_since_is_not_replaced(tmp_path: Path) -> None:
+def test_a_file_written_since_is_not_replaced(tmp_path):
     """What somebody put in the place of an output stays, and the commit does not account for it."""
     manifest = stop_before(tmp_path, 1)
     (tmp_path / "x.scored.jsonl").write_bytes(b"mine")
@@ -150,22 +149,26 @@ def test_a_file_written_since_is_not_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "x.scored.jsonl").read_bytes() == b"mine"
 
 
-@pytest.mark.parametrize("damage", ["removed", "shortened", "changed"])
-def test_a_commit_whose_hidden_file_is_lost_cannot_be_finished(tmp_path: Path, damage: str) -> None:
+def test_a_commit_whose_hidden_file_is_lost_cannot_be_finished(tmp_path):
     """Then nothing is published, and the outputs count as those of an interrupted run."""
-    (tmp_path / "x.scored.jsonl").write_bytes(b"old")
-    manifest = stop_before(tmp_path, 1)
-    (left,) = staged_in(tmp_path)
-    if damage == "removed":
-        left.unlink()
-    else:
-        left.write_bytes(b"ne" if damage == "shortened" else b"nex")
-    assert not finish_commit(str(manifest), _S3)
-    assert (tmp_path / "x.scored.jsonl").read_bytes() == b"old"
-    assert was_interrupted(str(manifest), outputs_in(tmp_path), _S3)
+    damages = {
+        "removed": Path.unlink,
+        "shortened": lambda path: path.write_bytes(b"ne"),
+        "changed": lambda path: path.write_bytes(b"nex"),
+    }
+    for name, damage in damages.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "x.scored.jsonl").write_bytes(b"old")
+        manifest = stop_before(folder, 1)
+        (left,) = staged_in(folder)
+        damage(left)
+        assert not finish_commit(str(manifest), _S3)
+        assert (folder / "x.scored.jsonl").read_bytes() == b"old"
+        assert was_interrupted(str(manifest), outputs_in(folder), _S3)
 
 
-def test_outputs_behind_links_are_finished(tmp_path: Path) -> None:
+def test_outputs_behind_links_are_finished(tmp_path):
     """The target of a link is replaced, in its own folder, and the link stays."""
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "scored").write_bytes(b"old")
@@ -175,9 +178,11 @@ def test_outputs_behind_links_are_finished(tmp_path: Path) -> None:
     assert contents(tmp_path / "real") == {"scored": b"new"}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_a_manifest_that_names_other_files_is_not_obeyed(tmp_path):
+    """A manifest moves hidden files to outputs in its folder or below: not elsewhere, and not to
+    rollouts.
+    """
+    cases = [
         {"name": "../x.scored.jsonl"},
         {"name": "rs0/../../x.scored.jsonl"},
         {"name": "/x.scored.jsonl"},
@@ -191,42 +196,34 @@ def test_outputs_behind_links_are_finished(tmp_path: Path) -> None:
         {"mark": None},
         {"mark": {"size": 1}},
         {"replaced": {}},
-    ],
-    ids=str,
-)
-def test_a_manifest_that_names_other_files_is_not_obeyed(
-    tmp_path: Path, change: dict[str, object]
-) -> None:
-    """A manifest moves hidden files to outputs in its folder or below: not elsewhere, and not to
-    rollouts.
-    """
-    folder = tmp_path / "folder"
-    folder.mkdir()
+    ]
     (tmp_path / ".genrm-1.part").write_bytes(b"new")
-    (folder / "mine.jsonl").write_bytes(b"new")
-    manifest = stop_before(folder, 0)
-    written = json.loads(manifest.read_bytes())
-    written["outputs"][1].update(change)
-    manifest.write_text(json.dumps(written))
-    before = contents(folder)
-    finish_commit(str(manifest), _S3)
-    assert contents(folder) == before
-    assert (tmp_path / ".genrm-1.part").exists()
+    for number, change in enumerate(cases):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "mine.jsonl").write_bytes(b"new")
+        manifest = stop_before(folder, 0)
+        written = json.loads(manifest.read_bytes())
+        written["outputs"][1].update(change)
+        manifest.write_text(json.dumps(written))
+        before = contents(folder)
+        finish_commit(str(manifest), _S3)
+        assert contents(folder) == before
+        assert (tmp_path / ".genrm-1.part").exists()
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"\xff", b"[]", b"{}", b'{"format": 2}', b'{"format": 1}', b"[" * 100_000]
-)
-def test_what_is_no_manifest_is_ignored(tmp_path: Path, content: bytes) -> None:
+def test_what_is_no_manifest_is_ignored(tmp_path):
     """A file with the name of a manifest that is not a manifest stays unchanged until a commit
     replaces it.
     """
-    (tmp_path / "x.commit").write_bytes(content)
-    assert finish_commit(str(tmp_path / "x.commit"), _S3)
-    assert (tmp_path / "x.commit").read_bytes() == content
+    cases = [b"", b"\xff", b"[]", b"{}", b'{"format": 2}', b'{"format": 1}', b"[" * 100_000]
+    for content in cases:
+        (tmp_path / "x.commit").write_bytes(content)
+        assert finish_commit(str(tmp_path / "x.commit"), _S3)
+        assert (tmp_path / "x.commit").read_bytes() == content
 
 
-def test_only_the_hidden_files_of_an_output_are_removed(tmp_path: Path) -> None:
+def test_only_the_hidden_files_of_an_output_are_removed(tmp_path):
     """Those of other outputs, which other runs may be writing, stay."""
     stop_before(tmp_path, 0)
     kept = {"x.commit", "y.scored.jsonl"}

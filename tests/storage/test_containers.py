@@ -84,15 +84,15 @@ def _frames(content: bytes) -> bytes:
     return zstandard.compress(content[:half]) + zstandard.compress(content[half:])
 
 
-@pytest.mark.parametrize("indent", [None, 2])
-@pytest.mark.parametrize("before", ["", "\n  ", "\ufeff"])
-def test_the_items_of_an_array_are_records(tmp_path: Path, indent: int | None, before: str) -> None:
+def test_the_items_of_an_array_are_records(tmp_path):
     """An array on one line or on many yields its items, numbered from 1."""
-    content = (before + json.dumps(_RECORDS, indent=indent) + "\n").encode()
-    assert _read(tmp_path / "x.json", content) == list(enumerate(_RECORDS, 1))
+    for indent in [None, 2]:
+        for before in ["", "\n  ", "\ufeff"]:
+            content = (before + json.dumps(_RECORDS, indent=indent) + "\n").encode()
+            assert _read(tmp_path / "x.json", content) == list(enumerate(_RECORDS, 1))
 
 
-def test_iterations_over_one_archive_run_side_by_side(tmp_path: Path) -> None:
+def test_iterations_over_one_archive_run_side_by_side(tmp_path):
     """Overlapping iterations of a log keep their own positions."""
     path = tmp_path / "x.eval"
     path.write_bytes(_archive({f"samples/{n}_epoch_1.json": b"%d" % n * 50_000 for n in range(9)}))
@@ -101,7 +101,7 @@ def test_iterations_over_one_archive_run_side_by_side(tmp_path: Path) -> None:
             assert one == other
 
 
-def test_a_pretty_printed_object_is_one_record(tmp_path: Path) -> None:
+def test_a_pretty_printed_object_is_one_record(tmp_path):
     """An object that spans lines is one record; several, as jq prints them, are as many."""
     printed = json.dumps({"samples": [1], "eval": {}}, indent=2)
     assert _read(tmp_path / "x.json", printed.encode()) == [(1, {"samples": [1], "eval": {}})]
@@ -117,9 +117,7 @@ def test_a_pretty_printed_object_is_one_record(tmp_path: Path) -> None:
     size=st.integers(1, 50),
     in_array=st.booleans(),
 )
-def test_chunk_borders_do_not_matter(
-    records: list[object], indent: int | None, size: int, in_array: bool
-) -> None:
+def test_chunk_borders_do_not_matter(records, indent, size, in_array):
     """Any JSON in any chunks is split into its items."""
     texts = [records] if in_array else records
     data = "\n".join(json.dumps(text, indent=indent) for text in texts).encode()
@@ -128,16 +126,16 @@ def test_chunk_borders_do_not_matter(
     assert [json.loads(line.raw) for line in lines] == records
 
 
-@pytest.mark.parametrize("ending", ["", ",", ", {", ', {"a": "b', ', {"a": "\\'])
-def test_a_truncated_array_is_refused(tmp_path: Path, ending: str) -> None:
+def test_a_truncated_array_is_refused(tmp_path):
     """An array or object without an end raises an error once its complete items are read."""
-    assert "in the middle of a JSON array" in _refusal(
-        tmp_path / "x.json", ('[{"n": 1}' + ending).encode()
-    )
-    assert "in the middle of a JSON object" in _refusal(tmp_path / "y.json", b'{\n "n": 1')
+    for ending in ["", ",", ", {", ', {"a": "b', ', {"a": "\\']:
+        assert "in the middle of a JSON array" in _refusal(
+            tmp_path / "x.json", ('[{"n": 1}' + ending).encode()
+        )
+        assert "in the middle of a JSON object" in _refusal(tmp_path / "y.json", b'{\n "n": 1')
 
 
-def test_a_bad_item_keeps_its_number(tmp_path: Path) -> None:
+def test_a_bad_item_keeps_its_number(tmp_path):
     """Items that are not JSON, a raw line break in a string and text after the array stay as bad
     lines.
     """
@@ -150,20 +148,20 @@ def test_a_bad_item_keeps_its_number(tmp_path: Path) -> None:
     assert lines[4].raw == b" more"
 
 
-def test_an_oversize_item_is_not_held(tmp_path: Path) -> None:
+def test_an_oversize_item_is_not_held(tmp_path):
     """An item over the limit is marked, and its neighbours are read."""
     content = json.dumps([{"n": 1}, {"t": "x" * 2_000}, {"n": 3}]).encode()
     assert _read(tmp_path / "x.json", content, 100) == [(1, {"n": 1}), (2, 2_010), (3, {"n": 3})]
 
 
-def test_an_empty_array_has_no_records(tmp_path: Path) -> None:
+def test_an_empty_array_has_no_records(tmp_path):
     """An array without items is an empty input, not an error."""
     assert _read(tmp_path / "x.json", b"[ ]\n") == []
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
+def test_lines_stay_lines(tmp_path):
+    """A file of lines is read as lines, though its first one is a list or torn."""
+    cases = [
         b'{"n": 1}\n{"n": 2}',
         b'[1, 2]\n{"n": 2}',
         b'{"n": \n{"n": 2}',
@@ -172,15 +170,13 @@ def test_an_empty_array_has_no_records(tmp_path: Path) -> None:
         b"{",
         b"nothing\n{}",
         b"",
-    ],
-)
-def test_lines_stay_lines(tmp_path: Path, content: bytes) -> None:
-    """A file of lines is read as lines, though its first one is a list or torn."""
-    path = tmp_path / "x.jsonl"
-    path.write_bytes(content)
-    with open_source(str(path), S3Options(), _LIMIT) as source:
-        assert source.unit == "line"
-        assert [line.raw for line in source.iter_lines()] == content.splitlines()
+    ]
+    for content in cases:
+        path = tmp_path / "x.jsonl"
+        path.write_bytes(content)
+        with open_source(str(path), S3Options(), _LIMIT) as source:
+            assert source.unit == "line"
+            assert [line.raw for line in source.iter_lines()] == content.splitlines()
 
 
 _SAMPLES = {
@@ -191,16 +187,16 @@ _SAMPLES = {
 }
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, 93])
-def test_the_samples_of_an_eval_log_are_records(tmp_path: Path, method: int) -> None:
+def test_the_samples_of_an_eval_log_are_records(tmp_path):
     """Each sample of the archive is a record, also in zstandard frames, as inspect_ai writes
     them.
     """
-    content = _zstandard_archive(_SAMPLES) if method == 93 else _archive(_SAMPLES, method)
-    assert _read(tmp_path / "x.eval", content) == [(1, {"id": "b"}), (2, {"id": "a/x"})]
+    for method in [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, 93]:
+        content = _zstandard_archive(_SAMPLES) if method == 93 else _archive(_SAMPLES, method)
+        assert _read(tmp_path / "x.eval", content) == [(1, {"id": "b"}), (2, {"id": "a/x"})]
 
 
-def test_the_last_of_two_samples_with_one_name_counts(tmp_path: Path) -> None:
+def test_the_last_of_two_samples_with_one_name_counts(tmp_path):
     """A sample that was written again replaces the first version, as in inspect_ai."""
     path = tmp_path / "x.eval"
     with zipfile.ZipFile(path, "w") as archive:
@@ -212,7 +208,7 @@ def test_the_last_of_two_samples_with_one_name_counts(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, 93])
-def test_a_zip_bomb_stays_small(tmp_path: Path, method: int) -> None:
+def test_a_zip_bomb_stays_small(tmp_path, method):
     """A sample that expands beyond the limit is marked oversize and not decompressed to its end."""
     samples = {"samples/a_epoch_1.json": b'"' + b" " * (64 << 20), "samples/b_epoch_1.json": b"{}"}
     path = tmp_path / "x.eval"
@@ -229,14 +225,14 @@ def test_a_zip_bomb_stays_small(tmp_path: Path, method: int) -> None:
     assert peak < 24 << 20
 
 
-def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
+def test_an_encrypted_archive_is_refused(tmp_path):
     """A sample that needs a password is named as such."""
     data = bytearray(_archive({"samples/a_epoch_1.json": b"{}"}))
     data[data.index(b"PK\x01\x02") + 8] |= 1
     assert "encrypted" in _refusal(tmp_path / "x.eval", bytes(data))
 
 
-def test_damaged_archives_are_refused(tmp_path: Path) -> None:
+def test_damaged_archives_are_refused(tmp_path):
     """A cut or changed archive is an `InputError`, or its samples are read; nothing else is
     raised.
     """
@@ -252,9 +248,9 @@ def test_damaged_archives_are_refused(tmp_path: Path) -> None:
                     assert isinstance(error, InputError)  # noqa: PT017
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "says"),
-    [
+def test_other_files_are_refused_with_a_remedy(tmp_path):
+    """The message names the kind of file and how to convert it."""
+    cases = [
         ("x.jsonl", b"\x1f\x8b\x08\x00", "rename it: mv"),
         ("x.jsonl", zstandard.compress(b"{}"), "rename it: mv"),
         ("x.jsonl", "{}".encode("utf-16"), "iconv"),
@@ -272,13 +268,9 @@ def test_damaged_archives_are_refused(tmp_path: Path) -> None:
         ("x.eval", _archive({"samples/a_epoch_1/sample.json": b"{}"}), "inspect log convert"),
         ("x.eval", b"PK\x03\x04 nothing else", "not a complete zip archive"),
         ("x.parquet", b"PAR1 nothing else", "Parquet"),
-    ],
-)
-def test_other_files_are_refused_with_a_remedy(
-    tmp_path: Path, name: str, content: bytes, says: str
-) -> None:
-    """The message names the kind of file and how to convert it."""
-    assert says in _refusal(tmp_path / name, content)
+    ]
+    for name, content, says in cases:
+        assert says in _refusal(tmp_path / name, content)
 
 
 @pytest.fixture
@@ -297,7 +289,7 @@ def parquet(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_rows_of_parquet_are_records(parquet: Path) -> None:
+def test_the_rows_of_parquet_are_records(parquet):
     """Rows come in order over all row groups, NaN as null and bytes as base64."""
     rows = _read(parquet)
     assert [number for number, _ in rows] == list(range(1, 201))
@@ -313,15 +305,13 @@ def test_the_rows_of_parquet_are_records(parquet: Path) -> None:
     }
 
 
-def test_parquet_without_its_library_names_the_extra(
-    parquet: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parquet_without_its_library_names_the_extra(parquet, monkeypatch):
     """Without pyarrow the error says what to install."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install 'genrm-cli[parquet]'" in _refusal(parquet, parquet.read_bytes())
 
 
-def test_a_damaged_parquet_file_is_refused(parquet: Path) -> None:
+def test_a_damaged_parquet_file_is_refused(parquet):
     """A cut file is an `InputError`."""
     os.truncate(parquet, parquet.stat().st_size // 2)
     assert "cannot be read as Parquet" in _refusal(parquet, parquet.read_bytes())

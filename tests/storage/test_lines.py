@@ -31,7 +31,7 @@ def _expected(data: bytes, limit: int) -> list[Line]:
     size=st.integers(1, 40),
     limit=st.integers(1, 40),
 )
-def test_chunk_borders_do_not_matter(data: bytes, size: int, limit: int) -> None:
+def test_chunk_borders_do_not_matter(data, size, limit):
     """However the bytes arrive, the lines are those of a plain split on newlines."""
     assert list(iter_lines(_in_chunks(data, size), limit)) == _expected(data, limit)
 
@@ -41,22 +41,20 @@ def test_chunk_borders_do_not_matter(data: bytes, size: int, limit: int) -> None
     size=st.integers(1, 500),
     limit=st.integers(1, 600),
 )
-def test_long_lines_keep_their_excerpt_in_any_chunks(
-    lengths: list[int], size: int, limit: int
-) -> None:
+def test_long_lines_keep_their_excerpt_in_any_chunks(lengths, size, limit):
     """An oversize line's excerpt is its first 200 bytes, even when it spans many chunks."""
     alphabet = bytes(range(48, 122))
     data = b"\n".join((alphabet * 13)[:length] for length in lengths)
     assert list(iter_lines(_in_chunks(data, size), limit)) == _expected(data, limit)
 
 
-def test_only_newlines_end_a_line() -> None:
+def test_only_newlines_end_a_line():
     """U+2028, U+0085, form feeds and lone carriage returns stay inside their line."""
     text = '{"a":"x\u2028y\u0085z\u2029"}\x0c\x1c\r{"b":1}'.encode()
     assert list(iter_lines([text + b"\r\nnext"], 1000)) == [Line(1, text), Line(2, b"next")]
 
 
-def test_oversize_line_is_never_held() -> None:
+def test_oversize_line_is_never_held():
     """A line of 64 MB against a limit of 1 MB is read in flat memory."""
     import tracemalloc
 

@@ -93,7 +93,7 @@ _PATTERNS = [
 ]
 
 
-def test_patterns_find_the_same_on_s3(s3_bucket: Any) -> None:
+def test_patterns_find_the_same_on_s3(s3_bucket):
     """For any pattern, the same tree as objects gives the same names in the same order."""
     _put(
         s3_bucket,
@@ -123,9 +123,7 @@ _PARTS = st.one_of(st.just("**"), st.text("ab.*?[]!", min_size=1, max_size=4)).f
 @example([["a", "b", "a"], [".a", "b"], ["a"]], ["**", "**"])
 @example([["a", "a", "b"], ["a", "b"]], ["**", "a", "**", "b"])
 @example([["a", ".b"], ["b"]], ["**", ".*"])
-def test_patterns_mean_what_they_mean_in_the_standard_library(
-    paths: list[list[str]], parts: list[str]
-) -> None:
+def test_patterns_mean_what_they_mean_in_the_standard_library(paths, parts):
     """Any pattern finds the files that `glob` finds, each once, in the order of their names."""
     with tempfile.TemporaryDirectory() as folder:
         for path in paths:
@@ -141,22 +139,26 @@ def test_patterns_mean_what_they_mean_in_the_standard_library(
         assert found == sorted(set(found), key=os.fsencode)
 
 
-@pytest.mark.parametrize("pattern", [pattern for pattern, _ in _PATTERNS])
-def test_what_a_listing_would_find_is_known_without_it(here: Path, pattern: str) -> None:
+def test_what_a_listing_would_find_is_known_without_it(here):
     """For files on disk it is what the listing finds, and keys of S3 are found alike."""
-    _make_files(here, (*_TREE, *_HIDDEN))
-    found = {os.path.realpath(uri) for uri in _uris(pattern or ".")}
-    assert {
-        each for name in (*_TREE, *_HIDDEN) if would_find(pattern or ".", each := str(here / name))
-    } == found
-    for name in (*_TREE, *_HIDDEN):
-        key = f"s3://bucket/rl/{name}"
-        assert would_find(f"s3://bucket/rl/{pattern}", key) is (str(here / name) in found)
+    for pattern in [pattern for pattern, _ in _PATTERNS]:
+        _make_files(here, (*_TREE, *_HIDDEN))
+        found = {os.path.realpath(uri) for uri in _uris(pattern or ".")}
+        assert {
+            each
+            for name in (*_TREE, *_HIDDEN)
+            if would_find(pattern or ".", each := str(here / name))
+        } == found
+        for name in (*_TREE, *_HIDDEN):
+            key = f"s3://bucket/rl/{name}"
+            assert would_find(f"s3://bucket/rl/{pattern}", key) is (str(here / name) in found)
 
 
-@pytest.mark.parametrize(
-    ("uri", "many"),
-    [
+def test_inputs_that_name_many_files(here):
+    """A folder, a prefix and a pattern name many files; a local file with brackets in its name is
+    one.
+    """
+    cases = [
         ("-", False),
         ("s3://b", True),
         ("s3://b/rl/", True),
@@ -167,19 +169,15 @@ def test_what_a_listing_would_find_is_known_without_it(here: Path, pattern: str)
         ("folder/x[1].jsonl", False),
         ("folder/x[2].jsonl", True),
         (".", True),
-    ],
-)
-def test_inputs_that_name_many_files(here: Path, uri: str, many: bool) -> None:
-    """A folder, a prefix and a pattern name many files; a local file with brackets in its name is
-    one.
-    """
-    _make_files(here, ("folder/x.jsonl", "folder/x[1].jsonl"))
-    assert names_many(uri) is many
+    ]
+    for uri, many in cases:
+        _make_files(here, ("folder/x.jsonl", "folder/x[1].jsonl"))
+        assert names_many(uri) is many
 
 
-@pytest.mark.parametrize(
-    ("uri", "folder"),
-    [
+def test_literal_folder_is_what_precedes_the_wildcards(here):
+    """The place relative to which files are named has no wildcard, unless a folder is called so."""
+    cases = [
         ("s3://b/rl/env/*.jsonl.gz", "s3://b/rl/env"),
         ("s3://b/rl/env/x.jsonl", "s3://b/rl/env"),
         ("s3://b/rl/env-*/x.jsonl", "s3://b/rl"),
@@ -190,15 +188,13 @@ def test_inputs_that_name_many_files(here: Path, uri: str, many: bool) -> None:
         ("*.jsonl", "."),
         (".", "."),
         ("/", "/"),
-    ],
-)
-def test_literal_folder_is_what_precedes_the_wildcards(here: Path, uri: str, folder: str) -> None:
-    """The place relative to which files are named has no wildcard, unless a folder is called so."""
-    _make_files(here, ("data/x.jsonl", "run[1]/x.jsonl"))
-    assert literal_folder(uri) == folder
+    ]
+    for uri, folder in cases:
+        _make_files(here, ("data/x.jsonl", "run[1]/x.jsonl"))
+        assert literal_folder(uri) == folder
 
 
-def test_found_files_are_named_as_the_user_writes_them(here: Path) -> None:
+def test_found_files_are_named_as_the_user_writes_them(here):
     """Relative stays relative, without a leading `./` of its own, and a file called as a stream
     stays a file.
     """
@@ -212,7 +208,7 @@ def test_found_files_are_named_as_the_user_writes_them(here: Path) -> None:
     assert _uris("y[1].jsonl") == ["y[1].jsonl"]
 
 
-def test_found_file_has_the_identity_it_is_read_with(here: Path, s3_bucket: Any) -> None:
+def test_found_file_has_the_identity_it_is_read_with(here, s3_bucket):
     """A listing and an opened source report the same identity, on disk and on S3."""
     _make_files(here, ("data/x.jsonl",))
     _put(s3_bucket, ["rl/x.jsonl"])
@@ -223,7 +219,7 @@ def test_found_file_has_the_identity_it_is_read_with(here: Path, s3_bucket: Any)
         assert 0 <= found.age_s < 60
 
 
-def test_age_on_disk_is_never_negative(tmp_path: Path) -> None:
+def test_age_on_disk_is_never_negative(tmp_path):
     """A file from an hour ago is an hour old; one from the future has no age."""
     _make_files(tmp_path, ("new", "old"))
     now_s = os.stat(tmp_path / "new").st_mtime
@@ -255,7 +251,7 @@ def _page(
     ).encode()
 
 
-def test_age_on_s3_is_by_the_clock_of_s3(scripted_s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_age_on_s3_is_by_the_clock_of_s3(scripted_s3, monkeypatch):
     """A machine whose clock is years off still knows that an object is ninety seconds old."""
     handler = scripted_s3.server.RequestHandlerClass
     monkeypatch.setattr(
@@ -275,10 +271,10 @@ def test_age_on_s3_is_by_the_clock_of_s3(scripted_s3: Any, monkeypatch: pytest.M
     assert [found.age_s for found in iter_found("s3://b/rl/", scripted_s3.options)] == [0]
 
 
-def test_pages_are_fetched_as_they_are_needed(scripted_s3: Any) -> None:
+def test_pages_are_fetched_as_they_are_needed(scripted_s3):
     """Reading n pages of keys takes n requests: a listing never holds more than a page."""
 
-    def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
+    def answer(request):
         page = int(parse_qs(urlsplit(request.path).query).get("continuation-token", ["0"])[0])
         return (
             200,
@@ -296,7 +292,7 @@ def test_pages_are_fetched_as_they_are_needed(scripted_s3: Any) -> None:
     assert (query["prefix"], query["delimiter"]) == (["rl/"], ["/"])
 
 
-def test_listing_starts_from_the_longest_literal_prefix(scripted_s3: Any) -> None:
+def test_listing_starts_from_the_longest_literal_prefix(scripted_s3):
     """S3 is asked for no more than the wildcard leaves open, and for one level only where the
     pattern has one.
     """
@@ -327,7 +323,7 @@ _ODD = [
 ]
 
 
-def test_odd_characters_come_back_as_they_are(here: Path, s3_bucket: Any) -> None:
+def test_odd_characters_come_back_as_they_are(here, s3_bucket):
     """A key or file name may hold nearly anything, and what is found can be opened under the name
     given.
     """
@@ -344,7 +340,7 @@ def test_odd_characters_come_back_as_they_are(here: Path, s3_bucket: Any) -> Non
     ]
 
 
-def test_s3_key_with_wildcards_is_found_under_its_own_name(s3_bucket: Any) -> None:
+def test_s3_key_with_wildcards_is_found_under_its_own_name(s3_bucket):
     """A pattern that is a key finds that key, besides what it matches."""
     _put(s3_bucket, ["rl/x[1].jsonl", "rl/x1.jsonl", "rl/x2.jsonl"])
     start = f"s3://{s3_bucket.name}/rl"
@@ -353,7 +349,7 @@ def test_s3_key_with_wildcards_is_found_under_its_own_name(s3_bucket: Any) -> No
     assert _uris(f"{start}/x2.jsonl") == [f"{start}/x2.jsonl"]
 
 
-def test_only_files_are_found(here: Path) -> None:
+def test_only_files_are_found(here):
     """Links to files count; links to folders, links to nowhere or to themselves, pipes and sockets
     do not.
     """
@@ -371,27 +367,25 @@ def test_only_files_are_found(here: Path) -> None:
     assert _uris("named/*") == ["named/link.jsonl", "named/x.jsonl"]
 
 
-@pytest.mark.parametrize(
-    ("uri", "message"),
-    [
+def test_missing_folder_is_an_error(here):
+    """A mistyped folder is named, while a pattern without a match in one that exists just finds
+    nothing.
+    """
+    cases = [
         ("missing/", "missing/: the folder missing does not exist; check the path"),
         ("missing/*/x", "the folder missing does not exist"),
         ("x.jsonl/*", "the folder x.jsonl does not exist"),
         ("sub/missing.jsonl", "the folder sub does not exist"),
-    ],
-)
-def test_missing_folder_is_an_error(here: Path, uri: str, message: str) -> None:
-    """A mistyped folder is named, while a pattern without a match in one that exists just finds
-    nothing.
-    """
-    _make_files(here, ("x.jsonl",))
-    with pytest.raises(InputError, match=message):
-        _uris(uri)
-    assert _uris("y*") == []
+    ]
+    for uri, message in cases:
+        _make_files(here, ("x.jsonl",))
+        with pytest.raises(InputError, match=message):
+            _uris(uri)
+        assert _uris("y*") == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_closed_folder_is_an_error(here: Path) -> None:
+def test_closed_folder_is_an_error(here):
     """A folder that may not be read is not passed over in silence."""
     _make_files(here, ("data/closed/x.jsonl",))
     os.chmod("data/closed", 0)
@@ -402,20 +396,21 @@ def test_closed_folder_is_an_error(here: Path) -> None:
         os.chmod("data/closed", 0o700)
 
 
-@pytest.mark.parametrize("uri", ["s3://", "s3:///x/", "s3://b*/x/", "https://host/x/", "gs://b/*"])
-def test_other_places_cannot_be_listed(uri: str) -> None:
+def test_other_places_cannot_be_listed():
     """A pattern needs a bucket without wildcards, or a local path."""
-    with pytest.raises(UsageError):
-        _uris(uri)
+    cases = ["s3://", "s3:///x/", "s3://b*/x/", "https://host/x/", "gs://b/*"]
+    for uri in cases:
+        with pytest.raises(UsageError):
+            _uris(uri)
 
 
-def test_missing_bucket_is_an_error(s3: str) -> None:
+def test_missing_bucket_is_an_error(s3):
     """A missing bucket is an error, unlike an empty one."""
     with pytest.raises(StorageError, match=r"^s3://no-such-bucket/rl/: no such bucket"):
         _uris("s3://no-such-bucket/rl/*")
 
 
-def test_files_are_found_by_the_beginning_of_their_name(here: Path, s3_bucket: Any) -> None:
+def test_files_are_found_by_the_beginning_of_their_name(here, s3_bucket):
     """Every file with the prefix is found, hidden or not, except unfinished outputs and folders."""
     names = ("x.lease-1", "x.lease-2", ".x.lease", "x.jsonl", ".genrm-1.part")
     _make_files(here, tuple(f"data/{name}" for name in names))

@@ -30,23 +30,26 @@ SIDE_SUFFIXES = (
 )
 
 
-@pytest.mark.parametrize("uri", ["s3://", "s3://b", "s3://b/", "s3:///k", "rl/x.jsonl", "gs://b/k"])
-def test_incomplete_s3_uri_is_refused(uri: str) -> None:
+def test_incomplete_s3_uri_is_refused():
     """A URI without scheme, bucket or key is a usage error that names it."""
-    with pytest.raises(UsageError, match="expected s3://bucket/key"):
-        parse_s3_uri(uri)
+    cases = ["s3://", "s3://b", "s3://b/", "s3:///k", "rl/x.jsonl", "gs://b/k"]
+    for uri in cases:
+        with pytest.raises(UsageError, match="expected s3://bucket/key"):
+            parse_s3_uri(uri)
 
 
-@pytest.mark.parametrize("uri", ["", "s3:/b/k", "https://host/x.jsonl", "gs://b/k"])
-def test_other_schemes_are_not_taken_for_files(uri: str) -> None:
+def test_other_schemes_are_not_taken_for_files():
     """A mistyped or foreign scheme is refused instead of looked up on disk."""
-    with pytest.raises(UsageError):
-        parse_local_path(uri)
+    for uri in ["", "s3:/b/k", "https://host/x.jsonl", "gs://b/k"]:
+        with pytest.raises(UsageError):
+            parse_local_path(uri)
 
 
-@pytest.mark.parametrize(
-    ("uri", "stem"),
-    [
+def test_stem_drops_only_known_suffixes():
+    """The stem is the URI less compression, record suffix and `.scored`, and never an empty
+    name.
+    """
+    cases = [
         ("s3://b/rl/run-7.scored.jsonl.gz", "s3://b/rl/run-7"),
         ("run.jsonl", "run"),
         ("run.json", "run"),
@@ -56,33 +59,28 @@ def test_other_schemes_are_not_taken_for_files(uri: str) -> None:
         ("d.jsonl/run.txt", "d.jsonl/run.txt"),
         ("d/.jsonl", "d/.jsonl"),
         (".gz", ".gz"),
-    ],
-)
-def test_stem_drops_only_known_suffixes(uri: str, stem: str) -> None:
-    """The stem is the URI less compression, record suffix and `.scored`, and never an empty
-    name.
-    """
-    assert stem_of(uri) == stem
+    ]
+    for uri, stem in cases:
+        assert stem_of(uri) == stem
 
 
-def test_nothing_stands_beside_a_stream() -> None:
+def test_nothing_stands_beside_a_stream():
     """A sibling of `-` is a usage error, not a file called `-.metrics.json`."""
     with pytest.raises(UsageError, match="name an output file"):
         sibling("-", ".metrics.json")
 
 
-@pytest.mark.parametrize(
-    "uri", ["s3://b/sft/x.jsonl", "s3://b/x/rl/y.jsonl", "s3://rl/x.jsonl", "s3://b/rlhf/x"]
-)
-def test_results_outside_the_rl_prefix_are_refused(uri: str) -> None:
+def test_results_outside_the_rl_prefix_are_refused():
     """The message says why, and how to do it anyway."""
-    with pytest.raises(UsageError, match=r"kept separate from supervised data.*any_prefix"):
-        require_rl_prefix(uri, any_prefix=False)
-    require_rl_prefix(uri, any_prefix=True)
+    cases = ["s3://b/sft/x.jsonl", "s3://b/x/rl/y.jsonl", "s3://rl/x.jsonl", "s3://b/rlhf/x"]
+    for uri in cases:
+        with pytest.raises(UsageError, match=r"kept separate from supervised data.*any_prefix"):
+            require_rl_prefix(uri, any_prefix=False)
+        require_rl_prefix(uri, any_prefix=True)
 
 
 @given(PLACES, FOLDERS, NAMES, RECORD_SUFFIXES)
-def test_rollouts_are_known_by_their_name(place: str, folders: str, name: str, suffix: str) -> None:
+def test_rollouts_are_known_by_their_name(place, folders, name, suffix):
     """Any JSON lines file is a rollout file, in any folder, unless it is named like a side file."""
     folder = f"{place}{folders}/" if folders else place
     if not name.endswith(SIDE_SUFFIXES):
@@ -91,9 +89,9 @@ def test_rollouts_are_known_by_their_name(place: str, folders: str, name: str, s
         assert not is_rollout_file(f"{folder}{name}{side}{suffix}")
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
+def test_other_files_are_no_rollouts():
+    """Other suffixes, unfinished files, a folder with such a name, a suffix without a name."""
+    cases = [
         "run.json",
         "run.metrics.json",
         "run.lease-1",
@@ -103,15 +101,13 @@ def test_rollouts_are_known_by_their_name(place: str, folders: str, name: str, s
         "d/.jsonl",
         "",
         "-",
-    ],
-)
-def test_other_files_are_no_rollouts(uri: str) -> None:
-    """Other suffixes, unfinished files, a folder with such a name, a suffix without a name."""
-    assert not is_rollout_file(uri)
+    ]
+    for uri in cases:
+        assert not is_rollout_file(uri)
 
 
 @given(PLACES, FOLDERS, NAMES)
-def test_a_folder_and_a_name_make_the_file(place: str, folders: str, name: str) -> None:
+def test_a_folder_and_a_name_make_the_file(place, folders, name):
     """The folder of a URI is what is left before its last name, `.` for a bare one."""
     uri = f"{place}{folders}/{name}" if folders else f"{place}{name}"
     folder = folder_of(uri)
@@ -120,9 +116,7 @@ def test_a_folder_and_a_name_make_the_file(place: str, folders: str, name: str) 
 
 
 @given(PLACES, FOLDERS.filter(bool), FOLDERS, NAMES, RECORD_SUFFIXES)
-def test_the_usual_place_is_beside_the_input(
-    place: str, above: str, below: str, name: str, suffix: str
-) -> None:
+def test_the_usual_place_is_beside_the_input(place, above, below, name, suffix):
     """The default template gives the stem with `.scored.jsonl`, whatever folder was searched and
     whatever braces the names hold.
     """
@@ -135,9 +129,7 @@ def test_the_usual_place_is_beside_the_input(
 
 
 @given(PLACES, FOLDERS.filter(bool), FOLDERS, NAMES, RECORD_SUFFIXES)
-def test_a_place_elsewhere_keeps_the_folders_below(
-    place: str, above: str, below: str, name: str, suffix: str
-) -> None:
+def test_a_place_elsewhere_keeps_the_folders_below(place, above, below, name, suffix):
     """{path} is what lies between the folder that was searched and the file, and nothing for a file
     right in it.
     """
@@ -149,9 +141,9 @@ def test_a_place_elsewhere_keeps_the_folders_below(
     assert found == (f"s3://out/rl/{below}/{stem}.x" if below else f"s3://out/rl/{stem}.x")
 
 
-@pytest.mark.parametrize(
-    ("template", "uri", "below", "place"),
-    [
+def test_places_at_the_edges():
+    """Bare names, the root, a whole bucket, a searched folder with a slash at its end."""
+    cases = [
         ("{dir}/{stem}.s", "run.jsonl", ".", "run.s"),
         ("{dir}/{stem}.s", "/run.jsonl", "/", "/run.s"),
         ("{path}/{stem}.s", "run.jsonl", ".", "run.s"),
@@ -167,22 +159,20 @@ def test_a_place_elsewhere_keeps_the_folders_below(
             "s3://b/rl",
             "s3://b/rl/scored/run.s",
         ),
-    ],
-)
-def test_places_at_the_edges(template: str, uri: str, below: str, place: str) -> None:
-    """Bare names, the root, a whole bucket, a searched folder with a slash at its end."""
-    assert render_place(template, uri, below) == place
+    ]
+    for template, uri, below, place in cases:
+        assert render_place(template, uri, below) == place
 
 
-@pytest.mark.parametrize("word", ["{name}", "{}", "{DIR}"])
-def test_an_unknown_placeholder_is_refused(word: str) -> None:
+def test_an_unknown_placeholder_is_refused():
     """The message says which words there are."""
-    with pytest.raises(UsageError, match=r"unknown \{.*use \{dir\}, \{path\} and \{stem\}"):
-        render_place(f"{{dir}}/{word}.jsonl", "run.jsonl", ".")
+    for word in ["{name}", "{}", "{DIR}"]:
+        with pytest.raises(UsageError, match=r"unknown \{.*use \{dir\}, \{path\} and \{stem\}"):
+            render_place(f"{{dir}}/{word}.jsonl", "run.jsonl", ".")
 
 
-@pytest.mark.parametrize("key", ["../run.jsonl", "x/../../../etc/run.jsonl"])
-def test_a_key_does_not_lead_out_of_a_local_folder(key: str) -> None:
+def test_a_key_does_not_lead_out_of_a_local_folder():
     """Who may write to the bucket may not choose where files on this machine go."""
-    with pytest.raises(UsageError, match=r"contains '\.\.'"):
-        render_place("out/{path}/{stem}.scored.jsonl", f"s3://b/rl/{key}", "s3://b/rl")
+    for key in ["../run.jsonl", "x/../../../etc/run.jsonl"]:
+        with pytest.raises(UsageError, match=r"contains '\.\.'"):
+            render_place("out/{path}/{stem}.scored.jsonl", f"s3://b/rl/{key}", "s3://b/rl")

@@ -6,12 +6,10 @@ import io
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 from genrm_process import Genrm, make_rollouts
-from judge_server_fixture import JudgeServer
 from s3_stores_fixture import RealStore
 
 from genrm_cli.storage.leases import Lease, Leases, OtherLease
@@ -51,7 +49,7 @@ def names_in(bucket: str, options: S3Options) -> set[str]:
     }
 
 
-def test_of_many_one_has_the_lease(bucket: str, options: S3Options, real_store: RealStore) -> None:
+def test_of_many_one_has_the_lease(bucket, options, real_store):
     """Of eight that try at once one gets the lease; released, nothing of it is left."""
     output = f"s3://{bucket}/rl/x.scored.jsonl"
     # Not at rclone: it answers 500, or a wrong checksum, while an object is read that others
@@ -59,7 +57,7 @@ def test_of_many_one_has_the_lease(bucket: str, options: S3Options, real_store: 
     threads_count = 8 if real_store.honours_conditions else 1
     together = threading.Barrier(threads_count)
 
-    def try_it(_: int) -> Lease | OtherLease:
+    def try_it(_):
         together.wait(timeout=30)
         return Leases(options, 60.0).take(output)
 
@@ -75,13 +73,13 @@ def test_of_many_one_has_the_lease(bucket: str, options: S3Options, real_store: 
 
 
 def test_whole_runs(
-    bucket: str,
-    client: Any,
-    options: S3Options,
-    real_store: RealStore,
-    judge_server: JudgeServer,
-    tmp_path: Path,
-) -> None:
+    bucket,
+    client,
+    options,
+    real_store,
+    judge_server,
+    tmp_path,
+):
     """Two runs started together score a prefix once between them, parts and all; later runs find it
     up to date.
     """

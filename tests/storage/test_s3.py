@@ -19,27 +19,27 @@ def _unfinished_uploads(bucket: Any) -> list[Any]:
     return bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
 
 
-@pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.jsonl.zst"])
-def test_what_is_written_can_be_read(s3_bucket: Any, name: str) -> None:
+def test_what_is_written_can_be_read(s3_bucket):
     """Lines go to S3 and back, compressed or not, and are known by the object's ETag."""
-    uri = f"s3://{s3_bucket.name}/rl/a b/ü/{name}"
-    assert not exists(uri, _S3)
-    sink = open_sink(uri, _S3, overwrite=False)
-    sink.write(b'{"n":1}\n{"n":2}\n')
-    assert not exists(uri, _S3)
-    sink.commit()
-    assert exists(uri, _S3)
-    with open_source(uri, _S3, _LIMIT) as source:
-        assert [line.raw for line in source.iter_lines()] == [b'{"n":1}', b'{"n":2}']
-        head = s3_bucket.client.head_object(Bucket=s3_bucket.name, Key=f"rl/a b/ü/{name}")
-        assert (source.identity.etag, source.identity.size_bytes) == (
-            head["ETag"].strip('"'),
-            head["ContentLength"],
-        )
-        source.verify_unchanged()
+    for name in ["x.jsonl", "x.jsonl.gz", "x.jsonl.zst"]:
+        uri = f"s3://{s3_bucket.name}/rl/a b/ü/{name}"
+        assert not exists(uri, _S3)
+        sink = open_sink(uri, _S3, overwrite=False)
+        sink.write(b'{"n":1}\n{"n":2}\n')
+        assert not exists(uri, _S3)
+        sink.commit()
+        assert exists(uri, _S3)
+        with open_source(uri, _S3, _LIMIT) as source:
+            assert [line.raw for line in source.iter_lines()] == [b'{"n":1}', b'{"n":2}']
+            head = s3_bucket.client.head_object(Bucket=s3_bucket.name, Key=f"rl/a b/ü/{name}")
+            assert (source.identity.etag, source.identity.size_bytes) == (
+                head["ETag"].strip('"'),
+                head["ContentLength"],
+            )
+            source.verify_unchanged()
 
 
-def test_check_leaves_nothing_behind(s3_bucket: Any) -> None:
+def test_check_leaves_nothing_behind(s3_bucket):
     """Checking that an object can be written leaves neither an object nor an upload."""
     uri = f"s3://{s3_bucket.name}/rl/x.jsonl"
     check_writable(uri, _S3)
@@ -47,7 +47,7 @@ def test_check_leaves_nothing_behind(s3_bucket: Any) -> None:
     assert _unfinished_uploads(s3_bucket) == []
 
 
-def test_missing_bucket_is_told_from_a_missing_key(s3_bucket: Any) -> None:
+def test_missing_bucket_is_told_from_a_missing_key(s3_bucket):
     """Errors of reading, inspecting and checking distinguish a missing bucket from a missing
     key.
     """
@@ -64,7 +64,7 @@ def test_missing_bucket_is_told_from_a_missing_key(s3_bucket: Any) -> None:
             attempt()
 
 
-def test_existing_object_is_refused_at_once(s3_bucket: Any) -> None:
+def test_existing_object_is_refused_at_once(s3_bucket):
     """Without overwrite an existing object is refused before anything is written; with it,
     replaced.
     """
@@ -79,22 +79,21 @@ def test_existing_object_is_refused_at_once(s3_bucket: Any) -> None:
     assert _body(s3_bucket, "rl/x.jsonl") == b"new"
 
 
-@pytest.mark.parametrize("size", [10, 20 << 20])
-def test_object_that_appears_meanwhile_is_not_replaced(s3_bucket: Any, size: int) -> None:
+def test_object_that_appears_meanwhile_is_not_replaced(s3_bucket):
     """Commit refuses an object that another writer made since, and leaves no parts."""
-    sink = open_sink(f"s3://{s3_bucket.name}/rl/x.jsonl", _S3, overwrite=False)
-    sink.write(bytes(size))
-    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/x.jsonl", Body=b"theirs")
-    with pytest.raises(StorageError, match="created by another process"):
-        sink.commit()
-    sink.abort()
-    assert _body(s3_bucket, "rl/x.jsonl") == b"theirs"
-    assert _unfinished_uploads(s3_bucket) == []
+    for size in [10, 20 << 20]:
+        key = f"rl/{size}.jsonl"
+        sink = open_sink(f"s3://{s3_bucket.name}/{key}", _S3, overwrite=False)
+        sink.write(bytes(size))
+        s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=key, Body=b"theirs")
+        with pytest.raises(StorageError, match="created by another process"):
+            sink.commit()
+        sink.abort()
+        assert _body(s3_bucket, key) == b"theirs"
+        assert _unfinished_uploads(s3_bucket) == []
 
 
-def test_endpoint_can_be_an_option(
-    s3_bucket: Any, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_endpoint_can_be_an_option(s3_bucket, s3_endpoint, monkeypatch):
     """The endpoint option wins over the environment."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     options = S3Options(endpoint_url=s3_endpoint, region="eu-west-1")
@@ -102,7 +101,7 @@ def test_endpoint_can_be_an_option(
 
 
 @pytest.mark.usefixtures("fresh_clients")
-def test_missing_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_named(monkeypatch):
     """The message says what to set; no request is needed to know it."""
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     with pytest.raises(
@@ -111,22 +110,22 @@ def test_missing_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
         open_source("s3://b1b/rl/x", _S3, _LIMIT)
 
 
-def test_unknown_profile_is_a_usage_error() -> None:
+def test_unknown_profile_is_a_usage_error():
     """The message names the profile."""
     with pytest.raises(UsageError, match="nobody"):
         exists("s3://b1b/rl/x", S3Options(profile="nobody"))
 
 
-@pytest.mark.parametrize("endpoint", ["localhost:9000", "http://user:secret@ bad"])
-def test_endpoint_that_is_no_url_is_a_usage_error(endpoint: str) -> None:
+def test_endpoint_that_is_no_url_is_a_usage_error():
     """The message says what an endpoint looks like, and hides a password in it."""
-    with pytest.raises(UsageError, match="expected, for example, http://host:9000") as caught:
-        check_writable("s3://b1b/rl/x", S3Options(endpoint_url=endpoint))
-    assert "secret" not in str(caught.value)
+    for endpoint in ["localhost:9000", "http://user:secret@ bad"]:
+        with pytest.raises(UsageError, match="expected, for example, http://host:9000") as caught:
+            check_writable("s3://b1b/rl/x", S3Options(endpoint_url=endpoint))
+        assert "secret" not in str(caught.value)
 
 
 @pytest.mark.slow
-def test_unreachable_endpoint_is_a_storage_error() -> None:
+def test_unreachable_endpoint_is_a_storage_error():
     """The message names the endpoint, without a password that may be in it."""
     options = S3Options(endpoint_url="http://user:secret@127.0.0.1:1", max_attempts=1)
     with pytest.raises(

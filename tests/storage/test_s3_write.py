@@ -77,7 +77,7 @@ def _keys(bucket: Any) -> list[str]:
     ]
 
 
-def test_parts_go_up_while_the_object_is_written(s3_bucket: Any) -> None:
+def test_parts_go_up_while_the_object_is_written(s3_bucket):
     """Full parts are at S3 before the content ends; the object itself is not, before commit."""
     sink = open_sink(f"s3://{s3_bucket.name}/rl/x.jsonl", _S3, overwrite=False)
     sink.write(bytes(2 * _PART + 5))
@@ -100,26 +100,26 @@ def test_parts_go_up_while_the_object_is_written(s3_bucket: Any) -> None:
     assert _uploads(s3_bucket) == []
 
 
-@pytest.mark.parametrize("answer", [_refusal(403, "AccessDenied")])
-def test_part_that_fails_ends_the_upload(scripted_s3: Any, answer: Answer) -> None:
+def test_part_that_fails_ends_the_upload(scripted_s3):
     """When the third part of five is refused, all parts are given up after the last one in
     flight.
     """
-    scripted_s3.answer = _accept_but("part 3", answer)
-    with (  # noqa: PT012
-        pytest.raises(StorageError, match=f"^{_URI}: "),
-        Outputs(scripted_s3.options, overwrite=True) as outputs,
-    ):
-        sink = outputs.open(_URI)
-        for _ in range(40):
-            sink.write(bytes(1 << 20))
-        outputs.commit()
-    kinds = _kinds(scripted_s3)
-    assert "complete" not in kinds
-    assert kinds.index("abort") == len(kinds) - 1
+    for answer in [_refusal(403, "AccessDenied")]:
+        scripted_s3.answer = _accept_but("part 3", answer)
+        with (  # noqa: PT012
+            pytest.raises(StorageError, match=f"^{_URI}: "),
+            Outputs(scripted_s3.options, overwrite=True) as outputs,
+        ):
+            sink = outputs.open(_URI)
+            for _ in range(40):
+                sink.write(bytes(1 << 20))
+            outputs.commit()
+        kinds = _kinds(scripted_s3)
+        assert "complete" not in kinds
+        assert kinds.index("abort") == len(kinds) - 1
 
 
-def test_failed_part_cannot_be_forgotten(scripted_s3: Any) -> None:
+def test_failed_part_cannot_be_forgotten(scripted_s3):
     """Every later step says again what went wrong, so that no object misses a part."""
     scripted_s3.answer = _accept_but("part 1", _refusal(403, "AccessDenied"))
     sink = open_sink(_URI, scripted_s3.options, overwrite=True)
@@ -131,7 +131,7 @@ def test_failed_part_cannot_be_forgotten(scripted_s3: Any) -> None:
     sink.abort()
 
 
-def test_upload_that_cannot_begin_leaves_nothing_to_give_up(scripted_s3: Any) -> None:
+def test_upload_that_cannot_begin_leaves_nothing_to_give_up(scripted_s3):
     """A refused beginning is told as such, no part is sent, and there is nothing to abort."""
     scripted_s3.answer = _accept_but("begin", _refusal(403, "AccessDenied"))
     sink = open_sink(_URI, scripted_s3.options, overwrite=True)
@@ -144,7 +144,7 @@ def test_upload_that_cannot_begin_leaves_nothing_to_give_up(scripted_s3: Any) ->
     assert set(_kinds(scripted_s3)) == {"begin"}
 
 
-def test_refused_commit_leaves_nothing(scripted_s3: Any) -> None:
+def test_refused_commit_leaves_nothing(scripted_s3):
     """If joining the parts is refused, that is a storage error, and they are given up."""
     scripted_s3.answer = _accept_but("complete", _refusal(403, "AccessDenied"))
     sink = open_sink(_URI, scripted_s3.options, overwrite=True)
@@ -156,7 +156,7 @@ def test_refused_commit_leaves_nothing(scripted_s3: Any) -> None:
 
 
 @pytest.mark.slow
-def test_memory_is_bounded_by_waiting_for_the_parts_in_flight(scripted_s3: Any) -> None:
+def test_memory_is_bounded_by_waiting_for_the_parts_in_flight(scripted_s3):
     """While S3 takes no more, two parts are on their way and a third is full, and then writing
     waits.
     """
@@ -165,7 +165,7 @@ def test_memory_is_bounded_by_waiting_for_the_parts_in_flight(scripted_s3: Any) 
     inside = [0, 0]
     written = [0]
 
-    def answer(request: Any) -> Answer:
+    def answer(request):
         if _kind(request).startswith("part"):
             with lock:
                 inside[0] += 1
@@ -178,7 +178,7 @@ def test_memory_is_bounded_by_waiting_for_the_parts_in_flight(scripted_s3: Any) 
     scripted_s3.answer = answer
     sink = open_sink(_URI, scripted_s3.options, overwrite=True)
 
-    def write() -> None:
+    def write():
         for _ in range(6 * 8):
             sink.write(bytes(1 << 20))
             written[0] += 1 << 20
@@ -201,23 +201,23 @@ def test_memory_is_bounded_by_waiting_for_the_parts_in_flight(scripted_s3: Any) 
     ]
 
 
-@pytest.mark.parametrize("stage", ["opened", "written", "in flight", "finished"])
-def test_abort_leaves_nothing_at_any_stage(s3_bucket: Any, stage: str) -> None:
+def test_abort_leaves_nothing_at_any_stage(s3_bucket):
     """Neither an object nor an upload stays, whenever the output is given up; giving it up twice is
     harmless.
     """
-    sink = open_sink(f"s3://{s3_bucket.name}/rl/x.jsonl", _S3, overwrite=False)
-    if stage != "opened":
-        sink.write(bytes(10 if stage == "written" else 3 * _PART))
-    if stage == "finished":
-        sink.finish()
-    sink.abort()
-    sink.abort()
-    assert _uploads(s3_bucket) == []
-    assert _keys(s3_bucket) == []
+    for stage in ["opened", "written", "in flight", "finished"]:
+        sink = open_sink(f"s3://{s3_bucket.name}/rl/x.jsonl", _S3, overwrite=False)
+        if stage != "opened":
+            sink.write(bytes(10 if stage == "written" else 3 * _PART))
+        if stage == "finished":
+            sink.finish()
+        sink.abort()
+        sink.abort()
+        assert _uploads(s3_bucket) == []
+        assert _keys(s3_bucket) == []
 
 
-def test_everything_goes_up_with_a_checksum(scripted_s3: Any) -> None:
+def test_everything_goes_up_with_a_checksum(scripted_s3):
     """Parts carry a CRC32, and the joining repeats those that S3 acknowledged."""
     scripted_s3.answer = lambda request: (
         (200, {"ETag": '"x"', "x-amz-checksum-crc32": request.headers["x-amz-checksum-crc32"]}, b"")
@@ -241,11 +241,11 @@ def test_everything_goes_up_with_a_checksum(scripted_s3: Any) -> None:
     ]
 
 
-def test_store_without_conditions_is_looked_at_again(scripted_s3: Any) -> None:
+def test_store_without_conditions_is_looked_at_again(scripted_s3):
     """An object that came while a store refused the condition is not replaced."""
     tried = threading.Event()
 
-    def answer(request: Any) -> Answer:
+    def answer(request):
         if "if-none-match" in request.headers:
             tried.set()
             return _refusal(501, "NotImplemented")
@@ -262,14 +262,14 @@ def test_store_without_conditions_is_looked_at_again(scripted_s3: Any) -> None:
     assert _kinds(scripted_s3).count("complete") == 1
 
 
-def test_joining_whose_reply_got_lost_is_no_failure(scripted_s3: Any) -> None:
+def test_joining_whose_reply_got_lost_is_no_failure(scripted_s3):
     """A repeated joining finds no upload as the first one ended it; the object's mark shows that it
     is ours.
     """
     begun: dict[str, str] = {}
     answers = iter([_refusal(500, "InternalError"), _refusal(404, "NoSuchUpload")])
 
-    def answer(request: Any) -> Answer:
+    def answer(request):
         if _kind(request) == "begin":
             begun.update(
                 {
@@ -292,32 +292,31 @@ def test_joining_whose_reply_got_lost_is_no_failure(scripted_s3: Any) -> None:
     assert "abort" not in _kinds(scripted_s3)
 
 
-@pytest.mark.parametrize(
-    ("size", "name"), [(0, "x.jsonl"), (0, "x.jsonl.gz"), (10, "x.jsonl"), (_PART + 1, "x.jsonl")]
-)
-def test_object_is_known_again_by_its_mark(s3_bucket: Any, size: int, name: str) -> None:
+def test_object_is_known_again_by_its_mark(s3_bucket):
     """The mark of a finished output is that of the object, until another one with the same content
     replaces it.
     """
-    uri = f"s3://{s3_bucket.name}/rl/{name}"
-    assert mark_of(uri, _S3) is None
-    marks = []
-    for _ in range(2):
-        sink = open_sink(uri, _S3, overwrite=True)
-        sink.write(bytes(size))
-        assert sink.mark is None
-        sink.finish()
-        marks.append(sink.mark)
-        sink.commit()
-        assert mark_of(uri, _S3) == sink.mark == marks[-1]
-    assert marks[0] != marks[1]
-    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"rl/{name}", Body=b"theirs")
-    theirs = mark_of(uri, _S3)
-    assert theirs is not None
-    assert (theirs.size_bytes, theirs.upload) == (6, None)
+    cases = [(0, "empty.jsonl"), (0, "x.jsonl.gz"), (10, "x.jsonl"), (_PART + 1, "parts.jsonl")]
+    for size, name in cases:
+        uri = f"s3://{s3_bucket.name}/rl/{name}"
+        assert mark_of(uri, _S3) is None
+        marks = []
+        for _ in range(2):
+            sink = open_sink(uri, _S3, overwrite=True)
+            sink.write(bytes(size))
+            assert sink.mark is None
+            sink.finish()
+            marks.append(sink.mark)
+            sink.commit()
+            assert mark_of(uri, _S3) == sink.mark == marks[-1]
+        assert marks[0] != marks[1]
+        s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"rl/{name}", Body=b"theirs")
+        theirs = mark_of(uri, _S3)
+        assert theirs is not None
+        assert (theirs.size_bytes, theirs.upload) == (6, None)
 
 
-def test_file_is_known_again_by_its_mark(tmp_path: Path) -> None:
+def test_file_is_known_again_by_its_mark(tmp_path):
     """A file carries its id with it; a copy of its content has none, and another write has
     another.
     """
@@ -340,9 +339,7 @@ def test_file_is_known_again_by_its_mark(tmp_path: Path) -> None:
     assert (copied.size_bytes, copied.upload) == (Path(uri).stat().st_size, None)
 
 
-def test_file_without_attributes_is_known_by_its_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_without_attributes_is_known_by_its_size(tmp_path, monkeypatch):
     """Where the system has no extended attributes, files are written all the same and their marks
     have no id.
     """
@@ -356,7 +353,7 @@ def test_file_without_attributes_is_known_by_its_size(
     assert (sink.mark.size_bytes, sink.mark.upload) == (3, None)
 
 
-def test_size_of_parts_grows_with_their_number() -> None:
+def test_size_of_parts_grows_with_their_number():
     """Ten thousand parts hold a terabyte, none is larger than S3 takes, and up to 31 GiB all are
     alike.
     """

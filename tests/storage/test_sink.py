@@ -19,7 +19,7 @@ def _open(path: Path, *, overwrite: bool = False) -> Sink:
     return open_sink(str(path), _S3, overwrite=overwrite)
 
 
-def test_file_appears_whole_at_commit(tmp_path: Path) -> None:
+def test_file_appears_whole_at_commit(tmp_path):
     """Before the commit, there is only a hidden file; after it, nothing else is left in the
     folder.
     """
@@ -33,7 +33,7 @@ def test_file_appears_whole_at_commit(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["out.jsonl"]
 
 
-def test_abort_leaves_nothing(tmp_path: Path) -> None:
+def test_abort_leaves_nothing(tmp_path):
     """Aborting leaves the folder unchanged; aborting twice is harmless."""
     sink = _open(tmp_path / "out.jsonl")
     sink.write(bytes(3 << 20))
@@ -42,7 +42,7 @@ def test_abort_leaves_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_existing_output_is_refused_at_once(tmp_path: Path) -> None:
+def test_existing_output_is_refused_at_once(tmp_path):
     """Without overwrite an existing file, or a dangling link, is refused before anything is
     written.
     """
@@ -54,7 +54,7 @@ def test_existing_output_is_refused_at_once(tmp_path: Path) -> None:
             _open(tmp_path / name)
 
 
-def test_overwrite_replaces_only_at_commit(tmp_path: Path) -> None:
+def test_overwrite_replaces_only_at_commit(tmp_path):
     """The old output is intact until the new one is whole."""
     path = tmp_path / "out.jsonl"
     path.write_bytes(b"old")
@@ -65,7 +65,7 @@ def test_overwrite_replaces_only_at_commit(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new"
 
 
-def test_link_stays_a_link(tmp_path: Path) -> None:
+def test_link_stays_a_link(tmp_path):
     """Overwriting through a symbolic link replaces what it points to."""
     (tmp_path / "real.jsonl").write_bytes(b"old")
     (tmp_path / "link.jsonl").symlink_to("real.jsonl")
@@ -76,7 +76,7 @@ def test_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real.jsonl").read_bytes() == b"new"
 
 
-def test_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+def test_file_that_appears_meanwhile_is_not_replaced(tmp_path):
     """Without overwrite, commit refuses a file that another process made since."""
     path = tmp_path / "out.jsonl"
     sink = _open(path)
@@ -89,7 +89,7 @@ def test_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["out.jsonl"]
 
 
-def test_without_hard_links_nothing_is_replaced_either(tmp_path: Path) -> None:
+def test_without_hard_links_nothing_is_replaced_either(tmp_path):
     """The way for file systems without hard links refuses an existing target too."""
     temp = tmp_path / "temp"
     target = tmp_path / "out.jsonl"
@@ -102,7 +102,7 @@ def test_without_hard_links_nothing_is_replaced_either(tmp_path: Path) -> None:
     assert target.read_bytes() == b"ours"
 
 
-def test_full_disk_leaves_the_old_output(tmp_path: Path) -> None:
+def test_full_disk_leaves_the_old_output(tmp_path):
     """A full disk is a `StorageError`; the old file stays intact and no other file remains."""
     path = tmp_path / "out.jsonl"
     path.write_bytes(b"old")
@@ -132,31 +132,29 @@ def test_full_disk_leaves_the_old_output(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["out.jsonl"]
 
 
-@pytest.mark.parametrize("name", ["gone/out.jsonl", "file/out.jsonl"])
-def test_missing_folder_is_a_storage_error(tmp_path: Path, name: str) -> None:
+def test_missing_folder_is_a_storage_error(tmp_path):
     """The message names the folder and says to create it; so does the check before a run."""
     (tmp_path / "file").write_bytes(b"")
-    for attempt in (
-        lambda: check_writable(str(tmp_path / name), _S3),
-        lambda: _open(tmp_path / name),
-    ):
+    for name in ["gone/out.jsonl", "file/out.jsonl"]:
         with pytest.raises(StorageError, match=r"the folder .* does not exist; create it"):
-            attempt()
+            check_writable(str(tmp_path / name), _S3)
+        with pytest.raises(StorageError, match=r"the folder .* does not exist; create it"):
+            _open(tmp_path / name)
 
 
-def test_folder_is_no_output(tmp_path: Path) -> None:
+def test_folder_is_no_output(tmp_path):
     """A target that is a folder is refused by the check before a run."""
     with pytest.raises(StorageError, match="is a folder"):
         check_writable(str(tmp_path), _S3)
 
 
-def test_check_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_check_leaves_nothing_behind(tmp_path):
     """Checking that an output can be written leaves no file."""
     check_writable(str(tmp_path / "out.jsonl"), _S3)
     assert os.listdir(tmp_path) == []
 
 
-def test_folder_without_permission_is_a_storage_error(tmp_path: Path) -> None:
+def test_folder_without_permission_is_a_storage_error(tmp_path):
     """The check before a run says that permission is missing."""
     tmp_path.chmod(0o555)
     script = (
@@ -179,7 +177,7 @@ def test_folder_without_permission_is_a_storage_error(tmp_path: Path) -> None:
     assert done.stdout.startswith("out.jsonl: permission denied; make it and its folder writable")
 
 
-def test_device_is_written_to_and_never_replaced() -> None:
+def test_device_is_written_to_and_never_replaced():
     """`/dev/null` takes an output and stays a device; `/dev/full` is a full disk."""
     sink = open_sink("/dev/null", _S3, overwrite=True)
     sink.write(b"{}\n")
@@ -192,7 +190,7 @@ def test_device_is_written_to_and_never_replaced() -> None:
     full.abort()
 
 
-def test_standard_output_gets_the_bytes_and_nothing_else() -> None:
+def test_standard_output_gets_the_bytes_and_nothing_else():
     """`-` is written immediately, and stays open."""
     script = (
         "from genrm_cli.storage.location import S3Options\n"
@@ -210,7 +208,7 @@ def test_standard_output_gets_the_bytes_and_nothing_else() -> None:
     assert (done.stdout, done.stderr) == (b"\xff\nend\n", b"")
 
 
-def test_outputs_appear_together(tmp_path: Path) -> None:
+def test_outputs_appear_together(tmp_path):
     """No output is visible before commit; all are visible after it."""
     with Outputs(_S3, overwrite=False) as outputs:
         for name in ("a", "b", "c"):
@@ -220,7 +218,7 @@ def test_outputs_appear_together(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
 
 
-def test_outputs_are_dropped_on_any_exception(tmp_path: Path) -> None:
+def test_outputs_are_dropped_on_any_exception(tmp_path):
     """A run that fails or is interrupted leaves no output and no temporary file."""
     with pytest.raises(KeyboardInterrupt), Outputs(_S3, overwrite=False) as outputs:  # noqa: PT012
         outputs.open(str(tmp_path / "a")).write(b"a")
@@ -229,7 +227,7 @@ def test_outputs_are_dropped_on_any_exception(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_two_outputs_with_one_name_are_refused(tmp_path: Path) -> None:
+def test_two_outputs_with_one_name_are_refused(tmp_path):
     """One would silently replace the other, with any spelling of its name."""
     with Outputs(_S3, overwrite=True) as outputs:
         outputs.open(str(tmp_path / "a"))
@@ -237,17 +235,17 @@ def test_two_outputs_with_one_name_are_refused(tmp_path: Path) -> None:
             outputs.open(f"{tmp_path}/./a")
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o660, 0o444])
-def test_a_replaced_file_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+def test_a_replaced_file_keeps_its_mode(tmp_path):
     """Replacing a private output never makes it readable to others."""
-    path = tmp_path / "out.jsonl"
-    path.touch()
-    path.chmod(mode)
-    _open(path, overwrite=True).commit()
-    assert stat.S_IMODE(path.stat().st_mode) == mode
+    for mode in [0o600, 0o660, 0o444]:
+        path = tmp_path / "out.jsonl"
+        path.touch()
+        path.chmod(mode)
+        _open(path, overwrite=True).commit()
+        assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
-def test_a_hidden_file_has_the_mode_of_the_output_it_replaces(tmp_path: Path) -> None:
+def test_a_hidden_file_has_the_mode_of_the_output_it_replaces(tmp_path):
     """The content of a private output is private from its first byte."""
     path = tmp_path / "out.jsonl"
     path.touch()
@@ -257,7 +255,7 @@ def test_a_hidden_file_has_the_mode_of_the_output_it_replaces(tmp_path: Path) ->
     sink.abort()
 
 
-def test_a_new_file_has_the_mode_asked_for_less_the_umask(tmp_path: Path) -> None:
+def test_a_new_file_has_the_mode_asked_for_less_the_umask(tmp_path):
     """The content of a private output is private under its hidden name, too."""
     before = os.umask(0o027)
     try:

@@ -30,17 +30,17 @@ def _write(path: Path, data: bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.jsonl.zst"])
-def test_lines_can_be_read_again(tmp_path: Path, name: str) -> None:
+def test_lines_can_be_read_again(tmp_path):
     """A second iteration yields the same lines from the start, compressed or not."""
-    with _open(_write(tmp_path / name, _TEXT)) as source:
-        lines = list(source.iter_lines())
-        assert [line.number for line in lines] == [1, 3, 4]
-        assert list(source.iter_lines()) == lines
-        source.verify_unchanged()
+    for name in ["x.jsonl", "x.jsonl.gz", "x.jsonl.zst"]:
+        with _open(_write(tmp_path / name, _TEXT)) as source:
+            lines = list(source.iter_lines())
+            assert [line.number for line in lines] == [1, 3, 4]
+            assert list(source.iter_lines()) == lines
+            source.verify_unchanged()
 
 
-def test_iterations_run_side_by_side(tmp_path: Path) -> None:
+def test_iterations_run_side_by_side(tmp_path):
     """Overlapping iterations yield the same lines."""
     data = b"".join(b'{"n":%d}\n' % n for n in range(300_000))
     with _open(_write(tmp_path / "x.jsonl", data)) as source:
@@ -48,17 +48,17 @@ def test_iterations_run_side_by_side(tmp_path: Path) -> None:
             assert one == other
 
 
-@pytest.mark.parametrize("length", [3, 100])
-def test_changed_length_is_noticed(tmp_path: Path, length: int) -> None:
+def test_changed_length_is_noticed(tmp_path):
     """A file that shrinks or grows after it was opened is refused."""
-    path = _write(tmp_path / "x.jsonl", _TEXT)
-    with _open(path) as source:
-        os.truncate(path, length)
-        with pytest.raises(InputError, match="changed while being read"):
-            source.verify_unchanged()
+    for length in [3, 100]:
+        path = _write(tmp_path / "x.jsonl", _TEXT)
+        with _open(path) as source:
+            os.truncate(path, length)
+            with pytest.raises(InputError, match="changed while being read"):
+                source.verify_unchanged()
 
 
-def test_a_rewrite_that_restores_the_modification_time_is_noticed(tmp_path: Path) -> None:
+def test_a_rewrite_that_restores_the_modification_time_is_noticed(tmp_path):
     """The kernel's change time tells what size and modification time do not."""
     path = _write(tmp_path / "x.jsonl", _TEXT)
     with _open(path) as source:
@@ -72,7 +72,7 @@ def test_a_rewrite_that_restores_the_modification_time_is_noticed(tmp_path: Path
             source.verify_unchanged()
 
 
-def test_file_that_is_replaced_is_still_the_old_one(tmp_path: Path) -> None:
+def test_file_that_is_replaced_is_still_the_old_one(tmp_path):
     """A rename over the input, as our own outputs are made, does not mix two versions."""
     path = _write(tmp_path / "x.jsonl", _TEXT)
     with _open(path) as source:
@@ -81,25 +81,24 @@ def test_file_that_is_replaced_is_still_the_old_one(tmp_path: Path) -> None:
         source.verify_unchanged()
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda path: None, "no such file"),
-        (lambda path: path.mkdir(), "is a folder"),
-        (lambda path: path.symlink_to(path), "cannot be read"),
-    ],
-)
-def test_unreadable_file_is_an_input_error(tmp_path: Path, make: object, message: str) -> None:
+def test_unreadable_file_is_an_input_error(tmp_path):
     """The message is one line that begins with the path and says what is wrong."""
-    path = tmp_path / "x.jsonl"
-    make(path)  # type: ignore[operator]
-    with pytest.raises(InputError, match=message) as caught:
-        _open(path)
-    assert str(caught.value).startswith(f"{path}: ")
-    assert "\n" not in str(caught.value)
+    (tmp_path / "folder.jsonl").mkdir()
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "link.jsonl")
+    cases = {
+        "missing.jsonl": "no such file",
+        "folder.jsonl": "is a folder",
+        "link.jsonl": "cannot be read",
+    }
+    for name, message in cases.items():
+        path = tmp_path / name
+        with pytest.raises(InputError, match=message) as caught:
+            _open(path)
+        assert str(caught.value).startswith(f"{path}: ")
+        assert "\n" not in str(caught.value)
 
 
-def test_file_without_permission_is_an_input_error(tmp_path: Path) -> None:
+def test_file_without_permission_is_an_input_error(tmp_path):
     """The message says that permission is missing; a file beside it with permission is read."""
     _write(tmp_path / "no.jsonl", _TEXT).chmod(0)
     _write(tmp_path / "yes.jsonl", _TEXT).chmod(0o644)
@@ -125,14 +124,14 @@ def test_file_without_permission_is_an_input_error(tmp_path: Path) -> None:
     assert done.stdout == "3\nno.jsonl: permission denied; make it readable for this user\n"
 
 
-@pytest.mark.parametrize("uri", ["https://host/x.jsonl", "s3://bucket", ""])
-def test_uri_of_another_kind_is_a_usage_error(uri: str) -> None:
+def test_uri_of_another_kind_is_a_usage_error():
     """Anything but a path, `-` or a complete S3 URI is refused."""
-    with pytest.raises(UsageError):
-        _open(uri)
+    for uri in ["https://host/x.jsonl", "s3://bucket", ""]:
+        with pytest.raises(UsageError):
+            _open(uri)
 
 
-def test_named_pipe_is_read_like_a_file(tmp_path: Path) -> None:
+def test_named_pipe_is_read_like_a_file(tmp_path):
     """A pipe, as from `<(zcat ...)`, is copied and can be read repeatedly."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -144,7 +143,7 @@ def test_named_pipe_is_read_like_a_file(tmp_path: Path) -> None:
         assert source.identity.size_bytes is None
 
 
-def test_standard_input_is_read_like_a_file() -> None:
+def test_standard_input_is_read_like_a_file():
     """`-` can be read twice."""
     script = (
         "from genrm_cli.storage.location import S3Options\n"
@@ -162,9 +161,7 @@ def test_standard_input_is_read_like_a_file() -> None:
     assert done.stdout == b'3 {"n":3}\n'
 
 
-def test_no_room_to_copy_is_a_storage_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_room_to_copy_is_a_storage_error(tmp_path, monkeypatch):
     """A missing temporary folder is a `StorageError` that names TMPDIR."""
     path = _write(tmp_path / "x.jsonl.gz", _TEXT)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
@@ -173,7 +170,7 @@ def test_no_room_to_copy_is_a_storage_error(
 
 
 @pytest.mark.slow
-def test_memory_stays_flat(tmp_path: Path) -> None:
+def test_memory_stays_flat(tmp_path):
     """Iterating over 100 MB holds a few megabytes."""
     import tracemalloc
 
@@ -202,24 +199,24 @@ def _bomb(path: Path, content: bytes) -> Path:
     return _write(path, content)
 
 
-@pytest.mark.parametrize("name", ["x.jsonl.gz", "x.jsonl.zst", "x.eval"])
-def test_an_input_that_unpacks_to_more_than_the_limit_is_refused(tmp_path: Path, name: str) -> None:
+def _count_lines(path: Path, max_unpacked: int) -> int:
+    with open_source(str(path), S3Options(), _LIMIT, max_unpacked=max_unpacked) as source:
+        return sum(1 for _ in source.iter_lines())
+
+
+def test_an_input_that_unpacks_to_more_than_the_limit_is_refused(tmp_path):
     """A few kilobytes that unpack to 16 MB end at the limit, which the error names, and fit under a
     higher one.
     """
-    path = _bomb(tmp_path / name, b"0" * (16 << 20))
-    assert path.stat().st_size < 150_000
-
-    def count(max_unpacked: int) -> int:
-        with open_source(str(path), S3Options(), _LIMIT, max_unpacked=max_unpacked) as source:
-            return sum(1 for _ in source.iter_lines())
-
-    with pytest.raises(InputError, match=rf"{path.name}: unpacks to more than 1,000,000 bytes"):
-        count(1_000_000)
-    assert count(24 << 20) == (20 if name == "x.eval" else 1)
+    for name in ["x.jsonl.gz", "x.jsonl.zst", "x.eval"]:
+        path = _bomb(tmp_path / name, b"0" * (16 << 20))
+        assert path.stat().st_size < 150_000
+        with pytest.raises(InputError, match=rf"{path.name}: unpacks to more than 1,000,000 bytes"):
+            _count_lines(path, 1_000_000)
+        assert _count_lines(path, 24 << 20) == (20 if name == "x.eval" else 1)
 
 
-def test_an_uncompressed_file_has_no_limit(tmp_path: Path) -> None:
+def test_an_uncompressed_file_has_no_limit(tmp_path):
     """A plain file is read where it is, so nothing of it is unpacked."""
     path = _write(tmp_path / "x.jsonl", _TEXT)
     with open_source(str(path), S3Options(), _LIMIT, max_unpacked=1) as source:

@@ -2,9 +2,7 @@ import os
 import resource
 import subprocess
 import sys
-from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +13,7 @@ from genrm_cli.storage.spool import Spool
     pieces=st.lists(st.binary(max_size=50) | st.just(b"x" * 600_000), max_size=12),
     looks=st.lists(st.integers(0, 11), min_size=12, max_size=12),
 )
-def test_everything_appended_can_be_read_at_once(pieces: list[bytes], looks: list[int]) -> None:
+def test_everything_appended_can_be_read_at_once(pieces, looks):
     """A span is readable as soon as it is appended, buffered or not, in any order."""
     with Spool() as spool:
         spans = []
@@ -26,7 +24,7 @@ def test_everything_appended_can_be_read_at_once(pieces: list[bytes], looks: lis
         assert spool.read(0, sum(map(len, pieces)) + 1) == b"".join(pieces)
 
 
-def test_spool_leaves_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spool_leaves_no_name(tmp_path, monkeypatch):
     """The file is in TMPDIR and has no name there, so nothing is left, no matter how the process
     ends.
     """
@@ -36,7 +34,7 @@ def test_spool_leaves_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert os.listdir(tmp_path) == []
 
 
-def test_full_disk_is_a_storage_error() -> None:
+def test_full_disk_is_a_storage_error():
     """A spool that outgrows the disk fails with our error, and closes without another one."""
     script = (
         "import resource\n"

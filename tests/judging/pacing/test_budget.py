@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from genrm_cli.judging.pacing.policy import Budget
 from genrm_cli.judging.requests import Reply
 
@@ -19,9 +17,11 @@ def spent(
     return budget.used_up()
 
 
-@pytest.mark.parametrize(
-    ("spending", "limits", "reached"),
-    [
+def test_a_limit_is_reached_when_so_much_is_spent():
+    """A limit names itself as soon as nothing is left of it; a limit of nothing is reached at
+    once.
+    """
+    cases = [
         ((2, 0, 0), {"max_calls": 3}, None),
         ((3, 0, 0), {"max_calls": 3}, "max_calls"),
         ((0, 0, 0), {"max_calls": 0}, "max_calls"),
@@ -32,18 +32,12 @@ def spent(
         ((0, 10**6, 10**6), {"max_cost": 10.0, "price_in": 2.0, "price_out": 8.0}, "max_cost"),
         ((0, 0, 0), {"max_cost": 0.0, "price_in": 2.0}, "max_cost"),
         ((5, 500, 500), {"max_calls": 6, "max_tokens": 1000}, "max_total_tokens"),
-    ],
-)
-def test_a_limit_is_reached_when_so_much_is_spent(
-    spending: tuple[int, int, int], limits: dict[str, float], reached: str | None
-) -> None:
-    """A limit names itself as soon as nothing is left of it; a limit of nothing is reached at
-    once.
-    """
-    assert spent(*spending, **limits) == reached
+    ]
+    for spending, limits, reached in cases:
+        assert spent(*spending, **limits) == reached
 
 
-def test_a_server_that_counts_no_tokens_spends_none() -> None:
+def test_a_server_that_counts_no_tokens_spends_none():
     """Without usage in the replies, the token and cost limits are never reached; calls still
     count.
     """

@@ -9,9 +9,7 @@ WAITS = st.integers(1, 10_000)
 
 
 @given(WAITS, st.floats(0, 1), st.none() | st.floats(0, allow_infinity=True))
-def test_waits_grow_within_their_bounds(
-    waits: int, fraction: float, retry_after_s: float | None
-) -> None:
+def test_waits_grow_within_their_bounds(waits, fraction, retry_after_s):
     """A wait is at least half of a bound that doubles up to the cap, plus what the server asked, at
     most 300 s.
     """

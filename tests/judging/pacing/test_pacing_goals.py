@@ -29,7 +29,7 @@ def typical_s(count: int, **behaviour: float) -> float:
     "share", [*(pytest.param(share, marks=pytest.mark.slow) for share in (0.01, 0.05)), 0.1]
 )
 @pytest.mark.parametrize("capacity", [pytest.param(64, marks=pytest.mark.slow), 10_000])
-def test_random_refusals_cost_little(share: float, capacity: int) -> None:
+def test_random_refusals_cost_little(share, capacity):
     """1 to 10 % of calls refused at random: at most 1.3 times the time without, with or without a
     full server.
     """
@@ -38,7 +38,7 @@ def test_random_refusals_cost_little(share: float, capacity: int) -> None:
 
 
 @pytest.mark.slow
-def test_mixed_faults_cost_little() -> None:
+def test_mixed_faults_cost_little():
     """5 % each of 429, 500 and unreadable replies: at most 1.5 times the time without."""
     without_s = typical_s(672, capacity=64)
     assert typical_s(
@@ -54,7 +54,7 @@ def test_mixed_faults_cost_little() -> None:
     ],
 )
 @pytest.mark.parametrize("refusal_s", [0.002, pytest.param(0.03, marks=pytest.mark.slow)])
-def test_a_token_bucket_is_emptied(per_s: float, count: int, refusal_s: float) -> None:
+def test_a_token_bucket_is_emptied(per_s, count, refusal_s):
     """5, 20 or 100 calls a second let through: at most 1.2 times the ideal time."""
     server = SimulatedServer(per_s=per_s, burst=per_s / 2, refusal_s=refusal_s)
     run = run_judge(count, server)
@@ -67,7 +67,7 @@ def test_a_token_bucket_is_emptied(per_s: float, count: int, refusal_s: float) -
     ("before", "after"), [(32, 16), pytest.param(16, 32, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("refused_share", [pytest.param(0.0, marks=pytest.mark.slow), 0.05])
-def test_a_changed_capacity_is_followed(before: int, after: int, refused_share: float) -> None:
+def test_a_changed_capacity_is_followed(before, after, refused_share):
     """When capacity halves or doubles at 15 s, 90 % of what is possible then is used from 30 s
     on.
     """
@@ -77,7 +77,7 @@ def test_a_changed_capacity_is_followed(before: int, after: int, refused_share: 
     assert len(middle) / 8 >= 0.9 * after / 0.4
 
 
-def test_a_flat_server_is_found_within_a_few_completions() -> None:
+def test_a_flat_server_is_found_within_a_few_completions():
     """At 0.5 calls a second at any level, the limit never passes 64, and after ten minutes it is at
     most 10.
     """
@@ -89,7 +89,7 @@ def test_a_flat_server_is_found_within_a_few_completions() -> None:
 
 
 @pytest.mark.slow
-def test_a_tail_beyond_the_timeout_does_not_strangle_a_run() -> None:
+def test_a_tail_beyond_the_timeout_does_not_strangle_a_run():
     """5 % of calls that never end cost the slots that they hold, not the throughput of the
     others.
     """
@@ -100,7 +100,7 @@ def test_a_tail_beyond_the_timeout_does_not_strangle_a_run() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("refuses", [False, True])
-def test_a_server_of_any_capacity_is_used_and_not_flooded(refuses: bool) -> None:
+def test_a_server_of_any_capacity_is_used_and_not_flooded(refuses):
     """From 60 s on, 95 % of what is possible; what queues in silence is never more than twice the
     capacity.
 
@@ -117,7 +117,7 @@ def test_a_server_of_any_capacity_is_used_and_not_flooded(refuses: bool) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(8, 64), (64, 8)])
-def test_a_silent_server_is_followed_far(before: int, after: int) -> None:
+def test_a_silent_server_is_followed_far(before, after):
     """When a server that refuses nothing becomes eight times as large or as small, so does the
     level in minutes.
     """
@@ -132,7 +132,7 @@ def test_a_silent_server_is_followed_far(before: int, after: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_blackout_is_recovered_from() -> None:
+def test_a_blackout_is_recovered_from():
     """40 s without an answer cost throughput only as long as they last: it is back within two
     minutes.
     """
@@ -152,7 +152,7 @@ def broken_run(broken_per_100: int, count: int = 1_000) -> Run:
 
 
 @pytest.mark.parametrize("broken_per_100", [pytest.param(1, marks=pytest.mark.slow), 30])
-def test_prompts_that_always_fail_fail_alone(broken_per_100: int) -> None:
+def test_prompts_that_always_fail_fail_alone(broken_per_100):
     """Prompts that break every endpoint, 30 in a row, get no verdict; the others do, and no
     endpoint is unhealthy.
     """
@@ -169,7 +169,7 @@ def test_prompts_that_always_fail_fail_alone(broken_per_100: int) -> None:
     assert others_s <= 1.5 * good_s
 
 
-def test_prompts_that_all_fail_end_the_run_without_giving_up() -> None:
+def test_prompts_that_all_fail_end_the_run_without_giving_up():
     """With nothing but prompts that break the judge, each of them fails; the judge answers the
     trials.
     """
@@ -180,9 +180,7 @@ def test_prompts_that_all_fail_end_the_run_without_giving_up() -> None:
 
 @pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow), 200])
 @pytest.mark.parametrize("retry_after_s", [None, 1.0])
-def test_a_judge_that_refuses_everything_ends_the_run_in_time(
-    count: int, retry_after_s: float | None
-) -> None:
+def test_a_judge_that_refuses_everything_ends_the_run_in_time(count, retry_after_s):
     """--give-up-after 3 on a judge that answers 429 for ever: the run ends after 3 to 10
     seconds.
     """
@@ -192,7 +190,7 @@ def test_a_judge_that_refuses_everything_ends_the_run_in_time(
     assert 3.0 <= caught.value.took_s <= 10.0
 
 
-def test_a_fixed_limit_is_kept() -> None:
+def test_a_fixed_limit_is_kept():
     """A limit that the user has set is neither passed nor lowered by refusals."""
     run = run_judge(672, SimulatedServer(refused_share=0.05), limit=lambda: Limit(32))
     assert {level for _, level in run.levels} == {32}
@@ -204,9 +202,7 @@ def test_a_fixed_limit_is_kept() -> None:
     st.integers(0, 2**32),
     st.lists(st.tuples(st.sampled_from("aart"), st.integers(1, 300)), min_size=1, max_size=12),
 )
-def test_the_limit_stays_within_its_bounds(
-    ceiling: int, seed: int, phases: list[tuple[str, int]]
-) -> None:
+def test_the_limit_stays_within_its_bounds(ceiling, seed, phases):
     """For any sequence of events, the limit is at least 1 and never above the ceiling."""
     limit = AdaptiveLimit(ceiling)
     dice = random.Random(seed)

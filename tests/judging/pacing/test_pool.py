@@ -63,7 +63,7 @@ async def break_down(pool: EndpointPool, calls: int = 11) -> None:
         pool.release(await take(pool), Ending.BROKEN, "connection refused")
 
 
-async def test_the_least_loaded_endpoint_is_next() -> None:
+async def test_the_least_loaded_endpoint_is_next():
     """Load is the share of an endpoint's own limit: with limits 2 and 6 a quarter of the calls goes
     to the first.
     """
@@ -76,13 +76,13 @@ async def test_the_least_loaded_endpoint_is_next() -> None:
     assert (pool.in_flight, pool.limit) == (8, 8)
 
 
-async def test_a_slot_that_comes_back_goes_to_whoever_waits() -> None:
+async def test_a_slot_that_comes_back_goes_to_whoever_waits():
     """Those who wait get slots in the order in which they came, one for each that is given back."""
     pool = make_pool(1)
     held = await take(pool)
     order: list[int] = []
 
-    async def wait(number: int) -> None:
+    async def wait(number):
         slot = await take(pool)
         order.append(number)
         pool.release(slot, Ending.ANSWERED)
@@ -96,7 +96,7 @@ async def test_a_slot_that_comes_back_goes_to_whoever_waits() -> None:
     assert pool.in_flight == 0
 
 
-async def test_retries_go_before_newcomers() -> None:
+async def test_retries_go_before_newcomers():
     """A comparison that has begun is finished before a new one is begun, even if the new one waited
     longer.
     """
@@ -113,9 +113,11 @@ async def test_retries_go_before_newcomers() -> None:
     await newcomer
 
 
-@pytest.mark.parametrize(
-    ("endings", "is_suspected"),
-    [
+async def test_an_endpoint_is_suspected_when_its_calls_fail():
+    """Ten faults in a row, more than half of the last 50, or 50 times busy or silent; never a
+    request's own fault.
+    """
+    cases = [
         ([Ending.BROKEN] * 10, True),
         ([Ending.OVERLOADED] * 10, True),
         ([Ending.BROKEN] * 9, False),
@@ -126,31 +128,25 @@ async def test_retries_go_before_newcomers() -> None:
         ([Ending.BUSY, Ending.TIMED_OUT] * 25, True),
         (([Ending.TIMED_OUT] * 49 + [Ending.ANSWERED]) * 3, False),
         ([Ending.REFUSED] * 100, False),
-    ],
-)
-async def test_an_endpoint_is_suspected_when_its_calls_fail(
-    endings: list[Ending], is_suspected: bool
-) -> None:
-    """Ten faults in a row, more than half of the last 50, or 50 times busy or silent; never a
-    request's own fault.
-    """
-    events: Events = []
-    pool = make_pool(1, events=events)
-    for ending in endings:
-        slot = await take(pool)
-        if slot.on_trial:
+    ]
+    for endings, is_suspected in cases:
+        events: Events = []
+        pool = make_pool(1, events=events)
+        for ending in endings:
+            slot = await take(pool)
+            if slot.on_trial:
+                pool.release(slot, ending, "why")
+                break
             pool.release(slot, ending, "why")
-            break
-        pool.release(slot, ending, "why")
-    else:
-        slot = await take(pool)
-        pool.release(slot, ending, "why")
-    assert slot.on_trial == is_suspected
-    assert pool.endpoints[0].down == is_suspected
-    assert ("endpoint_down" in dict(events)) == is_suspected
+        else:
+            slot = await take(pool)
+            pool.release(slot, ending, "why")
+        assert slot.on_trial == is_suspected
+        assert pool.endpoints[0].down == is_suspected
+        assert ("endpoint_down" in dict(events)) == is_suspected
 
 
-async def test_a_dead_endpoint_is_tried_with_one_call_at_a_time() -> None:
+async def test_a_dead_endpoint_is_tried_with_one_call_at_a_time():
     """Of all who wait one is let through as a trial; it is taken back, and all go on, when that one
     is answered.
     """
@@ -173,29 +169,28 @@ async def test_a_dead_endpoint_is_tried_with_one_call_at_a_time() -> None:
     assert [event for event, _ in events] == ["endpoint_down", "paused", "endpoint_up"]
 
 
-@pytest.mark.parametrize(
-    "ending", [Ending.BROKEN, Ending.OVERLOADED, Ending.BUSY, Ending.TIMED_OUT]
-)
-async def test_a_failed_trial_proves_nothing(ending: Ending) -> None:
+async def test_a_failed_trial_proves_nothing():
     """A trial that is refused, cut off or not answered in time leaves the endpoint out."""
-    pool = make_pool(2)
-    await break_down(pool)
-    pool.release(await take(pool), ending)
-    assert pool.endpoints[0].down
-    slot = await take(pool)
-    assert slot.on_trial
-    pool.release(slot, Ending.REFUSED)  # it has answered, if only to say no
-    assert not pool.endpoints[0].down
+    cases = [Ending.BROKEN, Ending.OVERLOADED, Ending.BUSY, Ending.TIMED_OUT]
+    for ending in cases:
+        pool = make_pool(2)
+        await break_down(pool)
+        pool.release(await take(pool), ending)
+        assert pool.endpoints[0].down
+        slot = await take(pool)
+        assert slot.on_trial
+        pool.release(slot, Ending.REFUSED)  # it has answered, if only to say no
+        assert not pool.endpoints[0].down
 
 
-async def test_a_judge_that_stays_down_is_given_up() -> None:
+async def test_a_judge_that_stays_down_is_given_up():
     """All who wait, and all who come later, get the error that names endpoints, cause and
     remedy.
     """
     pool = make_pool(1, 1, give_up_after_s=0.05)
     await break_down(pool, 20)
 
-    async def insist(retry: bool) -> None:
+    async def insist(retry):
         while True:
             pool.release(await take(pool, retry=retry), Ending.BROKEN, "connection refused")
 
@@ -211,13 +206,13 @@ async def test_a_judge_that_stays_down_is_given_up() -> None:
     await pausing  # nobody sleeps on
 
 
-async def test_a_pool_that_resumes_gives_up_only_those_who_wait() -> None:
+async def test_a_pool_that_resumes_gives_up_only_those_who_wait():
     """As in a server: whoever comes later waits anew, and is answered once the judge is back."""
     endpoints = [endpoint("a", 1)]
     pool = EndpointPool(endpoints, 0.5, lambda event, fields: None, resumes=True)
     await break_down(pool)
 
-    async def insist() -> None:
+    async def insist():
         while True:
             pool.release(await take(pool), Ending.BROKEN, "connection refused")
 
@@ -232,7 +227,7 @@ async def test_a_pool_that_resumes_gives_up_only_those_who_wait() -> None:
     assert not (await take(pool)).on_trial
 
 
-async def test_one_clock_ends_all_waits_of_a_server_and_a_later_request_is_a_trial() -> None:
+async def test_one_clock_ends_all_waits_of_a_server_and_a_later_request_is_a_trial():
     """Requests that wait for a slot, for their turn and before a retry end together, after
     `give_up_after` once.
 
@@ -244,7 +239,7 @@ async def test_one_clock_ends_all_waits_of_a_server_and_a_later_request_is_a_tri
     turns = asyncio.Semaphore(1)
     began_s = loop_time_s()
 
-    async def insist(*, pauses: bool) -> None:
+    async def insist(*, pauses):
         since_s = loop_time_s()
         while True:
             if pauses:
@@ -266,11 +261,11 @@ async def test_one_clock_ends_all_waits_of_a_server_and_a_later_request_is_a_tri
     assert loop_time_s() - comes_s < 0.05
 
 
-async def test_a_judge_that_takes_calls_and_answers_none_is_given_up_by_the_same_clock() -> None:
+async def test_a_judge_that_takes_calls_and_answers_none_is_given_up_by_the_same_clock():
     """After `give_up_after` and one trial, however many wait, and however few of them at a time."""
     pool = EndpointPool([endpoint("a", 1)], 5.0, lambda event, fields: None, resumes=True)
 
-    async def insist() -> None:
+    async def insist():
         while slot := await pool.acquire(since_s=0.0):
             await asyncio.sleep(2)
             pool.release(slot, Ending.TIMED_OUT, "no reply within 2 s")
@@ -280,13 +275,13 @@ async def test_a_judge_that_takes_calls_and_answers_none_is_given_up_by_the_same
     assert loop_time_s() < 10
 
 
-async def test_a_request_after_an_outage_does_not_wait_for_a_rest() -> None:
+async def test_a_request_after_an_outage_does_not_wait_for_a_rest():
     """The judge refused and named a late time; later requests are tried at once, or given up by
     their own clock.
     """
     pool = EndpointPool([endpoint("a", 4)], 5.0, lambda event, fields: None, resumes=True)
 
-    async def insist() -> None:
+    async def insist():
         while True:
             pool.release(await take(pool), Ending.BUSY, "HTTP 429", retry_after_s=300.0)
 
@@ -298,7 +293,7 @@ async def test_a_request_after_an_outage_does_not_wait_for_a_rest() -> None:
     assert loop_time_s() < 20
 
 
-async def test_a_stop_wakes_all_who_wait() -> None:
+async def test_a_stop_wakes_all_who_wait():
     """After a stop, no slot is given out; all waits and pauses end; the first reason counts."""
     events: Events = []
     pool = make_pool(1, events=events)
@@ -316,13 +311,13 @@ async def test_a_stop_wakes_all_who_wait() -> None:
 
 
 @given(seed=st.integers(0, 2**32), limits=st.lists(st.integers(1, 4), min_size=1, max_size=3))
-def test_no_slot_is_lost_or_made_up(seed: int, limits: list[int]) -> None:
+def test_no_slot_is_lost_or_made_up(seed, limits):
     """With tasks that come, wait, end in every way and are cancelled at any time, all slots are
     there at the end.
     """
     dice = random.Random(seed)
 
-    async def visit(pool: EndpointPool) -> None:
+    async def visit(pool):
         slot = await pool.acquire(retry=dice.random() < 0.3)
         if slot is None:
             return
@@ -338,7 +333,7 @@ def test_no_slot_is_lost_or_made_up(seed: int, limits: list[int]) -> None:
             slot, dice.choice([Ending.ANSWERED, Ending.ANSWERED, Ending.REFUSED, Ending.TIMED_OUT])
         )
 
-    async def scenario() -> None:
+    async def scenario():
         pool = make_pool(*limits)
         tasks = []
         for _ in range(60):
@@ -356,7 +351,7 @@ def test_no_slot_is_lost_or_made_up(seed: int, limits: list[int]) -> None:
     run(scenario())
 
 
-async def test_an_exhausted_endpoint_rests_for_its_retry_after() -> None:
+async def test_an_exhausted_endpoint_rests_for_its_retry_after():
     """If 5 calls in a row are refused and none is in flight, no call is made before the endpoint's
     Retry-After.
     """
@@ -372,7 +367,7 @@ async def test_an_exhausted_endpoint_rests_for_its_retry_after() -> None:
     assert waiting.result().endpoint.name == "a"
 
 
-async def test_a_call_in_flight_is_waited_for_although_the_others_are_refused() -> None:
+async def test_a_call_in_flight_is_waited_for_although_the_others_are_refused():
     """A judge that works on one long call and refuses the rest is not given up."""
     pool = make_pool(2, give_up_after_s=3.0)
     long_call = await take(pool)
@@ -383,7 +378,7 @@ async def test_a_call_in_flight_is_waited_for_although_the_others_are_refused() 
     assert await pool.acquire()
 
 
-async def test_comparisons_that_pause_do_not_pile_up() -> None:
+async def test_comparisons_that_pause_do_not_pile_up():
     """While many wait for a further try no new one begins, so memory does not grow under a storm of
     refusals.
     """
@@ -402,14 +397,14 @@ async def test_comparisons_that_pause_do_not_pile_up() -> None:
     await asyncio.gather(*pausing, return_exceptions=True)
 
 
-async def test_a_lane_keeps_to_its_endpoint_while_it_has_room() -> None:
+async def test_a_lane_keeps_to_its_endpoint_while_it_has_room():
     """Whatever the load: a group's comparisons follow each other to one server."""
     pool = make_pool(4, 4)
     names = [(await pool.acquire(lane=lane)).endpoint.name for lane in (1, 1, 1, 0, 1)]  # type: ignore[union-attr]
     assert names == ["b", "b", "b", "a", "b"]
 
 
-async def test_a_full_lane_uses_an_endpoint_that_stands_open() -> None:
+async def test_a_full_lane_uses_an_endpoint_that_stands_open():
     """Not one that its own lane is about to use; after a moment without a taker it is anybody's."""
     pool = make_pool(1, 2)
     loop = asyncio.get_running_loop()
@@ -432,7 +427,7 @@ async def take_in(pool: EndpointPool, lane: int) -> Slot:
     return slot
 
 
-async def test_what_waits_for_an_endpoint_that_goes_down_is_answered_elsewhere() -> None:
+async def test_what_waits_for_an_endpoint_that_goes_down_is_answered_elsewhere():
     """A lane whose endpoint is down has none of its own, and does not wait for it."""
     pool = make_pool(12, 1)
     other = await take_in(pool, 1)
@@ -450,7 +445,7 @@ async def test_what_waits_for_an_endpoint_that_goes_down_is_answered_elsewhere()
     assert (await blocked).endpoint.name == "b"  # type: ignore[union-attr]
 
 
-async def test_a_second_turn_goes_to_the_server_of_the_first() -> None:
+async def test_a_second_turn_goes_to_the_server_of_the_first():
     """That server has read the whole conversation; when it is full, another one answers."""
     pool = make_pool(2, 2)
     first = await take_in(pool, 1)

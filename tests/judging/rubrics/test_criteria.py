@@ -23,9 +23,11 @@ def said(*met: object) -> str:
 YES = said(True, True, True)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_how_a_reply_is_read():
+    """Each criterion is decided once, by true or false; anything else is a failure of the right
+    kind.
+    """
+    cases = [
         (said(True, True, False), 1.0),
         (YES, 0.5),
         (said(False, True, True), 0.0),
@@ -38,20 +40,16 @@ YES = said(True, True, True)
         (YES.replace('"evidence": ""', '"evidence": {"met": false}', 1), FailureKind.NO_VERDICT),
         ('{"criteria": true}', FailureKind.NO_VERDICT),
         ("", FailureKind.EMPTY),
-    ],
-)
-def test_how_a_reply_is_read(text: str, expected: float | FailureKind) -> None:
-    """Each criterion is decided once, by true or false; anything else is a failure of the right
-    kind.
-    """
-    outcome = CRITERIA.parse_reply(
-        Reply(text, finish_reason="stop"), ListwisePrompt([], ("x",), criteria=ROW)
-    )
-    assert (outcome.kind if isinstance(outcome, Failure) else outcome.values[0]) == expected
+    ]
+    for text, expected in cases:
+        outcome = CRITERIA.parse_reply(
+            Reply(text, finish_reason="stop"), ListwisePrompt([], ("x",), criteria=ROW)
+        )
+        assert (outcome.kind if isinstance(outcome, Failure) else outcome.values[0]) == expected
 
 
 @given(st.lists(st.tuples(st.floats(-10, 10), st.booleans()), min_size=1, max_size=8))
-def test_the_share_is_between_0_and_1(rows: list[tuple[float, bool]]) -> None:
+def test_the_share_is_between_0_and_1(rows):
     """All positive criteria and no flaw give 1, none gives 0; without a positive one there is no
     share.
     """

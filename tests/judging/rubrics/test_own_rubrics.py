@@ -3,7 +3,6 @@ do.
 """
 
 import tomllib
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -38,7 +37,7 @@ def load(text: str = HOUSE, where: str = "folder/Mine.toml") -> RubricSet:
     return parse_rubric_set(tomllib.loads(text), where)
 
 
-def test_a_set_is_read_as_it_stands() -> None:
+def test_a_set_is_read_as_it_stands():
     """Titles, polarity and scores are the file's; scores come in order, with their meanings in one
     line.
     """
@@ -51,13 +50,13 @@ def test_a_set_is_read_as_it_stands() -> None:
     )
 
 
-def test_another_content_is_another_version() -> None:
+def test_another_content_is_another_version():
     """The version is equal for equal content, and differs otherwise."""
     assert load() == load()
     assert load().version != load(HOUSE.replace("Is it warm?", "Is it very warm?")).version
 
 
-def test_a_set_without_a_name_has_the_file_s() -> None:
+def test_a_set_without_a_name_has_the_file_s():
     """The default name is that of the file, in lower case."""
     unnamed = load('[[rubric]]\ntitle = "T"\ndescription = "D"')
     assert (unnamed.name, unnamed.about) == ("mine", "from folder/Mine.toml")
@@ -66,9 +65,9 @@ def test_a_set_without_a_name_has_the_file_s() -> None:
 RUBRIC = {"title": "T", "description": "D"}
 
 
-@pytest.mark.parametrize(
-    ("table", "named"),
-    [
+def test_what_cannot_be_is_refused_on_load():
+    """The message names the file, what was found and what is wrong with it."""
+    cases = [
         ({"name": "My Set"}, "invalid name 'My Set'"),
         ({"rubrics": []}, "unknown key 'rubrics'; known keys are about, name, rubric"),
         ({"rubric": []}, "no [[rubric]] found"),
@@ -93,14 +92,12 @@ RUBRIC = {"title": "T", "description": "D"}
             {"rubric": [{**RUBRIC, "title": "A b"}, {**RUBRIC, "title": "a-B"}]},
             "'A b' and 'a-B' both map to rubric_a_b",
         ),
-    ],
-)
-def test_what_cannot_be_is_refused_on_load(table: dict[str, Any], named: str) -> None:
-    """The message names the file, what was found and what is wrong with it."""
-    with pytest.raises(UsageError) as caught:
-        parse_rubric_set({"rubric": [RUBRIC], **table}, "folder/Mine.toml")
-    assert str(caught.value).startswith("folder/Mine.toml")
-    assert named in str(caught.value)
+    ]
+    for table, named in cases:
+        with pytest.raises(UsageError) as caught:
+            parse_rubric_set({"rubric": [RUBRIC], **table}, "folder/Mine.toml")
+        assert str(caught.value).startswith("folder/Mine.toml")
+        assert named in str(caught.value)
 
 
 VALUES = st.recursive(
@@ -122,7 +119,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["name", "about", "rubric", "x"]), VALUES, max_size=4))
-def test_any_table_is_read_or_refused(table: dict[str, Any]) -> None:
+def test_any_table_is_read_or_refused(table):
     """Any table is parsed or raises a `UsageError`."""
     try:
         rubric_set = parse_rubric_set(table, "file.toml")

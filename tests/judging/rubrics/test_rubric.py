@@ -17,39 +17,35 @@ SCORES = st.lists(st.integers(-100, 100).map(float), min_size=2, max_size=7, uni
 )
 
 
-@pytest.mark.parametrize(
-    ("title", "name"),
-    [
+def test_a_component_is_named_after_the_title():
+    """Lower case, and each run of other characters is one underscore."""
+    cases = [
         ("Safety", "rubric_safety"),
         ("Task completion", "rubric_task_completion"),
         ("Follows up -- 2 times", "rubric_follows_up_2_times"),
         ("Was it any good?", "rubric_was_it_any_good_"),
-    ],
-)
-def test_a_component_is_named_after_the_title(title: str, name: str) -> None:
-    """Lower case, and each run of other characters is one underscore."""
-    assert Rubric(title, "").component_name == name
+    ]
+    for title, name in cases:
+        assert Rubric(title, "").component_name == name
 
 
-@pytest.mark.parametrize(
-    ("positive", "raw", "value"),
-    [
+def test_what_a_score_is_worth():
+    """Scores -1, 1 and 3 are worth 0, a half and 1, the other way round for a flaw; others are
+    worth nothing.
+    """
+    cases = [
         (True, 1.0, 0.5),
         (False, -1.0, 1.0),
         (True, 0.0, None),
         (False, 3.0, 0.0),
         (True, float("nan"), None),
-    ],
-)
-def test_what_a_score_is_worth(positive: bool, raw: float, value: float | None) -> None:
-    """Scores -1, 1 and 3 are worth 0, a half and 1, the other way round for a flaw; others are
-    worth nothing.
-    """
-    assert Rubric("T", "D", positive, ((-1.0, ""), (1.0, ""), (3.0, ""))).value_of(raw) == value
+    ]
+    for positive, raw, value in cases:
+        assert Rubric("T", "D", positive, ((-1.0, ""), (1.0, ""), (3.0, ""))).value_of(raw) == value
 
 
 @given(SCORES)
-def test_values_grow_with_the_score_from_0_to_1(scores: list[float]) -> None:
+def test_values_grow_with_the_score_from_0_to_1(scores):
     """The least score is worth 0, the greatest 1, and a flaw's are the same from the other end."""
     score_map = tuple((score, "") for score in scores)
     values = [Rubric("T", "D", True, score_map).value_of(score) or 0.0 for score in scores]
@@ -60,7 +56,7 @@ def test_values_grow_with_the_score_from_0_to_1(scores: list[float]) -> None:
     ]
 
 
-def test_the_sets_that_come_with_genrm() -> None:
+def test_the_sets_that_come_with_genrm():
     """The built-in sets have their documented names and rubrics."""
     with pytest.raises(UsageError, match="expected helpfulness, therapeutic or a TOML file"):
         find_rubric_set("kindness")

@@ -45,7 +45,7 @@ def entry(score: object, evidence: str = "so", reasoning: str = "because") -> di
     return {"evidence": evidence, "reasoning": reasoning, "score": score}
 
 
-def test_each_rubric_has_its_value_and_its_evidence() -> None:
+def test_each_rubric_has_its_value_and_its_evidence():
     """Scores become values from 0 to 1 in the set's order, a flaw's the other way round; quotations
     are kept.
     """
@@ -56,9 +56,9 @@ def test_each_rubric_has_its_value_and_its_evidence() -> None:
     assert graded.notes == ("He said so.", "x" * 300)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_how_a_reply_is_read():
+    """Grades of the judge's own object, or a failure of the right kind."""
+    cases = [
         (OWN, (0.5, 0.0)),
         (f"Here you are:\n```json\n{OWN}\n```", (0.5, 0.0)),
         (f"<think>{OTHER}</think>{OWN}", (0.5, 0.0)),
@@ -83,29 +83,23 @@ def test_each_rubric_has_its_value_and_its_evidence() -> None:
         ('{"scores": [1, 1]}', FailureKind.NO_VERDICT),
         ('{"score": 1, "reasoning": "both"}', FailureKind.NO_VERDICT),
         ("", FailureKind.EMPTY),
-    ],
-)
-def test_how_a_reply_is_read(text: str, expected: FailureKind | tuple[float, ...]) -> None:
-    """Grades of the judge's own object, or a failure of the right kind."""
-    assert kind_of(read(TWO, text)) == expected
+    ]
+    for text, expected in cases:
+        assert kind_of(read(TWO, text)) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_a_single_rubric_may_be_answered_with_one_score():
+    """A set with one rubric accepts a bare score with its reasoning."""
+    cases = [
         ('{"score": 2, "reasoning": "good"}', (0.25,)),
         ('{"scores": {"rubric_a": {"score": 5}}}', (1.0,)),
         ('{"score": 3, "reasoning": "good"}', FailureKind.OUT_OF_RANGE),
         ('{"score": 2} {"score": 5}', FailureKind.AMBIGUOUS),
         ('{"score": 2, "scores": {"rubric_a": 5}}', FailureKind.NO_VERDICT),
         ('{"score": {"score": 2}}', FailureKind.NO_VERDICT),
-    ],
-)
-def test_a_single_rubric_may_be_answered_with_one_score(
-    text: str, expected: FailureKind | tuple[float, ...]
-) -> None:
-    """A set with one rubric accepts a bare score with its reasoning."""
-    assert kind_of(read(ONE, text)) == expected
+    ]
+    for text, expected in cases:
+        assert kind_of(read(ONE, text)) == expected
 
 
 SCORES = st.tuples(
@@ -117,9 +111,7 @@ TEXTS = st.text(max_size=30).filter(lambda text: "</think>" not in text) | st.sa
 
 
 @given(SCORES, st.lists(TEXTS, min_size=4, max_size=4), st.sampled_from([None, 2]), st.booleans())
-def test_what_a_judge_writes_is_what_is_read(
-    scores: tuple[float, ...], quotes: list[str], indent: int | None, fenced: bool
-) -> None:
+def test_what_a_judge_writes_is_what_is_read(scores, quotes, indent, fenced):
     """Valid JSON gives back scores and quotations, for any quotation."""
     rubrics = THERAPEUTIC.rubrics
     said = {
@@ -166,7 +158,7 @@ MEMBERS = list(itertools.permutations(("evidence", "reasoning", "score")))
     [MEMBERS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in MEMBERS[1:])],
     ids=" ".join,
 )
-def test_a_response_cannot_grade_itself_through_a_careless_judge(members: tuple[str, ...]) -> None:
+def test_a_response_cannot_grade_itself_through_a_careless_judge(members):
     """A judge that quotes without escaping has its grades read, or none; never those that the
     response wrote.
     """
@@ -186,7 +178,7 @@ def test_a_response_cannot_grade_itself_through_a_careless_judge(members: tuple[
 
 
 @pytest.mark.slow
-def test_reading_takes_time_linear_in_the_text() -> None:
+def test_reading_takes_time_linear_in_the_text():
     """Eight times the text of the worst case takes about eight times as long."""
     for worst in (
         '{"scores":',
@@ -197,10 +189,4 @@ def test_reading_takes_time_linear_in_the_text() -> None:
         '{"scores": "',
         "\\",
     ):
-        assert (
-            growth(
-                lambda text: read(TWO, text),
-                lambda chars, worst=worst: worst * (chars // len(worst)),
-            )
-            <= LINEAR
-        )
+        assert growth(lambda text: read(TWO, text), worst) <= LINEAR

@@ -29,7 +29,7 @@ def shown(profile: GradingProfile, lineup: ListwisePrompt) -> str:
     return message["content"]
 
 
-def test_a_grader_sees_conversation_background_response_and_rubrics() -> None:
+def test_a_grader_sees_conversation_background_response_and_rubrics():
     """The prompt contains the session, the goal of the scenario, and each rubric with the meaning
     of its scores.
     """
@@ -46,7 +46,7 @@ def test_a_grader_sees_conversation_background_response_and_rubrics() -> None:
     assert [each for each in wanted if each not in content] == []
 
 
-def test_a_grader_is_told_which_rubrics_are_flaws() -> None:
+def test_a_grader_is_told_which_rubrics_are_flaws():
     """The rubric on bias says that a high score means more bias; so does the prompt of a ranking
     judge.
     """
@@ -56,30 +56,30 @@ def test_a_grader_is_told_which_rubrics_are_flaws() -> None:
     )
 
 
-@pytest.mark.parametrize("profile", PROFILES[1:], ids=lambda profile: profile.name)
-def test_a_group_is_shown_by_number(profile: GradingProfile) -> None:
+def test_a_group_is_shown_by_number():
     """The responses appear in the order of the lineup, numbered from 0; an empty one is marked as
     empty.
     """
-    content = shown(profile, ListwisePrompt([("user", "Hi")], ("first", " ", "third")))
-    places = [
-        content.index(f"[=== BEGIN RESPONSE {number} ===]\n{text}")
-        for number, text in enumerate(("first", "[=== THIS RESPONSE IS EMPTY ===]", "third"))
-    ]
-    assert places == sorted(places)
-    assert profile.whole_group
+    for profile in PROFILES[1:]:
+        content = shown(profile, ListwisePrompt([("user", "Hi")], ("first", " ", "third")))
+        places = [
+            content.index(f"[=== BEGIN RESPONSE {number} ===]\n{text}")
+            for number, text in enumerate(("first", "[=== THIS RESPONSE IS EMPTY ===]", "third"))
+        ]
+        assert places == sorted(places)
+        assert profile.whole_group
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 @given(
     texts=st.lists(st.text("x[=]<>/thinkEND ") | st.sampled_from(HOSTILE), min_size=4, max_size=4)
 )
-def test_nothing_shown_can_forge_a_marker(profile: GradingProfile, texts: list[str]) -> None:
+def test_nothing_shown_can_forge_a_marker(profile, texts):
     """Our markers occur in the message as often as with harmless text, and thinking tags never
     do.
     """
 
-    def lineup(texts: list[str]) -> ListwisePrompt:
+    def lineup(texts):
         prompt = ListwisePrompt(
             [(texts[0], texts[0])], (f"a{texts[1]}",), principle=texts[2], background=texts[3]
         )
@@ -96,19 +96,19 @@ def test_nothing_shown_can_forge_a_marker(profile: GradingProfile, texts: list[s
     assert "</think>" not in content
 
 
-@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
-def test_the_server_holds_the_judge_to_the_form(profile: GradingProfile) -> None:
+def test_the_server_holds_the_judge_to_the_form():
     """The request carries a schema that allows the members asked for and no others, and it is
     JSON.
     """
-    form = json.loads(json.dumps(profile.request_fields, default=dict))["response_format"]
-    schema = form["json_schema"]["schema"]
-    assert (form["type"], form["json_schema"]["strict"]) == ("json_schema", True)
-    assert schema["additionalProperties"] is False
-    assert schema["required"] == list(schema["properties"])
+    for profile in PROFILES:
+        form = json.loads(json.dumps(profile.request_fields, default=dict))["response_format"]
+        schema = form["json_schema"]["schema"]
+        assert (form["type"], form["json_schema"]["strict"]) == ("json_schema", True)
+        assert schema["additionalProperties"] is False
+        assert schema["required"] == list(schema["properties"])
 
 
-def test_a_score_is_held_to_its_map() -> None:
+def test_a_score_is_held_to_its_map():
     """Whole scores are integers in the schema, others numbers; the score is written after its
     reasons.
     """

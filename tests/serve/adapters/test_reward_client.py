@@ -14,9 +14,9 @@ from genrm_cli.adapters.reward_client import (
 )
 
 
-@pytest.mark.parametrize(
-    ("option", "says"),
-    [
+def test_a_wrong_option_is_refused_at_once():
+    """Before the first group, which may be hours away."""
+    cases = [
         (
             {"url": "localhost:8330"},
             "url is 'localhost:8330'; expected one such as http://127.0.0.1:8330",
@@ -30,12 +30,10 @@ from genrm_cli.adapters.reward_client import (
             ({"on_failure": given}, "expected a number, 'mean' or None")
             for given in ("meen", True, [], "nan")
         ),
-    ],
-)
-def test_a_wrong_option_is_refused_at_once(option, says):
-    """Before the first group, which may be hours away."""
-    with pytest.raises(ValueError, match=says):
-        RewardClient(**option)
+    ]
+    for option, says in cases:
+        with pytest.raises(ValueError, match=says):
+            RewardClient(**option)
 
 
 def test_a_group_is_scored(served):
@@ -115,10 +113,10 @@ def test_url_and_token_come_from_the_environment(monkeypatch):
 def test_synchronous_code_may_ask_inside_an_event_loop():
     """As in a notebook."""
 
-    async def answer() -> int:
+    async def answer():
         return 42
 
-    async def outer() -> int:
+    async def outer():
         return wait_for(answer())
 
     assert asyncio.run(outer()) == 42
