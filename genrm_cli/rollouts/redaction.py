@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
+from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.regex import compile_regex
-from genrm_cli.rollouts.private_forms import EMAIL, IDENTITIES, MARKS, PHONES, Form
+from genrm_cli.rollouts.private_forms import EMAIL, MARKS, Form
 
 OWN_MARK = "[REDACTED]"
 _LONG_NUMBER = re.compile(
@@ -21,10 +22,14 @@ class Redactor:
     see the marks."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        """Compile the patterns; `ValueError` if RE2 does not accept one."""
+        """Compile the patterns.
+
+        Raises:
+            ValueError: RE2 does not accept one.
+            UsageError: one needs the extra `redact`, which is not installed.
+        """
         self._email = "email" in patterns
-        forms = (("identity", IDENTITIES), ("phone", PHONES))
-        self._numbers = [(name, form) for name, of in forms if name in patterns for form in of]
+        self._numbers = _number_forms([name for name in ("identity", "phone") if name in patterns])
         self._own = {text: compile_regex(text) for text in patterns if text not in MARKS}
 
     def redact(self, text: str, counts: Counter[str]) -> str:
@@ -55,6 +60,19 @@ class Redactor:
             pieces += text[done:start], line
             done = end
         return "".join((*pieces, text[done:])) if pieces else text
+
+
+def _number_forms(names: Sequence[str]) -> list[tuple[str, Form]]:
+    if not names:
+        return []
+    try:
+        from genrm_cli.rollouts.private_numbers import NUMBERS
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            SettingRef("redact_pattern", names[0]),
+            f" needs {error.name}: pip install 'genrm-cli[redact]'.",
+        ) from error
+    return [(name, form) for name in names for form in NUMBERS[name]]
 
 
 @lru_cache(maxsize=8)

@@ -105,8 +105,8 @@ class JudgeSettings:
     )
     redact_pattern: tuple[str, ...] = reward_setting(
         f"Mask matches in all text sent to the judge: {listed(REDACTIONS)}, or a regular "
-        "expression (RE2). Repeatable. "
-        "The summary counts the matches.",
+        "expression (RE2). Repeatable. The summary counts the matches. phone and identity require "
+        "genrm-cli[redact].",
         (),
         kind=REDACTION,
         trust=False,

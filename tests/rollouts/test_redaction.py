@@ -1,6 +1,7 @@
 """Masking of personal data. All numbers and addresses are invented or published test values."""
 
 import re
+import sys
 from collections import Counter
 
 import phonenumbers
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genrm_cli.errors import UsageError
 from genrm_cli.rollouts.private_forms import MARKS
 from genrm_cli.rollouts.redaction import Redactor, redactor_of
 
@@ -250,3 +252,14 @@ def test_hostile_text_is_checked_once_for_each_row_of_groups(monkeypatch):
         parsed.clear()
         masked(unit * (20_000 // len(unit)))
         assert len(parsed) <= 20_000
+
+
+@pytest.mark.parametrize("name", ["phone", "identity"])
+def test_numbers_need_an_extra(monkeypatch, name):
+    """The error names it; addresses and the user's own patterns need none."""
+    for module in ("phonenumbers", "stdnum"):
+        monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delitem(sys.modules, "genrm_cli.rollouts.private_numbers", raising=False)
+    with pytest.raises(UsageError, match=rf"{name}.* needs \w+: .*genrm-cli\[redact\]"):
+        Redactor([name])
+    assert Redactor(["email", "x+"]).redact("xx a@b.org", Counter()) == "[REDACTED] [EMAIL]"
