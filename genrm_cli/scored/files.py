@@ -1,10 +1,12 @@
 """Find outputs of `genrm score`, and open their companion files."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
+from genrm_cli.json_types import Record
 from genrm_cli.scored.json_form import FormError, from_json
 from genrm_cli.scored.run_record import FileRecord, OutputMark, RunRecord
 from genrm_cli.settings import Settings
@@ -121,7 +123,22 @@ def parse_run_record(content: bytes) -> RunRecord:
         BadLineError: it is not a JSON object.
         FormError: it is not a metrics file.
     """
-    return from_json(RunRecord, parse_record(content))
+    return from_json(RunRecord, parse_written(content))
+
+
+def parse_written(content: bytes) -> Record:
+    """Parse a JSON object that a run has written. NaN stays as it is, so that its reader refuses it
+    and names the member.
+
+    Raises:
+        BadLineError: it is not a JSON object.
+    """
+    nulls: list[str] = []
+    record = parse_record(content, nulls.append)
+    if not nulls:
+        return record
+    not_finite: Record = json.loads(content)
+    return not_finite
 
 
 def read_metrics_beside(scored: ScoredInput, s3: S3Options) -> RunRecord | None:

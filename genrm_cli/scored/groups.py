@@ -12,7 +12,13 @@ import numpy as np
 from genrm_cli.errors import InputError, SettingRef
 from genrm_cli.json_types import Record
 from genrm_cli.judging.journal import Journal
-from genrm_cli.scored.files import REMEDY, ScoredInput, open_scored, read_metrics_beside
+from genrm_cli.scored.files import (
+    REMEDY,
+    ScoredInput,
+    open_scored,
+    parse_written,
+    read_metrics_beside,
+)
 from genrm_cli.scored.json_form import FormError, from_json
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredLine, ScoredRollout
 from genrm_cli.scored.parse_lines import iter_scored
@@ -199,7 +205,7 @@ def _iter_comparisons(source: Source) -> Iterator[tuple[Line, ComparisonRecord]]
             try:
                 if line.oversize is not None:
                     raise BadLineError("longer than max_line_bytes")
-                yield line, from_json(ComparisonRecord, parse_record(line.raw))
+                yield line, from_json(ComparisonRecord, parse_written(line.raw))
             except (BadLineError, FormError) as error:
                 raise InputError(
                     f"{source.uri}: {source.unit} {line.number}: {error}", *REMEDY

@@ -4,6 +4,7 @@ JSON Schema.
 A field whose default is None is optional: it is written only if it is not None. All others are
 always written, and required when read. Keys that a class does not declare are ignored."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
@@ -171,7 +172,11 @@ def _scalar(kind: type) -> tuple[_Convert | None, _Convert, Json]:
     def read(value: Any) -> Any:
         if not isinstance(value, types) or (kind is not bool and isinstance(value, bool)):
             raise FormError(f"{_found(value)}; expected {words}")
-        return value if kind is not float else float(value)  # type: ignore[arg-type]
+        if kind is not float:
+            return value
+        if not math.isfinite(value):  # type: ignore[arg-type]
+            raise FormError(f"{_found(value)}; expected {words}")
+        return float(value)  # type: ignore[arg-type]
 
     return None, read, {"type": name}
 

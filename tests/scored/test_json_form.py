@@ -1,0 +1,141 @@
+"""A record is written and read back as it was, and its JSON Schema accepts what the reader does."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from generated_records import KINDS, records_of
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from scored_lines import metrics, verdict
+
+from genrm_cli.scored.files import parse_written
+from genrm_cli.scored.json_form import FormError, from_json, json_schema, to_json
+from genrm_cli.scored.lines import ComparisonRecord, RolloutResult
+from genrm_cli.scored.run_record import RunRecord, output_schema
+from genrm_cli.storage.encoding.records import render_document, render_record
+
+Json = dict[str, Any]
+
+# No whole numbers with a point: to a schema 1.0 is an integer, to the reader a number.
+OTHER_VALUES = st.sampled_from([None, True, False, 7, -1.5, "a text", [], ["x"], [0.5], {}])
+
+
+@pytest.mark.parametrize("kind", [*KINDS, RolloutResult])
+@given(data=st.data())
+def test_any_record_is_read_back_as_it_was_written(kind: type, data: st.DataObject) -> None:
+    """As a line and as an indented document, with every field, null where its type allows it."""
+    record = data.draw(records_of(kind))
+    written = to_json(record)
+    assert from_json(kind, parse_written(render_record(written))) == record
+    assert from_json(kind, parse_written(render_document(written))) == record
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_the_order_of_keys_is_that_of_the_schema(kind: type, data: st.DataObject) -> None:
+    """A second reading and writing moves no key, so that files of two runs can be compared."""
+    written = to_json(data.draw(records_of(kind)))
+    documented = list(json_schema(kind)["properties"])
+    assert list(written) == [name for name in documented if name in written]
+    again = to_json(from_json(kind, parse_written(render_record(written))))
+    assert render_record(again) == render_record(written)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_the_schema_accepts_what_the_reader_accepts(kind: type, data: st.DataObject) -> None:
+    """A record with up to two changes: members removed, added, or replaced by values of other
+    types, at any depth.
+    """
+    value = json.loads(render_record(to_json(data.draw(records_of(kind)))))
+    for _ in range(data.draw(st.integers(0, 2))):
+        change(value, data)
+    validator = Draft202012Validator(json_schema(kind))
+    assert validator.is_valid(value) == is_readable(kind, value), value
+
+
+def change(record: Json, data: st.DataObject) -> None:
+    """Remove, add or replace a member of the record or of an object or list in it."""
+    holder = data.draw(st.sampled_from(holders_in(record)))
+    other = copy.deepcopy(data.draw(OTHER_VALUES))
+    if isinstance(holder, list):
+        holder.insert(0, other)
+        return
+    action = data.draw(st.sampled_from(["remove", "add", "replace"]))
+    if action == "add" or not holder:
+        holder["another"] = other
+        return
+    name = data.draw(st.sampled_from(sorted(holder)))
+    if action == "remove":
+        del holder[name]
+    else:
+        holder[name] = other
+
+
+def holders_in(value: Any) -> list[Any]:
+    """Return all objects and lists in a value."""
+    if isinstance(value, dict):
+        members = list(value.values())
+    elif isinstance(value, list):
+        members = value
+    else:
+        return []
+    found = [value]
+    for member in members:
+        found += holders_in(member)
+    return found
+
+
+def is_readable(kind: type, value: Json) -> bool:
+    """Whether the reader takes the value for a record of the kind."""
+    try:
+        from_json(kind, value)
+    except FormError:
+        return False
+    return True
+
+
+def test_the_published_schema_describes_every_kind() -> None:
+    """A scored line holds its reward outside of the `genrm` object; nothing else differs."""
+    published = output_schema()["$defs"]
+    assert set(published) == {kind.__name__ for kind in KINDS}
+    for kind in KINDS:
+        expected = json_schema(kind)
+        if kind.__name__ == "ScoredLine":
+            del expected["properties"]["reward"]
+            expected["required"].remove("reward")
+        assert published[kind.__name__] == expected
+        Draft202012Validator.check_schema(expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_each_missing_member_is_named(kind: type, data: st.DataObject) -> None:
+    """Every member that is required, one at a time."""
+    written = to_json(data.draw(records_of(kind)))
+    for name in json_schema(kind)["required"]:
+        rest = {key: value for key, value in written.items() if key != name}
+        with pytest.raises(FormError, match=f"^{name} is missing$"):
+            from_json(kind, rest)
+
+
+def test_a_member_inside_of_others_is_named_with_its_path() -> None:
+    """The message gives the keys that lead to it, what was found and what was expected."""
+    late = {"failure": {"kind": "late", "detail": ""}}
+    with pytest.raises(
+        FormError, match=r"^failure: kind: found 'late'; expected one of connect"
+    ):
+        from_json(ComparisonRecord, verdict(0, 1, 5, 2) | late)
+    unclear = {"reliability": {"count": 1, "mean": "x", "std": None, "min": None, "max": None}}
+    with pytest.raises(FormError, match=r"^reliability: mean: found 'x'; expected a number$"):
+        from_json(RunRecord, metrics() | unclear)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_is_finite(number: float) -> None:
+    """NaN is no score, and a member that may be null does not take it for one."""
+    with pytest.raises(FormError, match=f"^score_1: found {number}; expected a number$"):
+        from_json(ComparisonRecord, verdict(0, 1, 5, 2) | {"score_1": number})
