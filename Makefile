@@ -1,5 +1,5 @@
 # One command each: `make demo` shows real rewards, `make test` runs the suite. Both make their own environment.
-.PHONY: demo test test-numeric test-slow test-loaders test-all lint types bench guide lock clean
+.PHONY: demo test test-numeric test-slow test-loaders test-versions test-all lint types bench guide lock clean
 
 PYTHON ?= python3
 # The versions that were tested; `make lock` renews them. `make LOCK= test` takes the newest of everything.
@@ -36,16 +36,18 @@ test-slow: $(READY)
 	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[slow]"
 	$(BIN)/python -m pytest -m "slow or real_stores or browser" --timeout 900
 
-# What decides anything by numbers, with the arithmetic of older processors: no fused multiply-add, no wide vectors.
-test-numeric: export OPENBLAS_CORETYPE = Prescott
-test-numeric: export NPY_DISABLE_CPU_FEATURES = X86_V3 X86_V4
+# What decides anything by numbers, with the arithmetic of other processors.
 test-numeric: $(READY)
-	$(BIN)/python -m pytest $(NUMERIC)
+	.ci/processors $(BIN)/python $(NUMERIC)
+
+# Fast and slow tests with every Python of this machine, and with the oldest numpy: an hour on two cores.
+test-versions:
+	.ci/versions
 
 test-loaders: $(LOADERS)/.ready
 	$(LOADERS)/bin/python -m pytest $(LOADER_TESTS) -m slow -n 0 --timeout 900
 
-test-all: test test-slow
+test-all: test test-numeric test-slow
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -66,7 +68,7 @@ lock:
 	    --extra dev --extra slow --extra bench --extra parquet --output-file .ci/requirements.lock
 
 clean:
-	rm -rf $(VENV) $(LOADERS) out
+	rm -rf .venv .venv-* out
 
 $(READY): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[dev]"

@@ -50,10 +50,12 @@ class Genrm:
         """Return what cron sets, places for state and configuration, and what a test adds to it."""
         places = {"HOME": str(self.folder), "XDG_STATE_HOME": str(self.state_folder)}
         places["XDG_CONFIG_HOME"] = str(self.config_folder)
-        # These choose OpenBLAS's kernels: rewards of a command and of the test's own process agree
-        # to the last digit.
+        # These choose the arithmetic of OpenBLAS and numpy: rewards of a command and of the test's
+        # own process agree to the last digit.
         kernels = {
-            name: value for name, value in os.environ.items() if name.startswith("OPENBLAS_")
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith(("OPENBLAS_", "NPY_"))
         }
         return {"PATH": os.defpath, "PYTHONPATH": str(PACKAGE_ROOT), **places, **kernels, **more}
 
