@@ -47,6 +47,8 @@ def count_group(
     )
     metrics.addressed_judge += sum(shape.addresses_judge for shape in judged.shapes)
     metrics.add_measures(measures)
+    failed = sum(isinstance(outcome.result, Failure) for _, outcome in judged.results)
+    metrics.failed_requests.add(failed, len(judged.results))
     metrics.redactions.update(judged.redactions)
     metrics.groups_mostly_blank += len(judged.blank) * 2 > judged.size > 1
     if rewards.verdicts:

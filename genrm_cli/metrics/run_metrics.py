@@ -8,7 +8,7 @@ from genrm_cli.metrics.group_measures import GroupMeasures
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.running_stats import Latencies, Mergeable, RunningStats, Sums, Worst
 from genrm_cli.metrics.session_metrics import SessionMetrics
-from genrm_cli.metrics.verdict_counts import VerdictCounts
+from genrm_cli.metrics.verdict_counts import GroupedCount, VerdictCounts
 from genrm_cli.verdicts import Failure, Outcome, Reason, StoppedBy, Verdict
 
 
@@ -52,6 +52,7 @@ class RunMetrics(Mergeable):
     latencies: Latencies = field(default_factory=Latencies)
     failures: Counter[str] = field(default_factory=Counter)
     failure_examples: dict[str, str] = field(default_factory=dict)
+    failed_requests: GroupedCount = field(default_factory=GroupedCount)
     calls: int = 0
     retries: int = 0
     prompt_tokens: int = 0
@@ -59,6 +60,8 @@ class RunMetrics(Mergeable):
     cached_prompt_tokens: int = 0
     score_ties: int = 0
     pairs: VerdictCounts = field(default_factory=VerdictCounts)
+    first_wins: GroupedCount = field(default_factory=GroupedCount)
+    ties: GroupedCount = field(default_factory=GroupedCount)
     individual_scores: RunningStats = field(default_factory=RunningStats)
     reward: RunningStats = field(default_factory=RunningStats)
     statuses: Counter[str] = field(default_factory=Counter)
@@ -139,7 +142,10 @@ class RunMetrics(Mergeable):
 
     def add_measures(self, group: GroupMeasures) -> None:
         """Add the measurement of a group."""
-        self.pairs.merge(group.verdicts)
+        verdicts = group.verdicts
+        self.pairs.merge(verdicts)
+        self.first_wins.add(verdicts.first_wins, verdicts.decided)
+        self.ties.add(verdicts.ties, verdicts.verdicts)
         if group.reliability is not None:
             self.reliability.add(group.reliability)
         if group.uncertainty is not None:

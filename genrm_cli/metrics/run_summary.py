@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from genrm_cli.metrics.component_metrics import ComponentSummary
@@ -17,6 +17,7 @@ from genrm_cli.metrics.running_stats import (
     wilson_interval,
 )
 from genrm_cli.metrics.session_metrics import SessionSummary
+from genrm_cli.metrics.verdict_counts import GroupedCount
 from genrm_cli.verdicts import StoppedBy
 
 
@@ -60,6 +61,10 @@ class RunSummary:
         markup_effect: mean correlation of reward and markup within groups; measured where judges
             are watched, as is `addressed_judge`, the number of responses that speak to a judge.
         tie_rate: share of verdicts that prefer neither response.
+        failed_requests: requests about groups without a verdict, of all; a panel's judges each
+            count.
+        first_wins: verdicts that prefer the response shown first, of the decided ones.
+        ties: verdicts that prefer neither response, of all.
         groups_noisy: groups whose reliability is below `NOISY_BELOW`.
         not_numbers: NaN, infinities and numbers beyond a double, read and written back as null; the
             first is named.
@@ -117,6 +122,7 @@ class RunSummary:
     failures: int
     failures_by_kind: Mapping[str, int]
     failure_examples: Mapping[str, str]
+    failed_requests: GroupedCount
     calls: int
     retries: int
     prompt_tokens: int
@@ -131,6 +137,8 @@ class RunSummary:
     flip_rate: float | None
     contradiction_rate: float | None
     tie_rate: float | None
+    first_wins: GroupedCount
+    ties: GroupedCount
     echoed_ranking_rate: float | None
     pairs_of_repeats: int
     repeat_agreement: float | None
@@ -235,6 +243,8 @@ def _figure(value: Any) -> Any:
     """Return a count, the statistics of a quantity, or counts sorted by what they count."""
     if isinstance(value, RunningStats):
         return value.statistics()
+    if isinstance(value, GroupedCount):
+        return replace(value)  # the metrics may go on counting
     return (
         {str(key): count for key, count in sorted(value.items())}
         if isinstance(value, Mapping)
