@@ -47,7 +47,7 @@ def count_group(
     )
     metrics.addressed_judge += sum(shape.addresses_judge for shape in judged.shapes)
     metrics.add_measures(measures)
-    failed = sum(isinstance(outcome.result, Failure) for _, outcome in judged.results)
+    failed = _failures(outcome for _, outcome in judged.results)
     metrics.failed_requests.add(failed, len(judged.results))
     metrics.redactions.update(judged.redactions)
     metrics.groups_mostly_blank += len(judged.blank) * 2 > judged.size > 1
@@ -60,7 +60,7 @@ def count_group(
     if rewards.clusters is not None and rewards.clusters.failed:
         metrics.component_failures["diversity"] += 1
     metrics.verdicts_set_aside += _failures(each.outcome for each in rewards.comparisons)
-    metrics.verdicts_set_aside -= _failures(outcome for _, outcome in judged.results)
+    metrics.verdicts_set_aside -= failed
     _count_rewards(metrics, judged, rewards)
 
 

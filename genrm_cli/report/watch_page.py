@@ -1,4 +1,4 @@
-"""The course of a judge as one HTML page without scripts."""
+"""The figures of judges over time as one HTML page without scripts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,18 +9,16 @@ from markupsafe import Markup
 from genrm_cli.report.charts import Point, draw_series
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.outputs import Outputs
-from genrm_cli.watching.course import Judgement
+from genrm_cli.watching.history import Followed, judge_identity
 from genrm_cli.watching.signals import SIGNALS
+from genrm_cli.watching.timeline import Judgement
 
 _FOLDER = Path(__file__).parent / "page"
 _CLASSES = {"fine": "fine", "look": "care", "blind": "care", "stop": "no"}
 
 
-def write_page(
-    uri: str, judged: Sequence[Judgement], look_at: Sequence[str], s3: S3Options, *, overwrite: bool
-) -> None:
-    """Write the page of one judgement or more, oldest first, with the groups of the last one to
-    look at.
+def write_page(uri: str, followed: Followed, s3: S3Options, *, overwrite: bool) -> None:
+    """Write the page of a history of one dump or more.
 
     Raises:
         GenrmError: it exists and `overwrite` is off, or it cannot be written.
@@ -28,11 +26,14 @@ def write_page(
     template, style = (
         (_FOLDER / name).read_text(encoding="utf-8") for name in ("watch.html.jinja", "report.css")
     )
+    by_judge: dict[str, list[Judgement]] = {}
+    for record, judgement in followed.judged:
+        by_judge.setdefault(judge_identity(record.judge), []).append(judgement)
     values = {
-        "judged": judged,
-        "last": judged[-1],
-        "look_at": look_at,
-        "charts": _charts(judged),
+        "state": followed.state,
+        "judged": [judgement for _, judgement in followed.judged],
+        "latest": followed.latest,
+        "charts": {judge: _charts(judged) for judge, judged in by_judge.items()},
         "classes": _CLASSES,
     }
     environment = Environment(autoescape=True, undefined=StrictUndefined)

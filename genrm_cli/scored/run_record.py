@@ -134,9 +134,9 @@ class WatchRecord:
         sentinel_set: identity of the sentinels and of the judges that are asked about them; None
             without any.
         asked: identity of the calls about sentinels, which several inputs of a run share.
-        sentinels: what the judges said, a text of one character for each sentinel, for every time
-            they were asked.
-        sentinels_again: what they said when an alarm had to be confirmed.
+        sentinels: what the judges said, one character for each sentinel; None if they were not
+            asked.
+        auditor_sentinels: what the auditor said, likewise.
         audits: disagreements of the auditor and all audits, by the judge's margin.
         audit_length: by how much more often than the auditor the judge prefers the longer response,
             -1 to 1.
@@ -149,9 +149,8 @@ class WatchRecord:
     reasons: tuple[str, ...] = ()
     sentinel_set: str | None = None
     asked: str | None = None
-    sentinels: tuple[str, ...] = ()
-    sentinels_again: tuple[str, ...] = ()
-    auditor_sentinels: tuple[str, ...] = ()
+    sentinels: str | None = None
+    auditor_sentinels: str | None = None
     audits: tuple[tuple[int, ...], ...] = ()
     audit_length: float | None = None
     look_at: tuple[str, ...] = ()

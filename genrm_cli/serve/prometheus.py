@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
-from genrm_cli.watching.course import Judgement, State
+from genrm_cli.watching.timeline import Judgement, State
 
 
 class ServiceCollector(Collector):

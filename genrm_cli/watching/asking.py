@@ -22,8 +22,7 @@ from genrm_cli.scored.run_record import WatchRecord
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.verdicts import Outcome, Verdict, preferred
 from genrm_cli.watching.canaries import CANARIES
-from genrm_cli.watching.sentinels import MISSING
-from genrm_cli.watching.signals import Count
+from genrm_cli.watching.sentinels import MISSING, Count
 
 _MARGINS = (0.5, 1.0, 2.0, 3.0)
 """Upper bounds of the differences of scores by which audits are divided; larger ones are the last
@@ -46,12 +45,14 @@ class Watched:
         self,
         pairs: Iterable[tuple[Tag, Group]],
         take: Callable[[Tag, JudgedGroup], None],
-        times: int = 1,
     ) -> None:
-        """Ask about groups of two, each this often, in an order that its key decides."""
-        pairing = PairingPlan(AGAINST_FIRST, repeats=times)
+        """Ask about groups of two, in an order that the key of each decides."""
         plan = replace(
-            self.plan, pairing=pairing, graders=(), rewards=RewardPlan(), keep_replies=False
+            self.plan,
+            pairing=PairingPlan(AGAINST_FIRST),
+            graders=(),
+            rewards=RewardPlan(),
+            keep_replies=False,
         )
         await judge_groups(pairs, plan, self.fresh(), take)
 
@@ -91,25 +92,24 @@ def sentinel_set_of(uri: str, auditor: JudgeConfig | None, run: RunContext) -> t
     return sha256(named.encode()).hexdigest()[:16], len(pairs.cases)
 
 
-async def ask_sentinels(uri: str, judges: Watched, run: RunContext, times: int) -> tuple[str, ...]:
-    """Ask about all sentinels; return what was said, a text for each time, of one character for
-    each sentinel.
+async def ask_sentinels(uri: str, judges: Watched, run: RunContext) -> str:
+    """Ask about all sentinels once; return what was said, one character for each sentinel.
 
     Raises:
         InputError: the file cannot be read, or holds no labelled pair.
     """
     with run.open_source(uri) as source:
         pairs = read_pairs(source, replace(run, metrics=RunMetrics()))
-        said = [[MISSING] * (len(judges.plan.judges) * len(pairs.cases)) for _ in range(times)]
+        said = [MISSING] * (len(judges.plan.judges) * len(pairs.cases))
 
         def take(place: int, judged: JudgedGroup) -> None:
             for request, outcome in judged.results:
                 if (lead := _lead(outcome, request.shown)) is not None:
-                    said[request.repeat][request.judge * len(pairs.cases) + place] = "=+-"[lead]
+                    said[request.judge * len(pairs.cases) + place] = "=+-"[lead]
 
         groups = (group for _, group in pairs.iter_groups(source, run.settings))
-        await judges.compare(enumerate(groups), take, times)
-    return tuple("".join(each) for each in said)
+        await judges.compare(enumerate(groups), take)
+    return "".join(said)
 
 
 def _lead(outcome: Outcome, shown: Sequence[int]) -> int | None:

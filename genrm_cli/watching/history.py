@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 
+from genrm_cli.metrics.verdict_counts import GroupedCount
 from genrm_cli.scored.files import parse_run_record
 from genrm_cli.scored.json_form import FormError, from_json, to_json
 from genrm_cli.scored.run_record import PanelRecord, RunRecord, RunTotals, WatchRecord
@@ -13,8 +14,8 @@ from genrm_cli.storage.encoding.records import BadLineError, parse_record, rende
 from genrm_cli.storage.listing import iter_found, iter_named
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import create_object, read_object
-from genrm_cli.watching.course import Course, Judgement, Observation
-from genrm_cli.watching.signals import MEANS
+from genrm_cli.watching.signals import COUNTS, MEANS
+from genrm_cli.watching.timeline import Judgement, Observation, State, Timeline
 
 METRICS_SUFFIX = ".metrics.json"
 ACKNOWLEDGED_SUFFIX = ".acknowledged.json"
@@ -23,9 +24,10 @@ ACKNOWLEDGED_SUFFIX = ".acknowledged.json"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
     """A person's word that an alarm has been looked at, and that what it shows is as it should
-    be.
+    be. It holds for one judge.
     """
 
+    judge: str
     signal: str
     reason: str
     time: str
@@ -33,13 +35,37 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What earlier runs left in a folder: records and acknowledgements, and the files that cannot
-    be read.
+    """What earlier runs left in a folder: records and acknowledgements, and as sentences what
+    cannot be read.
     """
 
     records: tuple[RunRecord, ...] = ()
     acknowledged: tuple[Acknowledgement, ...] = ()
-    unreadable: tuple[str, ...] = ()
+    trouble: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A history, folded.
+
+    Attributes:
+        timelines: by judge; that of a judge without a dump is empty.
+        judged: each dump with the state after it, in order.
+    """
+
+    timelines: defaultdict[str, Timeline]
+    judged: list[tuple[RunRecord, Judgement]]
+
+    @property
+    def latest(self) -> dict[str, tuple[RunRecord, Judgement]]:
+        """The last dump of each judge."""
+        return {judge_identity(record.judge): (record, state) for record, state in self.judged}
+
+    @property
+    def state(self) -> State:
+        """The worst state of a judge after its last dump; of one dump or more."""
+        states = (judgement.state for _, judgement in self.latest.values())
+        return max(states, key=lambda state: state.severity)
 
 
 def read_history(folders: Sequence[str], s3: S3Options, *, flat: bool = False) -> History:
@@ -51,7 +77,7 @@ def read_history(folders: Sequence[str], s3: S3Options, *, flat: bool = False) -
     """
     records = []
     acknowledged = []
-    unreadable = []
+    trouble = []
     places = [f"{folder.rstrip('/')}/" for folder in folders]
     for found in chain.from_iterable(
         iter_named(each, s3, flat=True) if flat else iter_found(each, s3) for each in places
@@ -72,11 +98,11 @@ def read_history(folders: Sequence[str], s3: S3Options, *, flat: bool = False) -
                 moment_of(word.time)
                 acknowledged.append(word)
         except (BadLineError, FormError, ValueError):
-            unreadable.append(uri)
-    return History(tuple(records), tuple(acknowledged), tuple(unreadable))
+            trouble.append(f"{uri} cannot be read as part of the history")
+    return History(tuple(records), tuple(acknowledged), tuple(trouble))
 
 
-def acknowledge(folder: str, signal: str, reason: str, s3: S3Options) -> str:
+def acknowledge(folder: str, judge: str, signal: str, reason: str, s3: S3Options) -> str:
     """Write an acknowledgement, and return its URI.
 
     Raises:
@@ -84,56 +110,55 @@ def acknowledge(folder: str, signal: str, reason: str, s3: S3Options) -> str:
     """
     now = datetime.now(UTC).isoformat(timespec="microseconds")
     uri = f"{folder.rstrip('/')}/{signal}-{now.replace(':', '')}{ACKNOWLEDGED_SUFFIX}"
-    create_object(
-        uri, s3, render_document(to_json(Acknowledgement(signal=signal, reason=reason, time=now)))
-    )
+    word = Acknowledgement(judge=judge, signal=signal, reason=reason, time=now)
+    create_object(uri, s3, render_document(to_json(word)))
     return uri
 
 
-def judge_identity(judge: PanelRecord) -> tuple[object, ...]:
+def judge_identity(judge: PanelRecord) -> str:
     """Return what a judge is, wherever it runs; judges of different identity have different
     baselines.
     """
-    return tuple((one.name, one.profile, one.profile_version, one.compat) for one in judge.judges)
+    return " + ".join(
+        " ".join(
+            str(part) for part in (one.name, one.profile, one.profile_version, one.compat) if part
+        )
+        or "no judge"
+        for one in judge.judges
+    )
 
 
 def observe(dump: str, totals: RunTotals, watch: WatchRecord | None) -> Observation:
     """Return what was measured with one dump."""
     watch = watch or WatchRecord()
-    canaries = {f"canary_{name}": (won, of) for name, (won, of) in watch.canaries.items()}
-    means = {name: read(totals) for name, read in MEANS.items()} | {
-        "audit_length": watch.audit_length
-    }
+    counts = {name: read(totals) for name, read in COUNTS.items()}
+    counts |= {f"canary_{name}": GroupedCount(*each) for name, each in watch.canaries.items()}
+    means = {name: read(totals) for name, read in MEANS.items()}
+    means["audit_length"] = watch.audit_length
     return Observation(
         dump=dump,
-        counts={"failures": (totals.failures, totals.comparisons_planned), **canaries},
+        counts=counts,
         means={name: value for name, value in means.items() if value is not None},
         watch=watch,
     )
 
 
-def follow(
-    history: History, judge: PanelRecord | None = None
-) -> tuple[Course, list[tuple[RunRecord, Judgement]]]:
-    """Fold a history; return the course of the last judge, or of the given one, and the state after
-    each dump.
+def follow(history: History) -> Followed:
+    """Fold a history into the state after each dump.
 
-    Each judge has a course of its own, which runs of others leave as it is. An acknowledgement
-    holds for all of them.
+    Each judge has a timeline of its own, which runs and acknowledgements of others leave as it is.
     """
-    courses: defaultdict[tuple[object, ...] | None, Course] = defaultdict(Course)
-    found = []
-    identity = None
+    timelines: defaultdict[str, Timeline] = defaultdict(lambda: Timeline(history.trouble))
+    judged = []
     steps: list[RunRecord | Acknowledgement] = [*history.acknowledged]
     steps += [record for record in history.records if not record.partial]
     for each in sorted(steps, key=lambda step: moment_of(step.time)):
         if isinstance(each, Acknowledgement):
-            for course in courses.values():
-                course.acknowledge(each.signal)
+            timelines[each.judge].acknowledge(each.signal)
             continue
-        identity = judge_identity(each.judge)
-        found.append((each, courses[identity].add(observe(each.output, each, each.watch))))
-    return courses[identity if judge is None else judge_identity(judge)], found
+        timeline = timelines[judge_identity(each.judge)]
+        judged.append((each, timeline.add(observe(each.output, each, each.watch))))
+    return Followed(timelines, judged)
 
 
 def moment_of(time: str) -> datetime:

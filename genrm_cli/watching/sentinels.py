@@ -1,23 +1,32 @@
 """Sentinels: the same pairs, judged again in each run, show a judge that has changed without any
 label.
-"""
 
+The baseline is one answer of each of the first runs, not several answers of the first run: what an
+unchanged server answers differs more from day to day than within a minute."""
+
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from genrm_cli.scored.run_record import WatchRecord
-from genrm_cli.watching.evidence import RateNull, rate_null
+from genrm_cli.watching.evidence import Rate, RateNull
 
-BASELINE_RUNS = 5
-"""Verdicts of each sentinel that are asked for on the first day."""
+BASELINE_RUNS = 10
+"""Runs whose answers are the baseline."""
 MIN_STABLE = 0.7
 """Share of stable sentinels below which the judge is too noisy to be watched by them."""
 MISSING = "?"
 """Stands for a sentinel without a verdict; "+" prefers the chosen response, "-" the other, "="
 neither.
 """
-_SHIFTS = (0.04, 0.10, 0.25)
+_AGREEING = 0.75  # share of the baseline's runs that agree on a stable sentinel
 _MOST_MISSING = 0.5  # of a run that may be part of the baseline
+_LEAST_RATE = 0.02
+"""Least rate of an unchanged judge to assume: ten runs without a departure do not rule out the
+few that a batch of another size or a new cache brings.
+"""
+Count = tuple[int, int]
+"""How many were bad, and of how many."""
 
 
 @dataclass(slots=True)
@@ -26,73 +35,88 @@ class Sentinels:
     it was asked.
 
     Attributes:
-        runs: those of the baseline.
-        identity: of the sentinels and of those who are asked about them.
-        usual: for each sentinel the verdict that all runs of the baseline gave; None if they differ
-            or one is missing.
-        null: the rate at which an unchanged judge departs from them; None while there is no
-            baseline.
+        runs: those of the baseline so far.
+        usual: for each sentinel the verdict that most runs of the baseline gave; None if too few
+            agree, or while the baseline is taken.
+        departed: departures of each run of the baseline from what the others agree on, and all
+            verdicts on stable sentinels.
+        is_learning: whether the newest run is part of the baseline.
     """
 
     runs: list[str] = field(default_factory=list)
-    identity: str | None = None
     usual: tuple[str | None, ...] = ()
-    null: RateNull | None = None
+    departed: list[Count] = field(default_factory=list)
+    is_learning: bool = False
+    _identity: str | None = None
     _asked: str | None = None
 
-    def add(self, watch: WatchRecord, runs: Sequence[str]) -> Sequence[str]:
-        """Add what the judge said; return the runs that are new and that the baseline judges."""
-        if not runs or watch.asked == self._asked:
-            return ()
-        if watch.sentinel_set != self.identity:
-            self.runs = []
-            self.usual = ()
-            self.null = None
-            self.identity = watch.sentinel_set
-        self._asked = watch.asked
-        if self.null is not None:
-            return runs
-        self.runs += (run for run in runs if run.count(MISSING) <= _MOST_MISSING * len(run))
-        if len(self.runs) >= BASELINE_RUNS:
-            self.arm()
-        return ()
+    @property
+    def is_armed(self) -> bool:
+        """Whether there is a baseline."""
+        return len(self.runs) >= BASELINE_RUNS
 
-    def arm(self) -> None:
-        """Take the baseline from two runs or more.
-
-        The rate of departures is estimated by leaving each run out: departures of a run from the
-        sentinels on which all other runs agree."""
-        self.usual = tuple(_unanimous(verdicts) for verdicts in zip(*self.runs, strict=True))
-        departures = cases = 0
-        for verdicts in zip(*self.runs, strict=True):
-            for left_out, now in enumerate(verdicts):
-                usual = _unanimous(verdicts[:left_out] + verdicts[left_out + 1 :])
-                if now != MISSING and usual is not None:
-                    cases += 1
-                    departures += now != usual
-        self.null = rate_null([(departures, cases)], _SHIFTS) or RateNull(1.0, _SHIFTS)
-
-    def departures(self, runs: Sequence[str]) -> tuple[int, int]:
-        """Return how many verdicts of these runs on stable sentinels are others than usual, and how
-        many there are.
+    def add(self, watch: WatchRecord, run: str | None) -> str | None:
+        """Add what the judge said, and return it; None if it is not new, as dumps of one run share
+        it.
         """
-        told = [
-            (usual, now)
-            for run in (runs if self.usual else ())
-            for usual, now in zip(self.usual, run, strict=True)
-            if usual is not None and now != MISSING
+        if run is None or watch.asked == self._asked:
+            return None
+        if watch.sentinel_set != self._identity:
+            self.runs = []
+            self._identity = watch.sentinel_set
+        self._asked = watch.asked
+        self.is_learning = not self.is_armed and run.count(MISSING) <= _MOST_MISSING * len(run)
+        if self.is_learning:
+            self.runs.append(run)
+            self._learn()
+        return run
+
+    def _learn(self) -> None:
+        self.usual = _usual_of(self.runs) if self.is_armed else ()
+        others = [self.runs[:place] + self.runs[place + 1 :] for place in range(len(self.runs))]
+        self.departed = [
+            _departures(_usual_of(rest), run)
+            for rest, run in zip(others, self.runs, strict=True)
+            if rest
         ]
-        return sum(usual != now for usual, now in told), len(told)
+
+    def departures(self, run: str) -> Count:
+        """Return how many verdicts of the newest run on stable sentinels are others than usual, and
+        how many there are.
+        """
+        if self.is_learning:
+            return self.departed[-1] if self.departed else (0, 0)
+        return _departures(self.usual, run) if self.usual else (0, 0)
 
 
-def errors_in(runs: Sequence[str]) -> tuple[int, int]:
-    """Return on how many sentinels these runs did not prefer the better response, and how many
-    verdicts they have.
+def sentinel_null(rate: Rate | None, shifts: tuple[float, ...]) -> RateNull:
+    """Return the null of a rate of sentinels; one that nothing exceeds if nothing is known."""
+    return RateNull(1.0, shifts) if rate is None else rate.null(shifts, _LEAST_RATE)
+
+
+def errors_in(run: str) -> Count:
+    """Return on how many sentinels a run did not prefer the better response, and how many verdicts
+    it has.
     """
-    said = "".join(runs).replace(MISSING, "")
+    said = run.replace(MISSING, "")
     return len(said) - said.count("+"), len(said)
 
 
-def _unanimous(verdicts: Sequence[str]) -> str | None:
-    """Return the verdict that all are; None if they differ or one is missing."""
-    return verdicts[0] if MISSING not in verdicts and len(set(verdicts)) == 1 else None
+def _departures(usual: Sequence[str | None], run: str) -> Count:
+    told = [
+        (expected, now)
+        for expected, now in zip(usual, run, strict=True)
+        if expected is not None and now != MISSING
+    ]
+    return sum(expected != now for expected, now in told), len(told)
+
+
+def _usual_of(runs: Sequence[str]) -> tuple[str | None, ...]:
+    """Return the verdict on each sentinel that enough of these runs agree on."""
+    return tuple(_agreed(verdicts) for verdicts in zip(*runs, strict=True))
+
+
+def _agreed(verdicts: Sequence[str]) -> str | None:
+    """Return the most frequent verdict; None if too few verdicts agree or are missing."""
+    verdict, count = Counter(verdicts).most_common(1)[0]
+    return verdict if verdict != MISSING and count >= _AGREEING * len(verdicts) else None

@@ -1,14 +1,14 @@
 """The figures that are watched, what raises each of them, and what to do then."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from genrm_cli.metrics.run_summary import RunSummary
+from genrm_cli.metrics.verdict_counts import GroupedCount
 from genrm_cli.watching.canaries import CANARIES
 from genrm_cli.watching.evidence import RateNull
 
-Count = tuple[int, int]
-"""How many were bad, and of how many."""
 LEARNED_DUMPS = 20
 """Dumps whose figures are the baseline of signals without sentinels."""
 
@@ -22,30 +22,43 @@ class Signal:
         advice: what to do then.
         can_stop: whether an honest policy cannot change it, so that it may say stop; others say
             look at most.
-        null: the rate that a sound judge does not exceed; None if the baseline tells.
-        shifts: of a rate: increases that matter. Empty for a mean.
+        null: the rate that a sound judge does not exceed, which needs no baseline. A figure of
+            `MEANS` may have one beside its baseline.
+        is_two_sided: whether the others exceed that rate, too, if they are too many.
+        shifts: of a rate with a baseline: increases that matter.
         falls: of a mean: whether a fall matters, and not a rise.
-        floor: value above which it is raised without a baseline.
+        bounds: of its values; those of a share by default.
+        is_share: whether it is shown in percent.
     """
 
     text: str
     advice: str
     can_stop: bool = False
     null: RateNull | None = None
+    is_two_sided: bool = False
     shifts: tuple[float, ...] = ()
     falls: bool = False
-    floor: float | None = None
+    bounds: tuple[float, float] = (0.0, 1.0)
+    is_share: bool = True
 
 
+_FLOOR_SHIFTS = (0.05, 0.10, 0.20)
+_SEE_FAILURES = (
+    "see which kinds of failure the summary counts; check the endpoint, its limits and the "
+    "length of prompts"
+)
 _LOOK_AT_GROUPS = "open the report of this dump and read the groups it names"
 SIGNALS: Mapping[str, Signal] = {
     "failures": Signal(
-        "more comparisons fail",
-        "see which kinds of failure the summary counts; check the endpoint, its limits and the "
-        "length of prompts",
-        can_stop=True,
+        "more than 2 % of the comparisons fail",
+        _SEE_FAILURES,
         null=RateNull(0.02, (0.01, 0.03, 0.10, 0.30)),
-        floor=0.05,
+    ),
+    "outage": Signal(
+        "more than 5 % of the comparisons fail",
+        _SEE_FAILURES,
+        can_stop=True,
+        null=RateNull(0.05, _FLOOR_SHIFTS),
     ),
     "sentinel_flips": Signal(
         "the judge departs from its own verdicts on the sentinels",
@@ -77,6 +90,8 @@ SIGNALS: Mapping[str, Signal] = {
     "audit_length": Signal(
         "the judge prefers longer responses more often than the auditor does",
         "read the longest winners on which they differ; control for length",
+        bounds=(-1.0, 1.0),
+        is_share=False,
     ),
     **{
         f"canary_{name}": Signal(
@@ -90,21 +105,39 @@ SIGNALS: Mapping[str, Signal] = {
         "less of the spread of rewards is signal",
         "ask for more verdicts, or use finer rubrics",
         falls=True,
+        is_share=False,
     ),
     "spread": Signal(
-        "rewards of a group differ less", "use harder prompts, or a finer rubric", falls=True
+        "rewards of a group differ less",
+        "use harder prompts, or a finer rubric",
+        falls=True,
+        bounds=(0.0, math.inf),
+        is_share=False,
     ),
     "flat_groups": Signal("in more groups nobody differs", "use harder prompts, or a finer rubric"),
     "ties": Signal(
-        "the judge sees more ties", "ask for more verdicts, or use a finer rubric", floor=0.5
+        "the judge sees more ties",
+        "ask for more verdicts, or use a finer rubric",
+        null=RateNull(0.5, _FLOOR_SHIFTS),
     ),
     "contradictions": Signal("more verdicts contradict themselves", _LOOK_AT_GROUPS),
-    "position": Signal("the judge prefers a position", "compare in both orders", floor=0.15),
+    "position": Signal(
+        "the judge prefers a position",
+        "compare in both orders",
+        null=RateNull(0.65, _FLOOR_SHIFTS),
+        is_two_sided=True,
+    ),
     "length_effect": Signal(
-        "longer responses gain more", "read the longest winners; control for length"
+        "longer responses gain more",
+        "read the longest winners; control for length",
+        bounds=(-1.0, 1.0),
+        is_share=False,
     ),
     "markup_effect": Signal(
-        "marked-up responses gain more", "read the winners with most markup; control for it"
+        "marked-up responses gain more",
+        "read the winners with most markup; control for it",
+        bounds=(-1.0, 1.0),
+        is_share=False,
     ),
     "duplicates": Signal(
         "more responses are equal", "raise the policy's temperature or its entropy bonus"
@@ -129,6 +162,15 @@ judge is gamed.
 """
 
 
+COUNTS: Mapping[str, Callable[[RunSummary], GroupedCount]] = {
+    "failures": lambda run: run.failed_requests,
+    "outage": lambda run: run.failed_requests,
+    "ties": lambda run: run.ties,
+    "position": lambda run: run.first_wins,
+}
+"""The counts of a run that are tested against the null of their signal."""
+
+
 def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
@@ -139,7 +181,7 @@ MEANS: Mapping[str, Callable[[RunSummary], float | None]] = {
     "flat_groups": lambda run: _share(run.groups_without_spread, run.groups),
     "contradictions": lambda run: run.contradiction_rate,
     "position": lambda run: (
-        None if run.first_place_win_rate is None else abs(run.first_place_win_rate - 0.5)
+        None if (first := run.first_place_win_rate) is None else max(first, 1 - first)
     ),
     "ties": lambda run: run.tie_rate,
     "length_effect": lambda run: run.length_effect.mean,

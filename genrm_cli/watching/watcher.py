@@ -3,7 +3,6 @@ show.
 """
 
 import asyncio
-import copy
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.describe_run import run_totals
-from genrm_cli.scored.run_record import RunTotals, WatchRecord
+from genrm_cli.scored.run_record import WatchRecord
 from genrm_cli.settings import Settings
 from genrm_cli.settings.judge_settings import WatchTable
 from genrm_cli.settings.panel import auditor_of
@@ -35,11 +34,7 @@ from genrm_cli.watching.asking import (
     ask_sentinels,
     sentinel_set_of,
 )
-from genrm_cli.watching.course import Course, Judgement, State
-from genrm_cli.watching.history import History, follow, observe, read_history
-from genrm_cli.watching.sentinels import BASELINE_RUNS
-
-_AGAIN = 2  # runs of all sentinels that confirm an alarm
+from genrm_cli.watching.history import History, follow, judge_identity, observe, read_history
 
 
 class Watcher:
@@ -63,9 +58,7 @@ class Watcher:
             self._set, self._sentinels = sentinel_set_of(self.table.sentinels, self._auditor, run)
 
     def count_calls(self, comparisons: int) -> int:
-        """Return about how many calls a run adds to these comparisons, one a response, after the
-        first day.
-        """
+        """Return about how many calls a run adds to these comparisons, one a response."""
         audits = 0.0 if self._auditor is None else self.table.audit_share * comparisons
         judges = 1 if self._auditor is None else 2
         return round(judges * self._sentinels + audits + self.table.canaries * comparisons)
@@ -85,29 +78,28 @@ class Watcher:
             InputError: the sentinels cannot be read.
         """
         totals = run_totals(run.settings, run.metrics, index.plan, judges.specs, 0.0)
-        history, trouble = await run.in_thread(
-            lambda: _read_history(self.table.history, output, run)
-        )
-        course = follow(history, totals.judge)[0]
+        history = await run.in_thread(lambda: _read_history(self.table.history, output, run))
         found = WatchRecord()
-        if run.exchange is not None or asks_nothing(run.settings):
-            judgement = course.add(observe(output, totals, found))
-        else:
-            async with self.judges(index.plan, judges, run) as asking:
-                async with self._asking:
-                    if self._asked is None and self.table.sentinels is not None:
-                        self._asked = await asking.sentinels(course)
-                found = self._asked or found
-                dump = Dump(output, index, outcomes)
-                if asking.auditor is not None:
-                    count = self.table.audit_share * index.metrics.planned
-                    found = (await ask_auditor(dump, count, asking.auditor)).into(found)
-                if self.table.canaries:
-                    count = self.table.canaries * index.metrics.rollouts
-                    found = replace(found, canaries=await ask_canaries(dump, count, asking.judges))
-                found, judgement = await asking.judge(course, output, totals, found)
-        state = State.BLIND if trouble and judgement.state is State.FINE else judgement.state
-        return replace(found, state=state, reasons=(*judgement.reasons, *trouble))
+        if run.exchange is None and not asks_nothing(run.settings):
+            found = await self._ask(Dump(output, index, outcomes), judges, run)
+        timeline = follow(history).timelines[judge_identity(totals.judge)]
+        judgement = timeline.add(observe(output, totals, found))
+        return replace(found, state=judgement.state, reasons=judgement.reasons)
+
+    async def _ask(self, dump: Dump, judges: OpenJudges, run: RunContext) -> WatchRecord:
+        index = dump.index
+        async with self.judges(index.plan, judges, run) as asking:
+            async with self._asking:
+                if self._asked is None and self.table.sentinels is not None:
+                    self._asked = await asking.sentinels()
+            found = self._asked or WatchRecord()
+            if asking.auditor is not None:
+                count = self.table.audit_share * index.metrics.planned
+                found = (await ask_auditor(dump, count, asking.auditor)).into(found)
+            if self.table.canaries:
+                count = self.table.canaries * index.metrics.rollouts
+                found = replace(found, canaries=await ask_canaries(dump, count, asking.judges))
+            return asking.with_cost(found)
 
     @asynccontextmanager
     async def judges(
@@ -139,57 +131,36 @@ class Asking:
     judges: Watched
     auditor: Watched | None = None
 
-    async def sentinels(self, course: Course) -> WatchRecord:
-        """Ask about the sentinels: several times if the course has no baseline of them."""
+    async def sentinels(self) -> WatchRecord:
+        """Ask the judges and the auditor about the sentinels."""
         uri = self.table.sentinels or ""
-        times = BASELINE_RUNS if course.needs_baseline(self.sentinel_set) else 1
-        said = await ask_sentinels(uri, self.judges, self.run, times)
-        by_auditor = (
-            () if self.auditor is None else await ask_sentinels(uri, self.auditor, self.run, times)
-        )
-        asked = uuid4().hex[:12]
         return WatchRecord(
             sentinel_set=self.sentinel_set,
-            asked=asked,
-            sentinels=said,
-            auditor_sentinels=by_auditor,
+            asked=uuid4().hex[:12],
+            sentinels=await ask_sentinels(uri, self.judges, self.run),
+            auditor_sentinels=None
+            if self.auditor is None
+            else await ask_sentinels(uri, self.auditor, self.run),
         )
 
-    async def judge(
-        self, course: Course, dump: str, totals: RunTotals, found: WatchRecord
-    ) -> tuple[WatchRecord, Judgement]:
-        """Add a dump to a course; return what was found, with its cost, and the state.
-
-        Before a run is told to stop, fresh calls about the sentinels must say the same.
-        """
-        doubted = copy.deepcopy(course).add(observe(dump, totals, found)).wants_confirmation
-        if doubted and found.sentinels:
-            said = await ask_sentinels(self.table.sentinels or "", self.judges, self.run, _AGAIN)
-            found = replace(found, sentinels_again=said)
-        cost = {
-            name: getattr(self.spent, name)
-            for name in ("calls", "prompt_tokens", "completion_tokens")
-        }
-        return replace(found, **cost), course.add(observe(dump, totals, found))
+    def with_cost(self, found: WatchRecord) -> WatchRecord:
+        """Return what was found, with the cost of all calls."""
+        names = ("calls", "prompt_tokens", "completion_tokens")
+        return replace(found, **{name: getattr(self.spent, name) for name in names})
 
 
-def _read_history(given: str | None, output: str, run: RunContext) -> tuple[History, list[str]]:
-    """Return the history of other outputs, and what of it cannot be read.
+def _read_history(given: str | None, output: str, run: RunContext) -> History:
+    """Return the history of other outputs.
 
     `given`: the folder or prefix of the settings; by default that of the output, without those
     below it."""
     folder = folder_of(output) if given is None else given.rstrip("/")
     if not place_of(output).startswith(f"{place_of(folder)}/"):
-        return History(), [
-            f"{output} is not below {folder}, the history in the settings: no run will find it "
-            "there"
-        ]
+        why = f"{output} is not below {folder}, the history in the settings: no run finds it there"
+        return History(trouble=(why,))
     try:
         history = read_history([folder], run.s3, flat=given is None)
     except StorageError as error:
-        return History(), [f"the history cannot be read: {error}"]
-    others = tuple(
-        record for record in history.records if place_of(record.output) != place_of(output)
-    )
-    trouble = [f"{uri} cannot be read as part of the history" for uri in history.unreadable]
-    return replace(history, records=others), trouble
+        return History(trouble=(f"the history cannot be read: {error}",))
+    others = (each for each in history.records if place_of(each.output) != place_of(output))
+    return replace(history, records=tuple(others))

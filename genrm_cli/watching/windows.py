@@ -14,15 +14,22 @@ from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import RunTotals, WatchRecord
 from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.objects import create_object
-from genrm_cli.watching.course import Course, Judgement
-from genrm_cli.watching.history import METRICS_SUFFIX, History, follow, read_history
+from genrm_cli.watching.history import (
+    METRICS_SUFFIX,
+    History,
+    follow,
+    judge_identity,
+    observe,
+    read_history,
+)
+from genrm_cli.watching.timeline import Judgement
 from genrm_cli.watching.watcher import Watcher
 
 _ASKED_EVERY_S = 1_800.0
 
 
 class WatchedWindows:
-    """The course of a server's judges.
+    """The timeline of a server's judges.
 
     Attributes:
         latest: the state after the last window; None before the first.
@@ -39,8 +46,8 @@ class WatchedWindows:
         self._watcher.check(run)
         self.latest: Judgement | None = None
         folder = self._watcher.table.history
-        self._history = History() if folder is None else read_history([folder], run.s3)
-        self._course: Course | None = None
+        history = History() if folder is None else read_history([folder], run.s3)
+        self._timelines = follow(history).timelines
         self._next_s = 0.0
         self._lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -57,23 +64,20 @@ class WatchedWindows:
 
     async def _add(self, totals: RunTotals, plan: GroupPlan, judges: OpenJudges) -> None:
         async with self._lock:
-            if self._course is None:
-                self._course = follow(self._history, totals.judge)[0]
             try:
-                await self._watch(self._course, totals, plan, judges)
+                await self._watch(totals, plan, judges)
             except GenrmError as error:  # the next window asks again
                 self._run.on_event("watch_failed", {"detail": str(error)})
 
-    async def _watch(
-        self, course: Course, totals: RunTotals, plan: GroupPlan, judges: OpenJudges
-    ) -> None:
+    async def _watch(self, totals: RunTotals, plan: GroupPlan, judges: OpenJudges) -> None:
         name = f"window-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
         found = WatchRecord()
-        async with self._watcher.judges(plan, judges, self._run) as asking:
-            if self._watcher.table.sentinels is not None and time.monotonic() >= self._next_s:
-                found = await asking.sentinels(course)
-                self._next_s = time.monotonic() + _ASKED_EVERY_S
-            found, self.latest = await asking.judge(course, name, totals, found)
+        if self._watcher.table.sentinels is not None and time.monotonic() >= self._next_s:
+            async with self._watcher.judges(plan, judges, self._run) as asking:
+                found = asking.with_cost(await asking.sentinels())
+            self._next_s = time.monotonic() + _ASKED_EVERY_S
+        timeline = self._timelines[judge_identity(totals.judge)]
+        self.latest = timeline.add(observe(name, totals, found))
         found = replace(found, state=self.latest.state, reasons=self.latest.reasons)
         self._run.on_event(
             "watch", {"window": name, "state": found.state, "reasons": list(found.reasons)}

@@ -86,6 +86,7 @@ OTHER_FLAGS = {
     "--max-sessions",
     "--approve",
     "--acknowledge",
+    "--of-judge",
     "--page",
     "--reason",
     "--sentinels",

@@ -2,12 +2,15 @@
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from genrm_process import Genrm
 from judge_server_fixture import JudgeServer
 from served import REPLY_LIMIT_S, Served, serving
+
+from genrm_cli.watching.sentinels import BASELINE_RUNS
 
 WORDS = "one two three four five six seven eight nine ten"
 
@@ -45,8 +48,8 @@ def judge_window(server: Served, name: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_server_tells_when_its_judge_was_replaced(genrm, judge_server):
-    """Blind, fine after the first window, and stop when a server that was started again finds
-    another judge.
+    """Blind until ten windows have asked about the sentinels. Another judge is a look, and a stop
+    when the next server confirms it.
     """
     flags = prepare(genrm, judge_server)
     with serving(genrm, *flags) as server:
@@ -54,15 +57,36 @@ def test_a_server_tells_when_its_judge_was_replaced(genrm, judge_server):
             "state": "blind",
             "reasons": ["no window has ended yet"],
         }
-        assert judge_window(server, "a")["state"] == "fine"
-        assert 'genrm_watch_state{state="fine"} 1.0' in server.get("/metrics").text
+        assert judge_window(server, "a")["state"] == "blind"
+        assert 'genrm_watch_state{state="blind"} 1.0' in server.get("/metrics").text
     (recorded,) = (genrm.folder / "history").glob("*.metrics.json")
-    assert len(json.loads(recorded.read_text())["watch"]["sentinels"]) == 5
+    record = json.loads(recorded.read_text())
+    for number in range(1, BASELINE_RUNS):
+        write_window(recorded, record, number)
     judge_server.behave(verdict="hash")
+    states = []
+    for name in ("b", "c"):
+        with serving(genrm, *flags) as server:
+            states.append(judge_window(server, name)["signals"]["sentinel_flips"]["state"])
+    assert states == ["look", "stop"]
+
+
+def write_window(recorded: Path, record: dict[str, Any], number: int) -> None:
+    """Write the window of a server that asked about the sentinels and heard the same."""
+    watch = record["watch"] | {"asked": str(number)}
+    path = recorded.parent / f"window-{number}.metrics.json"
+    path.write_text(json.dumps(record | {"watch": watch, "output": f"{recorded.parent}/{number}"}))
+
+
+@pytest.mark.slow
+def test_a_server_with_an_unreadable_history_is_blind(genrm, judge_server):
+    """The file that cannot be read is a reason in each window."""
+    flags = prepare(genrm, judge_server)
+    (genrm.folder / "history" / "torn.metrics.json").write_text("{")
     with serving(genrm, *flags) as server:
-        swapped = judge_window(server, "b")
-    assert swapped["state"] == "stop"
-    assert swapped["signals"]["sentinel_flips"]["state"] == "stop"
+        found = judge_window(server, "a")
+    assert found["state"] == "blind"
+    assert "torn.metrics.json" in found["reasons"][-1]
 
 
 @pytest.mark.slow

@@ -6,17 +6,22 @@ from collections.abc import Callable
 
 import pytest
 
-from genrm_cli.watching.evidence import Detector, RateNull, mean_null, rate_null
+from genrm_cli.watching.evidence import Detector, RateNull, chi_square_20, mean_null, rate_of
 
 
 def run_length(ratios: Callable[[], list[float]], dumps: int, threshold: float) -> int | None:
     """Return the dump of the first alarm; None without one."""
     detector = Detector()
     for dump in range(dumps):
-        detector.add(dump, ratios())
+        detector.add(dump, named(ratios()))
         if detector.log_evidence >= math.log(threshold):
             return dump
     return None
+
+
+def named(ratios: list[float]) -> dict[str, float]:
+    """Return ratios by the number of their alternative."""
+    return {str(number): ratio for number, ratio in enumerate(ratios)}
 
 
 def test_the_ratio_is_that_of_two_binomials() -> None:
@@ -28,8 +33,8 @@ def test_the_ratio_is_that_of_two_binomials() -> None:
 def test_the_recurrence_is_that_of_shiryaev_and_roberts() -> None:
     """R becomes (1 + R) times the likelihood ratio, and M is the mean over alternatives."""
     detector = Detector()
-    detector.add(0, [math.log(2.0), math.log(4.0)])
-    detector.add(1, [math.log(3.0), math.log(0.5)])
+    detector.add(0, named([math.log(2.0), math.log(4.0)]))
+    detector.add(1, named([math.log(3.0), math.log(0.5)]))
     assert math.exp(detector.log_evidence) == pytest.approx((3.0 * (1 + 2.0) + 0.5 * (1 + 4.0)) / 2)
 
 
@@ -37,7 +42,7 @@ def test_evidence_does_not_overflow() -> None:
     """Thousands of dumps of a judge that always fails are only a large number."""
     detector = Detector()
     for dump in range(3_000):
-        detector.add(dump, RateNull(0.02, (0.3,)).ratios(1_000, 1_000))
+        detector.add(dump, named(RateNull(0.02, (0.3,)).ratios(1_000, 1_000)))
     assert math.isfinite(detector.log_evidence)
 
 
@@ -61,23 +66,36 @@ def test_the_start_of_a_change_is_found() -> None:
     detector = Detector()
     null = RateNull(0.05, (0.1,))
     for dump in range(70):
-        detector.add(dump, null.ratios(1 if dump < 60 else 10, 40))
+        detector.add(dump, named(null.ratios(1 if dump < 60 else 10, 40)))
     assert detector.best_start == 60
 
 
 def test_days_that_differ_count_less() -> None:
     """Counts that vary more than binomial ones from day to day weaken the evidence."""
-    steady = rate_null([(10, 40)] * 20, (0.1,))
-    shaky = rate_null([(2, 40), (18, 40)] * 10, (0.1,))
+    steady = rate_of([(10, 40)] * 20)
+    shaky = rate_of([(2, 40), (18, 40)] * 10)
     assert steady is not None
     assert shaky is not None
     assert shaky.inflation > 5 > steady.inflation == 1.0
-    assert shaky.ratios(20, 40) < steady.ratios(20, 40)
+    assert shaky.null((0.1,)).ratios(20, 40) < steady.null((0.1,)).ratios(20, 40)
+    assert shaky.interval()[1] > steady.interval()[1]
 
 
 def test_a_baseline_without_an_observation_is_none() -> None:
     """Nothing is learned from dumps that counted nothing."""
-    assert rate_null([(0, 0)] * 5, (0.1,)) is None
+    assert rate_of([(0, 0)] * 5) is None
+
+
+@pytest.mark.parametrize(("freedom", "expected"), [(2, 0.4463), (9, 5.380), (19, 13.716)])
+def test_the_chi_square_quantile_is_that_of_tables(freedom: int, expected: float) -> None:
+    """The 20 % points as published tables have them."""
+    assert chi_square_20(freedom) == pytest.approx(expected, rel=0.02)
+
+
+def test_a_dump_counts_for_two_and_a_half_deviations_at_most() -> None:
+    """What lies farther off adds no evidence, so one dump alone raises nothing."""
+    null = mean_null([0.0, 1.0] * 10, 0.001)
+    assert null.ratios(100.0) == null.ratios(4.0)
 
 
 def test_a_mean_that_rises_is_found_and_a_steady_one_is_not() -> None:

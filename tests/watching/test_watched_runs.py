@@ -8,6 +8,8 @@ import pytest
 from genrm_process import Call, Genrm
 from judge_server_fixture import JudgeServer
 
+from genrm_cli.watching.sentinels import BASELINE_RUNS
+
 WORDS = "one two three four five six seven eight nine ten"
 
 
@@ -47,52 +49,85 @@ def watch_of(folder: Path, number: int) -> dict[str, Any]:
     return found
 
 
-def test_a_judge_swapped_behind_its_url_stops_the_run(
+def score_dumps(
+    call: Call, genrm: Genrm, watched: tuple[str, ...], numbers: range
+) -> list[dict[str, Any]]:
+    """Score dumps, each in a run of its own; return what watching found."""
+    found = []
+    for number in numbers:
+        call("score", write_dump(genrm.folder, number), *watched).ended(0)
+        found.append(watch_of(genrm.folder, number))
+    return found
+
+
+@pytest.mark.slow
+def test_a_judge_swapped_behind_its_url_stops_the_run_until_it_is_acknowledged(
     genrm: Genrm, call: Call, watched: tuple[str, ...], judge_server: JudgeServer
 ) -> None:
-    """Two fine dumps, then another judge under the same name: exit code 7 after the outputs are
-    written.
+    """Ten runs are the baseline. Another judge under the same name is a look, and the next run a
+    stop, with exit code 7 after the outputs are written. An acknowledgement begins anew.
     """
-    for number in (1, 2):
-        assert (
-            call("score", write_dump(genrm.folder, number), *watched, "--fail-on", "stop").code == 0
-        )
-        assert watch_of(genrm.folder, number)["state"] == "fine"
-    assert [len(watch_of(genrm.folder, number)["sentinels"]) for number in (1, 2)] == [5, 1]
-    assert watch_of(genrm.folder, 1)["calls"] == 300
+    first = score_dumps(call, genrm, watched, range(BASELINE_RUNS))
+    assert [each["state"] for each in first] == ["blind"] * (BASELINE_RUNS - 1) + ["fine"]
+    assert {each["calls"] for each in first} == {60}
     judge_server.behave(verdict="hash")
-    swapped = call("score", write_dump(genrm.folder, 3), *watched, "--fail-on", "stop").ended(7)
-    assert "departs from its own verdicts" in swapped.err
-    found = watch_of(genrm.folder, 3)
-    assert (found["state"], found["calls"]) == ("stop", 60 + 2 * 60)
-    assert (genrm.folder / "dump-3.scored.jsonl").exists()
-    course = call("watch", ".", "--json")
-    assert [dump["state"] for dump in json.loads(course.out)["dumps"]] == ["fine", "fine", "stop"]
-    assert call("watch", ".", "--fail-on", "stop").code == 7
+    (swapped,) = score_dumps(call, genrm, watched, range(20, 21))
+    assert swapped["state"] == "look"
+    stopped = call("score", write_dump(genrm.folder, 21), *watched, "--fail-on", "stop").ended(7)
+    assert "departs from its own verdicts" in stopped.err
+    assert (genrm.folder / "dump-21.scored.jsonl").exists()
+    shown = call("watch", ".", "--fail-on", "stop").ended(7).out.decode()
+    assert "sentinel_flips" in shown
+    assert "state: stop" in shown
+    for signal in ("sentinel_flips", "audits"):
+        call("watch", ".", "--acknowledge", signal, "--reason", "a new judge").ended(0)
+    (anew,) = score_dumps(call, genrm, watched, range(22, 23))
+    assert anew["state"] == "blind"
+    assert anew["reasons"] == [
+        "no baseline yet: 1 of 10 runs of the sentinels, 13 of 20 dumps",
+    ]
 
 
-def test_an_acknowledged_judge_is_armed_again(
-    genrm: Genrm, call: Call, watched: tuple[str, ...], judge_server: JudgeServer
+def test_the_command_shows_figures_with_intervals_from_the_second_dump(
+    genrm: Genrm, call: Call, watched: tuple[str, ...]
 ) -> None:
-    """After `--acknowledge`, the next run asks five times and is fine with the new judge."""
-    call("score", write_dump(genrm.folder, 1), *watched)
-    judge_server.behave(verdict="hash")
-    call("score", write_dump(genrm.folder, 2), *watched)
-    call("watch", ".", "--acknowledge", "sentinel_flips", "--reason", "a new judge").ended(0)
-    assert call("score", write_dump(genrm.folder, 3), *watched, "--fail-on", "look").code == 0
-    assert len(watch_of(genrm.folder, 3)["sentinels"]) == 5
+    """While the watch is blind, its figures can be read; no figure has a state without a
+    baseline.
+    """
+    score_dumps(call, genrm, watched, range(1))
+    assert b"95 % intervals" not in call("watch", ".").ended(0).out
+    score_dumps(call, genrm, watched, range(1, 2))
+    lines = call("watch", ".").ended(0).out.decode().splitlines()
+    row = next(line for line in lines if line.startswith("length_effect"))
+    assert row.endswith("2 of 20   -")
+    failures = next(line for line in lines if line.startswith("failures"))
+    assert "0.0 % (0.0 to " in failures
+    assert failures.endswith("fine")
+
+
+def test_an_acknowledgement_names_one_judge_of_several(
+    genrm: Genrm, call: Call, watched: tuple[str, ...]
+) -> None:
+    """With two judges in the folder, the command asks which one, and the file names it."""
+    score_dumps(call, genrm, watched, range(1))
+    call("score", write_dump(genrm.folder, 1), "--judge", "lexical").ended(0)
+    words = ("--acknowledge", "position", "--reason", "as meant")
+    asked = call("watch", ".", *words).ended(2)
+    assert "'lexical" in asked.err
+    judges = [each["judge"] for each in json.loads(call("watch", ".", "--json").out)["dumps"]]
+    call("watch", ".", *words, "--of-judge", judges[0]).ended(0)
+    (written,) = genrm.folder.glob("*.acknowledged.json")
+    assert json.loads(written.read_text())["judge"] == judges[0] != judges[1]
 
 
 def test_dumps_of_one_run_share_the_calls_about_sentinels(
     genrm: Genrm, call: Call, watched: tuple[str, ...]
 ) -> None:
-    """Three files in one run: 300 calls about sentinels, not 900, and one identity of these
-    calls.
-    """
+    """Three files in one run: 60 calls about sentinels, not 180, and one identity of them."""
     names = [write_dump(genrm.folder, number) for number in (1, 2, 3)]
     assert call("score", *names, *watched).code == 0
     found = [watch_of(genrm.folder, number) for number in (1, 2, 3)]
-    assert sum(each["calls"] for each in found) == 300
+    assert sum(each["calls"] for each in found) == 60
     assert len({each["asked"] for each in found}) == 1
 
 
@@ -129,9 +164,7 @@ def test_a_watch_that_sees_nothing_says_blind(
     assert "torn.metrics.json cannot be read as part of the history" in torn.err
 
 
-def test_the_page_of_a_course_needs_no_script(
-    genrm: Genrm, call: Call, watched: tuple[str, ...]
-) -> None:
+def test_the_page_needs_no_script(genrm: Genrm, call: Call, watched: tuple[str, ...]) -> None:
     """`genrm watch --page` writes the state, the charts and the dumps as one file."""
     call("score", write_dump(genrm.folder, 1), *watched)
     assert call("watch", ".", "--page", "course.html").code == 0
@@ -167,21 +200,22 @@ def test_a_wrong_table_is_refused(
     assert judge_server.stats()["requests"] == 0
 
 
-def test_a_run_of_another_judge_leaves_the_baseline(
-    genrm: Genrm, call: Call, watched: tuple[str, ...]
+def test_the_state_of_the_command_is_that_of_the_worst_judge(
+    genrm: Genrm, call: Call, watched: tuple[str, ...], judge_server: JudgeServer
 ) -> None:
-    """After a run of another judge in the folder, the first one is still armed: it asks once."""
-    call("score", write_dump(genrm.folder, 1), *watched).ended(0)
+    """A judge that fails is a stop, also when a dump of another judge is the newest."""
+    judge_server.behave(fault=[{"content": "No verdict."}])
+    call("score", write_dump(genrm.folder, 1), *watched, "--max-unscored", "1").ended(0)
     call("score", write_dump(genrm.folder, 2), "--judge", "lexical").ended(0)
-    call("score", write_dump(genrm.folder, 3), *watched).ended(0)
-    found = watch_of(genrm.folder, 3)
-    assert (found["state"], len(found["sentinels"])) == ("fine", 1)
+    shown = json.loads(call("watch", ".", "--json", "--fail-on", "stop").ended(7).out)
+    assert shown["state"] == "stop"
+    assert [each["state"] for each in shown["dumps"]] == ["stop", "blind"]
 
 
 def test_the_command_is_blind_with_an_unreadable_history(
     genrm: Genrm, call: Call, watched: tuple[str, ...]
 ) -> None:
-    """A damaged metrics file makes a fine course blind, and its name is a reason."""
+    """A damaged metrics file is a reason by its name."""
     call("score", write_dump(genrm.folder, 1), *watched).ended(0)
     (genrm.folder / "dump-2.metrics.json").write_text("{")
     shown = json.loads(call("watch", ".", "--json", "--fail-on", "look").ended(7).out)

@@ -1,6 +1,6 @@
 """`genrm watch`: show the state of a judge over many runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from genrm_cli.cli.console import (
@@ -16,7 +16,8 @@ from genrm_cli.cli.tables import Table, names, numbers, print_parts
 from genrm_cli.errors import InputError, UsageError, WatchError
 
 if TYPE_CHECKING:
-    from genrm_cli.watching.course import Judgement
+    from genrm_cli.watching.history import Followed, History
+    from genrm_cli.watching.timeline import SignalState
 
 # The signal in each column, and whether it is a share.
 _COLUMNS = {
@@ -39,7 +40,7 @@ def watch(
     ],
     invocation: Invocation,
     page: Annotated[
-        str | None, option("OUT.html", "Also write the course as a page.", "--page")
+        str | None, option("OUT.html", "Also write the figures over time as a page.", "--page")
     ] = None,
     acknowledge: Annotated[
         str | None,
@@ -52,6 +53,14 @@ def watch(
     reason: Annotated[
         str | None, option("TEXT", "Why the alarm needs no action.", "--reason")
     ] = None,
+    of_judge: Annotated[
+        str | None,
+        option(
+            "JUDGE",
+            "The judge whose alarm ends, as the command names it. Default: the only one.",
+            "--of-judge",
+        ),
+    ] = None,
 ) -> int:
     """Show the state after each run over the rollouts of a prefix: is the judge the same, is it
     gamed?
@@ -63,77 +72,127 @@ def watch(
 
     Example: genrm watch scored --acknowledge sentinel_flips --reason "new judge since Monday"
     """
-    from dataclasses import replace
     from datetime import UTC, datetime
 
     from genrm_cli.jobs.context import s3_options
     from genrm_cli.report.watch_page import write_page
     from genrm_cli.scored.json_form import to_json
-    from genrm_cli.watching.course import State
     from genrm_cli.watching.history import acknowledge as write_acknowledgement
-    from genrm_cli.watching.history import follow, moment_of, read_history
+    from genrm_cli.watching.history import follow, judge_identity, moment_of, read_history
     from genrm_cli.watching.signals import SIGNALS
 
     settings = invocation.settings
     s3 = s3_options(settings)
-    if acknowledge is not None:
-        if acknowledge not in SIGNALS or reason is None or len(prefixes) > 1:
-            known = ", ".join(SIGNALS)
-            raise UsageError(
-                f"--acknowledge takes one prefix, --reason, and one of these signals: {known}."
-            )
-        say(f"acknowledged  {write_acknowledgement(prefixes[0], acknowledge, reason, s3)}")
+    if acknowledge is not None and (
+        acknowledge not in SIGNALS or reason is None or len(prefixes) > 1
+    ):
+        known = ", ".join(SIGNALS)
+        raise UsageError(
+            f"--acknowledge takes one prefix, --reason, and one of these signals: {known}."
+        )
     history = read_history(prefixes, s3)
+    if acknowledge is not None and reason is not None:
+        judge = _judge_of(history, of_judge)
+        uri = write_acknowledgement(prefixes[0], judge, acknowledge, reason, s3)
+        say(f"acknowledged  {uri}")
+        history = read_history(prefixes, s3)
     now = datetime.now(UTC)
     for record in history.records:
         if record.partial:
             say_warning(f"{record.output} is partial, and left out")
         elif moment_of(record.time) > now:
             say_warning(f"{record.output} is dated in the future: {record.time}")
-    found = follow(history)[1]
-    judged = [judgement for _, judgement in found]
-    if not judged:
+    followed = follow(history)
+    if not followed.judged:
         raise InputError(
             f"{', '.join(prefixes)}: no metrics files (*.metrics.json); `genrm score` writes them."
         )
-    if history.unreadable:
-        last_state = judged[-1].state
-        judged[-1] = replace(
-            judged[-1],
-            state=State.BLIND if last_state is State.FINE else last_state,
-            reasons=(
-                *judged[-1].reasons,
-                *(f"{uri} cannot be read as part of the history" for uri in history.unreadable),
-            ),
-        )
-    last = found[-1][0].watch
-    look_at = () if last is None else last.look_at
     if page is not None:
-        write_page(page, judged, look_at, s3, overwrite=settings.output.force)
+        write_page(page, followed, s3, overwrite=settings.output.force)
         say(f"page  {page}")
     if settings.output.json_output:
-        print_json(
-            {"format": 1, "state": judged[-1].state, "dumps": [to_json(each) for each in judged]}
-        )
+        dumps = [
+            {"judge": judge_identity(record.judge), **to_json(judgement)}
+            for record, judgement in followed.judged
+        ]
+        print_json({"format": 1, "state": followed.state, "dumps": dumps})
     else:
-        _print(judged, look_at)
-    return WatchError.exit_code if judged[-1].state in settings.output.refused_states else 0
+        _print(followed)
+    return WatchError.exit_code if followed.state in settings.output.refused_states else 0
 
 
-def _print(judged: "Sequence[Judgement]", look_at: "Sequence[str]") -> None:
-    table = Table([*names("dump", "state"), *numbers(*_COLUMNS)])
-    for each in judged:
-        values = [(each.signals[signal].value, is_share) for signal, is_share in _COLUMNS.values()]
+def _judge_of(history: "History", named: str | None) -> str:
+    from genrm_cli.watching.history import judge_identity
+
+    judges = dict.fromkeys(judge_identity(record.judge) for record in history.records)
+    if named is None and len(judges) == 1:
+        return next(iter(judges))
+    if named not in judges:
+        known = ", ".join(repr(judge) for judge in judges) or "none"
+        raise UsageError(f"--of-judge names the judge to acknowledge; the history has: {known}.")
+    return named
+
+
+def _print(followed: "Followed") -> None:
+    from genrm_cli.watching.history import judge_identity
+
+    several = len(followed.latest) > 1
+    table = Table([*names("dump", *["judge"] * several, "state"), *numbers(*_COLUMNS)])
+    for record, judgement in followed.judged:
+        values = [
+            (judgement.signals[signal].value, is_share) for signal, is_share in _COLUMNS.values()
+        ]
         cells = (
             percent_text(value) if is_share else number_text(value, ".2f")
             for value, is_share in values
         )
-        table.add(
-            each.dump.rpartition("/")[2].removesuffix(".scored.jsonl"), each.state.value, *cells
-        )
+        judge = [judge_identity(record.judge)] * several
+        table.add(_short(judgement.dump), *judge, judgement.state.value, *cells)
     print_parts(table)
-    print_text(f"\nstate: {judged[-1].state.value}")
-    for text in judged[-1].reasons:
-        print_text(f"- {text}")
-    if look_at:
-        print_text(f"groups on which the auditor disagrees most: {', '.join(look_at)}")
+    for judge_name, (record, judgement) in followed.latest.items():
+        dumps = sum(judge_identity(each.judge) == judge_name for each, _ in followed.judged)
+        if dumps > 1:
+            print_text(f"\n{judge_name}: figures of {_short(judgement.dump)}, with 95 % intervals")
+            print_parts(_figures(judgement.signals))
+        print_text(f"\nstate: {judgement.state.value}")
+        for text in judgement.reasons:
+            print_text(f"- {text}")
+        if record.watch is not None and record.watch.look_at:
+            groups = ", ".join(record.watch.look_at)
+            print_text(f"groups on which the auditor disagrees most: {groups}")
+
+
+def _figures(signals: "Mapping[str, SignalState]") -> Table:
+    """Return the table of a dump's figures; a state stands only where it can be told."""
+    from genrm_cli.watching.signals import SIGNALS
+
+    table = Table([*names("figure"), *numbers("this dump", "usual"), *names("baseline", "state")])
+    for name, signal in signals.items():
+        if signal.value is None and signal.usual is None:
+            continue
+        is_share = SIGNALS[name].is_share
+        baseline = f"{signal.learned} of {signal.needed}" if signal.needed else "-"
+        table.add(
+            name,
+            _with_interval(signal.value, signal.interval, is_share),
+            _with_interval(signal.usual, signal.usual_interval, is_share),
+            baseline,
+            "-" if signal.state == "blind" else signal.state.value,
+        )
+    return table
+
+
+def _with_interval(
+    value: float | None, interval: "tuple[float, ...] | None", is_share: bool
+) -> str:
+    unit = 100 if is_share else 1
+    form = ".1f" if is_share else ".2f"
+    text = percent_text(value) if is_share else number_text(value, ".2f")
+    if value is None or interval is None:
+        return text
+    low, high = (format(unit * each, form) for each in interval)
+    return f"{text} ({low} to {high})"
+
+
+def _short(dump: str) -> str:
+    return dump.rpartition("/")[2].removesuffix(".scored.jsonl")
