@@ -2,7 +2,9 @@
 tested.
 """
 
+import contextlib
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +23,9 @@ def answering(*replies: Reply) -> Iterator[tuple[str, list[Any]]]:
 
 
 @contextmanager
-def answering_each(answer: Callable[[Any], Reply]) -> Iterator[tuple[str, list[Any]]]:
+def answering_each(
+    answer: Callable[[Any], Reply], tls: ssl.SSLContext | None = None
+) -> Iterator[tuple[str, list[Any]]]:
     """Keep a server that makes each reply from the body of the request; its URL, and the requests
     that it saw.
     """
@@ -44,11 +48,24 @@ def answering_each(answer: Callable[[Any], Reply]) -> Iterator[tuple[str, list[A
         def log_message(self, *_: object) -> None:
             """Print nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    class Server(ThreadingHTTPServer):
+        def finish_request(self, request: Any, client_address: Any) -> None:
+            """Shake hands in the thread of the connection; a client may break it off."""
+            if tls is None:
+                super().finish_request(request, client_address)
+                return
+            with (
+                contextlib.suppress(ssl.SSLError, ConnectionError),
+                tls.wrap_socket(request, server_side=True) as wrapped,
+            ):
+                super().finish_request(wrapped, client_address)
+
+    with Server(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}", seen
+            scheme = "http" if tls is None else "https"
+            yield f"{scheme}://127.0.0.1:{server.server_port}", seen
         finally:
             server.shutdown()
             thread.join()

@@ -147,8 +147,8 @@ HOMES = {
     "rich": ("cli",),
     "jinja2": ("report.write_report", "report.watch_page"),
     "markupsafe": ("report",),
-    "httpx": ("adapters.reward_client",),
-    "pyreqwest": ("judging.client",),
+    "httpx": ("judging.http.over_httpx", "adapters.reward_client"),
+    "pyreqwest": ("judging.http.over_pyreqwest",),
     "boto3": ("storage",),
     "botocore": ("storage",),
     "types_boto3_s3": ("storage",),
@@ -401,7 +401,7 @@ def test_late_imports_only_save_time() -> None:
         if each.lazy and each.importer != PUBLIC and not within(each.importer, ("cli",))
     ]
     allowed = (f"{PACKAGE}.storage.s3", "importlib.metadata", "_typeshed", "types_boto3_s3")
-    allowed += ("pyarrow", "nemo_gym.judge", f"{PACKAGE}.regex")
+    allowed += ("pyarrow", "nemo_gym.judge", f"{PACKAGE}.regex", f"{PACKAGE}.judging.http.over_")
     allowed += (f"{PACKAGE}.rollouts.private_numbers",)
     wrong = [each for each in late if not each.module.startswith(allowed)]
     assert [str(each) for each in wrong] == []

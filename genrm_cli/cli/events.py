@@ -112,14 +112,16 @@ _WHY_PROFILE = {
 
 def judge_text(judge: JsonObject) -> str:
     """Describe the judge in one line: its name, its profile and how that was chosen, its endpoints,
-    its probe.
+    the slower HTTP client if it is used, its probe.
     """
     if judge["profile"] is None:
         return f"{judge['name']}, the built-in baseline"
     why = _WHY_PROFILE[judge["profile_from"]]
     profile = f"profile {judge['profile'].partition('+')[0]} ({why})"
     probe = "" if (result := judge.get("probe")) in (None, "passed") else f"probe {result}"
-    return ", ".join(filter(None, (judge["name"], profile, " ".join(judge["base_urls"]), probe)))
+    client = "over httpx" if "httpx" in judge.get("http_clients", ()) else ""
+    parts = (judge["name"], profile, " ".join(judge["base_urls"]), client, probe)
+    return ", ".join(filter(None, parts))
 
 
 def plan_text(plan: JsonObject) -> str:

@@ -1,38 +1,35 @@
-"""The HTTP client of judges: one request to an OpenAI-compatible judge gives one reply or one
-reason.
+"""The client of judges: one request to an OpenAI-compatible judge gives one reply or one reason.
 
-pyreqwest makes the calls: one costs the same at any number of connections, and a quarter of one
-through httpx, which the adapters of trainers use."""
+The folder `http` sends the requests, over pyreqwest or httpx."""
 
 import contextlib
-import os
 import re
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from pathlib import Path
+from ipaddress import IPv4Address, IPv6Address
 from typing import BinaryIO
 from urllib.parse import quote, urlsplit
 
 import orjson
-from pyreqwest.client import Client, ClientBuilder
-from pyreqwest.exceptions import DetailedPyreqwestError, PyreqwestError, RequestTimeoutError
-from pyreqwest.http import Url
-from pyreqwest.multipart import FormBuilder, PartBuilder
-from pyreqwest.response import Response
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.judging.completion import parse_completion, parse_models
+from genrm_cli.judging.http.choice import AUTO, open_http_client
+from genrm_cli.judging.http.interface import (
+    HttpError,
+    HttpOptions,
+    HttpReply,
+    HttpRequest,
+    HttpTimeoutError,
+    Write,
+)
 from genrm_cli.judging.request_form import RefusedField
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import Failure, FailureKind
 
-MAX_REPLY_BYTES = 32_000_000
-_PIECE_BYTES = 1_000_000
 _MAX_DETAIL_CHARS = 300
 _MASK = "[key]"
 _LEAST_SECRET_CHARS = (
@@ -46,7 +43,7 @@ _UNKNOWN = re.compile(
     _PROXY + r"(?:Unknown parameter: '|Unrecognized request arguments? supplied: )(\w+)"
 )
 _INSTEAD = re.compile(r"Use '([a-z_]+)' instead")
-_PEM_MARK = b"-----BEGIN CERTIFICATE-----"
+_HOST_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class KeyMask:
@@ -93,6 +90,9 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
     """A shared client of one endpoint, with a connection pool as large as the concurrency.
 
     Redirects are not followed, so the key never travels to another host.
+
+    Attributes:
+        library: the library that sends the requests.
     """
 
     def __init__(
@@ -102,34 +102,42 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         connect_timeout_s: float,
         max_connections: int,
         ca_bundle: str | None = None,
+        http_client: str = AUTO,
     ) -> None:
         """Prepare the client; open no connection yet.
 
         Raises:
-            UsageError: the URL is not http(s), or the CA bundle cannot be read.
+            UsageError: the URL is not http(s), or the CA bundle or the HTTP client cannot be used.
         """
         self._key = KeyMask(api_key)
-        url = chat_url(base_url)
-        self._url = Url(url)
-        self._base_url = url.removesuffix(_CHAT_PATH)
-        headers = {"Accept": "application/json", "User-Agent": "genrm"}
+        self._url = chat_url(base_url)
+        self._base_url = self._url.removesuffix(_CHAT_PATH)
+        headers = {
+            "Accept": "application/json",
+            "Accept-Encoding": "gzip",
+            "User-Agent": "genrm",
+        }
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
-        self._client = _client(headers, connect_timeout_s, max_connections, ca_bundle)
+        options = HttpOptions(
+            self._base_url, headers, connect_timeout_s, max_connections, ca_bundle
+        )
+        self._http = open_http_client(http_client, options)
+        self.library = self._http.library
 
     async def __aexit__(self, *_: object) -> None:
         """Close the client. Cancelled calls may continue until the process ends."""
-        await self._client.close()
+        await self._http.close()
 
     async def complete(self, body: bytes, timeout_s: float) -> Reply:
         """Send one chat completion request and return the reply.
 
-        A cancelled call continues on the server: it ends only at its timeout.
+        With pyreqwest, a cancelled call continues on the server: it ends only at its timeout.
 
         Raises:
             CallError: there was no reply, or it is not a chat completion.
         """
-        content = await self._call("POST", self._url, timeout_s, body)
+        content = await self._send(HttpRequest("POST", self._url, timeout_s, body))
         try:
             # Answers are stored. Mask them after parsing, as JSON has several ways to write the
             # characters of the key.
@@ -144,7 +152,7 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         Raises:
             CallError: there was no reply, or it is not a list of models.
         """
-        content = await self._call("GET", self._base_url + "/models", timeout_s)
+        content = await self._send(HttpRequest("GET", self._base_url + "/models", timeout_s))
         try:
             return parse_models(orjson.loads(content))
         except ValueError as error:
@@ -158,7 +166,7 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         body: bytes = b"",
         *,
         upload: tuple[str, BinaryIO] | None = None,
-        write: Callable[[bytes], object] | None = None,
+        write: Write | None = None,
     ) -> bytes:
         """Make a request of the batch API; return the body of the reply.
 
@@ -171,66 +179,32 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         Raises:
             CallError: there was no reply with status 200.
         """
-        form = None
-        if upload is not None:
-            name, file = upload
-            part = PartBuilder.from_stream_with_length(
-                _iter_pieces(file), file.seek(0, os.SEEK_END)
-            )
-            part = part.file_name(name).mime("application/jsonl")
-            form = FormBuilder().text("purpose", "batch").part("file", part)
-        return await self._call(method, self._base_url + path, timeout_s, body, form, write)
+        url = self._base_url + path
+        return await self._send(HttpRequest(method, url, timeout_s, body, upload, write))
 
-    async def _call(
-        self,
-        method: str,
-        url: Url | str,
-        timeout_s: float,
-        body: bytes = b"",
-        form: FormBuilder | None = None,
-        write: Callable[[bytes], object] | None = None,
-    ) -> bytes:
-        """Return the body of a reply with status 200; the timeout covers the whole request."""
-        started_s = time.monotonic()
-        request = self._client.request(method, url).timeout(timedelta(seconds=timeout_s))
-        request = request.body_bytes(body) if form is None else request.multipart(form)
-        if body:
-            # As a default header it would replace the one of a form, which names the boundary.
-            request = request.header("Content-Type", "application/json")
+    async def _send(self, request: HttpRequest) -> bytes:
+        """Return the body of a reply with status 200."""
         try:
-            async with request.build_streamed() as response:
-                read = await response.body_reader.read(MAX_REPLY_BYTES + 1)
-                while write is not None and read is not None and response.status == HTTPStatus.OK:
-                    write(read.to_bytes())
-                    read = await response.body_reader.read(_PIECE_BYTES)
-        except RequestTimeoutError as error:
-            # The library does not distinguish the two, but a call that ended before its own timeout
-            # hit that of the connection.
-            if time.monotonic() - started_s < timeout_s:
-                raise self._connection_error(error) from error
-            detail = self._mask(f"no reply within {timeout_s:.3g} s ({_reason(error)})")
+            reply = await self._http.send(request)
+        except HttpTimeoutError as error:
+            detail = self._mask(f"no reply within {request.timeout_s:.3g} s ({error})")
             raise CallError(Failure(FailureKind.TIMEOUT, detail), may_pass=True) from error
-        except PyreqwestError as error:
-            raise self._connection_error(error) from error
-        content = b"" if read is None else read.to_bytes()
-        if len(content) > MAX_REPLY_BYTES:
-            detail = f"the reply is longer than {MAX_REPLY_BYTES:,} bytes"
+        except HttpError as error:
+            detail = self._mask(str(error))
+            raise CallError(Failure(FailureKind.CONNECTION, detail), may_pass=True) from error
+        if reply.status != HTTPStatus.OK:
+            raise self._status_error(reply)
+        if reply.fault is not None:
+            detail = self._mask(reply.fault)
             raise CallError(Failure(FailureKind.BAD_BODY, detail), may_pass=True)
-        if response.status != HTTPStatus.OK:
-            raise self._status_error(response, content)
-        return content
+        return reply.body
 
-    def _connection_error(self, error: PyreqwestError) -> CallError:
-        return CallError(Failure(FailureKind.CONNECTION, self._mask(_reason(error))), may_pass=True)
-
-    def _status_error(self, response: Response, content: bytes) -> CallError:
-        status = response.status
+    def _status_error(self, reply: HttpReply) -> CallError:
         said = None
-        if 300 <= status < 400:
-            place = _header(response, "location", unreadable="an unreadable address")
-            said = f"redirect to {place or 'nowhere'}, not followed"
-        error = _error_of(status, content, self._key, said)
-        error.retry_after_s = _retry_after_s(_header(response, "retry-after"))
+        if 300 <= reply.status < 400:
+            said = f"redirect to {reply.headers.get('location', 'nowhere')}, not followed"
+        error = _error_of(reply.status, reply.body, self._key, said)
+        error.retry_after_s = _retry_after_s(reply.headers.get("retry-after", ""))
         return error
 
     def _body_error(self, found: str, content: bytes) -> CallError:
@@ -271,62 +245,27 @@ def chat_url(base_url: str) -> str:
         parts = urlsplit(base_url)
         host = parts.hostname
         _ = parts.port
-        if host and parts.scheme in ("http", "https"):
-            # The library parses it again, but leaves empty and long names of hosts to the resolver.
-            _ = Url(base_url), host.encode("idna")
+        is_url = parts.scheme in ("http", "https") and base_url.isprintable()
+        if is_url and host and "[" in parts.netloc:
+            IPv6Address(host)
+        elif is_url and host:
+            _check_host(host)
     except ValueError as error:
         raise UsageError(SettingRef("base_url", base_url), f" is not a URL: {error}.") from error
-    if parts.scheme not in ("http", "https") or not host or not base_url.isprintable():
+    if not is_url or not host:
         expected = "expected something like http://localhost:8000/v1"
         raise UsageError(SettingRef("base_url", base_url), f" is not an http(s) URL; {expected}.")
     return base_url.rstrip("/").removesuffix(_CHAT_PATH) + _CHAT_PATH
 
 
-async def _iter_pieces(file: BinaryIO) -> AsyncIterator[bytes]:
-    file.seek(0)
-    while piece := file.read(_PIECE_BYTES):
-        yield piece
-
-
-def _client(
-    headers: Mapping[str, str],
-    connect_timeout_s: float,
-    max_connections: int,
-    ca_bundle: str | None,
-) -> Client:
-    builder = (
-        ClientBuilder()
-        .default_headers(headers)
-        .max_connections(max_connections)
-        .connect_timeout(timedelta(seconds=connect_timeout_s))
-        # Waiting for a free connection does not count as the judge's time.
-        .pool_timeout(timedelta(days=30))
-        .tcp_keepalive(timedelta(seconds=30))
-        .follow_redirects(False)
-    )
-    if ca_bundle:
-        try:
-            certificates = Path(ca_bundle).read_bytes()
-            builder = builder.add_root_certificate_pem(certificates)
-        except (OSError, PyreqwestError) as error:
-            raise UsageError(
-                SettingRef("ca_bundle", ca_bundle), f" cannot be used: {error}."
-            ) from error
-        if (
-            _PEM_MARK not in certificates
-        ):  # the library accepts any bytes, even without a certificate
-            raise UsageError(
-                SettingRef("ca_bundle", ca_bundle), " contains no certificate in PEM format."
-            )
-    return builder.build()
-
-
-def _header(response: Response, name: str, unreadable: str = "") -> str:
-    """Return a header of the reply, "" without one; `unreadable` replaces one that is not ASCII."""
-    try:
-        return response.get_header(name) or ""
-    except ValueError:  # the library reads ASCII only, and servers may send any byte
-        return unreadable
+def _check_host(host: str) -> None:
+    """Raise ValueError if this is not the name or the IPv4 address of a host."""
+    name = host.encode("idna").decode("ascii")
+    name.encode("ascii").decode("idna")  # the codec encodes names that it cannot decode
+    if not _HOST_NAME.fullmatch(name):
+        raise ValueError(f"{host!r} is not the name of a host")
+    if name.rstrip(".").rpartition(".")[2].isdigit():
+        IPv4Address(name.rstrip("."))
 
 
 def _message_in(content: bytes, key: KeyMask) -> str:
@@ -412,11 +351,3 @@ def _retry_after_s(value: str) -> float | None:
     with contextlib.suppress(ValueError, TypeError, OverflowError):
         return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
     return None
-
-
-def _reason(error: PyreqwestError) -> str:
-    """Return the innermost reason of an error, which names the cause (refused, DNS,
-    certificate).
-    """
-    causes = error.details["causes"] or [] if isinstance(error, DetailedPyreqwestError) else []
-    return ": ".join(cause["message"] for cause in causes[-2:]) or error.message

@@ -143,7 +143,11 @@ async def open_agents(
     )
     specs = []
     for role, agent in agents.items():
-        model = replace(agent.model, ca_bundle=settings.judge.ca_bundle)
+        model = replace(
+            agent.model,
+            ca_bundle=settings.judge.ca_bundle,
+            http_client=settings.judge.http_client,
+        )
         config = JudgeConfig(role, 1.0, model, settings.limits, REFERENCE_SCORE, MIDDLE_RANKING)
         profile = ChatProfile(role, 1, "takes part in episodes", agent.request_fields)
         specs.append(JudgeSpec(config, profile, compares=False, role=_role_of(role)))

@@ -98,6 +98,11 @@ class JudgeSettings:
     ca_bundle: str | None = setting(
         "PEM file of certificate authorities to trust in addition to the system's."
     )
+    http_client: Literal["auto", "pyreqwest", "httpx"] = setting(
+        "Library that makes the calls. auto: pyreqwest, or httpx if it is not installed. httpx "
+        "needs several times as much CPU time.",
+        "auto",
+    )
     probe: bool = switch(
         "Test the judge before the run: compare a good and a bad answer in both orders.",
         negative_help="Do not test the judge before the run.",

@@ -204,3 +204,15 @@ def test_a_judge_that_dies_in_mid_run_ends_with_6_and_honest_outputs(
     rewards = [line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")]
     assert rewards[3:] == [None] * 6
     assert None not in rewards[:3]
+
+
+def test_the_http_client_changes_nothing_but_the_line_about_the_judge(genrm, call, judge_server):
+    """The outputs are equal byte for byte; httpx, which is slower, is named."""
+    genrm.write("in.jsonl", make_rollouts())
+    outputs = []
+    for client in ("pyreqwest", "httpx"):
+        options = ("--http-client", client, "--no-journal", "--force")
+        finished = call("score", "in.jsonl", *judge(judge_server, *options)).ended(0)
+        assert ("over httpx" in finished.err) == (client == "httpx")
+        outputs.append((genrm.folder / "in.scored.jsonl").read_bytes())
+    assert outputs[0] == outputs[1]

@@ -67,7 +67,9 @@ def _model_of(judge: JudgeSettings) -> str:
     key = find_api_key(judge, os.environ)
 
     async def list_models() -> list[str]:
-        async with JudgeClient(url, key, _TIMEOUT_S, 1, judge.ca_bundle) as client:
+        async with JudgeClient(
+            url, key, _TIMEOUT_S, 1, judge.ca_bundle, judge.http_client
+        ) as client:
             return list(await client.list_models(_TIMEOUT_S))
 
     try:

@@ -257,7 +257,14 @@ async def _batching(run: RunContext) -> AsyncIterator[Exchange]:
                 )
             if judge.model in apis:
                 continue
-            client = JudgeClient(url, key, limits.connect_timeout, _CONNECTIONS, judge.ca_bundle)
+            client = JudgeClient(
+                url,
+                key,
+                limits.connect_timeout,
+                _CONNECTIONS,
+                judge.ca_bundle,
+                judge.http_client,
+            )
             await opened.enter_async_context(client)
             policy = CallPolicy(
                 limits.call_timeout, limits.comparison_timeout, limits.retries, limits.reask

@@ -90,7 +90,14 @@ class _Opener:
         endpoints = []
         for base_url in () if options.recall.only_known else judge.base_url:
             most = limits.max_in_flight or AUTO_CEILING
-            client = JudgeClient(base_url, key, limits.connect_timeout, most, judge.ca_bundle)
+            client = JudgeClient(
+                base_url,
+                key,
+                limits.connect_timeout,
+                most,
+                judge.ca_bundle,
+                judge.http_client,
+            )
             await clients.enter_async_context(client)
             limit: Limit
             if limits.max_in_flight is None:

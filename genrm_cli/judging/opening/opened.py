@@ -164,13 +164,15 @@ class OpenJudges:
                 if not isinstance(judge.spec.profile, ChatProfile):
                     await self._find_context(judge, journal)
             self._settled = True
-            for spec in self.specs:
+            for judge, spec in zip(self._judges, self.specs, strict=True):
+                endpoints = [] if judge.remote is None else judge.remote.pool.endpoints
                 announced = {
                     "name": spec.config.name,
                     "model": spec.config.judge.model,
                     "profile": None if spec.profile is None else spec.profile.name,
                     "profile_from": None if spec.profile is None else spec.source.value,
                     "base_urls": list(spec.config.judge.base_url),
+                    "http_clients": sorted({each.client.library for each in endpoints}),
                     "compares": spec.compares,
                     "max_model_len": spec.max_model_len,
                 }

@@ -1,0 +1,1 @@
+"""HTTP for judges: one small interface, and the two libraries behind it."""

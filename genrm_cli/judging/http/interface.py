@@ -1,0 +1,147 @@
+"""The interface of an HTTP client: send a request, and get status, headers and body within limits.
+
+A client feeds a reply the packed bytes of its body. The reply unpacks them and stops at its limit,
+so that a small body cannot grow without end in memory."""
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import BinaryIO, Protocol
+
+MAX_REPLY_BYTES = 32_000_000
+PIECE_BYTES = 1_000_000
+READ_HEADERS = ("content-encoding", "location", "retry-after")
+NOT_ASCII = "(not ASCII)"
+_PACKINGS = ("gzip", "x-gzip", "deflate")
+_GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
+
+Write = Callable[[bytes], object]
+
+
+class HttpError(Exception):
+    """No reply came; the text names the cause."""
+
+
+class HttpTimeoutError(HttpError):
+    """The request took longer than its timeout."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpOptions:
+    """What a client is opened with.
+
+    Attributes:
+        base_url: what all requests begin with.
+        headers: of every request.
+        max_connections: requests beyond them wait, and the wait does not count as theirs.
+        ca_bundle: PEM file of authorities to trust in addition to the system's.
+    """
+
+    base_url: str
+    headers: Mapping[str, str]
+    connect_timeout_s: float
+    max_connections: int
+    ca_bundle: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """A request.
+
+    Attributes:
+        timeout_s: limit of the whole request, its body included.
+        body: JSON; ignored with `upload`.
+        upload: name and content of a file to send in a form, for a batch.
+        write: takes the body of a reply with status 200 piece by piece, however long it is.
+    """
+
+    method: str
+    url: str
+    timeout_s: float
+    body: bytes = b""
+    upload: tuple[str, BinaryIO] | None = None
+    write: Write | None = None
+
+
+class HttpReply:
+    """A reply, whose body is fed to it.
+
+    Attributes:
+        headers: those of `READ_HEADERS` that it has, by lower-case name; `NOT_ASCII` replaces the
+            value of one that is not.
+        fault: why the body cannot be used: too long, or packed in a way that nobody asked for.
+    """
+
+    def __init__(self, status: int, headers: Mapping[str, str], write: Write | None) -> None:
+        """Begin a reply; `write` takes its body if the status is 200."""
+        self.status = status
+        self.headers = headers
+        self.fault: str | None = None
+        self._write = write if status == HTTPStatus.OK else None
+        self._body = bytearray()
+        packing = headers.get("content-encoding", "identity").lower()
+        self._unpacker = zlib.decompressobj(_GZIP_OR_ZLIB) if packing in _PACKINGS else None
+        if self._unpacker is None and packing != "identity":
+            self.fault = f"the reply is encoded as {packing!r}, which was not asked for"
+
+    @property
+    def body(self) -> bytes:
+        """The body so far; empty if it was written elsewhere."""
+        return bytes(self._body)
+
+    def feed(self, piece: bytes) -> bool:
+        """Take the next piece of the body as it was sent; return whether more is wanted."""
+        if self.fault is not None:
+            return False
+        try:
+            for unpacked in self._iter_unpacked(piece):
+                if self._write is not None:
+                    self._write(unpacked)
+                    continue
+                self._body += unpacked
+                if len(self._body) > MAX_REPLY_BYTES:
+                    self.fault = f"the reply is longer than {MAX_REPLY_BYTES:,} bytes"
+                    break
+        except zlib.error as error:
+            self.fault = f"the reply cannot be unpacked ({error})"
+        return self.fault is None
+
+    def end(self) -> None:
+        """Note that no more pieces come."""
+        if self.fault is None and self._unpacker is not None and not self._unpacker.eof:
+            self.fault = "the reply cannot be unpacked (it ends early)"
+
+    def _iter_unpacked(self, packed: bytes) -> Iterator[bytes]:
+        if self._unpacker is None:
+            yield packed
+            return
+        is_full = False
+        while packed or is_full:
+            if self._unpacker.eof:  # the body has several parts
+                self._unpacker = zlib.decompressobj(_GZIP_OR_ZLIB)
+            unpacked = self._unpacker.decompress(packed, PIECE_BYTES)
+            is_full = len(unpacked) == PIECE_BYTES and not self._unpacker.eof
+            packed = self._unpacker.unused_data or self._unpacker.unconsumed_tail
+            yield unpacked
+
+
+class HttpClient(Protocol):
+    """A client of one host. It follows no redirects, and uses the proxies of the environment."""
+
+    library: str
+
+    def __init__(self, options: HttpOptions) -> None:
+        """Prepare the client; open no connection yet. Raise ValueError if an option cannot be
+        used.
+        """
+
+    async def send(self, request: HttpRequest) -> HttpReply:
+        """Send a request and return its reply.
+
+        Raises:
+            HttpError: no reply came.
+        """
+
+    async def close(self) -> None:
+        """Close the connections."""

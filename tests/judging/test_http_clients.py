@@ -1,0 +1,323 @@
+"""What a judge's client does on the wire, over each library that can send its requests."""
+
+import asyncio
+import gzip
+import io
+import os
+import ssl
+import subprocess
+import sys
+import zlib
+
+import orjson
+import pytest
+from batch_server import serving
+from small_server import answering, answering_each
+
+from genrm_cli.errors import UsageError
+from genrm_cli.judging.client import CallError, JudgeClient
+from genrm_cli.judging.http.interface import MAX_REPLY_BYTES, HttpReply
+from genrm_cli.verdicts import FailureKind
+
+KEY = "sk-local-0123456789abcdef"
+BODY = orjson.dumps({"model": "m", "messages": [{"role": "user", "content": "Say ok."}]})
+TIMEOUT_S = 10.0
+COMPLETION = {"choices": [{"message": {"content": "ok"}}]}
+# As `openssl req -x509 -newkey ec -nodes -subj /CN=localhost -addext subjectAltName=...` makes it:
+# an authority and a server in one.
+OWN_CERTIFICATE = """\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgq7aQgUDt4jeBJrTT
+acZ87EHiLJpjh/diXTJ+yGJaB7ShRANCAATkwSLcV4o/J+uYlD4c/kJqsTG7UIA5
+id9tw0baxvgZ4sLgipX29Vi97xifV4I2OzHSZKiwmIh+WkTpTWLi7zJ3
+-----END PRIVATE KEY-----
+-----BEGIN CERTIFICATE-----
+MIIBnDCCAUGgAwIBAgIUNg+4lQ3CJ/jmwugLJCg2OaHNyZswCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyNDE3MDYxNFoYDzIxMjYxMDMx
+MTcwNjE0WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAATkwSLcV4o/J+uYlD4c/kJqsTG7UIA5id9tw0baxvgZ4sLgipX29Vi9
+7xifV4I2OzHSZKiwmIh+WkTpTWLi7zJ3o28wbTAdBgNVHQ4EFgQUndbRGldAyJQp
+R9YRUKVHIDUxWk8wHwYDVR0jBBgwFoAUndbRGldAyJQpR9YRUKVHIDUxWk8wDwYD
+VR0TAQH/BAUwAwEB/zAaBgNVHREEEzARgglsb2NhbGhvc3SHBH8AAAEwCgYIKoZI
+zj0EAwIDSQAwRgIhAMvR9bg99SYdZUMoejNgDdi/2kuOJNfdW0+tJqNO6ViBAiEA
+oRBKiBaiHiLiNWA5iB/DJXwY04TdOGVErbq0r7APijY=
+-----END CERTIFICATE-----
+"""
+
+
+@pytest.fixture(params=["pyreqwest", "httpx"])
+def open_client(request):
+    """Return what opens a client of a URL, over each library in turn."""
+
+    def open_client(base_url, **changes):
+        fields = {"api_key": None, "connect_timeout_s": 2, "max_connections": 4}
+        fields["http_client"] = request.param
+        return JudgeClient(base_url, **{**fields, **changes})
+
+    return open_client
+
+
+def use(client, act):
+    """Open a client, use it and close it."""
+
+    async def run():
+        async with client:
+            return await act(client)
+
+    return asyncio.run(run())
+
+
+def complete(client, timeout_s=TIMEOUT_S):
+    """Make one call."""
+    return use(client, lambda client: client.complete(BODY, timeout_s))
+
+
+def failed_call(client, timeout_s=TIMEOUT_S):
+    """Make one call that must fail."""
+    with pytest.raises(CallError) as caught:
+        complete(client, timeout_s)
+    return caught.value
+
+
+def test_a_call_is_json_with_the_key(open_client):
+    """The request says what it is and who asks; the reply arrives as the server gave it."""
+    with answering((200, {}, COMPLETION)) as (url, seen):
+        assert complete(open_client(url, api_key=KEY)).text == "ok"
+    path, headers, body = seen[0]
+    sent = {name.lower(): value for name, value in headers.items()}
+    assert (path, body) == ("/chat/completions", orjson.loads(BODY))
+    assert sent["content-type"] == "application/json"
+    assert sent["authorization"] == f"Bearer {KEY}"
+    assert (sent["user-agent"], sent["accept-encoding"]) == ("genrm", "gzip")
+
+
+@pytest.mark.parametrize("reset", ["before", "mid_body"])
+def test_a_reset_is_a_connection_failure(open_client, judge_server, reset):
+    """A connection that breaks, even in the middle of a reply, is a failure that may pass."""
+    judge_server.behave(fault={"reset": reset})
+    error = failed_call(open_client(judge_server.base_url))
+    assert (error.failure.kind, error.may_pass) == (FailureKind.CONNECTION, True)
+    assert error.failure.detail
+
+
+def test_a_refused_connection_says_so(open_client):
+    """The failure names the cause, not only that something failed."""
+    error = failed_call(open_client("http://127.0.0.1:9/v1"))
+    assert (error.failure.kind, error.may_pass) == (FailureKind.CONNECTION, True)
+    assert "refused" in error.failure.detail
+
+
+@pytest.mark.parametrize("fault", [{"hang": True}, {"trickle_s": 0.05}])
+def test_the_call_timeout_covers_the_whole_call(open_client, judge_server, fault):
+    """A reply that never comes, or comes byte by byte, ends at the limit for the call."""
+    judge_server.behave(fault=fault)
+    error = failed_call(open_client(judge_server.base_url), 0.3)
+    assert (error.failure.kind, error.may_pass) == (FailureKind.TIMEOUT, True)
+    assert "0.3 s" in error.failure.detail
+    judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
+
+
+def test_connections_are_kept_and_bounded(open_client, judge_server):
+    """Calls in turn share one connection; more calls at once than connections wait for one."""
+
+    async def act(client):
+        for _ in range(5):
+            await client.complete(BODY, TIMEOUT_S)
+        alone = judge_server.stats()["max_connections"]
+        await asyncio.gather(*(client.complete(BODY, TIMEOUT_S) for _ in range(20)))
+        return alone
+
+    judge_server.behave(latency_s=0.01)
+    alone = use(open_client(judge_server.base_url), act)
+    stats = judge_server.stats()
+    # The stats come over a connection of their own.
+    assert alone <= 2
+    assert stats["max_in_flight"] <= 4
+    assert stats["max_connections"] <= 5
+    assert stats["requests"] == 25
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_body_without_end_is_cut_off(open_client, judge_server, packed):
+    """A reply over the limit is read no further, and counts as a bad body like any other."""
+    judge_server.behave(
+        fault={"huge_bytes": MAX_REPLY_BYTES + 1, "chunked": not packed, "gzip": packed}
+    )
+    error = failed_call(open_client(judge_server.base_url), 60)
+    assert (error.failure.kind, error.may_pass) == (FailureKind.BAD_BODY, True)
+    assert "longer" in error.failure.detail
+
+
+def test_packed_replies_are_read(open_client):
+    """gzip is unpacked; what is torn, or packed in a way nobody asked for, is a bad body."""
+    content = orjson.dumps(COMPLETION)
+    good = gzip.compress(content[:9]) + gzip.compress(content[9:])
+    bad = [("gzip", good[:-9]), ("gzip", content), ("br", content), ("gzip, gzip", good)]
+    replies = [(200, {"Content-Encoding": name}, body) for name, body in [("gzip", good), *bad]]
+    with answering(*replies) as (url, _):
+        assert complete(open_client(url)).text == "ok"
+        for _ in bad:
+            error = failed_call(open_client(url))
+            assert (error.failure.kind, error.may_pass) == (FailureKind.BAD_BODY, True)
+
+
+def test_a_bomb_is_unpacked_no_further_than_the_limit():
+    """However much a small body would unpack to, what is kept of it ends with one piece beyond the
+    limit.
+    """
+    packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    zeros = bytes(1_000_000)
+    bomb = b"".join(packer.compress(zeros) for _ in range(50)) + packer.flush()
+    reply = HttpReply(200, {"content-encoding": "gzip"}, None)
+    assert not reply.feed(bomb)
+    assert MAX_REPLY_BYTES < len(reply.body) <= MAX_REPLY_BYTES + 1_000_000
+    written = 0
+
+    def write(piece):
+        nonlocal written
+        assert len(piece) <= 1_000_000
+        written += len(piece)
+
+    reply = HttpReply(200, {"content-encoding": "gzip"}, write)
+    for start in range(0, len(bomb), 1_000):
+        assert reply.feed(bomb[start : start + 1_000])
+    reply.end()
+    assert (written, reply.fault, reply.body) == (50_000_000, None, b"")
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "words"),
+    [
+        (429, {"Retry-After": "\xff"}, "HTTP 429: slow down"),
+        (302, {"Location": "http://h/\xe4"}, "redirect to (not ASCII), not followed"),
+        (302, {}, "redirect to nowhere, not followed"),
+    ],
+)
+def test_headers_that_are_not_ascii_are_unreadable(open_client, status, headers, words):
+    """A header with other bytes than ASCII is a failure of the call, like any other status."""
+    with answering((status, headers, {"error": {"message": "slow down"}})) as (url, _):
+        error = failed_call(open_client(url))
+    assert words in error.failure.detail
+    assert error.may_pass
+    assert error.retry_after_s is None
+
+
+def test_redirects_are_not_followed(open_client, judge_server, start_judge):
+    """The key stays with the host that it was given for: the place redirected to gets no
+    request.
+    """
+    other = start_judge()
+    location = {"Location": f"{other.base_url}/chat/completions"}
+    judge_server.behave(fault={"status": 307, "headers": location})
+    error = failed_call(open_client(judge_server.base_url, api_key=KEY))
+    assert f"redirect to {other.base_url}" in error.failure.detail
+    assert other.stats()["requests"] == 0
+
+
+def test_a_batch_is_uploaded_and_fetched(open_client):
+    """A file goes up as a form; one longer than any reply comes down piece by piece."""
+    with serving() as server:
+        content = b'{"custom_id": "1"}\n'
+        uploaded = use(
+            open_client(server.url),
+            lambda client: client.call(
+                "POST", "/files", TIMEOUT_S, upload=("requests.jsonl", io.BytesIO(content))
+            ),
+        )
+        assert server.files[orjson.loads(uploaded)["id"]] == ("requests.jsonl", content)
+        server.files["long"] = "replies.jsonl", b"x" * (MAX_REPLY_BYTES + 1)
+        fetched = []
+        rest = use(
+            open_client(server.url),
+            lambda client: client.call(
+                "GET", "/files/long/content", 60, write=lambda piece: fetched.append(len(piece))
+            ),
+        )
+    assert (sum(fetched), rest) == (MAX_REPLY_BYTES + 1, b"")
+    assert max(fetched) <= 1_000_000
+
+
+def test_the_proxy_of_the_environment_is_used(open_client, monkeypatch):
+    """Calls go through http_proxy, without a scheme too, except to hosts that no_proxy names."""
+    with answering((200, {}, COMPLETION), (200, {}, COMPLETION)) as (url, seen):
+        for name in ("HTTP_PROXY", "NO_PROXY", "ALL_PROXY", "all_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("http_proxy", url.removeprefix("http://"))
+        monkeypatch.setenv("no_proxy", "judge.example")
+        complete(open_client("http://judge.invalid/v1"))
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        complete(open_client(url))
+    assert [path for path, *_ in seen] == [
+        "http://judge.invalid/v1/chat/completions",
+        "/chat/completions",
+    ]
+
+
+@pytest.fixture
+def own_certificate(tmp_path):
+    """Return a file with the certificate of a server that signed its own, and its key."""
+    path = tmp_path / "own.pem"
+    path.write_text(OWN_CERTIFICATE, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("http_client", ["auto", "httpx"])
+def test_a_server_that_signed_its_own_certificate_is_trusted_by_name(own_certificate, http_client):
+    """As with curl, the certificate is enough as bundle; without it the call fails and says why."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own_certificate)
+    with answering_each(lambda _: (200, {}, COMPLETION), context) as (url, _):
+
+        def client(ca_bundle):
+            place = url.replace("127.0.0.1", "localhost")
+            return JudgeClient(place, None, 2, 1, ca_bundle, http_client)
+
+        assert complete(client(str(own_certificate))).text == "ok"
+        error = failed_call(client(None))
+    assert error.failure.kind == FailureKind.CONNECTION
+    assert "certificate" in error.failure.detail.lower()
+
+
+def test_what_pyreqwest_cannot_trust_names_the_client_that_can(own_certificate):
+    """It takes no authority for a server; the error says what to set."""
+    with pytest.raises(UsageError, match=r"ca_bundle.* http_client='httpx'"):
+        JudgeClient("https://localhost/v1", None, 2, 1, str(own_certificate), "pyreqwest")
+
+
+def test_a_ca_bundle_that_is_none_is_a_usage_error(open_client, tmp_path):
+    """A missing or senseless bundle is named before any call."""
+    junk = tmp_path / "ca.pem"
+    junk.write_bytes(gzip.compress(b"no certificate"))
+    for path in (junk, tmp_path / "missing.pem", tmp_path):
+        with pytest.raises(UsageError, match="ca_bundle"):
+            open_client("https://localhost/v1", ca_bundle=str(path))
+
+
+def test_httpx_calls_where_pyreqwest_is_not_installed(judge_server):
+    """`auto` falls back and says so; pyreqwest by name is an error, which names what is missing."""
+    code = """if True:
+        import asyncio, sys
+        sys.modules["pyreqwest"] = None
+        from genrm_cli.errors import UsageError
+        from genrm_cli.judging.client import JudgeClient
+
+        async def call(http_client):
+            async with JudgeClient(sys.argv[1], None, 2, 1, http_client=http_client) as client:
+                print(client.library, (await client.complete(sys.argv[2].encode(), 60)).text)
+
+        asyncio.run(call("auto"))
+        try:
+            asyncio.run(call("pyreqwest"))
+        except UsageError as error:
+            print(error)
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", code, judge_server.base_url, BODY.decode()],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ,
+    )
+    first, second = ended.stdout.splitlines()
+    assert first == "httpx ok"
+    assert "http_client='pyreqwest' cannot be imported: " in second
