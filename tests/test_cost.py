@@ -24,7 +24,7 @@ from served import judge_flags
 
 import genrm_cli
 from genrm_cli.neutralise import fold
-from genrm_cli.serve.http.endpoints import build_app
+from genrm_cli.serve.app import build_app
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
 from genrm_cli.settings import settings_from

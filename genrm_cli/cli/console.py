@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
-from typing import TypeVar
 
 import typer
 from rich.console import Console
@@ -34,7 +33,6 @@ LINE_EVERY_S = 30.0
 _LABEL = re.compile(r" *(?:\S.{,18}?  +)?")  # what a line begins with, up to its text
 _MANY = 20  # below, a percentage looks more precise than the counts behind it
 OnEvent = Callable[[str, JsonObject], None]
-Step = TypeVar("Step")
 
 
 class _Console(Console):

@@ -78,16 +78,12 @@ def count_verdicts(of_judges: Iterable[Verdicts], *, in_order: bool = True) -> V
     return counts
 
 
-def correlation(
-    first: Sequence[float], second: Sequence[float], least: int = _LEAST_POINTS
-) -> float | None:
-    """Return Pearson's correlation; None below `least` points, or where one of the two does not
-    vary.
-    """
+def correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Return Pearson's correlation; None for few points, or where one of the two does not vary."""
     pairs = CoSpread()
     for x, y in zip(first, second, strict=True):
         pairs.add(x, y)
-    return pairs.correlation() if pairs.x.count >= least else None
+    return pairs.correlation() if pairs.x.count >= _LEAST_POINTS else None
 
 
 def reliability_word(interval: Sequence[float] | None) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Self
 
+from genrm_cli.http.replies import RefusedError
 from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.rollout import Rollout
 
@@ -21,13 +22,6 @@ class Joining(Enum):
     NEW = "new"
     REPEATED = "repeated"
     LATE = "late"
-
-
-class RefusedError(Exception):
-    """A request cannot be served."""
-
-    status = 503
-    kind = "unavailable"
 
 
 class BusyError(RefusedError):

@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Mapping
 
 from genrm_cli.errors import SettingRef, UsageError, naming
+from genrm_cli.http.server import listen_on, run_server
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.journals import asks_anybody
 from genrm_cli.judging.pacing.pool import OnEvent
-from genrm_cli.serve.http.endpoints import build_app
-from genrm_cli.serve.http.server import listen_on, run_server
+from genrm_cli.serve.app import build_app
 from genrm_cli.serve.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService

@@ -22,7 +22,7 @@ from judge_server_fixture import JudgeServer
 from pyreqwest.client import ClientBuilder
 from served import Served, judge_flags
 
-from genrm_cli.serve.http.endpoints import build_app
+from genrm_cli.serve.app import build_app
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
 from genrm_cli.settings import Settings, settings_from

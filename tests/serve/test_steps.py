@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from genrm_cli.errors import InputError
-from genrm_cli.serve.http.endpoints import build_app
+from genrm_cli.serve.app import build_app
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
 from genrm_cli.serve.steps import ReferenceAnswers, StepMetrics

@@ -13,7 +13,7 @@ from judge_server_fixture import JudgeServer
 from served import REPLY_LIMIT_S, TOKEN, Json, Served, serving
 from sessions import ENVIRONMENT, begin, samples, step
 
-from genrm_cli.serve.http.endpoints import AccessLimits
+from genrm_cli.http.router import AccessLimits
 from genrm_cli.sessions.environment import Ask
 from genrm_cli.sessions.hosting.gymnasium import build_environment_app
 from genrm_cli.sessions.hosting.hosted import HostedSessions, observe

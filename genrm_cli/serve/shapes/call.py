@@ -1,26 +1,27 @@
-"""The input, the fields and the reply of a shape, without an HTTP library."""
+"""The input and the fields of a shape."""
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import orjson
 
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import RolloutScore
+from genrm_cli.http.replies import JsonReply, RefusedError
+from genrm_cli.http.router import parse_body
 from genrm_cli.rollouts.formats import FORMATS, recognise
 from genrm_cli.rollouts.gym_view import gym_line, with_gym_response
 from genrm_cli.rollouts.reading.known_names import part_named
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
-from genrm_cli.serve.cohort import Member, RefusedError, index_in
+from genrm_cli.serve.cohort import Member, index_in
 from genrm_cli.serve.rounds import RoundsService
 from genrm_cli.serve.service import RewardService
 from genrm_cli.settings.file_settings import ServeSettings
 from genrm_cli.settings.kinds import ON_FAILURE
-from genrm_cli.storage.encoding.records import parse_record
 
 
 @dataclass(slots=True)
@@ -99,27 +100,10 @@ class Call:
         return self.settings.cohort_size
 
 
-@dataclass(frozen=True, slots=True)
-class JsonReply:
-    """A reply: JSON and the HTTP status."""
-
-    content: Any
-    status: int = 200
-
-
 class NoRewardError(RefusedError):
     """A rollout has no reward, and the shape requires a number."""
 
     kind = "no_reward"
-
-
-def parse_body(body: bytes) -> Json:
-    """Return a body as a JSON object."""
-
-    def refuse(value: str) -> None:
-        raise UnreadableRecordError(f"the body contains {value}, which is not JSON")
-
-    return parse_record(body, refuse)
 
 
 Handler = Callable[[Call], Awaitable[JsonReply]]

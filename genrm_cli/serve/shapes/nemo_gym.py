@@ -9,12 +9,12 @@ row: NVIDIA-NeMo/RL 7ea279ab, `nemo_rl/experience/rollouts.py` and
 
 import math
 import statistics
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import replace
 
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import RolloutScore
+from genrm_cli.http.gym_rows import aggregate, masked
+from genrm_cli.http.replies import JsonReply
 from genrm_cli.jobs.compare_request import compare_reply, parse_request
 from genrm_cli.rewards.compose import TotalTerms
 from genrm_cli.rollouts.group_keys import digest_of_prompt, group_key
@@ -27,7 +27,6 @@ from genrm_cli.serve.service import name_of_attempt
 from genrm_cli.serve.shapes.call import (
     Call,
     Handler,
-    JsonReply,
     NoRewardError,
     Route,
     digest_of,
@@ -35,7 +34,6 @@ from genrm_cli.serve.shapes.call import (
 )
 from genrm_cli.verdicts import Reason
 
-_TASK = "_ng_task_index"
 _FAILED_JUDGES = (Reason.NO_VERDICT, Reason.NO_BOTH_ORDERS, Reason.NO_QUORUM)
 
 
@@ -71,20 +69,6 @@ async def _verify(call: Call) -> JsonReply:
             name, size, member, call.is_gone, is_named=rollout.index is not None
         )
     return JsonReply(_verified(row, score, answer, call))
-
-
-def masked(row: Json, reason: str | None, reward: float = 0.0) -> Json:
-    """Return a row without a reward, marked where NeMo Gym and NeMo RL look; the number is a
-    placeholder.
-    """
-    config = row.get("instance_config")
-    nested = {**(config if isinstance(config, dict) else {}), "mask_sample": True}
-    return row | {
-        "reward": reward,
-        "mask_sample": True,
-        "instance_config": nested,
-        "failure_reason": reason,
-    }
 
 
 def _verified(row: Json, score: RolloutScore, answer: GroupAnswer, call: Call) -> Json:
@@ -145,41 +129,6 @@ async def _seed_session(call: Call) -> JsonReply:
 
 async def _aggregate_metrics(call: Call) -> JsonReply:
     return JsonReply(aggregate(call.take_json()))
-
-
-def aggregate(body: Json) -> Json:
-    """Return NeMo Gym's metrics of verified rows."""
-    rows = body.get("verify_responses")
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise UnreadableRecordError("verify_responses is not a list of objects")
-    tasks: dict[object, list[Json]] = defaultdict(list)
-    for row in rows:
-        tasks[row.get(_TASK)].append(row)
-    overall = _profile(rows)
-    return {
-        "group_level_metrics": [
-            {_TASK: task, **_profile(rows_of_task)} for task, rows_of_task in tasks.items()
-        ],
-        "agent_metrics": overall,
-        "key_metrics": {name: value for name, value in overall.items() if name.startswith("mean/")},
-    }
-
-
-def _profile(rows: Sequence[Json]) -> dict[str, float]:
-    """Return NeMo Gym's baseline statistics of the rewards, rows whose judge failed left out."""
-    counted = [
-        row for row in rows if not row.get("_ng_failure_class") and not row.get("mask_sample")
-    ]
-    rewards = [row["reward"] for row in counted if isinstance(row.get("reward"), int | float)]
-    if not rewards:
-        return {}
-    return {
-        "mean/reward": statistics.fmean(rewards),
-        "max/reward": max(rewards),
-        "min/reward": min(rewards),
-        "median/reward": statistics.median(rewards),
-        "std/reward": statistics.stdev(rewards) if len(rewards) > 1 else 0.0,
-    }
 
 
 def _always(content: object) -> Handler:

@@ -11,15 +11,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Router
 
+from genrm_cli.http.gym_rows import aggregate, masked
+from genrm_cli.http.replies import JsonReply
+from genrm_cli.http.router import AccessLimits, Answer, build_router, parse_body, response_of
+from genrm_cli.http.server import listen_on, run_server
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.rollout import UnreadableRecordError, words_of
 from genrm_cli.scored.json_form import Json
-from genrm_cli.serve.http.endpoints import AccessLimits, Answer, build_router, response_of
-from genrm_cli.serve.http.server import listen_on, run_server
-from genrm_cli.serve.shapes.call import JsonReply, parse_body
-from genrm_cli.serve.shapes.nemo_gym import aggregate, masked
 from genrm_cli.sessions.agents import AgentConfig, SilentError, open_agents, spoken_words
 from genrm_cli.sessions.environment import AnyEnvironment, Ask
 from genrm_cli.sessions.environments import ScenarioSet

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from genrm_cli.errors import StorageError
+from genrm_cli.http.replies import RefusedError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import Redactor
-from genrm_cli.serve import cohort
 from genrm_cli.sessions.agents import AgentConfig
 from genrm_cli.sessions.environment import (
     FAILURES,
@@ -94,7 +94,7 @@ CLOSED = "closed"
 """End reason of a session that the agent closed before its end."""
 
 
-class SessionError(cohort.RefusedError):
+class SessionError(RefusedError):
     """A request of a session cannot be served."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:

@@ -1,6 +1,4 @@
-"""The HTTP application of a reward server, and the limits and error replies that all applications
-share.
-"""
+"""Routing, and the limits and error replies that all applications share."""
 
 import asyncio
 import hmac
@@ -8,12 +6,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 import orjson
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    CollectorRegistry,
-    ProcessCollector,
-    generate_latest,
-)
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -21,24 +13,16 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from genrm_cli.errors import GenrmError, InputError, StorageError
+from genrm_cli.http.replies import JsonReply, RefusedError
 from genrm_cli.rollouts.rollout import UnreadableRecordError
-from genrm_cli.scored.json_form import to_json
-from genrm_cli.serve.cohort import RefusedError
-from genrm_cli.serve.prometheus import ServiceCollector
-from genrm_cli.serve.rounds import RoundsService
-from genrm_cli.serve.served_scorer import ServedScorer
-from genrm_cli.serve.service import RewardService
-from genrm_cli.serve.shapes import nemo_gym, own, samples
-from genrm_cli.serve.shapes.call import Call, Handler, JsonReply
+from genrm_cli.scored.json_form import Json
 from genrm_cli.settings.file_settings import ServeSettings
-from genrm_cli.storage.encoding.records import BadLineError
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
 
 RETRY_AFTER_S = 5
 _LATER = (429, 503)
-_LOOK_LIMIT_S = 2.0
 # Any part of a path: that of Starlette excludes line breaks, which ids may contain.
 register_url_convertor("any", type("_AnyConvertor", (PathConvertor,), {"regex": "(?s:.*)"})())
-SHAPES = (own, nemo_gym, samples)
 
 Answer = Callable[[Request, bytes], Awaitable[Response]]
 """Takes a request and its body; raises what `GuardedEndpoint` turns into replies."""
@@ -176,55 +160,10 @@ def error_response(status: int, kind: str, message: str) -> Response:
     return response
 
 
-def build_app(
-    service: RewardService, scorer: ServedScorer, settings: ServeSettings, token: str | None = None
-) -> Router:
-    """Return the ASGI application."""
-    rounds = RoundsService(service, settings.keep)
-    registry = CollectorRegistry()
-    registry.register(ServiceCollector(service, scorer))
-    ProcessCollector(registry=registry)
+def parse_body(body: bytes) -> Json:
+    """Return a body as a JSON object."""
 
-    def answering(handle: Handler) -> Answer:
-        async def answer(request: Request, body: bytes) -> Response:
-            path = request.scope["raw_path"].decode("latin-1")
-            query = request.query_params
-            call = Call(body, path, query, service, rounds, settings, request.is_disconnected)
-            del body  # the handler may wait for long
-            return response_of(await handle(call))
+    def refuse(value: str) -> None:
+        raise UnreadableRecordError(f"the body contains {value}, which is not JSON")
 
-        return answer
-
-    async def metrics(request: Request, body: bytes) -> Response:
-        del request, body
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
-
-    async def watch(request: Request, body: bytes) -> Response:
-        del request, body
-        if service.windows is None:
-            return error_response(
-                404, "not_found", "nothing is watched: the settings have no [watch] table"
-            )
-        latest = service.windows.latest
-        blind = {"state": "blind", "reasons": ["no window has ended yet"]}
-        return response_of(JsonReply(blind if latest is None else to_json(latest)))
-
-    async def healthz() -> JsonReply:
-        return JsonReply({"status": "ok", "open": service.open_groups, "waiting": service.waiting})
-
-    async def readyz() -> JsonReply:
-        status = "ready"
-        if service.is_draining:
-            status = "draining"
-        elif not await scorer.open_judges.is_reachable(_LOOK_LIMIT_S):
-            status = "judge down"
-        return JsonReply({"status": status}, 200 if status == "ready" else 503)
-
-    routes = [
-        (route.method, route.path, answering(route.handle))
-        for shape in SHAPES
-        for route in shape.ROUTES
-    ]
-    pages = [("/healthz", healthz), ("/readyz", readyz)]
-    routes += [("GET", "/metrics", metrics), ("GET", "/v1/watch", watch)]
-    return build_router(routes, pages, AccessLimits(settings, token))
+    return parse_record(body, refuse)

@@ -1,0 +1,79 @@
+"""The HTTP application of a reward server."""
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    ProcessCollector,
+    generate_latest,
+)
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Router
+
+from genrm_cli.http.replies import JsonReply
+from genrm_cli.http.router import AccessLimits, Answer, build_router, error_response, response_of
+from genrm_cli.scored.json_form import to_json
+from genrm_cli.serve.prometheus import ServiceCollector
+from genrm_cli.serve.rounds import RoundsService
+from genrm_cli.serve.served_scorer import ServedScorer
+from genrm_cli.serve.service import RewardService
+from genrm_cli.serve.shapes import nemo_gym, own, samples
+from genrm_cli.serve.shapes.call import Call, Handler
+from genrm_cli.settings.file_settings import ServeSettings
+
+_LOOK_LIMIT_S = 2.0
+SHAPES = (own, nemo_gym, samples)
+
+
+def build_app(
+    service: RewardService, scorer: ServedScorer, settings: ServeSettings, token: str | None = None
+) -> Router:
+    """Return the ASGI application."""
+    rounds = RoundsService(service, settings.keep)
+    registry = CollectorRegistry()
+    registry.register(ServiceCollector(service, scorer))
+    ProcessCollector(registry=registry)
+
+    def answering(handle: Handler) -> Answer:
+        async def answer(request: Request, body: bytes) -> Response:
+            path = request.scope["raw_path"].decode("latin-1")
+            query = request.query_params
+            call = Call(body, path, query, service, rounds, settings, request.is_disconnected)
+            del body  # the handler may wait for long
+            return response_of(await handle(call))
+
+        return answer
+
+    async def metrics(request: Request, body: bytes) -> Response:
+        del request, body
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    async def watch(request: Request, body: bytes) -> Response:
+        del request, body
+        if service.windows is None:
+            return error_response(
+                404, "not_found", "nothing is watched: the settings have no [watch] table"
+            )
+        latest = service.windows.latest
+        blind = {"state": "blind", "reasons": ["no window has ended yet"]}
+        return response_of(JsonReply(blind if latest is None else to_json(latest)))
+
+    async def healthz() -> JsonReply:
+        return JsonReply({"status": "ok", "open": service.open_groups, "waiting": service.waiting})
+
+    async def readyz() -> JsonReply:
+        status = "ready"
+        if service.is_draining:
+            status = "draining"
+        elif not await scorer.open_judges.is_reachable(_LOOK_LIMIT_S):
+            status = "judge down"
+        return JsonReply({"status": status}, 200 if status == "ready" else 503)
+
+    routes = [
+        (route.method, route.path, answering(route.handle))
+        for shape in SHAPES
+        for route in shape.ROUTES
+    ]
+    pages = [("/healthz", healthz), ("/readyz", readyz)]
+    routes += [("GET", "/metrics", metrics), ("GET", "/v1/watch", watch)]
+    return build_router(routes, pages, AccessLimits(settings, token))

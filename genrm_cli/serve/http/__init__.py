@@ -1,1 +1,0 @@
-"""The HTTP server: Starlette routes requests to the shapes, uvicorn speaks HTTP."""
