@@ -1,6 +1,9 @@
 """`genrm serve`: rewards over HTTP."""
 
 import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
@@ -13,7 +16,13 @@ from genrm_cli.cli.options import (
 )
 from genrm_cli.cli.sessions.host import ClientOptions, HostOptions, host
 from genrm_cli.errors import UsageError, naming
+from genrm_cli.settings import Settings
 from genrm_cli.settings.sources.keys import find_token
+
+if TYPE_CHECKING:
+    from genrm_cli.serve.steps import JudgeWatch, LogStep
+
+_LOGGED_WITHIN_S = 30.0
 
 _OMITTED = (
     *(
@@ -83,5 +92,41 @@ def serve(invocation: Invocation, client: ClientOptions, hosted: HostOptions) ->
                     )
                 )
             say_endpoint_source(invocation)
-            run_to_end(serve_until_stopped(settings, keys, token, events, say_ready))
+            with _logging(settings, events) as log_step:
+                open_watch = _watch_of(settings, keys, events)
+                run_to_end(
+                    serve_until_stopped(
+                        settings, keys, token, events, say_ready, log_step, open_watch
+                    )
+                )
     return 0
+
+
+@contextmanager
+def _logging(settings: Settings, events: Events) -> "Iterator[LogStep | None]":
+    """Yield what logs a step to the trackers; None without one."""
+    from genrm_cli.tracking.log_run import RunLog, load_trackers, tracked_run
+
+    trackers = load_trackers(settings.tracking)
+    if not trackers:
+        yield None
+        return
+    log = RunLog(trackers, events)
+    try:
+        yield lambda number, totals, more: log.log(
+            tracked_run("serve", totals, settings, number, more)
+        )
+    finally:
+        log.close(_LOGGED_WITHIN_S)
+
+
+def _watch_of(
+    settings: Settings, keys: Mapping[str, str], events: Events
+) -> "Callable[[], JudgeWatch] | None":
+    """Return what opens the watch of the judges; None without a [watch] table."""
+    if settings.panel.watch is None:
+        return None
+    from genrm_cli.jobs.context import new_run
+    from genrm_cli.watching.windows import WatchedWindows
+
+    return lambda: WatchedWindows(new_run(settings, keys, on_event=events))

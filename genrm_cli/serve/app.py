@@ -50,11 +50,11 @@ def build_app(
 
     async def watch(request: Request, body: bytes) -> Response:
         del request, body
-        if service.windows is None:
+        if service.watch is None:
             return error_response(
                 404, "not_found", "nothing is watched: the settings have no [watch] table"
             )
-        latest = service.windows.latest
+        latest = service.watch.latest
         blind = {"state": "blind", "reasons": ["no window has ended yet"]}
         return response_of(JsonReply(blind if latest is None else to_json(latest)))
 

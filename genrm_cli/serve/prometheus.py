@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
-from genrm_cli.watching.timeline import Judgement, State
+from genrm_cli.serve.steps import WatchedState
 
 
 class ServiceCollector(Collector):
@@ -34,8 +34,8 @@ class ServiceCollector(Collector):
             )
             shares = {name: getattr(rate, f"{name}_percent") for name in ("win", "low", "high")}
             yield _labelled(GaugeMetricFamily, "reference_win_percent", text, "value", shares)
-        if (windows := self._service.windows) is not None and windows.latest is not None:
-            yield from _watched(windows.latest)
+        if (watch := self._service.watch) is not None and watch.latest is not None:
+            yield from _watched(watch.latest)
 
     def _of_groups(self) -> Iterator[Metric]:
         service = self._service
@@ -131,8 +131,8 @@ def _histogram(latencies: Latencies) -> Metric:
     return family
 
 
-def _watched(latest: Judgement) -> Iterator[Metric]:
-    states = {each.value: float(each is latest.state) for each in State}
+def _watched(latest: WatchedState) -> Iterator[Metric]:
+    states = {each.value: float(each is latest.state) for each in type(latest.state)}
     yield _labelled(
         GaugeMetricFamily, "watch_state", "1 for the state of the watched judges", "state", states
     )

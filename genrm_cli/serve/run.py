@@ -5,22 +5,16 @@ from collections.abc import Callable, Mapping
 
 from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.http.server import listen_on, run_server
-from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.journals import asks_anybody
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.serve.app import build_app
 from genrm_cli.serve.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
-from genrm_cli.serve.steps import StepMetrics
+from genrm_cli.serve.steps import JudgeWatch, LogStep, StepMetrics
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.resolve import state_folder
 from genrm_cli.storage.location import is_s3
-from genrm_cli.tasks import in_thread
-from genrm_cli.tracking.log_run import RunLog, load_trackers
-from genrm_cli.watching.windows import WatchedWindows
-
-_LOGGED_WITHIN_S = 30.0
 
 
 async def serve(
@@ -29,6 +23,8 @@ async def serve(
     token: str | None,
     on_event: OnEvent,
     on_ready: Callable[[str], None],
+    log_step: LogStep | None = None,
+    open_watch: Callable[[], JudgeWatch] | None = None,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C."""
     if settings.rewards.unscored not in ("null", "lowest"):
@@ -39,7 +35,6 @@ async def serve(
         raise UsageError(SettingRef("unscored", settings.rewards.unscored), more)
     settings = _with_journal(settings)
     scorer = ServedScorer(settings, api_keys, on_event)
-    trackers = load_trackers(settings.tracking)
     with listen_on(settings.serve, has_token=token is not None) as listening:
         async with scorer:
             recorder = steps = None
@@ -47,12 +42,9 @@ async def serve(
                 recorder = Recorder(
                     settings.serve.record, settings, scorer.plan, scorer.open_judges.specs, on_event
                 )
-            log = RunLog(trackers, on_event)
-            windows = None
-            if settings.panel.watch is not None:
-                windows = WatchedWindows(new_run(settings, api_keys, on_event=on_event))
-            if trackers or windows is not None or settings.serve.reference is not None:
-                steps = StepMetrics(settings, scorer, log, windows)
+            watch = None if open_watch is None else open_watch()
+            if log_step or watch is not None or settings.serve.reference is not None:
+                steps = StepMetrics(settings, scorer, log_step, watch)
             service = RewardService(scorer, settings.serve, on_event, recorder, steps)
             if recorder is not None:  # before the first request
                 await recorder.complete_left()
@@ -60,9 +52,8 @@ async def serve(
             await run_server(app, listening, settings.serve.read_timeout, on_ready, service.drain)
             if steps is not None:
                 steps.end()
-            if windows is not None:
-                await windows.close()
-            await in_thread(lambda: log.close(_LOGGED_WITHIN_S))
+            if watch is not None:
+                await watch.close()
             if recorder is not None:
                 await recorder.close()
 

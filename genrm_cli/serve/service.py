@@ -25,9 +25,8 @@ from genrm_cli.serve.cohort import (
 from genrm_cli.serve.kept import KeptCohort, KeptCohorts, KnownGroup, KnownGroups
 from genrm_cli.serve.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
-from genrm_cli.serve.steps import StepMetrics
+from genrm_cli.serve.steps import JudgeWatch, StepMetrics
 from genrm_cli.settings.file_settings import ServeSettings
-from genrm_cli.watching.windows import WatchedWindows
 
 _LOOK_S = 0.05
 _TOGETHER_S = 0.02
@@ -69,9 +68,9 @@ class RewardService:
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
-    def windows(self) -> WatchedWindows | None:
+    def watch(self) -> JudgeWatch | None:
         """What watches the judges; None if nothing does."""
-        return None if self.steps is None else self.steps.windows
+        return None if self.steps is None else self.steps.watch
 
     def knows(self, name: str) -> bool:
         """Whether a cohort of this name is open or kept."""

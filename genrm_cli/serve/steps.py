@@ -4,8 +4,10 @@ one comparable.
 
 import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from enum import Enum
+from typing import Protocol
 
 from genrm_cli.errors import InputError
 from genrm_cli.groups.count_group import count_served_group
@@ -14,6 +16,7 @@ from genrm_cli.groups.plan import GroupPlan, RewardPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import verdicts_of
 from genrm_cli.jobs.context import s3_options
+from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.win_counts import WinCounts, WinRate
 from genrm_cli.pairing import AGAINST_FIRST, PairingPlan
@@ -21,13 +24,49 @@ from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.rollout import Item, Rollout, UnreadableRecordError
 from genrm_cli.scored.describe_run import run_totals
 from genrm_cli.scored.parse_lines import parse_line
+from genrm_cli.scored.run_record import RunTotals
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError
 from genrm_cli.storage.source import open_source
-from genrm_cli.tracking.log_run import RunLog, tracked_run
 from genrm_cli.verdicts import Outcome, preferred
-from genrm_cli.watching.windows import WatchedWindows
+
+LogStep = Callable[[int, RunTotals, Mapping[str, object]], None]
+"""Takes the number of a step that has ended, its totals, and further numbers by name."""
+
+
+class WatchedSignal(Protocol):
+    """A figure of the judges."""
+
+    @property
+    def value(self) -> float | None:
+        """None where it was not measured."""
+
+
+class WatchedState(Protocol):
+    """What a watch says of the judges after a step."""
+
+    @property
+    def state(self) -> Enum:
+        """One of the states that its class lists."""
+
+    @property
+    def signals(self) -> Mapping[str, WatchedSignal]:
+        """The figures behind the state, by name."""
+
+
+class JudgeWatch(Protocol):
+    """Watches the judges of a server."""
+
+    @property
+    def latest(self) -> WatchedState | None:
+        """The state after the last step; None before the first."""
+
+    def add(self, totals: RunTotals, plan: GroupPlan, judges: OpenJudges) -> None:
+        """Watch a step that has ended; returns at once."""
+
+    async def close(self) -> None:
+        """Wait for steps that are being watched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +164,7 @@ class StepMetrics:
 
     Attributes:
         references: answers to compare responses with.
-        windows: watches the judges at the end of each step; None to watch nothing.
+        watch: watches the judges at the end of each step; None to watch nothing.
         win_rate: of the latest step in which responses were compared with reference answers; None
             before the first.
     """
@@ -134,16 +173,16 @@ class StepMetrics:
         self,
         settings: Settings,
         scorer: ServedScorer,
-        log: RunLog,
-        windows: WatchedWindows | None = None,
+        log_step: LogStep | None = None,
+        watch: JudgeWatch | None = None,
     ) -> None:
         """Read the reference answers, if there are any, and begin the first step; errors as of
         `ReferenceAnswers`.
         """
         self._settings = settings
         self._scorer = scorer
-        self._log = log
-        self.windows = windows
+        self._log_step = log_step
+        self.watch = watch
         self.win_rate: WinRate | None = None
         self.references = ReferenceAnswers(settings, scorer)
         self._begin(1)
@@ -184,7 +223,8 @@ class StepMetrics:
             for kind, count in totals.failures_by_kind.items()
         }
         more = {"failure_share": shares, "reference": None if rate is None else asdict(rate)}
-        self._log.log(tracked_run("serve", totals, self._settings, self._number, more))
-        if self.windows is not None:
-            self.windows.add(totals, plan, self._scorer.open_judges)
+        if self._log_step is not None:
+            self._log_step(self._number, totals, more)
+        if self.watch is not None:
+            self.watch.add(totals, plan, self._scorer.open_judges)
         self._begin(self._number + 1)

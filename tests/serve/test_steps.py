@@ -11,7 +11,7 @@ from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
 from genrm_cli.serve.steps import ReferenceAnswers, StepMetrics
 from genrm_cli.settings import settings_from
-from genrm_cli.tracking.log_run import RunLog
+from genrm_cli.tracking.log_run import RunLog, tracked_run
 
 QUESTION = "Why is the sky blue?"
 REFERENCE = "Rayleigh scattering" + " of light" * 8
@@ -42,7 +42,13 @@ def serve(judge_server):
             {"list": lambda run: (steps_logged.append, lambda: None)}, lambda event, fields: None
         )
         async with ServedScorer(settings, {}) as scorer:
-            steps = StepMetrics(settings, scorer, log)
+            steps = StepMetrics(
+                settings,
+                scorer,
+                lambda number, totals, more: log.log(
+                    tracked_run("serve", totals, settings, number, more)
+                ),
+            )
             service = RewardService(scorer, settings.serve, steps=steps)
             app = httpx.ASGITransport(build_app(service, scorer, settings.serve))
             async with httpx.AsyncClient(
