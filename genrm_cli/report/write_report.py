@@ -6,7 +6,7 @@ script only."""
 import hashlib
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from importlib.resources import files
 
@@ -16,7 +16,6 @@ from markupsafe import Markup
 from genrm_cli.errors import UsageError
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.json_types import JsonObject, Record
-from genrm_cli.ranking.rank_policies import Ranking
 from genrm_cli.report.blocks import Blocks, packed
 from genrm_cli.report.charts import Point, draw_histogram, draw_means, draw_series, number_text
 from genrm_cli.report.content import Content, Row, RunPage, Tag, add_tags, read_run
@@ -34,6 +33,21 @@ from genrm_cli.storage.source import mode_of
 SUFFIX = ".report.html"
 _FOLDER = files("genrm_cli") / "report" / "page"
 _MARK = "<!--blocks-->"  # page text cannot contain it: the template escapes everything
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySection:
+    """A section about policies, at the head of the page.
+
+    Attributes:
+        ranking: what `ranking.html.jinja` shows.
+        inputs: the files of the policies.
+        curve: Elo over steps; empty for policies without an order.
+    """
+
+    ranking: object
+    inputs: Sequence[str]
+    curve: Sequence[Point] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +75,7 @@ def write_report(
     output: str | None,
     settings: Settings,
     *,
-    ranking: Ranking | None = None,
+    policies: PolicySection | None = None,
 ) -> WrittenReport:
     """Write the report of scored files, or of a ranking of their policies, or of both.
 
@@ -69,7 +83,7 @@ def write_report(
         given: scored files, folders, prefixes and patterns.
         output: URI of the page; None for a name next to a single input, `report.html` for several.
         settings: how lines are read, what is masked, whether outputs may be replaced.
-        ranking: a section about policies.
+        policies: a section about policies.
 
     Raises:
         GenrmError: its subclasses say what went wrong; no page has appeared then.
@@ -78,7 +92,7 @@ def write_report(
     scored = find_scored(given, settings, s3) if given else []
     target = output or (sibling(scored[0].uri, SUFFIX) if len(scored) == 1 else "report.html")
     uris = [uri for each in scored for uri in each.files] or list(
-        () if ranking is None else ranking.inputs
+        () if policies is None else policies.inputs
     )
     if any(is_same_place(uri, target) for uri in uris):
         raise UsageError(f"the output {target} is an input; choose another output with -o.")
@@ -94,8 +108,8 @@ def write_report(
             runs.append(run)
         blocks.finish()
         content = Content(runs, tags, rows)
-        values = content.page_values(settings.judge.redact_pattern) | _ranking_values(
-            ranking, settings
+        values = content.page_values(settings.judge.redact_pattern) | _policy_values(
+            policies, settings
         )
         for piece in _iter_page(values, content.page_index(), blocks):
             sink.write(piece)
@@ -112,26 +126,15 @@ def write_report(
     )
 
 
-def _ranking_values(ranking: Ranking | None, settings: Settings) -> Record:
-    """Return the values of the section about policies, its texts masked."""
-    if ranking is None:
+def _policy_values(section: PolicySection | None, settings: Settings) -> Record:
+    """Return the values of the section about policies, whose texts the template masks."""
+    if section is None:
         return {"ranking": None}
-    mask = mask_of(settings.judge.redact_pattern)
-    examples = [
-        replace(
-            each,
-            prompt=mask(each.prompt),
-            response_a=mask(each.response_a),
-            response_b=mask(each.response_b),
-        )
-        for each in ranking.examples
-    ]
-    points = [
-        Point(row.elo, row.band_lo, row.band_hi, f"{row.name}: {row.elo}")
-        for row in ranking.policies
-    ]
-    curve = draw_series(points, "Elo") if ranking.over is not None else None
-    return {"ranking": replace(ranking, examples=tuple(examples)), "curve": curve}
+    return {
+        "ranking": section.ranking,
+        "curve": draw_series(section.curve, "Elo") if section.curve else None,
+        "mask": mask_of(settings.judge.redact_pattern),
+    }
 
 
 def _iter_page(values: JsonObject, index: Record, blocks: Blocks) -> Iterator[bytes]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from genrm_cli.errors import InputError, StorageError, UsageError
-from genrm_cli.export.manifest import ADVISORY
 from genrm_cli.jobs.context import s3_options
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.scored.files import ScoredInput, open_scored
@@ -135,8 +134,8 @@ def render_review(review: Review, scored_uri: str) -> str:
     lines = [
         f"# Review of {scored_uri}",
         "",
-        f"{ADVISORY} The flags below come from phrase screening, which misses most hints and may "
-        "be wrong.",
+        "Rewards are advisory: experts decide. The flags below come from phrase screening, which "
+        "misses most hints and may be wrong.",
         "",
         f"{review.flagged:,} of {review.rollouts:,} rollouts are flagged. By status: "
         + (

@@ -98,7 +98,8 @@ def rank(
         refuse_partial,
         split_options,
     )
-    from genrm_cli.report.write_report import write_report
+    from genrm_cli.report.charts import Point
+    from genrm_cli.report.write_report import PolicySection, write_report
     from genrm_cli.scored.json_form import to_json
     from genrm_cli.storage.location import is_scored_file
 
@@ -126,7 +127,12 @@ def rank(
         )
     if report is not None:
         scored = rollouts if all(map(is_scored_file, rollouts)) else []
-        write_report(scored, report, given, ranking=ranking)
+        points = [
+            Point(row.elo, row.band_lo, row.band_hi, f"{row.name}: {row.elo}")
+            for row in (ranking.policies if ranking.over is not None else ())
+        ]
+        section = PolicySection(ranking, ranking.inputs, points)
+        write_report(scored, report, given, policies=section)
     if as_json:
         print_json(to_json(ranking))
     else:
