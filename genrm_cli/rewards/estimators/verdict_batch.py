@@ -53,15 +53,17 @@ class VerdictBatch:
         return np.where(gaps == 0, MIDDLE_RANKING - self.ranking, gaps)
 
     def corrected(self) -> Floats:
-        """Return [G, 1] 1 where any verdict prefers a rollout, else 0: there is then no preference
-        to correct.
+        """Return [G, M] the share of the judge's position preference to subtract from each verdict.
 
-        Corrected for the judge's position preference, a group of ties would differ by where its
-        rollouts were shown."""
-        flags: Floats = (
-            ((self.preferences() != 0) & self.valid).any(axis=1, keepdims=True).astype(np.float64)
-        )
-        return flags
+        It is 1 for a verdict that prefers a rollout. For a tie it is the share of such verdicts in
+        its group: a corrected tie favours the rollout shown second, so that rollouts of a group of
+        ties would differ by where they were shown. Uncorrected, the ties of a judge that decides
+        most pairs would favour the rollout shown first.
+        """
+        decides = (self.preferences() != 0) & self.valid
+        verdicts = np.maximum(self.valid.sum(axis=1, keepdims=True), 1)
+        shares: Floats = np.where(decides, 1.0, decides.sum(axis=1, keepdims=True) / verdicts)
+        return shares
 
     def counts(self) -> Floats:
         """Return [G, n] the number of verdicts on each rollout."""

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from verdict_rows import Row, verdicts_of
 
+from genrm_cli.judging.profiles.answer import MEANINGS
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS, estimate, estimate_many
@@ -196,6 +197,25 @@ def test_verdicts_that_prefer_nobody_make_no_difference(name, labels, verdicts):
     made = estimate(name, MAX_N, ties, leaning)
     assert {score for score in made.base_scores if score is not None} == {3.0}
     assert not made.reliability
+
+
+@every_estimator
+@pytest.mark.parametrize("labels", [None, THREE_LABELS])
+@given(data=st.data())
+def test_one_preference_does_not_decide_among_rollouts_that_only_tied(name, labels, data):
+    """In a group of ties with one other verdict, they stay nearer to the middle than its two
+    rollouts, however often the judge prefers the first.
+    """
+    judge = Calibration(50, gap_bias=0.5, ranking_bias=0.4, first_share=0.65, labels=labels)
+    n = data.draw(st.integers(4, 16))
+    pairs = [*PairingPlan("ring", ring_k=data.draw(st.sampled_from([0.5, 1, 2.5]))).iter_pairs(n)]
+    i, j, _ = decided = data.draw(st.sampled_from(pairs))
+    verdicts = dict.fromkeys(pairs, MEANINGS["tie"])
+    verdicts[decided] = MEANINGS[data.draw(st.sampled_from(["better", "worse"]))]
+    scores = estimate(name, n, verdicts, judge).base_scores
+    leads = {index: abs(score - 3) for index, score in enumerate(scores) if score is not None}
+    half = (leads.pop(i) + leads.pop(j)) / 4
+    assert max(leads.values()) < half
 
 
 @every_estimator
