@@ -1,7 +1,8 @@
 """The figures of judges over time as one HTML page without scripts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -9,16 +10,43 @@ from markupsafe import Markup
 from genrm_cli.report.charts import Point, draw_series
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.outputs import Outputs
-from genrm_cli.watching.history import Followed, judge_identity
-from genrm_cli.watching.signals import SIGNALS
-from genrm_cli.watching.timeline import Judgement
 
 _FOLDER = Path(__file__).parent / "page"
 _CLASSES = {"fine": "fine", "look": "care", "blind": "care", "stop": "no"}
 
 
-def write_page(uri: str, followed: Followed, s3: S3Options, *, overwrite: bool) -> None:
-    """Write the page of a history of one dump or more.
+class JudgedDump(NamedTuple):
+    """A dump and the state of its judge after it."""
+
+    dump: str
+    state: str
+    reasons: Sequence[str]
+
+
+class WatchedJudge(NamedTuple):
+    """A judge over time.
+
+    Attributes:
+        look_at: groups of the last dump to look at.
+        charts: values with the names of their dumps, by title.
+    """
+
+    name: str
+    last: JudgedDump
+    look_at: Sequence[str]
+    charts: Mapping[str, Sequence[tuple[str, float | None]]]
+
+
+def write_page(
+    uri: str,
+    state: str,
+    judges: Sequence[WatchedJudge],
+    dumps: Sequence[JudgedDump],
+    s3: S3Options,
+    *,
+    overwrite: bool,
+) -> None:
+    """Write the page of a history of one dump or more, in order; `state` is that of all judges.
 
     Raises:
         GenrmError: it exists and `overwrite` is off, or it cannot be written.
@@ -26,14 +54,11 @@ def write_page(uri: str, followed: Followed, s3: S3Options, *, overwrite: bool) 
     template, style = (
         (_FOLDER / name).read_text(encoding="utf-8") for name in ("watch.html.jinja", "report.css")
     )
-    by_judge: dict[str, list[Judgement]] = {}
-    for record, judgement in followed.judged:
-        by_judge.setdefault(judge_identity(record.judge), []).append(judgement)
     values = {
-        "state": followed.state,
-        "judged": [judgement for _, judgement in followed.judged],
-        "latest": followed.latest,
-        "charts": {judge: _charts(judged) for judge, judged in by_judge.items()},
+        "state": state,
+        "judges": judges,
+        "dumps": dumps,
+        "draw": _draw,
         "classes": _CLASSES,
     }
     environment = Environment(autoescape=True, undefined=StrictUndefined)
@@ -43,16 +68,6 @@ def write_page(uri: str, followed: Followed, s3: S3Options, *, overwrite: bool) 
         outputs.commit()
 
 
-def _charts(judged: Sequence[Judgement]) -> list[tuple[str, Markup]]:
-    charts = []
-    for name in SIGNALS:
-        values = [(each.dump, each.signals[name].value) for each in judged]
-        points = [Point(value, None, None, f"{dump}: {value}") for dump, value in values]
-        usual = next(
-            (found for each in reversed(judged) if (found := each.signals[name].usual) is not None),
-            None,
-        )
-        limit = "" if usual is None else f" (usual: {usual:.3g})"
-        if any(value is not None for _, value in values):
-            charts.append((f"{name.replace('_', ' ')}{limit}", draw_series(points, name)))
-    return charts
+def _draw(values: Sequence[tuple[str, float | None]], title: str) -> Markup:
+    points = [Point(value, None, None, f"{dump}: {value}") for dump, value in values]
+    return draw_series(points, title)

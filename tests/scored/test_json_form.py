@@ -125,9 +125,7 @@ def test_each_missing_member_is_named(kind: type, data: st.DataObject) -> None:
 def test_a_member_inside_of_others_is_named_with_its_path() -> None:
     """The message gives the keys that lead to it, what was found and what was expected."""
     late = {"failure": {"kind": "late", "detail": ""}}
-    with pytest.raises(
-        FormError, match=r"^failure: kind: found 'late'; expected one of connect"
-    ):
+    with pytest.raises(FormError, match=r"^failure: kind: found 'late'; expected one of connect"):
         from_json(ComparisonRecord, verdict(0, 1, 5, 2) | late)
     unclear = {"reliability": {"count": 1, "mean": "x", "std": None, "min": None, "max": None}}
     with pytest.raises(FormError, match=r"^reliability: mean: found 'x'; expected a number$"):

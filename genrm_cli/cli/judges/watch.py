@@ -16,8 +16,9 @@ from genrm_cli.cli.tables import Table, names, numbers, print_parts
 from genrm_cli.errors import InputError, UsageError, WatchError
 
 if TYPE_CHECKING:
+    from genrm_cli.report.watch_page import JudgedDump, WatchedJudge
     from genrm_cli.watching.history import Followed, History
-    from genrm_cli.watching.timeline import SignalState
+    from genrm_cli.watching.timeline import Judgement, SignalState
 
 # The signal in each column, and whether it is a share.
 _COLUMNS = {
@@ -108,7 +109,10 @@ def watch(
             f"{', '.join(prefixes)}: no metrics files (*.metrics.json); `genrm score` writes them."
         )
     if page is not None:
-        write_page(page, followed, s3, overwrite=settings.output.force)
+        judges = _watched_judges(followed)
+        shown = [_judged_dump(judgement) for _, judgement in followed.judged]
+        overwrite = settings.output.force
+        write_page(page, followed.state.value, judges, shown, s3, overwrite=overwrite)
         say(f"page  {page}")
     if settings.output.json_output:
         dumps = [
@@ -119,6 +123,36 @@ def watch(
     else:
         _print(followed)
     return WatchError.exit_code if followed.state in settings.output.refused_states else 0
+
+
+def _watched_judges(followed: "Followed") -> "list[WatchedJudge]":
+    """Return the judges as the page shows them."""
+    from genrm_cli.report.watch_page import WatchedJudge
+    from genrm_cli.watching.history import judge_identity
+    from genrm_cli.watching.signals import SIGNALS
+
+    by_judge: dict[str, list[Judgement]] = {}
+    for record, judgement in followed.judged:
+        by_judge.setdefault(judge_identity(record.judge), []).append(judgement)
+    judges = []
+    for name, (record, last) in followed.latest.items():
+        charts = {}
+        for signal in SIGNALS:
+            found = [(each.dump, each.signals[signal]) for each in by_judge[name]]
+            usual = [each.usual for _, each in found if each.usual is not None]
+            limit = f" (usual: {usual[-1]:.3g})" if usual else ""
+            values = [(dump, each.value) for dump, each in found]
+            if any(value is not None for _, value in values):
+                charts[f"{signal.replace('_', ' ')}{limit}"] = values
+        look_at = () if record.watch is None else record.watch.look_at
+        judges.append(WatchedJudge(name, _judged_dump(last), look_at, charts))
+    return judges
+
+
+def _judged_dump(judgement: "Judgement") -> "JudgedDump":
+    from genrm_cli.report.watch_page import JudgedDump
+
+    return JudgedDump(judgement.dump, judgement.state.value, judgement.reasons)
 
 
 def _judge_of(history: "History", named: str | None) -> str:
