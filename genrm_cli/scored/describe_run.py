@@ -133,7 +133,7 @@ def run_record(
         output=output,
         output_mark=output_mark,
         files=files,
-        time=datetime.now(UTC).isoformat(timespec="seconds"),
+        time=datetime.now(UTC).isoformat(timespec="milliseconds"),
         reading_version=READING_VERSION,
         partial=totals.stopped_by is not None or totals.failures_by_kind.get("not_asked", 0) > 0,
         settings_digest=digest_of(settings),
