@@ -63,6 +63,8 @@ class Sentinels:
             return None
         if watch.sentinel_set != self._identity:
             self.runs = []
+            self.usual = ()
+            self.departed = []
             self._identity = watch.sentinel_set
         self._asked = watch.asked
         self.is_learning = not self.is_armed and run.count(MISSING) <= _MOST_MISSING * len(run)

@@ -109,21 +109,22 @@ class Days:
     share: float
     correlation: float
     changed: float = 0.0
+    sentinels: int = SENTINELS
 
     def iter_dumps(self, seed: int) -> Iterator[Observation]:
         """Yield the dumps of one run."""
         drawn = np.random.default_rng(seed)
-        usual = drawn.choice(["+", "-"], SENTINELS, p=[0.85, 0.15])
+        usual = drawn.choice(["+", "-"], self.sentinels, p=[0.85, 0.15])
         other = np.where(usual == "+", "-", "+")
-        tendency = drawn.gamma(0.5, 2.0, SENTINELS)
+        tendency = drawn.gamma(0.5, 2.0, self.sentinels)
         tendency /= tendency.mean()
-        is_changed = drawn.random(SENTINELS) < self.changed
+        is_changed = drawn.random(self.sentinels) < self.changed
         size = (1 - self.correlation) / self.correlation if self.correlation else math.inf
         for day in range(DUMPS):
             share = self.share
             if size < math.inf:
                 share = drawn.beta(self.share * size, (1 - self.share) * size)
-            departs = drawn.random(SENTINELS) < np.minimum(0.9, share * tendency)
+            departs = drawn.random(self.sentinels) < np.minimum(0.9, share * tendency)
             now = departs ^ (is_changed & (day >= CHANGE))
             yield Observation(
                 dump=str(day),
@@ -134,11 +135,11 @@ class Days:
             )
 
 
-def sentinel_alarms(share: float, correlation: float, runs: int) -> Alarms:
+def sentinel_alarms(days: Days, runs: int) -> Alarms:
     """Return the alarms of unchanged judges."""
     alarms = Alarms()
     for seed in range(runs):
-        alarms.add(follow(Days(share, correlation).iter_dumps(seed)))
+        alarms.add(follow(days.iter_dumps(seed)))
     return alarms
 
 
@@ -149,15 +150,23 @@ def sentinel_delays(days: Days, runs: int) -> list[float]:
 
 def iter_sentinels(given: argparse.Namespace) -> Iterator[str]:
     """Yield false looks and stops by how often and how jointly sentinels flip, then the delays."""
-    yield f"sentinels, unchanged judge, {given.runs} runs of {DUMPS} dumps: looks / stops"
+    yield (
+        f"{given.sentinels} sentinels, unchanged judge, {given.runs} runs of {DUMPS} dumps: "
+        "looks / stops"
+    )
     yield row("correlation", *(f"{share:.0%}" for share in FLIPPING))
     for correlation in CORRELATIONS:
-        cells = (sentinel_alarms(share, correlation, given.runs) for share in FLIPPING)
+        cells = (
+            sentinel_alarms(Days(share, correlation, sentinels=given.sentinels), given.runs)
+            for share in FLIPPING
+        )
         yield row(f"{correlation:.2f}", *map(alarms_text, cells))
     yield f"sentinels decided anew, correlation {CORRELATIONS[1]}: dumps to a stop"
     for changed in CHANGES:
         cells = (
-            delay_text(sentinel_delays(Days(share, CORRELATIONS[1], changed), given.runs))
+            delay_text(
+                sentinel_delays(Days(share, CORRELATIONS[1], changed, given.sentinels), given.runs)
+            )
             for share in FLIPPING
         )
         yield row(f"{changed:.0%}", *cells)
@@ -576,6 +585,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("parts", nargs="+", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--sentinels", type=int, default=SENTINELS)
     parser.add_argument("--calls", type=int, default=8, help="recorded verdicts of a group")
     given = parser.parse_args()
     for part in given.parts[:1] if given.parts[0] == "recorded" else given.parts:

@@ -35,7 +35,7 @@ def test_sentinels_of_a_judge_whose_days_differ_keep_the_stated_rates(share: flo
     """With departures of one day that correlate by .05, looks and stops are no more frequent than
     all signals together may raise.
     """
-    alarms = sentinel_alarms(share, 0.05, RUNS)
+    alarms = sentinel_alarms(Days(share, 0.05), RUNS)
     assert alarms.raised[State.LOOK] <= most(alarms.dumps / DUMPS_PER_LOOK)
     assert alarms.raised[State.STOP] <= most(alarms.dumps / DUMPS_PER_STOP)
 

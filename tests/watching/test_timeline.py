@@ -142,6 +142,19 @@ def test_an_acknowledged_change_begins_a_new_baseline() -> None:
     assert judged[-1].state is State.FINE
 
 
+def test_other_sentinels_begin_a_new_baseline() -> None:
+    """A longer file of sentinels, with which the first run fails, compares nothing with the old
+    verdicts.
+    """
+    timeline = Timeline()
+    after(timeline, dumps(10, random.Random(10)))
+    for number, said in enumerate(["?" * 120, USUAL + "+" * 20]):
+        watch = WatchRecord(sentinel_set="longer", asked=f"n{number}", sentinels=said)
+        judged = timeline.add(Observation(dump="d", counts={"failures": ASKED}, watch=watch))
+        flips = judged.signals["sentinel_flips"]
+        assert (flips.learned, flips.value, judged.state) == (number, None, State.BLIND)
+
+
 def test_dumps_of_one_run_count_its_sentinels_once() -> None:
     """Eight dumps share one pass over the sentinels: the evidence is that of one."""
     drawn = random.Random(6)
