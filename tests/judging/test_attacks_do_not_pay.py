@@ -43,7 +43,7 @@ def test_a_sample_of_hostile_texts_does_not_pay():
         texts = cycle([*iter_own(name), *CORPUS[::5]])
         for habit in HABITS:
             attack = Attack(name, habit, groups=40, rings=1, estimators=("adaptive",))
-            assert paid_by(attack, list(islice(texts, 12))) == []
+            assert paid_by(attack, list(islice(texts, 6))) == []
 
 
 def test_a_verdict_only_where_it_wins_does_not_pay_a_response():
