@@ -176,17 +176,6 @@ def test_an_empty_object_in_a_request_is_a_response(tmp_path, judge_server, resp
     assert [reward is None for reward in scored.lines[0]["rewards"]] == [False, False, True]
 
 
-def test_all_kinds_in_one_group(tmp_path, judge_server):
-    """As many comparisons as rollouts, all of them scored, masked and failed ones too."""
-    lines = [line(output) for output in OUTPUTS.values()]
-    lines[1]["mask_sample"] = True
-    lines[2]["_ng_failure_class"] = "timeout"
-    scored = compat(tmp_path, judge_server, lines)
-    assert received(judge_server) == shown_by_gym(lines)
-    assert scored.metrics["comparisons_planned"] == len(lines)
-    assert None not in scored.rewards
-
-
 @pytest.mark.parametrize(
     ("first", "last"),
     [

@@ -136,16 +136,6 @@ def test_a_function_of_several_numbers_is_called_once(tmp_path, functions):
     assert (tmp_path / "calls").read_text() == "called "
 
 
-def test_a_function_may_leave_a_value_out(tmp_path, functions):
-    """None is missing, which is no failure."""
-    scored = score(
-        tmp_path,
-        completions("a", "bbb"),
-        f"[components.q]\npython = '{functions}:missing'\n{ALONE}",
-    )
-    assert (scored.rewards, scored.metrics["component_failures"]) == ([None, 3.0], {})
-
-
 @pytest.mark.parametrize(
     ("module", "source", "says"),
     [
@@ -223,44 +213,6 @@ def test_a_rollout_alone_has_a_rank_and_no_win_rate(tmp_path):
     toml = f"{LEXICAL}[components.win_rate]\n[total]\nweights = {{ win_rate = 1 }}"
     alone = score(tmp_path, completions("a"), toml)
     assert (alone.rewards, alone.reasons, alone.code) == ([None], [Reason.ALONE], 6)
-
-
-def test_agreement_counts_responses_only(tmp_path):
-    """A response without an answer disagrees; a line without a response takes no part and gets no
-    number.
-    """
-    lines = completions("It is \\boxed{4}.", "\\boxed{4}", "\\boxed{5}", "No idea.", None)
-    toml = "[components.consistency]\nextract = 'boxed'\n[total]\nweights = { consistency = 1 }"
-    scored = score(tmp_path, lines, toml, max_unscored="1")
-    assert scored.rewards == [0.5, 0.5, 0.0, 0.0, None]
-    assert scored.reasons[-1] == Reason.NO_RESPONSE
-    assert scored.lines[0]["genrm"]["component_notes"] == {"consistency": {"answer": "4"}}
-
-
-def test_agreement_on_a_field_takes_equal_numbers_for_equal(tmp_path):
-    """1 and 1.0 are one answer, whatever wrote them; a rollout without the field takes no part and
-    gets no number.
-    """
-    lines = completions(*"abcd", answer=[1, 1.0, "1", None])
-    toml = "[components.consistency]\nfield = 'answer'\n[total]\nweights = { consistency = 1 }"
-    assert score(tmp_path, lines, toml, max_unscored="1").rewards == [1.0, 1.0, 1.0, None]
-
-
-def test_a_group_without_responses_lacks_no_field(tmp_path):
-    """Only responses without the field fail the component."""
-    toml = "[components.consistency]\nfield = 'answer'\n[total]\nweights = { consistency = 1 }"
-    for texts, has_failed in (((None, None), False), (("a", "b"), True)):
-        scored = score(tmp_path, completions(*texts), toml, max_unscored="1")
-        assert bool(scored.lines[0]["genrm"].get("component_failures")) is has_failed
-
-
-def test_complementarity_is_of_the_tests_that_few_passed(tmp_path):
-    """Two rollouts: a test that both passed is half each, divided by two."""
-    lines = completions("a", "b", passed=[["t1", "t2"], ["t1"]])
-    toml = (
-        "[components.complementarity]\nfield = 'passed'\n[total]\nweights = { complementarity = 1 }"
-    )
-    assert score(tmp_path, lines, toml).rewards == [0.75, 0.25]
 
 
 def test_a_rule_says_what_it_rests_on(tmp_path):
@@ -465,15 +417,6 @@ def test_each_response_of_a_line_has_its_own_fields(tmp_path):
     ]
 
 
-def test_a_function_sees_each_response_with_its_own_part_of_the_line(tmp_path, functions):
-    """The record that it gets is the rollout's own."""
-    lines: list[Json] = [
-        {"prompt": "Hi", "responses": [{"text": "a", "q": 5}, {"text": "b", "q": 7}]}
-    ]
-    scored = score(tmp_path, lines, f"[components.q]\npython = '{functions}:lazily'\n{ALONE}")
-    assert scored.lines[0]["rewards"] == [5.0, 7.0]
-
-
 def episode(text: str, **reward: object) -> Json:
     """Make a session of one reply."""
     turns = [{"role": "user", "content": "I feel low."}, {"role": "assistant", "content": text}]
@@ -506,13 +449,6 @@ def test_an_episode_gets_one_reward_and_one_name_for_each_component(tmp_path):
     }
 
 
-def test_a_total_recomputes_that_of_episodes(tmp_path):
-    """An episode without a reward object gets one."""
-    lines = [*EPISODES, episode(KIND)]
-    scored = score(tmp_path, lines, f"{SAFETY}[total]\nweights = {{ safety = 2 }}")
-    assert [line["reward"]["total_reward"] for line in scored.lines] == [2.0, 0.0, 2.0]
-
-
 def test_scored_episodes_can_be_scored_again(tmp_path):
     """The same settings write the same reward, and what the episode brought stays known."""
     toml = f"{SAFETY}[total]\nweights = {{ safety = 2 }}"
@@ -521,29 +457,3 @@ def test_scored_episodes_can_be_scored_again(tmp_path):
     assert [line["reward"] for line in again.lines] == [line["reward"] for line in once.lines]
     assert again.lines[0]["genrm"]["previous_reward"]["components"]["safety"] == 0.25
     assert again.lines[0]["genrm"]["previous_genrm"] == once.lines[0]["genrm"]
-
-
-def test_the_metrics_tell_what_rewards_are_made_of(tmp_path):
-    """Per component spread, missing, discrimination and correlations; shares of the reward by
-    source.
-    """
-    lines = completions("a", "bb", q=[1, 3]) + completions("c", "d", prompt="What?", q=[2, 2])
-    toml = f"{FIELD}{SAFETY}[total]\nweights = {{ q = 1, safety = 2 }}"
-    metrics = score(tmp_path, lines, toml).metrics
-    q = metrics["components"]["q"]
-    assert (
-        q["mean"],
-        q["min"],
-        q["max"],
-        q["missing"],
-        q["groups"],
-        q["discriminating_share"],
-    ) == (2, 1, 3, 0, 2, 0.5)
-    assert q["correlation_with_total"] == pytest.approx(1.0)
-    assert metrics["components"]["safety"]["discriminating_share"] == 0.0
-    assert q["correlations"] == {"safety": None}
-    assert metrics["reward_sources"] == {"input": 0.5, "rules": 0.5}
-    made_of = metrics["reward_made_of"]
-    assert made_of["components"] == {"q": "input", "safety": "rules"}
-    assert made_of["total"]["weights"] == {"q": 1.0, "safety": 2.0}
-    assert metrics["groups_without_spread"] == 1

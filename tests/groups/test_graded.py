@@ -84,18 +84,6 @@ def test_a_rubric_set_gives_a_component_for_each_rubric(tmp_path, judge_server):
     assert scored.metrics["reward_sources"] == {"judge": 1.0}
 
 
-def test_a_rubric_set_of_the_users_own(tmp_path, judge_server):
-    """Scores and polarity are the file's; components are named after the titles."""
-    (tmp_path / "own.toml").write_text(OWN)
-    toml = (
-        f"[components.own]\nkind = 'rubric'\nset = '{tmp_path / 'own.toml'}'\n[total]\nweights "
-        f"= {{ rubric_depth = 1 }}"
-    )
-    scored = score(tmp_path, completions(LONG, SHORT), judge(judge_server) + toml)
-    assert scored.component("rubric_waste_of_words") == [0.0, 0.6]
-    assert scored.rewards == scored.component("rubric_depth") == [1.0, 0.0]
-
-
 def test_blank_responses_cost_no_call_and_stay_unscored(tmp_path, judge_server):
     """They have no value, and with `empty = "lose"` the lowest one, also for rubrics that describe
     a flaw.
@@ -216,30 +204,6 @@ def test_a_component_may_have_a_judge_of_its_own(tmp_path, judge_server, start_j
     assert "response_format" not in first
     assert scored.metrics["reward_made_of"]["graders"]["care"]["model"] == "grader"
     assert {record["judge"] for record in scored.comparisons} == {"m", "grader"}
-
-
-def test_another_model_for_a_component_is_asked_anew(tmp_path, judge_server):
-    """The journal keeps two models' grades apart, and hands each out again."""
-    lines = completions(LONG, SHORT)
-    one = judge(judge_server) + RUBRIC
-    assert score(tmp_path, lines, one + SAFE).metrics["calls"] == 2
-    assert score(tmp_path, lines, f"{one}model = 'other'\n{SAFE}").metrics["calls"] == 2
-    assert score(tmp_path, lines, one + SAFE).metrics["calls"] == 0
-
-
-def test_a_stand_in_compares_while_a_real_judge_grades(tmp_path, judge_server):
-    """The grades are kept in a journal all the same."""
-    toml = (
-        f"{LEXICAL}{RUBRIC}{judge(judge_server)}[total]\nweights = "
-        f"{{ genrm = 1, rubric_safety = 1 }}"
-    )
-    assert None not in score(tmp_path, completions(LONG, SHORT), toml).rewards
-    again = score(tmp_path, completions(LONG, SHORT), toml)
-    assert (
-        again.metrics["calls"],
-        again.metrics["journal_hits"],
-        judge_server.stats()["requests"],
-    ) == (0, 2, 2)
 
 
 def test_the_stand_in_cannot_grade():
@@ -396,12 +360,6 @@ def test_what_the_journal_lacks_stays_missing(tmp_path, judge_server):
     assert score(tmp_path, lines, judge(judge_server) + RUBRIC + SAFE).rewards == [1.0, 0.25]
 
 
-def test_only_components_needs_a_journal():
-    """Without one there is nothing to compute from."""
-    with pytest.raises(UsageError, match="omit use_journal=False"):
-        check_settings(settings_of("model = 'm'", only_components=True, use_journal=False))
-
-
 def score_if_due(folder: Path, toml: str) -> str:
     """Score what is not up to date, and say why, or that it is."""
     result = run_to_end(
@@ -422,17 +380,6 @@ def test_a_rubric_file_that_changed_makes_outputs_stale(tmp_path, judge_server):
     graders_in.cache_clear()  # read once for each process
     assert "profile has changed" in score_if_due(tmp_path, toml)
     assert judge_server.stats()["requests"] == 2 + 2 + 2
-
-
-def test_phrase_lists_of_another_version_make_outputs_stale(tmp_path, monkeypatch):
-    """A release may bring better ones; the metrics say which version was used."""
-    toml = "[components.safety]\n[total]\nweights = { safety = 1 }"
-    metrics = score(tmp_path, completions(LONG, SHORT), toml).metrics
-    assert score_if_due(tmp_path, toml) == "same input, same settings"
-    path = tmp_path / "in.metrics.json"
-    metrics["reward_made_of"]["versions"]["safety"] -= 1
-    path.write_text(json.dumps(metrics))
-    assert "profile has changed" in score_if_due(tmp_path, toml)
 
 
 def test_a_function_that_changed_makes_outputs_stale(tmp_path, monkeypatch):
@@ -460,18 +407,3 @@ def test_what_is_compared_by_hand_is_graded_too(call, tmp_path, judge_server):
     failed = " ".join(call("compare", "-p", "Why?", SHORT, LONG, "--no-probe").err.split())
     assert "component care of 0 failed: no complete object with scores" in failed
     assert "component tiers of 1, 0 failed" in failed or "component tiers of 0, 1 failed" in failed
-
-
-def test_a_judge_is_measured_by_its_verdicts_alone(call, tmp_path, judge_server):
-    """A settings file may hold components and a total without verdicts: `genrm eval` asks the judge
-    about pairs.
-    """
-    (tmp_path / "genrm.toml").write_text(judge(judge_server) + RUBRIC + SAFE + SORTED)
-    (tmp_path / "pairs.jsonl").write_text(
-        json.dumps({"prompt": "Why?", "chosen": LONG, "rejected": SHORT}) + "\n"
-    )
-    finished = call("eval", "pairs.jsonl", "--no-probe", "--no-journal", "--json").ended(0)
-    assert (
-        json.loads(finished.out)["figures"]["accuracy"]["value"],
-        judge_server.stats()["requests"],
-    ) == (1.0, 2)

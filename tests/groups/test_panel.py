@@ -145,23 +145,6 @@ def test_a_judge_of_whole_groups_is_asked_once_a_group(tmp_path, judge_server):
     assert [line["reward"] for line in lines] == pytest.approx(answers[::3])
 
 
-def test_a_judge_in_two_turns_costs_two_calls(tmp_path, judge_server):
-    """The second request carries the first reply; the verdict is in the second."""
-    metrics, lines, comparisons = score(
-        tmp_path,
-        base_url=(judge_server.base_url,),
-        model="m",
-        profile="brrm",
-        estimator=MEAN,
-        keep_replies=True,
-    )
-    assert (metrics["verdicts"], metrics["calls"]) == (4, 8)
-    assert all("boxed" in record["reply"] for record in comparisons)
-    assert {line["reward"] for line in lines} <= {2.0, 3.0, 4.0}
-    last = judge_server.stats()["recent"][-1]["body"]["messages"]
-    assert [message["role"] for message in last] == ["user", "assistant", "user"]
-
-
 def test_a_panel_may_mix_all_kinds(tmp_path, judge_server):
     """Judges that compare, grade and rank count together; longer is better for all of them here."""
     profiles = ("nemotron", "nemotron-principle", "rewardanything", "brrm")

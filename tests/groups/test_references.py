@@ -15,7 +15,6 @@ from genrm_cli.jobs.compare_request import parse_request
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.previews.preview import iter_previews
 from genrm_cli.rollouts.reading.chosen_fields import reference_at
-from genrm_cli.serve.shapes.call import member_of
 from genrm_cli.verdicts import Reason
 
 SECTION = "[=== BEGIN REFERENCE ANSWER ===]\n42\n[=== END REFERENCE ANSWER ===]"
@@ -96,12 +95,6 @@ def test_the_python_api_takes_a_reference(judge_server):
         run_to_end(ask("nemotron"))
     with pytest.raises(UsageError, match="NeMo Gym shows judges no reference answer"):
         run_to_end(ask("nemotron", compat="nemo-gym"))
-
-
-def test_the_server_takes_the_reference_from_the_record_of_a_response():
-    """As `genrm score` does from the line."""
-    plan = compile_plan(settings_of("judge = 'lexical'\n" + SHOWING))
-    assert member_of("a", ANSWERS[0], plan).rollout.reference == "42"
 
 
 def test_a_compare_request_may_hold_the_reference():

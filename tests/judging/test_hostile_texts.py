@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hostile_texts import TEXTS
 from judge_families import FAMILIES, Family, boxed, boxed_winner, score_tags
-from quoting_judges import as_shown, iter_json_strings, iter_quoting, shown_with
+from quoting_judges import as_shown, iter_json_strings, shown_with
 from reply_readers import READERS, UNQUOTED
 
 from genrm_cli.judging.profiles.profile import Profile
@@ -51,24 +51,6 @@ def outcomes(
             counts[outcome.kind] += 1
     assert set(counts) <= {"own", *HONEST}
     return counts
-
-
-@pytest.mark.slow
-@VERDICTS
-@EVERY
-def test_what_a_judge_quotes_in_its_answer_is_never_the_verdict(name, verdicts):
-    """Quoted before the judge's own verdict, after it and around it: its own is read, hardly ever
-    none.
-
-    A judge that repairs what it quotes is read as its own, too, or not at all.
-    """
-    profile, family = READERS[name]
-    total: Counter[FailureKind | str] = Counter()
-    for text, words, own in iter_cases(family, verdicts):
-        shown = shown_with(profile, text)
-        total += outcomes(name, iter_quoting(family, shown.response_1, words), own, shown)
-        outcomes(name, iter_quoting(family, text, words), own, shown)
-    assert total["own"] > 0.96 * total.total()
 
 
 @VERDICTS

@@ -100,32 +100,6 @@ def test_ranking_follows_the_gap_between_scores():
         assert rank_difference(score_1, score_2) == ranking
 
 
-def test_other_scripts_are_read():
-    """Cyrillic, Han, kana and Devanagari answers are scored by their words, not taken for empty."""
-    cases = [
-        (
-            "Как хранить свежий базилик?",
-            "Свежий базилик лучше хранить в стакане с водой при комнатной температуре, накрыв "
-            "пакетом. "
-            "Воду меняйте через день, и зелень простоит около недели.",
-            "Хранить базилик. Хранить базилик. Хранить базилик. Хранить базилик.",
-        ),
-        (
-            "如何保存新鲜的罗勒?",
-            "把罗勒的茎剪短,插进装了一点水的玻璃杯里,再用袋子轻轻盖住叶子,放在室温下。每隔一天换一次水,可以保存一个星期。",
-            "罗勒罗勒罗勒罗勒罗勒罗勒罗勒罗勒罗勒罗勒",
-        ),
-        (
-            "バジルを新鮮に保つには?",
-            "茎を少し切り、水を入れたコップに立てて、葉に袋をふんわりかぶせます。室温に置き、水は一日おきに替えてください。",
-            "はい。",
-        ),
-        ("ताज़ी तुलसी कैसे रखें?", "तुलसी की डंडियों को पानी भरे गिलास में रखें और पत्तों को थैली से ढक दें।", "।"),
-    ]
-    for question, good, bad in cases:
-        assert score_response(question, good) > max(1.5, score_response(question, bad))
-
-
 def test_huge_and_hostile_text_is_scored_by_its_ends():
     """Five million characters score as the part within the reading limit does, and stay in
     range.

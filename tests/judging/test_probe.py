@@ -3,7 +3,6 @@
 import asyncio
 import json
 from contextlib import AsyncExitStack
-from typing import Any
 
 import pytest
 
@@ -243,22 +242,3 @@ def test_judges_that_are_asked_otherwise_pass(judge_server, profile, calls):
     """Each response alone, both in a row, and two turns: what they say follows the responses."""
     assert probe(judge_server.base_url, profile=profile) is None
     assert judge_server.stats()["requests"] == calls
-
-
-async def test_the_probe_says_that_it_begins_and_waits_as_long_as_a_call_may_take(
-    judge_server,
-):
-    """The `probing` event names endpoints and timeout before the first call; the timeout is that of
-    --call-timeout.
-    """
-    events: list[tuple[str, dict[str, Any]]] = []
-    async with JudgeClient(judge_server.base_url, None, 2, 4) as client:
-        endpoints = [Endpoint("judge", client, Limit(4))]
-        pool = EndpointPool(endpoints, 10, lambda event, fields: None)
-        judge = RemoteJudge(
-            pool, PROFILES["nemotron"], CallPolicy(10, 60, 0, 0), Budget(), model="m", given={}
-        )
-        await probe_judge(
-            judge, 480.0, on_event=lambda event, fields: events.append((event, fields))
-        )
-    assert events == [("probing", {"endpoints": ["judge"], "model": "m", "call_timeout_s": 480.0})]

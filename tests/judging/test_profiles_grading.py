@@ -15,7 +15,6 @@ from genrm_cli.judging.completion import parse_completion
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
-from genrm_cli.judging.profiles.profile import GradingProfile, count_turns
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, PairwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades
@@ -30,7 +29,6 @@ REFUSED = FailureKind.REFUSED
 LINEUP = ListwisePrompt([("user", "Hi?")], ("one", "two", "three"))
 SCORES = {"model-1": 4, "model-2": 2.5, "model-3": 1}
 ORDER = ["model-1", "model-2", "model-3"]
-FIRST_TURN = Reply("First I look at truth.", finish_reason="stop")
 
 
 def kind_of(outcome: object) -> object:
@@ -249,23 +247,6 @@ def ranking(scores: object = SCORES, order: object = ORDER) -> str:
     return json.dumps({"scores": scores, "best-to-worst": order})
 
 
-def test_scores_are_the_grades_in_the_order_shown():
-    """Scores are read in any order, fenced or not, after thoughts, with or without a ranking."""
-    shuffled = {name: SCORES[name] for name in reversed(ORDER)}
-    for text in (
-        ranking(),
-        ranking(shuffled),
-        f"Well:\n```json\n{ranking()}\n```\nThat is all.",
-        f"<think>{ranking({'model-1': 1, 'model-2': 1, 'model-3': 1})}</think>{ranking()}",
-        json.dumps({"scores": SCORES}),
-        ranking(order=None),
-        f"{ranking()} and once more {ranking()}",
-        ranking()[:-1] + ', "why": "a <think> in a quotation"}',
-    ):
-        assert ranked(text) == (4.0, 2.5, 1.0), text
-        assert ranked(text, "length") == (4.0, 2.5, 1.0), text
-
-
 def test_what_is_no_ranking_has_no_grades():
     """Empty replies, thoughts, other shapes, names or values, and contradictions are failures."""
     cases = [
@@ -348,14 +329,3 @@ def test_a_first_turn_that_came_to_no_end_is_not_gone_on_from():
         judge = make_judge("brrm")
         question = judge.prepare(PairwisePrompt([], "one", "two"), 0)
         assert kind_of(judge.second_turn(question, reply)) == kind
-
-
-def test_only_brrm_takes_two_turns():
-    """All other families give their verdict in the first reply."""
-    for name in PROFILES:
-        profile = PROFILES[name]
-        judge = make_judge(name)
-        shown = LINEUP if isinstance(profile, GradingProfile) else PairwisePrompt([], "one", "two")
-        second = judge.second_turn(judge.prepare(shown, 0), FIRST_TURN)
-        assert count_turns(profile) == (2 if name == "brrm" else 1)
-        assert isinstance(second, JudgeRequest) == (name == "brrm")

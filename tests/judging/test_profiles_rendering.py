@@ -35,24 +35,6 @@ def body_of(name: str) -> dict[str, object]:
     return json.loads(judge.prepare(PairwisePrompt([("user", "Why?")], "a", "b"), 0).body)
 
 
-def test_the_form_of_the_answer_comes_last():
-    """Each prompt ends with a request for the form of answer that the family parses."""
-    cases = [
-        ("json", '"score_1": <1 to 5>'),
-        ("arena-hard", "[[A>>B]]"),
-        ("mt-bench", "[[C]]"),
-        ("rm-r1", "<answer>[[A]]</answer>"),
-        ("j1", "<score_A>"),
-        ("think-rm", "-3 = response A is much better"),
-        ("prometheus-2", "[RESULT]"),
-        ("judgelm", "one line"),
-        ("rubric-rm", "Winner: Response"),
-    ]
-    for name, form in cases:
-        text = messages_of(name, PairwisePrompt([("user", "Why?")], "a", "b"))[0]["content"]
-        assert form in text.rpartition("===]")[2]
-
-
 @pytest.mark.parametrize("name", PROFILES)
 def test_a_reference_has_a_section_of_its_own_unless_the_profile_says_that_it_takes_none(
     name,
@@ -113,45 +95,6 @@ def test_no_text_can_close_its_section(name, turn, first, second, principle):
         return message["content"].count("[==="), message["content"].count("===]")
 
     assert delimiters(turn, first, second, principle) == delimiters("t", "x", "x", "p")
-
-
-def test_ultra_numbers_several_principles():
-    """Lines and items become a numbered list; an indented line belongs to the one before; a single
-    one stays.
-    """
-
-    def principle(text):
-        messages = messages_of("nemotron-ultra", PairwisePrompt([("user", "Why?")], "a", "b", text))
-        assert [message["role"] for message in messages] == [
-            "user",
-            "principle",
-            "response_1",
-            "response_2",
-        ]
-        return messages[1]["content"]
-
-    assert principle("Be kind.\n\nBe right.") == "1. Be kind.\n2. Be right."
-    assert principle("- Be kind,\n  always.\n* Be right.\n3) Be brief.") == (
-        "1. Be kind, always.\n2. Be right.\n3. Be brief."
-    )
-    assert principle("1. Be kind.\n2. Be right.") == "1. Be kind.\n2. Be right."
-    assert principle("  - Be kind.\n  - Be right.") == "1. Be kind.\n2. Be right."
-    assert principle("- Be kind.") == "- Be kind."
-    assert principle("") == ""
-
-
-def test_boxed_puts_the_principle_where_no_template_drops_it():
-    """A model without the role `principle` finds it in the one system turn."""
-    history = [("system", "Be brief."), ("user", "Why?")]
-    first, *others = messages_of("nemotron-boxed", PairwisePrompt(history, "a", "b", "Be kind."))
-    assert first["role"] == "system"
-    assert first["content"].endswith("Be kind.\n\nBe brief.")
-    assert [message["role"] for message in others] == ["user", "response_1", "response_2"]
-    first, *others = messages_of(
-        "nemotron-boxed", PairwisePrompt(history[1:], "a", "b", "Be kind.")
-    )
-    assert first["role"] == "system"
-    assert first["content"].endswith("Be kind.")
 
 
 def test_json_is_held_to_a_schema_by_the_server():

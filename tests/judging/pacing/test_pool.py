@@ -261,20 +261,6 @@ async def test_one_clock_ends_all_waits_of_a_server_and_a_later_request_is_a_tri
     assert loop_time_s() - comes_s < 0.05
 
 
-async def test_a_judge_that_takes_calls_and_answers_none_is_given_up_by_the_same_clock():
-    """After `give_up_after` and one trial, however many wait, and however few of them at a time."""
-    pool = EndpointPool([endpoint("a", 1)], 5.0, lambda event, fields: None, resumes=True)
-
-    async def insist():
-        while slot := await pool.acquire(since_s=0.0):
-            await asyncio.sleep(2)
-            pool.release(slot, Ending.TIMED_OUT, "no reply within 2 s")
-
-    results = await asyncio.gather(*[insist() for _ in range(20)], return_exceptions=True)
-    assert all(isinstance(result, JudgeError) for result in results)
-    assert loop_time_s() < 10
-
-
 async def test_a_request_after_an_outage_does_not_wait_for_a_rest():
     """The judge refused and named a late time; later requests are tried at once, or given up by
     their own clock.
@@ -365,17 +351,6 @@ async def test_an_exhausted_endpoint_rests_for_its_retry_after():
     assert not waiting.done()
     await asyncio.sleep(1.1)
     assert waiting.result().endpoint.name == "a"
-
-
-async def test_a_call_in_flight_is_waited_for_although_the_others_are_refused():
-    """A judge that works on one long call and refuses the rest is not given up."""
-    pool = make_pool(2, give_up_after_s=3.0)
-    long_call = await take(pool)
-    pool.release(await take(pool), Ending.BUSY)
-    await asyncio.sleep(100)
-    pool.release(await take(pool), Ending.BUSY)
-    pool.release(long_call, Ending.ANSWERED)
-    assert await pool.acquire()
 
 
 async def test_comparisons_that_pause_do_not_pile_up():

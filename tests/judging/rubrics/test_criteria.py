@@ -2,12 +2,8 @@
 
 import json
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genrm_cli.judging.requests import ListwisePrompt, Reply
-from genrm_cli.judging.rubrics.criteria import CRITERIA, share_of_points
+from genrm_cli.judging.rubrics.criteria import CRITERIA
 from genrm_cli.verdicts import Failure, FailureKind
 
 ROW = (("Says when to see a doctor.", 6.0), ("Names a dose.", 2.0), ("Scolds.", -4.0))
@@ -46,20 +42,3 @@ def test_how_a_reply_is_read():
             Reply(text, finish_reason="stop"), ListwisePrompt([], ("x",), criteria=ROW)
         )
         assert (outcome.kind if isinstance(outcome, Failure) else outcome.values[0]) == expected
-
-
-@given(st.lists(st.tuples(st.floats(-10, 10), st.booleans()), min_size=1, max_size=8))
-def test_the_share_is_between_0_and_1(rows):
-    """All positive criteria and no flaw give 1, none gives 0; without a positive one there is no
-    share.
-    """
-    criteria = [("x", points) for points, _ in rows]
-    met = [each for _, each in rows]
-    share = share_of_points(criteria, met)
-    if max(points for points, _ in rows) <= 0:
-        assert share is None
-        return
-    assert share is not None
-    assert 0 <= share <= 1
-    assert share_of_points(criteria, [points > 0 for points, _ in rows]) == pytest.approx(1)
-    assert share_of_points(criteria, [False] * len(rows)) == 0

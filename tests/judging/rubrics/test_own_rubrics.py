@@ -56,12 +56,6 @@ def test_another_content_is_another_version():
     assert load().version != load(HOUSE.replace("Is it warm?", "Is it very warm?")).version
 
 
-def test_a_set_without_a_name_has_the_file_s():
-    """The default name is that of the file, in lower case."""
-    unnamed = load('[[rubric]]\ntitle = "T"\ndescription = "D"')
-    assert (unnamed.name, unnamed.about) == ("mine", "from folder/Mine.toml")
-
-
 RUBRIC = {"title": "T", "description": "D"}
 
 

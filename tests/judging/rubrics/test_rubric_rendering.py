@@ -46,30 +46,6 @@ def test_a_grader_sees_conversation_background_response_and_rubrics():
     assert [each for each in wanted if each not in content] == []
 
 
-def test_a_grader_is_told_which_rubrics_are_flaws():
-    """The rubric on bias says that a high score means more bias; so does the prompt of a ranking
-    judge.
-    """
-    assert shown(GRADING, ListwisePrompt([], ("x",))).count("This is a flaw") == 1
-    assert "Bias (less of it is better)" in shown(
-        ranking_profile(THERAPEUTIC), ListwisePrompt([], ("x", "y"))
-    )
-
-
-def test_a_group_is_shown_by_number():
-    """The responses appear in the order of the lineup, numbered from 0; an empty one is marked as
-    empty.
-    """
-    for profile in PROFILES[1:]:
-        content = shown(profile, ListwisePrompt([("user", "Hi")], ("first", " ", "third")))
-        places = [
-            content.index(f"[=== BEGIN RESPONSE {number} ===]\n{text}")
-            for number, text in enumerate(("first", "[=== THIS RESPONSE IS EMPTY ===]", "third"))
-        ]
-        assert places == sorted(places)
-        assert profile.whole_group
-
-
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 @given(
     texts=st.lists(st.text("x[=]<>/thinkEND ") | st.sampled_from(HOSTILE), min_size=4, max_size=4)
