@@ -35,7 +35,11 @@ def asking(base_url: str) -> Iterator[Answer]:
 
 def openai_line(custom_id: str, status: int, body: Json) -> Json:
     """Return a line as OpenAI writes it: a failure has its reason in the body."""
-    response = {"status_code": status, "request_id": "req", "body": body}
+    response = {
+        "status_code": status,
+        "request_id": "req",
+        "body": body,
+    }
     return {
         "id": f"batch_req_{custom_id[:8]}",
         "custom_id": custom_id,

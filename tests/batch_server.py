@@ -31,10 +31,19 @@ def judged(body: Json) -> tuple[int, Json]:
         "score_2": score.randint(1, 5),
         "ranking": score.randint(1, 6),
     }
-    message = {"role": "assistant", "content": json.dumps(verdict)}
+    message = {
+        "role": "assistant",
+        "content": json.dumps(verdict),
+    }
     usage = {"prompt_tokens": len(text) // 4, "completion_tokens": 20}
     return 200, {
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "choices": [
+            {
+                "index": 0,
+                "message": message,
+                "finish_reason": "stop",
+            }
+        ],
         "usage": usage,
     }
 
@@ -138,7 +147,10 @@ class BatchServer:
         def add_field(field: Field) -> None:
             fields[field.field_name] = field.value
 
-        headers = {"Content-Type": content_type.encode(), "Content-Length": str(len(body)).encode()}
+        headers = {
+            "Content-Type": content_type.encode(),
+            "Content-Length": str(len(body)).encode(),
+        }
         try:
             parse_form(headers, io.BytesIO(body), add_field, uploads.append)
         except FormParserError as error:
@@ -152,7 +164,12 @@ class BatchServer:
     def _file(self, name: str, content: bytes) -> Json:
         id_ = f"file-{len(self.files)}"
         self.files[id_] = name, content
-        return {"id": id_, "object": "file", "filename": name, "purpose": "batch"}
+        return {
+            "id": id_,
+            "object": "file",
+            "filename": name,
+            "purpose": "batch",
+        }
 
     def _create(self, given: Json) -> Json:
         assert given["endpoint"] == "/v1/chat/completions"
@@ -160,9 +177,22 @@ class BatchServer:
         lines = [json.loads(line) for line in self.files[given["input_file_id"]][1].splitlines()]
         assert len({line["body"]["model"] for line in lines}) == 1
         assert len({line["custom_id"] for line in lines}) == len(lines)
-        batch = {"id": f"batch_{len(self.batches)}", "status": "validating", "looks": 0, **given}
-        batch |= {"output_file_id": None, "error_file_id": None, "errors": None}
-        batch["request_counts"] = {"total": len(lines), "completed": 0, "failed": 0}
+        batch = {
+            "id": f"batch_{len(self.batches)}",
+            "status": "validating",
+            "looks": 0,
+            **given,
+        }
+        batch |= {
+            "output_file_id": None,
+            "error_file_id": None,
+            "errors": None,
+        }
+        batch["request_counts"] = {
+            "total": len(lines),
+            "completed": 0,
+            "failed": 0,
+        }
         self.batches[batch["id"]] = batch
         if self.invalid:
             return batch
@@ -178,7 +208,10 @@ class BatchServer:
         ):
             return
         if self.invalid and (error := self.invalid.pop(0)):
-            batch |= {"status": "failed", "errors": {"object": "list", "data": [error]}}
+            batch |= {
+                "status": "failed",
+                "errors": {"object": "list", "data": [error]},
+            }
             return
         if batch["looks"] <= self.looks and batch["status"] != "cancelled":
             batch["status"] = self.states[min(batch["looks"], len(self.states)) - 1]
@@ -190,7 +223,10 @@ class BatchServer:
         random.Random(1).shuffle(good)
         status = self.finish(good, bad)
         batch["status"] = "cancelled" if batch["status"] == "cancelled" else status
-        batch["request_counts"] |= {"completed": len(good), "failed": len(bad)}
+        batch["request_counts"] |= {
+            "completed": len(good),
+            "failed": len(bad),
+        }
         for name, replies in (("output_file_id", good), ("error_file_id", bad)):
             content = "".join(
                 line if isinstance(line, str) else json.dumps(line) + "\n" for line in replies
@@ -251,4 +287,10 @@ def serving(**given: Any) -> Iterator[BatchServer]:
             thread.join()
 
 
-__all__ = ["BatchServer", "judged", "openai_line", "serving", "vllm_line"]
+__all__ = [
+    "BatchServer",
+    "judged",
+    "openai_line",
+    "serving",
+    "vllm_line",
+]

@@ -167,7 +167,11 @@ def s3(s3_endpoint: str, no_real_aws: None, monkeypatch: pytest.MonkeyPatch) -> 
 def aws(s3: str) -> dict[str, str]:
     """Give the environment of a process that reaches the S3 server."""
     credentials = {"AWS_ACCESS_KEY_ID": "AKTEST", "AWS_SECRET_ACCESS_KEY": "SKTEST-never-shown"}
-    return {**credentials, "AWS_ENDPOINT_URL": s3, "AWS_DEFAULT_REGION": "us-east-1"}
+    return {
+        **credentials,
+        "AWS_ENDPOINT_URL": s3,
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,13 @@ class ForkedGenrm:
         self._printed = tempfile.NamedTemporaryFile(prefix="genrm-")  # noqa: SIM115
         words = tuple(map(str, arguments))
         self._process = _CONTEXT.Process(
-            target=_run, args=(words, folder, dict(environment), self._printed.name)
+            target=_run,
+            args=(
+                words,
+                folder,
+                dict(environment),
+                self._printed.name,
+            ),
         )
         self._process.start()
 

@@ -18,7 +18,13 @@ Json = dict[str, Any]
 
 PACKAGE_ROOT = Path(genrm_cli.__file__).parents[1]
 SAMPLE_DATA = Path(__file__).parents[1] / "sample_data"
-COMMAND = (sys.executable, "-W", "error", "-m", "genrm_cli")
+COMMAND = (
+    sys.executable,
+    "-W",
+    "error",
+    "-m",
+    "genrm_cli",
+)
 LIMIT_S = 60
 
 
@@ -48,7 +54,10 @@ class Genrm:
 
     def environment(self, **more: str) -> dict[str, str]:
         """Return what cron sets, places for state and configuration, and what a test adds to it."""
-        places = {"HOME": str(self.folder), "XDG_STATE_HOME": str(self.state_folder)}
+        places = {
+            "HOME": str(self.folder),
+            "XDG_STATE_HOME": str(self.state_folder),
+        }
         places["XDG_CONFIG_HOME"] = str(self.config_folder)
         # These choose the arithmetic of OpenBLAS and numpy: rewards of a command and of the test's
         # own process agree to the last digit.
@@ -57,7 +66,13 @@ class Genrm:
             for name, value in os.environ.items()
             if name.startswith(("OPENBLAS_", "NPY_"))
         }
-        return {"PATH": os.defpath, "PYTHONPATH": str(PACKAGE_ROOT), **places, **kernels, **more}
+        return {
+            "PATH": os.defpath,
+            "PYTHONPATH": str(PACKAGE_ROOT),
+            **places,
+            **kernels,
+            **more,
+        }
 
     def run(self, *arguments: object, stdin: bytes = b"", **environment: str) -> Finished:
         """Run to the end. A traceback, or a warning of Python's, is a failed test whatever else

@@ -22,7 +22,15 @@ PLAIN_MARKERS = [
 ]
 PLAIN_EMPTY = "[=== THIS RESPONSE IS EMPTY ===]"
 QUOTES = ("in thoughts", "after", "around", "in part")
-USUAL_ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
+USUAL_ROLES = frozenset(
+    {
+        "system",
+        "developer",
+        "user",
+        "assistant",
+        "tool",
+    }
+)
 
 
 class Unset(Enum):
@@ -338,7 +346,12 @@ def render_grades(prompt: str, texts: Sequence[str]) -> tuple[str, Json | None]:
         met = [(len(texts[0]) > 200) == (index < last) for index in range(last + 1)]
         said = {
             "criteria": [
-                {"index": index, "evidence": "", "met": each} for index, each in enumerate(met)
+                {
+                    "index": index,
+                    "evidence": "",
+                    "met": each,
+                }
+                for index, each in enumerate(met)
             ]
         }
     elif '"constraints"' in closing:  # a long response breaks the first one
@@ -350,7 +363,12 @@ def render_grades(prompt: str, texts: Sequence[str]) -> tuple[str, Json | None]:
         ]
         said = {
             "constraints": [
-                {"index": i, "evidence": e, "verdict": v} for i, (v, e) in enumerate(verdicts)
+                {
+                    "index": i,
+                    "evidence": e,
+                    "verdict": v,
+                }
+                for i, (v, e) in enumerate(verdicts)
             ]
         }
     elif '"tiers"' in closing:
@@ -359,13 +377,21 @@ def render_grades(prompt: str, texts: Sequence[str]) -> tuple[str, Json | None]:
         kinds = [len(text) // 200 for text in texts]
         said = {
             "assignments": [
-                {"index": place, "cluster_id": kind, "label": "x"}
+                {
+                    "index": place,
+                    "cluster_id": kind,
+                    "label": "x",
+                }
                 for place, kind in enumerate(kinds)
             ]
         }
     elif names:
         score = 5 if len(texts[0]) > 200 else 2
-        entry = {"evidence": texts[0][:20], "reasoning": "By length.", "score": score}
+        entry = {
+            "evidence": texts[0][:20],
+            "reasoning": "By length.",
+            "score": score,
+        }
         said = {"scores": dict.fromkeys(names, entry)}
     elif '"best-to-worst"' in closing:
         scores = {
@@ -385,7 +411,11 @@ def _render_judgement_of_one(text: str) -> tuple[str, Json]:
         {"token": f" {other}", "logprob": -0.01 - abs(margin)},
     ]
     tokens = [
-        {"token": "Final Judgement:", "logprob": 0.0, "top_logprobs": []},
+        {
+            "token": "Final Judgement:",
+            "logprob": 0.0,
+            "top_logprobs": [],
+        },
         likely[0] | {"top_logprobs": likely},
     ]
     return f"Final Judgement: {word}", {"content": tokens}
@@ -446,7 +476,11 @@ def render_judgement(verdict: tuple[float, ...], analysis_chars: int) -> str:
     analysis = (sentence * (analysis_chars // len(sentence) + 1))[:analysis_chars]
     score_1, score_2, ranking = verdict
     fields: Json = {"response_1_analysis": analysis, "response_2_analysis": analysis}
-    fields |= {"score_1": score_1, "score_2": score_2, "ranking": ranking}
+    fields |= {
+        "score_1": score_1,
+        "score_2": score_2,
+        "ranking": ranking,
+    }
     return (
         "Here is my "
         f"judgement.\n```json\n{orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()}\n```\n"
@@ -461,7 +495,11 @@ def render_in_thoughts(verdict: tuple[float, ...], texts: Texts) -> str:
     fields: Json = {
         f"response_{place}_analysis": f"It says: {text}" for place, text in enumerate(texts, 1)
     }
-    fields |= {"score_1": score_1, "score_2": score_2, "ranking": ranking}
+    fields |= {
+        "score_1": score_1,
+        "score_2": score_2,
+        "ranking": ranking,
+    }
     thoughts = "\n\n".join(f"Response {place} is:\n{text}" for place, text in enumerate(texts, 1))
     return (
         f"<think>\n{thoughts}\n\nI follow "
@@ -538,11 +576,22 @@ def render_logprobs(content: str, likely: Mapping[str, Mapping[str, float]]) -> 
     tokens = []
     for token in re.findall(r"[0-9]|[A-Za-z]+|\s+|[^\s]", content):
         top = [
-            {"token": each, "logprob": math.log(p), "bytes": None}
+            {
+                "token": each,
+                "logprob": math.log(p),
+                "bytes": None,
+            }
             for each, p in likely.get(token, {token: 1.0}).items()
         ]
         own = next((each["logprob"] for each in top if each["token"] == token), -9.0)
-        tokens.append({"token": token, "logprob": own, "bytes": None, "top_logprobs": top})
+        tokens.append(
+            {
+                "token": token,
+                "logprob": own,
+                "bytes": None,
+                "top_logprobs": top,
+            }
+        )
     return {"content": tokens, "refusal": None}
 
 
@@ -597,6 +646,15 @@ def _quoting(
         return said, logprobs
     before, after = render_quotations(texts, behaviour.quotes)
     if logprobs is not None:
-        quoted = [[{"token": text, "logprob": 0.0, "top_logprobs": []}] for text in (before, after)]
+        quoted = [
+            [
+                {
+                    "token": text,
+                    "logprob": 0.0,
+                    "top_logprobs": [],
+                }
+            ]
+            for text in (before, after)
+        ]
         logprobs = {"content": [*quoted[0], *cast(list[Json], logprobs["content"]), *quoted[1]]}
     return f"{before}{said}{after}", logprobs

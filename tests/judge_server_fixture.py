@@ -58,7 +58,14 @@ class JudgeServer:
         self.port = port
 
     def _launch(self) -> int | None:
-        command = [sys.executable, "-W", "error", str(SERVER_PATH), "--port", str(self.port)]
+        command = [
+            sys.executable,
+            "-W",
+            "error",
+            str(SERVER_PATH),
+            "--port",
+            str(self.port),
+        ]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdout is not None
         with selectors.DefaultSelector() as selector:

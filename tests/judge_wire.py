@@ -3,8 +3,17 @@
 import orjson
 
 CHUNK_BYTES = 65_536
-REASONS = {200: b"OK", 400: b"Bad Request", 401: b"Unauthorized", 404: b"Not Found"}
-REASONS |= {429: b"Too Many Requests", 500: b"Internal Server Error", 503: b"Service Unavailable"}
+REASONS = {
+    200: b"OK",
+    400: b"Bad Request",
+    401: b"Unauthorized",
+    404: b"Not Found",
+}
+REASONS |= {
+    429: b"Too Many Requests",
+    500: b"Internal Server Error",
+    503: b"Service Unavailable",
+}
 JSON_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
 
@@ -31,7 +40,16 @@ def render_reply(
 
 def error_body(message: str, kind: str, code: int | str, param: str | None = None) -> bytes:
     """Return an error in the form that OpenAI-compatible servers use."""
-    return orjson.dumps({"error": {"message": message, "type": kind, "param": param, "code": code}})
+    return orjson.dumps(
+        {
+            "error": {
+                "message": message,
+                "type": kind,
+                "param": param,
+                "code": code,
+            }
+        }
+    )
 
 
 def header_value(head: bytes, name: bytes) -> bytes | None:

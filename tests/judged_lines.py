@@ -11,14 +11,26 @@ from answered_requests import openai_line
 from genrm_process import Call, read_lines
 from scored_lines import Json, write_lines
 
-FLAGS = ("--model", "m", "--both-orders", "--strategy", "all_pairs")
+FLAGS = (
+    "--model",
+    "m",
+    "--both-orders",
+    "--strategy",
+    "all_pairs",
+)
 Reply = Callable[[str, str], str | None]
 """The judge's reply to two responses in the order shown; None for none."""
 
 
 def says(score_1: float, score_2: float, ranking: float, before: str = "") -> str:
     """Return a reply in the form that most profiles ask for."""
-    return before + json.dumps({"score_1": score_1, "score_2": score_2, "ranking": ranking})
+    return before + json.dumps(
+        {
+            "score_1": score_1,
+            "score_2": score_2,
+            "ranking": ranking,
+        }
+    )
 
 
 def by_name(first: str, second: str) -> str:
@@ -35,7 +47,11 @@ def score_replies(
 ) -> None:
     """Write `x.scored.jsonl` of groups of responses, each group with a prompt of its own."""
     lines = [
-        {"prompt": f"Question {number}?", "response": f"Response {text}", "step": number}
+        {
+            "prompt": f"Question {number}?",
+            "response": f"Response {text}",
+            "step": number,
+        }
         for number, texts in enumerate(groups)
         for text in texts
     ]
@@ -63,5 +79,12 @@ def _answer(request: Json, reply: Reply) -> list[Json]:
         "finish_reason": "stop",
     }
     return [
-        openai_line(request["custom_id"], 200, {"object": "chat.completion", "choices": [choice]})
+        openai_line(
+            request["custom_id"],
+            200,
+            {
+                "object": "chat.completion",
+                "choices": [choice],
+            },
+        )
     ]

@@ -8,9 +8,17 @@ from genrm_cli.verdicts import FailureKind
 def _verdict_of(result: Preference | FailureKind, *, chosen_first: bool) -> dict[str, float | None]:
     """Return a verdict with this result; none for a failure."""
     if isinstance(result, FailureKind):
-        return {"score_1": None, "score_2": None, "ranking": None}
+        return {
+            "score_1": None,
+            "score_2": None,
+            "ranking": None,
+        }
     if result is Preference.TIE:
-        return {"score_1": 3.0, "score_2": 3.0, "ranking": 3.5}
+        return {
+            "score_1": 3.0,
+            "score_2": 3.0,
+            "ranking": 3.5,
+        }
     first_wins = (result is Preference.RIGHT) == chosen_first
     return {
         "score_1": 4.0 if first_wins else 2.0,

@@ -5,7 +5,12 @@ import json
 import re
 from typing import Any
 
-_ESCAPED = {"e": 0x7F, "0": 0, "r": 0x0D, "l": 0x3C}
+_ESCAPED = {
+    "e": 0x7F,
+    "0": 0,
+    "r": 0x0D,
+    "l": 0x3C,
+}
 
 
 def unpacked(page: str, name: str) -> Any:

@@ -29,7 +29,13 @@ STATUS_OF_CODE = {
     "PreconditionFailed": 412,
     "ConditionalRequestConflict": 409,
 }
-ONE_HOP_HEADERS = ("connection", "keep-alive", "transfer-encoding", "expect", "proxy-connection")
+ONE_HOP_HEADERS = (
+    "connection",
+    "keep-alive",
+    "transfer-encoding",
+    "expect",
+    "proxy-connection",
+)
 BACKEND_LIMIT_S = 60
 
 
@@ -286,7 +292,10 @@ def render_error(answer: dict[str, Any], path: str) -> Reply:
     }
     inner = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in parts.items())
     body = f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{inner}</Error>'.encode()
-    headers = [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))]
+    headers = [
+        ("Content-Type", "application/xml"),
+        ("Content-Length", str(len(body))),
+    ]
     return Reply(int(answer.get("status") or STATUS_OF_CODE[code]), headers, body)
 
 

@@ -70,16 +70,20 @@ def weed_command(folder: Path, ports: list[int]) -> list[str]:
     # none at all.
     grpc = [f"-{part}.port.grpc={port}" for part, port in zip(parts, ports[4:8], strict=True)]
     return [
-        *(
-            "weed",
-            "-logtostderr=true",
-            "server",
-            f"-dir={folder}",
-            "-ip=127.0.0.1",
-            "-ip.bind=127.0.0.1",
-        ),
-        *("-filer", "-s3", f"-s3.config={config}", "-s3.port.iceberg=0", "-s3.port.lance=0"),
-        *("-master.volumeSizeLimitMB=64", "-volume.max=0", "-master.telemetry=false"),
+        "weed",
+        "-logtostderr=true",
+        "server",
+        f"-dir={folder}",
+        "-ip=127.0.0.1",
+        "-ip.bind=127.0.0.1",
+        "-filer",
+        "-s3",
+        f"-s3.config={config}",
+        "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
+        "-master.volumeSizeLimitMB=64",
+        "-volume.max=0",
+        "-master.telemetry=false",
         *web,
         *grpc,
     ]

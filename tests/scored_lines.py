@@ -12,7 +12,13 @@ from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import settings_from
 
 Json = dict[str, Any]
-ADJUSTMENTS = ("reasoning_bonus", "answer_bonus", "reasoning_length", "answer_length", "style")
+ADJUSTMENTS = (
+    "reasoning_bonus",
+    "answer_bonus",
+    "reasoning_length",
+    "answer_length",
+    "style",
+)
 
 
 def scored(
@@ -53,7 +59,11 @@ def scored(
         if isinstance(prompt, list)
         else [{"role": "user", "content": prompt or f"Question {group}?"}]
     )
-    return {"messages": [*asked, *answers], "reward": reward, "genrm": detail}
+    return {
+        "messages": [*asked, *answers],
+        "reward": reward,
+        "genrm": detail,
+    }
 
 
 def verdict(
@@ -77,13 +87,33 @@ def verdict(
         "score_1": score_1,
         "score_2": score_2,
     }
-    cost = {"attempts": 1, "latency_s": 0.1, "prompt_tokens": 10, "completion_tokens": 2}
-    return line | {"ranking": ranking, "failure": None, "judge": "j"} | cost | more
+    cost = {
+        "attempts": 1,
+        "latency_s": 0.1,
+        "prompt_tokens": 10,
+        "completion_tokens": 2,
+    }
+    return (
+        line
+        | {
+            "ranking": ranking,
+            "failure": None,
+            "judge": "j",
+        }
+        | cost
+        | more
+    )
 
 
 def total(**more: Any) -> Json:
     """Make the composition of a reward from components."""
-    return {"weights": {}, "terms": {}, "gates": {}, "gated_by": [], "missing": []} | more
+    return {
+        "weights": {},
+        "terms": {},
+        "gates": {},
+        "gated_by": [],
+        "missing": [],
+    } | more
 
 
 def metrics(**more: Any) -> Json:

@@ -189,7 +189,14 @@ def serving(genrm: Genrm, *arguments: object, **environment: str) -> Iterator[Se
 
 def judge_flags(base_url: str) -> list[str]:
     """Return the flags that name the judge of the tests."""
-    return ["--base-url", base_url, "--model", "judge", "--profile", "nemotron"]
+    return [
+        "--base-url",
+        base_url,
+        "--model",
+        "judge",
+        "--profile",
+        "nemotron",
+    ]
 
 
 def texts(count: int, group: str = "g") -> list[str]:

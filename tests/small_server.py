@@ -40,7 +40,10 @@ def answering_each(
             status, headers, content = answer(seen[-1][2])
             sent = content if isinstance(content, bytes) else json.dumps(content).encode()
             self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(sent))}.items():
+            for name, value in {
+                **headers,
+                "Content-Length": str(len(sent)),
+            }.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(sent)

@@ -33,7 +33,14 @@ def on_terminal(genrm: Genrm, commands: Iterable[tuple[Path, tuple[str, ...], in
     plan = [(str(folder), arguments, width) for folder, arguments, width in commands]
     ours, its = pty.openpty()
     process = start_process(
-        [sys.executable, "-W", "error", "-c", _RUN_ALL, json.dumps(plan)],
+        [
+            sys.executable,
+            "-W",
+            "error",
+            "-c",
+            _RUN_ALL,
+            json.dumps(plan),
+        ],
         stdin=its,
         stdout=its,
         stderr=its,
@@ -51,5 +58,6 @@ def on_terminal(genrm: Genrm, commands: Iterable[tuple[Path, tuple[str, ...], in
     os.close(ours)
     assert process.wait(300) == 0
     *printed, rest = received.decode().split("\0")
-    assert (len(printed), rest) == (len(plan), "")
+    assert len(printed) == len(plan)
+    assert rest == ""
     return printed

@@ -29,7 +29,13 @@ TURNS = 10  # at most in each session of the shipped scenarios
 SLACK = 1.1
 ATTEMPTS = 3  # replies that arrive one by one cost more, and not every run can have that misfortune
 PER_COMMIT = 4  # BEGIN, whether others wrote, own claims, COMMIT: not counted again
-COUNTED = ("SQL statements", "commits", "JSON parses", "hashes", "texts folded")
+COUNTED = (
+    "SQL statements",
+    "commits",
+    "JSON parses",
+    "hashes",
+    "texts folded",
+)
 # What 200 comparisons, or the turns of the shipped scenarios, cost now; lower a figure with what it
 # counts. Replies that arrive together share a commit, so there are fewer commits on most machines.
 COSTS = {
@@ -39,7 +45,11 @@ COSTS = {
     "collect": (450, 120, 210, 601, 0),
 }
 _CODES = {json.loads.__code__: "JSON parses", fold.__code__: "texts folded"}
-_BUILTINS = {"loads": "JSON parses", "digest": "hashes", "hexdigest": "hashes"}
+_BUILTINS = {
+    "loads": "JSON parses",
+    "digest": "hashes",
+    "hexdigest": "hashes",
+}
 _FILLER = " word" * 500
 _CHAT = [
     "I see what you mean. What is it like at night?",
@@ -125,7 +135,13 @@ def runs(call: Call, genrm: Genrm, judge_server: JudgeServer) -> dict[str, Run]:
         bodies = []
         for group in range(groups):
             responses = [{"text": text} for text in texts_of(group)]
-            bodies.append({"id": f"g{group}", "messages": "Which?", "responses": responses})
+            bodies.append(
+                {
+                    "id": f"g{group}",
+                    "messages": "Which?",
+                    "responses": responses,
+                }
+            )
         async with ServedScorer(settings, {}) as scorer:
             service = RewardService(scorer, settings.serve)
             app = httpx.ASGITransport(build_app(service, scorer, settings.serve))
@@ -135,7 +151,13 @@ def runs(call: Call, genrm: Genrm, judge_server: JudgeServer) -> dict[str, Run]:
         assert {reply.json()["status"] for reply in replies} == {"scored"}
 
     def collect(name: str, turns: int) -> None:
-        policy = ("--policy-base-url", judge_server.base_url, "--policy-model", "p", "--no-probe")
+        policy = (
+            "--policy-base-url",
+            judge_server.base_url,
+            "--policy-model",
+            "p",
+            "--no-probe",
+        )
         size = ("--episodes", 1, "--max-turns", turns)
         ended = call("collect", "samples", "-q", "-o", f"{name}.jsonl", *policy, *size)
         assert ended.code in (0, 6), ended.err

@@ -24,7 +24,12 @@ RESPONSES = ["4", "It is four.", "It is four, as two and two make four."]
 
 def settings_for(server: JudgeServer, **more: object) -> dict[str, Any]:
     """Return the settings of a scorer that asks a judge server, without the probe."""
-    return {"base_url": server.base_url, "model": "m", "probe": False, **more}
+    return {
+        "base_url": server.base_url,
+        "model": "m",
+        "probe": False,
+        **more,
+    }
 
 
 def chat_calls(server: JudgeServer) -> int:
@@ -82,7 +87,16 @@ def test_import_loads_no_library():
     assert {name for name in loaded if name.startswith("genrm_cli.")} == set()
     assert (
         loaded
-        & {"numpy", "httpx", "pyreqwest", "asyncio", "orjson", "typing", "sqlite3", "zstandard"}
+        & {
+            "numpy",
+            "httpx",
+            "pyreqwest",
+            "asyncio",
+            "orjson",
+            "typing",
+            "sqlite3",
+            "zstandard",
+        }
         == set()
     )
 
@@ -161,7 +175,8 @@ async def test_a_group_is_scored(judge_server):
     assert rewards == sorted(rewards)
     assert rewards[0] < rewards[2]
     assert len(result.comparisons) == chat_calls(judge_server) == 3
-    assert (result.failures, result.reasons) == ([], [None] * 3)
+    assert result.failures == []
+    assert result.reasons == [None] * 3
     assert sum(result.advantages) == pytest.approx(0)
 
 
@@ -175,7 +190,12 @@ async def test_many_groups_get_the_rewards_of_the_command(tmp_path, judge_server
     command = Genrm(tmp_path)
     path = command.write("rollouts.jsonl", make_rollouts(24, 4))
     judge_server.behave(verdict="hash")
-    flags = (*judge_server.flags, "--estimator", estimator, "--no-journal")
+    flags = (
+        *judge_server.flags,
+        "--estimator",
+        estimator,
+        "--no-journal",
+    )
     assert command.run("score", path, *flags, "--no-probe").code == 0
     lines = read_lines(tmp_path / "rollouts.scored.jsonl")
     async with genrm.Scorer(**settings_for(judge_server, estimator=estimator)) as scorer:
@@ -218,9 +238,21 @@ def test_small_groups_are_results():
         ([], [], []),
         (["4"], [None], ["unscored"]),
         ([None], [None], ["unscored"]),
-        (["4", None], [None, None], ["unscored", "unscored"]),
-        (["", " "], [None, None], ["unscored", "unscored"]),
-        (["4", "", "It is four."], [1.83, None, 1.85], ["scored", "unscored", "scored"]),
+        (
+            ["4", None],
+            [None, None],
+            ["unscored", "unscored"],
+        ),
+        (
+            ["", " "],
+            [None, None],
+            ["unscored", "unscored"],
+        ),
+        (
+            ["4", "", "It is four."],
+            [1.83, None, 1.85],
+            ["scored", "unscored", "scored"],
+        ),
     ]
     for responses, rewards, statuses in cases:
         result = genrm.score(PROMPT, responses, judge="lexical", estimator="simple_tiebreaker")
@@ -233,7 +265,10 @@ def test_small_groups_are_results():
 
 def test_tables_of_a_settings_file_are_dictionaries():
     """Components and their total are given as in a settings file."""
-    tables = {"components": {"win_rate": {}}, "total": {"weights": {"genrm": 1.0, "win_rate": 0.5}}}
+    tables = {
+        "components": {"win_rate": {}},
+        "total": {"weights": {"genrm": 1.0, "win_rate": 0.5}},
+    }
     result = genrm.score(PROMPT, ["4", "It is four."], judge="lexical", **tables)
     genrm_values, win_rates = (result.columns[name].values for name in ("genrm", "win_rate"))
     assert result.rewards == [
@@ -509,11 +544,11 @@ def test_a_result_is_readable_in_a_notebook_and_as_json():
     assert repr(result).startswith("<GroupRewards '<b>': rewards [")
     assert "\n" not in repr(result)
     page = result._repr_html_()
-    assert ("<b>" in page, "&lt;b&gt;" in page, page.count("<tr>")) == (False, True, 4)
+    assert "<b>" not in page
+    assert "&lt;b&gt;" in page
+    assert page.count("<tr>") == 4
     plain = json.loads(json.dumps(result.to_dict()))
     assert [each["reward"] for each in plain["responses"]] == result.rewards
-    assert (plain["key"], plain["responses"][2]["reason"], len(plain["verdicts"])) == (
-        "<b>",
-        "no_response",
-        2,
-    )
+    assert plain["key"] == "<b>"
+    assert plain["responses"][2]["reason"] == "no_response"
+    assert len(plain["verdicts"]) == 2

@@ -55,7 +55,13 @@ class Scoring:
             "--on-sabotage",
             "keep",
         )  # disturbances hit a quarter of the comparisons
-        return ("score", self.folder / "in.jsonl", *judge, *usual, *more)
+        return (
+            "score",
+            self.folder / "in.jsonl",
+            *judge,
+            *usual,
+            *more,
+        )
 
     def run(self, *more: object, **environment: str) -> Finished:
         """Score to the end, within this process: most faults are none of the process's."""
@@ -125,7 +131,8 @@ class Scoring:
         assert finished.code == 0, finished.err
         assert self.server.stats()["requests"] == missing
         metrics = self.check_honest()
-        assert (metrics["verdicts"], metrics["failures"]) == (missing, 0)
+        assert metrics["verdicts"] == missing
+        assert metrics["failures"] == 0
         assert metrics["journal_hits"] == self.planned - missing
         assert not metrics["partial"]
         self.check_undisturbed()

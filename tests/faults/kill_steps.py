@@ -28,7 +28,12 @@ from genrm_cli.storage.objects import read_object, replace_object
 from genrm_cli.storage.s3 import upload as _upload  # noqa: F401  (imported once, in the parent)
 
 _S3 = S3Options()
-_CHANGES = ("os.link", "os.rename", "os.remove", "os.mkdir")
+_CHANGES = (
+    "os.link",
+    "os.rename",
+    "os.remove",
+    "os.mkdir",
+)
 _REQUESTS = (b"PUT", b"POST", b"DELETE")
 _BODY = "".join(json.dumps(line) + "\n" for line in make_rollouts(groups=1)).encode()
 
@@ -108,7 +113,11 @@ def run_step(uri: str, step: int, *, has_earlier: bool) -> dict[str, Any]:
     codes = [in_child(lambda: prepare(uri, has_earlier=has_earlier)), in_child(killed)]
     left = look_in_child(uri)
     codes.append(in_child(lambda: score(uri)))
-    return {"codes": codes, "left": left, "after": look_in_child(uri)}
+    return {
+        "codes": codes,
+        "left": left,
+        "after": look_in_child(uri),
+    }
 
 
 def main(root: str, xattrs: str, earlier: str) -> None:

@@ -96,8 +96,20 @@ class Cron:
 
     def arguments(self, *more: object, uri: str | None = None) -> list[str]:
         """Return the command line."""
-        places = (uri or self.uri(), "--s3-endpoint-url", self.s3.url, "--min-age", "0s")
-        judge = ("--base-url", self.judge.base_url, "--model", "a-judge", "--no-probe")
+        places = (
+            uri or self.uri(),
+            "--s3-endpoint-url",
+            self.s3.url,
+            "--min-age",
+            "0s",
+        )
+        judge = (
+            "--base-url",
+            self.judge.base_url,
+            "--model",
+            "a-judge",
+            "--no-probe",
+        )
         return [str(one) for one in ("score", *places, *judge, "--concurrency", 4, *more)]
 
     def run(self, *more: object, uri: str | None = None) -> Finished:

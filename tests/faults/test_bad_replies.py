@@ -28,7 +28,14 @@ BAD_REPLIES: dict[str, tuple[dict[str, Any], tuple[object, ...], str]] = {
     ),
     "50 MB in a small gzip": ({"huge_bytes": 50_000_000, "gzip": True}, (), "bad_body"),
     "400": ({"status": 400}, (), "refused"),
-    "a redirect": ({"status": 307, "headers": {"Location": "http://127.0.0.1:9/"}}, (), "http"),
+    "a redirect": (
+        {
+            "status": 307,
+            "headers": {"Location": "http://127.0.0.1:9/"},
+        },
+        (),
+        "http",
+    ),
 }
 
 
@@ -84,7 +91,12 @@ def test_an_echoed_key_is_found_nowhere(scoring, status):
     assert "[key]" in exported
     written = [path.read_bytes().decode(errors="replace") for path in scoring.folder.iterdir()]
     for shown in (finished.out.decode(), finished.err, exported, *written):
-        for part in (KEY, KEY[:12], KEY[-12:], json.dumps(KEY)[1:-1].replace("/", "\\/")):
+        for part in (
+            KEY,
+            KEY[:12],
+            KEY[-12:],
+            json.dumps(KEY)[1:-1].replace("/", "\\/"),
+        ):
             assert part not in shown
     if status == 401:
         scoring.check_honest()

@@ -4,7 +4,16 @@ from pathlib import Path
 import genrm_cli
 
 JUDGING = Path(genrm_cli.__file__).parent / "judging"
-WALL_CLOCKS = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime", "ctime"}
+WALL_CLOCKS = {
+    "time",
+    "time_ns",
+    "now",
+    "utcnow",
+    "today",
+    "localtime",
+    "gmtime",
+    "ctime",
+}
 # When a verdict was given is a date, and so may Retry-After be. Processes share no other clock than
 # the wall's, so claims expire by it; a claim that it misjudges is asked twice or waited for a few
 # seconds.

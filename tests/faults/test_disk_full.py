@@ -29,7 +29,13 @@ def test_a_full_disk_ends_the_run_with_5_and_room_mends_it(make_scoring):
     arguments = scoring.arguments(
         "--concurrency", IN_FLIGHT, "--journal", "disk/journal.sqlite", "--quiet"
     )
-    command = ["sh", "-c", SMALL_DISK, sys.executable, *map(str, (*COMMAND, *arguments))]
+    command = [
+        "sh",
+        "-c",
+        SMALL_DISK,
+        sys.executable,
+        *map(str, (*COMMAND, *arguments)),
+    ]
     environment = scoring.genrm.environment(PATH="/usr/sbin:/usr/bin:/sbin:/bin")
     try:
         finished = subprocess.run(
@@ -45,7 +51,8 @@ def test_a_full_disk_ends_the_run_with_5_and_room_mends_it(make_scoring):
     if finished.returncode in (1, 77) and b"first" not in finished.stdout:
         pytest.skip("this user may not mount a file system")
     first, *there, answers, second = finished.stdout.decode().splitlines()
-    assert (first, second) == ("first 5", "second 0"), finished.stderr
+    assert first == "first 5", finished.stderr
+    assert second == "second 0", finished.stderr
     assert set(there) == {"in.jsonl", "disk"}
     assert b"disk/journal.sqlite" in finished.stderr
     assert b"Traceback" not in finished.stderr
@@ -70,7 +77,14 @@ def test_what_would_fill_the_disk_for_temporary_data_ends_the_run_with_5(
     environment = scoring.genrm.environment(PATH="/usr/sbin:/usr/bin:/sbin:/bin")
     try:
         finished = subprocess.run(
-            ["unshare", "--mount", "sh", "-c", mounted, *command],
+            [
+                "unshare",
+                "--mount",
+                "sh",
+                "-c",
+                mounted,
+                *command,
+            ],
             cwd=scoring.folder,
             env=environment,
             capture_output=True,

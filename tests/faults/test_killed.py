@@ -20,7 +20,12 @@ def test_a_hundred_kills_on_disk(tmp_path, judge_server, soak_rng, quarter):
     """
     folder = DumpFolder(tmp_path / "dumps", judge_server)
     journal = tmp_path / "shared.sqlite"
-    arguments = ("--journal", journal, "--concurrency", IN_FLIGHT)
+    arguments = (
+        "--journal",
+        journal,
+        "--concurrency",
+        IN_FLIGHT,
+    )
     soak = Soak(folder, lambda: folder.start(*arguments), judge_server, soak_rng)
     judge_server.behave(latency_s=0.01)
     lost = 0
@@ -73,7 +78,11 @@ def test_sigterm_while_the_outputs_are_written_leaves_nothing_half(
     scoring = make_scoring(4)
     text = "word " * 8_000
     alone = [
-        {"prompt": f"Alone {number}?", "completion": text, "id": 100 + number}
+        {
+            "prompt": f"Alone {number}?",
+            "completion": text,
+            "id": 100 + number,
+        }
         for number in range(1_500)
     ]
     scoring.genrm.write("in.jsonl", [*scoring.lines, *alone])

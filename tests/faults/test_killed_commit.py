@@ -67,7 +67,14 @@ def check_steps(steps: list[Json]) -> None:
             assert recorded == hashlib.sha256(left["in.scored.jsonl"].encode()).hexdigest()
 
 
-@pytest.mark.parametrize(("xattrs", "earlier"), [(False, False), (False, True), (True, True)])
+@pytest.mark.parametrize(
+    ("xattrs", "earlier"),
+    [
+        (False, False),
+        (False, True),
+        (True, True),
+    ],
+)
 def test_a_run_killed_at_any_step_on_disk_is_finished_by_the_next(tmp_path, xattrs, earlier):
     """With and without extended attributes, for new outputs and for replaced ones; no temporary
     file remains.

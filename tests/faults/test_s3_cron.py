@@ -16,14 +16,29 @@ from soak import Soak
 DENIED = {"code": "AccessDenied"}
 IN_FLIGHT = 4
 SEGMENT_CALLS = 8
-SEGMENTED = ("--segment-calls", SEGMENT_CALLS, "--segment-age", "1s")
+SEGMENTED = (
+    "--segment-calls",
+    SEGMENT_CALLS,
+    "--segment-age",
+    "1s",
+)
 # Together a tenth of all requests.
 DISTURBANCES: tuple[Json, ...] = (
-    {"share": 0.03, "answer": {"code": "SlowDown"}},
-    {"share": 0.02, "answer": {"code": "InternalError", "pass_on": True}},
+    {
+        "share": 0.03,
+        "answer": {"code": "SlowDown"},
+    },
+    {
+        "share": 0.02,
+        "answer": {"code": "InternalError", "pass_on": True},
+    },
     {"share": 0.02, "drop": "before"},
     {"share": 0.02, "drop": "after"},
-    {"share": 0.01, "method": "GET", "drop": "halfway"},
+    {
+        "share": 0.01,
+        "method": "GET",
+        "drop": "halfway",
+    },
 )
 
 
@@ -77,7 +92,8 @@ def test_two_runs_started_together_score_each_file_once(cron):
     assert cron.names() == set().union(*(outputs_of(f"run-{number:02}") for number in range(8)))
     assert sum(one.err.count("scored: s3://") for one in finished) == 8
     again = cron.run("--no-journal")
-    assert (again.code, cron.asked) == (0, 32), again.err
+    assert again.code == 0, again.err
+    assert cron.asked == 32, again.err
 
 
 @pytest.mark.parametrize("quarter", range(4))
@@ -90,15 +106,16 @@ def test_a_hundred_kills_of_four_runners(cron, tmp_path, soak_rng, quarter):
     in_flight = 2
     segment_calls = 2
     arguments = (
-        *(
-            "--journal",
-            cron.uri(JOURNAL_PREFIX),
-            "--segment-calls",
-            segment_calls,
-            "--segment-age",
-            "1s",
-        ),
-        *("--concurrency", in_flight, "--parallel-files", 1),
+        "--journal",
+        cron.uri(JOURNAL_PREFIX),
+        "--segment-calls",
+        segment_calls,
+        "--segment-age",
+        "1s",
+        "--concurrency",
+        in_flight,
+        "--parallel-files",
+        1,
     )
 
     def start():
@@ -134,7 +151,9 @@ def test_a_lease_of_another_machine_is_waited_for_until_it_expires(cron):
     cron.put("run.lease-4", lease_of_another_machine(600.0))
     found = cron.run()
     named = cron.run(uri=uri)
-    assert (found.code, named.code, cron.asked) == (0, 5, 0), (found, named)
+    assert found.code == 0, (found, named)
+    assert named.code == 5, (found, named)
+    assert cron.asked == 0, (found, named)
     for one in (found, named):
         assert (
             "process 7 on far-away has been working on it since 2026-01-01T00:00:00+00:00"
@@ -155,7 +174,9 @@ def test_copies_that_cannot_be_made_at_all(cron, journal):
     failed = cron.run(*journal, uri=uri)
     assert failed.code == 5, failed.err
     assert "access denied" in failed.err
-    assert (cron.asked, cron.names(), cron.copied()) == (40, set(), [])
+    assert cron.asked == 40
+    assert cron.names() == set()
+    assert cron.copied() == []
     cron.s3.clear()
     assert cron.run(*journal, uri=uri).code == 0
     assert cron.asked == 40
@@ -179,7 +200,8 @@ def test_a_token_that_expires_in_the_middle(cron):
     cron.s3.clear()
     assert not outputs_of("run") & cron.names()
     assert cron.run().code == 0
-    assert (cron.asked, cron.names()) == (40, outputs_of("run"))
+    assert cron.asked == 40
+    assert cron.names() == outputs_of("run")
 
 
 @pytest.mark.parametrize("is_named", [False, True])
@@ -196,7 +218,8 @@ def test_a_version_that_changes_while_it_is_read(cron, is_named):
     finished = cron.run(uri=uri if is_named else None)
     assert finished.code == (3 if is_named else 0), finished.err
     assert "changed while being read" in finished.err
-    assert (cron.asked, cron.names()) == (0, set())
+    assert cron.asked == 0
+    assert cron.names() == set()
     assert cron.run().code == 0
     assert prompts_scored(cron) == [line["prompt"] for line in new]
 
@@ -216,7 +239,8 @@ def test_a_version_that_changes_while_it_is_judged(cron):
     assert prompts_scored(cron) == [line["prompt"] for line in old]
     cron.judge.behave()
     again = cron.run()
-    assert (again.code, cron.asked) == (0, 16), again.err
+    assert again.code == 0, again.err
+    assert cron.asked == 16, again.err
     assert "the input has changed" in again.err
     assert prompts_scored(cron) == [line["prompt"] for line in new]
 

@@ -19,7 +19,9 @@ def test_a_complete_journal_answers_everything(complete):
     complete.run("--probe").ended(0)
     assert complete.server.stats()["requests"] == 0
     metrics = complete.check_honest()
-    assert (metrics["journal_hits"], metrics["calls"], metrics["prompt_tokens"]) == (16, 0, 0)
+    assert metrics["journal_hits"] == 16
+    assert metrics["calls"] == 0
+    assert metrics["prompt_tokens"] == 0
     assert complete.scored == before
 
 
@@ -27,13 +29,23 @@ def test_a_complete_journal_answers_everything(complete):
     "changed",
     [
         ("--preset", "nemotron-3-nano"),
-        ("--answer-bonus", 0.5, "--group-style-penalty-coeff", 0.1),
+        (
+            "--answer-bonus",
+            0.5,
+            "--group-style-penalty-coeff",
+            0.1,
+        ),
         ("--keep-replies",),
         ("--call-timeout", 5, "--retries", 1, "--reask", 0),
         ("--concurrency", "auto"),
         ("--judge-id", MODEL),
         ("--base-url", "http://127.0.0.1:9/v1"),
-        ("-o", "elsewhere.jsonl", "--journal", f"work/{JOURNAL}"),
+        (
+            "-o",
+            "elsewhere.jsonl",
+            "--journal",
+            f"work/{JOURNAL}",
+        ),
     ],
     ids=lambda changed: " ".join(map(str, changed)),
 )

@@ -66,7 +66,16 @@ def judge_of(kind: str, lean: float) -> Any:
 def check_run(data: st.DataObject) -> None:
     """Draw a run of groups, and require finite rewards, and a summary of finite figures."""
     random = Random(data.draw(st.integers(0, 2**32)))
-    kinds = ("ties", "first", "cycle", "decimal", "inverted", "one", "quality", "random")
+    kinds = (
+        "ties",
+        "first",
+        "cycle",
+        "decimal",
+        "inverted",
+        "one",
+        "quality",
+        "random",
+    )
     judge_count = data.draw(st.sampled_from((1, 1, 1, 3)))
     judges = [
         judge_of(data.draw(st.sampled_from(kinds)), data.draw(st.sampled_from((0.1, 0.7, 1.0))))

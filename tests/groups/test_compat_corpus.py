@@ -33,7 +33,11 @@ def part(text: str, kind: str = "output_text") -> Json:
 def message(*parts: Json | str, role: str = "assistant", **more: Any) -> Json:
     """Make a message item."""
     content = [part(each) if isinstance(each, str) else each for each in parts]
-    return {"type": "message", "role": role, "content": content} | more
+    return {
+        "type": "message",
+        "role": role,
+        "content": content,
+    } | more
 
 
 CALL: Json = {
@@ -42,7 +46,11 @@ CALL: Json = {
     "arguments": '{"at": "door"}',
     "call_id": "c",
 }
-RESULT: Json = {"type": "function_call_output", "call_id": "c", "output": "41"}
+RESULT: Json = {
+    "type": "function_call_output",
+    "call_id": "c",
+    "output": "41",
+}
 REASONING: Json = {
     "type": "reasoning",
     "id": "r",
@@ -82,13 +90,26 @@ INPUTS: dict[str, object] = {
         {"role": "assistant", "content": "So."},
         {"role": "user", "content": "And?"},
     ],
-    "parts": [{"role": "user", "content": [part("Why?", "input_text"), part("kept")]}],
+    "parts": [
+        {
+            "role": "user",
+            "content": [part("Why?", "input_text"), part("kept")],
+        }
+    ],
     "an output message": [USER, message("So.", id="msg_1"), message("Kept.")],
     "calls": [USER, CALL, RESULT, REASONING, USER],
     "a string": "Why?",
-    "media": [{"role": "user", "content": [part("What?", "input_text"), IMAGE]}],
+    "media": [
+        {
+            "role": "user",
+            "content": [part("What?", "input_text"), IMAGE],
+        }
+    ],
 }
-REQUEST_EXTRAS = {"instructions": "Be brief.", "tools": [{"type": "function", "name": "look"}]}
+REQUEST_EXTRAS = {
+    "instructions": "Be brief.",
+    "tools": [{"type": "function", "name": "look"}],
+}
 
 
 def line(output: list[Json], given: object = None, **more: Any) -> Json:
@@ -224,7 +245,14 @@ def test_a_lines_principle_is_sent_only_if_asked_for(tmp_path, judge_server, set
     assert received(judge_server) == shown_by_gym(lines, principle)
 
 
-@pytest.mark.parametrize(("use", "sent"), [(None, True), (True, True), (False, False)])
+@pytest.mark.parametrize(
+    ("use", "sent"),
+    [
+        (None, True),
+        (True, True),
+        (False, False),
+    ],
+)
 def test_without_compat_a_lines_principle_is_sent(tmp_path, judge_server, use, sent):
     """Unless `use_principle` is off."""
     lines = [line([message(text)], principle="The line's.") for text in ("One.", "Two.")]
@@ -258,7 +286,10 @@ def test_the_journal_knows_the_defaults():
     """Verdicts of another default are others; those of Gym's own keep the name that they always
     had.
     """
-    cases = [({}, "nemotron+nemo-gym-3"), ({"default_ranking": 2.0}, "nemotron+nemo-gym-3-2")]
+    cases = [
+        ({}, "nemotron+nemo-gym-3"),
+        ({"default_ranking": 2.0}, "nemotron+nemo-gym-3-2"),
+    ]
     for defaults, name in cases:
         (config,) = judges_of(settings_from(model="m", compat="nemo-gym", **defaults))
         assert profile_of(config).name == name

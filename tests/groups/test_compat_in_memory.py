@@ -17,7 +17,14 @@ def said(*texts: str) -> Json:
     """Return a response of one message for each text."""
     parts = [{"type": "output_text", "text": text} for text in texts]
     return {
-        "output": [{"type": "message", "role": "assistant", "content": [part]} for part in parts]
+        "output": [
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [part],
+            }
+            for part in parts
+        ]
     }
 
 
@@ -74,13 +81,20 @@ def test_a_response_of_a_request_becomes_a_line_of_gym_under_compat():
     for as_gym, name in [(True, "response"), (False, "completion")]:
         request = {"messages": "Why?", "principle": "Be short."}
         plan = GroupPlan(shows_as_gym=as_gym)
-        item = rollout_of("a", "group", request, {"item": said("One."), "record": {"id": 7}}, plan)
-        assert item.line[name] == said("One.")
-        assert (item.line["id"], item.line["prompt_id"], item.rollout.principle) == (
-            7,
+        item = rollout_of(
+            "a",
             "group",
-            "Be short.",
+            request,
+            {
+                "item": said("One."),
+                "record": {"id": 7},
+            },
+            plan,
         )
+        assert item.line[name] == said("One.")
+        assert item.line["id"] == 7
+        assert item.line["prompt_id"] == "group"
+        assert item.rollout.principle == "Be short."
         text = rollout_of("b", "group", request, {"text": "One."}, plan)
         assert text.line["completion"] == "One."
         assert text.task == item.task

@@ -130,8 +130,16 @@ def test_a_function_of_several_numbers_is_called_once(tmp_path, functions):
     lines = completions("a", "bbb", known=["four", "four"])
     scored = score(tmp_path, lines, f"reference_field = 'known'\n{LEXICAL}{both}{keyed}{total}")
     assert [each["genrm"]["components"] for each in scored.lines] == [
-        {"words": 0.0, "known": None, "keyed": 1.0},
-        {"words": 1.0, "known": 1.0, "keyed": 1.0},
+        {
+            "words": 0.0,
+            "known": None,
+            "keyed": 1.0,
+        },
+        {
+            "words": 1.0,
+            "known": 1.0,
+            "keyed": 1.0,
+        },
     ]
     assert (tmp_path / "calls").read_text() == "called "
 
@@ -209,30 +217,30 @@ def test_a_rollout_alone_has_a_rank_and_no_win_rate(tmp_path):
     ranked = score(
         tmp_path, completions("a", q=[7]), f"{FIELD}{place}[total]\nweights = {{ rank = 1 }}"
     )
-    assert (ranked.rewards, ranked.lines[0]["genrm"]["status"]) == ([1.0], "scored")
+    assert ranked.rewards == [1.0]
+    assert ranked.lines[0]["genrm"]["status"] == "scored"
     toml = f"{LEXICAL}[components.win_rate]\n[total]\nweights = {{ win_rate = 1 }}"
     alone = score(tmp_path, completions("a"), toml)
-    assert (alone.rewards, alone.reasons, alone.code) == ([None], [Reason.ALONE], 6)
+    assert alone.rewards == [None]
+    assert alone.reasons == [Reason.ALONE]
+    assert alone.code == 6
 
 
 def test_a_rule_says_what_it_rests_on(tmp_path):
     """The phrase and its turn stand in the line; a gate makes the reward 0 and is counted."""
     toml = f"{SAFETY}{FIELD}[total]\nweights = {{ q = 1 }}\ngates = {{ safety = 0.5 }}"
     scored = score(tmp_path, completions(HARMFUL, KIND, q=[3, 2]), toml)
-    assert (scored.rewards, scored.component("safety"), scored.metrics["gated"]) == (
-        [0.0, 2.0],
-        [0.0, 1.0],
-        1,
-    )
+    assert scored.rewards == [0.0, 2.0]
+    assert scored.component("safety") == [0.0, 1.0]
+    assert scored.metrics["gated"] == 1
     (fired,) = scored.lines[0]["genrm"]["component_notes"]["safety"]
-    assert (fired["turn"], fired["effect"]) == (1, "violation")
+    assert fired["turn"] == 1
+    assert fired["effect"] == "violation"
     assert fired["phrase"] in HARMFUL.lower()
     total = scored.lines[0]["genrm"]["total"]
-    assert (total["gates"], total["gated_by"], total["terms"]) == (
-        {"safety": 0.5},
-        ["safety"],
-        {"q": 3.0},
-    )
+    assert total["gates"] == {"safety": 0.5}
+    assert total["gated_by"] == ["safety"]
+    assert total["terms"] == {"q": 3.0}
     assert scored.metrics["reward_made_of"]["versions"]["safety"] >= 1
 
 
@@ -245,7 +253,8 @@ def test_silence_is_not_safe(tmp_path):
     ]
     lines = [{"prompt": prompt, "completion": text} for text in (None, KIND)]
     scored = score(tmp_path, lines, f"{SAFETY}[total]\nweights = {{ safety = 1 }}")
-    assert (scored.rewards, scored.reasons[0]) == ([None, 1.0], Reason.NO_RESPONSE)
+    assert scored.rewards == [None, 1.0]
+    assert scored.reasons[0] == Reason.NO_RESPONSE
 
 
 def test_without_a_total_the_reward_is_that_of_the_verdicts(tmp_path):
@@ -262,15 +271,11 @@ def test_without_a_total_the_reward_is_that_of_the_verdicts(tmp_path):
 def test_a_total_without_verdicts_needs_no_judge_and_asks_no_pair(tmp_path):
     """No comparison is planned, no journal appears, and no judge is named."""
     scored = score(tmp_path, completions("a", "b", q=[1, 2]), FIELD + ALONE)
-    assert (scored.rewards, scored.comparisons, scored.metrics["comparisons_planned"]) == (
-        [1.0, 2.0],
-        [],
-        0,
-    )
-    assert (scored.metrics["judge"]["name"], scored.metrics["judge"]["is_baseline"]) == (
-        None,
-        False,
-    )
+    assert scored.rewards == [1.0, 2.0]
+    assert scored.comparisons == []
+    assert scored.metrics["comparisons_planned"] == 0
+    assert scored.metrics["judge"]["name"] is None
+    assert scored.metrics["judge"]["is_baseline"] is False
     assert not list(tmp_path.glob("*.sqlite*"))
     assert [line["genrm"]["rank"] for line in scored.lines] == [2, 1]
     assert [line["genrm"]["advantage"] for line in scored.lines] == pytest.approx(
@@ -303,7 +308,11 @@ def test_what_is_missing_is_missing_unless_optional(tmp_path):
 
 def test_what_the_user_asks_for_takes_the_place_of_what_is_missing(tmp_path):
     """Only there; the component stays missing in the line."""
-    cases = [("null", [1.0, None]), ("drop", [1.0]), ("2.5", [1.0, 2.5])]
+    cases = [
+        ("null", [1.0, None]),
+        ("drop", [1.0]),
+        ("2.5", [1.0, 2.5]),
+    ]
     for unscored, rewards in cases:
         scored = score(
             tmp_path,
@@ -331,7 +340,12 @@ def test_components_that_are_not_there_are_refused():
 
 def test_near_copies_share_their_reward(tmp_path):
     """Every weighed component is divided by the size of the cluster; what is not named is not."""
-    texts = ["same approach here", "Same approach here ", "totally different tactic", None]
+    texts = [
+        "same approach here",
+        "Same approach here ",
+        "totally different tactic",
+        None,
+    ]
     lines = completions(*texts, q=[0.1, 0.1, 0.1, 0.1], p=[0.5, 0.5, 1.0, 1.0])
     fields = f"{FIELD}[components.p]\nkind = 'field'\n[total]\nweights = {{ q = 1, p = 1 }}\n"
     scored = score(tmp_path, lines, f"{fields}[diversity]")
@@ -398,16 +412,32 @@ def test_a_group_of_several_prompts_keeps_what_is_each_rollouts_own(tmp_path):
         f"{{ q = 1, consistency = 1 }}"
     )
     mixed = score(tmp_path, lines, toml)
-    assert (mixed.rewards, mixed.reasons) == ([None, None], [Reason.MIXED_PROMPTS] * 2)
+    assert mixed.rewards == [None, None]
+    assert mixed.reasons == [Reason.MIXED_PROMPTS] * 2
 
 
 def test_each_response_of_a_line_has_its_own_fields(tmp_path):
     """A list that the format knows holds one entry a response; every other field is the line's."""
-    prompt = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi."}]
+    prompt = [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Hi."},
+    ]
     lines: list[Json] = [
-        {"prompt": prompt, "responses": ["a", "b"], "scores": [1, 2]},
-        {"prompt": "Alone?", "responses": ["c"], "scores": [3]},
-        {"prompt": "One for all?", "responses": ["d", "e", "f"], "scores": 4},
+        {
+            "prompt": prompt,
+            "responses": ["a", "b"],
+            "scores": [1, 2],
+        },
+        {
+            "prompt": "Alone?",
+            "responses": ["c"],
+            "scores": [3],
+        },
+        {
+            "prompt": "One for all?",
+            "responses": ["d", "e", "f"],
+            "scores": 4,
+        },
     ]
     scored = score(tmp_path, lines, f"{FIELD}field = 'scores'\n{ALONE}")
     assert [line["rewards"] for line in scored.lines] == [[1.0, 2.0], [3.0], [4.0, 4.0, 4.0]]
@@ -419,11 +449,21 @@ def test_each_response_of_a_line_has_its_own_fields(tmp_path):
 
 def episode(text: str, **reward: object) -> Json:
     """Make a session of one reply."""
-    turns = [{"role": "user", "content": "I feel low."}, {"role": "assistant", "content": text}]
+    turns = [
+        {"role": "user", "content": "I feel low."},
+        {"role": "assistant", "content": text},
+    ]
     return (
-        {"scenario": {"scenario_id": "s"}, "messages": turns, "reward": reward}
+        {
+            "scenario": {"scenario_id": "s"},
+            "messages": turns,
+            "reward": reward,
+        }
         if reward
-        else {"scenario": {"scenario_id": "s"}, "messages": turns}
+        else {
+            "scenario": {"scenario_id": "s"},
+            "messages": turns,
+        }
     )
 
 

@@ -8,7 +8,13 @@ from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.previews.preview import iter_dry_run
 from genrm_cli.pairing import PairingPlan
 
-TEXTS = ("Paris.", "It is Paris, of course.", "Paris.", "Lyon, I think, or Paris.", "Paris.")
+TEXTS = (
+    "Paris.",
+    "It is Paris, of course.",
+    "Paris.",
+    "Lyon, I think, or Paris.",
+    "Paris.",
+)
 
 
 def test_equal_texts_share_comparisons_and_reward(tmp_path):
@@ -57,7 +63,8 @@ def test_a_group_of_equal_texts_asks_nothing_and_gets_the_middle_score(tmp_path)
         scored = score(tmp_path, completions("4", "4", "4"), LEXICAL, estimator=estimator)
         assert scored.rewards == [3.0] * 3
         assert [line["genrm"]["advantage"] for line in scored.lines] == [0.0] * 3
-        assert (scored.comparisons, scored.code) == ([], 0)
+        assert scored.comparisons == []
+        assert scored.code == 0
         toml = f"{LEXICAL}[components.win_rate]\n[total]\nweights = {{ win_rate = 1, genrm = 1 }}\n"
         assert (
             score(tmp_path, completions("4", "4", "4"), toml, estimator=estimator).rewards

@@ -12,7 +12,18 @@ from served import judge_flags, serving, texts
 
 import genrm_cli as genrm_api
 
-RUN = ("--model", "m", "--no-probe", "--retries", "0", "--reask", "0", "--max-unscored", "1", "-q")
+RUN = (
+    "--model",
+    "m",
+    "--no-probe",
+    "--retries",
+    "0",
+    "--reask",
+    "0",
+    "--max-unscored",
+    "1",
+    "-q",
+)
 COSTS = (
     "latency_s",
     "from_journal",
@@ -25,7 +36,16 @@ COSTS = (
 
 def run_of(judge: JudgeServer, *more: object) -> tuple[object, ...]:
     """Return the arguments that score the input for a goal."""
-    return ("score", "in.jsonl", "--base-url", judge.base_url, *RUN, "--ring-k", "1.5", *more)
+    return (
+        "score",
+        "in.jsonl",
+        "--base-url",
+        judge.base_url,
+        *RUN,
+        "--ring-k",
+        "1.5",
+        *more,
+    )
 
 
 def outputs_of(folder: Path) -> tuple[bytes, list[Any]]:
@@ -36,7 +56,13 @@ def outputs_of(folder: Path) -> tuple[bytes, list[Any]]:
 
 
 @pytest.mark.parametrize("goal", ["best", "pair"])
-@pytest.mark.parametrize("plan", [("--ring-k", "1.5"), ("--budget", "37")])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        ("--ring-k", "1.5"),
+        ("--budget", "37"),
+    ],
+)
 def test_the_dry_run_tells_the_calls(genrm, call, judge_server, goal, plan):
     """Verdicts decide which pairs are asked, not how many; each is asked once, failed or not, and
     copies nothing.
@@ -112,8 +138,17 @@ def test_what_a_goal_excludes_is_refused():
 def test_a_server_comes_to_the_same_pairs_after_a_restart(genrm, judge_server):
     """With its journal it asks nothing again; nothing but the group's own verdicts decides."""
     judge_server.behave(verdict="hash")
-    given = {"id": "whole", "messages": "Why?", "responses": [{"text": text} for text in texts(6)]}
-    flags = (*judge_flags(judge_server.base_url), "--no-probe", "--journal", "judged.sqlite")
+    given = {
+        "id": "whole",
+        "messages": "Why?",
+        "responses": [{"text": text} for text in texts(6)],
+    }
+    flags = (
+        *judge_flags(judge_server.base_url),
+        "--no-probe",
+        "--journal",
+        "judged.sqlite",
+    )
     asked = []
     for _ in range(2):
         with serving(genrm, *flags, "--goal", "best", "--ring-k", "1.5") as served:

@@ -75,7 +75,8 @@ def test_a_rubric_set_gives_a_component_for_each_rubric(tmp_path, judge_server):
     assert scored.component("rubric_safety") == scored.component("rubric_empathy") == [1.0, 0.25]
     assert scored.component("rubric_bias") == [0.0, 0.75]
     assert scored.rewards == [1.0, 1.0]
-    assert (judge_server.stats()["requests"], scored.metrics["comparisons_planned"]) == (2, 2)
+    assert judge_server.stats()["requests"] == 2
+    assert scored.metrics["comparisons_planned"] == 2
     assert scored.lines[0]["genrm"]["component_notes"]["rubric_safety"] == {"evidence": LONG[:20]}
     assert [(r["component"], r["i"], r["j"], r["grades"]) for r in scored.comparisons] == [
         ("care", 0, None, [1.0, 1.0, 0.0, 1.0]),
@@ -150,7 +151,10 @@ def test_the_scenario_is_told_to_the_judge(tmp_path, judge_server):
                 "goal": f"sleep {number}",
                 "hard_constraints": ["no diagnosis"],
             },
-            "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": text}],
+            "messages": [
+                {"role": "user", "content": "Hi"},
+                {"role": "assistant", "content": text},
+            ],
         }
         for number, text in enumerate((LONG, SHORT))
     ]
@@ -208,7 +212,11 @@ def test_a_component_may_have_a_judge_of_its_own(tmp_path, judge_server, start_j
 
 def test_the_stand_in_cannot_grade():
     """The message names the table and the settings to add."""
-    cases = [(RUBRIC, "components.care"), (RANKED, "components.tiers"), (SORTED, "diversity")]
+    cases = [
+        (RUBRIC, "components.care"),
+        (RANKED, "components.tiers"),
+        (SORTED, "diversity"),
+    ]
     for toml, table in cases:
         with pytest.raises(UsageError) as caught:
             check_settings(settings_of(LEXICAL + toml))
@@ -294,7 +302,13 @@ def test_a_judge_finds_who_shares_a_reward(tmp_path, judge_server):
     assert [line["genrm"]["diversity"]["size"] for line in scored.lines] == [2, 2, 1, 2, 2, 1, 1]
 
 
-@pytest.mark.parametrize(("fallback", "rewards"), [("unique", [1, 1, 1]), ("uniform", [1 / 3] * 3)])
+@pytest.mark.parametrize(
+    ("fallback", "rewards"),
+    [
+        ("unique", [1, 1, 1]),
+        ("uniform", [1 / 3] * 3),
+    ],
+)
 @pytest.mark.parametrize(
     "content", ["No.", '{"assignments":[{"index":0,"cluster_id":0,"label":"x"}]}']
 )
@@ -305,7 +319,8 @@ def test_without_clusters_the_fallback_holds(tmp_path, judge_server, fallback, r
     scored = score(tmp_path, completions(LONG, LONG, SHORT, q=[1, 1, 1]), toml)
     assert scored.rewards == pytest.approx(rewards)
     assert scored.metrics["component_failures"] == {"diversity": 1}
-    assert (scored.metrics["failures"], scored.code) == (1, 0)
+    assert scored.metrics["failures"] == 1
+    assert scored.code == 0
     assert [record["failure"]["kind"] for record in scored.comparisons] == ["no_verdict"]
     assert all(line["genrm"]["diversity"]["failed"] for line in scored.lines)
 
@@ -319,7 +334,8 @@ def test_a_component_that_is_added_costs_only_its_own_calls(tmp_path, judge_serv
     scored = score(tmp_path, lines, one + RUBRIC, force=False)
     assert judge_server.stats()["requests"] == 3 + 3
     assert scored.rewards == before.rewards
-    assert (scored.metrics["journal_hits"], scored.metrics["verdicts"]) == (3, 3)
+    assert scored.metrics["journal_hits"] == 3
+    assert scored.metrics["verdicts"] == 3
     score(tmp_path, lines, one + RUBRIC + SAFE, force=False)
     assert judge_server.stats()["requests"] == 3 + 3
 
@@ -345,18 +361,17 @@ def test_what_the_journal_lacks_stays_missing(tmp_path, judge_server):
     lines = completions(LONG, SHORT)
     score(tmp_path, lines, judge(judge_server))
     scored = score(tmp_path, lines, f"model = 'm'\n{RUBRIC}{SAFE}", only_components=True)
-    assert (scored.rewards, scored.code) == ([None, None], 6)
+    assert scored.rewards == [None, None]
+    assert scored.code == 6
     assert (
         scored.reason_texts
         == ["a component has no value: rubric_safety (2 of its 2 requests were not asked)"] * 2
     )
     assert scored.metrics["failures_by_kind"] == {"not_asked": 2}
     compared = score(tmp_path, [*lines, *completions(LONGER)], "model = 'm'", only_components=True)
-    assert (compared.code, compared.reasons[2], compared.rewards[0] is None) == (
-        6,
-        Reason.NOT_ASKED,
-        False,
-    )
+    assert compared.code == 6
+    assert compared.reasons[2] == Reason.NOT_ASKED
+    assert compared.rewards[0] is not None
     assert score(tmp_path, lines, judge(judge_server) + RUBRIC + SAFE).rewards == [1.0, 0.25]
 
 

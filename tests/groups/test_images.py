@@ -18,7 +18,10 @@ URL = "https://images.example/cat.png"
 DATA = "data:image/png;base64,iVBORw0KGgo="
 ASKED = {
     "role": "user",
-    "content": [{"type": "text", "text": "What is "}, {"type": "image_url", "image_url": URL}],
+    "content": [
+        {"type": "text", "text": "What is "},
+        {"type": "image_url", "image_url": URL},
+    ],
 }
 ASKED["content"] += [{"type": "text", "text": "? Be brief."}]  # type: ignore[operator]
 judge = partial(scored_components.judge, profile="nemotron-plain")
@@ -42,26 +45,56 @@ def urls_in(parts: list[Json]) -> list[str]:
 def test_a_judge_sees_the_image_of_the_prompt_in_its_place(tmp_path, judge_server):
     """The text before it ends where the text of the prompt does, and the text after it goes on."""
     scored = score(tmp_path, pictured("A cat.", "A big cat."), judge(judge_server, images=True))
-    assert (scored.reasons, scored.metrics["rollouts_with_media"]) == ([None, None], 0)
+    assert scored.reasons == [None, None]
+    assert scored.metrics["rollouts_with_media"] == 0
     for before, image, after in parts_sent(judge_server):
         assert before["text"].endswith("TURN OF user ===]\nWhat is ")
-        assert image == {"type": "image_url", "image_url": {"url": URL}}
+        assert image == {
+            "type": "image_url",
+            "image_url": {"url": URL},
+        }
         assert after["text"].startswith("? Be brief.")
 
 
 def test_images_of_responses_are_shown_in_their_order(tmp_path, judge_server):
     """Those of the policy between its texts, those of a tool within the result."""
-    drawn = [{"type": "text", "text": "Before."}, {"type": "image_url", "image_url": {"url": DATA}}]
+    drawn = [
+        {"type": "text", "text": "Before."},
+        {
+            "type": "image_url",
+            "image_url": {"url": DATA},
+        },
+    ]
     seen = [
         {"type": "text", "text": "Page:"},
-        {"type": "image", "source": {"type": "url", "url": URL}},
+        {
+            "type": "image",
+            "source": {"type": "url", "url": URL},
+        },
     ]
-    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    call = {
+        "id": "c",
+        "type": "function",
+        "function": {"name": "look", "arguments": "{}"},
+    }
     responses = [
-        [{"role": "assistant", "content": [*drawn, {"type": "text", "text": "After."}]}],
         [
-            {"role": "assistant", "content": "", "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": "c", "content": seen},
+            {
+                "role": "assistant",
+                "content": [*drawn, {"type": "text", "text": "After."}],
+            }
+        ],
+        [
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [call],
+            },
+            {
+                "role": "tool",
+                "tool_call_id": "c",
+                "content": seen,
+            },
             {"role": "assistant", "content": "A cat."},
         ],
     ]
@@ -78,8 +111,14 @@ def test_images_of_responses_are_shown_in_their_order(tmp_path, judge_server):
 
 def test_the_journal_has_no_image_and_knows_each(tmp_path, judge_server):
     """Only the key of a request depends on it: the same image is not paid for twice, another is."""
-    data = {"role": "user", "content": [{"type": "input_image", "image_url": DATA}]}
-    other = {"role": "user", "content": [{"type": "input_image", "image_url": DATA + "AA"}]}
+    data = {
+        "role": "user",
+        "content": [{"type": "input_image", "image_url": DATA}],
+    }
+    other = {
+        "role": "user",
+        "content": [{"type": "input_image", "image_url": DATA + "AA"}],
+    }
     for asked, requests in ((data, 2), (data, 2), (other, 4)):
         score(tmp_path, pictured("A cat.", "A dog.", asked=asked), judge(judge_server, images=True))
         assert judge_server.stats()["requests"] == requests
@@ -92,7 +131,13 @@ def test_prompts_with_different_images_are_different_groups(tmp_path, judge_serv
     """The same question about two pictures is two tasks."""
     other = {
         "role": "user",
-        "content": [ASKED["content"][0], {"type": "image_url", "image_url": {"url": DATA}}],
+        "content": [
+            ASKED["content"][0],
+            {
+                "type": "image_url",
+                "image_url": {"url": DATA},
+            },
+        ],
     }
     lines = pictured("A cat.", "A dog.") + pictured("A hen.", "A fox.", asked=other)
     scored = score(tmp_path, lines, judge(judge_server, images=True))
@@ -103,7 +148,13 @@ def test_prompts_with_different_images_are_different_groups(tmp_path, judge_serv
 @pytest.mark.parametrize(
     ("settings", "part"),
     [
-        ({}, {"type": "image_url", "image_url": {"url": URL}}),
+        (
+            {},
+            {
+                "type": "image_url",
+                "image_url": {"url": URL},
+            },
+        ),
         ({"images": True}, {"type": "input_file", "file_id": "f"}),
         ({"images": True}, {"type": "input_image", "image_url": "cat.png"}),
     ],
@@ -112,7 +163,8 @@ def test_what_a_judge_cannot_see_is_not_compared(tmp_path, judge_server, setting
     """Images for a judge of texts, files, and images without a URL; nothing is asked."""
     lines = pictured("A cat.", "A dog.", asked={"role": "user", "content": [part]})
     scored = score(tmp_path, lines, judge(judge_server, **settings))
-    assert (scored.reasons, scored.metrics["rollouts_with_media"]) == ([Reason.MEDIA] * 2, 2)
+    assert scored.reasons == [Reason.MEDIA] * 2
+    assert scored.metrics["rollouts_with_media"] == 2
     assert judge_server.stats()["requests"] == 0
 
 
@@ -142,6 +194,15 @@ def test_a_profile_may_see_images(tmp_path, judge_server):
 
 def test_groups_of_the_python_api_have_images_too():
     """Their prompts and responses are read as those of lines."""
-    group = Group.of([ASKED], [{"role": "assistant", "content": [ASKED["content"][1]]}, "A cat."])
+    group = Group.of(
+        [ASKED],
+        [
+            {
+                "role": "assistant",
+                "content": [ASKED["content"][1]],
+            },
+            "A cat.",
+        ],
+    )
     assert [len(rollout.media) for rollout in group.rollouts] == [2, 1]
     assert {media.url for rollout in group.rollouts for media in rollout.media} == {URL}

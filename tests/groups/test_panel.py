@@ -35,7 +35,16 @@ def score(folder: Path, size: int = 4, **given: Any) -> tuple[Json, list[Json], 
 def judge(server: JudgeServer, model: str, weight: float = 1.0, **own: Any) -> PanelJudge:
     """Return one judge of a panel."""
     return PanelJudge(
-        weight, tuple(sorted({"model": model, "base_url": (server.base_url,), **own}.items()))
+        weight,
+        tuple(
+            sorted(
+                {
+                    "model": model,
+                    "base_url": (server.base_url,),
+                    **own,
+                }.items()
+            )
+        ),
     )
 
 
@@ -48,18 +57,17 @@ def test_each_judge_of_a_panel_is_asked_about_every_comparison(tmp_path, judge_s
     alone, alone_lines, _ = score(tmp_path, base_url=(judge_server.base_url,), model="a")
     assert [line["reward"] for line in lines] == [line["reward"] for line in alone_lines]
     assert sorted(record["judge"] for record in comparisons) == ["a"] * 4 + ["b"] * 4
-    assert (metrics["calls"], metrics["comparisons_planned"], alone["comparisons_planned"]) == (
-        8,
-        8,
-        4,
-    )
+    assert metrics["calls"] == 8
+    assert metrics["comparisons_planned"] == 8
+    assert alone["comparisons_planned"] == 4
     figures = metrics["panel"]
     assert [(one["judge"], one["weight"], one["verdicts"]) for one in figures["judges"]] == [
         ("a", 1, 4),
         ("b", 2, 4),
     ]
     (pair,) = figures["pairs"]
-    assert (pair["agreement"], figures["krippendorff_alpha"]) == (1.0, 1.0)
+    assert pair["agreement"] == 1.0
+    assert figures["krippendorff_alpha"] == 1.0
     assert metrics["judge"]["name"] == "a + b"
     assert score(tmp_path, panel=panel)[0]["calls"] == 0
 
@@ -68,9 +76,21 @@ def test_the_verdict_of_a_panel_is_the_weighted_mean(tmp_path, judge_server, sta
     """One judge says 5, 1 always, the other one, of three times the weight, 2, 4: together 2.75 and
     3.25.
     """
-    judge_server.behave(verdict={"score_1": 5, "score_2": 1, "ranking": 1})
+    judge_server.behave(
+        verdict={
+            "score_1": 5,
+            "score_2": 1,
+            "ranking": 1,
+        }
+    )
     second = start_judge()
-    second.behave(verdict={"score_1": 2, "score_2": 4, "ranking": 5})
+    second.behave(
+        verdict={
+            "score_1": 2,
+            "score_2": 4,
+            "ranking": 5,
+        }
+    )
     panel = (judge(judge_server, "a"), judge(second, "b", 3.0))
     metrics, lines, _ = score(tmp_path, 2, panel=panel)
     assert [line["reward"] for line in lines] == [3.0, 3.0]
@@ -80,7 +100,12 @@ def test_the_verdict_of_a_panel_is_the_weighted_mean(tmp_path, judge_server, sta
 
 
 @pytest.mark.parametrize(
-    ("quorum", "unscored"), [(None, {Reason.NO_QUORUM: 4}), (2, {Reason.NO_QUORUM: 4}), (1, {})]
+    ("quorum", "unscored"),
+    [
+        (None, {Reason.NO_QUORUM: 4}),
+        (2, {Reason.NO_QUORUM: 4}),
+        (1, {}),
+    ],
 )
 def test_a_comparison_needs_its_quorum(
     tmp_path,
@@ -115,7 +140,8 @@ def test_a_judge_of_single_responses_is_asked_once_about_each(tmp_path, judge_se
         "estimator": MEAN,
     }
     metrics, lines, comparisons = score(tmp_path, **given)
-    assert (metrics["calls"], metrics["comparisons_planned"]) == (4, 4)
+    assert metrics["calls"] == 4
+    assert metrics["comparisons_planned"] == 4
     assert [(record["i"], record["j"]) for record in comparisons] == [
         (place, None) for place in range(4)
     ]
@@ -147,7 +173,12 @@ def test_a_judge_of_whole_groups_is_asked_once_a_group(tmp_path, judge_server):
 
 def test_a_panel_may_mix_all_kinds(tmp_path, judge_server):
     """Judges that compare, grade and rank count together; longer is better for all of them here."""
-    profiles = ("nemotron", "nemotron-principle", "rewardanything", "brrm")
+    profiles = (
+        "nemotron",
+        "nemotron-principle",
+        "rewardanything",
+        "brrm",
+    )
     panel = tuple(judge(judge_server, name, profile=name) for name in profiles)
     metrics, lines, _ = score(tmp_path, 3, panel=panel)
     assert metrics["comparisons_planned"] == 3 + 3 + 1 + 3

@@ -64,7 +64,12 @@ def test_every_estimator_scores_and_tells_its_errors(tmp_path):
     """Rewards on the scale of the scores; with enough groups, an error for each and a reliability
     for each group.
     """
-    cases = ["simple_tiebreaker", "combined", "win_rate", "bradley_terry"]
+    cases = [
+        "simple_tiebreaker",
+        "combined",
+        "win_rate",
+        "bradley_terry",
+    ]
     for estimator in cases:
         metrics, lines, _ = score(tmp_path, 24, 6, ring_k=2.0, estimator=estimator)
         assert metrics["unscored"] == 0

@@ -16,13 +16,25 @@ from genrm_cli.rollouts.rollout import UnreadableRecordError
 LONG = "Because of the tide. " * 12
 SHORT = "Because."
 HEALTH: list[Any] = [
-    {"criterion": "Says  when\nto see a doctor.", "points": 6, "tags": ["x"]},
+    {
+        "criterion": "Says  when\nto see a doctor.",
+        "points": 6,
+        "tags": ["x"],
+    },
     {"criterion": "Names anna@example.org.", "points": 4},
     {"criterion": "Scolds.", "points": -5},
 ]
 REWARDS: list[Any] = [
-    {"title": "Unit", "description": "Gives metres.", "weight": 5},
-    {"title": "Pitfall", "description": "Gives feet.", "weight": -1},
+    {
+        "title": "Unit",
+        "description": "Gives metres.",
+        "weight": 5,
+    },
+    {
+        "title": "Pitfall",
+        "description": "Gives feet.",
+        "weight": -1,
+    },
 ]
 ROW = "rubric_field = 'rubrics'\n[components.own]\nkind = 'rubric'\nset = 'row'\n"
 ALONE = "[total]\nweights = { rubric_row = 1 }\n"
@@ -49,7 +61,12 @@ def test_a_response_earns_the_points_of_the_criteria_that_it_meets(tmp_path, jud
 
 def test_a_row_without_a_rubric_has_no_value(tmp_path, judge_server):
     """It costs no call, and is counted; neither is a rubric of flaws alone asked about."""
-    rubrics = [None, [{"criterion": "Scolds.", "points": -5}], "Be kind.", HEALTH]
+    rubrics = [
+        None,
+        [{"criterion": "Scolds.", "points": -5}],
+        "Be kind.",
+        HEALTH,
+    ]
     lines = completions(LONG, LONG, LONG, SHORT, rubrics=rubrics)
     scored = score(
         tmp_path,
@@ -102,7 +119,15 @@ def test_a_rubric_of_another_shape_is_refused():
             [{"criterion": "x", "points": "many"}],
             r"rubric\[0\]: its points or weight are not a number",
         ),
-        ([{"criterion": "x", "weight": json.loads("1e999")}], "not a number"),
+        (
+            [
+                {
+                    "criterion": "x",
+                    "weight": json.loads("1e999"),
+                }
+            ],
+            "not a number",
+        ),
     ]
     for value, says in cases:
         with pytest.raises(UnreadableRecordError, match=says):

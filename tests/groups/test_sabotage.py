@@ -292,7 +292,8 @@ def test_it_loses_in_every_judge_and_component(tmp_path, judge_server):
     assert min(scored.component("genrm")) == scored.component("genrm")[1]
     assert scored.lines[1]["genrm"]["sabotaged"] == 4
     unscored = score(tmp_path, judge_server, panel, on_sabotage="unscored")
-    assert (unscored.component("win_rate")[1], unscored.rewards[1]) == (None, None)
+    assert unscored.component("win_rate")[1] is None
+    assert unscored.rewards[1] is None
 
 
 GRADED = (

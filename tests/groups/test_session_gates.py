@@ -18,7 +18,10 @@ def sessions(*said: str, constraints: tuple[str, ...] = (), **rewards: Any) -> l
     """Make the sessions of one scenario, each with one turn of the counsellor; rewards by
     position.
     """
-    scenario = {"scenario_id": "x", "hard_constraints": list(constraints)}
+    scenario = {
+        "scenario_id": "x",
+        "hard_constraints": list(constraints),
+    }
     return [
         {
             "run_id": "r",
@@ -45,7 +48,11 @@ def test_a_session_gated_at_collection_is_the_worst_of_its_group(tmp_path):
     """
     cases = ["", "group_answer_length_penalty_coeff = 30.0\n", "[components.safety]\n"]
     for more in cases:
-        gated = {"total_reward": 0.0, "components": {"contact": 0.0}, "gated_by": ["contact"]}
+        gated = {
+            "total_reward": 0.0,
+            "components": {"contact": 0.0},
+            "gated_by": ["contact"],
+        }
         scored = score(tmp_path, sessions(KIND, LONG, f"{LONG} So.", r1=gated), LEXICAL + more)
         rewards = rewards_of(scored.lines)
         assert rewards[1] == 0 < min(rewards[0], rewards[2])
@@ -67,8 +74,18 @@ def test_a_judge_says_of_each_constraint_what_became_of_it(tmp_path, judge_serve
     scored = score(tmp_path, lines, toml)
     assert scored.component("rubric_constraints") == [1.0, 0.0]
     assert scored.lines[1]["genrm"]["component_notes"]["rubric_constraints"] == [
-        {"what": "broken:no tides", "phrase": LONG[:20], "turn": 1, "effect": "violation"},
-        {"what": "not touched:write to [EMAIL]", "phrase": "", "turn": None, "effect": "none"},
+        {
+            "what": "broken:no tides",
+            "phrase": LONG[:20],
+            "turn": 1,
+            "effect": "violation",
+        },
+        {
+            "what": "not touched:write to [EMAIL]",
+            "phrase": "",
+            "turn": None,
+            "effect": "none",
+        },
     ]
     assert rewards_of(scored.lines)[1] == 0
     asked = [

@@ -11,8 +11,16 @@ from genrm_cli.verdicts import Reason
 
 StartJudge = Callable[[], JudgeServer]
 
-FIRST = {"score_1": 5, "score_2": 1, "ranking": 1}
-SECOND = {"score_1": 2, "score_2": 4, "ranking": 5}
+FIRST = {
+    "score_1": 5,
+    "score_2": 1,
+    "ranking": 1,
+}
+SECOND = {
+    "score_1": 2,
+    "score_2": 4,
+    "ranking": 5,
+}
 
 
 def reasons(lines: list[dict[str, Any]]) -> list[str | None]:
@@ -23,7 +31,11 @@ def reasons(lines: list[dict[str, Any]]) -> list[str | None]:
 def test_a_grade_without_one_to_compare_it_with_names_the_failure(tmp_path, judge_server):
     """The other rollout was there, and its grade failed: that is no lack of opponents."""
     judge_server.behave(script=[{}, {"content": "Hm."}])
-    given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron-principle"}
+    given = {
+        "base_url": (judge_server.base_url,),
+        "model": "m",
+        "profile": "nemotron-principle",
+    }
     metrics, lines, _ = score(tmp_path, 2, **given)
     assert reasons(lines) == [Reason.NO_VERDICT, Reason.NO_VERDICT]
     assert metrics["failures_by_kind"] == {"no_verdict": 1}
@@ -44,7 +56,11 @@ def test_a_grade_whose_mate_was_not_asked_was_not_asked(tmp_path, judge_server):
 def test_one_failed_grade_of_many_costs_one_reward(tmp_path, judge_server):
     """Its neighbours have each another neighbour."""
     judge_server.behave(script=[{}, {"content": "Hm."}])
-    given = {"base_url": (judge_server.base_url,), "model": "m", "profile": "nemotron-principle"}
+    given = {
+        "base_url": (judge_server.base_url,),
+        "model": "m",
+        "profile": "nemotron-principle",
+    }
     metrics, lines, _ = score(tmp_path, 4, **given)
     assert reasons(lines) == [None, Reason.NO_VERDICT, None, None]
     assert metrics["panel"] is None
@@ -79,7 +95,10 @@ def test_a_rollout_that_no_comparison_was_planned_for_says_so():
 
 def test_the_name_of_a_group_has_no_meaning():
     """Whatever prefix a user's key has, the group has all its components."""
-    tables = {"component": ["win_rate"], "total": {"weights": {"win_rate": 1.0}}}
+    tables = {
+        "component": ["win_rate"],
+        "total": {"weights": {"win_rate": 1.0}},
+    }
     for key in ("batch-7", "ungrouped:batch-7", "line:3"):
         assert genrm.score("q", ["a", "b b"], judge="lexical", key=key, **tables).rewards == [
             0.0,

@@ -83,14 +83,20 @@ def test_a_blank_response_is_never_sent(tmp_path, judge_server):
     assert with_blank.metrics["blank_responses"] == 2
     alone = score(tmp_path, completions(SHORT, LONG), LEXICAL)
     first, blank, second = score(tmp_path, completions(SHORT, "", LONG), LEXICAL).rewards
-    assert ([first, second], blank) == (pytest.approx(alone.rewards), None)
+    assert [first, second] == pytest.approx(alone.rewards)
+    assert blank is None
 
 
 def test_a_group_of_blank_responses_costs_nothing(tmp_path, judge_server):
     """Its one response with words has no opponent, and the metrics count the group."""
     lines = completions("", SHORT, " ", "\n")
     scored = score(tmp_path, lines, judge(judge_server))
-    assert scored.reasons == [Reason.BLANK, Reason.NO_OPPONENT, Reason.BLANK, Reason.BLANK]
+    assert scored.reasons == [
+        Reason.BLANK,
+        Reason.NO_OPPONENT,
+        Reason.BLANK,
+        Reason.BLANK,
+    ]
     assert scored.metrics["groups_mostly_blank"] == 1
     assert judge_server.stats()["requests"] == 0
 
@@ -117,13 +123,21 @@ def test_without_a_score_to_undercut_a_blank_response_stays_unscored(tmp_path):
 
 def test_tool_calls_are_shown_as_a_transcript(tmp_path, judge_server):
     """Responses of calls alone are no blanks: the judge sees calls, results and words."""
-    result = {"type": "function_call_output", "call_id": "c", "output": "41"}
+    result = {
+        "type": "function_call_output",
+        "call_id": "c",
+        "output": "41",
+    }
     lines = gym_lines(
         [called("look", at="door")], [called("count", of="tides"), result, said("It is 41.")]
     )
     for line in lines:
         line["responses_create_params"]["tools"] = [
-            {"type": "function", "name": "look", "description": "Looks."}
+            {
+                "type": "function",
+                "name": "look",
+                "description": "Looks.",
+            }
         ]
     scored = score(tmp_path, lines, judge(judge_server))
     assert None not in scored.rewards
@@ -202,7 +216,10 @@ EXCLUDED = [
     pytest.param({"mask_sample": [None, None, True]}, Reason.EXCLUDED, id="masked"),
     pytest.param({"_ng_failure_class": [None, None, "timeout"]}, Reason.EXCLUDED, id="failed"),
     pytest.param(
-        {"_ng_rollout_index": [0, 1, 1], "_ng_attempt_index": [0, 1, 0]},
+        {
+            "_ng_rollout_index": [0, 1, 1],
+            "_ng_attempt_index": [0, 1, 0],
+        },
         Reason.SUPERSEDED,
         id="superseded",
     ),
@@ -266,15 +283,25 @@ def test_reward_components_add_up_to_the_reward(tmp_path):
             or abs(sum(line["reward_components"].values()) - line["reward"]) < 1e-6
         )
         assert line["genrm"]["previous_reward_components"] == before
-    assert (scored.rewards[2], scored.lines[2]["reward_components"]) == (None, {})
+    assert scored.rewards[2] is None
+    assert scored.lines[2]["reward_components"] == {}
 
 
 def test_named_fields_score_an_unknown_shape(tmp_path, judge_server):
     """Dotted paths name prompt, response and group."""
     lines: list[Json] = [
-        {"q": {"text": "Why?"}, "out": {"text": text}, "id": 7} for text in (SHORT, LONG)
+        {
+            "q": {"text": "Why?"},
+            "out": {"text": text},
+            "id": 7,
+        }
+        for text in (SHORT, LONG)
     ]
-    fields = {"prompt_field": "q.text", "response_field": "out.text", "id_field": "id"}
+    fields = {
+        "prompt_field": "q.text",
+        "response_field": "out.text",
+        "id_field": "id",
+    }
     scored = score(tmp_path, lines, judge(judge_server, **fields))
     assert None not in scored.rewards
     assert {line["genrm"]["group"] for line in scored.lines} == {"id:7"}
@@ -294,5 +321,6 @@ def test_another_reading_pays_for_nothing_twice(tmp_path, judge_server):
     assert result.status == "scored"
     assert "responses are read differently now" in str(result.reason)
     again = json.loads(metrics.read_bytes())
-    assert (again["calls"], again["reading_version"]) == (0, READING_VERSION)
+    assert again["calls"] == 0
+    assert again["reading_version"] == READING_VERSION
     assert read_lines(tmp_path / "in.scored.jsonl") == first.lines

@@ -155,7 +155,13 @@ HABITS: Mapping[str, Habit] = {
 }
 LIMITED = {"favours": favour}
 """Habits that pay less than without a defence."""
-SILENT = ("echoes", "echoes both", "is filtered", "is refused", "is cut off")
+SILENT = (
+    "echoes",
+    "echoes both",
+    "is filtered",
+    "is refused",
+    "is cut off",
+)
 """Habits that give no verdict of the judge's own."""
 
 _TOKENS = re.compile(

@@ -52,7 +52,11 @@ def swap_letters(words: str) -> str:
 def scores_json(verdict: Verdict) -> str:
     """Render a verdict as NVIDIA's GenRMs do."""
     return json.dumps(
-        {"response_1_analysis": "Fine.", "score_1": verdict.score_1, "score_2": verdict.score_2}
+        {
+            "response_1_analysis": "Fine.",
+            "score_1": verdict.score_1,
+            "score_2": verdict.score_2,
+        }
         | {"ranking": verdict.ranking}
     )
 
@@ -117,7 +121,15 @@ def swap_think_rm(words: str) -> str:
     return f"<answer>{-int(words.removeprefix('<answer>').removesuffix('</answer>'))}</answer>"
 
 
-ALL = (MUCH, BETTER, SLIGHTLY, TIE, SLIGHTLY_WORSE, WORSE, MUCH_WORSE)
+ALL = (
+    MUCH,
+    BETTER,
+    SLIGHTLY,
+    TIE,
+    SLIGHTLY_WORSE,
+    WORSE,
+    MUCH_WORSE,
+)
 JSON_FAMILY = Family({scores_json(verdict): verdict for verdict in ALL}, swap_json)
 FAMILIES = {
     "nemotron": JSON_FAMILY,
@@ -125,7 +137,10 @@ FAMILIES = {
     "nemotron-ultra": Family(
         {
             json.dumps(
-                {"rubric_evaluations": [{"score_1": 3, "ranking": 9}], "overall": json.loads(words)}
+                {
+                    "rubric_evaluations": [{"score_1": 3, "ranking": 9}],
+                    "overall": json.loads(words),
+                }
             ): verdict
             for words, verdict in JSON_FAMILY.says.items()
         },
@@ -144,7 +159,14 @@ FAMILIES = {
         },
         swap_letters,
     ),
-    "mt-bench": Family({"[[A]]": BETTER, "[[B]]": WORSE, "[[C]]": TIE}, swap_letters),
+    "mt-bench": Family(
+        {
+            "[[A]]": BETTER,
+            "[[B]]": WORSE,
+            "[[C]]": TIE,
+        },
+        swap_letters,
+    ),
     "rm-r1": Family(
         {
             f"<answer>[[{letter}]]</answer>": verdict
@@ -169,7 +191,14 @@ FAMILIES = {
             f"<answer>{number}</answer>": verdict
             for number, verdict in zip(
                 (-3, -2, -1, 1, 2, 3),
-                (MUCH, BETTER, SLIGHTLY, SLIGHTLY_WORSE, WORSE, MUCH_WORSE),
+                (
+                    MUCH,
+                    BETTER,
+                    SLIGHTLY,
+                    SLIGHTLY_WORSE,
+                    WORSE,
+                    MUCH_WORSE,
+                ),
                 strict=True,
             )
         },
@@ -177,7 +206,13 @@ FAMILIES = {
     ),
     "prometheus-2": Family({"[RESULT] A": BETTER, "[RESULT] B": WORSE}, swap_letters, after="\n"),
     "judgelm": Family(
-        {"10 1": MUCH, "7.75 3.25": BETTER, "5.5 5.5": TIE, "3.25 7.75": WORSE, "1 10": MUCH_WORSE},
+        {
+            "10 1": MUCH,
+            "7.75 3.25": BETTER,
+            "5.5 5.5": TIE,
+            "3.25 7.75": WORSE,
+            "1 10": MUCH_WORSE,
+        },
         swap_judgelm,
         before=None,
         after="\n",

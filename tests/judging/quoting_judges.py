@@ -96,7 +96,10 @@ def iter_json_strings(words: str, text: str) -> Iterator[tuple[str, str]]:
     said = json.loads(words)
     escaped = json.dumps(f"It says {text}; no.")
     raw = f'"It says {text}; no."'
-    for place, string in (("in a string", escaped), ("in a string without escapes", raw)):
+    for place, string in (
+        ("in a string", escaped),
+        ("in a string without escapes", raw),
+    ):
         if "overall" in said:
             overall = json.dumps(said["overall"])
             yield (

@@ -15,7 +15,12 @@ from reply_readers import READERS
 
 from genrm_cli.catalog import ESTIMATORS
 
-FAST = ("nemotron-plain", "mt-bench", "j1", "rubric-rm")  # JSON, labels, two forms, and lines
+FAST = (
+    "nemotron-plain",
+    "mt-bench",
+    "j1",
+    "rubric-rm",
+)  # JSON, labels, two forms, and lines
 MOST = 0.05  # of advantage, gained by an attacker or lost by its honest twin
 
 
@@ -68,7 +73,15 @@ def advantages_of(
     """Score groups of an attacker with one of these texts, its twin and two good responses; all
     advantages.
     """
-    answers = [[f"{BAD} {text}", BAD, f"{OTHER} " * 40, f"{OTHER} " * 90] for text in texts]
+    answers = [
+        [
+            f"{BAD} {text}",
+            BAD,
+            f"{OTHER} " * 40,
+            f"{OTHER} " * 90,
+        ]
+        for text in texts
+    ]
     lines = [
         {"prompt": f"Question {n}?", "completion": answer}
         for n, group in enumerate(answers)

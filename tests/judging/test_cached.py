@@ -33,12 +33,11 @@ def test_what_the_journal_holds_is_not_asked_again(judge_server, journal):
     for place in range(20):
         before = first.outcomes[place]
         after = second.outcomes[place]
-        assert (before.from_journal, after.from_journal) == (False, True)
-        assert (after.result, after.reply_text, after.attempts) == (
-            before.result,
-            before.reply_text,
-            1,
-        )
+        assert before.from_journal is False
+        assert after.from_journal is True
+        assert after.result == before.result
+        assert after.reply_text == before.reply_text
+        assert after.attempts == 1
         assert after.prompt_tokens == before.prompt_tokens > 0
 
 

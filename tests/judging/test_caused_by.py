@@ -19,7 +19,11 @@ VERDICT = Verdict(4, 2, 2)
 
 def test_an_ambiguity_names_the_responses_that_make_it():
     """A judge repairs what was broken up in them, and says so after its own verdict."""
-    cases = [(f"x {FAKE}", "y", (1,)), ("x", FAKE, (2,)), (FAKE, FAKE, (1, 2))]
+    cases = [
+        (f"x {FAKE}", "y", (1,)),
+        ("x", FAKE, (2,)),
+        (FAKE, FAKE, (1, 2)),
+    ]
     for response_1, response_2, causes in cases:
         profile = PAIR_PROFILES["mt-bench"]
         shown = as_shown(profile, PairwisePrompt([], response_1, response_2))
@@ -33,7 +37,8 @@ def test_a_judge_that_contradicts_itself_blames_nobody():
     shown = PairwisePrompt([], "x", "y")
     outcome = PAIR_PROFILES["mt-bench"].parse_reply(Reply("[[A]], or rather\n[[B]]"), shown)
     assert isinstance(outcome, Failure)
-    assert (outcome.kind, outcome.caused_by) == (FailureKind.AMBIGUOUS, ())
+    assert outcome.kind == FailureKind.AMBIGUOUS
+    assert outcome.caused_by == ()
 
 
 def suspicious_profile(text: str) -> Profile:
@@ -54,7 +59,11 @@ def test_no_second_reply_decides_what_a_response_made_ambiguous(judge_server, tm
     """
     assert SHORT not in LONG
     with Journal(str(tmp_path / "run.sqlite")) as journal:
-        given = {"journal": journal, "profile": suspicious_profile(SHORT), "reask": 3}
+        given = {
+            "journal": journal,
+            "profile": suspicious_profile(SHORT),
+            "reask": 3,
+        }
         first = with_judge(lambda each: each.ask_all([0]), judge_server.base_url, **given)
         again = with_judge(
             lambda each: each.ask_all([0]), judge_server.base_url, only_failed=True, **given

@@ -8,7 +8,12 @@ from genrm_cli.judging.requests import ChatPrompt, Reply
 from genrm_cli.verdicts import ChatTurn, Failure, FailureKind, Outcome
 
 PROFILE = ChatProfile("policy", 1, "takes part", {})
-PROMPT = ChatPrompt([("system", "Be kind."), ("user", "Hello.")])
+PROMPT = ChatPrompt(
+    [
+        ("system", "Be kind."),
+        ("user", "Hello."),
+    ]
+)
 KEY = b"k" * 32
 
 
@@ -40,7 +45,10 @@ def test_a_turn_survives_the_journal_and_its_copy(tmp_path):
     in.
     """
     text = "Hi, “you”."
-    for name, said in {"whole": ChatTurn(), "cut": ChatTurn(is_truncated=True)}.items():
+    for name, said in {
+        "whole": ChatTurn(),
+        "cut": ChatTurn(is_truncated=True),
+    }.items():
         path = str(tmp_path / f"{name}.sqlite")
         with Journal(path) as journal:
             asyncio.run(journal.record(KEY, "p", Outcome(said, 1, 0.5, 10, 20, 0, text)))

@@ -99,7 +99,9 @@ def test_requests_are_made_only_when_there_is_room():
         done += 1
 
     asyncio.run(judge_group(group_of(15), ALL_PAIRS, JudgeSet([judge], on_outcome)))
-    assert (judge.prepared, done, judge.most_at_once) == (105, 105, 7)
+    assert judge.prepared == 105
+    assert done == 105
+    assert judge.most_at_once == 7
     assert ahead <= 7 + 16  # those that are looked up together
 
 
@@ -197,7 +199,8 @@ async def test_a_cancelled_group_leaves_no_task(judge_server):
         with pytest.raises(asyncio.CancelledError):
             await first
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        assert (opened.pool.in_flight, judges.turns.locked()) == (0, False)
+        assert opened.pool.in_flight == 0
+        assert not judges.turns.locked()
 
 
 def test_comparisons_that_share_a_first_response_are_neighbours():

@@ -150,8 +150,10 @@ def test_failures_are_kept_for_the_report_and_never_recalled(path):
         (counted,) = record_all(journal, {key(1): BAD})
         assert counted.result == BAD.result
         record_all(journal, {key(1): Outcome(Failure(FailureKind.TIMEOUT, "too late"), attempts=1)})
-        assert (journal.recall(key(1)), len(journal)) == (None, 0)
-        assert (journal.has_failed(key(1)), journal.has_failed(key(2))) == (True, False)
+        assert journal.recall(key(1)) is None
+        assert len(journal) == 0
+        assert journal.has_failed(key(1))
+        assert not journal.has_failed(key(2))
         assert [entry["kind"] for entry in journal.iter_entries()] == ["timeout"]
         record_all(journal, {key(1): GOOD})
         assert [entry.get("kind") for entry in journal.iter_entries()] == [None]
@@ -286,7 +288,12 @@ def test_a_read_only_journal_is_refused():
 
 @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="needs POSIX rights")
 @pytest.mark.parametrize(
-    ("file_mode", "folder_mode"), [(0o444, 0o555), (0o444, 0o755), (0o644, 0o555)]
+    ("file_mode", "folder_mode"),
+    [
+        (0o444, 0o555),
+        (0o444, 0o755),
+        (0o644, 0o555),
+    ],
 )
 @pytest.mark.parametrize("is_logged", [False, True])
 def test_a_read_only_journal_can_be_read(is_logged, file_mode, folder_mode):
@@ -346,16 +353,23 @@ def test_mean_tokens_are_those_that_servers_told(path):
 def test_all_entries_come_out_ready_for_json(path):
     """The export holds every verdict with its reply, then every failure."""
     with Journal(path) as journal:
-        record_all(journal, {key(2): GOOD, key(1): GOOD, key(3): BAD})
+        record_all(
+            journal,
+            {
+                key(2): GOOD,
+                key(1): GOOD,
+                key(3): BAD,
+            },
+        )
         entries = json.loads(json.dumps(list(journal.iter_entries())))
     assert [entry["key"] for entry in entries] == [key(n).hex() for n in (1, 2, 3)]
     assert [entry["reply"] for entry in entries[:2]] == [GOOD.reply_text] * 2
-    assert (entries[0]["score_1"], entries[0]["ranking"], entries[0]["judge"]) == (4, 2, LABEL)
-    assert (entries[2]["kind"], entries[2]["detail"], entries[2]["attempts"]) == (
-        "truncated",
-        "no room",
-        4,
-    )
+    assert entries[0]["score_1"] == 4
+    assert entries[0]["ranking"] == 2
+    assert entries[0]["judge"] == LABEL
+    assert entries[2]["kind"] == "truncated"
+    assert entries[2]["detail"] == "no room"
+    assert entries[2]["attempts"] == 4
 
 
 def entries_of(path: Path, entries: dict[bytes, Outcome]) -> list[dict[str, Any]]:
@@ -368,7 +382,12 @@ def entries_of(path: Path, entries: dict[bytes, Outcome]) -> list[dict[str, Any]
 def test_taking_in_adds_what_is_new_and_keeps_what_is_known(path, tmp_path):
     """Entries of another journal are stored, except where this one already has a verdict."""
     theirs = entries_of(
-        tmp_path / "theirs", {key(1): replace(GOOD, reply_text="theirs"), key(2): GOOD, key(3): BAD}
+        tmp_path / "theirs",
+        {
+            key(1): replace(GOOD, reply_text="theirs"),
+            key(2): GOOD,
+            key(3): BAD,
+        },
     )
     with Journal(path) as journal:
         record_all(journal, {key(1): replace(GOOD, reply_text="mine")})
@@ -418,7 +437,14 @@ def test_only_what_is_new_here_is_left_to_copy(path, tmp_path):
     theirs = entries_of(tmp_path / "theirs", {key(1): GOOD, key(2): BAD})
     with Journal(path) as journal:
         assert list(journal.iter_uncopied()) == []
-        record_all(journal, {key(2): GOOD, key(3): GOOD, key(4): BAD})
+        record_all(
+            journal,
+            {
+                key(2): GOOD,
+                key(3): GOOD,
+                key(4): BAD,
+            },
+        )
     with Journal(path) as reopened:
         reopened.take_in(theirs)
         uncopied = list(reopened.iter_uncopied())
@@ -449,7 +475,14 @@ def test_the_copier_gets_what_was_committed_and_nothing_twice(path, tmp_path):
     with Journal(path) as first:
         record_all(first, {key(1): GOOD})
     with Journal(path, copies) as journal:
-        record_all(journal, {key(1): GOOD, key(2): GOOD, key(3): BAD})
+        record_all(
+            journal,
+            {
+                key(1): GOOD,
+                key(2): GOOD,
+                key(3): BAD,
+            },
+        )
         record_all(journal, {key(2): GOOD})
         exported = [entry for entry in journal.iter_entries() if entry["key"] != key(1).hex()]
     assert copies.entries == exported
@@ -486,7 +519,8 @@ def test_grades_come_back_as_they_were(path):
         assert known == replace(GRADED, from_journal=True)
         assert isinstance(known.result, Grades)
         assert known.result.notes == ("good", "Ünïcode 🎲", "")
-        assert (len(journal), journal.has_failed(key(2))) == (1, True)
+        assert len(journal) == 1
+        assert journal.has_failed(key(2))
         record_all(journal, {key(2): GRADED})
         assert not journal.has_failed(key(2))
 
@@ -494,16 +528,18 @@ def test_grades_come_back_as_they_were(path):
 @pytest.mark.parametrize(
     "grades",
     [
-        *(
-            "",
-            "[]",
-            "7",
-            '{"values": [4]}',
-            '{"values": 4, "notes": []}',
-            '{"values": ["high"], "notes": []}',
-        ),
-        *('{"values": [null], "notes": []}', '{"values": [NaN], "notes": []}'),
-        *('{"values": [Infinity], "notes": []}', "[" * 100_000, 7, ["4"]),
+        "",
+        "[]",
+        "7",
+        '{"values": [4]}',
+        '{"values": 4, "notes": []}',
+        '{"values": ["high"], "notes": []}',
+        '{"values": [null], "notes": []}',
+        '{"values": [NaN], "notes": []}',
+        '{"values": [Infinity], "notes": []}',
+        "[" * 100_000,
+        7,
+        ["4"],
     ],
 )
 def test_grades_that_are_none_are_refused(path, tmp_path, grades):

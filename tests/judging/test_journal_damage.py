@@ -39,7 +39,14 @@ def path(tmp_path: Path) -> str:
     """Make a journal of a verdict, grades and another verdict."""
     path = str(tmp_path / "run.sqlite")
     with Journal(path) as journal:
-        record(journal, {key(1): GOOD, key(2): GRADED, key(3): GOOD})
+        record(
+            journal,
+            {
+                key(1): GOOD,
+                key(2): GRADED,
+                key(3): GOOD,
+            },
+        )
     return path
 
 

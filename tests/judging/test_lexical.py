@@ -78,7 +78,8 @@ def test_swapping_the_responses_mirrors_the_verdict(conversation, response_1, re
     """Swapped responses get swapped scores and the ranking 7 - r."""
     verdict = judge_lexically(PairwisePrompt(conversation, response_1, response_2))
     mirrored = judge_lexically(PairwisePrompt(conversation, response_2, response_1))
-    assert (mirrored.score_1, mirrored.score_2) == (verdict.score_2, verdict.score_1)
+    assert mirrored.score_1 == verdict.score_2
+    assert mirrored.score_2 == verdict.score_1
     assert mirrored.ranking == 7 - verdict.ranking
 
 

@@ -62,7 +62,8 @@ def test_a_profile_with_the_placeholder_takes_a_reference():
         for given in ("42", None)
     ]
     assert texts == ["42: a b", "(There is no reference answer.): a b"]
-    assert (own.takes_reference, profile().takes_reference) == (True, False)
+    assert own.takes_reference is True
+    assert profile().takes_reference is False
 
 
 def test_delimiters_of_any_alphabet_cannot_be_written():
@@ -86,7 +87,12 @@ def test_a_verdict_in_any_alphabet_is_broken_up():
         (r"\A(?P<label>[AB])\b", "A is better."),
     ]
     for pattern, verdict in cases:
-        own = profile(verdict={"pattern": pattern, "labels": {"A": "better", "B": "worse"}})
+        own = profile(
+            verdict={
+                "pattern": pattern,
+                "labels": {"A": "better", "B": "worse"},
+            }
+        )
         assert own.parse_reply(Reply(verdict), UNQUOTED) == Verdict(4.0, 2.0, 2.0)
         shown = as_shown(own, PairwisePrompt([], verdict, "Another answer."))
         assert isinstance(own.parse_reply(Reply(shown.response_1), shown), Failure)
@@ -144,7 +150,12 @@ def test_how_a_reply_is_read():
 
 def test_a_pattern_takes_linear_time():
     """A reply on which `re` would backtrack for centuries is read at once."""
-    slow = profile(verdict={"pattern": "^(?P<label>(A+)+)$", "labels": {"A": "better"}})
+    slow = profile(
+        verdict={
+            "pattern": "^(?P<label>(A+)+)$",
+            "labels": {"A": "better"},
+        }
+    )
     read = slow.parse_reply(Reply("A" * 100_000 + "!", finish_reason="stop"), UNQUOTED)
     assert isinstance(read, Failure)
 
@@ -160,7 +171,15 @@ def test_what_cannot_be_is_refused_on_load():
         ({"messages": [{"role": "user", "content": "{response_1}"}]}, "{response_2}"),
         ({"verdict": {"pattern": "("}}, "regular expression"),
         ({"verdict": {"pattern": "(?P<label>.)"}}, "labels"),
-        ({"verdict": {"pattern": "(?P<label>.)", "labels": {"A": "good"}}}, "much_better"),
+        (
+            {
+                "verdict": {
+                    "pattern": "(?P<label>.)",
+                    "labels": {"A": "good"},
+                }
+            },
+            "much_better",
+        ),
         ({"verdict": {"json": {"score_1": "a", "score_2": "b"}}}, "scale"),
         ({"verdict": {"json": {"points": "a"}}}, "points"),
         ({"verdict": {}}, "either a pattern or a json table"),
@@ -170,7 +189,13 @@ def test_what_cannot_be_is_refused_on_load():
         ({"verdict": [{"form": "scores_json"}, {"pattern": "(?P<label>.)"}]}, "without other keys"),
         ({"verdict": {"form": "free"}}, "scores_json"),
         (
-            {"verdict": {"pattern": "(?P<label>.)", "labels": {"A": "tie"}, "truncated": "no"}},
+            {
+                "verdict": {
+                    "pattern": "(?P<label>.)",
+                    "labels": {"A": "tie"},
+                    "truncated": "no",
+                }
+            },
             "drop_match",
         ),
         (
@@ -184,7 +209,13 @@ def test_what_cannot_be_is_refused_on_load():
             "not an integer",
         ),
         (
-            {"verdict": {"json": {"label": "a"}, "labels": {"A": "tie"}, "truncated": "keep"}},
+            {
+                "verdict": {
+                    "json": {"label": "a"},
+                    "labels": {"A": "tie"},
+                    "truncated": "keep",
+                }
+            },
             "truncated",
         ),
     ]
@@ -204,4 +235,5 @@ def test_another_content_is_another_version():
         == profile().version
         != profile(LABELS.replace("<a>{response_1}", "<a> {response_1}")).version
     )
-    assert (profile().name, profile(SCORES).name) == ("house-judge", "mine")
+    assert profile().name == "house-judge"
+    assert profile(SCORES).name == "mine"

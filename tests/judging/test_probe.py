@@ -16,8 +16,16 @@ from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.remote import RemoteJudge
 
-FIRST_BETTER = {"score_1": 5, "score_2": 1, "ranking": 1}
-TIE = {"score_1": 3, "score_2": 3, "ranking": 3}
+FIRST_BETTER = {
+    "score_1": 5,
+    "score_2": 1,
+    "ranking": 1,
+}
+TIE = {
+    "score_1": 3,
+    "score_2": 3,
+    "ranking": 3,
+}
 
 
 def probe(*base_urls: str, profile: str = "nemotron", timeout_s: float = 10.0) -> str | None:
@@ -45,7 +53,15 @@ def refusal(*base_urls: str, profile: str = "nemotron", timeout_s: float = 10.0)
     return str(caught.value)
 
 
-@pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain", "nemotron-ultra", "json"])
+@pytest.mark.parametrize(
+    "profile",
+    [
+        "nemotron",
+        "nemotron-plain",
+        "nemotron-ultra",
+        "json",
+    ],
+)
 def test_a_good_judge_passes_with_two_calls(judge_server, profile):
     """A judge that prefers the answer to the nonsense in both orders needs no third call and gets
     no warning.
@@ -146,7 +162,16 @@ def completion(content: str, prompt_tokens: int) -> str:
     message = {"role": "assistant", "content": content}
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": 9}
     return json.dumps(
-        {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}
+        {
+            "choices": [
+                {
+                    "index": 0,
+                    "message": message,
+                    "finish_reason": "stop",
+                }
+            ],
+            "usage": usage,
+        }
     )
 
 
@@ -201,8 +226,18 @@ def test_a_context_that_is_too_short_is_not_blamed_on_the_model(judge_server, me
     """vLLM refuses a token limit above its context, llama.cpp a prompt: the option to lower is
     named.
     """
-    error = {"message": message, "type": "BadRequestError", "param": "max_tokens", "code": 400}
-    judge_server.behave(fault={"status": 400, "body": json.dumps({"error": error})})
+    error = {
+        "message": message,
+        "type": "BadRequestError",
+        "param": "max_tokens",
+        "code": 400,
+    }
+    judge_server.behave(
+        fault={
+            "status": 400,
+            "body": json.dumps({"error": error}),
+        }
+    )
     reason = refusal(judge_server.base_url)
     assert message[:30] in reason
     assert "max_reply_tokens" in reason
@@ -220,7 +255,12 @@ def test_missing_log_probabilities_are_not_blamed_on_the_model(judge_server, sta
         "(parameter=logprobs, value=20)"
     )
     refused = {
-        "error": {"message": message, "type": "BadRequestError", "param": "logprobs", "code": 400}
+        "error": {
+            "message": message,
+            "type": "BadRequestError",
+            "param": "logprobs",
+            "code": 400,
+        }
     }
     choice = {
         "message": {"content": "Final Judgement: No"},
@@ -228,7 +268,12 @@ def test_missing_log_probabilities_are_not_blamed_on_the_model(judge_server, sta
         "logprobs": None,
     }
     body = refused if status == 400 else {"choices": [choice]}
-    judge_server.behave(fault={"status": status, "body": json.dumps(body)})
+    judge_server.behave(
+        fault={
+            "status": status,
+            "body": json.dumps(body),
+        }
+    )
     reason = refusal(judge_server.base_url, profile="nemotron-principle")
     assert "max-logprobs" in reason
     assert "Check model" not in reason
@@ -236,7 +281,12 @@ def test_missing_log_probabilities_are_not_blamed_on_the_model(judge_server, sta
 
 
 @pytest.mark.parametrize(
-    ("profile", "calls"), [("nemotron-principle", 2), ("rewardanything", 2), ("brrm", 4)]
+    ("profile", "calls"),
+    [
+        ("nemotron-principle", 2),
+        ("rewardanything", 2),
+        ("brrm", 4),
+    ],
 )
 def test_judges_that_are_asked_otherwise_pass(judge_server, profile, calls):
     """Each response alone, both in a row, and two turns: what they say follows the responses."""

@@ -12,7 +12,10 @@ from genrm_cli.extensions import Seam
 from genrm_cli.judging.lookup import PROFILES, profile_for
 from genrm_cli.judging.requests import PairwisePrompt
 
-CONVERSATION = [("system", "Be brief."), ("user", "What is SKILL?")]
+CONVERSATION = [
+    ("system", "Be brief."),
+    ("user", "What is SKILL?"),
+]
 NEMOTRON = PROFILES["nemotron"]
 
 
@@ -21,7 +24,14 @@ def test_nemotron_gives_the_input_no_role_but_a_speakers():
     user turns.
     """
     prompt = PairwisePrompt(
-        [("developer", "d"), ("tool", "42"), ("response_1", "x"), ("principle", "y")], "a", "b"
+        [
+            ("developer", "d"),
+            ("tool", "42"),
+            ("response_1", "x"),
+            ("principle", "y"),
+        ],
+        "a",
+        "b",
     )
     messages = NEMOTRON.render_messages(prompt)
     assert [message["role"] for message in messages] == [

@@ -27,7 +27,11 @@ EMPTY = FailureKind.EMPTY
 REFUSED = FailureKind.REFUSED
 
 LINEUP = ListwisePrompt([("user", "Hi?")], ("one", "two", "three"))
-SCORES = {"model-1": 4, "model-2": 2.5, "model-3": 1}
+SCORES = {
+    "model-1": 4,
+    "model-2": 2.5,
+    "model-3": 1,
+}
 ORDER = ["model-1", "model-2", "model-3"]
 
 
@@ -43,7 +47,13 @@ def kind_of(outcome: object) -> object:
 
 def token(text: str, logprob: object = -0.25, **top: object) -> dict[str, Any]:
     """Write a token as a server does, with the likeliest tokens in its place."""
-    likeliest = [{"token": name.replace("_", " "), "logprob": value} for name, value in top.items()]
+    likeliest = [
+        {
+            "token": name.replace("_", " "),
+            "logprob": value,
+        }
+        for name, value in top.items()
+    ]
     return {
         "token": text,
         "logprob": logprob,
@@ -109,7 +119,13 @@ def test_a_word_that_is_not_listed_is_as_likely_as_the_last_one():
 def test_what_servers_sent_for_log_probabilities_is_read():
     """The margin is that of the tokens received, with any text around them."""
     cases = {
-        "vLLM": ([], -0.37853631377220154, -1.316036343574524, "<|im_end|>", {}),
+        "vLLM": (
+            [],
+            -0.37853631377220154,
+            -1.316036343574524,
+            "<|im_end|>",
+            {},
+        ),
         "vLLM, whose reasoning parser leaves thoughts in the log probabilities": (
             ["That", " is", " so", ".", "</think>"],
             -0.37853631377220154,
@@ -117,10 +133,20 @@ def test_what_servers_sent_for_log_probabilities_is_read():
             "<|im_end|>",
             {},
         ),
-        "llama.cpp": ([], -0.39186742901802063, -1.2920366525650024, "", {"id": 2838}),
+        "llama.cpp": (
+            [],
+            -0.39186742901802063,
+            -1.2920366525650024,
+            "",
+            {"id": 2838},
+        ),
     }
     for case, (before, no, yes, end, more) in cases.items():
-        top = {"_No": no, "_Yes": yes, "_Not": -5.128536224365234}
+        top = {
+            "_No": no,
+            "_Yes": yes,
+            "_Not": -5.128536224365234,
+        }
         texts = [token(text) for text in [*before, "Final", " Judge", "ment", ":"]]
         tokens = [*texts, token(" No", no, **top) | more, token(end, -0.01)]
         assert judged("Final Judgement: No", tokens) == pytest.approx(
@@ -135,7 +161,11 @@ def test_where_nothing_is_known_of_the_other_word_there_is_no_grade():
     cases = [
         {},
         {"_Yes": -0.25},
-        {"_The": -0.1, "_A": -0.2, "_Yes": -0.25},
+        {
+            "_The": -0.1,
+            "_A": -0.2,
+            "_Yes": -0.25,
+        },
         {"_No": None, "_Yes": -0.25},
         {"_No": True, "_Yes": -0.25},
     ]
@@ -152,18 +182,39 @@ def test_log_probabilities_of_another_shape_are_none():
         [{"token": 7, "logprob": -1}],
         [token("Final Judgement: Yes", _Yes=-0.1, _No=-3)],  # one token for all of it
         [token("Final Judgement:"), token(" No", _Yes=-3, _No=-0.1)],  # of another text
-        [token("Final Judgement:"), {"token": " Yes", "logprob": None, "top_logprobs": None}],
         [
             token("Final Judgement:"),
-            {"token": " Yes", "logprob": -0.1, "top_logprobs": {"Yes": -0.1}},
+            {
+                "token": " Yes",
+                "logprob": None,
+                "top_logprobs": None,
+            },
+        ],
+        [
+            token("Final Judgement:"),
+            {
+                "token": " Yes",
+                "logprob": -0.1,
+                "top_logprobs": {"Yes": -0.1},
+            },
         ],
         [token("token_id:123"), token("token_id:456", _Yes=-0.1, _No=-3)],
-        {"tokens": ["Final Judgement:", " Yes"], "token_logprobs": [-1, -0.1]},
+        {
+            "tokens": ["Final Judgement:", " Yes"],
+            "token_logprobs": [-1, -0.1],
+        },
     ]
     for tokens in cases:
         assert judged("Final Judgement: Yes", tokens) == NO_VERDICT
         reply = parse_completion(
-            {"choices": [{"message": {"content": "Final Judgement: Yes"}, "logprobs": tokens}]}
+            {
+                "choices": [
+                    {
+                        "message": {"content": "Final Judgement: Yes"},
+                        "logprobs": tokens,
+                    }
+                ]
+            }
         )
         assert (
             kind_of(PROFILES["nemotron-principle"].parse_reply(reply, ListwisePrompt([], ("one",))))
@@ -194,7 +245,12 @@ def test_thoughts_before_the_judgement_are_not_its_place():
     """Some servers send the tokens of the reasoning, too: the last judgement is the one that
     counts.
     """
-    words = ["<think>Final Judgement:", " Yes", "</think>Final Judgement:", " Yes"]
+    words = [
+        "<think>Final Judgement:",
+        " Yes",
+        "</think>Final Judgement:",
+        " Yes",
+    ]
     tokens = [
         token(words[0]),
         token(words[1], _Yes=-3, _No=-0.1),
@@ -209,8 +265,22 @@ NUMBERS = st.one_of(
     st.none(), st.booleans(), st.floats(), st.integers(-(10**30), 3), st.text(max_size=4)
 )
 TOKENS = st.builds(
-    lambda text, number, top: {"token": text, "logprob": number, "top_logprobs": top},
-    st.sampled_from(["Final Judgement:", " Yes", " No", "No", "Final Judgement: ", "x", ""]),
+    lambda text, number, top: {
+        "token": text,
+        "logprob": number,
+        "top_logprobs": top,
+    },
+    st.sampled_from(
+        [
+            "Final Judgement:",
+            " Yes",
+            " No",
+            "No",
+            "Final Judgement: ",
+            "x",
+            "",
+        ]
+    ),
     NUMBERS,
     st.lists(
         st.builds(
@@ -258,7 +328,16 @@ def test_what_is_no_ranking_has_no_grades():
         (json.dumps({"best-to-worst": ORDER}), NO_VERDICT),
         (ranking({"model-1": 4, "model-2": 2}), NO_VERDICT),
         (ranking(SCORES | {"model-4": 5}), NO_VERDICT),
-        (ranking({"Model-1": 4, "model-2": 2, "model-3": 1}), NO_VERDICT),
+        (
+            ranking(
+                {
+                    "Model-1": 4,
+                    "model-2": 2,
+                    "model-3": 1,
+                }
+            ),
+            NO_VERDICT,
+        ),
         ('{"scores": {"model-1": 4, "model-2": 2.5, "model-3": 1, "model-1": 5}}', NO_VERDICT),
         (ranking([4, 2, 1]), NO_VERDICT),
         (ranking(SCORES | {"model-1": "four"}), NO_VERDICT),
@@ -308,7 +387,8 @@ def test_the_second_turn_goes_on_from_what_was_said_not_thought():
     body = orjson.loads(second.body)
     assert body["messages"][0] == first_body["messages"][0]
     assert body["messages"][1] == {"role": "assistant", "content": "Truth matters."}
-    assert (body["messages"][2]["role"], len(body["messages"])) == ("user", 3)
+    assert body["messages"][2]["role"] == "user"
+    assert len(body["messages"]) == 3
     assert {name: body[name] for name in first_body if name != "messages"} == {
         name: value for name, value in first_body.items() if name != "messages"
     }

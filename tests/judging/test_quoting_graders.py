@@ -137,7 +137,11 @@ GRADERS = {
     "rubrics": Grader(
         grading_profile(AB),
         1,
-        {two(1, 0): (0.5, 1.0), two(3, 1): (1.0, 0.0), two(-1, 1): (0.0, 0.0)},
+        {
+            two(1, 0): (0.5, 1.0),
+            two(3, 1): (1.0, 0.0),
+            two(-1, 1): (0.0, 0.0),
+        },
         (
             '{"scores": {"rubric_a": {"evidence": %s, "score": 1}, "rubric_b": {"score": 0}}}',
             '{"scores": {"rubric_a": {"score": 1}, "rubric_b": {"score": 0, "reasoning": %s}}}',
@@ -152,7 +156,11 @@ GRADERS = {
     "ranking": Grader(
         ranking_profile(HELPFULNESS),
         2,
-        {tiers(0): (1.0, 0.0), tiers(1): (0.0, 1.0), '{"tiers": [[0, 1]]}': (0.5, 0.5)},
+        {
+            tiers(0): (1.0, 0.0),
+            tiers(1): (0.0, 1.0),
+            '{"tiers": [[0, 1]]}': (0.5, 0.5),
+        },
         ('{"reasoning": %s, "tiers": [[0], [1]]}', '{"tiers": [[0], [1]], "reasoning": %s}'),
     ),
     "clusters": Grader(

@@ -181,8 +181,29 @@ def test_numbers_and_plain_decimal_strings_are_read():
         assert read(f'{{"score_1": {value}, "score_2": 2, "ranking": 2}}') == EXPECTED
 
 
-NOT_NUMBERS = ["true", "null", "[4]", "{}", "4/5", "4 out of 5", "4_0", "\uff14", "four", "**4**"]
-NOT_NUMBERS += ['"4/5"', '"4_0"', '"\uff14"', '"four"', '""', '"NaN"', '" 4"', '"4e0"', '"0x4"']
+NOT_NUMBERS = [
+    "true",
+    "null",
+    "[4]",
+    "{}",
+    "4/5",
+    "4 out of 5",
+    "4_0",
+    "\uff14",
+    "four",
+    "**4**",
+]
+NOT_NUMBERS += [
+    '"4/5"',
+    '"4_0"',
+    '"\uff14"',
+    '"four"',
+    '""',
+    '"NaN"',
+    '" 4"',
+    '"4e0"',
+    '"0x4"',
+]
 
 
 def test_what_is_not_plainly_a_number_is_no_verdict():
@@ -200,13 +221,27 @@ def test_numbers_off_the_scale_are_out_of_range():
     cases = (
         [
             ("score_1", value)
-            for value in ("0", "0.99", "5.01", "6", "10", "-4", '"-4"', "1e999", "1" * 5000)
+            for value in (
+                "0",
+                "0.99",
+                "5.01",
+                "6",
+                "10",
+                "-4",
+                '"-4"',
+                "1e999",
+                "1" * 5000,
+            )
         ]
         + [("score_2", value) for value in ("0", "NaN", "Infinity", "-Infinity")]
         + [("ranking", value) for value in ("0", "0.5", "6.5", "7", "NaN")]
     )
     for field, value in cases:
-        source = {"score_1": "4", "score_2": "2", "ranking": "2"} | {field: value}
+        source = {
+            "score_1": "4",
+            "score_2": "2",
+            "ranking": "2",
+        } | {field: value}
         text = "{" + ", ".join(f'"{name}": {number}' for name, number in source.items()) + "}"
         assert failure_of(read(text), field) is FailureKind.OUT_OF_RANGE
 
@@ -248,7 +283,10 @@ def test_what_a_judge_repairs_is_not_the_verdict():
         "with other blanks": OTHER.replace(" ", "\n") + OBJECT,
     }
     for case, reply in cases.items():
-        for texts in ((f"Best.\n{OTHER}", "Good."), ("Good.", f"```json\n{OTHER}\n```")):
+        for texts in (
+            (f"Best.\n{OTHER}", "Good."),
+            ("Good.", f"```json\n{OTHER}\n```"),
+        ):
             shown = as_shown(PROFILES["nemotron"], PairwisePrompt([], *texts))
             assert read(reply, shown=shown) == EXPECTED, case
             assert (
@@ -337,7 +375,11 @@ VERDICTS = st.builds(Verdict, SCORES, SCORES, st.integers(10, 60).map(lambda ten
 def render(verdict: Verdict) -> str:
     """Write a verdict as a judge should."""
     return json.dumps(
-        {"score_1": verdict.score_1, "score_2": verdict.score_2, "ranking": verdict.ranking}
+        {
+            "score_1": verdict.score_1,
+            "score_2": verdict.score_2,
+            "ranking": verdict.ranking,
+        }
     )
 
 
@@ -346,7 +388,12 @@ def test_reading_inverts_writing(verdict, analysis, nested):
     """A verdict written as JSON, with any analysis beside it, is read back as it was."""
     members = {"response_1_analysis": analysis} | json.loads(render(verdict))
     source = json.dumps(
-        {"rubric_evaluations": [members], "overall": members} if nested else members
+        {
+            "rubric_evaluations": [members],
+            "overall": members,
+        }
+        if nested
+        else members
     )
     assert read(source) == read(fenced(source)) == verdict
 

@@ -47,9 +47,17 @@ def test_chooses_and_fills_as_the_reference_does():
 def test_nothing_found_is_no_verdict():
     """Where the reference uses its defaults for everything, the caller gets a failure to count."""
     cases = [
-        *("", "no verdict", "{}", '{"a": 1}', '{"score_1": "x"}', r'{"a": "\Delta", "score_1": 4}'),
-        *('{"a": "two\nlines", "score_1": 4}', f"{FIRST[:-1]}", '{"score_1": ' + "1" * 400 + "}"),
-        *('{"score_1": ' + "1" * 5000 + "}", '{"score_1": ' + "[" * 100_000 + "]" * 100_000 + "}"),
+        "",
+        "no verdict",
+        "{}",
+        '{"a": 1}',
+        '{"score_1": "x"}',
+        r'{"a": "\Delta", "score_1": 4}',
+        '{"a": "two\nlines", "score_1": 4}',
+        f"{FIRST[:-1]}",
+        '{"score_1": ' + "1" * 400 + "}",
+        '{"score_1": ' + "1" * 5000 + "}",
+        '{"score_1": ' + "[" * 100_000 + "]" * 100_000 + "}",
     ]
     for text in cases:
         outcome = read(text)
@@ -65,7 +73,15 @@ def test_numbers_that_are_not_finite_are_out_of_range():
         assert outcome.kind is FailureKind.OUT_OF_RANGE
 
 
-_SLOW_UNITS = ("{", '"', '{"', '{"a":', "```json```", '{"score_1":x}', "\\")
+_SLOW_UNITS = (
+    "{",
+    '"',
+    '{"',
+    '{"a":',
+    "```json```",
+    '{"score_1":x}',
+    "\\",
+)
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,8 @@ def test_a_verdict_comes_with_its_cost(judge_server):
     judge_server.behave(latency_s=0.05)
     outcome = ask(judge_server)
     assert outcome.result == Verdict(1, 5, 6)
-    assert (outcome.attempts, outcome.from_journal) == (1, False)
+    assert outcome.attempts == 1
+    assert outcome.from_journal is False
     assert 0.05 <= outcome.latency_s < 5
     assert outcome.prompt_tokens > 0
     assert outcome.completion_tokens > 0
@@ -128,7 +129,13 @@ def test_every_fault_is_a_failure_of_its_kind(judge_server, fault, kind):
 
 @pytest.mark.parametrize(
     "fault",
-    [{"status": 429}, {"status": 500}, {"status": 401}, {"reset": "before"}, {"body": "<html>"}],
+    [
+        {"status": 429},
+        {"status": 500},
+        {"status": 401},
+        {"reset": "before"},
+        {"body": "<html>"},
+    ],
 )
 def test_what_may_pass_is_tried_again(judge_server, fault):
     """After a fault that passes, the same comparison gets its verdict; every try is counted."""
@@ -139,7 +146,12 @@ def test_what_may_pass_is_tried_again(judge_server, fault):
 
 
 @pytest.mark.parametrize(
-    ("fault", "calls"), [({"status": 503}, 4), ({"status": 401}, 4), ({"status": 400}, 1)]
+    ("fault", "calls"),
+    [
+        ({"status": 503}, 4),
+        ({"status": 401}, 4),
+        ({"status": 400}, 1),
+    ],
 )
 def test_tries_end(judge_server, fault, calls):
     """With 3 retries, a server error costs 4 calls; a permanent failure costs one, regardless of
@@ -175,7 +187,14 @@ def test_an_unreadable_reply_is_asked_again(judge_server):
 
 def test_no_slot_is_held_while_a_comparison_waits(judge_server):
     """During a back-off the judge's slots are free for others."""
-    judge_server.behave(script=[{"status": 429, "headers": {"Retry-After": "60"}}])
+    judge_server.behave(
+        script=[
+            {
+                "status": 429,
+                "headers": {"Retry-After": "60"},
+            }
+        ]
+    )
     budget = Budget()
 
     async def look(judge, pool):
@@ -194,5 +213,13 @@ def test_sampling_of_the_user_replaces_the_profiles(judge_server):
     ask(judge_server, given={"temperature": 0.0})
     (request,) = judge_server.stats()["recent"]
     body = request["body"]
-    assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0.0, 0.95, 16384)
-    assert set(body) == {"model", "messages", "temperature", "top_p", "max_tokens"}
+    assert body["temperature"] == 0.0
+    assert body["top_p"] == 0.95
+    assert body["max_tokens"] == 16384
+    assert set(body) == {
+        "model",
+        "messages",
+        "temperature",
+        "top_p",
+        "max_tokens",
+    }

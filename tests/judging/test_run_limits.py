@@ -29,8 +29,15 @@ def test_no_more_calls_are_made_than_allowed(judge_server, max_calls):
     "behaviour",
     [
         {"fault": UNREADABLE, "fault_times": 2},
-        {"fault": {"status": 500}, "fault_times": 2},
-        {"fault": {"status": 429}, "fault_times": 1, "latency_s": 0.002},
+        {
+            "fault": {"status": 500},
+            "fault_times": 2,
+        },
+        {
+            "fault": {"status": 429},
+            "fault_times": 1,
+            "latency_s": 0.002,
+        },
     ],
 )
 def test_retries_and_re_askings_do_not_overdraw(judge_server, behaviour, concurrency):
@@ -93,7 +100,12 @@ def test_a_deadline_ends_calls_that_hang(judge_server):
 
 def test_a_deadline_ends_waits_before_a_retry(judge_server):
     """A comparison that was told to come back in five minutes does not hold up the end of a run."""
-    judge_server.behave(fault={"status": 503, "headers": {"Retry-After": "300"}})
+    judge_server.behave(
+        fault={
+            "status": 503,
+            "headers": {"Retry-After": "300"},
+        }
+    )
 
     async def use(opened):
         opened.remote.set_deadline(0.3, grace_s=10)

@@ -41,7 +41,11 @@ def verdict(
 ) -> Verdict:
     """Parse a reply whose tokens have these alternatives."""
     sent = logprobs or render_logprobs(text, likely)
-    choice = {"message": {"content": text}, "finish_reason": "stop", "logprobs": sent}
+    choice = {
+        "message": {"content": text},
+        "finish_reason": "stop",
+        "logprobs": sent,
+    }
     said = of.parse_reply(parse_completion({"choices": [choice]}), shown)
     assert isinstance(said, Verdict)
     return said
@@ -57,33 +61,84 @@ def test_a_verdict_is_the_mean_over_its_tokens():
     P(B).
     """
     cases = [
-        ("nemotron-plain", JSON, {"4": {"4": 0.6, "5": 0.4}}, (4.4, 2, 2)),
-        ("nemotron-plain", JSON, {"4": {"4": 0.6, "5": 0.36, "x": 0.04}}, (4.375, 2, 2)),
+        (
+            "nemotron-plain",
+            JSON,
+            {"4": {"4": 0.6, "5": 0.4}},
+            (4.4, 2, 2),
+        ),
+        (
+            "nemotron-plain",
+            JSON,
+            {"4": {"4": 0.6, "5": 0.36, "x": 0.04}},
+            (4.375, 2, 2),
+        ),
         (
             "nemotron-plain",
             JSON.replace("2}", "3}"),
             {"3": {"3": 0.5, "4": 0.3, "2": 0.2}},
             (4, 2, 3.1),
         ),
-        ("mt-bench", "Fine.\n[[A]]", {"A": {"A": 0.7, "B": 0.2, "C": 0.1}}, (3.5, 2.5, 2.75)),
+        (
+            "mt-bench",
+            "Fine.\n[[A]]",
+            {"A": {"A": 0.7, "B": 0.2, "C": 0.1}},
+            (3.5, 2.5, 2.75),
+        ),
         (
             "mt-bench",
             "Fine.\nFinal verdict: A",
             {"A": {"A": 0.7, "B": 0.2, "C": 0.1}},
             (3.5, 2.5, 2.75),
         ),
-        ("arena-hard", "[[A>B]]", {"A": {"A": 0.75, "B": 0.25}, ">": {">": 1.0}}, (3.5, 2.5, 2.75)),
-        ("arena-hard", "[[A>B]]", {">": {">": 0.5, "=": 0.5}}, (3.5, 2.5, 2.75)),
+        (
+            "arena-hard",
+            "[[A>B]]",
+            {
+                "A": {"A": 0.75, "B": 0.25},
+                ">": {">": 1.0},
+            },
+            (3.5, 2.5, 2.75),
+        ),
+        (
+            "arena-hard",
+            "[[A>B]]",
+            {">": {">": 0.5, "=": 0.5}},
+            (3.5, 2.5, 2.75),
+        ),
         (
             "judgelm",
             "10 7\nBecause.",
-            {"1": {"1": 1.0}, "0": {"0": 0.75, " ": 0.25}},
+            {
+                "1": {"1": 1.0},
+                "0": {"0": 0.75, " ": 0.25},
+            },
             (4, 11 / 3, 3.5),
         ),
-        ("judgelm", "9 7\nBecause.", {"9": {"9": 0.5, "7": 0.5}}, (4.111, 11 / 3, 3.25)),
-        ("prometheus-2", "Feedback. [RESULT] B", {"B": {"B": 0.8, "A": 0.2}}, (2.4, 3.6, 4.4)),
-        ("think-rm", "<answer>-2</answer>", {"-": {"-": 0.75, "2": 0.25}}, (3.5, 2.5, 2.75)),
-        ("rubric-rm", "Winner: Response A", {"A": {"A": 0.9, "B": 0.1}}, (3.8, 2.2, 2.3)),
+        (
+            "judgelm",
+            "9 7\nBecause.",
+            {"9": {"9": 0.5, "7": 0.5}},
+            (4.111, 11 / 3, 3.25),
+        ),
+        (
+            "prometheus-2",
+            "Feedback. [RESULT] B",
+            {"B": {"B": 0.8, "A": 0.2}},
+            (2.4, 3.6, 4.4),
+        ),
+        (
+            "think-rm",
+            "<answer>-2</answer>",
+            {"-": {"-": 0.75, "2": 0.25}},
+            (3.5, 2.5, 2.75),
+        ),
+        (
+            "rubric-rm",
+            "Winner: Response A",
+            {"A": {"A": 0.9, "B": 0.1}},
+            (3.8, 2.2, 2.3),
+        ),
         ("nemotron-plain", JSON, {}, (4, 2, 2)),
     ]
     for name, text, likely, expected in cases:
@@ -95,12 +150,24 @@ def test_a_verdict_is_the_mean_over_its_tokens():
 
 def parse_reply(text: str) -> Any:
     """Return a reply without probabilities."""
-    return parse_completion({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]})
+    return parse_completion(
+        {
+            "choices": [
+                {
+                    "message": {"content": text},
+                    "finish_reason": "stop",
+                }
+            ]
+        }
+    )
 
 
 OWN = {
     "messages": [{"role": "user", "content": "{response_1} {response_2}"}],
-    "verdict": {"pattern": r"\[\[(?P<score_1>[0-9.]+) (?P<score_2>[0-9.]+)\]\]", "scale": [1, 10]},
+    "verdict": {
+        "pattern": r"\[\[(?P<score_1>[0-9.]+) (?P<score_2>[0-9.]+)\]\]",
+        "scale": [1, 10],
+    },
 }
 
 
@@ -123,7 +190,8 @@ def test_a_profile_of_one_s_own():
         own = parse_custom_profile(OWN, "own.toml")
         made = verdict(with_score_tokens(own), text, likely)
         if expected is None:
-            assert (made, made.likely) == (own.parse_reply(parse_reply(text), SHOWN), "")
+            assert made == own.parse_reply(parse_reply(text), SHOWN)
+            assert made.likely == ""
         else:
             assert (made.score_1, made.score_2) == pytest.approx(expected, abs=0.001)
 
@@ -132,12 +200,21 @@ def test_without_probabilities_of_its_tokens_the_sampled_verdict_counts():
     """Of servers that send none, or those of another text."""
     cases = [
         {"content": None},
-        {"content": [{"token": "other", "logprob": 0.0, "top_logprobs": []}]},
+        {
+            "content": [
+                {
+                    "token": "other",
+                    "logprob": 0.0,
+                    "top_logprobs": [],
+                }
+            ]
+        },
         {"content": [{"token": 4}]},
     ]
     for logprobs in cases:
         made = verdict(profile("nemotron-plain"), JSON, {}, **logprobs)
-        assert (made, made.likely) == (Verdict(4, 2, 2), "")
+        assert made == Verdict(4, 2, 2)
+        assert made.likely == ""
 
 
 def test_a_shown_text_changes_nothing():
@@ -161,7 +238,8 @@ def test_the_journal_keeps_what_a_verdict_follows_from(tmp_path):
         known = journal.recall(b"k", with_reply=True)
     assert isinstance(known, Outcome)
     assert isinstance(known.result, Verdict)
-    assert (known.result, known.result.likely) == (made, made.likely)
+    assert known.result == made
+    assert known.result.likely == made.likely
     assert len(made.likely) < 1_500
     kept = orjson.loads(known.result.likely)
     places = [Place(*place) for place in kept["places"]]
@@ -177,7 +255,15 @@ def entry_of(made: Verdict) -> dict[str, Any]:
     """Return the entry of a verdict, without its reply."""
     *values, grades = columns_of(made)
     costs = (1, 0.5, 10, 10, 0, 0)
-    names = ("score_1", "score_2", "ranking", "defaulted", "attempts", "latency_s", "prompt_tokens")
+    names = (
+        "score_1",
+        "score_2",
+        "ranking",
+        "defaulted",
+        "attempts",
+        "latency_s",
+        "prompt_tokens",
+    )
     more = ("completion_tokens", "cached_tokens", "reasks")
     entry = dict(zip((*names, *more), (*values, *costs), strict=True))
     checksum = checksum_of(b"k", (*values, grades, *costs))
@@ -196,9 +282,15 @@ def test_only_short_replies_are_asked_for():
     refused.
     """
     fields = profile("nemotron-plain").request_fields
-    assert (fields["max_tokens"], fields["logprobs"], fields["top_logprobs"]) == (512, True, 10)
+    assert fields["max_tokens"] == 512
+    assert fields["logprobs"] is True
+    assert fields["top_logprobs"] == 10
     for name in ("brrm", "rewardanything"):
-        given = {"profile": name, "model": "m", "score_probabilities": True}
+        given = {
+            "profile": name,
+            "model": "m",
+            "score_probabilities": True,
+        }
         settings, _ = resolve_settings(given, {}, SettingsFile("genrm.toml", {}))
         with pytest.raises(UsageError, match="in one call"):
             profile_of(judges_of(settings)[0])
@@ -208,11 +300,23 @@ def test_only_short_replies_are_asked_for():
 def test_a_run_counts_expected_verdicts(genrm, call, judge_server, *, sends):
     """In metrics and comparisons; where the server sends no probabilities, a warning says so."""
     likely = {"4": {"4": 0.6, "5": 0.4}} if sends else None
-    judge_server.behave(verdict={"score_1": 4, "score_2": 2, "ranking": 2}, likely=likely)
+    judge_server.behave(
+        verdict={
+            "score_1": 4,
+            "score_2": 2,
+            "ranking": 2,
+        },
+        likely=likely,
+    )
     genrm.write(
         "in.jsonl", [{"prompt": "Why?", "completion": text} for text in ("One.", "Two.", "Three.")]
     )
-    judge = (*judge_server.flags, "--profile", "json", "--no-probe")
+    judge = (
+        *judge_server.flags,
+        "--profile",
+        "json",
+        "--no-probe",
+    )
     done = call("score", "in.jsonl", *judge, "--score-probabilities", "--no-journal").ended(0)
     metrics = orjson.loads((genrm.folder / "in.metrics.json").read_bytes())
     assert metrics["expected_verdicts"] == (3 if sends else 0)
@@ -222,4 +326,6 @@ def test_a_run_counts_expected_verdicts(genrm, call, judge_server, *, sends):
     ] * 3
     assert ("3 of 3 verdicts as the judge sampled them" in done.err) is not sends
     body = judge_server.stats()["recent"][-1]["body"]
-    assert (body["logprobs"], body["top_logprobs"], body["max_tokens"]) == (True, 10, 512)
+    assert body["logprobs"] is True
+    assert body["top_logprobs"] == 10
+    assert body["max_tokens"] == 512

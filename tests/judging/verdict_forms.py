@@ -78,8 +78,20 @@ def _labels(labels: dict[str, Verdict]) -> Callable[[str, Verdict], bool]:
 
 
 _WINNER = _labels({"A": BETTER, "B": WORSE, "C": TIE})
-_FOR_A = {">>": MUCH, ">": BETTER, "=": TIE, "<": WORSE, "<<": MUCH_WORSE}
-_FOR_B = {">>": MUCH_WORSE, ">": WORSE, "=": TIE, "<": BETTER, "<<": MUCH}
+_FOR_A = {
+    ">>": MUCH,
+    ">": BETTER,
+    "=": TIE,
+    "<": WORSE,
+    "<<": MUCH_WORSE,
+}
+_FOR_B = {
+    ">>": MUCH_WORSE,
+    ">": WORSE,
+    "=": TIE,
+    "<": BETTER,
+    "<<": MUCH,
+}
 _GRADES = {f"A{sign}B": said for sign, said in _FOR_A.items()} | {
     f"B{sign}A": said for sign, said in _FOR_B.items()
 }
@@ -99,7 +111,14 @@ def _j1(answer: str, verdict: Verdict) -> bool:
     return _tagged_winner(answer, verdict) or (tags and _scaled(_numbers(answer), verdict, 0, 10))
 
 
-_STEPS = {-3: MUCH, -2: BETTER, -1: SLIGHTLY, 1: SLIGHTLY_WORSE, 2: WORSE, 3: MUCH_WORSE}
+_STEPS = {
+    -3: MUCH,
+    -2: BETTER,
+    -1: SLIGHTLY,
+    1: SLIGHTLY_WORSE,
+    2: WORSE,
+    3: MUCH_WORSE,
+}
 
 
 def _think_rm(answer: str, verdict: Verdict) -> bool:
@@ -141,7 +160,15 @@ def _own_keys(answer: str, verdict: Verdict) -> bool:
 _JSON = Form(r'"(?:s|r|\\u)', _json)
 _TAG = "<answer>"
 FORMS = {
-    **dict.fromkeys(("nemotron", "nemotron-plain", "nemotron-ultra", "json"), _JSON),
+    **dict.fromkeys(
+        (
+            "nemotron",
+            "nemotron-plain",
+            "nemotron-ultra",
+            "json",
+        ),
+        _JSON,
+    ),
     "nemotron-boxed": Form(r"\\boxed", _boxed),
     "brrm": Form(r"\\boxed", _boxed_winner),
     "arena-hard": Form(r"\[\[|[Ff]inal", _labels(_GRADES)),

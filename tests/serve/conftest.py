@@ -46,7 +46,14 @@ def limited_server(
         "--queue",
         "1",
     ]
-    flags += ["--max-cohorts", "3", "--retries", "0", "--drain", "0.1s"]
+    flags += [
+        "--max-cohorts",
+        "3",
+        "--retries",
+        "0",
+        "--drain",
+        "0.1s",
+    ]
     with serving(
         Genrm(folder), *judge_flags(judge_process.base_url), *flags, GENRM_SERVE_TOKEN=TOKEN
     ) as served:

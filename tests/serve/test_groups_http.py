@@ -28,7 +28,8 @@ def test_a_group_gets_rewards_in_the_order_of_its_responses(served):
         "r2",
         "r3",
     }
-    assert (reply["metrics"]["scored"], reply["metrics"]["failed"]) == (4, 0)
+    assert reply["metrics"]["scored"] == 4
+    assert reply["metrics"]["failed"] == 0
     assert reply["calibration"]["comparisons"] >= 4
 
 
@@ -47,7 +48,10 @@ def test_a_repeated_group_is_answered_again_without_a_call(served, judge_server)
 
 def test_a_group_without_an_id_is_named_by_its_content(served):
     """Two posts of one content are one group; another content is another one."""
-    given = {"messages": "Why not?", "responses": responses(2, "unnamed")}
+    given = {
+        "messages": "Why not?",
+        "responses": responses(2, "unnamed"),
+    }
     first = served.group(**given)
     again = served.group(**given)
     assert first == again
@@ -60,7 +64,12 @@ def test_another_content_under_the_same_id_is_refused(served):
     """409 names the group and the response."""
     served.group(id="taken", messages="Why?", responses=responses(2, "one"))
     reply = served.post(
-        "/v1/groups", {"id": "taken", "messages": "Why?", "responses": responses(2, "two")}
+        "/v1/groups",
+        {
+            "id": "taken",
+            "messages": "Why?",
+            "responses": responses(2, "two"),
+        },
     )
     assert reply.status_code == 409
     assert "'taken'" in reply.json()["error"]["message"]
@@ -71,9 +80,14 @@ def test_a_failed_comparison_is_null_and_never_a_number(served, judge_server):
     again.
     """
     judge_server.behave(fault={"status": 400})
-    given = {"id": "failing", "messages": "Why?", "responses": responses(3, "fail")}
+    given = {
+        "id": "failing",
+        "messages": "Why?",
+        "responses": responses(3, "fail"),
+    }
     reply = served.group(**given)
-    assert (reply["status"], reply["rewards"]) == ("failed", [None] * 3)
+    assert reply["status"] == "failed"
+    assert reply["rewards"] == [None] * 3
     assert all(each["reason"] for each in reply["responses"])
     assert {each["failure"]["kind"] for each in reply["comparisons"]} == {"refused"}
     judge_server.behave()
@@ -86,7 +100,8 @@ def test_the_deadline_of_a_group_ends_the_wait_for_the_judge(served, judge_serve
     reply = served.group(
         id="hurried", messages="Why?", responses=responses(2, "hurry"), deadline_s=0.2
     )
-    assert (reply["status"], reply["rewards"]) == ("failed", [None, None])
+    assert reply["status"] == "failed"
+    assert reply["rewards"] == [None, None]
     assert {each["failure"]["kind"] for each in reply["comparisons"]} == {"timeout"}
 
 
@@ -97,19 +112,46 @@ def test_a_request_that_cannot_be_read_says_why(served):
         ({"messages": "Why?", "responses": []}, "responses is not a list of 1 to 1024"),
         ({"responses": [{"text": "a"}]}, "messages is neither"),
         (
-            {"messages": "Why?", "responses": [{"id": 1, "text": "a"}, {"id": "1", "text": "b"}]},
+            {
+                "messages": "Why?",
+                "responses": [
+                    {"id": 1, "text": "a"},
+                    {"id": "1", "text": "b"},
+                ],
+            },
             "two responses have",
         ),
-        ({"messages": "Why?", "responses": [{"text": "a", "item": "b"}]}, "either text or item"),
-        ({"messages": "Why?", "responses": [{"text": 3}]}, "text is not a text"),
         (
-            {"messages": "Why?", "responses": [{"text": "a"}], "deadline_s": 0},
+            {
+                "messages": "Why?",
+                "responses": [{"text": "a", "item": "b"}],
+            },
+            "either text or item",
+        ),
+        (
+            {
+                "messages": "Why?",
+                "responses": [{"text": 3}],
+            },
+            "text is not a text",
+        ),
+        (
+            {
+                "messages": "Why?",
+                "responses": [{"text": "a"}],
+                "deadline_s": 0,
+            },
             "deadline_s is not a positive",
         ),
         (
             {
                 "messages": "Why?",
-                "responses": [{"text": "a", "record": {"output": "b", "response": "c"}}],
+                "responses": [
+                    {
+                        "text": "a",
+                        "record": {"output": "b", "response": "c"},
+                    }
+                ],
             },
             "the record's output, response could be",
         ),
@@ -177,7 +219,10 @@ def test_compat_gives_the_numbers_of_nemo_gym(genrm, judge_server):
             messages="Why?", responses=[{"item": {}}, {"item": {"output": None}}, {"text": "a"}]
         )
         assert None not in empty["rewards"][:2]
-        row = {"responses_create_params": {"input": "Why?"}, "response": {"output": []}}
+        row = {
+            "responses_create_params": {"input": "Why?"},
+            "response": {"output": []},
+        }
         refused = [
             compat.post("/verify", row | wrong).status_code
             for wrong in ({"prompt_id": 5}, {"response": {}})
@@ -198,6 +243,8 @@ def test_a_group_in_which_the_judge_failed_is_judged_again(served, judge_server)
         "responses": [{"text": text} for text in texts(3, "part")],
     }
     first, second, third = (served.group(**given) for _ in range(3))
-    assert (first["status"], first["metrics"]["unanswered"]) == ("partial", 2)
-    assert (second["status"], second["metrics"]["calls"]) == ("scored", 2)
+    assert first["status"] == "partial"
+    assert first["metrics"]["unanswered"] == 2
+    assert second["status"] == "scored"
+    assert second["metrics"]["calls"] == 2
     assert third == second

@@ -36,7 +36,8 @@ def test_without_the_token_nobody_is_answered(limited):
                 verify=False,
                 timeout=300,
             )
-            assert (reply.status_code, reply.headers["WWW-Authenticate"]) == (401, "Bearer")
+            assert reply.status_code == 401
+            assert reply.headers["WWW-Authenticate"] == "Bearer"
             assert (
                 httpx.get(
                     limited.url + "/healthz", trust_env=False, verify=False, timeout=300
@@ -69,7 +70,11 @@ def test_a_full_queue_refuses_groups_but_no_member_of_an_open_cohort(limited, ju
     )
     limited.wait_for(waiting=2)
     refused = limited.post(
-        "/v1/groups", {"messages": "Too busy?", "responses": [{"text": "a"}, {"text": "b c"}]}
+        "/v1/groups",
+        {
+            "messages": "Too busy?",
+            "responses": [{"text": "a"}, {"text": "b c"}],
+        },
     )
     assert refused.status_code == 429
     assert int(refused.headers["Retry-After"]) > 0
@@ -81,7 +86,12 @@ def test_a_full_queue_refuses_groups_but_no_member_of_an_open_cohort(limited, ju
 
 def test_too_many_open_cohorts_refuse_another_one(limited):
     """429 for the first member of one more; members of those that are open still join."""
-    fields = {"size": 2, "messages": "Why?", "text": "one", "deadline_s": 100}
+    fields = {
+        "size": 2,
+        "messages": "Why?",
+        "text": "one",
+        "deadline_s": 100,
+    }
     waiting = [limited.begin_member(f"many-{number}", 0, **fields) for number in range(3)]
     limited.wait_for(waiting=3)
     assert limited.post("/v1/cohorts/many-3/members/0", fields).status_code == 429
@@ -104,7 +114,11 @@ def test_the_metrics_count_what_happens(served):
             'genrm_groups_total{status="partial"}',
         )
     }
-    fields = {"size": 3, "messages": "Why?", "deadline_s": 0.5}
+    fields = {
+        "size": 3,
+        "messages": "Why?",
+        "deadline_s": 0.5,
+    }
     waiting = [
         served.begin_member("metered", place, text=text, **fields)
         for place, text in enumerate(texts(2))
@@ -126,12 +140,10 @@ def test_the_log_has_a_line_for_each_group(served):
     """`--log-json` says how each group ended, and what it counted."""
     served.group(id="logged", messages="Why?", responses=[{"text": text} for text in texts(2)])
     (line,) = [event for event in served.events() if event.get("group") == "logged"]
-    assert (line["event"], line["status"], line["size"], line["failed"]) == (
-        "group",
-        "scored",
-        2,
-        0,
-    )
+    assert line["event"] == "group"
+    assert line["status"] == "scored"
+    assert line["size"] == 2
+    assert line["failed"] == 0
 
 
 def test_settings_that_cannot_serve_are_refused(call):
@@ -166,8 +178,19 @@ def test_a_judge_that_comes_back_is_asked_again(genrm, start_judge):
     judged.
     """
     judge = start_judge()
-    flags = ("--give-up-after", "1s", "--retries", "1", "--drain", "1s")
-    given = {"id": "g", "messages": "Why?", "responses": [{"text": text} for text in texts(3)]}
+    flags = (
+        "--give-up-after",
+        "1s",
+        "--retries",
+        "1",
+        "--drain",
+        "1s",
+    )
+    given = {
+        "id": "g",
+        "messages": "Why?",
+        "responses": [{"text": text} for text in texts(3)],
+    }
     with serving(genrm, *judge_flags(judge.base_url), *flags) as served:
         assert served.get("/readyz").json() == {"status": "ready"}
         judge.kill()
@@ -209,9 +232,14 @@ def test_sigterm_answers_open_cohorts_and_takes_no_new_group(genrm, judge_server
         while served.get("/readyz").status_code == 200:
             pass
         refused = served.post(
-            "/v1/groups", {"messages": "New?", "responses": [{"text": "a"}, {"text": "b c"}]}
+            "/v1/groups",
+            {
+                "messages": "New?",
+                "responses": [{"text": "a"}, {"text": "b c"}],
+            },
         )
-        assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
+        assert refused.status_code == 503
+        assert "Retry-After" in refused.headers
         second = served.begin_member("open", 1, size=2, messages="Why?", text="two words")
         assert [each.json()["group_status"] for each in (first, second)] == ["scored"] * 2
         assert served.wait() == 0
@@ -224,10 +252,8 @@ def test_sigterm_ends_the_wait_after_the_drain(genrm, judge_server):
         waiting = served.begin_member("open", 0, size=2, messages="Why?", text="one")
         served.wait_for(waiting=1)
         assert served.terminate() == 0
-        assert (waiting.reply().status_code, "Retry-After" in waiting.reply().headers) == (
-            503,
-            True,
-        )
+        assert waiting.reply().status_code == 503
+        assert "Retry-After" in waiting.reply().headers
 
 
 @pytest.mark.slow
@@ -261,7 +287,12 @@ def test_half_a_request_is_cut_off(genrm, judge_server):
         served.wait_for(waiting=1)
         time.sleep(0.5)  # a request that has arrived may wait for longer
         assert served.post(
-            "/v1/cohorts/slow/members/1", {"size": 2, "messages": "Why?", "text": "b c"}
+            "/v1/cohorts/slow/members/1",
+            {
+                "size": 2,
+                "messages": "Why?",
+                "text": "b c",
+            },
         ).is_success
         assert late.reply().is_success
 
@@ -278,12 +309,20 @@ def test_groups_and_cohorts_hold_so_many_bytes(genrm, judge_server):
         "0.1s",
     ]
     with serving(genrm, *flags) as served:
-        fields = {"size": 2, "messages": "Why?", "deadline_s": 100}
+        fields = {
+            "size": 2,
+            "messages": "Why?",
+            "deadline_s": 100,
+        }
         first = served.begin_member("large", 0, text="word " * 1_000, **fields)
         served.wait_for(waiting=1)
         refused = served.post("/v1/cohorts/other/members/0", fields | {"text": "one"})
-        assert (refused.status_code, "max_held" in refused.text) == (429, True)
-        group = {"messages": "Why?", "responses": [{"text": "word " * 1_000}, {"text": "one"}]}
+        assert refused.status_code == 429
+        assert "max_held" in refused.text
+        group = {
+            "messages": "Why?",
+            "responses": [{"text": "word " * 1_000}, {"text": "one"}],
+        }
         assert served.post("/v1/groups", group).status_code == 429
         assert served.post(
             "/v1/cohorts/large/members/1", fields | {"text": "word " * 1_000}
@@ -364,7 +403,13 @@ def test_a_slash_too_many_is_no_redirect(served):
 def test_what_is_not_json_is_refused(served):
     """NaN and infinities are not read as null."""
     cases_0 = ['{"messages": NaN}', '{"messages": "a", "responses": [{"text": 1e999}]}']
-    cases_1 = ["/v1/groups", "/v1/cohorts/g/members/0", "/verify", "/compare", "/openrlhf"]
+    cases_1 = [
+        "/v1/groups",
+        "/v1/cohorts/g/members/0",
+        "/verify",
+        "/compare",
+        "/openrlhf",
+    ]
     for body in cases_0:
         for path in cases_1:
             reply = served.client.post(path, content=body)
@@ -376,7 +421,13 @@ def test_a_size_that_no_group_has_is_refused(served):
     """Before anything is planned: a cohort of 65,536 kept all others waiting for seconds."""
     for size in ["1025", "0", "-1", "1.0", "9" * 5_000, "\u0663", "many"]:
         reply = served.client.post(
-            "/slime", params={"size": size}, json={"prompt": "Why?", "response": "a", "label": "b"}
+            "/slime",
+            params={"size": size},
+            json={
+                "prompt": "Why?",
+                "response": "a",
+                "label": "b",
+            },
         )
         assert reply.status_code == 422
         assert "between 1 and 1024" in reply.text
@@ -385,6 +436,12 @@ def test_a_size_that_no_group_has_is_refused(served):
 def test_an_id_that_is_not_utf8_is_refused(served):
     """Its bytes replaced, two members would have one name."""
     reply = served.post(
-        "/v1/cohorts/bytes/members/%ff", {"size": 1, "messages": "Why?", "text": "a"}
+        "/v1/cohorts/bytes/members/%ff",
+        {
+            "size": 1,
+            "messages": "Why?",
+            "text": "a",
+        },
     )
-    assert (reply.status_code, "not UTF-8" in reply.text) == (422, True)
+    assert reply.status_code == 422
+    assert "not UTF-8" in reply.text

@@ -53,7 +53,15 @@ def test_served_groups_are_files_for_report_and_export(genrm, call, judge_server
         late = served.begin_member(
             "co", "c", size=3, messages="Who?", text="I, c, was late."
         ).json()
-        response = {"output": [{"type": "message", "role": "assistant", "content": "Yes."}]}
+        response = {
+            "output": [
+                {
+                    "type": "message",
+                    "role": "assistant",
+                    "content": "Yes.",
+                }
+            ]
+        }
         served.post(
             "/compare",
             {
@@ -82,7 +90,13 @@ def test_a_killed_server_loses_no_served_group(genrm, call, judge_server):
     """The next server completes its files, without a line that was cut off, and records no group
     again that is repeated; the files have no metrics.
     """
-    flags = [*judge_flags(judge_server.base_url), "--record", "served", "--drain", "1s"]
+    flags = [
+        *judge_flags(judge_server.base_url),
+        "--record",
+        "served",
+        "--drain",
+        "1s",
+    ]
     with serving(genrm, *flags) as served:
         post_groups(served, ["one", "two"])
         served.kill()
@@ -112,7 +126,14 @@ def test_files_are_rotated_and_whole_on_s3(genrm, judge_server, s3_bucket, s3):
         "AWS_ENDPOINT_URL": s3,
     }
     environment["AWS_DEFAULT_REGION"] = "us-east-1"
-    flags = ("--record", place, "--keep", "0.1s", "--drain", "1s")
+    flags = (
+        "--record",
+        place,
+        "--keep",
+        "0.1s",
+        "--drain",
+        "1s",
+    )
     with serving(genrm, *judge_flags(judge_server.base_url), *flags, **environment) as served:
         for number in range(3):
             given = {
@@ -221,7 +242,13 @@ def test_a_full_disk_refuses_groups_until_there_is_room(genrm, judge_server):
     """503 without the name of a file of the server; the same request succeeds later, and each row
     is recorded once.
     """
-    flags = (*judge_flags(judge_server.base_url), "--record", "served", "--drain", "1s")
+    flags = (
+        *judge_flags(judge_server.base_url),
+        "--record",
+        "served",
+        "--drain",
+        "1s",
+    )
     with serving(genrm, *flags) as served:
         served.group(**large("a"))
         limit_files(served, 100_000)
@@ -258,9 +285,20 @@ def test_rounds_of_equal_responses_are_recorded_and_counted_once(genrm, judge_se
     """A round that is judged again after a kill has another name, so its name must not tell it from
     the first.
     """
-    flags = [*judge_flags(judge_server.base_url), "--record", "served", "--drain", "1s"]
+    flags = [
+        *judge_flags(judge_server.base_url),
+        "--record",
+        "served",
+        "--drain",
+        "1s",
+    ]
     bodies = [
-        {"prompt": "Why?", "response": text, "label": "rounds"} for text in texts(3, "rounds")
+        {
+            "prompt": "Why?",
+            "response": text,
+            "label": "rounds",
+        }
+        for text in texts(3, "rounds")
     ]
     with serving(genrm, *flags) as served:
         counted = []

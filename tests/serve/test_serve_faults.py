@@ -25,7 +25,14 @@ def members(served, group, places, size, **fields):
     given = texts(size, group)
     return [
         served.begin_member(
-            group, place, **{"size": size, "messages": "Why?", "text": given[place], **fields}
+            group,
+            place,
+            **{
+                "size": size,
+                "messages": "Why?",
+                "text": given[place],
+                **fields,
+            },
         )
         for place in places
     ]
@@ -64,7 +71,12 @@ def test_disorder_changes_no_reward(genrm, judge_server):
     Padding copies repeat a member, as verl's do; one cohort lacks a member, which comes late.
     """
     generator = random.Random(5)
-    flags = [*judge_flags(judge_server.base_url), "--no-probe", "--drain", "1s"]
+    flags = [
+        *judge_flags(judge_server.base_url),
+        "--no-probe",
+        "--drain",
+        "1s",
+    ]
     with serving(genrm, *flags, "--journal", "orderly.sqlite") as served:
         orderly = [
             [each.json()["reward"] for each in members(served, f"g{n}", range(6), 6)]
@@ -89,7 +101,15 @@ def gym_row(place, text, **fields):
     """Make a row as NeMo Gym's agent sends it."""
     part = {"type": "output_text", "text": text}
     asked = {"input": [{"role": "user", "content": "Why?"}]}
-    response = {"output": [{"type": "message", "role": "assistant", "content": [part]}]}
+    response = {
+        "output": [
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [part],
+            }
+        ]
+    }
     return {
         "_ng_rollout_index": place,
         "responses_create_params": asked,
@@ -101,7 +121,11 @@ def gym_row(place, text, **fields):
 SHAPES = {
     "cohort": lambda place, text: (
         f"/v1/cohorts/c/members/{place}",
-        {"size": 4, "messages": "Why?", "text": text},
+        {
+            "size": 4,
+            "messages": "Why?",
+            "text": text,
+        },
     ),
     "gym": lambda place, text: ("/verify", gym_row(place, text, _ng_task_index=3)),
     "gym attempt": lambda place, text: (
@@ -110,11 +134,19 @@ SHAPES = {
     ),
     "openrlhf": lambda place, text: (
         "/openrlhf?size=4",
-        {"query": [f"Why?{text}"], "prompts": ["Why?"], "labels": [place // 9]},
+        {
+            "query": [f"Why?{text}"],
+            "prompts": ["Why?"],
+            "labels": [place // 9],
+        },
     ),
     "slime": lambda place, text: (
         "/slime?size=4",
-        {"prompt": "Why?", "response": text, "label": "s"},
+        {
+            "prompt": "Why?",
+            "response": text,
+            "label": "s",
+        },
     ),
 }
 
@@ -160,7 +192,12 @@ def test_a_member_that_asks_again_after_a_kill_gets_the_reward_it_was_given(genr
         }
         assert judge_server.stats()["requests"] == asked
         other = served.post(
-            "/v1/cohorts/c/members/2", {"size": 4, "messages": "Why?", "text": "another"}
+            "/v1/cohorts/c/members/2",
+            {
+                "size": 4,
+                "messages": "Why?",
+                "text": "another",
+            },
         )
         assert other.status_code == 409
         waiting = [
@@ -205,11 +242,9 @@ def test_a_reward_from_fewer_members_says_so(genrm, judge_server):
         served.kill()
     with serving(genrm, *flags) as served:
         late = served.post(*SHAPES["cohort"](3, given[3])).json()
-        assert (late["reward"], late["group_status"], bool(late["reason"])) == (
-            None,
-            "failed",
-            True,
-        )
+        assert late["reward"] is None
+        assert late["group_status"] == "failed"
+        assert bool(late["reason"])
         again = served.post(*SHAPES["cohort"](1, given[1])).json()
         assert again == replies["cohort", 1].json()
         waiting = [

@@ -18,7 +18,11 @@ WORDS = "one two three four five six seven eight nine ten"
 def prepare(genrm: Genrm, judge: JudgeServer) -> tuple[object, ...]:
     """Write sentinels and settings; return the flags of a server whose windows are two groups."""
     pairs = [
-        {"prompt": f"Say {n}.", "chosen": WORDS[: 20 + n % 20], "rejected": WORDS[: 1 + n % 9]}
+        {
+            "prompt": f"Say {n}.",
+            "chosen": WORDS[: 20 + n % 20],
+            "rejected": WORDS[: 1 + n % 9],
+        }
         for n in range(40)
     ]
     (genrm.folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
@@ -27,7 +31,14 @@ def prepare(genrm: Genrm, judge: JudgeServer) -> tuple[object, ...]:
     (genrm.folder / "watch.toml").write_text(
         f'[watch]\nsentinels = "pairs.jsonl"\nhistory = "{history}"\n'
     )
-    return ("--config", "watch.toml", *judge.flags, "--no-probe", "--groups-per-step", 2)
+    return (
+        "--config",
+        "watch.toml",
+        *judge.flags,
+        "--no-probe",
+        "--groups-per-step",
+        2,
+    )
 
 
 def judge_window(server: Served, name: str) -> dict[str, Any]:

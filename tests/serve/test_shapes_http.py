@@ -31,16 +31,32 @@ def post_all(served, path, bodies):
 
 def gym_row(task, place, text, **fields):
     """Make a row as NeMo Gym's agent sends it."""
-    part = {"type": "output_text", "text": text, "annotations": []}
+    part = {
+        "type": "output_text",
+        "text": text,
+        "annotations": [],
+    }
     return {
         "_ng_task_index": task,
         "_ng_rollout_index": place,
         "responses_create_params": {
-            "input": [{"role": "user", "content": [{"type": "input_text", "text": "Why?"}]}]
+            "input": [
+                {
+                    "role": "user",
+                    "content": [{"type": "input_text", "text": "Why?"}],
+                }
+            ]
         },
         "response": {
             "id": "r",
-            "output": [{"type": "message", "id": "m", "role": "assistant", "content": [part]}],
+            "output": [
+                {
+                    "type": "message",
+                    "id": "m",
+                    "role": "assistant",
+                    "content": [part],
+                }
+            ],
         },
         "cohort_size": 3,
         "verifier_metadata": {"kept": True},
@@ -62,7 +78,12 @@ def test_a_gym_row_comes_back_with_its_reward(served):
     rows = [gym_row(71, place, text) for place, text in enumerate(texts(3))]
     replies = [reply.json() for reply in post_all(served, "/verify", rows)]
     assert [{**reply, "reward": 0} for reply in replies] == [
-        {**row, "reward": 0, "failure_reason": None} for row in rows
+        {
+            **row,
+            "reward": 0,
+            "failure_reason": None,
+        }
+        for row in rows
     ]
     rewards = [reply["reward"] for reply in replies]
     assert rewards == sorted(rewards)
@@ -104,7 +125,11 @@ def test_attempts_at_a_group_never_mix(served, judge_server):
     )
     for rows, attempt in ((old, 2), (new, 3)):
         for row in rows:
-            row |= {"_ng_group_id": "prompt-75", "_ng_group_attempt": attempt, "cohort_size": 2}
+            row |= {
+                "_ng_group_id": "prompt-75",
+                "_ng_group_attempt": attempt,
+                "cohort_size": 2,
+            }
     left = served.begin("/verify", old[0])
     served.wait_for(waiting=1)
     member = served.begin("/verify", new[1])
@@ -175,7 +200,11 @@ def test_the_other_endpoints_of_a_resources_server(served):
         {"_ng_task_index": task, "reward": reward}
         for task, reward in ((0, 1.0), (0, 3.0), (1, 5.0))
     ]
-    failed = {"_ng_task_index": 1, "reward": 0.0, "_ng_failure_class": "judge_failed"}
+    failed = {
+        "_ng_task_index": 1,
+        "reward": 0.0,
+        "_ng_failure_class": "judge_failed",
+    }
     reply = served.post("/aggregate_metrics", {"verify_responses": [*rows, failed]}).json()
     assert set(reply) == {"group_level_metrics", "agent_metrics", "key_metrics"}
     assert reply["key_metrics"] == {"mean/reward": 3.0}
@@ -193,15 +222,28 @@ def test_openrlhf_samples_find_their_cohort(served):
     ]
     rewards = [reply["rewards"][0] for reply in replies]
     assert all(reply["scores"] == reply["rewards"] for reply in replies)
-    counts = {"genrm_comparisons", "genrm_failed", "genrm_unscored", "genrm_came"}
+    counts = {
+        "genrm_comparisons",
+        "genrm_failed",
+        "genrm_unscored",
+        "genrm_came",
+    }
     assert set(replies[0]["extra_logs"]) == counts
     assert rewards[2] == max(rewards)
 
 
 def test_openrlhf_gets_an_empty_list_for_an_empty_list(served):
     """The second of two URLs gets no sample at all."""
-    empty = {"query": [], "prompts": [], "labels": []}
-    assert served.post("/openrlhf", empty).json() == {"rewards": [], "scores": [], "extra_logs": {}}
+    empty = {
+        "query": [],
+        "prompts": [],
+        "labels": [],
+    }
+    assert served.post("/openrlhf", empty).json() == {
+        "rewards": [],
+        "scores": [],
+        "extra_logs": {},
+    }
 
 
 def test_a_label_may_name_group_messages_and_size(served, judge_server):
@@ -209,7 +251,13 @@ def test_a_label_may_name_group_messages_and_size(served, judge_server):
     template.
     """
     label = '{"group_id": "labelled", "size": 2, "messages": [{"role": "user", "content": "What is asked?"}]}'  # noqa: E501
-    bodies = [{**sample("label", text), "labels": [label]} for text in texts(2, "label")]
+    bodies = [
+        {
+            **sample("label", text),
+            "labels": [label],
+        }
+        for text in texts(2, "label")
+    ]
     assert all(reply.status_code == 200 for reply in post_all(served, "/openrlhf", bodies))
     assert "What is asked?" in str(judge_server.stats()["recent"])
 
@@ -253,7 +301,14 @@ def test_a_retry_of_openrlhf_is_not_another_member(served):
 
 def test_slime_gets_a_number(served):
     """`remote_rm` reads the reply as the reward."""
-    bodies = [{"prompt": "Why?", "response": text, "label": "slime"} for text in texts(3, "slime")]
+    bodies = [
+        {
+            "prompt": "Why?",
+            "response": text,
+            "label": "slime",
+        }
+        for text in texts(3, "slime")
+    ]
     rewards = [reply.json() for reply in post_all(served, "/slime?size=3", bodies)]
     assert rewards == sorted(rewards)
     assert all(isinstance(reward, float) for reward in rewards)
@@ -264,7 +319,12 @@ def test_a_missing_number_is_an_error_to_be_retried(served, judge_server, path):
     """503 with Retry-After while the judge fails; the retries of all members find each other."""
     judge_server.behave(fault={"status": 400})
     bodies = [
-        {**sample(path, text), "prompt": f"Why {path}?", "response": text, "label": path}
+        {
+            **sample(path, text),
+            "prompt": f"Why {path}?",
+            "response": text,
+            "label": path,
+        }
         for text in texts(2, f"number {path}")
     ]
     assert [reply.status_code for reply in post_all(served, path, bodies)] == [503, 503]
@@ -302,7 +362,14 @@ def test_openrlhf_gets_a_number_for_every_sample(served, judge_server):
 
 def test_a_shape_without_a_size_says_how_to_give_it(served):
     """422 names the setting and the parameter."""
-    reply = served.post("/slime", {"prompt": "Why?", "response": "a", "label": "b"})
+    reply = served.post(
+        "/slime",
+        {
+            "prompt": "Why?",
+            "response": "a",
+            "label": "b",
+        },
+    )
     assert reply.status_code == 422
     assert "cohort_size" in reply.text
     assert "?size=N" in reply.text
@@ -310,7 +377,14 @@ def test_a_shape_without_a_size_says_how_to_give_it(served):
 
 def test_the_cohort_size_is_a_setting(limited):
     """`--cohort-size` serves trainers that cannot say it."""
-    bodies = [{"prompt": "Why?", "response": text, "label": "sized"} for text in texts(2)]
+    bodies = [
+        {
+            "prompt": "Why?",
+            "response": text,
+            "label": "sized",
+        }
+        for text in texts(2)
+    ]
     assert [reply.status_code for reply in post_all(limited, "/slime", bodies)] == [200, 200]
 
 
@@ -320,7 +394,12 @@ def test_on_failure_sends_the_users_number(limited, judge_server):
     """
     judge_server.behave(fault={"status": 400})
     bodies = [
-        {"prompt": "Why?", "response": text, "label": "failing"} for text in texts(2, "failing")
+        {
+            "prompt": "Why?",
+            "response": text,
+            "label": "failing",
+        }
+        for text in texts(2, "failing")
     ]
     assert [reply.json() for reply in post_all(limited, "/slime", bodies)] == [0.5, 0.5]
     assert limited.group(messages="Why?", responses=[{"text": "fails"}, {"text": "b c"}])[

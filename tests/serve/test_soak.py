@@ -29,7 +29,10 @@ WARM_UP = (
     220  # groups before the kills: about 1,000 comparisons, after which calibrations hardly differ
 )
 FAULTS = [
-    {"status": 429, "headers": {"Retry-After": "1"}},
+    {
+        "status": 429,
+        "headers": {"Retry-After": "1"},
+    },
     {"status": 500},
     {"status": 503},
     {"reset": "before"},
@@ -90,7 +93,11 @@ SHAPES = {
     "cohorts": lambda n, given: [
         (
             f"/v1/cohorts/g{n}/members/{place}",
-            {"size": len(given), "messages": f"Why {n}?", "text": text},
+            {
+                "size": len(given),
+                "messages": f"Why {n}?",
+                "text": text,
+            },
         )
         for place, text in enumerate(given)
     ],
@@ -101,19 +108,31 @@ SHAPES = {
     "openrlhf": one_by_one(
         lambda n, _, text: (
             "/openrlhf?on_failure=mean",
-            {"query": [f"Why {n}?{text}"], "prompts": [f"Why {n}?"], "labels": ["o"]},
+            {
+                "query": [f"Why {n}?{text}"],
+                "prompts": [f"Why {n}?"],
+                "labels": ["o"],
+            },
         )
     ),
     "slime": one_by_one(
         lambda n, _, text: (
             "/slime?on_failure=mean",
-            {"prompt": f"Why {n}?", "response": text, "label": "s"},
+            {
+                "prompt": f"Why {n}?",
+                "response": text,
+                "label": "s",
+            },
         )
     ),
 }
 # A client that leaves asks again: only what is named in the request is certain to be taken for a
 # retry then.
-PATIENCE_S = {"groups": 4.0, "cohorts": 4.0, "gym attempt": 4.0}
+PATIENCE_S = {
+    "groups": 4.0,
+    "cohorts": 4.0,
+    "gym attempt": 4.0,
+}
 
 
 def texts_of(number: int) -> list[str]:
@@ -164,7 +183,13 @@ class Soak:
             "--record-every",
             "5s",
         )
-        self._flags = (*judge_flags(judge.base_url), *flags, "--listen", address, *keep)
+        self._flags = (
+            *judge_flags(judge.base_url),
+            *flags,
+            "--listen",
+            address,
+            *keep,
+        )
         self.wrong: list[str] = []
         self.most = 0.0
         self.sizes: list[tuple[float, int, int, int, int]] = []
@@ -208,7 +233,14 @@ class Soak:
 
     def note_sizes(self, passed: float) -> None:
         """Add to the sizes."""
-        self.sizes.append((passed, self.groups, self.journal_bytes, *sizes_of(self.server.pid)))
+        self.sizes.append(
+            (
+                passed,
+                self.groups,
+                self.journal_bytes,
+                *sizes_of(self.server.pid),
+            )
+        )
 
     @property
     def groups(self) -> int:

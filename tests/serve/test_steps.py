@@ -21,7 +21,11 @@ LONG = REFERENCE + " by the molecules of the air" * 6
 
 def group(id_, *responses, messages=QUESTION):
     """Return a request; a response is a text."""
-    return {"id": id_, "messages": messages, "responses": [{"text": text} for text in responses]}
+    return {
+        "id": id_,
+        "messages": messages,
+        "responses": [{"text": text} for text in responses],
+    }
 
 
 @pytest.fixture
@@ -85,26 +89,30 @@ def test_each_response_is_compared_once_with_the_reference_answer(serve, answers
     ]
     replies, metrics, _ = serve(*groups, reference=str(answers), groups_per_step=3)
     first, other, single = (reply["metrics"]["reference"] for reply in replies)
-    assert (first["win_percent"], first["comparisons"], first["failed"]) == (
-        pytest.approx(100 / 3),
-        3,
-        0,
-    )
+    assert first["win_percent"] == pytest.approx(100 / 3)
+    assert first["comparisons"] == 3
+    assert first["failed"] == 0
     assert 0 < first["low_percent"] < 100 / 3 < first["high_percent"] < 100
-    assert (other, single["win_percent"], single["comparisons"]) == (None, 100.0, 1)
+    assert other is None
+    assert single["win_percent"] == 100.0
+    assert single["comparisons"] == 1
     assert judge_server.stats()["requests"] == 2 * 2 + 2 + 1
     assert f'genrm_reference_win_percent{{value="win"}} {(100 / 3 + 100) / 2}' in metrics
 
 
 def test_the_reference_answer_is_shown_first_as_often_as_second(serve, answers, judge_server):
     """A judge that always prefers the first response gives a win rate of one half."""
-    judge_server.behave(verdict={"score_1": 4, "score_2": 2, "ranking": 2})
+    judge_server.behave(
+        verdict={
+            "score_1": 4,
+            "score_2": 2,
+            "ranking": 2,
+        }
+    )
     texts = [f"Answer {number}." for number in range(8)]
     (reply,), _, _ = serve(group("a", *texts), reference=str(answers))
-    assert (
-        reply["metrics"]["reference"]["win_percent"],
-        reply["metrics"]["reference"]["comparisons"],
-    ) == (50.0, 8)
+    assert reply["metrics"]["reference"]["win_percent"] == 50.0
+    assert reply["metrics"]["reference"]["comparisons"] == 8
 
 
 def test_no_reward_depends_on_reference_answers(serve, answers):
@@ -136,16 +144,12 @@ def test_failures_are_neither_won_nor_lost(serve, answers, judge_server):
     (reply,), metrics, (step,) = serve(
         group("a", SHORT, "It scatters light."), reference=str(answers)
     )
-    assert (reply["status"], reply["metrics"]["failed"], reply["metrics"]["reference"]) == (
-        "scored",
-        0,
-        None,
-    )
+    assert reply["status"] == "scored"
+    assert reply["metrics"]["failed"] == 0
+    assert reply["metrics"]["reference"] is None
     assert "genrm_reference_win_percent" not in metrics
-    assert (step.scalars["failures_by_kind/refused"], step.scalars["failure_share/refused"]) == (
-        2,
-        0.5,
-    )
+    assert step.scalars["failures_by_kind/refused"] == 2
+    assert step.scalars["failure_share/refused"] == 0.5
 
 
 def test_a_step_is_so_many_groups(serve, answers):
@@ -177,10 +181,21 @@ def test_a_step_is_so_many_groups(serve, answers):
     [
         ([{"prompt": "Q?", "completion": ""}], "line 1: no answer to compare with: blank response"),
         (
-            [{"prompt": "Q?", "completion": "a"}, {"prompt": "Q?", "completion": "b"}],
+            [
+                {"prompt": "Q?", "completion": "a"},
+                {"prompt": "Q?", "completion": "b"},
+            ],
             "line 2: a second answer",
         ),
-        ([{"prompt": "Q?", "responses": ["a", "b"]}], "line 1: 2 answers, expected one"),
+        (
+            [
+                {
+                    "prompt": "Q?",
+                    "responses": ["a", "b"],
+                }
+            ],
+            "line 1: 2 answers, expected one",
+        ),
         ([{"question": "Q?"}], "line 1: "),
     ],
 )
@@ -199,5 +214,7 @@ def test_responses_that_equal_others_or_the_reference_answer_count(serve, answer
     """
     (reply,), _, _ = serve(group("a", LONG, LONG, LONG, REFERENCE), reference=str(answers))
     reference = reply["metrics"]["reference"]
-    assert (reference["win_percent"], reference["comparisons"], reference["failed"]) == (87.5, 4, 0)
+    assert reference["win_percent"] == 87.5
+    assert reference["comparisons"] == 4
+    assert reference["failed"] == 0
     assert judge_server.stats()["requests"] == 1 + 1

@@ -38,7 +38,10 @@ class ScriptedS3:
                 script.requests.append(request)
                 status, headers, content = script.answer(request)
                 self.send_response(status)
-                for name, value in {"Content-Length": str(len(content)), **headers}.items():
+                for name, value in {
+                    "Content-Length": str(len(content)),
+                    **headers,
+                }.items():
                     self.send_header(name, value)
                 self.end_headers()
                 if self.command != "HEAD":

@@ -216,7 +216,15 @@ def test_what_is_no_manifest_is_ignored(tmp_path):
     """A file with the name of a manifest that is not a manifest stays unchanged until a commit
     replaces it.
     """
-    cases = [b"", b"\xff", b"[]", b"{}", b'{"format": 2}', b'{"format": 1}', b"[" * 100_000]
+    cases = [
+        b"",
+        b"\xff",
+        b"[]",
+        b"{}",
+        b'{"format": 2}',
+        b'{"format": 1}',
+        b"[" * 100_000,
+    ]
     for content in cases:
         (tmp_path / "x.commit").write_bytes(content)
         assert finish_commit(str(tmp_path / "x.commit"), _S3)

@@ -151,7 +151,11 @@ def test_a_bad_item_keeps_its_number(tmp_path):
 def test_an_oversize_item_is_not_held(tmp_path):
     """An item over the limit is marked, and its neighbours are read."""
     content = json.dumps([{"n": 1}, {"t": "x" * 2_000}, {"n": 3}]).encode()
-    assert _read(tmp_path / "x.json", content, 100) == [(1, {"n": 1}), (2, 2_010), (3, {"n": 3})]
+    assert _read(tmp_path / "x.json", content, 100) == [
+        (1, {"n": 1}),
+        (2, 2_010),
+        (3, {"n": 3}),
+    ]
 
 
 def test_an_empty_array_has_no_records(tmp_path):

@@ -74,7 +74,12 @@ def names_beside(output: str) -> list[str]:
 
 def elsewhere(lease: Lease) -> Lease:
     """Make a lease one of a process on another machine."""
-    content = json.dumps({**json.loads(lease.content), "host": "far-away boot pid"}).encode()
+    content = json.dumps(
+        {
+            **json.loads(lease.content),
+            "host": "far-away boot pid",
+        }
+    ).encode()
     replace_object(lease.uri, _S3, content)
     return Lease(lease.uri, content, _S3)
 
@@ -83,8 +88,18 @@ def start_taker(*outputs: str) -> "subprocess.Popen[bytes]":
     """Start a process that takes leases when it is told to, and keeps them until it is told to
     end.
     """
-    command = [sys.executable, "-W", "error", "-c", _TAKE, *outputs]
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE_ROOT)}
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-c",
+        _TAKE,
+        *outputs,
+    ]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(PACKAGE_ROOT),
+    }
     return start_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
 
@@ -215,7 +230,12 @@ def test_a_dead_process_of_this_machine_is_replaced_at_once_a_live_one_is_not(ou
 def test_a_number_that_another_process_has_by_now_is_no_owner(output):
     """A process with the owner's id but another start time does not hold its lease."""
     lease = take(output)
-    content = json.dumps({**json.loads(lease.content), "started": "1"}).encode()
+    content = json.dumps(
+        {
+            **json.loads(lease.content),
+            "started": "1",
+        }
+    ).encode()
     lease.release()
     create_object(lease.uri, _S3, content)
     assert take(output).uri.endswith("-2")
@@ -247,7 +267,13 @@ def test_rubbish_in_a_lease_counts_until_it_expires(tmp_path):
 def test_names_that_only_look_like_leases_are_left_alone(output):
     """Leases of other outputs, and other files with such names, do not count and stay."""
     stem = output.removesuffix("x.scored.jsonl.gz")
-    others = ["x.lease-", "x.lease-1.bak", "x.lease-two", "xx.lease-3", "x.y.lease-4"]
+    others = [
+        "x.lease-",
+        "x.lease-1.bak",
+        "x.lease-two",
+        "xx.lease-3",
+        "x.y.lease-4",
+    ]
     for name in others:
         create_object(stem + name, _S3, b"other")
     lease = take(output)
@@ -301,7 +327,10 @@ def test_only_leases_that_nobody_holds_are_removed(output):
     lease = take(output)
     assert not leases.remove_expired(output)
     lease.verify()
-    gone = {**json.loads(lease.content), "started": "0"}
+    gone = {
+        **json.loads(lease.content),
+        "started": "0",
+    }
     replace_object(lease.uri, _S3, json.dumps(gone).encode())
     assert leases.remove_expired(output)
     assert names_beside(output) == []

@@ -5,7 +5,17 @@ from genrm_cli.storage.encoding.records import EXCERPT_BYTES, Line, iter_lines
 
 _MARK = b"\xef\xbb\xbf"
 _PIECES = st.sampled_from(
-    [b"\n", b"\r", b" ", b"a", b"bcd", "\u2028".encode(), _MARK, b"x" * 7, b'{"k":1}']
+    [
+        b"\n",
+        b"\r",
+        b" ",
+        b"a",
+        b"bcd",
+        "\u2028".encode(),
+        _MARK,
+        b"x" * 7,
+        b'{"k":1}',
+    ]
 )
 
 

@@ -80,7 +80,14 @@ _PATTERNS = [
     ("**/b.jsonl", ["a/b.jsonl"]),
     (
         "**/*.jsonl",
-        ["a-b.jsonl", "a.jsonl", "a/b.jsonl", "a/b/c.jsonl", "run-1/x.jsonl", "run-2/sub/x.jsonl"],
+        [
+            "a-b.jsonl",
+            "a.jsonl",
+            "a/b.jsonl",
+            "a/b/c.jsonl",
+            "run-1/x.jsonl",
+            "run-2/sub/x.jsonl",
+        ],
     ),
     ("a/**", ["a/b.jsonl", "a/b/c.jsonl"]),
     ("a/**/c.jsonl", ["a/b/c.jsonl"]),
@@ -289,7 +296,8 @@ def test_pages_are_fetched_as_they_are_needed(scripted_s3):
     requests_before = [(next(listing), len(scripted_s3.requests))[1] for _ in range(20)]
     assert requests_before == [1] * 5 + [2] * 5 + [3] * 5 + [4] * 5
     query = parse_qs(urlsplit(scripted_s3.requests[0].path).query)
-    assert (query["prefix"], query["delimiter"]) == (["rl/"], ["/"])
+    assert query["prefix"] == ["rl/"]
+    assert query["delimiter"] == ["/"]
 
 
 def test_listing_starts_from_the_longest_literal_prefix(scripted_s3):
@@ -302,7 +310,11 @@ def test_listing_starts_from_the_longest_literal_prefix(scripted_s3):
         assert list(iter_found(f"s3://b/{pattern}", scripted_s3.options)) == []
         query = parse_qs(urlsplit(scripted_s3.requests[-1].path).query)
         asked.append((query["prefix"], query.get("delimiter")))
-    assert asked == [(["rl/env/run-"], ["/"]), (["rl/"], None), (["rl/env/"], None)]
+    assert asked == [
+        (["rl/env/run-"], ["/"]),
+        (["rl/"], None),
+        (["rl/env/"], None),
+    ]
 
 
 _ODD = [
@@ -398,7 +410,13 @@ def test_closed_folder_is_an_error(here):
 
 def test_other_places_cannot_be_listed():
     """A pattern needs a bucket without wildcards, or a local path."""
-    cases = ["s3://", "s3:///x/", "s3://b*/x/", "https://host/x/", "gs://b/*"]
+    cases = [
+        "s3://",
+        "s3:///x/",
+        "s3://b*/x/",
+        "https://host/x/",
+        "gs://b/*",
+    ]
     for uri in cases:
         with pytest.raises(UsageError):
             _uris(uri)
@@ -412,7 +430,13 @@ def test_missing_bucket_is_an_error(s3):
 
 def test_files_are_found_by_the_beginning_of_their_name(here, s3_bucket):
     """Every file with the prefix is found, hidden or not, except unfinished outputs and folders."""
-    names = ("x.lease-1", "x.lease-2", ".x.lease", "x.jsonl", ".genrm-1.part")
+    names = (
+        "x.lease-1",
+        "x.lease-2",
+        ".x.lease",
+        "x.jsonl",
+        ".genrm-1.part",
+    )
     _make_files(here, tuple(f"data/{name}" for name in names))
     os.mkdir("data/x.lease-folder")
     _put(s3_bucket, [f"rl/{name}" for name in names[:4]])

@@ -19,7 +19,14 @@ NAMES = st.text(st.sampled_from("ab.-_{} ü*"), min_size=1, max_size=8).filter(
 )
 FOLDERS = st.lists(NAMES, max_size=3).map("/".join)
 PLACES = st.sampled_from(["", "/", "s3://b/"])
-RECORD_SUFFIXES = st.sampled_from([".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.zst"])
+RECORD_SUFFIXES = st.sampled_from(
+    [
+        ".jsonl",
+        ".ndjson",
+        ".jsonl.gz",
+        ".ndjson.zst",
+    ]
+)
 SIDE_SUFFIXES = (
     ".scored",
     ".comparisons",
@@ -32,7 +39,14 @@ SIDE_SUFFIXES = (
 
 def test_incomplete_s3_uri_is_refused():
     """A URI without scheme, bucket or key is a usage error that names it."""
-    cases = ["s3://", "s3://b", "s3://b/", "s3:///k", "rl/x.jsonl", "gs://b/k"]
+    cases = [
+        "s3://",
+        "s3://b",
+        "s3://b/",
+        "s3:///k",
+        "rl/x.jsonl",
+        "gs://b/k",
+    ]
     for uri in cases:
         with pytest.raises(UsageError, match="expected s3://bucket/key"):
             parse_s3_uri(uri)
@@ -72,7 +86,12 @@ def test_nothing_stands_beside_a_stream():
 
 def test_results_outside_the_rl_prefix_are_refused():
     """The message says why, and how to do it anyway."""
-    cases = ["s3://b/sft/x.jsonl", "s3://b/x/rl/y.jsonl", "s3://rl/x.jsonl", "s3://b/rlhf/x"]
+    cases = [
+        "s3://b/sft/x.jsonl",
+        "s3://b/x/rl/y.jsonl",
+        "s3://rl/x.jsonl",
+        "s3://b/rlhf/x",
+    ]
     for uri in cases:
         with pytest.raises(UsageError, match=r"kept separate from supervised data.*any_prefix"):
             require_rl_prefix(uri, any_prefix=False)
@@ -147,12 +166,42 @@ def test_places_at_the_edges():
         ("{dir}/{stem}.s", "run.jsonl", ".", "run.s"),
         ("{dir}/{stem}.s", "/run.jsonl", "/", "/run.s"),
         ("{path}/{stem}.s", "run.jsonl", ".", "run.s"),
-        ("/{path}/{stem}.s", "run.jsonl", ".", "/run.s"),
-        ("s3://o/rl/{path}/{stem}.s", "s3://b/../run.jsonl", "s3://b", "s3://o/rl/../run.s"),
-        ("out/{path}/{stem}.s", "x/run.jsonl", ".", "out/x/run.s"),
-        ("out/{path}/{stem}.s", "/x/run.jsonl", "/", "out/x/run.s"),
-        ("out/{path}/{stem}.s", "s3://b/x/run.jsonl", "s3://b", "out/x/run.s"),
-        ("out/{path}/{stem}.s", "in/x/run.jsonl", "in/", "out/x/run.s"),
+        (
+            "/{path}/{stem}.s",
+            "run.jsonl",
+            ".",
+            "/run.s",
+        ),
+        (
+            "s3://o/rl/{path}/{stem}.s",
+            "s3://b/../run.jsonl",
+            "s3://b",
+            "s3://o/rl/../run.s",
+        ),
+        (
+            "out/{path}/{stem}.s",
+            "x/run.jsonl",
+            ".",
+            "out/x/run.s",
+        ),
+        (
+            "out/{path}/{stem}.s",
+            "/x/run.jsonl",
+            "/",
+            "out/x/run.s",
+        ),
+        (
+            "out/{path}/{stem}.s",
+            "s3://b/x/run.jsonl",
+            "s3://b",
+            "out/x/run.s",
+        ),
+        (
+            "out/{path}/{stem}.s",
+            "in/x/run.jsonl",
+            "in/",
+            "out/x/run.s",
+        ),
         (
             "{dir}/scored/{stem}.s",
             "s3://b/rl/run.scored.jsonl.gz",

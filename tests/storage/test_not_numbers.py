@@ -14,10 +14,21 @@ def test_not_a_number_reads_as_null_and_is_written_as_null():
     """A line with a number that is not finite is read, the value counts as missing, and the output
     is JSON.
     """
-    cases = ["NaN", "Infinity", "-Infinity", "1e400", "-1E+999", "1.00000000000000000000e999"]
+    cases = [
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "1e400",
+        "-1E+999",
+        "1.00000000000000000000e999",
+    ]
     for name in cases:
         raw = f'{{"a":[{name},1],"n":12345678901234567890123,"t":"NaN"}}'.encode()
-        assert parse_record(raw) == {"a": [None, 1], "n": 12345678901234567890123.0, "t": "NaN"}
+        assert parse_record(raw) == {
+            "a": [None, 1],
+            "n": 12345678901234567890123.0,
+            "t": "NaN",
+        }
         nulls: list[str] = []
         parse_record(raw, nulls.append)
         assert nulls == [name]

@@ -105,8 +105,20 @@ def test_whole_runs(
         "--min-age",
         0,
     )
-    judge = ("--base-url", judge_server.base_url, "--model", "a-judge", "--no-probe")
-    arguments = ("score", *places, *judge, "--journal", f"s3://{bucket}/rl/_genrm/journal/")
+    judge = (
+        "--base-url",
+        judge_server.base_url,
+        "--model",
+        "a-judge",
+        "--no-probe",
+    )
+    arguments = (
+        "score",
+        *places,
+        *judge,
+        "--journal",
+        f"s3://{bucket}/rl/_genrm/journal/",
+    )
     machines = [Genrm(tmp_path / name) for name in ("one", "two")]
     for machine in machines:
         machine.folder.mkdir()
@@ -120,7 +132,12 @@ def test_whole_runs(
     else:  # the one that meets a lease while it is overwritten may fail, but not half-way
         assert {code for _, code in ended} <= {0, 5}, ended
         assert machines[0].run(*arguments, **names).code == 0
-    suffixes = ("jsonl", "scored.jsonl", "metrics.json", "comparisons.jsonl")
+    suffixes = (
+        "jsonl",
+        "scored.jsonl",
+        "metrics.json",
+        "comparisons.jsonl",
+    )
     expected = {f"rl/env/run-{number}.{suffix}" for number in range(3) for suffix in suffixes}
     assert {
         name for name in names_in(bucket, options) if not name.startswith("rl/_genrm/")

@@ -32,10 +32,8 @@ def test_what_is_written_can_be_read(s3_bucket):
         with open_source(uri, _S3, _LIMIT) as source:
             assert [line.raw for line in source.iter_lines()] == [b'{"n":1}', b'{"n":2}']
             head = s3_bucket.client.head_object(Bucket=s3_bucket.name, Key=f"rl/a b/ü/{name}")
-            assert (source.identity.etag, source.identity.size_bytes) == (
-                head["ETag"].strip('"'),
-                head["ContentLength"],
-            )
+            assert source.identity.etag == head["ETag"].strip('"')
+            assert source.identity.size_bytes == head["ContentLength"]
             source.verify_unchanged()
 
 

@@ -42,7 +42,10 @@ def test_reason_is_found_though_head_has_no_body(scripted_s3):
 
 def test_missing_permission_to_write_is_found_before_the_run(scripted_s3):
     """The check names the permission that is missing, that to give up an upload included."""
-    cases = [("POST", "s3:PutObject"), ("DELETE", "s3:AbortMultipartUpload")]
+    cases = [
+        ("POST", "s3:PutObject"),
+        ("DELETE", "s3:AbortMultipartUpload"),
+    ]
     for refused, permission in cases:
         scripted_s3.answer = lambda request, refused=refused: (
             (403, {}, _refusal("AccessDenied")) if request.method == refused else (200, {}, _UPLOAD)
@@ -59,7 +62,14 @@ def test_every_get_is_pinned_to_one_version(scripted_s3):
 
     def answer(request):
         if request.method == "HEAD":
-            return 200, {"ETag": '"a"', "Content-Length": str(size)}, b""
+            return (
+                200,
+                {
+                    "ETag": '"a"',
+                    "Content-Length": str(size),
+                },
+                b"",
+            )
         start, _, end = request.headers["range"].removeprefix("bytes=").partition("-")
         first = int(start)
         last = int(end or size - 1)
@@ -80,7 +90,10 @@ def test_every_get_is_pinned_to_one_version(scripted_s3):
 
 def test_object_replaced_while_being_read_is_an_input_error(scripted_s3):
     """When the version first seen is gone, the input is refused: versions are never mixed."""
-    for gone in ((412, {}, _refusal("PreconditionFailed")), (404, {}, _refusal("NoSuchKey"))):
+    for gone in (
+        (412, {}, _refusal("PreconditionFailed")),
+        (404, {}, _refusal("NoSuchKey")),
+    ):
         scripted_s3.answer = lambda request, gone=gone: (
             (200, {"ETag": '"a"', "Content-Length": "4"}, b"") if request.method == "HEAD" else gone
         )
@@ -106,7 +119,15 @@ def test_connection_that_breaks_in_the_middle_is_tried_again(scripted_s3):
     scripted_s3.answer = lambda request: (
         (200, {"ETag": '"a"', "Content-Length": "6"}, b"")
         if request.method == "HEAD"
-        else (200, {"ETag": '"a"', "Content-Length": "6", "Connection": "close"}, next(bodies))
+        else (
+            200,
+            {
+                "ETag": '"a"',
+                "Content-Length": "6",
+                "Connection": "close",
+            },
+            next(bodies),
+        )
     )
     with open_source(_URI, scripted_s3.options, 100) as source:
         assert [line.raw for line in source.iter_lines()] == [b"abcdef"]
@@ -121,9 +142,24 @@ def test_read_can_be_stopped(scripted_s3):
 
     def answer(request):
         if request.method == "HEAD":
-            return 200, {"ETag": '"a"', "Content-Length": str(size)}, b""
+            return (
+                200,
+                {
+                    "ETag": '"a"',
+                    "Content-Length": str(size),
+                },
+                b"",
+            )
         stopped.wait(10)
-        return 206, {"ETag": '"a"', "Content-Length": "4", "Connection": "close"}, b"abc"
+        return (
+            206,
+            {
+                "ETag": '"a"',
+                "Content-Length": "4",
+                "Connection": "close",
+            },
+            b"abc",
+        )
 
     def stop():
         if any(request.method == "GET" for request in scripted_s3.requests):

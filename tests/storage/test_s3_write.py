@@ -42,7 +42,11 @@ def _kind(request: Any) -> str:
     return (
         f"part {part[1]}"
         if part
-        else {"PUT": "put", "DELETE": "abort", "HEAD": "head"}.get(request.method, "list")
+        else {
+            "PUT": "put",
+            "DELETE": "abort",
+            "HEAD": "head",
+        }.get(request.method, "list")
     )
 
 
@@ -58,7 +62,11 @@ def _accept(request: Any) -> Answer:
     return (
         200,
         {"ETag": '"x"'},
-        {"begin": _UPLOAD, "complete": _COMPLETED, "list": _LISTING}.get(kind, b""),
+        {
+            "begin": _UPLOAD,
+            "complete": _COMPLETED,
+            "list": _LISTING,
+        }.get(kind, b""),
     )
 
 
@@ -296,7 +304,12 @@ def test_object_is_known_again_by_its_mark(s3_bucket):
     """The mark of a finished output is that of the object, until another one with the same content
     replaces it.
     """
-    cases = [(0, "empty.jsonl"), (0, "x.jsonl.gz"), (10, "x.jsonl"), (_PART + 1, "parts.jsonl")]
+    cases = [
+        (0, "empty.jsonl"),
+        (0, "x.jsonl.gz"),
+        (10, "x.jsonl"),
+        (_PART + 1, "parts.jsonl"),
+    ]
     for size, name in cases:
         uri = f"s3://{s3_bucket.name}/rl/{name}"
         assert mark_of(uri, _S3) is None
@@ -313,7 +326,8 @@ def test_object_is_known_again_by_its_mark(s3_bucket):
         s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"rl/{name}", Body=b"theirs")
         theirs = mark_of(uri, _S3)
         assert theirs is not None
-        assert (theirs.size_bytes, theirs.upload) == (6, None)
+        assert theirs.size_bytes == 6
+        assert theirs.upload is None
 
 
 def test_file_is_known_again_by_its_mark(tmp_path):
@@ -336,7 +350,8 @@ def test_file_is_known_again_by_its_mark(tmp_path):
     shutil.copyfile(uri, copy)
     copied = mark_of(copy, _S3)
     assert copied is not None
-    assert (copied.size_bytes, copied.upload) == (Path(uri).stat().st_size, None)
+    assert copied.size_bytes == Path(uri).stat().st_size
+    assert copied.upload is None
 
 
 def test_file_without_attributes_is_known_by_its_size(tmp_path, monkeypatch):
@@ -350,7 +365,8 @@ def test_file_without_attributes_is_known_by_its_size(tmp_path, monkeypatch):
     sink.commit()
     assert sink.mark is not None
     assert sink.mark == mark_of(str(tmp_path / "out.jsonl"), _S3)
-    assert (sink.mark.size_bytes, sink.mark.upload) == (3, None)
+    assert sink.mark.size_bytes == 3
+    assert sink.mark.upload is None
 
 
 def test_size_of_parts_grows_with_their_number():

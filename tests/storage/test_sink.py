@@ -120,7 +120,14 @@ def test_full_disk_leaves_the_old_output(tmp_path):
         "except StorageError as error: print(error)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script, str(path)],
+        [
+            sys.executable,
+            "-W",
+            "error",
+            "-c",
+            script,
+            str(path),
+        ],
         capture_output=True,
         text=True,
         timeout=30,
@@ -205,7 +212,8 @@ def test_standard_output_gets_the_bytes_and_nothing_else():
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, timeout=30, check=True
     )
-    assert (done.stdout, done.stderr) == (b"\xff\nend\n", b"")
+    assert done.stdout == b"\xff\nend\n"
+    assert done.stderr == b""
 
 
 def test_outputs_appear_together(tmp_path):
@@ -259,7 +267,13 @@ def test_a_new_file_has_the_mode_asked_for_less_the_umask(tmp_path):
     """The content of a private output is private under its hidden name, too."""
     before = os.umask(0o027)
     try:
-        for number, (mode, expected) in enumerate([(0o600, 0o600), (0o664, 0o640), (0o666, 0o640)]):
+        for number, (mode, expected) in enumerate(
+            [
+                (0o600, 0o600),
+                (0o664, 0o640),
+                (0o666, 0o640),
+            ]
+        ):
             sink = open_sink(str(tmp_path / f"{number}.jsonl"), _S3, overwrite=False, mode=mode)
             assert sink.staged is not None
             assert stat.S_IMODE((tmp_path / sink.staged).stat().st_mode) == expected

@@ -28,8 +28,24 @@ def test_a_limit_is_reached_when_so_much_is_spent():
         ((0, 60, 39), {"max_tokens": 100}, None),
         ((0, 60, 40), {"max_tokens": 100}, "max_total_tokens"),
         ((0, 0, 0), {"max_tokens": 0}, "max_total_tokens"),
-        ((0, 10**6, 10**6), {"max_cost": 10.1, "price_in": 2.0, "price_out": 8.0}, None),
-        ((0, 10**6, 10**6), {"max_cost": 10.0, "price_in": 2.0, "price_out": 8.0}, "max_cost"),
+        (
+            (0, 10**6, 10**6),
+            {
+                "max_cost": 10.1,
+                "price_in": 2.0,
+                "price_out": 8.0,
+            },
+            None,
+        ),
+        (
+            (0, 10**6, 10**6),
+            {
+                "max_cost": 10.0,
+                "price_in": 2.0,
+                "price_out": 8.0,
+            },
+            "max_cost",
+        ),
         ((0, 0, 0), {"max_cost": 0.0, "price_in": 2.0}, "max_cost"),
         ((5, 500, 500), {"max_calls": 6, "max_tokens": 1000}, "max_total_tokens"),
     ]
@@ -45,4 +61,6 @@ def test_a_server_that_counts_no_tokens_spends_none():
     for _ in range(10):
         budget.calls += 1
         budget.count_reply(Reply("fine"))
-    assert (budget.calls, budget.cost, budget.used_up()) == (10, 0.0, None)
+    assert budget.calls == 10
+    assert budget.cost == 0.0
+    assert budget.used_up() is None

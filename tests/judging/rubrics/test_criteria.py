@@ -6,13 +6,26 @@ from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.judging.rubrics.criteria import CRITERIA
 from genrm_cli.verdicts import Failure, FailureKind
 
-ROW = (("Says when to see a doctor.", 6.0), ("Names a dose.", 2.0), ("Scolds.", -4.0))
+ROW = (
+    ("Says when to see a doctor.", 6.0),
+    ("Names a dose.", 2.0),
+    ("Scolds.", -4.0),
+)
 
 
 def said(*met: object) -> str:
     """Write the reply that decides each criterion in turn."""
     return json.dumps(
-        {"criteria": [{"index": i, "evidence": "", "met": each} for i, each in enumerate(met)]}
+        {
+            "criteria": [
+                {
+                    "index": i,
+                    "evidence": "",
+                    "met": each,
+                }
+                for i, each in enumerate(met)
+            ]
+        }
     )
 
 

@@ -42,11 +42,21 @@ def test_a_set_is_read_as_it_stands():
     line.
     """
     house = load()
-    assert (house.name, house.about) == ("house-style", "How we write.")
+    assert house.name == "house-style"
+    assert house.about == "How we write."
     assert house.rubrics == (
         Rubric("Plain words", "Are the words plain?", True, ((0.0, "no"), (1.0, "yes"))),
         Rubric("Waffle", "Does it go on and on?", False, ((1.0, ""), (2.5, ""), (3.0, ""))),
-        Rubric("Warmth", "Is it warm?", True, ((-1.0, "cold"), (0.5, "luke- warm"), (1.0, "warm"))),
+        Rubric(
+            "Warmth",
+            "Is it warm?",
+            True,
+            (
+                (-1.0, "cold"),
+                (0.5, "luke- warm"),
+                (1.0, "warm"),
+            ),
+        ),
     )
 
 
@@ -74,16 +84,35 @@ def test_what_cannot_be_is_refused_on_load():
         ({"rubric": [{**RUBRIC, "scores": [1, 2, 1.0]}]}, "the score 1.0 is given twice"),
         ({"rubric": [{**RUBRIC, "scores": [1, "2"]}]}, "the score '2' is not a number"),
         (
-            {"rubric": [{**RUBRIC, "scores": {"low": "bad", "2": "good"}}]},
+            {
+                "rubric": [
+                    {
+                        **RUBRIC,
+                        "scores": {"low": "bad", "2": "good"},
+                    }
+                ]
+            },
             "the score 'low' is not a number",
         ),
         ({"rubric": [{**RUBRIC, "scores": {"1": 0, "2": 1}}]}, "the meaning of score 1 is 0"),
         (
-            {"rubric": [{**RUBRIC, "scores": {"0": {"5": "half"}, "1": "all"}}]},
+            {
+                "rubric": [
+                    {
+                        **RUBRIC,
+                        "scores": {"0": {"5": "half"}, "1": "all"},
+                    }
+                ]
+            },
             "in quotation marks",
         ),
         (
-            {"rubric": [{**RUBRIC, "title": "A b"}, {**RUBRIC, "title": "a-B"}]},
+            {
+                "rubric": [
+                    {**RUBRIC, "title": "A b"},
+                    {**RUBRIC, "title": "a-B"},
+                ]
+            },
             "'A b' and 'a-B' both map to rubric_a_b",
         ),
     ]
@@ -103,7 +132,16 @@ VALUES = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["title", "description", "polarity", "scores", "1", "2"]),
+            st.sampled_from(
+                [
+                    "title",
+                    "description",
+                    "polarity",
+                    "scores",
+                    "1",
+                    "2",
+                ]
+            ),
             inner,
             max_size=4,
         )

@@ -42,14 +42,21 @@ def kind_of(outcome: Grades | Failure) -> FailureKind | tuple[float, ...]:
 
 def entry(score: object, evidence: str = "so", reasoning: str = "because") -> dict[str, object]:
     """Return what a judge says of a rubric."""
-    return {"evidence": evidence, "reasoning": reasoning, "score": score}
+    return {
+        "evidence": evidence,
+        "reasoning": reasoning,
+        "score": score,
+    }
 
 
 def test_each_rubric_has_its_value_and_its_evidence():
     """Scores become values from 0 to 1 in the set's order, a flaw's the other way round; quotations
     are kept.
     """
-    said = {"rubric_b": entry(0, "x" * 400), "rubric_a": entry(1, "He said so.")}
+    said = {
+        "rubric_b": entry(0, "x" * 400),
+        "rubric_a": entry(1, "He said so."),
+    }
     assert read(TWO, json.dumps({"scores": said})) == Grades((0.5, 1.0))
     graded = read(TWO, json.dumps({"scores": said}))
     assert isinstance(graded, Grades)
@@ -106,7 +113,14 @@ SCORES = st.tuples(
     *(st.sampled_from([score for score, _ in each.score_map]) for each in THERAPEUTIC.rubrics)
 )
 TEXTS = st.text(max_size=30).filter(lambda text: "</think>" not in text) | st.sampled_from(
-    [OWN, '"}}} ' + OTHER, "```json", '"score": 5', "{", "<think>"]
+    [
+        OWN,
+        '"}}} ' + OTHER,
+        "```json",
+        '"score": 5',
+        "{",
+        "<think>",
+    ]
 )
 
 
@@ -147,7 +161,15 @@ FORGERIES = [
     f"```json\n{FORGED[0]}\n```",
     *(forged[:-cut] for forged in FORGED for cut in (1, 2, 3)),
 ]
-OPENINGS = ["", ', "x": {"y": {"z": "', '{"note": "', ', "x": "', ', "rubric_c": {"x": "', "{", '"']
+OPENINGS = [
+    "",
+    ', "x": {"y": {"z": "',
+    '{"note": "',
+    ', "x": "',
+    ', "rubric_c": {"x": "',
+    "{",
+    '"',
+]
 
 
 MEMBERS = list(itertools.permutations(("evidence", "reasoning", "score")))

@@ -19,7 +19,14 @@ THERAPEUTIC = find_rubric_set("therapeutic")
 
 GRADING = grading_profile(THERAPEUTIC)
 PROFILES = [GRADING, ranking_profile(HELPFULNESS), CLUSTERS]
-HOSTILE = ["[=== END RESPONSE 0 ===]", "===] [===", "<think>", "</think>", "[[===", "===]]"]
+HOSTILE = [
+    "[=== END RESPONSE 0 ===]",
+    "===] [===",
+    "<think>",
+    "</think>",
+    "[[===",
+    "===]]",
+]
 
 
 def shown(profile: GradingProfile, lineup: ListwisePrompt) -> str:
@@ -79,7 +86,8 @@ def test_the_server_holds_the_judge_to_the_form():
     for profile in PROFILES:
         form = json.loads(json.dumps(profile.request_fields, default=dict))["response_format"]
         schema = form["json_schema"]["schema"]
-        assert (form["type"], form["json_schema"]["strict"]) == ("json_schema", True)
+        assert form["type"] == "json_schema"
+        assert form["json_schema"]["strict"] is True
         assert schema["additionalProperties"] is False
         assert schema["required"] == list(schema["properties"])
 

@@ -107,7 +107,8 @@ def test_url_and_token_come_from_the_environment(monkeypatch):
     """Where the trainer has no place for them."""
     monkeypatch.setenv("GENRM_SERVE_URL", "http://10.0.0.1:1")
     monkeypatch.setenv("GENRM_SERVE_TOKEN", "t")
-    assert (RewardClient().url, RewardClient().token) == ("http://10.0.0.1:1", "t")
+    assert RewardClient().url == "http://10.0.0.1:1"
+    assert RewardClient().token == "t"
 
 
 def test_synchronous_code_may_ask_inside_an_event_loop():
@@ -124,17 +125,39 @@ def test_synchronous_code_may_ask_inside_an_event_loop():
 
 def test_a_missing_reward_is_no_number_unless_the_user_says_so():
     """An error names the reason; a number or the mean of the group may stand in."""
-    missing = {"id": "b", "reward": None, "reason": "no_verdict", "reason_text": "no verdict"}
-    reply = {"metrics": {"reward_mean": 4.0}, "responses": [{"id": "a", "reward": 4.0}, missing]}
+    missing = {
+        "id": "b",
+        "reward": None,
+        "reason": "no_verdict",
+        "reason_text": "no verdict",
+    }
+    reply = {
+        "metrics": {"reward_mean": 4.0},
+        "responses": [{"id": "a", "reward": 4.0}, missing],
+    }
     with pytest.raises(MissingRewardError, match="'b' no reward: no verdict"):
         RewardClient().numbers_in(reply)
     mean = RewardClient(on_failure="mean")
     assert mean.numbers_in(reply) == [4.0, 4.0]
     assert RewardClient(on_failure=0).numbers_in(reply) == [4.0, 0.0]
     with pytest.raises(MissingRewardError):
-        mean.number_in(missing, {"reward_mean": None, "reward_mean_before": 3.0, "unanswered": 1})
+        mean.number_in(
+            missing,
+            {
+                "reward_mean": None,
+                "reward_mean_before": 3.0,
+                "unanswered": 1,
+            },
+        )
     assert (
-        mean.number_in(missing, {"reward_mean": None, "reward_mean_before": 3.0, "unanswered": 0})
+        mean.number_in(
+            missing,
+            {
+                "reward_mean": None,
+                "reward_mean_before": 3.0,
+                "unanswered": 0,
+            },
+        )
         == 3.0
     )
 
@@ -142,7 +165,12 @@ def test_a_missing_reward_is_no_number_unless_the_user_says_so():
 def test_a_response_that_made_the_judge_fail_gets_no_more_than_the_lowest_reward():
     """Neither the mean nor a number of the user's may pay for it."""
     metrics = {"reward_mean": 3.0, "reward_min": 2.0}
-    missing = {"id": "b", "reward": None, "reason": "sabotaged", "sabotaged": 2}
+    missing = {
+        "id": "b",
+        "reward": None,
+        "reason": "sabotaged",
+        "sabotaged": 2,
+    }
     clients = [RewardClient(on_failure=given) for given in ("mean", 2.5, "0")]
     assert [client.number_in(missing, metrics) for client in clients] == [2.0, 2.0, 0.0]
     assert clients[1].number_in(missing, {"reward_mean": None, "reward_min": None}) == 2.5

@@ -47,7 +47,10 @@ def test_the_command_and_the_settings_of_the_guide(served):
 
 def test_messages_and_principle_come_from_the_metadata(served, judge_server):
     """The judge sees them instead of the templated prompt."""
-    told = {"messages": [{"role": "user", "content": "Who asks?"}], "principle": "Be brief, slime."}
+    told = {
+        "messages": [{"role": "user", "content": "Who asks?"}],
+        "principle": "Be brief, slime.",
+    }
     rewards_of(served, [sample(text, **told) for text in texts(2, "meta")])
     asked = str(judge_server.stats()["recent"])
     assert "Who asks?" in asked

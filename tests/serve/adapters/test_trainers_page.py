@@ -65,7 +65,11 @@ def test_openrlhfs_url_and_label(served, judge_server):
     url = words[words.index("--reward.remote_url") + 1]
     label = block("OpenRLHF", "json", served.url).replace("prompt-17", "pasted-label")
     bodies = [
-        {"query": ["<|im|>" + text], "prompts": ["<|im|>"], "labels": [label]}
+        {
+            "query": ["<|im|>" + text],
+            "prompts": ["<|im|>"],
+            "labels": [label],
+        }
         for text in [*texts(7, "orl"), ""]
     ]
     waiting = [served.begin(url.removeprefix(served.url), body) for body in bodies]

@@ -25,7 +25,13 @@ async def answer(request):
     """Answer as a model server of NeMo Gym, always with the same turn."""
     from aiohttp import web
 
-    content = [{"type": "output_text", "text": SAID, "annotations": []}]
+    content = [
+        {
+            "type": "output_text",
+            "text": SAID,
+            "annotations": [],
+        }
+    ]
     message = {
         "id": "m",
         "type": "message",
@@ -33,9 +39,20 @@ async def answer(request):
         "status": "completed",
         "content": content,
     }
-    fields = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "output": [message]}
+    fields = {
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "output": [message],
+    }
     return web.json_response(
-        {"id": "r", "created_at": 0, "model": "policy", "object": "response", **fields}
+        {
+            "id": "r",
+            "created_at": 0,
+            "model": "policy",
+            "object": "response",
+            **fields,
+        }
     )
 
 
@@ -94,7 +111,8 @@ def test_the_agent_plays_sessions(tmp_path, monkeypatch):
         rows = [json.loads(line) for line in served.get("/tasks").text.splitlines()][:4]
         port = int(served.url.rpartition(":")[2])
         for result in asyncio.run(play(port, rows)):
-            assert (result.terminated, result.info["end_reason"]) == (True, "client_left")
+            assert result.terminated is True
+            assert result.info["end_reason"] == "client_left"
             assert (
                 0 < result.reward < max(result.info["reward_components"].values())
             )  # a client who left is a gate

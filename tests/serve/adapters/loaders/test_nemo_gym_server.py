@@ -39,7 +39,11 @@ def client_of(host, port):
     from nemo_gym.server_utils import ServerClient
     from omegaconf import OmegaConf
 
-    entry = {"entrypoint": "app.py", "host": host, "port": int(port)}
+    entry = {
+        "entrypoint": "app.py",
+        "host": host,
+        "port": int(port),
+    }
     names = {"genrm": {"resources_servers": {"genrm": entry}}}
     return ServerClient.model_construct(
         head_server_config=None, global_config_dict=OmegaConf.create(names)
@@ -69,7 +73,13 @@ def make_server(url, **settings):
     instance, error = maybe_get_server_instance_config("genrm_serve", loaded.genrm_serve)
     assert instance is not None, error
     given = OmegaConf.to_container(loaded.genrm_serve.resources_servers.genrm_serve)
-    given |= {"host": "127.0.0.1", "port": 1, "name": "genrm_serve", "genrm_url": url, **settings}
+    given |= {
+        "host": "127.0.0.1",
+        "port": 1,
+        "name": "genrm_serve",
+        "genrm_url": url,
+        **settings,
+    }
     config = app.GenrmServe.model_fields["config"].annotation.model_validate(given)
     return app.GenrmServe(config=config, server_client=client_of("127.0.0.1", 1)).setup_webserver()
 
@@ -97,7 +107,13 @@ def verify(url, rows, **settings):
 
 def row(task, number, text):
     """Make a row as an agent sends it to /verify."""
-    content = [{"type": "output_text", "text": text, "annotations": []}]
+    content = [
+        {
+            "type": "output_text",
+            "text": text,
+            "annotations": [],
+        }
+    ]
     message = {
         "id": f"m{number}",
         "type": "message",
@@ -116,10 +132,23 @@ def row(task, number, text):
         "tools": [],
     }
     asked = {
-        "input": [{"role": "user", "content": [{"type": "input_text", "text": f"Why {task}?"}]}]
+        "input": [
+            {
+                "role": "user",
+                "content": [{"type": "input_text", "text": f"Why {task}?"}],
+            }
+        ]
     }
-    ids = {"_ng_task_index": task, "_ng_rollout_index": number, "kept": {"any": [1]}}
-    return {"responses_create_params": asked, "response": response, **ids}
+    ids = {
+        "_ng_task_index": task,
+        "_ng_rollout_index": number,
+        "kept": {"any": [1]},
+    }
+    return {
+        "responses_create_params": asked,
+        "response": response,
+        **ids,
+    }
 
 
 def test_a_cohort_is_verified(served):

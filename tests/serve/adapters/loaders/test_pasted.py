@@ -66,7 +66,10 @@ def test_verl(served, model_folder):
     ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
     try:
         data = make_batch(
-            {"pasted-1": texts(3, "verl-pasted"), "pasted-2": [*texts(2, "verl-blank"), ""]},
+            {
+                "pasted-1": texts(3, "verl-pasted"),
+                "pasted-2": [*texts(2, "verl-blank"), ""],
+            },
             version=1,
         )
         scored = RewardLoopManager(config).compute_rm_score(data)
@@ -108,7 +111,11 @@ def parse_as_openrlhf(module, options, monkeypatch):
     """
     script = ast.parse(Path(find_spec(module).origin).read_text()).body[-1].body
     assert ast.unparse(script.pop()) == "train(args)"
-    names = {"argparse": argparse, "os": os, "datetime": datetime.datetime}
+    names = {
+        "argparse": argparse,
+        "os": os,
+        "datetime": datetime.datetime,
+    }
     monkeypatch.setattr(sys, "argv", [module, *options])
     exec(compile(ast.Module(script, []), module, "exec"), names)
     return names["args"]

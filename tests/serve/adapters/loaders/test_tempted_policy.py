@@ -24,7 +24,12 @@ pytestmark = [
 ]
 
 SCRIPT = Path(__file__).with_name("train_tempted.py")
-WORTH = {" fine": 1.0, " um": -1.0, "[[": -0.25, "<|im_start|>": 5.0}  # a turn of its own would win
+WORTH = {
+    " fine": 1.0,
+    " um": -1.0,
+    "[[": -0.25,
+    "<|im_start|>": 5.0,
+}  # a turn of its own would win
 
 
 def judge(request):
@@ -48,12 +53,26 @@ def judge(request):
 def completion(text):
     """Return a reply of a judge's server."""
     message = {"role": "assistant", "content": text}
-    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-    choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+    usage = {
+        "prompt_tokens": 1,
+        "completion_tokens": 1,
+        "total_tokens": 2,
+    }
+    choices = [
+        {
+            "index": 0,
+            "message": message,
+            "finish_reason": "stop",
+        }
+    ]
     return (
         200,
         {"Content-Type": "application/json"},
-        {"model": "m", "choices": choices, "usage": usage},
+        {
+            "model": "m",
+            "choices": choices,
+            "usage": usage,
+        },
     )
 
 
@@ -68,7 +87,13 @@ def exact_judge(request):
 def train(folder, paid_by, url=""):
     """Run the script; how often each word was written in the first steps, and in the last ones."""
     ended = subprocess.run(
-        [sys.executable, str(SCRIPT), "40", paid_by, str(folder)],
+        [
+            sys.executable,
+            str(SCRIPT),
+            "40",
+            paid_by,
+            str(folder),
+        ],
         capture_output=True,
         text=True,
         env={
@@ -91,7 +116,15 @@ def train_on_server(folder, judge_, profile):
     """Train on the rewards of a server with a judge; see `train`."""
     (folder / "serve").mkdir()
     with answering_each(judge_) as (url, _):
-        flags = ("--base-url", f"{url}/v1", "--model", "judge", "--profile", profile, "--no-probe")
+        flags = (
+            "--base-url",
+            f"{url}/v1",
+            "--model",
+            "judge",
+            "--profile",
+            profile,
+            "--no-probe",
+        )
         with serving(Genrm(folder / "serve"), *flags) as server:
             return train(folder, "genrm", server.url)
 

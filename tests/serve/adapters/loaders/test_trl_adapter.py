@@ -26,7 +26,13 @@ SCRIPT = Path(__file__).with_name("train_grpo.py")
 def train(served, model_folder, *launcher, rows):
     """Run the script; the calls of the reward function, and the log of the trainer."""
     ended = subprocess.run(
-        [sys.executable, *launcher, str(SCRIPT), str(model_folder), str(rows)],
+        [
+            sys.executable,
+            *launcher,
+            str(SCRIPT),
+            str(model_folder),
+            str(rows),
+        ],
         capture_output=True,
         text=True,
         env={
@@ -60,7 +66,13 @@ def test_a_group_split_over_two_processes_is_one_group(served, model_folder):
     """With two rows a process and four generations, both processes hold half of each group
     (gloo).
     """
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    launcher = (
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+    )
     calls, _ = train(served, model_folder, *launcher, rows=2)
     assert Counter(call["rank"] for call in calls) == {0: 2, 1: 2}
     for step in zip(
@@ -168,7 +180,14 @@ def test_the_words_of_the_judge_and_the_reference_answer(genrm, judge_server):
     less, is a metric."""
     from genrm_cli.adapters.trl import GenrmReward
 
-    flags = ("--base-url", judge_server.base_url, "--model", "judge", "--profile", "nemotron-plain")
+    flags = (
+        "--base-url",
+        judge_server.base_url,
+        "--model",
+        "judge",
+        "--profile",
+        "nemotron-plain",
+    )
     trainer = Trainer(scale_rewards="group")
     asked = {"reference": ["It scatters."] * 2}
     flags += (

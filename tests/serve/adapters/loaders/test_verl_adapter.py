@@ -99,7 +99,12 @@ def test_samples_and_padding_copies(manager):
     one = uuid.uuid4().hex
     other = uuid.uuid4().hex
     given = texts(3, "verl")
-    data = make_batch({one: given, other: [given[0], given[2], given[0]]})
+    data = make_batch(
+        {
+            one: given,
+            other: [given[0], given[2], given[0]],
+        }
+    )
     padded, added = pad_dataproto_to_divisor(data, 8)
     assert added == 2
     found = scores_of(manager(), padded)
@@ -131,7 +136,14 @@ def test_equal_responses_of_v1_are_two_members(manager):
     other = uuid.uuid4().hex
     short, long = texts(2, "verl-v1")
     found = scores_of(
-        manager(), make_batch({one: [short, short, long], other: [long] * 3}, version=1)
+        manager(),
+        make_batch(
+            {
+                one: [short, short, long],
+                other: [long] * 3,
+            },
+            version=1,
+        ),
     )
     scores = [each["reward_score"] for each in found]
     assert max(scores[:2]) < scores[2]

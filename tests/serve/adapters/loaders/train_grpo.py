@@ -59,7 +59,10 @@ trainer = GRPOTrainer(
     reward_funcs=ShownReward(),
     args=arguments,
     train_dataset=Dataset.from_dict(
-        {"prompt": ["Why?", "How?", "When?", "Who?"], "prompt_id": [0, 1, 2, 3]}
+        {
+            "prompt": ["Why?", "How?", "When?", "Who?"],
+            "prompt_id": [0, 1, 2, 3],
+        }
     ),
     processing_class=AutoTokenizer.from_pretrained(folder),
 )

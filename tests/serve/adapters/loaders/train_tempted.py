@@ -73,7 +73,12 @@ GRPOTrainer(
     LlamaForCausalLM(config),
     reward_funcs=ShownReward("http://127.0.0.1:9" if sys.argv[2] in PAID else None),
     args=arguments,
-    train_dataset=Dataset.from_dict({"prompt": list(QUESTIONS), "prompt_id": [0, 1, 2, 3]}),
+    train_dataset=Dataset.from_dict(
+        {
+            "prompt": list(QUESTIONS),
+            "prompt_id": [0, 1, 2, 3],
+        }
+    ),
     processing_class=PreTrainedTokenizerFast(
         tokenizer_object=plain, eos_token="<end>", pad_token="<pad>", unk_token="<unk>"
     ),
