@@ -97,13 +97,3 @@ def test_copies_are_graded_once_and_count_in_clusters(tmp_path, judge_server):
     assert sum(each.get("component") == "care" for each in scored.comparisons) == 3
     assert len(set(scored.component("rubric_safety")[::2])) == 1
     assert [line["genrm"]["diversity"]["size"] for line in scored.lines[::2]] == [3, 3, 3]
-
-
-def test_copies_of_an_unscored_rollout_have_its_reason(tmp_path, judge_server):
-    """Their text made the judge fail, too."""
-    judge_server.behave(refuses="xyzzy")
-    lines = completions("xyzzy", "One.", "xyzzy", "Two of them.", "And three of them.")
-    scored = score(tmp_path, lines, judge(judge_server), on_sabotage="unscored")
-    assert scored.reasons == ["sabotaged", None, "sabotaged", None, None]
-    losing = score(tmp_path, lines, judge(judge_server))
-    assert losing.rewards[0] == losing.rewards[2] == min(losing.rewards)

@@ -169,18 +169,3 @@ def test_a_judge_of_whole_groups_is_asked_once_a_group(tmp_path, judge_server):
         for record in comparisons
     ]
     assert [line["reward"] for line in lines] == pytest.approx(answers[::3])
-
-
-def test_a_panel_may_mix_all_kinds(tmp_path, judge_server):
-    """Judges that compare, grade and rank count together; longer is better for all of them here."""
-    profiles = (
-        "nemotron",
-        "nemotron-principle",
-        "rewardanything",
-        "brrm",
-    )
-    panel = tuple(judge(judge_server, name, profile=name) for name in profiles)
-    metrics, lines, _ = score(tmp_path, 3, panel=panel)
-    assert metrics["comparisons_planned"] == 3 + 3 + 1 + 3
-    assert metrics["unscored"] == 0
-    assert all(1 <= line["reward"] <= 5 for line in lines)

@@ -7,8 +7,6 @@ import json
 import pytest
 from scored_components import completions, judge, last_messages, score, settings_of
 
-from genrm_cli import Group, Scorer
-from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import UsageError
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.jobs.compare_request import parse_request
@@ -77,24 +75,6 @@ def test_a_judge_that_cannot_be_shown_the_reference_is_refused():
     for toml, says in cases:
         with pytest.raises(UsageError, match=says):
             compile_plan(settings_of("model = 'm'\nbase_url = 'http://x/v1'\n" + toml + SHOWING))
-
-
-def test_the_python_api_takes_a_reference(judge_server):
-    """For a profile that has no place for it, that is an error."""
-
-    async def ask(profile, **more):
-        async with Scorer(
-            base_url=judge_server.base_url, model="m", probe=False, profile=profile, **more
-        ) as scorer:
-            await scorer.score("6 x 7?", ["41", "42"], reference="42")
-            await scorer.score_group(Group.of("6 x 7?", ["41", "42"], reference="42"))
-
-    run_to_end(ask("nemotron-plain"))
-    assert [SECTION in text for text in last_messages(judge_server)] == [True] * 2
-    with pytest.raises(UsageError, match="no place"):
-        run_to_end(ask("nemotron"))
-    with pytest.raises(UsageError, match="NeMo Gym shows judges no reference answer"):
-        run_to_end(ask("nemotron", compat="nemo-gym"))
 
 
 def test_a_compare_request_may_hold_the_reference():

@@ -1,26 +1,11 @@
 """What is said of rollouts that a panel, or a judge of single responses, left without a reward."""
 
-from collections.abc import Callable
 from typing import Any
 
-from judge_server_fixture import JudgeServer
 from test_panel import judge, score
 
 import genrm_cli as genrm
 from genrm_cli.verdicts import Reason
-
-StartJudge = Callable[[], JudgeServer]
-
-FIRST = {
-    "score_1": 5,
-    "score_2": 1,
-    "ranking": 1,
-}
-SECOND = {
-    "score_1": 2,
-    "score_2": 4,
-    "ranking": 5,
-}
 
 
 def reasons(lines: list[dict[str, Any]]) -> list[str | None]:
@@ -75,15 +60,6 @@ def test_half_a_pair_of_a_panel_is_half_a_pair(tmp_path, judge_server, start_jud
     panel = (judge(judge_server, "a"), judge(second, "b"))
     _, lines, _ = score(tmp_path, 2, panel=panel, both_orders=True, strategy="all_pairs")
     assert reasons(lines) == [Reason.NO_BOTH_ORDERS] * 2
-
-
-def test_a_panel_of_a_grader_that_failed_has_no_quorum(tmp_path, judge_server, start_judge):
-    """The rollout whose own grade came is not said to be contradicted."""
-    second = start_judge()
-    second.behave(script=[{}, {"content": "Hm."}])
-    panel = (judge(judge_server, "a"), judge(second, "b", profile="nemotron-principle"))
-    _, lines, _ = score(tmp_path, 2, panel=panel)
-    assert reasons(lines) == [Reason.NO_QUORUM, Reason.NO_QUORUM]
 
 
 def test_a_rollout_that_no_comparison_was_planned_for_says_so():

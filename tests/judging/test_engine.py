@@ -162,28 +162,6 @@ def test_after_a_stop_the_rest_is_recalled_or_fails_as_not_asked():
     assert rest == [Failure(FailureKind.NOT_ASKED, "stopped by max_calls")] * 13
 
 
-def test_many_known_answers_do_not_starve_the_calls_in_flight():
-    """A long row of recalled comparisons gives way to a call in flight."""
-
-    async def run():
-        ticks = 0
-
-        async def tick():
-            nonlocal ticks
-            while True:
-                ticks += 1
-                await asyncio.sleep(0)
-
-        other = asyncio.create_task(tick())
-        await judge_group(
-            group_of(60), ALL_PAIRS, JudgeSet([LexicalJudge()])
-        )  # 1,770 answers at once
-        other.cancel()
-        return ticks > 20
-
-    assert asyncio.run(run())
-
-
 async def test_a_cancelled_group_leaves_no_task(judge_server):
     """Cancelling one of two groups ends its calls and gives up its turn; the other group gets all
     its verdicts.

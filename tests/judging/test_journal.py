@@ -57,19 +57,18 @@ def test_a_verdict_comes_back_as_it_was(path):
     """A recalled outcome has the verdict, cost, tokens and reply of the original run, marked as
     from the journal.
     """
-    text = "Ünïcode 🎲 " * 1000
+    long = replace(GOOD, reply_text="Ünïcode 🎲 " * 1000)
+    recorded = {key(1): long, key(2): GRADED}
     with Journal(path) as journal:
-        (counted,) = record_all(journal, {key(1): replace(GOOD, reply_text=text)})
-        assert not counted.from_journal
-        assert journal.recall(key(1), with_reply=True) == replace(
-            GOOD, reply_text=text, from_journal=True
-        )
-        assert len(journal) == 1
+        for counted in record_all(journal, recorded):
+            assert not counted.from_journal
+        for each, outcome in recorded.items():
+            assert journal.recall(each, with_reply=True) == replace(outcome, from_journal=True)
     with Journal(path) as reopened:
-        assert reopened.recall(key(1), with_reply=True) == replace(
-            GOOD, reply_text=text, from_journal=True
-        )
-        assert reopened.recall(key(2)) is None
+        for each, outcome in recorded.items():
+            assert reopened.recall(each, with_reply=True) == replace(outcome, from_journal=True)
+        assert len(reopened) == 2
+        assert reopened.recall(key(3)) is None
 
 
 async def test_what_is_recorded_is_on_disk_when_its_writer_hears_of_it(path):
@@ -506,31 +505,11 @@ def test_a_new_journal_is_private(tmp_path):
     assert modes == dict.fromkeys(("j.sqlite", "j.sqlite-wal", "j.sqlite-shm"), 0o600)
 
 
-def test_grades_come_back_as_they_were(path):
-    """Values, notes, cost and reply survive closing; the first grades on a question count for
-    all.
-    """
-    with Journal(path) as journal:
-        record_all(journal, {key(1): GRADED, key(2): BAD})
-        (counted,) = record_all(journal, {key(1): replace(GRADED, result=Grades((1.0, 1.0, 1.0)))})
-        assert counted.result == GRADED.result
-    with Journal(path) as journal:
-        known = journal.recall(key(1), with_reply=True)
-        assert known == replace(GRADED, from_journal=True)
-        assert isinstance(known.result, Grades)
-        assert known.result.notes == ("good", "Ünïcode 🎲", "")
-        assert len(journal) == 1
-        assert journal.has_failed(key(2))
-        record_all(journal, {key(2): GRADED})
-        assert not journal.has_failed(key(2))
-
-
-@pytest.mark.parametrize(
-    "grades",
-    [
+def test_grades_that_are_none_are_refused(path, tmp_path):
+    """Invalid grades in a copy are an error that names the copy, and nothing of it is stored."""
+    invalid = [
         "",
         "[]",
-        "7",
         '{"values": [4]}',
         '{"values": 4, "notes": []}',
         '{"values": ["high"], "notes": []}',
@@ -540,17 +519,15 @@ def test_grades_come_back_as_they_were(path):
         "[" * 100_000,
         7,
         ["4"],
-    ],
-)
-def test_grades_that_are_none_are_refused(path, tmp_path, grades):
-    """Invalid grades in a copy are an error that names the copy, and nothing of it is stored."""
+    ]
     with Journal(path) as journal, Journal(str(tmp_path / "other.sqlite")) as other:
         record_all(journal, {key(1): GRADED, key(2): GRADED})
         entries = list(journal.iter_entries())
-        entries[1]["grades"] = grades
-        with pytest.raises(StorageError, match="contains an invalid journal entry"):
-            other.take_in(entries, "s3://b/rl/j/0001")
-        assert len(other) == 0
+        for grades in invalid:
+            entries[1]["grades"] = grades
+            with pytest.raises(StorageError, match="contains an invalid journal entry"):
+                other.take_in(entries, "s3://b/rl/j/0001")
+            assert len(other) == 0
 
 
 def test_runs_that_make_a_journal_at_the_same_moment_wait_for_each_other(tmp_path):

@@ -70,19 +70,19 @@ def test_a_good_judge_passes_with_two_calls(judge_server, profile):
     assert judge_server.stats()["requests"] == 2
 
 
-@pytest.mark.parametrize("behaviour", [{"unknown_roles": "ignore"}, {"unknown_roles": "reject"}])
-def test_a_template_without_the_judges_roles_is_found(judge_server, behaviour):
+def test_a_template_without_the_judges_roles_is_found(judge_server) -> None:
     """Whether the server drops the responses in silence or refuses them: the plain profile is
     named, and works.
     """
-    judge_server.behave(**behaviour)
-    reason = refusal(judge_server.base_url)
-    assert judge_server.base_url in reason
-    assert "profile='nemotron-plain'" in reason
-    assert ("chat template seems to drop them" in reason) == (
-        behaviour["unknown_roles"] == "ignore"
-    )
-    assert probe(judge_server.base_url, profile="nemotron-plain") is None
+    for behaviour in [{"unknown_roles": "ignore"}, {"unknown_roles": "reject"}]:
+        judge_server.behave(**behaviour)
+        reason = refusal(judge_server.base_url)
+        assert judge_server.base_url in reason
+        assert "profile='nemotron-plain'" in reason
+        assert ("chat template seems to drop them" in reason) == (
+            behaviour["unknown_roles"] == "ignore"
+        )
+        assert probe(judge_server.base_url, profile="nemotron-plain") is None
 
 
 @pytest.mark.parametrize("verdict", [FIRST_BETTER, TIE])
@@ -193,26 +193,28 @@ def test_a_model_that_answers_the_question_instead_of_judging(judge_server, long
     assert "profile='nemotron-plain'" in reason
 
 
-@pytest.mark.parametrize("kind", ["no usage", "cannot be asked"])
-def test_without_a_count_no_template_is_blamed(judge_server, kind):
+def test_without_a_count_no_template_is_blamed(judge_server) -> None:
     """Where the tokens of a longer prompt are not known, a reply without a verdict is just that, or
     what ended it.
     """
-    unread = {"content": "Mercury."}
-    judge_server.behave(
-        script=[unread, unread], fault={"status": 400} if kind == "cannot be asked" else None
-    )
-    if kind == "no usage":
-        body = {"choices": [{"message": {"content": "Mercury."}}]}
-        judge_server.behave(fault={"body": json.dumps(body)})
-    reason = refusal(judge_server.base_url)
-    assert "chat template" not in reason
-    assert ("no_verdict" in reason) == (kind == "no usage")
+    for kind in ["no usage", "cannot be asked"]:
+        unread = {"content": "Mercury."}
+        judge_server.behave(
+            script=[unread, unread], fault={"status": 400} if kind == "cannot be asked" else None
+        )
+        if kind == "no usage":
+            body = {"choices": [{"message": {"content": "Mercury."}}]}
+            judge_server.behave(fault={"body": json.dumps(body)})
+        reason = refusal(judge_server.base_url)
+        assert "chat template" not in reason
+        assert ("no_verdict" in reason) == (kind == "no usage")
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
+def test_a_context_that_is_too_short_is_not_blamed_on_the_model(judge_server) -> None:
+    """vLLM refuses a token limit above its context, llama.cpp a prompt: the option to lower is
+    named.
+    """
+    cases = [
         "max_tokens=16384 cannot be greater than max_model_len=8192. Please request fewer output "
         "tokens. "
         "(parameter=max_tokens, value=16384)",
@@ -220,64 +222,60 @@ def test_without_a_count_no_template_is_blamed(judge_server, kind):
         "least 8193 input tokens, "
         "which exceeds this limit even without any output tokens.",
         "request (9471 tokens) exceeds the available context size (4096 tokens), try increasing it",
-    ],
-)
-def test_a_context_that_is_too_short_is_not_blamed_on_the_model(judge_server, message):
-    """vLLM refuses a token limit above its context, llama.cpp a prompt: the option to lower is
-    named.
-    """
-    error = {
-        "message": message,
-        "type": "BadRequestError",
-        "param": "max_tokens",
-        "code": 400,
-    }
-    judge_server.behave(
-        fault={
-            "status": 400,
-            "body": json.dumps({"error": error}),
+    ]
+    for message in cases:
+        error = {
+            "message": message,
+            "type": "BadRequestError",
+            "param": "max_tokens",
+            "code": 400,
         }
-    )
-    reason = refusal(judge_server.base_url)
-    assert message[:30] in reason
-    assert "max_reply_tokens" in reason
-    assert "Check model" not in reason
-    assert "try profile" not in reason
+        judge_server.behave(
+            fault={
+                "status": 400,
+                "body": json.dumps({"error": error}),
+            }
+        )
+        reason = refusal(judge_server.base_url)
+        assert message[:30] in reason
+        assert "max_reply_tokens" in reason
+        assert "Check model" not in reason
+        assert "try profile" not in reason
 
 
-@pytest.mark.parametrize("status", [400, 200])
-def test_missing_log_probabilities_are_not_blamed_on_the_model(judge_server, status):
+def test_missing_log_probabilities_are_not_blamed_on_the_model(judge_server) -> None:
     """Whether the server refuses them as vLLM does above its limit, or leaves them out: what is
     needed is named.
     """
-    message = (
-        "Requested sample logprobs of 20, which is greater than max allowed: 5 "
-        "(parameter=logprobs, value=20)"
-    )
-    refused = {
-        "error": {
-            "message": message,
-            "type": "BadRequestError",
-            "param": "logprobs",
-            "code": 400,
+    for status in [400, 200]:
+        message = (
+            "Requested sample logprobs of 20, which is greater than max allowed: 5 "
+            "(parameter=logprobs, value=20)"
+        )
+        refused = {
+            "error": {
+                "message": message,
+                "type": "BadRequestError",
+                "param": "logprobs",
+                "code": 400,
+            }
         }
-    }
-    choice = {
-        "message": {"content": "Final Judgement: No"},
-        "finish_reason": "stop",
-        "logprobs": None,
-    }
-    body = refused if status == 400 else {"choices": [choice]}
-    judge_server.behave(
-        fault={
-            "status": status,
-            "body": json.dumps(body),
+        choice = {
+            "message": {"content": "Final Judgement: No"},
+            "finish_reason": "stop",
+            "logprobs": None,
         }
-    )
-    reason = refusal(judge_server.base_url, profile="nemotron-principle")
-    assert "max-logprobs" in reason
-    assert "Check model" not in reason
-    assert "try profile" not in reason
+        body = refused if status == 400 else {"choices": [choice]}
+        judge_server.behave(
+            fault={
+                "status": status,
+                "body": json.dumps(body),
+            }
+        )
+        reason = refusal(judge_server.base_url, profile="nemotron-principle")
+        assert "max-logprobs" in reason
+        assert "Check model" not in reason
+        assert "try profile" not in reason
 
 
 @pytest.mark.parametrize(

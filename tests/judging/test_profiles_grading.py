@@ -173,55 +173,6 @@ def test_where_nothing_is_known_of_the_other_word_there_is_no_grade():
         assert said("Yes", **top) == NO_VERDICT
 
 
-def test_log_probabilities_of_another_shape_are_none():
-    """What is missing or malformed makes a failure, not a grade and no crash."""
-    cases = [
-        None,
-        [],
-        "logprobs",
-        [{"token": 7, "logprob": -1}],
-        [token("Final Judgement: Yes", _Yes=-0.1, _No=-3)],  # one token for all of it
-        [token("Final Judgement:"), token(" No", _Yes=-3, _No=-0.1)],  # of another text
-        [
-            token("Final Judgement:"),
-            {
-                "token": " Yes",
-                "logprob": None,
-                "top_logprobs": None,
-            },
-        ],
-        [
-            token("Final Judgement:"),
-            {
-                "token": " Yes",
-                "logprob": -0.1,
-                "top_logprobs": {"Yes": -0.1},
-            },
-        ],
-        [token("token_id:123"), token("token_id:456", _Yes=-0.1, _No=-3)],
-        {
-            "tokens": ["Final Judgement:", " Yes"],
-            "token_logprobs": [-1, -0.1],
-        },
-    ]
-    for tokens in cases:
-        assert judged("Final Judgement: Yes", tokens) == NO_VERDICT
-        reply = parse_completion(
-            {
-                "choices": [
-                    {
-                        "message": {"content": "Final Judgement: Yes"},
-                        "logprobs": tokens,
-                    }
-                ]
-            }
-        )
-        assert (
-            kind_of(PROFILES["nemotron-principle"].parse_reply(reply, ListwisePrompt([], ("one",))))
-            == NO_VERDICT
-        )
-
-
 def test_what_is_no_judgement_has_no_grade():
     """Silence, thoughts, other words, a cut, a refusal, and a quotation that says the opposite."""
     cases = [
@@ -393,19 +344,3 @@ def test_the_second_turn_goes_on_from_what_was_said_not_thought():
         name: value for name, value in first_body.items() if name != "messages"
     }
     assert second.key == question.key
-
-
-def test_a_first_turn_that_came_to_no_end_is_not_gone_on_from():
-    """A verdict on half an analysis, or on none, would be one on nothing."""
-    cases = [
-        (Reply("", finish_reason="stop"), EMPTY),
-        (Reply("", reasoning="Hm.", finish_reason="length"), TRUNCATED),
-        (Reply("Truth mat", finish_reason="length"), TRUNCATED),
-        (Reply("<think>Truth mat", finish_reason="stop"), NO_VERDICT),
-        (Reply("", refusal="I will not.", finish_reason="stop"), REFUSED),
-        (Reply("Hm.", finish_reason="content_filter"), REFUSED),
-    ]
-    for reply, kind in cases:
-        judge = make_judge("brrm")
-        question = judge.prepare(PairwisePrompt([], "one", "two"), 0)
-        assert kind_of(judge.second_turn(question, reply)) == kind

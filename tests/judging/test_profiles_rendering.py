@@ -13,10 +13,7 @@ from judge_families import PAIR_PROFILES
 from quoting_judges import as_shown
 
 from genrm_cli.judging.lookup import PROFILES
-from genrm_cli.judging.pacing.policy import Budget, CallPolicy
-from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.profiles.profile import render_messages, sample_prompt
-from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt
 
 WITH_ROLES = ("nemotron", "nemotron-ultra", "nemotron-boxed")
@@ -26,13 +23,6 @@ PLAIN = [name for name in PAIR_PROFILES if name not in WITH_ROLES]
 def messages_of(name: str, prompt: PairwisePrompt) -> list[dict[str, str]]:
     """Render a prompt as a profile does."""
     return PAIR_PROFILES[name].render_messages(prompt)
-
-
-def body_of(name: str) -> dict[str, object]:
-    """Return the request that a judge of this profile gets."""
-    pool = EndpointPool([], 10, lambda event, fields: None)
-    judge = RemoteJudge(pool, PROFILES[name], CallPolicy(1, 1, 0, 0), Budget(), model="m", given={})
-    return json.loads(judge.prepare(PairwisePrompt([("user", "Why?")], "a", "b"), 0).body)
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -91,31 +81,6 @@ def test_no_text_can_close_its_section(name, turn, first, second, principle):
         return message["content"].count("[==="), message["content"].count("===]")
 
     assert delimiters(turn, first, second, principle) == delimiters("t", "x", "x", "p")
-
-
-def test_json_is_held_to_a_schema_by_the_server():
-    """The schema in the request asks for what is read: the analyses first, then three numbers
-    within their scales.
-    """
-    form = body_of("json")["response_format"]
-    assert isinstance(form, dict)
-    assert form["type"] == "json_schema"
-    assert form["json_schema"]["strict"] is True
-    schema = form["json_schema"]["schema"]
-    assert schema["required"] == list(schema["properties"])
-    assert schema["required"][-3:] == ["score_1", "score_2", "ranking"]
-    assert schema["properties"]["score_2"]["enum"] == [1, 2, 3, 4, 5]
-    assert schema["properties"]["ranking"]["enum"] == [1, 2, 3, 4, 5, 6]
-    assert schema["additionalProperties"] is False
-
-
-def test_what_a_profile_sends_cannot_be_changed_by_accident():
-    """Nested fields are read-only, too: they are part of every key in the journal."""
-    nested = PROFILES["json"].request_fields["response_format"]
-    with pytest.raises(TypeError):
-        nested["type"] = "text"  # type: ignore[index]
-    with pytest.raises(TypeError):
-        nested["json_schema"]["schema"]["properties"]["score_1"]["type"] = "string"  # type: ignore[index]
 
 
 # Digests of three rendered prompts and the request fields. A change of what replies mean needs a

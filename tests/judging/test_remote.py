@@ -93,9 +93,9 @@ def test_a_verdict_comes_with_its_cost(judge_server):
     assert "ranking" in outcome.reply_text
 
 
-@pytest.mark.parametrize(
-    ("fault", "kind"),
-    [
+def test_every_fault_is_a_failure_of_its_kind(judge_server) -> None:
+    """Whatever goes wrong is data with a kind and some words, never a number."""
+    cases = [
         ({"content": "The first is better.", "finish_reason": "length"}, "truncated"),
         ({"content": ""}, "empty"),
         (
@@ -115,16 +115,14 @@ def test_a_verdict_comes_with_its_cost(judge_server):
         ({"status": 503}, "http"),
         ({"status": 401}, "auth"),
         ({"status": 400}, "refused"),
-    ],
-)
-def test_every_fault_is_a_failure_of_its_kind(judge_server, fault, kind):
-    """Whatever goes wrong is data with a kind and some words, never a number."""
-    judge_server.behave(fault=fault)
-    outcome = ask(judge_server, call_timeout_s=0.3 if kind == "timeout" else 10)
-    assert kind_of(outcome) == kind
-    assert isinstance(outcome.result, Failure)
-    assert outcome.result.detail
-    assert outcome.attempts == 1
+    ]
+    for fault, kind in cases:
+        judge_server.behave(fault=fault)
+        outcome = ask(judge_server, call_timeout_s=0.3 if kind == "timeout" else 10)
+        assert kind_of(outcome) == kind
+        assert isinstance(outcome.result, Failure)
+        assert outcome.result.detail
+        assert outcome.attempts == 1
 
 
 @pytest.mark.parametrize(

@@ -77,12 +77,13 @@ def test_a_deadline_lets_calls_in_flight_finish(judge_server):
     judge_server.behave(latency_s=0.3)
 
     async def use(opened):
-        opened.remote.set_deadline(0.45, grace_s=10)
+        opened.remote.set_deadline(0.6, grace_s=60)
         await opened.ask_all(range(50))
 
     opened = with_judge(use, judge_server.base_url)
-    assert judge_server.stats()["requests"] == 8
-    assert opened.kinds() == {None: 8, "not_asked": 42}
+    asked = judge_server.stats()["requests"]
+    assert 4 <= asked < 50
+    assert opened.kinds() == {None: asked, "not_asked": 50 - asked}
     assert opened.pool.stopped_by == "deadline"
 
 
@@ -113,15 +114,3 @@ def test_a_deadline_ends_waits_before_a_retry(judge_server):
 
     opened = with_judge(use, judge_server.base_url)
     assert opened.kinds() == {"http": 3}
-
-
-def test_a_trial_asks_for_a_short_reply(judge_server):
-    """A call that decides whether a server is back takes 16 tokens, so that a slow one answers it
-    in time.
-    """
-    judge_server.behave(script=[{"status": 500}] * 12)
-    opened = with_judge(lambda each: each.ask_all(range(8)), judge_server.base_url, concurrency=1)
-    assert opened.kinds() == {None: 8}
-    asked = [request["body"]["max_tokens"] for request in judge_server.stats()["recent"]]
-    assert asked.count(16384) >= 8
-    assert set(asked) == {16, 16384}

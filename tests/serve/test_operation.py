@@ -136,16 +136,6 @@ def test_the_metrics_count_what_happens(served):
     assert metric(served, "genrm_reward_spread_count") > 0
 
 
-def test_the_log_has_a_line_for_each_group(served):
-    """`--log-json` says how each group ended, and what it counted."""
-    served.group(id="logged", messages="Why?", responses=[{"text": text} for text in texts(2)])
-    (line,) = [event for event in served.events() if event.get("group") == "logged"]
-    assert line["event"] == "group"
-    assert line["status"] == "scored"
-    assert line["size"] == 2
-    assert line["failed"] == 0
-
-
 def test_settings_that_cannot_serve_are_refused(call):
     """Exit code 2, with what to do; nothing listens."""
     cases = [

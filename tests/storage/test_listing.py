@@ -226,20 +226,6 @@ def test_found_file_has_the_identity_it_is_read_with(here, s3_bucket):
         assert 0 <= found.age_s < 60
 
 
-def test_age_on_disk_is_never_negative(tmp_path):
-    """A file from an hour ago is an hour old; one from the future has no age."""
-    _make_files(tmp_path, ("new", "old"))
-    now_s = os.stat(tmp_path / "new").st_mtime
-    os.utime(tmp_path / "old", (now_s - 3600, now_s - 3600))
-    os.utime(tmp_path / "new", (now_s + 3600, now_s + 3600))
-    ages = {
-        os.path.basename(found.identity.uri): found.age_s
-        for found in iter_found(str(tmp_path), _S3)
-    }
-    assert ages["new"] == 0
-    assert 3600 <= ages["old"] < 3700
-
-
 def _page(
     keys: list[str], following: int | None, modified: str = "2026-01-01T00:00:00.000Z"
 ) -> bytes:

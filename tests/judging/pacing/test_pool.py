@@ -213,27 +213,6 @@ async def test_a_judge_that_stays_down_is_given_up():
     await pausing  # nobody sleeps on
 
 
-async def test_a_pool_that_resumes_gives_up_only_those_who_wait():
-    """As in a server: whoever comes later waits anew, and is answered once the judge is back."""
-    endpoints = [endpoint("a", 1)]
-    pool = EndpointPool(endpoints, 0.5, lambda event, fields: None, resumes=True)
-    await break_down(pool)
-
-    async def insist():
-        while True:
-            pool.release(await take(pool), Ending.BROKEN, "connection refused")
-
-    waiting = [asyncio.create_task(insist()) for _ in range(3)]
-    results = await asyncio.gather(*waiting, return_exceptions=True)
-    assert all(
-        isinstance(result, JudgeError) and "Run the same command" not in str(result)
-        for result in results
-    )
-    pool.release(await take(pool), Ending.ANSWERED)
-    assert pool.is_up
-    assert not (await take(pool)).on_trial
-
-
 async def test_one_clock_ends_all_waits_of_a_server_and_a_later_request_is_a_trial():
     """Requests that wait for a slot, for their turn and before a retry end together, after
     `give_up_after` once.
@@ -266,24 +245,6 @@ async def test_one_clock_ends_all_waits_of_a_server_and_a_later_request_is_a_tri
     comes_s = loop_time_s()
     assert (await pool.acquire(since_s=comes_s)).on_trial  # type: ignore[union-attr]
     assert loop_time_s() - comes_s < 0.05
-
-
-async def test_a_request_after_an_outage_does_not_wait_for_a_rest():
-    """The judge refused and named a late time; later requests are tried at once, or given up by
-    their own clock.
-    """
-    pool = EndpointPool([endpoint("a", 4)], 5.0, lambda event, fields: None, resumes=True)
-
-    async def insist():
-        while True:
-            pool.release(await take(pool), Ending.BUSY, "HTTP 429", retry_after_s=300.0)
-
-    for _ in range(3):
-        with pytest.raises(JudgeError):
-            await insist()
-    assert loop_time_s() < 20
-    pool.release(await take(pool), Ending.ANSWERED)
-    assert loop_time_s() < 20
 
 
 async def test_a_stop_wakes_all_who_wait():
@@ -393,23 +354,6 @@ async def test_a_lane_keeps_to_its_endpoint_while_it_has_room():
     pool = make_pool(4, 4)
     names = [(await pool.acquire(lane=lane)).endpoint.name for lane in (1, 1, 1, 0, 1)]  # type: ignore[union-attr]
     assert names == ["b", "b", "b", "a", "b"]
-
-
-async def test_a_full_lane_uses_an_endpoint_that_stands_open():
-    """Not one that its own lane is about to use; after a moment without a taker it is anybody's."""
-    pool = make_pool(1, 2)
-    loop = asyncio.get_running_loop()
-    taken = await pool.acquire(lane=0)
-    began_s = loop.time()
-    slot = await pool.acquire(lane=0)
-    assert slot is not None
-    assert slot.endpoint.name == "b"
-    assert loop.time() - began_s < 0.1
-    waiting = asyncio.create_task(pool.acquire(lane=0))
-    assert (await take_in(pool, 1)).endpoint.name == "b"
-    assert taken is not None
-    pool.release(taken, Ending.ANSWERED)
-    assert (await waiting).endpoint.name == "a"  # type: ignore[union-attr]
 
 
 async def take_in(pool: EndpointPool, lane: int) -> Slot:

@@ -5,18 +5,6 @@ are sound.
 from genrm_cli.judging.rubrics.rubric_sets import Rubric
 
 
-def test_a_component_is_named_after_the_title():
-    """Lower case, and each run of other characters is one underscore."""
-    cases = [
-        ("Safety", "rubric_safety"),
-        ("Task completion", "rubric_task_completion"),
-        ("Follows up -- 2 times", "rubric_follows_up_2_times"),
-        ("Was it any good?", "rubric_was_it_any_good_"),
-    ]
-    for title, name in cases:
-        assert Rubric(title, "").component_name == name
-
-
 def test_what_a_score_is_worth():
     """Scores -1, 1 and 3 are worth 0, a half and 1, the other way round for a flaw; others are
     worth nothing.

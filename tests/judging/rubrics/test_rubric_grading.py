@@ -49,20 +49,6 @@ def entry(score: object, evidence: str = "so", reasoning: str = "because") -> di
     }
 
 
-def test_each_rubric_has_its_value_and_its_evidence():
-    """Scores become values from 0 to 1 in the set's order, a flaw's the other way round; quotations
-    are kept.
-    """
-    said = {
-        "rubric_b": entry(0, "x" * 400),
-        "rubric_a": entry(1, "He said so."),
-    }
-    assert read(TWO, json.dumps({"scores": said})) == Grades((0.5, 1.0))
-    graded = read(TWO, json.dumps({"scores": said}))
-    assert isinstance(graded, Grades)
-    assert graded.notes == ("He said so.", "x" * 300)
-
-
 def test_how_a_reply_is_read():
     """Grades of the judge's own object, or a failure of the right kind."""
     cases = [

@@ -36,23 +36,6 @@ def shown(profile: GradingProfile, lineup: ListwisePrompt) -> str:
     return message["content"]
 
 
-def test_a_grader_sees_conversation_background_response_and_rubrics():
-    """The prompt contains the session, the goal of the scenario, and each rubric with the meaning
-    of its scores.
-    """
-    content = shown(
-        GRADING,
-        ListwisePrompt(
-            [("user", "I feel low.")], ("Assistant: Tell me.",), background="Goal: to listen"
-        ),
-    )
-    wanted = ["I feel low.", "Assistant: Tell me.", "Goal: to listen"]
-    for rubric in THERAPEUTIC.rubrics:
-        wanted += [rubric.description, f'"{rubric.component_name}": {{']
-        wanted += [f"  {score:g} = {meaning}" for score, meaning in rubric.score_map]
-    assert [each for each in wanted if each not in content] == []
-
-
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 @given(
     texts=st.lists(st.text("x[=]<>/thinkEND ") | st.sampled_from(HOSTILE), min_size=4, max_size=4)
