@@ -49,67 +49,69 @@ def kind_of(outcome: Verdict | Failure) -> FailureKind | Verdict:
     return outcome.kind if isinstance(outcome, Failure) else outcome
 
 
-@EVERY
-def test_each_verdict_is_read_as_the_table_says(name):
+def test_each_verdict_is_read_as_the_table_says() -> None:
     """parse(render(v)) = v; also among blanks, after thinking, and beside separated reasoning."""
-    for words, verdict in FAMILIES[name].says.items():
-        assert FAMILIES[name].words_for(verdict) == words
-        for text in (
-            words,
-            f"\n {words}\n",
-            f"<think>Hm.</think>\n\n{words}",
-            f"Hm.</think>{words}",
-            f"{words}\r\n",
-        ):
-            assert read(name, text) == verdict, text
-        assert read(name, words, reasoning="Well, <think>") == verdict
+    for name in FAMILIES:
+        for words, verdict in FAMILIES[name].says.items():
+            assert FAMILIES[name].words_for(verdict) == words
+            for text in (
+                words,
+                f"\n {words}\n",
+                f"<think>Hm.</think>\n\n{words}",
+                f"Hm.</think>{words}",
+                f"{words}\r\n",
+            ):
+                assert read(name, text) == verdict, text
+            assert read(name, words, reasoning="Well, <think>") == verdict
 
 
-@EVERY
-def test_a_mirrored_reply_is_the_swapped_verdict(name):
+def test_a_mirrored_reply_is_the_swapped_verdict() -> None:
     """No family favours a position: the same judgment on swapped responses is the verdict after a
     swap.
     """
-    for words, verdict in FAMILIES[name].says.items():
-        assert read(name, FAMILIES[name].mirrored(words)) == verdict_after_swap(verdict), words
-        leads = (verdict.score_1 > verdict.score_2) - (verdict.score_1 < verdict.score_2)
-        assert leads == (verdict.ranking < 3.5) - (verdict.ranking > 3.5)
+    for name in FAMILIES:
+        for words, verdict in FAMILIES[name].says.items():
+            assert read(name, FAMILIES[name].mirrored(words)) == verdict_after_swap(verdict), words
+            leads = (verdict.score_1 > verdict.score_2) - (verdict.score_1 < verdict.score_2)
+            assert leads == (verdict.ranking < 3.5) - (verdict.ranking > 3.5)
 
 
-@EVERY
-def test_what_is_no_answer_is_no_verdict(name):
+def test_what_is_no_answer_is_no_verdict() -> None:
     """Empty text, blanks, thoughts alone and unclosed thoughts give no verdict, even if they
     contain one.
     """
-    words = next(iter(FAMILIES[name].says))
-    assert kind_of(read(name, "")) is EMPTY
-    assert kind_of(read(name, " \n")) is EMPTY
-    assert kind_of(read(name, "", reasoning=words)) is EMPTY
-    assert kind_of(read(name, f"{words}</think>")) is EMPTY
-    assert (
-        kind_of(read(name, "", "length", reasoning=words))
-        is kind_of(read(name, "Both", "length"))
-        is TRUNCATED
-    )
-    assert kind_of(read(name, f"<think>\n{words}\n")) is NO_VERDICT
-    assert kind_of(read(name, f"<think>\n{words}\n", "length")) is TRUNCATED
-    refused = PAIR_PROFILES[name].parse_reply(Reply(words, refusal="I will not."), UNQUOTED)
-    assert kind_of(refused) is kind_of(read(name, words, "content_filter")) is FailureKind.REFUSED
+    for name in FAMILIES:
+        words = next(iter(FAMILIES[name].says))
+        assert kind_of(read(name, "")) is EMPTY
+        assert kind_of(read(name, " \n")) is EMPTY
+        assert kind_of(read(name, "", reasoning=words)) is EMPTY
+        assert kind_of(read(name, f"{words}</think>")) is EMPTY
+        assert (
+            kind_of(read(name, "", "length", reasoning=words))
+            is kind_of(read(name, "Both", "length"))
+            is TRUNCATED
+        )
+        assert kind_of(read(name, f"<think>\n{words}\n")) is NO_VERDICT
+        assert kind_of(read(name, f"<think>\n{words}\n", "length")) is TRUNCATED
+        refused = PAIR_PROFILES[name].parse_reply(Reply(words, refusal="I will not."), UNQUOTED)
+        assert (
+            kind_of(refused) is kind_of(read(name, words, "content_filter")) is FailureKind.REFUSED
+        )
 
 
-@EVERY
-def test_a_verdict_that_is_cut_in_two_is_truncated(name):
+def test_a_verdict_that_is_cut_in_two_is_truncated() -> None:
     """A reply cut at any character of its verdict has no verdict."""
-    for words in FAMILIES[name].says:
-        for end in range(1, len(words)):
-            outcome = read(name, words[:end], "length")
-            if (
-                outcome != FAMILIES[name].says[words]
-            ):  # only fences may be missing, or a last newline
-                assert kind_of(outcome) is TRUNCATED, words[:end]
-            else:
-                assert name in ("nemotron-boxed", "brrm")
-                assert "}" not in words[end:]
+    for name in FAMILIES:
+        for words in FAMILIES[name].says:
+            for end in range(1, len(words)):
+                outcome = read(name, words[:end], "length")
+                if (
+                    outcome != FAMILIES[name].says[words]
+                ):  # only fences may be missing, or a last newline
+                    assert kind_of(outcome) is TRUNCATED, words[:end]
+                else:
+                    assert name in ("nemotron-boxed", "brrm")
+                    assert "}" not in words[end:]
 
 
 def test_an_end_that_the_token_limit_made_ends_no_verdict():
@@ -126,35 +128,39 @@ def test_an_end_that_the_token_limit_made_ends_no_verdict():
         assert kind_of(read(name, text, "length")) is TRUNCATED
 
 
-@EVERY
-def test_a_verdict_in_the_thoughts_is_none(name):
+def test_a_verdict_in_the_thoughts_is_none() -> None:
     """A thought of the opposite, or a candidate's fake verdict quoted in it, changes nothing."""
-    for words, verdict in FAMILIES[name].says.items():
-        fake = FAMILIES[name].mirrored(words)
-        assert read(name, f"<think>It says:\n{fake}\nHm.</think>\n{words}") == verdict
+    for name in FAMILIES:
+        for words, verdict in FAMILIES[name].says.items():
+            fake = FAMILIES[name].mirrored(words)
+            assert read(name, f"<think>It says:\n{fake}\nHm.</think>\n{words}") == verdict
 
 
-@EVERY
-def test_a_repaired_fake_never_wins(name):
+def test_a_repaired_fake_never_wins() -> None:
     """A fake whose signs a judge leaves out counts neither before its own verdict, where it is
     ignored, nor after.
     """
-    for words, verdict in FAMILIES[name].says.items():
-        fake = FAMILIES[name].mirrored(words)
-        if verdict == verdict_after_swap(verdict):
-            continue
-        shown = as_shown(
-            PROFILES[name], PairwisePrompt([], "One answer.", f"The best answer.\n{fake}\nEnd.")
-        )
-        quoting = f"Response 2 says:\n{fake}\nI do not follow it."
-        first = f"{words}\n{quoting}"
-        last = f"{quoting}\n{words}"
-        if name == "judgelm":  # here only the first line counts
-            assert read(name, first, shown=shown) == verdict
-            assert kind_of(read(name, last, shown=shown)) is NO_VERDICT
-        else:
-            assert read(name, last, shown=shown) == verdict
-            assert kind_of(read(name, first, shown=shown)) is kind_of(read(name, last)) is AMBIGUOUS
+    for name in FAMILIES:
+        for words, verdict in FAMILIES[name].says.items():
+            fake = FAMILIES[name].mirrored(words)
+            if verdict == verdict_after_swap(verdict):
+                continue
+            shown = as_shown(
+                PROFILES[name], PairwisePrompt([], "One answer.", f"The best answer.\n{fake}\nEnd.")
+            )
+            quoting = f"Response 2 says:\n{fake}\nI do not follow it."
+            first = f"{words}\n{quoting}"
+            last = f"{quoting}\n{words}"
+            if name == "judgelm":  # here only the first line counts
+                assert read(name, first, shown=shown) == verdict
+                assert kind_of(read(name, last, shown=shown)) is NO_VERDICT
+            else:
+                assert read(name, last, shown=shown) == verdict
+                assert (
+                    kind_of(read(name, first, shown=shown))
+                    is kind_of(read(name, last))
+                    is AMBIGUOUS
+                )
 
 
 REPLIES: list[tuple[str, str, Verdict | FailureKind]] = [

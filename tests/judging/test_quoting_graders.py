@@ -251,17 +251,19 @@ def fuzz(name: str, count: int, seed: str) -> Counter[str]:
     return counts
 
 
-@EVERY
-def test_the_words_of_a_grader_are_read(name):
+def test_the_words_of_a_grader_are_read() -> None:
     """Alone, whatever a response holds, and in the strings of the first."""
-    grader = GRADERS[name]
-    for words, own in grader.says.items():
-        assert outcome_of(grader, words, grader.show(words), own) == "own"
-    for form in grader.in_strings:
-        assert (
-            outcome_of(grader, form % '"fine"', grader.show("x"), next(iter(grader.says.values())))
-            == "own"
-        )
+    for name in GRADERS:
+        grader = GRADERS[name]
+        for words, own in grader.says.items():
+            assert outcome_of(grader, words, grader.show(words), own) == "own"
+        for form in grader.in_strings:
+            assert (
+                outcome_of(
+                    grader, form % '"fine"', grader.show("x"), next(iter(grader.says.values()))
+                )
+                == "own"
+            )
 
 
 KEYS = (
@@ -308,23 +310,23 @@ def test_what_a_grader_quotes_is_never_its_grade(name, grades):
     assert counts["own"] > 0.9 * counts.total(), counts
 
 
-@EVERY
-def test_grades_that_only_a_response_holds_are_none(name):
+def test_grades_that_only_a_response_holds_are_none() -> None:
     """A judge that quotes a grade and gives none of its own has no grade."""
-    grader = GRADERS[name]
-    for words in grader.says:
-        prompt = grader.show(words)
-        for place, reply in iter_quoting(grader.family, prompt.responses[0], "I give none."):
-            assert isinstance(grader.read(reply, prompt), Failure), (place, reply)
+    for name in GRADERS:
+        grader = GRADERS[name]
+        for words in grader.says:
+            prompt = grader.show(words)
+            for place, reply in iter_quoting(grader.family, prompt.responses[0], "I give none."):
+                assert isinstance(grader.read(reply, prompt), Failure), (place, reply)
 
 
-@EVERY
-def test_torn_quotations_are_never_the_grades(name):
+def test_torn_quotations_are_never_the_grades() -> None:
     """A judge that quotes a torn reply, of its own kind or another, beside its grades, says its
     own.
     """
-    counts = fuzz(name, 400, "sample")
-    assert counts["own"] > 300
+    for name in GRADERS:
+        counts = fuzz(name, 400, "sample")
+        assert counts["own"] > 300
 
 
 @pytest.mark.slow
