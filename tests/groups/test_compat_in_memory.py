@@ -4,6 +4,7 @@ Gym shows.
 
 from typing import Any
 
+import pytest
 from genrm_process import Json
 
 import genrm_cli as genrm
@@ -36,39 +37,37 @@ RESPONSES: list[Json | None] = [
 ]
 
 
-async def test_the_python_api_shows_what_gym_shows(judge_server) -> None:
+@pytest.mark.parametrize("prompt", PROMPTS)
+async def test_the_python_api_shows_what_gym_shows(judge_server, prompt):
     """Messages are joined, thinking and tokens stay, and an empty object is the word None; null is
     no response.
     """
-    for prompt in PROMPTS:
-        settings: dict[str, Any] = {
-            "base_url": judge_server.base_url,
-            "model": "m",
-            "profile": "nemotron",
-            "probe": False,
-        }
-        async with genrm.Scorer(compat="nemo-gym", **settings) as scorer:
-            assert [
-                reward is None for reward in (await scorer.score(prompt, RESPONSES)).rewards
-            ] == [
-                False,
-                False,
-                False,
-                True,
-            ]
-        messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-        request = {"input": messages}
-        lines = [
-            {"responses_create_params": request, "response": response} for response in RESPONSES[:3]
+    settings: dict[str, Any] = {
+        "base_url": judge_server.base_url,
+        "model": "m",
+        "profile": "nemotron",
+        "probe": False,
+    }
+    async with genrm.Scorer(compat="nemo-gym", **settings) as scorer:
+        assert [reward is None for reward in (await scorer.score(prompt, RESPONSES)).rewards] == [
+            False,
+            False,
+            False,
+            True,
         ]
-        texts = view_gym_group(lines).responses
-        shown = [
-            [each["content"] for each in one["body"]["messages"]]
-            for one in judge_server.stats()["recent"]
-        ]
-        pairs = zip(texts, [*texts[1:], texts[0]], strict=True)
-        assert sorted(shown) == sorted([messages[0]["content"], *pair] for pair in pairs)
-        assert texts[0] == "<think>I wonder.</think>One.Two.</s>"
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    request = {"input": messages}
+    lines = [
+        {"responses_create_params": request, "response": response} for response in RESPONSES[:3]
+    ]
+    texts = view_gym_group(lines).responses
+    shown = [
+        [each["content"] for each in one["body"]["messages"]]
+        for one in judge_server.stats()["recent"]
+    ]
+    pairs = zip(texts, [*texts[1:], texts[0]], strict=True)
+    assert sorted(shown) == sorted([messages[0]["content"], *pair] for pair in pairs)
+    assert texts[0] == "<think>I wonder.</think>One.Two.</s>"
 
 
 def test_other_responses_are_shown_as_without_compat():

@@ -15,13 +15,22 @@ from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import FailureKind
 
 KEY = "sk-local-0123456789abcdef"
-BODY = orjson.dumps({"model": "m", "messages": [{"role": "user", "content": "Say ok."}]})
+BODY = orjson.dumps(
+    {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Say ok."}],
+    }
+)
 TIMEOUT_S = 10.0
 
 
 def client_of(server: JudgeServer, **changes: Any) -> JudgeClient:
     """Return a client of the server."""
-    fields: dict[str, Any] = {"api_key": None, "connect_timeout_s": 2, "max_connections": 4}
+    fields: dict[str, Any] = {
+        "api_key": None,
+        "connect_timeout_s": 2,
+        "max_connections": 4,
+    }
     return JudgeClient(server.base_url, **{**fields, **changes})
 
 
@@ -42,67 +51,66 @@ def failed_call(where: JudgeClient, timeout_s: float = TIMEOUT_S) -> CallError:
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("given", "url"),
-    [
+def test_the_url_of_chat_completions():
+    """A base URL may end in a slash, or be the whole URL already."""
+    cases = [
         ("http://localhost:8000/v1", "http://localhost:8000/v1/chat/completions"),
         ("http://localhost:8000/v1/", "http://localhost:8000/v1/chat/completions"),
         ("https://host/a/b/v1/chat/completions", "https://host/a/b/v1/chat/completions"),
         ("http://[::1]:8000/v1", "http://[::1]:8000/v1/chat/completions"),
-    ],
-)
-def test_the_url_of_chat_completions(given, url):
-    """A base URL may end in a slash, or be the whole URL already."""
-    assert chat_url(given) == url
+    ]
+    for given, url in cases:
+        assert chat_url(given) == url
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        *(
-            "",
-            "localhost:8000/v1",
-            "ftp://host/v1",
-            "http://",
-            "http://host:port/v1",
-            "http://[::1/v1",
-            "/v1",
-        ),
-        *(
-            "http://a\x1bb/v1",
-            "http://a\nb/v1",
-            "http://host/v\x01",
-            "http://xn--0/v1",
-            "http://xn--/v1",
-        ),
-        *(
-            "http://1.2.3.4.5/v1",
-            "http://256.1.1.1/v1",
-            "http://a b/v1",
-            "http://%00/v1",
-            "http://a\udcff/v1",
-        ),
-        *("http://ä..b/v1", "http://" + "ä" * 80 + "/v1", "http://[v1.x]/v1", "http://\u202ea/v1"),
-    ],
-)
-def test_what_is_no_http_url_is_a_usage_error(given):
+def test_what_is_no_http_url_is_a_usage_error():
     """Anything else is refused before a connection is tried."""
-    with pytest.raises(UsageError, match="base_url"):
-        chat_url(given)
+    cases = [
+        "",
+        "localhost:8000/v1",
+        "ftp://host/v1",
+        "http://",
+        "http://host:port/v1",
+        "http://[::1/v1",
+        "/v1",
+        "http://a\x1bb/v1",
+        "http://a\nb/v1",
+        "http://host/v\x01",
+        "http://xn--0/v1",
+        "http://xn--/v1",
+        "http://1.2.3.4.5/v1",
+        "http://256.1.1.1/v1",
+        "http://a b/v1",
+        "http://%00/v1",
+        "http://a\udcff/v1",
+        "http://ä..b/v1",
+        "http://" + "ä" * 80 + "/v1",
+        "http://[v1.x]/v1",
+        "http://\u202ea/v1",
+    ]
+    for given in cases:
+        with pytest.raises(UsageError, match="base_url"):
+            chat_url(given)
 
 
 def test_a_reply_carries_text_and_tokens(judge_server):
     """Text, reasoning, finish reason and token counts arrive as the server gave them."""
     judge_server.behave(with_reasoning=True)
     reply = complete(client_of(judge_server))
-    assert (reply.text, reply.finish_reason, reply.refusal) == ("ok", "stop", None)
+    assert reply.text == "ok"
+    assert reply.finish_reason == "stop"
+    assert reply.refusal is None
     assert reply.reasoning.startswith("Let me")
-    assert (reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens) == (1, 1, 0)
+    assert reply.prompt_tokens == 1
+    assert reply.completion_tokens == 1
+    assert reply.cached_tokens == 0
 
 
-@pytest.mark.parametrize(
-    ("status", "kind", "may_pass"),
-    [
+def test_a_status_is_a_failure_of_its_kind(judge_server):
+    """Every status but 200 has a kind; what is wrong with the endpoint may pass, what is with the
+    request cannot.
+    """
+    cases = [
         (400, FailureKind.REFUSED, False),
         (401, FailureKind.AUTH, True),
         (404, FailureKind.HTTP, True),
@@ -112,22 +120,19 @@ def test_a_reply_carries_text_and_tokens(judge_server):
         (500, FailureKind.HTTP, True),
         (503, FailureKind.HTTP, True),
         (302, FailureKind.HTTP, True),
-    ],
-)
-def test_a_status_is_a_failure_of_its_kind(judge_server, status, kind, may_pass):
-    """Every status but 200 has a kind; what is wrong with the endpoint may pass, what is with the
-    request cannot.
-    """
-    judge_server.behave(fault={"status": status})
-    error = failed_call(client_of(judge_server))
-    assert (error.failure.kind, error.may_pass) == (kind, may_pass)
-    assert str(status) in error.failure.detail
-    assert error.overloaded == (status == 503)
+    ]
+    for status, kind, may_pass in cases:
+        judge_server.behave(fault={"status": status})
+        error = failed_call(client_of(judge_server))
+        assert error.failure.kind == kind
+        assert error.may_pass == may_pass
+        assert str(status) in error.failure.detail
+        assert error.overloaded == (status == 503)
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
+def test_the_servers_own_words_are_told(judge_server):
+    """The detail quotes the message of the usual error shapes, else the text in one line."""
+    cases = [
         ('{"error": {"message": "context is too long"}}', "context is too long"),
         ('{"message": "context is too long"}', "context is too long"),
         ('{"detail": "context is too long"}', "context is too long"),
@@ -135,12 +140,10 @@ def test_a_status_is_a_failure_of_its_kind(judge_server, status, kind, may_pass)
         ("<html>\n <b>gone</b>\n</html>", "<html> <b>gone</b> </html>"),
         ("[1, 2]", "[1, 2]"),
         ("", "HTTP 400"),
-    ],
-)
-def test_the_servers_own_words_are_told(judge_server, body, words):
-    """The detail quotes the message of the usual error shapes, else the text in one line."""
-    judge_server.behave(fault={"status": 400, "body": body})
-    assert words in failed_call(client_of(judge_server)).failure.detail
+    ]
+    for body, words in cases:
+        judge_server.behave(fault={"status": 400, "body": body})
+        assert words in failed_call(client_of(judge_server)).failure.detail
 
 
 TRACE = (
@@ -157,7 +160,13 @@ def test_a_trace_is_told_in_one_line_with_its_end(judge_server):
     off.
     """
     body = orjson.dumps(
-        {"error": {"code": 400, "message": TRACE, "type": "invalid_request_error"}}
+        {
+            "error": {
+                "code": 400,
+                "message": TRACE,
+                "type": "invalid_request_error",
+            }
+        }
     ).decode()
     judge_server.behave(fault={"status": 400, "body": body})
     detail = failed_call(client_of(judge_server)).failure.detail
@@ -167,57 +176,80 @@ def test_a_trace_is_told_in_one_line_with_its_end(judge_server):
     assert len(detail) <= 300
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        *("<html>Sign in</html>", "", "{", "null", "[]", '"text"', "{}", '{"choices": []}'),
-        *('{"choices": [{}]}', '{"choices": [{"message": null}]}', '{"choices": {"0": 1}}'),
-        '{"error": {"message": "overloaded"}}',
-    ],
-)
-def test_a_200_that_is_no_completion_is_a_bad_body(judge_server, body):
+def test_a_200_that_is_no_completion_is_a_bad_body(judge_server):
     """A page, torn JSON or another object is a failure that shows how it begins, and may pass."""
-    judge_server.behave(fault={"body": body})
-    error = failed_call(client_of(judge_server))
-    assert (error.failure.kind, error.may_pass) == (FailureKind.BAD_BODY, True)
-    assert body[:20] in error.failure.detail
+    cases = [
+        "<html>Sign in</html>",
+        "",
+        "{",
+        "null",
+        "[]",
+        '"text"',
+        "{}",
+        '{"choices": []}',
+        '{"choices": [{}]}',
+        '{"choices": [{"message": null}]}',
+        '{"choices": {"0": 1}}',
+        '{"error": {"message": "overloaded"}}',
+    ]
+    for body in cases:
+        judge_server.behave(fault={"body": body})
+        error = failed_call(client_of(judge_server))
+        assert error.failure.kind == FailureKind.BAD_BODY
+        assert error.may_pass is True
+        assert body[:20] in error.failure.detail
 
 
-@pytest.mark.parametrize("odd", ["12", 1.5, -3, 10**12, True, None, [], [1], {}])
-def test_odd_counts_and_words_of_a_server_do_no_harm(odd):
+def test_odd_counts_and_words_of_a_server_do_no_harm():
     """Token counts that are no counts are unknown, and so are a finish reason and a refusal that
     are no text.
     """
-    usage = {
-        "prompt_tokens": odd,
-        "completion_tokens": odd,
-        "prompt_tokens_details": {"cached_tokens": odd},
-    }
-    message = {"content": "ok", "refusal": odd, "reasoning": odd}
-    reply = parse_completion(
-        {"choices": [{"message": message, "finish_reason": odd}], "usage": usage}
-    )
-    told = odd if isinstance(odd, str) else None
-    assert reply == Reply("ok", reasoning=told or "", finish_reason=told, refusal=told)
-    for usage in (odd, {"prompt_tokens_details": odd}):
-        assert parse_completion(
-            {"choices": [{"message": {"content": "ok"}}], "usage": usage}
-        ) == Reply("ok")
+    for odd in ["12", 1.5, -3, 10**12, True, None, [], [1], {}]:
+        usage = {
+            "prompt_tokens": odd,
+            "completion_tokens": odd,
+            "prompt_tokens_details": {"cached_tokens": odd},
+        }
+        message = {
+            "content": "ok",
+            "refusal": odd,
+            "reasoning": odd,
+        }
+        reply = parse_completion(
+            {
+                "choices": [{"message": message, "finish_reason": odd}],
+                "usage": usage,
+            }
+        )
+        told = odd if isinstance(odd, str) else None
+        assert reply == Reply("ok", reasoning=told or "", finish_reason=told, refusal=told)
+        for usage in (odd, {"prompt_tokens_details": odd}):
+            assert parse_completion(
+                {
+                    "choices": [{"message": {"content": "ok"}}],
+                    "usage": usage,
+                }
+            ) == Reply("ok")
 
 
-@pytest.mark.parametrize(("hours", "low_s", "high_s"), [(1, 3_000, 3_600), (-1, 0, 0)])
-def test_retry_after_as_a_date(judge_server, hours, low_s, high_s):
+def test_retry_after_as_a_date(judge_server):
     """Retry-After as a date is the seconds until then, 0 for one that has passed."""
-    date = format_datetime(datetime.now(UTC) + timedelta(hours=hours), usegmt=True)
-    judge_server.behave(fault={"status": 429, "headers": {"Retry-After": date}})
-    wait_s = failed_call(client_of(judge_server)).retry_after_s
-    assert wait_s is not None
-    assert low_s <= wait_s <= high_s
+    for hours, low_s, high_s in [(1, 3_000, 3_600), (-1, 0, 0)]:
+        date = format_datetime(datetime.now(UTC) + timedelta(hours=hours), usegmt=True)
+        judge_server.behave(
+            fault={
+                "status": 429,
+                "headers": {"Retry-After": date},
+            }
+        )
+        wait_s = failed_call(client_of(judge_server)).retry_after_s
+        assert wait_s is not None
+        assert low_s <= wait_s <= high_s
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
+def test_the_key_is_masked_in_every_failure(judge_server):
+    """Whatever way a server repeats the key, neither it nor a piece of it is in the detail."""
+    cases = [
         {"echo_authorization": True},
         {"status": 500, "body": f"<p>{KEY}</p>" * 40},
         {
@@ -225,16 +257,17 @@ def test_retry_after_as_a_date(judge_server, hours, low_s, high_s):
             "body": '{"error": {"message": "bad KEY"}}'.replace("KEY", KEY.replace("-", "\\u002d")),
         },
         {"body": f"not JSON {'.' * 60} {KEY}"},  # the excerpt would end within the key
-        {"status": 302, "headers": {"Location": f"https://elsewhere/?key={KEY}"}},
-    ],
-)
-def test_the_key_is_masked_in_every_failure(judge_server, fault):
-    """Whatever way a server repeats the key, neither it nor a piece of it is in the detail."""
-    judge_server.behave(fault=fault)
-    error = failed_call(client_of(judge_server, api_key=KEY))
-    assert KEY[:10] not in error.failure.detail
-    assert KEY[-8:] not in error.failure.detail
-    assert KEY not in str(error)
+        {
+            "status": 302,
+            "headers": {"Location": f"https://elsewhere/?key={KEY}"},
+        },
+    ]
+    for fault in cases:
+        judge_server.behave(fault=fault)
+        error = failed_call(client_of(judge_server, api_key=KEY))
+        assert KEY[:10] not in error.failure.detail
+        assert KEY[-8:] not in error.failure.detail
+        assert KEY not in str(error)
 
 
 def test_the_key_is_masked_in_answers(judge_server):
@@ -250,41 +283,52 @@ def test_an_answer_without_the_key_stays_as_it_is():
     assert KeyMask("token-abc123").mask("token-based, not token-abc123") == "token-based, not [key]"
 
 
-@pytest.mark.parametrize(
-    "extra",
-    [
-        {"error": {"message": "upstream failed", "code": 502}},
-        {"choices": [{"message": {"content": "ok"}, "finish_reason": "error"}]},
-        {"choices": [{"message": {"content": "ok"}, "error": {"message": "upstream failed"}}]},
-    ],
-)
-def test_a_reply_that_reports_an_error_is_no_verdict(judge_server, extra):
+def test_a_reply_that_reports_an_error_is_no_verdict(judge_server):
     """A 200 with an error object, or a choice that ended in an error, is a transient failure, with
     any text.
     """
-    body = {"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}], **extra}
-    judge_server.behave(fault={"body": orjson.dumps(body).decode()})
-    error = failed_call(client_of(judge_server))
-    assert (error.failure.kind, error.may_pass) == (FailureKind.BAD_BODY, True)
-    assert "the server reports an error" in error.failure.detail
-
-
-def test_the_choice_with_index_0_is_read():
-    """Choices may come in any order; without an index the first counts."""
-    first, second = ({"index": index, "message": {"content": str(index)}} for index in (0, 1))
-    assert parse_completion({"choices": [second, first]}).text == "0"
-    assert parse_completion({"choices": [second]}).text == "1"
-    assert (
-        parse_completion(
-            {"choices": [{"message": {"content": "a"}}, {"message": {"content": "b"}}]}
-        ).text
-        == "a"
-    )
+    cases = [
+        {"error": {"message": "upstream failed", "code": 502}},
+        {
+            "choices": [
+                {
+                    "message": {"content": "ok"},
+                    "finish_reason": "error",
+                }
+            ]
+        },
+        {
+            "choices": [
+                {
+                    "message": {"content": "ok"},
+                    "error": {"message": "upstream failed"},
+                }
+            ]
+        },
+    ]
+    for extra in cases:
+        body = {
+            "choices": [
+                {
+                    "message": {"content": "ok"},
+                    "finish_reason": "stop",
+                }
+            ],
+            **extra,
+        }
+        judge_server.behave(fault={"body": orjson.dumps(body).decode()})
+        error = failed_call(client_of(judge_server))
+        assert error.failure.kind == FailureKind.BAD_BODY
+        assert error.may_pass is True
+        assert "the server reports an error" in error.failure.detail
 
 
 def test_text_parts_are_read():
     """The text parts of a content list are the answer; other parts are not."""
-    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+    thinking = {
+        "type": "thinking",
+        "thinking": [{"type": "text", "text": "Hm."}],
+    }
     content = [
         thinking,
         {"type": "text", "text": "o"},
@@ -299,12 +343,29 @@ def test_the_context_of_a_model_is_read_as_servers_tell_it():
     """An adapter has that of its base model; a number that is no count of tokens is not told."""
     cards = [
         {"id": "vllm", "max_model_len": 32768},
-        {"id": "lora", "parent": "vllm", "max_model_len": None},
+        {
+            "id": "lora",
+            "parent": "vllm",
+            "max_model_len": None,
+        },
         {"id": "openrouter", "context_length": 131072},
         {"id": "groq", "context_window": 8192},
         {"id": "openai"},
         {"id": "odd", "max_model_len": "32768"},
         {"id": "orphan", "parent": "gone"},
     ]
-    told = {"vllm": 32768, "lora": 32768, "openrouter": 131072, "groq": 8192}
-    assert parse_models({"data": cards}) == {"openai": None, "odd": None, "orphan": None} | told
+    told = {
+        "vllm": 32768,
+        "lora": 32768,
+        "openrouter": 131072,
+        "groq": 8192,
+    }
+    assert (
+        parse_models({"data": cards})
+        == {
+            "openai": None,
+            "odd": None,
+            "orphan": None,
+        }
+        | told
+    )

@@ -70,7 +70,7 @@ def test_a_good_judge_passes_with_two_calls(judge_server, profile):
     assert judge_server.stats()["requests"] == 2
 
 
-def test_a_template_without_the_judges_roles_is_found(judge_server) -> None:
+def test_a_template_without_the_judges_roles_is_found(judge_server):
     """Whether the server drops the responses in silence or refuses them: the plain profile is
     named, and works.
     """
@@ -193,7 +193,7 @@ def test_a_model_that_answers_the_question_instead_of_judging(judge_server, long
     assert "profile='nemotron-plain'" in reason
 
 
-def test_without_a_count_no_template_is_blamed(judge_server) -> None:
+def test_without_a_count_no_template_is_blamed(judge_server):
     """Where the tokens of a longer prompt are not known, a reply without a verdict is just that, or
     what ended it.
     """
@@ -210,7 +210,7 @@ def test_without_a_count_no_template_is_blamed(judge_server) -> None:
         assert ("no_verdict" in reason) == (kind == "no usage")
 
 
-def test_a_context_that_is_too_short_is_not_blamed_on_the_model(judge_server) -> None:
+def test_a_context_that_is_too_short_is_not_blamed_on_the_model(judge_server):
     """vLLM refuses a token limit above its context, llama.cpp a prompt: the option to lower is
     named.
     """
@@ -243,7 +243,7 @@ def test_a_context_that_is_too_short_is_not_blamed_on_the_model(judge_server) ->
         assert "try profile" not in reason
 
 
-def test_missing_log_probabilities_are_not_blamed_on_the_model(judge_server) -> None:
+def test_missing_log_probabilities_are_not_blamed_on_the_model(judge_server):
     """Whether the server refuses them as vLLM does above its limit, or leaves them out: what is
     needed is named.
     """

@@ -49,7 +49,7 @@ def kind_of(outcome: Verdict | Failure) -> FailureKind | Verdict:
     return outcome.kind if isinstance(outcome, Failure) else outcome
 
 
-def test_each_verdict_is_read_as_the_table_says() -> None:
+def test_each_verdict_is_read_as_the_table_says():
     """parse(render(v)) = v; also among blanks, after thinking, and beside separated reasoning."""
     for name in FAMILIES:
         for words, verdict in FAMILIES[name].says.items():
@@ -65,7 +65,7 @@ def test_each_verdict_is_read_as_the_table_says() -> None:
             assert read(name, words, reasoning="Well, <think>") == verdict
 
 
-def test_a_mirrored_reply_is_the_swapped_verdict() -> None:
+def test_a_mirrored_reply_is_the_swapped_verdict():
     """No family favours a position: the same judgment on swapped responses is the verdict after a
     swap.
     """
@@ -76,7 +76,7 @@ def test_a_mirrored_reply_is_the_swapped_verdict() -> None:
             assert leads == (verdict.ranking < 3.5) - (verdict.ranking > 3.5)
 
 
-def test_what_is_no_answer_is_no_verdict() -> None:
+def test_what_is_no_answer_is_no_verdict():
     """Empty text, blanks, thoughts alone and unclosed thoughts give no verdict, even if they
     contain one.
     """
@@ -99,7 +99,7 @@ def test_what_is_no_answer_is_no_verdict() -> None:
         )
 
 
-def test_a_verdict_that_is_cut_in_two_is_truncated() -> None:
+def test_a_verdict_that_is_cut_in_two_is_truncated():
     """A reply cut at any character of its verdict has no verdict."""
     for name in FAMILIES:
         for words in FAMILIES[name].says:
@@ -128,7 +128,7 @@ def test_an_end_that_the_token_limit_made_ends_no_verdict():
         assert kind_of(read(name, text, "length")) is TRUNCATED
 
 
-def test_a_verdict_in_the_thoughts_is_none() -> None:
+def test_a_verdict_in_the_thoughts_is_none():
     """A thought of the opposite, or a candidate's fake verdict quoted in it, changes nothing."""
     for name in FAMILIES:
         for words, verdict in FAMILIES[name].says.items():
@@ -136,7 +136,7 @@ def test_a_verdict_in_the_thoughts_is_none() -> None:
             assert read(name, f"<think>It says:\n{fake}\nHm.</think>\n{words}") == verdict
 
 
-def test_a_repaired_fake_never_wins() -> None:
+def test_a_repaired_fake_never_wins():
     """A fake whose signs a judge leaves out counts neither before its own verdict, where it is
     ignored, nor after.
     """

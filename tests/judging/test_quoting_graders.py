@@ -251,7 +251,7 @@ def fuzz(name: str, count: int, seed: str) -> Counter[str]:
     return counts
 
 
-def test_the_words_of_a_grader_are_read() -> None:
+def test_the_words_of_a_grader_are_read():
     """Alone, whatever a response holds, and in the strings of the first."""
     for name in GRADERS:
         grader = GRADERS[name]
@@ -310,7 +310,7 @@ def test_what_a_grader_quotes_is_never_its_grade(name, grades):
     assert counts["own"] > 0.9 * counts.total(), counts
 
 
-def test_grades_that_only_a_response_holds_are_none() -> None:
+def test_grades_that_only_a_response_holds_are_none():
     """A judge that quotes a grade and gives none of its own has no grade."""
     for name in GRADERS:
         grader = GRADERS[name]
@@ -320,7 +320,7 @@ def test_grades_that_only_a_response_holds_are_none() -> None:
                 assert isinstance(grader.read(reply, prompt), Failure), (place, reply)
 
 
-def test_torn_quotations_are_never_the_grades() -> None:
+def test_torn_quotations_are_never_the_grades():
     """A judge that quotes a torn reply, of its own kind or another, beside its grades, says its
     own.
     """

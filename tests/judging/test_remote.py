@@ -93,7 +93,7 @@ def test_a_verdict_comes_with_its_cost(judge_server):
     assert "ranking" in outcome.reply_text
 
 
-def test_every_fault_is_a_failure_of_its_kind(judge_server) -> None:
+def test_every_fault_is_a_failure_of_its_kind(judge_server):
     """Whatever goes wrong is data with a kind and some words, never a number."""
     cases = [
         ({"content": "The first is better.", "finish_reason": "length"}, "truncated"),
