@@ -6,6 +6,7 @@ The imports are read from the source, those inside functions and of type checker
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -51,13 +52,26 @@ def _parse(path: Path) -> tuple[ast.AST, ...]:
 
 NODES = _Nodes()
 
+# What users run, and what trainers import: each may be deleted, since the command line alone knows
+# of it.
+PRODUCTS = (
+    "adapters",
+    "cluster",
+    "evaluation",
+    "export",
+    "ranking",
+    "report",
+    "serve",
+    "sessions",
+    "tracking",
+    "watching",
+)
+
 # Rule 1. A part of the package imports parts of lower layers only.
 LAYERS = (
     ("__main__",),
     ("cli",),
-    ("sessions",),
-    ("export", "report", "serve", "watching"),
-    ("evaluation", "ranking", "tracking", "adapters", "cluster"),
+    PRODUCTS,
     ("jobs", "group_scorer", "scorer", "http"),
     ("scored",),
     ("groups",),
@@ -93,7 +107,7 @@ PURE = (
     "rewards.order",
     "rewards.shaping",
     "metrics",
-    "evaluation.pair_lines",
+    "jobs.pairs.pair_lines",
     "neutralise",
     "verdicts",
     "catalog",
@@ -293,17 +307,54 @@ def test_imports_point_one_way() -> None:
     assert wrong == []
 
 
-def test_nothing_but_the_command_line_knows_of_sessions() -> None:
-    """The folder enters by the seams of other packages: without it and its commands, everything
-    else would work.
-    """
-    homes = ("sessions", "cli.sessions")
+def test_products_do_not_know_each_other() -> None:
+    """Nothing but the command line imports a product: without it, everything else would work."""
     wrong = [
         str(each)
         for each in OWN
-        if within(each.module, ("sessions",)) and not within(each.importer, homes)
+        if part_of(each.module) in PRODUCTS
+        and part_of(each.importer) not in (part_of(each.module), "cli")
     ]
     assert wrong == []
+
+
+# Imports every module that is there, but for the command line; trainers need not be installed.
+_IMPORT_THE_REST = """
+import importlib, os, pathlib, sys
+sys.path.insert(0, ".")
+for library in sys.argv[2].split():
+    try: importlib.import_module(library)
+    except ImportError: pass
+for product in sys.argv[1].split():
+    folder = pathlib.Path("genrm_cli", product)
+    folder.rename("deleted")
+    if (child := os.fork()) == 0:
+        for path in sorted(pathlib.Path("genrm_cli").rglob("*.py")):
+            name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+            if name.startswith(("genrm_cli.cli", "genrm_cli.__main__")): continue
+            try: importlib.import_module(name)
+            except ModuleNotFoundError as error:
+                if error.name.startswith("genrm_cli"): print(f"without {product}: {name}: {error}")
+        sys.stdout.flush()
+        os._exit(0)
+    os.waitpid(child, 0)
+    pathlib.Path("deleted").rename(folder)
+"""
+
+
+@pytest.mark.slow
+def test_the_rest_can_be_imported_without_a_product(tmp_path: Path) -> None:
+    """In a copy, each product's folder is deleted, and all other modules are imported."""
+    shutil.copytree(ROOT / PACKAGE, tmp_path / PACKAGE, ignore=shutil.ignore_patterns("*.pyc"))
+    heavy = "boto3 httpx jinja2 numpy orjson prometheus_client pyreqwest starlette uvicorn"
+    ended = subprocess.run(
+        [sys.executable, "-c", _IMPORT_THE_REST, " ".join(PRODUCTS), heavy],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
 def test_our_own_extensions_are_installed() -> None:

@@ -8,13 +8,7 @@ from typing import Literal
 
 from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError, naming
 from genrm_cli.evaluation.accuracy import JudgeQuality, PairRecord, evaluate, evaluate_by_category
-from genrm_cli.evaluation.labelled_pairs import (
-    CHOSEN,
-    Case,
-    LabelledPairs,
-    RejectRecord,
-    read_pairs,
-)
+from genrm_cli.evaluation.pair_records import record_of
 from genrm_cli.groups.check import check_settings, refuse_defaults
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import judge_groups
@@ -24,6 +18,13 @@ from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.judge_input import asking
 from genrm_cli.jobs.offline.exchange import check_offline, open_exchange
 from genrm_cli.jobs.offline.read_replies import waits_for_replies
+from genrm_cli.jobs.pairs.labelled_pairs import (
+    CHOSEN,
+    Case,
+    LabelledPairs,
+    RejectRecord,
+    read_pairs,
+)
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.pairing import PairingPlan
@@ -210,7 +211,7 @@ def _result_of(
 ) -> EvalResult:
     settings = run.settings
     metrics = run.metrics
-    outcomes = tuple(case.record for case in pairs.cases)
+    outcomes = tuple(map(record_of, pairs.cases))
     prices = settings.limits.price_in, settings.limits.price_out
     return EvalResult(
         input=input_version(source.identity),

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
-from genrm_cli.evaluation.labelled_pairs import read_pairs
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import Tag, judge_groups
 from genrm_cli.groups.plan import GroupPlan, RewardPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import InputIndex
+from genrm_cli.jobs.pairs.labelled_pairs import read_pairs
 from genrm_cli.jobs.stores import OutcomeStore
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.metrics.run_metrics import RunMetrics

@@ -5,22 +5,18 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from genrm_cli.errors import ChangedInputError, InputError, SettingRef, naming
-from genrm_cli.evaluation.accuracy import OrderRecord, PairRecord, preference_of
-from genrm_cli.evaluation.pair_lines import LabelledPair, parse_pairs
 from genrm_cli.groups.group import Group
 from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.pairs.pair_lines import LabelledPair, parse_pairs
 from genrm_cli.json_types import JsonObject
-from genrm_cli.judging.profiles.answer import verdict_of_grades
-from genrm_cli.judging.profiles.score_tokens import sampled_of
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.reading.chosen_fields import criteria_at, principle_of, reference_at
 from genrm_cli.rollouts.rollout import Rollout, Text, UnreadableRecordError
-from genrm_cli.scored.write_lines import outcome_fields
 from genrm_cli.settings import Settings
 from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.source import Source
-from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
+from genrm_cli.verdicts import Outcome
 
 CHOSEN = 0
 """Index of the chosen response in the group of a pair."""
@@ -29,7 +25,6 @@ CHOSEN = 0
 _MOST_REJECTS = 100
 _NAMED_REJECTS = 3
 _SHOWN_CHARS = 200
-_NOT_ASKED = Outcome(Failure(FailureKind.NOT_ASKED, "not asked"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,44 +47,6 @@ class Case:
     chosen_chars: int
     rejected_chars: int
     outcomes: dict[bool, Outcome] = field(default_factory=dict)
-
-    def _outcome(self, chosen_first: bool) -> Outcome:
-        """Return the outcome of an order; grades of single responses become a verdict on both."""
-        outcome = self.outcomes.get(chosen_first, _NOT_ASKED)
-        if not isinstance(outcome.result, Grades):
-            return outcome
-        grades = outcome.result.values
-        if len(grades) == 1:
-            other = self.outcomes.get(not chosen_first, _NOT_ASKED).result
-            if not isinstance(other, Grades):
-                return replace(outcome, result=other)
-            grades = (*grades, *other.values)
-        return replace(outcome, result=verdict_of_grades(*grades))
-
-    @property
-    def record(self) -> PairRecord:
-        """The pair as the result file has it."""
-        orders = []
-        for chosen_first in (True, False):
-            outcome = self._outcome(chosen_first)
-            verdict = outcome.result if isinstance(outcome.result, Verdict) else None
-            result = sampled = None
-            if verdict is not None:
-                result = preference_of(verdict, chosen_first=chosen_first)
-                sampled = preference_of(sampled_of(verdict), chosen_first=chosen_first)
-            orders.append(
-                OrderRecord(**outcome_fields(outcome, verdict), result=result, sampled=sampled)
-            )
-        return PairRecord(
-            id=self.pair.id,
-            item=self.pair.item,
-            line=self.line,
-            category=self.pair.category,
-            chosen_chars=self.chosen_chars,
-            rejected_chars=self.rejected_chars,
-            chosen_first=orders[0],
-            chosen_second=orders[1],
-        )
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.evaluation.pair_lines import parse_pairs
+from genrm_cli.jobs.pairs.pair_lines import parse_pairs
 from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
 
 SAMPLE = Path(__file__).parents[2] / "sample_data" / "labelled-pairs.jsonl"

@@ -1,0 +1,1 @@
+"""Labelled pairs: what their lines mean, and an input of them."""
