@@ -5,11 +5,9 @@ other.
 import json
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
-from genrm_process import Call, Genrm, read_lines
-from judge_server_fixture import JudgeServer
+from genrm_process import Genrm, read_lines
 
 from genrm_cli.sessions.therapy.session import TherapeuticSession
 
@@ -28,7 +26,7 @@ def few(genrm: Genrm) -> Path:
     return genrm.write("few.jsonl", scenarios[::8])
 
 
-def test_the_demo_plays_and_scores_without_a_model(call: Call, genrm: Genrm, few: Path) -> None:
+def test_the_demo_plays_and_scores_without_a_model(call, genrm, few):
     """From scenarios to rewards: every scenario is a group, and the stand-in is named."""
     demo = ("collect", few, "--scripted-policy", "fair", "--episodes", 2, "-o", "demo.jsonl")
     done = call(*demo).ended(0)
@@ -42,7 +40,7 @@ def test_the_demo_plays_and_scores_without_a_model(call: Call, genrm: Genrm, few
     assert "up to date" in call(*demo).err
 
 
-def test_the_summary_is_json_on_demand(call: Call, judge_server: JudgeServer) -> None:
+def test_the_summary_is_json_on_demand(call, judge_server):
     """Calls, tokens, ends and faults by role, for programs."""
     judge_server.behave(chat=CHAT)
     done = call(
@@ -65,9 +63,7 @@ def test_the_summary_is_json_on_demand(call: Call, judge_server: JudgeServer) ->
     assert summary["policy"]["base_urls"] == [judge_server.base_url]
 
 
-def test_a_run_whose_sessions_are_all_left_out_does_not_pass(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_a_run_whose_sessions_are_all_left_out_does_not_pass(call, genrm, judge_server):
     """An output without a session is an exit code, and says why they were left out."""
     judge_server.behave(chat=CHAT)
     none = call(
@@ -90,9 +86,7 @@ def test_a_run_whose_sessions_are_all_left_out_does_not_pass(
     assert len(read_lines(genrm.folder / "run_failures.jsonl")) == 24
 
 
-def test_a_teachers_rollouts_are_others_than_the_policys(
-    call: Call, genrm: Genrm, few: Path
-) -> None:
+def test_a_teachers_rollouts_are_others_than_the_policys(call, genrm, few):
     """By default their runs have different names, so that both can be scored together."""
     for role, output in (("policy", "run.jsonl"), ("teacher", "teacher/run.jsonl")):
         demo = (
@@ -116,9 +110,7 @@ def test_a_teachers_rollouts_are_others_than_the_policys(
 
 
 @pytest.mark.parametrize(("safety", "gates"), [(1, ["rubric_safety"]), (5, [])])
-def test_a_judges_rubric_gates_the_reward(
-    call: Call, genrm: Genrm, judge_server: JudgeServer, few: Path, safety: int, gates: list[str]
-) -> None:
+def test_a_judges_rubric_gates_the_reward(call, genrm, judge_server, few, safety, gates):
     """With the sample settings a session that the judge finds unsafe earns 0, although the rules
     found nothing.
     """
@@ -154,9 +146,7 @@ def test_a_judges_rubric_gates_the_reward(
 
 
 @pytest.mark.slow
-def test_episodes_go_to_s3_below_rl(
-    call: Call, s3_bucket: Any, s3: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_episodes_go_to_s3_below_rl(call, s3_bucket, s3, monkeypatch):
     """The run's name stands in for {run_id}; nothing but the episodes and their summary is left
     there.
     """
@@ -187,9 +177,9 @@ def test_episodes_go_to_s3_below_rl(
     assert (first["run_id"], first["policy"]["name"]) == ("night_7", "scripted-good")
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
+def test_options_that_cannot_be_used_are_refused(call):
+    """Exit 2 with what to pass instead, before anything is asked or written."""
+    cases = [
         ((), "pass --policy-base-url and --policy-model"),
         (("--policy-base-url", "http://x/v1"), "missing --policy-model"),
         (
@@ -202,17 +192,13 @@ def test_episodes_go_to_s3_below_rl(
             "expected one of therapeutic_session",
         ),
         (("--scripted-policy", "good", "--policy-role", "teacher"), "named teacher"),
-    ],
-)
-def test_options_that_cannot_be_used_are_refused(
-    call: Call, options: tuple[Any, ...], said: str
-) -> None:
-    """Exit 2 with what to pass instead, before anything is asked or written."""
-    done = call("collect", "samples", "-o", "run.jsonl", *options)
-    assert (done.code, said in done.err) == (2, True), done.err
+    ]
+    for options, said in cases:
+        done = call("collect", "samples", "-o", "run.jsonl", *options)
+        assert (done.code, said in done.err) == (2, True), done.err
 
 
-def test_scenarios_that_are_not_declared_are_refused(call: Call, genrm: Genrm) -> None:
+def test_scenarios_that_are_not_declared_are_refused(call, genrm):
     """Exit 3: real clients' data must never be played."""
     (genrm.folder / "mine.toml").write_text("[[scenario]]\nscenario_id = 'x'\n")
     done = call("collect", "mine.toml", "--scripted-policy", "good", "-o", "run.jsonl").ended(3)

@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from genrm_process import Call, Genrm
+from genrm_process import Call
 from judge_server_fixture import JudgeServer
 
 LEXICAL = ("--judge", "lexical")
@@ -61,9 +61,7 @@ def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
 @pytest.mark.parametrize(
     "way", [REFERENCE_WAY, ("--compat", "nemo-gym")], ids=["by hand", "compat"]
 )
-def test_the_reference_request_gets_the_reference_reply(
-    call: Call, judge_server: JudgeServer, way: tuple[str, ...]
-) -> None:
+def test_the_reference_request_gets_the_reference_reply(call, judge_server, way):
     """The published request and verdicts give the published reply, to the last digit, and nothing
     but it.
     """
@@ -80,7 +78,7 @@ def test_the_reference_request_gets_the_reference_reply(
     ]
 
 
-def test_a_person_gets_a_table(call: Call) -> None:
+def test_a_person_gets_a_table(call):
     """Without --json stdout holds a row for each response and each comparison."""
     finished = call("compare", "-p", "What is SKILL?", KILL, WELL, *LEXICAL).ended(0)
     out = finished.out.decode()
@@ -89,9 +87,7 @@ def test_a_person_gets_a_table(call: Call) -> None:
     assert len([line for line in out.splitlines() if line[:1].isdigit()]) == 2 + 2
 
 
-def test_texts_come_from_files_and_stdin_too(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_texts_come_from_files_and_stdin_too(genrm, call, judge_server):
     """@FILE, - and @@ for a text that begins with @ are read as the help says, for prompt and
     responses alike.
     """
@@ -114,23 +110,23 @@ def test_texts_come_from_files_and_stdin_too(
     assert "[bold]not markup[/bold]" in finished.out.decode()
 
 
-@pytest.mark.parametrize(("count", "code"), [(1, 3), (2, 0), (64, 0), (65, 3)])
-def test_two_to_sixty_four_responses_are_compared(call: Call, count: int, code: int) -> None:
+def test_two_to_sixty_four_responses_are_compared(call):
     """One response and 65 are refused with their number and the limits."""
-    finished = call(
-        "compare", "-p", "Why?", *[f"Because of {n}." for n in range(count)], *LEXICAL, "--json"
-    )
-    assert finished.code == code
-    if code:
-        assert "given; expected 2 to 64" in finished.err
-        assert finished.out == b""
-    else:
-        assert len(json.loads(finished.out)["rewards"]) == count
+    for count, code in [(1, 3), (2, 0), (64, 0), (65, 3)]:
+        finished = call(
+            "compare", "-p", "Why?", *[f"Because of {n}." for n in range(count)], *LEXICAL, "--json"
+        )
+        assert finished.code == code
+        if code:
+            assert "given; expected 2 to 64" in finished.err
+            assert finished.out == b""
+        else:
+            assert len(json.loads(finished.out)["rewards"]) == count
 
 
-@pytest.mark.parametrize(
-    ("arguments", "stdin", "code", "says"),
-    [
+def test_what_cannot_be_compared_is_said(call):
+    """Wrong combinations end with 2, unreadable input with 3, each in one line that helps."""
+    cases = [
         (("a", "b"), b"", 2, "--prompt"),
         (("-p", "Why?", "-", "-"), b"", 2, "once"),
         (("-p", "-", "-", "answer"), b"Why?", 2, "stdin can be read only once"),
@@ -145,20 +141,16 @@ def test_two_to_sixty_four_responses_are_compared(call: Call, count: int, code: 
             "compare request",
         ),
         (("-p", "Why?", "@missing.txt", "b"), b"", 3, "missing.txt"),
-    ],
-)
-def test_what_cannot_be_compared_is_said(
-    call: Call, arguments: tuple[str, ...], stdin: bytes, code: int, says: str
-) -> None:
-    """Wrong combinations end with 2, unreadable input with 3, each in one line that helps."""
-    finished = call("compare", *arguments, *LEXICAL, stdin=stdin)
-    assert finished.code == code
-    assert says in finished.err
-    assert finished.out == b""
-    assert len(finished.err.splitlines()) == 1
+    ]
+    for arguments, stdin, code, says in cases:
+        finished = call("compare", *arguments, *LEXICAL, stdin=stdin)
+        assert finished.code == code
+        assert says in finished.err
+        assert finished.out == b""
+        assert len(finished.err.splitlines()) == 1
 
 
-def test_a_failed_comparison_is_no_number(call: Call, judge_server: JudgeServer) -> None:
+def test_a_failed_comparison_is_no_number(call, judge_server):
     """A response without a verdict has the reward null, the failed comparison is left out, and the
     code is 6.
     """
@@ -174,7 +166,7 @@ def test_a_failed_comparison_is_no_number(call: Call, judge_server: JudgeServer)
     assert "failed" in finished.err
 
 
-def test_compat_gives_the_references_defaults(call: Call, judge_server: JudgeServer) -> None:
+def test_compat_gives_the_references_defaults(call, judge_server):
     """--compat nemo-gym turns failures into 3, 3, 3.5, as the reference does."""
     judge_server.behave(fault={"content": "no idea"})
     arguments = judge(judge_server, "--reask", 0, "--json", "--compat", "nemo-gym")
@@ -196,38 +188,36 @@ def compare_as_gym(call: Call, server: JudgeServer, request: dict[str, Any], *mo
     return call("compare", "-", *judge(server, *COMPAT, *more), stdin=stdin)
 
 
-@pytest.mark.parametrize(("responses", "rewards"), [([], []), ([{}], [3.0])])
-def test_compat_answers_for_one_response_or_none(
-    call: Call, judge_server: JudgeServer, responses: list[Any], rewards: list[float]
-) -> None:
+def test_compat_answers_for_one_response_or_none(call, judge_server):
     """The reply of Gym, without asking the judge, not even by a probe."""
-    stdin = json.dumps({"conversation_history": [], "response_objs": responses}).encode()
-    finished = call("compare", "-", *judge_server.flags, *COMPAT, stdin=stdin)
-    assert (finished.code, finished.err) == (0, "")
-    assert json.loads(finished.out) == {
-        "rewards": rewards,
-        "comparison_results": None,
-        "metrics": None,
-    }
-    assert judge_server.stats()["requests"] == 0
+    for responses, rewards in [([], []), ([{}], [3.0])]:
+        stdin = json.dumps({"conversation_history": [], "response_objs": responses}).encode()
+        finished = call("compare", "-", *judge_server.flags, *COMPAT, stdin=stdin)
+        assert (finished.code, finished.err) == (0, "")
+        assert json.loads(finished.out) == {
+            "rewards": rewards,
+            "comparison_results": None,
+            "metrics": None,
+        }
+        assert judge_server.stats()["requests"] == 0
 
 
-@pytest.mark.parametrize("response", ["text", None, 5, []])
-def test_compat_refuses_a_response_that_is_no_object(
-    call: Call, judge_server: JudgeServer, response: Any
-) -> None:
+def test_compat_refuses_a_response_that_is_no_object(call, judge_server):
     """As Gym does with HTTP 422; the message names the response."""
-    finished = compare_as_gym(
-        call, judge_server, REFERENCE_REQUEST | {"response_objs": [{}, response]}
-    )
-    assert (finished.code, finished.out) == (3, b"")
-    assert "response_objs[1]" in finished.err
-    assert "422" in finished.err
+    for response in ["text", None, 5, []]:
+        finished = compare_as_gym(
+            call, judge_server, REFERENCE_REQUEST | {"response_objs": [{}, response]}
+        )
+        assert (finished.code, finished.out) == (3, b"")
+        assert "response_objs[1]" in finished.err
+        assert "422" in finished.err
 
 
-@pytest.mark.parametrize(
-    ("request_part", "named"),
-    [
+def test_compat_refuses_what_is_no_text(call, judge_server):
+    """The values of a message and the principle are texts in Gym, which answers with HTTP 422;
+    nothing is asked.
+    """
+    cases = [
         (
             {
                 "conversation_history": [
@@ -248,14 +238,8 @@ def test_compat_refuses_a_response_that_is_no_object(
         ({"conversation_history": [{"role": None, "content": "q"}]}, "[0].role"),
         ({"conversation_history": [{"role": "user", "content": 5}]}, "[0].content"),
         ({"principle": ["Be short."]}, "principle"),
-    ],
-)
-def test_compat_refuses_what_is_no_text(
-    call: Call, judge_server: JudgeServer, request_part: dict[str, Any], named: str
-) -> None:
-    """The values of a message and the principle are texts in Gym, which answers with HTTP 422;
-    nothing is asked.
-    """
-    finished = compare_as_gym(call, judge_server, REFERENCE_REQUEST | request_part)
-    assert (finished.code, finished.out, judge_server.stats()["requests"]) == (3, b"", 0)
-    assert f"{named} is no text, which NeMo Gym refuses (HTTP 422)" in finished.err
+    ]
+    for request_part, named in cases:
+        finished = compare_as_gym(call, judge_server, REFERENCE_REQUEST | request_part)
+        assert (finished.code, finished.out, judge_server.stats()["requests"]) == (3, b"", 0)
+        assert f"{named} is no text, which NeMo Gym refuses (HTTP 422)" in finished.err

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from genrm_process import Call, Genrm, Json, make_rollouts, read_lines
+from genrm_process import Json, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
 MODEL = "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603"
@@ -39,9 +39,7 @@ def sent(server: JudgeServer) -> str:
 
 
 @pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain"])
-def test_nothing_private_reaches_the_judge(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str
-) -> None:
+def test_nothing_private_reaches_the_judge(genrm, call, judge_server, profile):
     """Prompt, answers and principle are masked, each text counts once, for any number of
     comparisons.
     """
@@ -61,9 +59,7 @@ def test_nothing_private_reaches_the_judge(
     )  # the user's own file stays whole
 
 
-def test_an_episode_and_the_principle_flag_are_masked_too(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_an_episode_and_the_principle_flag_are_masked_too(genrm, call, judge_server):
     """A session shown as one transcript, and what --principle says, pass the same mask."""
     turns = [{"role": "user", "content": f"I am {ADDRESS}."}]
     episodes = [
@@ -82,9 +78,7 @@ def test_an_episode_and_the_principle_flag_are_masked_too(
     assert genrm.metrics()["redactions"] == {"email": 4}
 
 
-def test_the_journal_knows_masked_and_unmasked_questions_apart(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_the_journal_knows_masked_and_unmasked_questions_apart(genrm, call, judge_server):
     """A second run with the same mask asks nothing and counts the same; without the mask it asks
     anew.
     """
@@ -100,9 +94,7 @@ def test_the_journal_knows_masked_and_unmasked_questions_apart(
     assert judge_server.stats()["requests"] == 8
 
 
-def test_lengths_are_those_of_the_unmasked_texts(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_lengths_are_those_of_the_unmasked_texts(genrm, call, judge_server):
     """A length penalty is the same with a mask that changes the lengths and without one."""
     genrm.write("in.jsonl", private_rollouts())
     arguments = (
@@ -122,24 +114,20 @@ def test_lengths_are_those_of_the_unmasked_texts(
     assert any(any(adjustment.values()) for adjustment in adjustments[0])
 
 
-@pytest.mark.parametrize(
-    ("pattern", "where", "problem"),
-    [
+def test_a_pattern_that_cannot_be_used_is_a_usage_error(call):
+    """Exit code 2, with the flag and what is wrong, before the input is looked at."""
+    cases = [
         ("(", "--redact-pattern", "not a regular expression"),
         ("x*", "--redact-pattern", "matches the empty string"),
         ("emails", "--redact-pattern", "Did you mean email?"),
         ("email,phone", "--redact-pattern", "pass each separately"),
-    ],
-)
-def test_a_pattern_that_cannot_be_used_is_a_usage_error(
-    call: Call, pattern: str, where: str, problem: str
-) -> None:
-    """Exit code 2, with the flag and what is wrong, before the input is looked at."""
-    finished = call(
-        "score", "missing.jsonl", "--judge", "lexical", "--redact-pattern", pattern
-    ).ended(2)
-    for part in (where, problem):
-        assert part in " ".join(finished.err.split())
+    ]
+    for pattern, where, problem in cases:
+        finished = call(
+            "score", "missing.jsonl", "--judge", "lexical", "--redact-pattern", pattern
+        ).ended(2)
+        for part in (where, problem):
+            assert part in " ".join(finished.err.split())
 
 
 def declared_rollouts() -> list[Json]:
@@ -153,9 +141,7 @@ def declared_rollouts() -> list[Json]:
     return lines
 
 
-def test_rollouts_that_do_not_declare_it_are_never_sent(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_rollouts_that_do_not_declare_it_are_never_sent(genrm, call, judge_server):
     """They go to the rejects with the reason; the judge sees the others only."""
     genrm.write("in.jsonl", declared_rollouts())
     arguments = judge(judge_server, "--no-probe", "--require-metadata", "synthetic=true")
@@ -170,7 +156,7 @@ def test_rollouts_that_do_not_declare_it_are_never_sent(
     assert genrm.metrics()["rejected_lines"] == 2
 
 
-def test_strict_stops_before_any_call(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+def test_strict_stops_before_any_call(genrm, call, judge_server):
     """With --strict one rollout that does not declare it ends the run with exit code 3, and nothing
     is asked.
     """
@@ -184,9 +170,7 @@ def test_strict_stops_before_any_call(genrm: Genrm, call: Call, judge_server: Ju
     assert judge_server.stats()["requests"] == 0
 
 
-def test_a_line_that_is_a_whole_group_declares_for_all_its_responses(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_a_line_that_is_a_whole_group_declares_for_all_its_responses(genrm, call, judge_server):
     """Many responses in one line and compare requests are checked by the line; every requirement
     counts.
     """
@@ -211,7 +195,7 @@ def test_a_line_that_is_a_whole_group_declares_for_all_its_responses(
     assert genrm.metrics()["rejected_lines"] == 2
 
 
-def test_an_input_that_declares_nothing_is_refused(genrm: Genrm, call: Call) -> None:
+def test_an_input_that_declares_nothing_is_refused(genrm, call):
     """When no line declares it there is nothing to score: exit code 3 with the reason."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     finished = call(

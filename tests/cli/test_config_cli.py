@@ -1,14 +1,13 @@
 import json
 
-import pytest
-from genrm_process import Call, Genrm, make_rollouts
+from genrm_process import make_rollouts
 
 from genrm_cli.settings.table import all_settings
 
 KEY = "sk-local-0123456789abcdef"
 
 
-def test_a_table_for_a_person_and_no_keys(call: Call) -> None:
+def test_a_table_for_a_person_and_no_keys(call):
     """Each setting is a row; keys are in neither form, only the name of their variable."""
     environment = {"GENRM_API_KEY": KEY, "OPENAI_API_KEY": KEY, "MINE": KEY}
     finished = call("config", "--api-key-env", "MINE", **environment).ended(0)
@@ -19,27 +18,24 @@ def test_a_table_for_a_person_and_no_keys(call: Call) -> None:
     assert KEY not in call("config", "--json", **environment).out.decode()
 
 
-def test_a_misspelt_variable_is_pointed_out(call: Call) -> None:
+def test_a_misspelt_variable_is_pointed_out(call):
     """A GENRM_ variable that is not a setting gives a warning, which --quiet suppresses."""
     finished = call("config", GENRM_CONCURENCY="8").ended(0)
     assert "GENRM_CONCURENCY" in finished.err
     assert call("config", "--quiet", GENRM_CONCURENCY="8").err == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "says"), [("concurency = 8", "Did you mean concurrency?"), ("strategy = ", "TOML")]
-)
-def test_a_settings_file_with_a_mistake_ends_with_2(
-    genrm: Genrm, call: Call, text: str, says: str
-) -> None:
+def test_a_settings_file_with_a_mistake_ends_with_2(genrm, call):
     """The file, what is wrong and what was expected are named."""
-    (genrm.folder / "genrm.toml").write_text(text)
-    finished = call("config").ended(2)
-    assert "genrm.toml" in finished.err
-    assert says in finished.err
+    cases = [("concurency = 8", "Did you mean concurrency?"), ("strategy = ", "TOML")]
+    for text, says in cases:
+        (genrm.folder / "genrm.toml").write_text(text)
+        finished = call("config").ended(2)
+        assert "genrm.toml" in finished.err
+        assert says in finished.err
 
 
-def test_settings_from_a_file_and_the_environment_reach_a_run(genrm: Genrm, call: Call) -> None:
+def test_settings_from_a_file_and_the_environment_reach_a_run(genrm, call):
     """A run needs no flags: genrm.toml names the judge, GENRM_CONFIG another file, a variable the
     output.
     """
@@ -60,7 +56,7 @@ def test_the_http_client_in_use_is_named(call):
         assert (settings["http_client"]["value"], settings["http_client"]["used"]) == (client, used)
 
 
-def test_changed_shows_only_what_is_not_a_default(call: Call) -> None:
+def test_changed_shows_only_what_is_not_a_default(call):
     """`--changed` lists the settings that somebody set, with their sources."""
     settings = json.loads(call("config", "--changed", "--ring-k", 2, "--json", GENRM_SEED="7").out)
     assert {name: each["source"] for name, each in settings.items()} == {
@@ -70,11 +66,11 @@ def test_changed_shows_only_what_is_not_a_default(call: Call) -> None:
     }
 
 
-def test_the_endpoint_of_openais_library_is_the_default(call: Call) -> None:
+def test_the_endpoint_of_openais_library_is_the_default(call):
     """OPENAI_BASE_URL counts where no flag, variable or file names a judge."""
     url = "http://judge:8000/v1"
 
-    def source(*arguments: object, **environment: str) -> object:
+    def source(*arguments, **environment):
         settings = json.loads(
             call("config", *arguments, "--json", OPENAI_BASE_URL=url, **environment).out
         )
@@ -85,32 +81,30 @@ def test_the_endpoint_of_openais_library_is_the_default(call: Call) -> None:
     assert source("--offline")["value"] == []
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
+def test_sizes_take_units(call):
+    """Sizes are bytes, or numbers with a unit of 1000 or 1024."""
+    cases = [
         ("64MB", 64_000_000),
         ("64MiB", 64 * 1024**2),
         ("1.5 GB", 1_500_000_000),
         ("2k", 2_000),
         ("5000", 5_000),
-    ],
-)
-def test_sizes_take_units(call: Call, text: str, size: int) -> None:
-    """Sizes are bytes, or numbers with a unit of 1000 or 1024."""
-    settings = json.loads(call("config", "--max-line-bytes", text, "--json").out)
-    assert settings["max_line_bytes"]["value"] == size
+    ]
+    for text, size in cases:
+        settings = json.loads(call("config", "--max-line-bytes", text, "--json").out)
+        assert settings["max_line_bytes"]["value"] == size
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_shell_completes_values(call: Call, shell: str) -> None:
+def test_the_shell_completes_values(call):
     """Choices are completed in every shell."""
-    words = "score --strategy r"
-    environment = {
-        "_GENRM_COMPLETE": f"complete_{shell}",
-        "_TYPER_COMPLETE_ARGS": f"genrm {words}",
-        "COMP_WORDS": f"genrm {words}",
-        "COMP_CWORD": str(len(words.split())),
-        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-    }
-    ended = call(**environment)
-    assert "ring" in ended.out.decode()
+    for shell in ["bash", "zsh", "fish"]:
+        words = "score --strategy r"
+        environment = {
+            "_GENRM_COMPLETE": f"complete_{shell}",
+            "_TYPER_COMPLETE_ARGS": f"genrm {words}",
+            "COMP_WORDS": f"genrm {words}",
+            "COMP_CWORD": str(len(words.split())),
+            "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        }
+        ended = call(**environment)
+        assert "ring" in ended.out.decode()

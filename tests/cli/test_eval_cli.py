@@ -1,10 +1,8 @@
 import json
 import signal
-from typing import Any
 
 import pytest
-from genrm_process import Call, Genrm, Json
-from judge_server_fixture import JudgeServer
+from genrm_process import Json
 
 LEXICAL = ("--judge", "lexical")
 PAIRS = "labelled-pairs.jsonl"
@@ -18,7 +16,7 @@ def make_pairs(count: int) -> list[Json]:
     ]
 
 
-def test_a_person_gets_tables(genrm: Genrm, call: Call) -> None:
+def test_a_person_gets_tables(genrm, call):
     """Without --json stdout holds the figures with their intervals, overall and by category."""
     genrm.sample(PAIRS)
     finished = call("eval", PAIRS, *LEXICAL).ended(0)
@@ -36,9 +34,7 @@ def test_a_person_gets_tables(genrm: Genrm, call: Call) -> None:
     assert genrm.names() == {PAIRS}
 
 
-def test_a_machine_gets_one_object_and_a_file(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_a_machine_gets_one_object_and_a_file(genrm, call, judge_server):
     """--json prints what -o writes, in one line; the probe is not among the calls."""
     genrm.write("pairs.jsonl", make_pairs(5))
     finished = call("eval", "pairs.jsonl", "--json", "-o", "m.json", *judge_server.flags).ended(0)
@@ -51,7 +47,7 @@ def test_a_machine_gets_one_object_and_a_file(
     assert genrm.names() == {"pairs.jsonl", "m.json", "m.journal.sqlite"}
 
 
-def test_pairs_come_through_a_pipe_and_the_result_goes_into_one(genrm: Genrm, call: Call) -> None:
+def test_pairs_come_through_a_pipe_and_the_result_goes_into_one(genrm, call):
     """`-` is stdin, `-o -` is stdout; then no table is in the way."""
     finished = call(
         "eval", "-", "-o", "-", *LEXICAL, "--quiet", stdin=genrm.sample(PAIRS).read_bytes()
@@ -64,9 +60,7 @@ def test_pairs_come_through_a_pipe_and_the_result_goes_into_one(genrm: Genrm, ca
     "sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
 )
 @pytest.mark.slow
-def test_an_interrupted_run_keeps_what_was_paid_for(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, sent: signal.Signals
-) -> None:
+def test_an_interrupted_run_keeps_what_was_paid_for(genrm, call, judge_server, sent):
     """Ctrl-C and SIGTERM end with 130 and no result; the same command then asks only what is
     missing.
     """
@@ -94,7 +88,7 @@ def test_an_interrupted_run_keeps_what_was_paid_for(
     assert judge_server.stats()["requests"] == 8 - 3
 
 
-def test_pairs_and_results_may_lie_on_s3(call: Call, genrm: Genrm, s3_bucket: Any) -> None:
+def test_pairs_and_results_may_lie_on_s3(call, genrm, s3_bucket):
     """Both are read and written there; a result outside rl/ is refused without --any-prefix."""
     pairs, result = (f"s3://{s3_bucket.name}/rl/{name}" for name in ("pairs.jsonl", "m.json"))
     s3_bucket.client.put_object(
@@ -108,21 +102,17 @@ def test_pairs_and_results_may_lie_on_s3(call: Call, genrm: Genrm, s3_bucket: An
     assert "--any-prefix" in finished.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
+def test_what_cannot_be_done_is_said(genrm, call):
+    """Wrong combinations end with 2, unreadable input with 3, an output without a place with 5."""
+    cases = [
         ((PAIRS,), 2, "--judge lexical"),
         ((PAIRS, *LEXICAL, "--json", "-o", "-"), 2, "stdout"),
         (("missing.jsonl", *LEXICAL), 3, "missing.jsonl"),
         ((PAIRS, *LEXICAL, "-o", "missing/out.json"), 5, "missing"),
-    ],
-)
-def test_what_cannot_be_done_is_said(
-    genrm: Genrm, call: Call, arguments: tuple[str, ...], code: int, says: str
-) -> None:
-    """Wrong combinations end with 2, unreadable input with 3, an output without a place with 5."""
-    genrm.sample(PAIRS)
-    finished = call("eval", *arguments)
-    assert finished.code == code, finished.err
-    assert says in finished.err
-    assert finished.out == b""
+    ]
+    for arguments, code, says in cases:
+        genrm.sample(PAIRS)
+        finished = call("eval", *arguments)
+        assert finished.code == code, finished.err
+        assert says in finished.err
+        assert finished.out == b""

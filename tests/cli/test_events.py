@@ -3,11 +3,9 @@
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from genrm_process import Call, Genrm, Json, make_rollouts, read_lines
-from judge_server_fixture import JudgeServer
+from genrm_process import Json, make_rollouts, read_lines
 
 from genrm_cli.cli.events import Events, plan_text
 from genrm_cli.errors import JudgeError
@@ -32,9 +30,7 @@ def logged(path: Path) -> list[Json]:
     return lines
 
 
-def test_a_run_is_logged_from_plan_to_end(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_a_run_is_logged_from_plan_to_end(genrm, call, judge_server):
     """The log holds what was planned, what the probe found, and how the run ended; the plan is also
     said aloud.
     """
@@ -50,9 +46,7 @@ def test_a_run_is_logged_from_plan_to_end(
     assert "6 comparisons: 6 calls to make, about " in finished.err
 
 
-def test_an_outage_is_told_as_it_happens(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_an_outage_is_told_as_it_happens(genrm, call, judge_server):
     """When the judge dies the log and the terminal tell which endpoint, why, how long it is waited
     for, and the end.
     """
@@ -73,7 +67,7 @@ def test_an_outage_is_told_as_it_happens(
     assert "giving up unless it recovers within 0.2 s" in finished.err
 
 
-def test_a_stop_is_told(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+def test_a_stop_is_told(genrm, call, judge_server):
     """A run that a budget stops says by which option, once."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     log = genrm.folder / "events.jsonl"
@@ -94,9 +88,7 @@ def test_a_stop_is_told(genrm: Genrm, call: Call, judge_server: JudgeServer) -> 
 @pytest.mark.parametrize(
     "option", [("--max-calls", 0), ("--max-total-tokens", 0), ("--deadline", "0.001")]
 )
-def test_a_run_that_may_spend_nothing_asks_nothing(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, option: tuple[str, object]
-) -> None:
+def test_a_run_that_may_spend_nothing_asks_nothing(genrm, call, judge_server, option):
     """A budget of nothing, or a deadline that is over when the input has been read, costs no call,
     not even a probe.
     """
@@ -111,9 +103,7 @@ def test_a_run_that_may_spend_nothing_asks_nothing(
     )
 
 
-def test_a_log_that_cannot_be_opened_ends_the_run_before_a_call(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_a_log_that_cannot_be_opened_ends_the_run_before_a_call(genrm, call, judge_server):
     """A log in a folder that is not there is a storage error, said before anything is asked."""
     genrm.write("in.jsonl", make_rollouts())
     finished = call(
@@ -124,9 +114,7 @@ def test_a_log_that_cannot_be_opened_ends_the_run_before_a_call(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_under_the_log_does_not_end_the_run(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_a_full_disk_under_the_log_does_not_end_the_run(genrm, call, judge_server):
     """When no line can be written any more, that is said once, and the verdicts are worth more than
     the log.
     """
@@ -135,12 +123,12 @@ def test_a_full_disk_under_the_log_does_not_end_the_run(
     assert finished.err.count("--log-json /dev/full: No space left on device; no more events") == 1
 
 
-def test_events_of_many_threads_are_whole_lines(tmp_path: Path) -> None:
+def test_events_of_many_threads_are_whole_lines(tmp_path):
     """Threads that tell events at the same time do not tear each other's lines."""
     log = tmp_path / "events.jsonl"
     with Events(str(log), quiet=True) as events:
 
-        def tell(number: int) -> None:
+        def tell(number):
             for _ in range(50):
                 events("progress", {"number": number, "text": "x" * 500})
 
@@ -155,7 +143,7 @@ def test_events_of_many_threads_are_whole_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [JudgeError("it is gone"), KeyboardInterrupt()])
-def test_the_end_names_what_ended_the_run(tmp_path: Path, error: BaseException) -> None:
+def test_the_end_names_what_ended_the_run(tmp_path, error):
     """The last line of a log is the error that ended the run, of any kind."""
     log = tmp_path / "events.jsonl"
     with pytest.raises(type(error)), Events(str(log), quiet=True):
@@ -163,9 +151,11 @@ def test_the_end_names_what_ended_the_run(tmp_path: Path, error: BaseException) 
     assert logged(log)[-1]["error"] == f"{type(error).__name__}: {error}"
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
+def test_the_plan_is_one_sentence():
+    """Comparisons, what the journal knows, calls, tokens and where they come from; the cost if
+    there are prices.
+    """
+    cases = [
         (
             {},
             "12,000 comparisons: 12,000 calls to make, about 9,000,000 tokens in and 18,000,000 "
@@ -177,11 +167,7 @@ def test_the_end_names_what_ended_the_run(tmp_path: Path, error: BaseException) 
         ),
         ({"cost": 1234.5}, "(estimated from text lengths), cost about 1,234.50"),
         ({"tokens_from": "journal"}, "(estimated from journal)"),
-    ],
-)
-def test_the_plan_is_one_sentence(changes: dict[str, Any], says: str) -> None:
-    """Comparisons, what the journal knows, calls, tokens and where they come from; the cost if
-    there are prices.
-    """
-    assert says in plan_text({**PLAN, **changes})
-    assert ("cost" in plan_text({**PLAN, **changes})) == ("cost" in changes)
+    ]
+    for changes, says in cases:
+        assert says in plan_text({**PLAN, **changes})
+        assert ("cost" in plan_text({**PLAN, **changes})) == ("cost" in changes)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_process import SAMPLE_DATA, Call, Genrm
+from genrm_process import SAMPLE_DATA, Genrm
 from scored_lines import read_lines, scored, total, write_lines
 
 from genrm_cli.export.formats import FORMATS
@@ -35,7 +35,7 @@ def pairs_in(path: Path) -> list[tuple[str, str]]:
     ]
 
 
-def test_what_score_wrote_is_exported(call: Call, folder: Path) -> None:
+def test_what_score_wrote_is_exported(call, folder):
     """The whole way: rollouts, scores, pairs; the manifest accounts for every rollout and says who
     judged.
     """
@@ -66,7 +66,7 @@ def test_what_score_wrote_is_exported(call: Call, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", EXPORT_FORMATS)
-def test_every_format_is_written(call: Call, folder: Path, name: str) -> None:
+def test_every_format_is_written(call, folder, name):
     """Each format gives rows, a manifest, and what to type at its loader."""
     write_lines(folder / "x.scored.jsonl", GROUP)
     done = call("export", "x.scored.jsonl", "--to", name, "-o", "out.jsonl").ended(0)
@@ -75,7 +75,7 @@ def test_every_format_is_written(call: Call, folder: Path, name: str) -> None:
     assert (folder / "out.dataset_info.json").exists() == (name == "llamafactory")
 
 
-def test_exports_are_as_private_as_their_inputs(call: Call, folder: Path) -> None:
+def test_exports_are_as_private_as_their_inputs(call, folder):
     """What only its owner may read stays so, the manifest included."""
     write_lines(folder / "x.scored.jsonl", GROUP).chmod(0o600)
     assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").code == 0
@@ -84,7 +84,7 @@ def test_exports_are_as_private_as_their_inputs(call: Call, folder: Path) -> Non
     } == {0o600}
 
 
-def test_rollouts_that_must_not_be_trained_on_stay_out(call: Call, folder: Path) -> None:
+def test_rollouts_that_must_not_be_trained_on_stay_out(call, folder):
     """Unscored, single and defaulted rollouts, blank ones, and rewards that a user gave to unscored
     ones.
     """
@@ -122,18 +122,18 @@ def test_rollouts_that_must_not_be_trained_on_stay_out(call: Call, folder: Path)
     }
 
 
-@pytest.mark.parametrize("options", [("--pairs", "compared"), ("--min-confidence", "0.9")])
-def test_rewards_without_comparisons_are_refused_where_these_are_needed(
-    call: Call, folder: Path, options: tuple[str, str]
-) -> None:
+def test_rewards_without_comparisons_are_refused_where_these_are_needed(call, folder):
     """No comparisons file, no guess: exit 3, and the missing file is named."""
-    write_lines(folder / "x.scored.jsonl", GROUP)
-    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options).ended(3)
-    assert "comparisons file" in done.err
-    assert not (folder / "out.jsonl").exists()
+    for options in [("--pairs", "compared"), ("--min-confidence", "0.9")]:
+        write_lines(folder / "x.scored.jsonl", GROUP)
+        done = call(
+            "export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options
+        ).ended(3)
+        assert "comparisons file" in done.err
+        assert not (folder / "out.jsonl").exists()
 
 
-def test_files_scored_differently_are_refused(call: Call, folder: Path) -> None:
+def test_files_scored_differently_are_refused(call, folder):
     """Two judges are two scales: exit 2, unless --mixed-settings says that this is known."""
     write_lines(folder / "a.scored.jsonl", GROUP)
     write_lines(
@@ -156,9 +156,11 @@ def test_files_scored_differently_are_refused(call: Call, folder: Path) -> None:
     ).ended(0)
 
 
-@pytest.mark.parametrize(
-    ("lines", "told"),
-    [
+def test_an_input_without_a_row_is_an_error(call, folder):
+    """Unscored lines, other files and single rollouts: exit 3 with the reason, and no empty data
+    set.
+    """
+    cases = [
         (
             [
                 {
@@ -173,21 +175,15 @@ def test_files_scored_differently_are_refused(call: Call, folder: Path) -> None:
         ([{"a": 1}], "unknown format"),
         ([], "nothing is left"),
         (GROUP[:1], "nothing is left"),
-    ],
-)
-def test_an_input_without_a_row_is_an_error(
-    call: Call, folder: Path, lines: list[Any], told: str
-) -> None:
-    """Unscored lines, other files and single rollouts: exit 3 with the reason, and no empty data
-    set.
-    """
-    write_lines(folder / "x.scored.jsonl", lines)
-    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").ended(3)
-    assert told in done.err
-    assert [path.name for path in folder.iterdir()] == ["x.scored.jsonl"]
+    ]
+    for lines, told in cases:
+        write_lines(folder / "x.scored.jsonl", lines)
+        done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").ended(3)
+        assert told in done.err
+        assert [path.name for path in folder.iterdir()] == ["x.scored.jsonl"]
 
 
-def test_bad_lines_are_counted_and_refused_by_strict(call: Call, folder: Path) -> None:
+def test_bad_lines_are_counted_and_refused_by_strict(call, folder):
     """A broken and an unscored line cost nothing but themselves; with --strict they are exit 3."""
     path = write_lines(folder / "x.scored.jsonl", [*GROUP, {"prompt": "a", "response": "b"}])
     path.write_text(path.read_text() + "{broken\n")
@@ -198,7 +194,7 @@ def test_bad_lines_are_counted_and_refused_by_strict(call: Call, folder: Path) -
     )
 
 
-def test_undeclared_metadata_is_refused(call: Call, folder: Path) -> None:
+def test_undeclared_metadata_is_refused(call, folder):
     """With --require-metadata only declared rollouts are exported."""
     declared = [line | {"metadata": {"synthetic": True}} for line in GROUP]
     write_lines(folder / "x.scored.jsonl", [*declared, scored("real", 9.0, index=3)])
@@ -230,9 +226,7 @@ UNSAFE = {
 
 @pytest.mark.parametrize("unsafe", UNSAFE)
 @pytest.mark.parametrize("name", EXPORT_FORMATS)
-def test_no_format_prefers_what_broke_a_gate(
-    call: Call, folder: Path, name: str, unsafe: str
-) -> None:
+def test_no_format_prefers_what_broke_a_gate(call, folder, name, unsafe):
     """Nowhere is it chosen, wanted, kept, or among responses with a reward that is not the
     lowest.
     """
@@ -243,7 +237,7 @@ def test_no_format_prefers_what_broke_a_gate(
     assert "9.0" not in (folder / "out.jsonl").read_text()
 
 
-def test_rollouts_held_for_review_stay_out(call: Call, folder: Path) -> None:
+def test_rollouts_held_for_review_stay_out(call, folder):
     """The last status counts; approved rollouts are exported, held and pending ones are not."""
     write_lines(folder / "x.scored.jsonl", [*GROUP, scored("fourth", 0.5, index=3)])
     reviews = [
@@ -258,18 +252,17 @@ def test_rollouts_held_for_review_stay_out(call: Call, folder: Path) -> None:
     assert manifest_of(folder)["left_out"] == {"review_held": 1, "review_pending": 1}
 
 
-@pytest.mark.parametrize(
-    "line", ['{"group": "task:1", "index": 0, "status": "fine"}', "{", '{"status": "held"}']
-)
-def test_an_unreadable_review_is_refused(call: Call, folder: Path, line: str) -> None:
+def test_an_unreadable_review_is_refused(call, folder):
     """A review that cannot be read might hold a rollout back: exit 3, nothing is exported."""
-    write_lines(folder / "x.scored.jsonl", GROUP)
-    (folder / "x.review.jsonl").write_text(line + "\n")
-    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").code == 3
-    assert not (folder / "out.jsonl").exists()
+    cases = ['{"group": "task:1", "index": 0, "status": "fine"}', "{", '{"status": "held"}']
+    for line in cases:
+        write_lines(folder / "x.scored.jsonl", GROUP)
+        (folder / "x.review.jsonl").write_text(line + "\n")
+        assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").code == 3
+        assert not (folder / "out.jsonl").exists()
 
 
-def test_the_split_is_by_prompt(call: Call, folder: Path) -> None:
+def test_the_split_is_by_prompt(call, folder):
     """No prompt is on both sides, both sides are written, and together they are everything."""
     words = [
         " ".join(f"w{(group * 37 + at * 101) % 997}" for at in range(9)) for group in range(40)
@@ -300,7 +293,7 @@ def test_the_split_is_by_prompt(call: Call, folder: Path) -> None:
     assert manifest_of(folder)["rows"] == {"train": 96, "validation": 24}
 
 
-def test_rejection_sampling_keeps_the_best(call: Call, folder: Path) -> None:
+def test_rejection_sampling_keeps_the_best(call, folder):
     """--best-of counts per prompt; rewards must reach --min-reward."""
     write_lines(folder / "x.scored.jsonl", GROUP)
     common = (
@@ -315,7 +308,7 @@ def test_rejection_sampling_keeps_the_best(call: Call, folder: Path) -> None:
         "--force",
     )
 
-    def kept(*options: str) -> list[str]:
+    def kept(*options):
         call(*common, "-o", "out.jsonl", *options)
         return [row["completion"][0]["content"] for row in read_lines(folder / "out.jsonl")]
 
@@ -323,10 +316,10 @@ def test_rejection_sampling_keeps_the_best(call: Call, folder: Path) -> None:
     assert kept("--best-of", "1") == ["best"]
 
 
-def test_sessions_are_exported_whole_or_at_a_turn(call: Call, folder: Path) -> None:
+def test_sessions_are_exported_whole_or_at_a_turn(call, folder):
     """Whole sessions have all turns; at a turn only those with equal histories are paired."""
 
-    def session(first: str, second: str, reward: float, index: int) -> dict[str, Any]:
+    def session(first, second, reward, index):
         turns = [
             {"role": "assistant", "content": first},
             {"role": "user", "content": "And?"},
@@ -355,7 +348,7 @@ def test_sessions_are_exported_whole_or_at_a_turn(call: Call, folder: Path) -> N
     assert manifest_of(folder, "turn")["dropped"] == {"mixed_prompts": 2}
 
 
-def test_reasoning_that_alone_differs_is_warned_about(call: Call, folder: Path) -> None:
+def test_reasoning_that_alone_differs_is_warned_about(call, folder):
     """Kept, such pairs are counted in a warning; stripped, they are equal texts and are dropped."""
     lines = [scored("<think>a</think>Yes.", 5.0), scored("<think>b</think>Yes.", 1.0, index=1)]
     write_lines(folder / "x.scored.jsonl", lines)
@@ -370,7 +363,7 @@ def test_reasoning_that_alone_differs_is_warned_about(call: Call, folder: Path) 
     ).ended(2)
 
 
-def test_compressed_and_parquet_outputs(call: Call, folder: Path) -> None:
+def test_compressed_and_parquet_outputs(call, folder):
     """The suffix decides; Parquet has a column for every field, null where a row lacks it."""
     from pyarrow import parquet
 
@@ -391,7 +384,7 @@ def test_compressed_and_parquet_outputs(call: Call, folder: Path) -> None:
     assert len(gzip.decompress((folder / "other.jsonl.gz").read_bytes()).splitlines()) == 2
 
 
-def test_standard_streams(call: Call, folder: Path) -> None:
+def test_standard_streams(call, folder):
     """Scored lines from stdin, rows to stdout; nothing is written beside."""
     lines = b"".join(json.dumps(line).encode() + b"\n" for line in GROUP)
     done = call("export", "-", "--to", "trl-dpo", "-o", "-", stdin=lines).ended(0)
@@ -399,9 +392,9 @@ def test_standard_streams(call: Call, folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+def test_wrong_options_are_refused(call, folder):
+    """Exit 2 before anything is written."""
+    cases = [
         ("--to", "nothing", "-o", "out.jsonl"),
         ("--to", "trl-dpo", "-o", "out.csv"),
         ("--to", "trl-dpo", "-o", "x.scored.jsonl", "--force"),
@@ -409,19 +402,17 @@ def test_standard_streams(call: Call, folder: Path) -> None:
         ("--to", "trl-dpo", "-o", "s3://bucket/data/out.jsonl"),
         ("--to", "trl-dpo", "-o", "out.jsonl", "--threshold", "3"),
         ("--to", "trl-sft", "-o", "out.jsonl", "--min-gap", "1"),
-    ],
-)
-def test_wrong_options_are_refused(call: Call, folder: Path, options: tuple[str, ...]) -> None:
-    """Exit 2 before anything is written."""
-    write_lines(folder / "x.scored.jsonl", GROUP)
-    before = (folder / "x.scored.jsonl").read_bytes()
-    assert call("export", "x.scored.jsonl", *options).code == 2
-    assert (folder / "x.scored.jsonl").read_bytes() == before
-    assert [path.name for path in folder.iterdir()] == ["x.scored.jsonl"]
+    ]
+    for options in cases:
+        write_lines(folder / "x.scored.jsonl", GROUP)
+        before = (folder / "x.scored.jsonl").read_bytes()
+        assert call("export", "x.scored.jsonl", *options).code == 2
+        assert (folder / "x.scored.jsonl").read_bytes() == before
+        assert [path.name for path in folder.iterdir()] == ["x.scored.jsonl"]
 
 
 @pytest.mark.usefixtures("s3")
-def test_a_prefix_on_s3_is_exported_to_s3(genrm: Genrm, call: Call, s3_bucket: Any) -> None:
+def test_a_prefix_on_s3_is_exported_to_s3(genrm, call, s3_bucket):
     """All scored files under a prefix, none of the others; rows and manifest appear under rl/."""
     body = b"".join(json.dumps(line).encode() + b"\n" for line in GROUP)
     for key in ("rl/env/a.scored.jsonl", "rl/env/b.scored.jsonl", "rl/env/raw.jsonl"):
@@ -458,9 +449,7 @@ def test_a_prefix_on_s3_is_exported_to_s3(genrm: Genrm, call: Call, s3_bucket: A
         ("groups", {"gts": ["4", "4"], "meta.k": [0, 1]}),
     ],
 )
-def test_fields_of_the_input_stay_as_columns(
-    to: str, kept: dict[str, Any], genrm: Genrm, call: Call
-) -> None:
+def test_fields_of_the_input_stay_as_columns(to, kept, genrm, call):
     """--keep takes dotted paths; pairs have a value for each side, groups one for each response."""
     answers = (scored("5", 1.0, index=0), scored("4", 2.0, index=1))
     write_lines(
@@ -474,17 +463,15 @@ def test_fields_of_the_input_stay_as_columns(
     assert {name: row[name] for name in row if name.startswith(("gts", "meta"))} == kept
 
 
-@pytest.mark.parametrize("name", ["gt", "prompt"])
-def test_a_field_that_no_line_has_or_the_format_needs_is_refused(
-    name: str, genrm: Genrm, call: Call
-) -> None:
+def test_a_field_that_no_line_has_or_the_format_needs_is_refused(genrm, call):
     """Nothing is written, and the error names the option and the field."""
-    write_lines(
-        genrm.folder / "x.scored.jsonl", [scored("5", 1.0, index=0), scored("4", 2.0, index=1)]
-    )
-    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "o.jsonl", "--keep", name)
-    assert (done.code, genrm.names()) == (2, {"x.scored.jsonl"})
-    assert f"--keep {name}: " in done.err
+    for name in ["gt", "prompt"]:
+        write_lines(
+            genrm.folder / "x.scored.jsonl", [scored("5", 1.0, index=0), scored("4", 2.0, index=1)]
+        )
+        done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "o.jsonl", "--keep", name)
+        assert (done.code, genrm.names()) == (2, {"x.scored.jsonl"})
+        assert f"--keep {name}: " in done.err
 
 
 @pytest.mark.parametrize(
@@ -496,9 +483,7 @@ def test_a_field_that_no_line_has_or_the_format_needs_is_refused(
         ({"n": 4}, ("--reference-field", "n"), "4"),
     ],
 )
-def test_verl_gets_the_reference_answer(
-    fields: dict[str, Any], options: tuple[str, ...], truth: str, genrm: Genrm, call: Call
-) -> None:
+def test_verl_gets_the_reference_answer(fields, options, truth, genrm, call):
     """The named field, or the only known one; of several, none is chosen."""
     lines = [scored("5", 1.0, index=0) | fields, scored("4", 2.0, index=1) | fields]
     write_lines(genrm.folder / "x.scored.jsonl", lines)

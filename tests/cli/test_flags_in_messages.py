@@ -17,9 +17,11 @@ from genrm_cli.errors import Message, SettingRef, UsageError, naming
 from genrm_cli.settings.table import all_settings
 
 
-@pytest.mark.parametrize(
-    ("ref", "flag", "keyword"),
-    [
+def test_a_setting_is_a_flag_or_a_keyword():
+    """The command line shows the flag, with its value; plain text reads as a keyword of the Python
+    API.
+    """
+    cases = [
         (SettingRef("base_url"), "--base-url", "base_url"),
         (SettingRef("min_age", 0), "--min-age 0", "min_age=0"),
         (SettingRef("judge", "lexical"), "--judge lexical", "judge='lexical'"),
@@ -29,17 +31,13 @@ from genrm_cli.settings.table import all_settings
         (SettingRef("json_output"), "--json", "json_output"),
         (SettingRef("policy_base_url"), "--policy-base-url", "policy_base_url"),
         (SettingRef("sign_tests", False), "--no-sign-tests", "sign_tests=False"),
-    ],
-)
-def test_a_setting_is_a_flag_or_a_keyword(ref: SettingRef, flag: str, keyword: str) -> None:
-    """The command line shows the flag, with its value; plain text reads as a keyword of the Python
-    API.
-    """
-    assert render_flag(ref) == flag
-    assert str(ref) == keyword
+    ]
+    for ref, flag, keyword in cases:
+        assert render_flag(ref) == flag
+        assert str(ref) == keyword
 
 
-def test_an_error_shows_its_settings_and_leaves_text_alone() -> None:
+def test_an_error_shows_its_settings_and_leaves_text_alone():
     """Only references to settings are rendered: what a server said keeps its flags and
     underscores.
     """
@@ -52,7 +50,7 @@ def test_an_error_shows_its_settings_and_leaves_text_alone() -> None:
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
-def test_a_text_names_settings() -> None:
+def test_a_text_names_settings():
     """`$name` in a text of ours is a setting, with a value if one is given; other dollars are
     text.
     """
@@ -103,7 +101,7 @@ def flags_of(command: Any) -> set[str]:
 
 
 @pytest.mark.slow
-def test_messages_name_what_there_is() -> None:
+def test_messages_name_what_there_is():
     """Each setting that a text names is the flag of a command."""
     flags = flags_of(get_command(app))
     unknown = {
@@ -115,7 +113,7 @@ def test_messages_name_what_there_is() -> None:
     assert unknown == set()
 
 
-def test_help_names_settings_that_there_are() -> None:
+def test_help_names_settings_that_there_are():
     """`$name` in the help of a setting is a setting, or `--offline`."""
     named = {
         part.name
@@ -138,7 +136,7 @@ def iter_texts(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
-def test_only_the_command_line_knows_flags() -> None:
+def test_only_the_command_line_knows_flags():
     """Texts of other modules name settings; flags of a trainer's own command are text like any
     other.
     """

@@ -3,14 +3,13 @@ import subprocess
 import sys
 
 import pytest
-from genrm_process import Call, Genrm
 
 from genrm_cli.catalog import INPUT_FORMATS
 
 TWO_LINES = '{"prompt": "Why?", "completion": "So."}\n{"prompt": "Why?", "completion": "No."}\n'
 
 
-def test_every_printed_example_is_read_as_its_format(genrm: Genrm, call: Call) -> None:
+def test_every_printed_example_is_read_as_its_format(genrm, call):
     """The example lines of all formats, piped into one file, are recognised, each as its own
     format.
     """
@@ -22,7 +21,7 @@ def test_every_printed_example_is_read_as_its_format(genrm: Genrm, call: Call) -
     assert report["rejected_lines"] == 0
 
 
-def test_the_list_holds_each_format_with_an_example(call: Call) -> None:
+def test_the_list_holds_each_format_with_an_example(call):
     """In a pipe each format has a line with its explanation, and one that is its whole example."""
     lines = call("formats").out.decode().splitlines()
     for name, explanation in INPUT_FORMATS.items():
@@ -33,41 +32,35 @@ def test_the_list_holds_each_format_with_an_example(call: Call) -> None:
         assert json.loads(lines[at + 1]) == json.loads(call("formats", name).out)
 
 
-def test_an_unknown_format_is_refused_with_a_guess(call: Call) -> None:
+def test_an_unknown_format_is_refused_with_a_guess(call):
     """A misspelt name ends with 2 and the name that was perhaps meant."""
     finished = call("formats", "nemogym")
     assert (finished.code, finished.out) == (2, b"")
     assert "Did you mean nemo_gym?" in finished.err
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("in.jsonl", TWO_LINES.encode("utf-16")),
-    ],
-    ids=["utf-16"],
-)  # fmt: skip
-def test_the_command_of_a_refusal_leads_to_rewards(
-    genrm: Genrm, call: Call, name: str, content: bytes
-) -> None:
+def test_the_command_of_a_refusal_leads_to_rewards(genrm, call):
     """What the message tells to type makes a file that is scored, and leaves the first as it
     was.
     """
-    path = genrm.folder / name
-    path.write_bytes(content)
-    refused = call("score", name, "--judge", "lexical").ended(3)
-    command = (
-        refused.err.partition("\ngenrm: done")[0]
-        .partition(": ")[2]
-        .rpartition("convert it")[2]
-        .partition(": ")[2]
-    )
-    subprocess.run(
-        command.replace("python3", sys.executable), shell=True, check=True, cwd=genrm.folder
-    )
-    assert path.read_bytes() == content
-    (converted,) = genrm.names() - {name}
-    assert call("score", converted, "--judge", "lexical").code == 0
+    for case, (name, content) in {
+        "utf-16": ("in.jsonl", TWO_LINES.encode("utf-16")),
+    }.items():
+        path = genrm.folder / name
+        path.write_bytes(content)
+        refused = call("score", name, "--judge", "lexical").ended(3)
+        command = (
+            refused.err.partition("\ngenrm: done")[0]
+            .partition(": ")[2]
+            .rpartition("convert it")[2]
+            .partition(": ")[2]
+        )
+        subprocess.run(
+            command.replace("python3", sys.executable), shell=True, check=True, cwd=genrm.folder
+        )
+        assert path.read_bytes() == content, case
+        (converted,) = genrm.names() - {name}
+        assert call("score", converted, "--judge", "lexical").code == 0, case
 
 
 @pytest.mark.parametrize(
@@ -78,9 +71,7 @@ def test_the_command_of_a_refusal_leads_to_rewards(
     ],
     ids=["csv", "tsv"],
 )
-def test_the_rows_of_a_table_are_scored(
-    genrm: Genrm, call: Call, name: str, content: bytes
-) -> None:
+def test_the_rows_of_a_table_are_scored(genrm, call, name, content):
     """Rows become JSON lines with the names of the first row; fields whose names are not known are
     named.
     """

@@ -37,9 +37,7 @@ def judged(
 
 
 @pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain"])
-def test_quoting_changes_no_reward(
-    judged: tuple[Genrm, Call, tuple[object, ...]], judge_server: JudgeServer, profile: str
-) -> None:
+def test_quoting_changes_no_reward(judged, judge_server, profile):
     """Every comparison gets a verdict, and each reward is that of a judge which quotes nothing."""
     genrm, call, judge = judged
     rewards = []
@@ -64,9 +62,7 @@ def sent_to(judge_server: JudgeServer) -> list[Json]:
 
 
 @pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain"])
-def test_scored_lines_say_what_was_broken_up(
-    judged: tuple[Genrm, Call, tuple[object, ...]], judge_server: JudgeServer, profile: str
-) -> None:
+def test_scored_lines_say_what_was_broken_up(judged, judge_server, profile):
     """Each line counts the places where the judge was shown a sign; the judge is told in requests
     with signs only.
     """
@@ -90,9 +86,7 @@ def test_scored_lines_say_what_was_broken_up(
     assert all(("the sign ¦" in texts[0]) == any("¦" in text for text in texts) for texts in sent)
 
 
-def test_compat_sends_texts_word_for_word(
-    judged: tuple[Genrm, Call, tuple[object, ...]], judge_server: JudgeServer
-) -> None:
+def test_compat_sends_texts_word_for_word(judged, judge_server):
     """As NeMo Gym does."""
     _, call, judge = judged
     assert (

@@ -4,16 +4,13 @@ import re
 import tomllib
 
 import pytest
-from genrm_process import Call, Genrm, make_rollouts
-from judge_server_fixture import JudgeServer
+from genrm_process import make_rollouts
 
 from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.sources.settings_file import SettingsFile
 
 
-def test_the_file_that_it_writes_is_used_at_once(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_the_file_that_it_writes_is_used_at_once(genrm, call, judge_server):
     """With the only model of an endpoint, `genrm score` needs no more flags: the folder is
     trusted.
     """
@@ -27,9 +24,7 @@ def test_the_file_that_it_writes_is_used_at_once(
     assert judge_server.stats()["requests"] > 0
 
 
-def test_every_line_of_the_file_is_a_setting(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_every_line_of_the_file_is_a_setting(genrm, call, judge_server):
     """The settings in comments are valid once their mark is removed."""
     call("init", "--base-url", judge_server.base_url, "--api-key-env", "MY_KEY", MY_KEY="k")
     text = (genrm.folder / "genrm.toml").read_text()
@@ -43,18 +38,14 @@ def test_every_line_of_the_file_is_a_setting(
 
 
 @pytest.mark.parametrize("name", ['a "quoted" \\ name', "org/模型-é"])
-def test_any_name_of_a_model_can_be_written(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, name: str
-) -> None:
+def test_any_name_of_a_model_can_be_written(genrm, call, judge_server, name):
     """Quotation marks, backslashes and other scripts are kept."""
     judge_server.behave(models=[name])
     assert call("init", "--base-url", judge_server.base_url).code == 0
     assert tomllib.loads((genrm.folder / "genrm.toml").read_text())["model"] == name
 
 
-def test_an_existing_file_stays_unless_forced(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_an_existing_file_stays_unless_forced(genrm, call, judge_server):
     """A settings file is overwritten with --force only."""
     (genrm.folder / "genrm.toml").write_text("ring_k = 3\n")
     finished = call("init", "--base-url", judge_server.base_url)
@@ -64,7 +55,7 @@ def test_an_existing_file_stays_unless_forced(
     assert "ring_k = 3" not in (genrm.folder / "genrm.toml").read_text()
 
 
-def test_several_models_need_a_choice(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+def test_several_models_need_a_choice(genrm, call, judge_server):
     """The error lists the models; --model chooses one, and a name not listed is a warning."""
     judge_server.behave(models=["b", "a"])
     finished = call("init", OPENAI_BASE_URL=judge_server.base_url)
@@ -74,9 +65,7 @@ def test_several_models_need_a_choice(genrm: Genrm, call: Call, judge_server: Ju
     assert (chosen.code, "does not list the model 'c'; it lists a, b" in chosen.err) == (0, True)
 
 
-def test_an_endpoint_without_a_list_needs_a_model(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_an_endpoint_without_a_list_needs_a_model(genrm, call, judge_server):
     """A wrong address is a judge error that says what to check; with --model it is a warning."""
     wrong = judge_server.base_url.removesuffix("/v1")
     finished = call("init", "--base-url", wrong)

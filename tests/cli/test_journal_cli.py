@@ -5,8 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from genrm_process import Call, Genrm, make_rollouts
-from judge_server_fixture import JudgeServer
+from genrm_process import Genrm, make_rollouts
 
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import PROFILES
@@ -32,7 +31,7 @@ def path(genrm: Genrm) -> Path:
     return path
 
 
-def test_export_prints_one_entry_a_line(call: Call, path: Path) -> None:
+def test_export_prints_one_entry_a_line(call, path):
     """Every verdict with its reply and every failure is a JSON line; nothing else is on stdout."""
     finished = call("journal", path)
     entries = [json.loads(line) for line in finished.out.splitlines()]
@@ -46,7 +45,7 @@ def test_export_prints_one_entry_a_line(call: Call, path: Path) -> None:
     assert entries[3]["detail"] == "no reply within 600 s"
 
 
-def test_what_is_no_journal_is_refused(call: Call, genrm: Genrm) -> None:
+def test_what_is_no_journal_is_refused(call, genrm):
     """A missing file ends with 3 and is not made; a file of another kind ends with 5 and stays as
     it is.
     """
@@ -62,9 +61,7 @@ def test_what_is_no_journal_is_refused(call: Call, genrm: Genrm) -> None:
     assert genrm.names() == {"in.jsonl"}
 
 
-def test_the_journal_of_a_run_can_be_looked_into(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_the_journal_of_a_run_can_be_looked_into(call, genrm, judge_server):
     """`score` names its journal, and its verdicts are found in it."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     scored = call(

@@ -3,11 +3,9 @@ with another's.
 """
 
 import json
-from typing import Any
 
 import pytest
-from genrm_process import Call, Genrm, make_rollouts
-from judge_server_fixture import JudgeServer
+from genrm_process import make_rollouts
 
 
 @pytest.mark.parametrize(
@@ -21,13 +19,13 @@ from judge_server_fixture import JudgeServer
     ],
 )
 def test_the_judge_is_named_before_the_run_and_in_its_summary(
-    genrm: Genrm,
-    call: Call,
-    judge_server: JudgeServer,
-    flags: tuple[object, ...],
-    profile: str,
-    why: str,
-) -> None:
+    genrm,
+    call,
+    judge_server,
+    flags,
+    profile,
+    why,
+):
     """Model, profile with the reason for it, and endpoint."""
     genrm.write("in.jsonl", make_rollouts())
     finished = call(
@@ -44,8 +42,8 @@ def test_the_judge_is_named_before_the_run_and_in_its_summary(
     ("roles", "profile", "calls"), [("accept", "nemotron", 2), ("ignore", "nemotron-plain", 3)]
 )
 def test_one_call_tells_whether_an_unknown_model_knows_the_roles(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, roles: str, profile: str, calls: int
-) -> None:
+    genrm, call, judge_server, roles, profile, calls
+):
     """A GenRM by another name costs no extra call, another judge costs one; the journal remembers
     what was found.
     """
@@ -78,9 +76,7 @@ def test_one_call_tells_whether_an_unknown_model_knows_the_roles(
         (("--model", "m", "--judge-id", "oslo"), "it was judged by m, not oslo"),
     ],
 )
-def test_another_judges_results_are_not_replaced_unasked(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, flags: tuple[str, ...], says: str
-) -> None:
+def test_another_judges_results_are_not_replaced_unasked(genrm, call, judge_server, flags, says):
     """Another model, profile or identity is refused with 2 and the difference, also in a folder;
     --force replaces.
     """
@@ -98,9 +94,7 @@ def test_another_judges_results_are_not_replaced_unasked(
     assert call("score", "in.jsonl", *judge, *flags, "--force").code == 0
 
 
-def test_a_judge_that_moved_continues(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: Any
-) -> None:
+def test_a_judge_that_moved_continues(genrm, call, judge_server, start_judge):
     """As a nightly job: what is done stays done, the rest is finished elsewhere, no call is paid
     twice.
     """
@@ -119,13 +113,13 @@ def test_a_judge_that_moved_continues(
 
 @pytest.mark.parametrize(("ranking", "warned"), [(6, True), (1, False)])
 def test_a_panel_that_does_not_agree_is_a_warning(
-    genrm: Genrm,
-    call: Call,
-    judge_server: JudgeServer,
-    start_judge: Any,
-    ranking: int,
-    warned: bool,
-) -> None:
+    genrm,
+    call,
+    judge_server,
+    start_judge,
+    ranking,
+    warned,
+):
     """Two judges of opposite taste agree less than by chance, and the run says so; two of one taste
     agree.
     """
@@ -153,9 +147,7 @@ def verdict(ranking: int) -> str:
     return json.dumps({"score_1": scores[0], "score_2": scores[1], "ranking": ranking})
 
 
-def test_a_grader_that_cannot_be_read_is_named_with_its_component(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_a_grader_that_cannot_be_read_is_named_with_its_component(genrm, call, judge_server):
     """A judge that does not know rubrics ends the run with 4; the error begins with the
     component.
     """
@@ -167,9 +159,7 @@ def test_a_grader_that_cannot_be_read_is_named_with_its_component(
     assert "genrm: error: component rubric: the judge cannot be used: " in finished.err
 
 
-def test_a_judge_without_a_preference_ends_the_run(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_a_judge_without_a_preference_ends_the_run(genrm, call, judge_server):
     """The same scores for a right answer and for nonsense end it with 4 and no outputs; --no-probe
     goes on.
     """

@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from genrm_process import COMMAND, Call, Genrm
+from genrm_process import COMMAND
 
 from genrm_cli.cli.console import counted
 from genrm_cli.cli.tables import Table, names, numbers
@@ -11,7 +11,7 @@ from genrm_cli.cli.tables import Table, names, numbers
 PAIRS = "labelled-pairs.jsonl"
 
 
-def test_help_whose_reader_is_gone_is_no_failure(genrm: Genrm) -> None:
+def test_help_whose_reader_is_gone_is_no_failure(genrm):
     """`genrm score -h | head -1` exits with 0 and prints no error."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -28,7 +28,7 @@ def test_help_whose_reader_is_gone_is_no_failure(genrm: Genrm) -> None:
     assert (process.returncode, process.stderr) == (0, b"")
 
 
-def test_a_quiet_eval_prints_no_table(genrm: Genrm, call: Call) -> None:
+def test_a_quiet_eval_prints_no_table(genrm, call):
     """-q leaves stdout and stderr empty; -o still writes the result."""
     genrm.sample(PAIRS)
     finished = call("eval", PAIRS, "--judge", "lexical", "-q", "-o", "result.json")
@@ -36,13 +36,13 @@ def test_a_quiet_eval_prints_no_table(genrm: Genrm, call: Call) -> None:
     assert genrm.names() == {PAIRS, "result.json"}
 
 
-def test_names_in_tables_are_plain_text() -> None:
+def test_names_in_tables_are_plain_text():
     """A cell such as [/b] is not read as markup."""
     table = Table([*names("[/b]"), *numbers("n")])
     table.add("[/b]", "1")
     assert [line.plain for line in table.iter_lines(None)] == ["[/b]  n", "[/b]  1"]
 
 
-def test_numbers_agree_with_their_nouns() -> None:
+def test_numbers_agree_with_their_nouns():
     """One group, two groups."""
     assert [counted(n, "group") for n in (0, 1, 1_000)] == ["0 groups", "1 group", "1,000 groups"]

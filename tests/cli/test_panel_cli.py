@@ -3,7 +3,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from genrm_process import Call, Genrm, make_rollouts, read_lines
+from genrm_process import Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
 StartJudge = Callable[[], JudgeServer]
@@ -34,9 +34,7 @@ def keys_seen(server: JudgeServer) -> set[str]:
 
 
 @pytest.mark.slow
-def test_each_server_of_a_panel_gets_its_own_key_and_no_other(
-    genrm: Genrm, judge_server: JudgeServer, start_judge: StartJudge
-) -> None:
+def test_each_server_of_a_panel_gets_its_own_key_and_no_other(genrm, judge_server, start_judge):
     """Two judges with two keys; no key is in any file, on stdout or stderr, though a server repeats
     it.
     """
@@ -71,8 +69,8 @@ def test_each_server_of_a_panel_gets_its_own_key_and_no_other(
 
 @pytest.mark.slow
 def test_a_judge_of_the_panel_that_is_down_is_4_and_what_was_paid_for_stays(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: StartJudge
-) -> None:
+    genrm, call, judge_server, start_judge
+):
     """The other one's verdicts are in the journal; when it is back, only the missing ones are
     asked.
     """
@@ -91,9 +89,7 @@ def test_a_judge_of_the_panel_that_is_down_is_4_and_what_was_paid_for_stays(
     assert genrm.metrics()["panel"]["pairs"][0]["comparisons"] == 12
 
 
-def test_only_what_failed_of_a_panel_is_asked_again(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: StartJudge
-) -> None:
+def test_only_what_failed_of_a_panel_is_asked_again(genrm, call, judge_server, start_judge):
     """The failures of one judge; the other one, which answered all, is not asked."""
     other = start_judge()
     other.behave(script=[{"content": "no idea"}] * 2)
@@ -106,9 +102,7 @@ def test_only_what_failed_of_a_panel_is_asked_again(
     assert genrm.metrics()["unscored"] == 0
 
 
-def test_a_budget_is_that_of_the_whole_panel(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: StartJudge
-) -> None:
+def test_a_budget_is_that_of_the_whole_panel(genrm, call, judge_server, start_judge):
     """Calls of all judges count together; what is left is asked next time."""
     other = start_judge()
     write_panel(genrm, judge_server, other)
@@ -121,9 +115,7 @@ def test_a_budget_is_that_of_the_whole_panel(
     assert judge_server.stats()["requests"] + other.stats()["requests"] == 16
 
 
-def test_one_judge_named_on_the_command_line_goes_before_the_panel(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_one_judge_named_on_the_command_line_goes_before_the_panel(genrm, call, judge_server):
     """The stand-in, or a model; the metrics know no panel then."""
     write_panel(genrm, judge_server, judge_server)
     genrm.write("in.jsonl", make_rollouts(groups=1))
@@ -136,9 +128,7 @@ def test_one_judge_named_on_the_command_line_goes_before_the_panel(
     assert keys_seen(judge_server) == {""}
 
 
-def test_config_and_validate_know_the_panel(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_config_and_validate_know_the_panel(genrm, call, judge_server):
     """The judges by name, and what both of them will be asked; what the journal holds is left
     out.
     """
@@ -156,9 +146,7 @@ def test_config_and_validate_know_the_panel(
 
 
 @pytest.mark.parametrize(("profile", "calls"), GRADERS)
-def test_judges_that_are_asked_otherwise_are_evaluated(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str, calls: int
-) -> None:
+def test_judges_that_are_asked_otherwise_are_evaluated(genrm, call, judge_server, profile, calls):
     """The longer answer is right here, and all of them find it; the plan counts every call."""
     pairs = [{"prompt": f"Q{n}?", "chosen": "good " * (9 + n), "rejected": "bad"} for n in range(4)]
     genrm.write("pairs.jsonl", pairs)
@@ -178,9 +166,7 @@ def test_judges_that_are_asked_otherwise_are_evaluated(
     assert judge_server.stats()["requests"] == asked
 
 
-def test_a_grade_that_failed_makes_both_orders_fail(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_a_grade_that_failed_makes_both_orders_fail(genrm, call, judge_server):
     """Without the grade of one answer nothing is known of the pair."""
     judge_server.behave(script=[{"content": "Hm."}])
     genrm.write(
@@ -195,8 +181,8 @@ def test_a_grade_that_failed_makes_both_orders_fail(
 
 @pytest.mark.parametrize(("profile", "calls"), GRADERS)
 def test_judges_that_are_asked_otherwise_score_and_compare(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str, calls: int
-) -> None:
+    genrm, call, judge_server, profile, calls
+):
     """Graders have no first place and no flips; a second turn is not a retry; validate and score
     make the same plan.
     """
@@ -223,9 +209,7 @@ def test_judges_that_are_asked_otherwise_score_and_compare(
 
 
 @pytest.mark.parametrize("profile", [name for name, _ in GRADERS])
-def test_the_references_reading_is_not_for_them(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str
-) -> None:
+def test_the_references_reading_is_not_for_them(genrm, call, judge_server, profile):
     """`--compat nemo-gym` reads JSON scores of pairs: for another judge, alone or in a panel, it is
     refused.
     """
@@ -243,9 +227,7 @@ def test_the_references_reading_is_not_for_them(
     assert judge_server.stats()["requests"] == 0
 
 
-def test_defaults_of_the_reference_count_in_a_panel(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: StartJudge
-) -> None:
+def test_defaults_of_the_reference_count_in_a_panel(genrm, call, judge_server, start_judge):
     """With --compat a judge that says nothing says 3, 3; rewards that rest on it are counted."""
     other = start_judge()
     other.behave(fault={"content": "no idea"})

@@ -1,10 +1,7 @@
 """The probe's result goes with the rewards: into the summary, the metrics and the report."""
 
-from typing import Any
-
 import pytest
-from genrm_process import Call, Genrm, make_rollouts
-from judge_server_fixture import JudgeServer
+from genrm_process import Genrm, make_rollouts
 
 GREEN = "Nothing measured here speaks against it"
 
@@ -24,9 +21,7 @@ def judged(genrm: Genrm) -> Genrm:
     return genrm
 
 
-def test_a_skipped_probe_is_told_and_the_report_is_not_green(
-    judged: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_a_skipped_probe_is_told_and_the_report_is_not_green(judged, call, judge_server):
     """Verdicts in the journal stay unprobed ones until the judge passes; then those of its calls
     are probed.
     """
@@ -47,9 +42,7 @@ def test_a_skipped_probe_is_told_and_the_report_is_not_green(
     assert probe_of(judged) == "passed"
 
 
-def test_a_passed_probe_is_known_to_a_run_that_asks_nothing(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_a_passed_probe_is_known_to_a_run_that_asks_nothing(genrm, call, judge_server):
     """Even with --no-probe: the journal knows. The baseline has no probe."""
     genrm.write("in.jsonl", make_rollouts())
     assert call("score", "in.jsonl", *judge_server.flags).code == 0
@@ -61,8 +54,8 @@ def test_a_passed_probe_is_known_to_a_run_that_asks_nothing(
 
 
 def test_an_endpoint_that_was_down_leaves_the_probe_incomplete(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, start_judge: Any
-) -> None:
+    genrm, call, judge_server, start_judge
+):
     """The other one works, and the rewards say that not all of the judge was tested."""
     other = start_judge()
     other.kill()

@@ -3,13 +3,12 @@
 import json
 
 import pytest
-from genrm_process import Call, Genrm, make_rollouts, read_lines
-from judge_server_fixture import JudgeServer
+from genrm_process import make_rollouts, read_lines
 
 from genrm_cli.judging.lookup import PROFILES
 
 
-def test_profiles_are_listed_with_what_they_are(call: Call) -> None:
+def test_profiles_are_listed_with_what_they_are(call):
     """A line for each family, on stdout, with its scale and its sampling."""
     finished = call("profiles")
     assert (finished.code, finished.err) == (0, "")
@@ -19,19 +18,19 @@ def test_profiles_are_listed_with_what_they_are(call: Call) -> None:
     assert "response_format" in finished.out.decode()
 
 
-@pytest.mark.parametrize("name", PROFILES)
-def test_a_profile_shows_the_messages_it_sends(call: Call, name: str) -> None:
+def test_a_profile_shows_the_messages_it_sends(call):
     """The sample comparison is printed verbatim, and as JSON exactly as a judge receives it."""
-    shown = call("profiles", "show", name).out.decode()
-    described = json.loads(call("profiles", "show", name, "--json").out)
-    assert shown.startswith(f"{name}, version {PROFILES[name].version}: ")
-    for message in described["messages"]:
-        assert f"--- message of role {message['role']}\n{message['content']}\n" in shown
-    assert f"max_tokens: {described['request_fields']['max_tokens']}\n" in shown
-    assert "A cobbler." in shown
+    for name in PROFILES:
+        shown = call("profiles", "show", name).out.decode()
+        described = json.loads(call("profiles", "show", name, "--json").out)
+        assert shown.startswith(f"{name}, version {PROFILES[name].version}: ")
+        for message in described["messages"]:
+            assert f"--- message of role {message['role']}\n{message['content']}\n" in shown
+        assert f"max_tokens: {described['request_fields']['max_tokens']}\n" in shown
+        assert "A cobbler." in shown
 
 
-def test_a_profile_that_does_not_exist_is_an_error_of_usage(call: Call) -> None:
+def test_a_profile_that_does_not_exist_is_an_error_of_usage(call):
     """Exit code 2, with the names there are and the one that was probably meant."""
     finished = call("profiles", "show", "arena_hard")
     assert (finished.code, finished.out) == (2, b"")
@@ -43,9 +42,7 @@ def test_a_profile_that_does_not_exist_is_an_error_of_usage(call: Call) -> None:
     ("name", "content", "mean"),
     [("arena-hard", "A is right. [[A>>B]]", 3.0), ("judgelm", "10 5.5\nThe first is right.", 4.0)],
 )
-def test_a_run_is_judged_by_another_family(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, name: str, content: str, mean: float
-) -> None:
+def test_a_run_is_judged_by_another_family(genrm, call, judge_server, name, content, mean):
     """What the family says, first place or second, ends in the rewards; the metrics name the
     profile.
     """
@@ -69,9 +66,7 @@ labels = { A = "better", B = "worse" }
 
 
 @pytest.mark.slow
-def test_a_profile_of_ones_own_is_shown_tried_and_used(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_a_profile_of_ones_own_is_shown_tried_and_used(genrm, call, judge_server):
     """A TOML file can replace a profile name anywhere; its parsing can be tried without a judge."""
     (genrm.folder / "house.toml").write_text(OWN)
     assert "--- message of role user" in call("profiles", "show", "house.toml").out.decode()
@@ -96,7 +91,7 @@ def test_a_profile_of_ones_own_is_shown_tried_and_used(
     ), refused.err
 
 
-def test_a_reply_is_tried_against_the_responses_shown(genrm: Genrm, call: Call) -> None:
+def test_a_reply_is_tried_against_the_responses_shown(genrm, call):
     """With --response, a verdict that occurs in a response is a quotation; own verdicts still
     contradict.
     """
@@ -112,9 +107,9 @@ def test_a_reply_is_tried_against_the_responses_shown(genrm: Genrm, call: Call) 
     assert (shown.code, shown.out) == (0, b"score_1 1, score_2 5, ranking 6\n")
 
 
-@pytest.mark.parametrize(
-    ("name", "responses", "expected"),
-    [
+def test_a_wrong_number_of_responses_is_an_error_of_usage(call):
+    """Exit code 2, with the number that the profile shows."""
+    cases = [
         (
             "mt-bench",
             ("one",),
@@ -126,20 +121,21 @@ def test_a_reply_is_tried_against_the_responses_shown(genrm: Genrm, call: Call) 
             "nemotron-principle shows the judge one response at a time",
         ),
         ("mt-bench", ("@gone.txt", "two"), "--response: cannot read gone.txt"),
-    ],
-)
-def test_a_wrong_number_of_responses_is_an_error_of_usage(
-    call: Call, name: str, responses: tuple[str, ...], expected: str
-) -> None:
-    """Exit code 2, with the number that the profile shows."""
-    finished = call(
-        "profiles", "test", name, "--reply", "[[A]]", *(f"--response={each}" for each in responses)
-    )
-    assert (finished.code, finished.out) == (2, b"")
-    assert expected in " ".join(finished.err.split())
+    ]
+    for name, responses, expected in cases:
+        finished = call(
+            "profiles",
+            "test",
+            name,
+            "--reply",
+            "[[A]]",
+            *(f"--response={each}" for each in responses),
+        )
+        assert (finished.code, finished.out) == (2, b"")
+        assert expected in " ".join(finished.err.split())
 
 
-def test_the_responses_of_a_group_are_as_many_as_given(call: Call) -> None:
+def test_the_responses_of_a_group_are_as_many_as_given(call):
     """A profile that shows a whole group reads a grade for each."""
     reply = '{"scores": {"model-1": 1, "model-2": 5, "model-3": 2}}'
     test = ("profiles", "test", "rewardanything", "--reply", reply)

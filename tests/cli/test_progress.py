@@ -7,8 +7,7 @@ from collections import Counter
 from typing import NamedTuple
 
 import pytest
-from genrm_process import COMMAND, Genrm, make_rollouts
-from judge_server_fixture import JudgeServer
+from genrm_process import COMMAND, make_rollouts
 from processes import start_process
 
 from genrm_cli.cli.console import progress_fields, progress_text
@@ -16,7 +15,7 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import Latencies
 
 
-def test_before_the_plan_is_known_the_lines_read_are_told() -> None:
+def test_before_the_plan_is_known_the_lines_read_are_told():
     """While the input is read there is nothing to divide by, and what was read is shown."""
     assert progress_text(RunMetrics(lines=1_200, rollouts=1_100, rejects=2), None, 0.0) == (
         "reading: 1,200 lines, 1,100 rollouts, 2 rejects"
@@ -48,7 +47,7 @@ def busy() -> tuple[RunMetrics, Pace]:
     return RunMetrics(**counts, prompt_tokens=9_000, failures=failures), Pace(30, 64, latencies)
 
 
-def test_progress_tells_calls_latency_retries_failures_and_time_left() -> None:
+def test_progress_tells_calls_latency_retries_failures_and_time_left():
     """A quarter done in a minute leaves three; rates are of calls and tokens, failures go by
     kind.
     """
@@ -73,7 +72,7 @@ def test_progress_tells_calls_latency_retries_failures_and_time_left() -> None:
     assert "journal" not in text
 
 
-def test_progress_for_a_log_is_plain_json() -> None:
+def test_progress_for_a_log_is_plain_json():
     """A log gets the same numbers by name, also before there is a judge."""
     for now, pace in ((RunMetrics(), None), busy()):
         fields = progress_fields(now, pace, 61.25)
@@ -88,9 +87,7 @@ def test_progress_for_a_log_is_plain_json() -> None:
 
 
 @pytest.mark.slow
-def test_a_terminal_gets_a_live_line_and_stdout_stays_clean(
-    genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_a_terminal_gets_a_live_line_and_stdout_stays_clean(genrm, judge_server):
     """With stderr on a terminal progress moves there; stdout holds the scored lines and nothing
     else.
     """

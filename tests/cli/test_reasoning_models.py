@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from genrm_process import Call, Genrm, make_rollouts
+from genrm_process import make_rollouts
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.judging.lookup import PROFILES
@@ -32,9 +32,7 @@ def sent(judge_server: JudgeServer) -> list[dict[str, Any]]:
     return [{name: value for name, value in body.items() if name != "messages"} for body in bodies]
 
 
-def test_each_field_is_refused_once_and_the_second_run_pays_nothing(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_each_field_is_refused_once_and_the_second_run_pays_nothing(genrm, call, judge_server):
     """The server's 400 names the field: it is renamed or left out and said once; the journal knows
     the new request.
     """
@@ -54,12 +52,12 @@ def test_each_field_is_refused_once_and_the_second_run_pays_nothing(
     assert "8 reused from an earlier run" in again.err
 
 
-def test_a_verdict_belongs_to_the_request_as_it_was_sent() -> None:
+def test_a_verdict_belongs_to_the_request_as_it_was_sent():
     """The key of an adapted request is that of the same request as the user would have planned it,
     and no other.
     """
 
-    def key(form: RequestForm, given: dict[str, object]) -> bytes:
+    def key(form, given):
         pool = EndpointPool([], 10, lambda event, fields: None)
         profile = PROFILES["nemotron-plain"]
         policy = CallPolicy(1, 1, 0, 0)
@@ -78,9 +76,7 @@ def test_a_verdict_belongs_to_the_request_as_it_was_sent() -> None:
     assert key(adapted, {"temperature": 0.2}) == key(adapted, {})
 
 
-def test_several_endpoints_and_judges_of_a_model_learn_together(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_several_endpoints_and_judges_of_a_model_learn_together(genrm, call, judge_server):
     """A grader asks the model of the run in the form that its judge has found; another model learns
     for itself.
     """
@@ -100,9 +96,7 @@ def test_several_endpoints_and_judges_of_a_model_learn_together(
     assert judge_server.stats()["by_status"]["400"] == 6
 
 
-def test_without_a_probe_and_for_pairs_it_is_the_same(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_without_a_probe_and_for_pairs_it_is_the_same(genrm, call, judge_server):
     """The first calls of a run learn, too, and no refused call counts against a budget."""
     genrm.write("in.jsonl", make_rollouts())
     budget = ("--no-probe", "--max-calls", 8, "--concurrency", 1, "--no-journal")
@@ -112,9 +106,11 @@ def test_without_a_probe_and_for_pairs_it_is_the_same(
     assert call("eval", "pairs.jsonl", *judge_server.flags, "-o", "-").code == 0
 
 
-@pytest.mark.parametrize(
-    ("flags", "code", "words"),
-    [
+def test_what_a_user_fixed_is_not_changed(genrm, call, judge_server):
+    """A field that the user set, or that verdicts need, is refused with the remedy; a typo, before
+    any call.
+    """
+    cases = [
         (
             ("--request-field", "temperature=0.2"),
             4,
@@ -133,27 +129,14 @@ def test_without_a_probe_and_for_pairs_it_is_the_same(
         ),
         (("--request-field", "model=x"), 2, "--request-field: model is set by genrm"),
         (("--score-probabilities",), 4, "needs the log probabilities"),
-    ],
-)
-def test_what_a_user_fixed_is_not_changed(
-    genrm: Genrm,
-    call: Call,
-    flags: tuple[str, ...],
-    code: int,
-    words: str,
-    judge_server: JudgeServer,
-) -> None:
-    """A field that the user set, or that verdicts need, is refused with the remedy; a typo, before
-    any call.
-    """
-    genrm.write("in.jsonl", make_rollouts())
-    refused = call("score", "in.jsonl", *judge_server.flags, *flags)
-    assert (refused.code, words in refused.err) == (code, True), refused.err
+    ]
+    for flags, code, words in cases:
+        genrm.write("in.jsonl", make_rollouts())
+        refused = call("score", "in.jsonl", *judge_server.flags, *flags)
+        assert (refused.code, words in refused.err) == (code, True), refused.err
 
 
-def test_fields_of_requests_are_set_and_left_out(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_fields_of_requests_are_set_and_left_out(genrm, call, judge_server):
     """Text and JSON; either name limits replies, and the other is not sent."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     fields = (
@@ -170,43 +153,37 @@ def test_fields_of_requests_are_set_and_left_out(
     assert last == {"model": "m", "max_completion_tokens": 99, "reasoning_effort": "low", "seed": 7}
 
 
-@pytest.mark.parametrize(
-    ("text", "field"),
-    [
+def test_values_are_json_or_text():
+    """The first equals sign separates; NaN is no JSON."""
+    cases = [
         ("a=b=c", ("a", "b=c")),
         ("stop=[1]", ("stop", [1])),
         (" user = x y ", ("user", "x y")),
         ("a=NaN", ("a", "NaN")),
         ("a=", ("a", None)),
-    ],
-)
-def test_values_are_json_or_text(text: str, field: tuple[str, object]) -> None:
-    """The first equals sign separates; NaN is no JSON."""
-    assert parse_request_field(text) == field
+    ]
+    for text, field in cases:
+        assert parse_request_field(text) == field
 
 
-@pytest.mark.parametrize(
-    "field",
-    ["temperature = 'hot'", "max_tokens = 0", "top_pp = 1.0", "stream = true", "seed = 1.5"],
-)
-def test_a_typo_in_a_profile_is_refused_when_it_is_read(
-    genrm: Genrm, call: Call, field: str
-) -> None:
+def test_a_typo_in_a_profile_is_refused_when_it_is_read(genrm, call):
     """Before any call: the file, the field and what was expected."""
-    text = (
-        f"[request]\n{field}\n[frame]\nnames = ['A', 'B']\nclosing = 'x'\n[verdict]\nform = "
-        "'scores_json'\n"
-    )
-    (genrm.folder / "own.toml").write_text(text)
-    refused = call("profiles", "show", "own.toml")
-    assert (
-        refused.code,
-        "own.toml: [request]: " in refused.err,
-        field.split()[0] in refused.err,
-    ) == (2, True, True)
+    cases = ["temperature = 'hot'", "max_tokens = 0", "top_pp = 1.0", "stream = true", "seed = 1.5"]
+    for field in cases:
+        text = (
+            f"[request]\n{field}\n[frame]\nnames = ['A', 'B']\nclosing = 'x'\n[verdict]\nform = "
+            "'scores_json'\n"
+        )
+        (genrm.folder / "own.toml").write_text(text)
+        refused = call("profiles", "show", "own.toml")
+        assert (
+            refused.code,
+            "own.toml: [request]: " in refused.err,
+            field.split()[0] in refused.err,
+        ) == (2, True, True)
 
 
-def test_servers_that_contradict_each_other_end_it() -> None:
+def test_servers_that_contradict_each_other_end_it():
     """A field is never renamed back, and what is not sent changes nothing."""
     form = RequestForm("m")
     planned = {"max_tokens": 9, "temperature": 0.6}

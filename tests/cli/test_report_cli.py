@@ -3,7 +3,7 @@ import re
 from pathlib import Path
 
 import pytest
-from genrm_process import SAMPLE_DATA, Call, Genrm
+from genrm_process import SAMPLE_DATA, Genrm
 from hostile_texts import TEXTS
 from report_pages import unpacked
 from scored_lines import scored, verdict, write_lines
@@ -32,7 +32,7 @@ def run(genrm: Genrm) -> Path:
 
 
 @pytest.mark.slow
-def test_the_page_of_the_sample_is_small_and_says_who_judged(genrm: Genrm, call: Call) -> None:
+def test_the_page_of_the_sample_is_small_and_says_who_judged(genrm, call):
     """The page is written next to the scored lines and has less than 150 KB; its answer names the
     baseline.
     """
@@ -44,7 +44,7 @@ def test_the_page_of_the_sample_is_small_and_says_who_judged(genrm: Genrm, call:
     assert len(unpacked(page, "index")["groups"]) == 7
 
 
-def test_an_existing_page_is_replaced_on_demand_only(run: Path, call: Call, genrm: Genrm) -> None:
+def test_an_existing_page_is_replaced_on_demand_only(run, call, genrm):
     """Nobody loses a page; --force replaces it."""
     assert call("report", run).code == 0
     assert call("report", run).code == 2
@@ -52,7 +52,7 @@ def test_an_existing_page_is_replaced_on_demand_only(run: Path, call: Call, genr
     assert "x.report.html" in genrm.names()
 
 
-def test_foreign_texts_stay_data(genrm: Genrm, call: Call) -> None:
+def test_foreign_texts_stay_data(genrm, call):
     """The page's markup holds no text of a rollout: those lie in compressed blocks, keys and names
     are escaped.
     """
@@ -69,9 +69,7 @@ def test_foreign_texts_stay_data(genrm: Genrm, call: Call) -> None:
     assert shown == texts[-2:]
 
 
-def test_the_policy_allows_our_own_script_and_no_request(
-    run: Path, call: Call, genrm: Genrm
-) -> None:
+def test_the_policy_allows_our_own_script_and_no_request(run, call, genrm):
     """Nothing is fetched, and inline handlers do not run: the script is allowed by its hash."""
     call("report", run, "-o", "out.html")
     page = (genrm.folder / "out.html").read_text(encoding="utf-8")
@@ -82,7 +80,7 @@ def test_the_policy_allows_our_own_script_and_no_request(
     assert re.findall(r'(?:src|href)="(?!#)', page) == []
 
 
-def test_a_page_is_masked_as_a_judge_is(genrm: Genrm, call: Call) -> None:
+def test_a_page_is_masked_as_a_judge_is(genrm, call):
     """--redact-pattern masks prompts, responses and replies, and the page says whether masking was
     on.
     """
@@ -107,7 +105,7 @@ def test_a_page_is_masked_as_a_judge_is(genrm: Genrm, call: Call) -> None:
     assert "jo@example.org" not in json.dumps(unpacked(masked, "index"))
 
 
-def test_the_terminal_shows_rewards_verdicts_and_words(run: Path, call: Call) -> None:
+def test_the_terminal_shows_rewards_verdicts_and_words(run, call):
     """`genrm show` prints the matrix of a scored group with dots where nothing was asked, and the
     judge's words.
     """
@@ -117,7 +115,7 @@ def test_the_terminal_shows_rewards_verdicts_and_words(run: Path, call: Call) ->
     assert "The first." in shown
 
 
-def test_the_terminal_finds_failures_and_the_worst(genrm: Genrm, call: Call) -> None:
+def test_the_terminal_finds_failures_and_the_worst(genrm, call):
     """--failures shows groups with failures only, --worst the least reliable ones; both need scored
     lines.
     """

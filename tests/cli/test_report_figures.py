@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from genrm_process import Call, Genrm, make_rollouts
-from judge_server_fixture import JudgeServer
+from genrm_process import make_rollouts
 from scored_lines import metrics, scored, verdict, write_lines
 
 FAILURE = {"score_1": None, "score_2": None, "ranking": None}
@@ -74,7 +73,7 @@ def iter_numbers(value: Any) -> Iterator[str]:
             yield from (f"{number:.3g}", f"{number:.1g}")
 
 
-def test_every_number_of_the_page_is_in_the_figures(genrm: Genrm, call: Call) -> None:
+def test_every_number_of_the_page_is_in_the_figures(genrm, call):
     """The overview of two runs and its charts hold no number that --json lacks."""
     for name, shift, day in (("before", 1.0, 1), ("after", 2.0, 2)):
         write_run(genrm.folder, name, shift, day)
@@ -99,9 +98,7 @@ def test_every_number_of_the_page_is_in_the_figures(genrm: Genrm, call: Call) ->
     assert {number for number in shown if number not in known} == set()
 
 
-def test_what_was_not_asked_is_no_failure(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_what_was_not_asked_is_no_failure(genrm, call, judge_server):
     """After --max-calls the figures tell comparisons without an answer from those that were never
     asked.
     """
@@ -129,9 +126,7 @@ def test_what_was_not_asked_is_no_failure(
     assert "max_calls stopped the run" in run["partial"]
 
 
-def test_run_and_report_name_the_rollouts_that_made_the_judge_fail(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_run_and_report_name_the_rollouts_that_made_the_judge_fail(genrm, call, judge_server):
     """The run warns and names the worst; the report counts them and leads to their groups."""
     judge_server.behave(refuses="xyzzy")
     lines = [
@@ -147,7 +142,7 @@ def test_run_and_report_name_the_rollouts_that_made_the_judge_fail(
     assert "sabotaged" in [reason["tag"] for reason in run["reasons"]]
 
 
-def test_the_figures_hold_a_row_for_each_group(genrm: Genrm, call: Call) -> None:
+def test_the_figures_hold_a_row_for_each_group(genrm, call):
     """Each number of the list of groups is in the figures, in the order of the file."""
     run = write_run(genrm.folder, "x", 1.0, 1)
     found = json.loads(call("report", run, "-o", "out.html", "--json").out)["runs"][0]["by_group"]
@@ -156,7 +151,7 @@ def test_the_figures_hold_a_row_for_each_group(genrm: Genrm, call: Call) -> None
         assert any(row[name] for row in found), name
 
 
-def test_rewards_are_shown_by_step_and_against_the_earlier_score(genrm: Genrm, call: Call) -> None:
+def test_rewards_are_shown_by_step_and_against_the_earlier_score(genrm, call):
     """Means by `step` and by the number that the reward replaced, and the pairs on whose order both
     agree.
     """
@@ -179,7 +174,7 @@ def test_rewards_are_shown_by_step_and_against_the_earlier_score(genrm: Genrm, c
     assert run["groups_with"]["disputed"] == 1
 
 
-def test_many_earlier_scores_are_put_into_bins(genrm: Genrm, call: Call) -> None:
+def test_many_earlier_scores_are_put_into_bins(genrm, call):
     """A hundred different scores give ten means, over all rollouts."""
     lines = [scored(f"answer {n}", n / 10, index=n, size=100) for n in range(100)]
     for number, line in enumerate(lines):
@@ -191,7 +186,7 @@ def test_many_earlier_scores_are_put_into_bins(genrm: Genrm, call: Call) -> None
     assert run["agreement"]["value"] == 1
 
 
-def test_the_title_names_the_inputs_and_their_table_comes_first(genrm: Genrm, call: Call) -> None:
+def test_the_title_names_the_inputs_and_their_table_comes_first(genrm, call):
     """A tab shows which run it is; several are summed up before what each run is."""
     for name, rewards in {"a": (5.0, 1.0), "b": (1.0, 5.0)}.items():
         write_lines(
@@ -208,9 +203,7 @@ def test_the_title_names_the_inputs_and_their_table_comes_first(genrm: Genrm, ca
     assert page.index("Runs in time") < page.index("Can I train")
 
 
-def test_the_page_shows_prompts_and_the_cost(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_the_page_shows_prompts_and_the_cost(genrm, call, judge_server):
     """Groups to look at are named by their prompts; tokens have a price if one is given."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     call("score", "in.jsonl", *judge_server.flags, "--profile", "nemotron")

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from genrm_process import Call, Genrm
+from genrm_process import Genrm
 from report_pages import unpacked
 from scored_lines import scored, verdict, write_lines
 
@@ -20,7 +20,7 @@ def run(genrm: Genrm) -> Path:
     return write_lines(genrm.folder / "x.scored.jsonl", PAIR)
 
 
-def test_names_are_masked_as_texts_are(genrm: Genrm, call: Call) -> None:
+def test_names_are_masked_as_texts_are(genrm, call):
     """Keys, reasons and judges are masked in the page and in the figures; two keys made equal stay
     two groups.
     """
@@ -79,9 +79,7 @@ def test_names_are_masked_as_texts_are(genrm: Genrm, call: Call) -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_named_with_a_remedy(
-    run: Path, call: Call, genrm: Genrm, name: str, content: bytes, message: str
-) -> None:
+def test_what_cannot_be_read_is_named_with_a_remedy(run, call, genrm, name, content, message):
     """The file, the line and what to do are said, and no page appears."""
     line = json.loads((genrm.folder / "x.comparisons.jsonl").read_text())
     write_lines(genrm.folder / "x.comparisons.jsonl", [line | {"journal_key": "00"}])
@@ -92,7 +90,7 @@ def test_what_cannot_be_read_is_named_with_a_remedy(
     assert "out.html" not in genrm.names()
 
 
-def test_lines_that_cannot_be_read_are_counted(run: Path, call: Call, genrm: Genrm) -> None:
+def test_lines_that_cannot_be_read_are_counted(run, call, genrm):
     """A torn scored file is reported on as far as it goes; page, figures and message say so."""
     run.write_bytes(run.read_bytes() + b'{"messages": [')
     done = call("report", run, "-o", "out.html", "--json").ended(0)

@@ -31,7 +31,7 @@ def comparisons(page: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_comparison_without_its_reply_names_it_in_the_journal(run: Path, call: Call) -> None:
+def test_a_comparison_without_its_reply_names_it_in_the_journal(run, call):
     """Its key is that of an entry of the journal with the same verdict; with --keep-replies the
     reply is there.
     """
@@ -58,7 +58,7 @@ def test_a_comparison_without_its_reply_names_it_in_the_journal(run: Path, call:
     )
 
 
-def test_words_come_from_the_journal_beside_the_output(run: Path, call: Call) -> None:
+def test_words_come_from_the_journal_beside_the_output(run, call):
     """The page and the terminal show the replies that the comparisons lack."""
     done = call("report", run, "-o", "out.html", "--json")
     assert all(
@@ -71,7 +71,7 @@ def test_words_come_from_the_journal_beside_the_output(run: Path, call: Call) ->
     assert call("show", run).out.decode().count("response_1_analysis") == 3
 
 
-def test_a_journal_elsewhere_is_named(run: Path, call: Call, genrm: Genrm) -> None:
+def test_a_journal_elsewhere_is_named(run, call, genrm):
     """--journal names it; without one the page is written all the same, and a message says what is
     missing.
     """
@@ -96,7 +96,7 @@ def test_a_journal_elsewhere_is_named(run: Path, call: Call, genrm: Genrm) -> No
     assert "missing.html" not in genrm.names()
 
 
-def test_words_of_another_verdict_are_not_shown(run: Path, call: Call) -> None:
+def test_words_of_another_verdict_are_not_shown(run, call):
     """Where the journal holds another verdict on the request, as after `journal prune`, its reply
     does not belong.
     """

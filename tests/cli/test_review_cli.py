@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_process import Call, Genrm
+from genrm_process import Genrm
 from scored_lines import read_lines, write_lines
 from scored_lines import scored as make_scored
 
@@ -59,7 +59,7 @@ def statuses(folder: Path) -> list[tuple[int, str, str]]:
     ]
 
 
-def test_the_list_names_the_severest_first_with_evidence(call: Call, scored: Path) -> None:
+def test_the_list_names_the_severest_first_with_evidence(call, scored):
     """A violation stands before a faulty client, each with what was said; sessions without a flag
     are not listed.
     """
@@ -74,7 +74,7 @@ def test_the_list_names_the_severest_first_with_evidence(call: Call, scored: Pat
     assert "2 of 4 rollouts are flagged" in text
 
 
-def test_pending_sessions_stay_out_until_they_are_approved(call: Call, scored: Path) -> None:
+def test_pending_sessions_stay_out_until_they_are_approved(call, scored):
     """Listing writes nothing; a decision is appended with name and time, and the export obeys the
     last one.
     """
@@ -108,7 +108,7 @@ def test_pending_sessions_stay_out_until_they_are_approved(call: Call, scored: P
     assert "advisory" in manifest["advisory"]
 
 
-def test_pending_sessions_can_be_exported_with_a_warning(call: Call, scored: Path) -> None:
+def test_pending_sessions_can_be_exported_with_a_warning(call, scored):
     """What a person held or rejected stays out, and the manifest says that nobody has reviewed the
     others.
     """
@@ -129,7 +129,7 @@ def test_pending_sessions_can_be_exported_with_a_warning(call: Call, scored: Pat
 
 
 @pytest.mark.parametrize("review", ["It made me cry.", None, 3])
-def test_other_reviews_are_no_statuses(call: Call, scored: Path, review: object) -> None:
+def test_other_reviews_are_no_statuses(call, scored, review):
     """A field of the same name may hold anything; only the four statuses mean one."""
     write_lines(scored, [line | {"metadata": {"review": review}} for line in read_lines(scored)])
     options = ("--to", "trl-sft", "--best-of", 9, "-o", scored.parent / "out.jsonl")
@@ -137,7 +137,7 @@ def test_other_reviews_are_no_statuses(call: Call, scored: Path, review: object)
     assert len(read_lines(scored.parent / "out.jsonl")) == 4
 
 
-def test_rules_flag_sessions_only(call: Call, genrm: Genrm) -> None:
+def test_rules_flag_sessions_only(call, genrm):
     """A love poem is no therapist who falls in love with a client."""
     poem = make_scored("I love you, I dream of you, come closer and stay the night.", 4.0)
     write_lines(genrm.folder / "run.scored.jsonl", [poem, make_scored("Hm.", 1.0, index=1)])
@@ -145,7 +145,7 @@ def test_rules_flag_sessions_only(call: Call, genrm: Genrm) -> None:
     assert "0 of 2 rollouts are flagged. By status: none" in done.out.decode()
 
 
-def test_severity_is_a_clinicians_order(call: Call, genrm: Genrm) -> None:
+def test_severity_is_a_clinicians_order(call, genrm):
     """Danger to life, then abuse, then constraints, then bias, then the rest; certain before
     suspected.
     """
@@ -165,20 +165,16 @@ def test_severity_is_a_clinicians_order(call: Call, genrm: Genrm) -> None:
     assert [entry["flags"][0]["severity"] for entry in found["entries"]] == [5, 5, 4, 3, 2, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
+def test_wrong_decisions_are_refused(call, scored):
+    """Exit 2 before anything is recorded."""
+    cases = [
         (("--approve", "group:x/v0#1"), "missing --by"),
         (("--approve", "group:x/v0#9", "--by", "A"), "has no rollout group:x/v0#9"),
         (("--approve", "x", "--by", "A"), "expected GROUP#INDEX"),
         (("--approve", "group:x/v0#1", "--hold", "group:x/v0#1", "--by", "A"), "named twice"),
         (("--by", "A"), "go with a decision"),
-    ],
-)
-def test_wrong_decisions_are_refused(
-    call: Call, scored: Path, options: tuple[str, ...], said: str
-) -> None:
-    """Exit 2 before anything is recorded."""
-    done = call("review", scored, *options).ended(2)
-    assert said in done.err
-    assert not (scored.parent / "run.review.jsonl").exists()
+    ]
+    for options, said in cases:
+        done = call("review", scored, *options).ended(2)
+        assert said in done.err
+        assert not (scored.parent / "run.review.jsonl").exists()

@@ -1,6 +1,5 @@
 import pytest
-from genrm_process import Call, Genrm, make_rollouts, read_lines
-from judge_server_fixture import JudgeServer
+from genrm_process import make_rollouts, read_lines
 
 from genrm_cli.verdicts import Reason
 
@@ -19,7 +18,7 @@ BAD_LINES = {
 }
 
 
-def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm: Genrm, call: Call) -> None:
+def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm, call):
     """Each kind of bad line is rejected by its number in the file, blank lines counted; the rest is
     scored.
     """
@@ -39,7 +38,7 @@ def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm: Genrm, call: 
     assert "duplicate rollout" in finished.err
 
 
-def test_rollouts_without_a_reward_say_why(genrm: Genrm, call: Call) -> None:
+def test_rollouts_without_a_reward_say_why(genrm, call):
     """Unscored rollouts keep their lines, with `reward: null` and the reason."""
     genrm.sample("bad-lines.jsonl")
     call("score", "bad-lines.jsonl", *LEXICAL, "--max-unscored", "1")
@@ -51,25 +50,23 @@ def test_rollouts_without_a_reward_say_why(genrm: Genrm, call: Call) -> None:
     assert reasons == {(1, 0): Reason.NO_RESPONSE, (2, 0): Reason.ALONE, (2, 1): Reason.ALONE}
 
 
-@pytest.mark.parametrize("name", ["bad-lines.jsonl", "twice.jsonl"])
-def test_strict_refuses_before_any_call(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, name: str
-) -> None:
+def test_strict_refuses_before_any_call(genrm, call, judge_server):
     """--strict ends with 3 for bad lines and duplicates, names them, writes nothing and asks
     nothing.
     """
-    genrm.sample("bad-lines.jsonl")
-    line = {"_ng_task_index": 1, "_ng_rollout_index": 1, "prompt": "Why?", "completion": "So."}
-    genrm.write("twice.jsonl", [line, line])
-    before = genrm.names()
-    finished = call("score", name, *judge_server.flags, "--strict").ended(3)
-    assert "line 4" in finished.err if name == "bad-lines.jsonl" else "line 2" in finished.err
-    assert genrm.names() == before
-    assert judge_server.stats()["requests"] == 0
+    for name in ["bad-lines.jsonl", "twice.jsonl"]:
+        genrm.sample("bad-lines.jsonl")
+        line = {"_ng_task_index": 1, "_ng_rollout_index": 1, "prompt": "Why?", "completion": "So."}
+        genrm.write("twice.jsonl", [line, line])
+        before = genrm.names()
+        finished = call("score", name, *judge_server.flags, "--strict").ended(3)
+        assert "line 4" in finished.err if name == "bad-lines.jsonl" else "line 2" in finished.err
+        assert genrm.names() == before
+        assert judge_server.stats()["requests"] == 0
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n\r\n", b"\xef\xbb\xbf"])
-def test_an_empty_input_has_no_rollouts(genrm: Genrm, call: Call, content: bytes) -> None:
+def test_an_empty_input_has_no_rollouts(genrm, call, content):
     """A user who names it is told with 3; in a folder, it is a warning, and its outputs are
     honest.
     """
@@ -92,9 +89,7 @@ def test_an_empty_input_has_no_rollouts(genrm: Genrm, call: Call, content: bytes
     assert metrics["first_place_win_rate"] is None
 
 
-def test_groups_of_one_are_single_and_the_judge_is_not_asked(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_groups_of_one_are_single_and_the_judge_is_not_asked(genrm, call, judge_server):
     """Without a group of two nothing is asked, not even a probe, and only the user's own default is
     a reward.
     """
@@ -116,23 +111,23 @@ def test_groups_of_one_are_single_and_the_judge_is_not_asked(
     assert judge_server.stats()["requests"] == 0
 
 
-@pytest.mark.parametrize("name", ["missing.jsonl", "folder/missing.jsonl"])
-def test_an_input_that_cannot_be_read_ends_with_3(genrm: Genrm, call: Call, name: str) -> None:
+def test_an_input_that_cannot_be_read_ends_with_3(genrm, call):
     """A missing file is named in the line before the last, and nothing is written."""
-    finished = call("score", name, *LEXICAL, "-o", "out.jsonl").ended(3)
-    error, done = finished.err.splitlines()
-    assert error.startswith(f"genrm: error: {name}")
-    assert (done.startswith("genrm: done: 1 file: 1 failed; "), done.endswith("; exit 3")) == (
-        True,
-        True,
-    )
-    assert genrm.names() == set()
+    for name in ["missing.jsonl", "folder/missing.jsonl"]:
+        finished = call("score", name, *LEXICAL, "-o", "out.jsonl").ended(3)
+        error, done = finished.err.splitlines()
+        assert error.startswith(f"genrm: error: {name}")
+        assert (done.startswith("genrm: done: 1 file: 1 failed; "), done.endswith("; exit 3")) == (
+            True,
+            True,
+        )
+        assert genrm.names() == set()
 
 
 @pytest.mark.parametrize("output", ["missing/out.jsonl", "in.jsonl/out.jsonl", "folder"])
 def test_an_output_that_cannot_be_written_ends_with_5_before_any_call(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, output: str
-) -> None:
+    genrm, call, judge_server, output
+):
     """No folder, a file in its place, or a folder in the file's: code 5, one error, no call,
     nothing left.
     """
@@ -146,9 +141,11 @@ def test_an_output_that_cannot_be_written_ends_with_5_before_any_call(
     assert judge_server.stats()["requests"] == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
+def test_wrong_usage_ends_with_2_and_says_what_to_do(genrm, call):
+    """A flag that makes no sense is refused with code 2 in words that help; the input is
+    untouched.
+    """
+    cases = [
         ((), "--judge lexical"),
         (("--base-url", "http://127.0.0.1:9/v1"), "--model"),
         (("--judge", "lexical", "--base-url", "http://127.0.0.1:9/v1"), "exclude"),
@@ -165,18 +162,12 @@ def test_an_output_that_cannot_be_written_ends_with_5_before_any_call(
         ),
         (("--judge", "lexical", "-o", "in.jsonl", "--force"), "is the input"),
         (("--judge", "lexical", "--colour"), "--colour"),
-    ],
-)
-def test_wrong_usage_ends_with_2_and_says_what_to_do(
-    genrm: Genrm, call: Call, arguments: tuple[str, ...], says: str
-) -> None:
-    """A flag that makes no sense is refused with code 2 in words that help; the input is
-    untouched.
-    """
-    path = genrm.write("in.jsonl", make_rollouts())
-    before = path.read_bytes()
-    finished = call("score", "in.jsonl", *arguments).ended(2)
-    assert says in finished.err
-    assert "secret" not in finished.err
-    assert genrm.names() == {"in.jsonl"}
-    assert path.read_bytes() == before
+    ]
+    for arguments, says in cases:
+        path = genrm.write("in.jsonl", make_rollouts())
+        before = path.read_bytes()
+        finished = call("score", "in.jsonl", *arguments).ended(2)
+        assert says in finished.err
+        assert "secret" not in finished.err
+        assert genrm.names() == {"in.jsonl"}
+        assert path.read_bytes() == before

@@ -1,7 +1,6 @@
 """Rewards of several parts from the command line: flags, what is said on the screen, exit codes."""
 
-from genrm_process import Call, Genrm, make_rollouts, read_lines
-from judge_server_fixture import JudgeServer
+from genrm_process import make_rollouts, read_lines
 
 LEXICAL = ("--judge", "lexical")
 
@@ -11,7 +10,7 @@ def said(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_components_by_flags(genrm: Genrm, call: Call) -> None:
+def test_components_by_flags(genrm, call):
     """Rules, a rank and a field without any settings file, and where rewards come from."""
     episodes = genrm.sample("episodes.jsonl")
     flags = [
@@ -25,7 +24,7 @@ def test_components_by_flags(genrm: Genrm, call: Call) -> None:
     assert "made of 100% judge; judgements are advisory" in said(finished.err)
 
 
-def test_what_a_component_is_not_fit_for_is_said(genrm: Genrm, call: Call) -> None:
+def test_what_a_component_is_not_fit_for_is_said(genrm, call):
     """Agreement of a few, and a share of wins where not all pairs were judged."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=4))
     flags = (*LEXICAL, "--component", "win_rate", "--component", "consistency:number", "--force")
@@ -42,9 +41,7 @@ def test_what_a_component_is_not_fit_for_is_said(genrm: Genrm, call: Call) -> No
     assert "means little" not in said(call("score", "in.jsonl", *flags).err)
 
 
-def test_a_function_is_tried_before_a_call_is_paid(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_a_function_is_tried_before_a_call_is_paid(genrm, call, judge_server):
     """On the first group that can be compared: not even the probe asks if the function does not
     return its values.
     """
@@ -62,7 +59,7 @@ def test_a_function_is_tried_before_a_call_is_paid(
     assert (judge_server.stats()["requests"], "in.scored.jsonl" in genrm.names()) == (0, False)
 
 
-def test_a_mistake_in_a_component_ends_with_2_before_anything(genrm: Genrm, call: Call) -> None:
+def test_a_mistake_in_a_component_ends_with_2_before_anything(genrm, call):
     """A kind, a module or a rubric set that there is not: nothing is written, nothing asked."""
     genrm.write("in.jsonl", make_rollouts())
     before = genrm.names()
@@ -77,7 +74,7 @@ def test_a_mistake_in_a_component_ends_with_2_before_anything(genrm: Genrm, call
     assert genrm.names() == before
 
 
-def test_too_much_without_a_value_ends_with_6(genrm: Genrm, call: Call) -> None:
+def test_too_much_without_a_value_ends_with_6(genrm, call):
     """The outputs are there, and the message gives the reason by the component's name."""
     genrm.write("in.jsonl", make_rollouts())
     (genrm.folder / "genrm.toml").write_text(

@@ -5,7 +5,7 @@ import zipfile
 from typing import Any
 
 import pytest
-from genrm_process import Call, Genrm, make_rollouts, read_lines
+from genrm_process import make_rollouts, read_lines
 
 LEXICAL = ("--judge", "lexical")
 SAMPLES = [
@@ -48,7 +48,7 @@ def _parquet(rows: list[dict[str, Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def test_an_eval_log_becomes_scored_samples(genrm: Genrm, call: Call) -> None:
+def test_an_eval_log_becomes_scored_samples(genrm, call):
     """Each sample of a `.eval` log is a line of the output, with a score and everything else as it
     was.
     """
@@ -62,7 +62,7 @@ def test_an_eval_log_becomes_scored_samples(genrm: Genrm, call: Call) -> None:
     assert [sample["messages"] for sample in scored] == [sample["messages"] for sample in SAMPLES]
 
 
-def test_completions_of_trl_are_scored(genrm: Genrm, call: Call) -> None:
+def test_completions_of_trl_are_scored(genrm, call):
     """The Parquet files that TRL writes are read; the output is JSON lines with the same
     columns.
     """
@@ -85,7 +85,7 @@ def test_completions_of_trl_are_scored(genrm: Genrm, call: Call) -> None:
     assert metrics["group_sizes"] == {"3": 2}
 
 
-def test_parquet_of_other_columns_is_refused(genrm: Genrm, call: Call) -> None:
+def test_parquet_of_other_columns_is_refused(genrm, call):
     """Rows that hold no rollouts end with 3, by their item numbers, and name the columns that were
     found.
     """
@@ -97,7 +97,7 @@ def test_parquet_of_other_columns_is_refused(genrm: Genrm, call: Call) -> None:
     )
 
 
-def test_folders_hold_parquet_and_logs(genrm: Genrm, call: Call) -> None:
+def test_folders_hold_parquet_and_logs(genrm, call):
     """A folder is searched for lines, Parquet and logs; other JSON, tables and reward profiles are
     left alone.
     """
@@ -117,29 +117,32 @@ def test_folders_hold_parquet_and_logs(genrm: Genrm, call: Call) -> None:
     }
 
 
-def test_the_output_is_not_named_like_a_container(genrm: Genrm, call: Call) -> None:
+def test_the_output_is_not_named_like_a_container(genrm, call):
     """-o x.parquet is a usage error, as the output would be JSON lines."""
     genrm.write("in.jsonl", make_rollouts())
     finished = call("score", "in.jsonl", *LEXICAL, "-o", "out.parquet").ended(2)
     assert "JSON lines" in finished.err
 
 
-@pytest.mark.parametrize("value", ["NaN", "1e400"])
-def test_not_a_number_in_another_field_becomes_null(genrm: Genrm, call: Call, value: str) -> None:
+def test_not_a_number_in_another_field_becomes_null(genrm, call):
     """A NaN in a field that is not used leaves the rollout scored; it is counted, and its first
     line named.
     """
-    lines = [
-        json.dumps({**line, "extra": {"kl": 0.125}}) for line in make_rollouts(groups=1, size=3)
-    ]
-    (genrm.folder / "in.jsonl").write_text("\n".join(lines).replace("0.125", value))
-    finished = call("score", "in.jsonl", *LEXICAL).ended(0)
-    text = (genrm.folder / "in.scored.jsonl").read_text()
-    assert text.count('"extra":{"kl":null}') == 3
-    assert (
-        finished.err.count(f"3 numbers NaN or infinite ({value} in line 1, ...) read as null") == 1
-    )
-    assert all(line["genrm"]["status"] == "scored" for line in map(json.loads, text.splitlines()))
+    for value in ["NaN", "1e400"]:
+        lines = [
+            json.dumps({**line, "extra": {"kl": 0.125}}) for line in make_rollouts(groups=1, size=3)
+        ]
+        (genrm.folder / "in.jsonl").write_text("\n".join(lines).replace("0.125", value))
+        finished = call("score", "in.jsonl", *LEXICAL).ended(0)
+        text = (genrm.folder / "in.scored.jsonl").read_text()
+        assert text.count('"extra":{"kl":null}') == 3
+        assert (
+            finished.err.count(f"3 numbers NaN or infinite ({value} in line 1, ...) read as null")
+            == 1
+        )
+        assert all(
+            line["genrm"]["status"] == "scored" for line in map(json.loads, text.splitlines())
+        )
 
 
 @pytest.mark.parametrize(
@@ -151,9 +154,7 @@ def test_not_a_number_in_another_field_becomes_null(genrm: Genrm, call: Call, va
         ("review",),
     ],
 )
-def test_the_limit_of_unpacked_bytes_holds_wherever_scored_lines_are_read(
-    genrm: Genrm, call: Call, command: tuple[str, ...]
-) -> None:
+def test_the_limit_of_unpacked_bytes_holds_wherever_scored_lines_are_read(genrm, call, command):
     """A small file that unpacks to more than the limit is refused with the setting, and nothing is
     written.
     """

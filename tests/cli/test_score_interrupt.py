@@ -2,8 +2,7 @@ import signal
 import subprocess
 
 import pytest
-from genrm_process import COMMAND, Genrm, make_rollouts
-from judge_server_fixture import JudgeServer
+from genrm_process import COMMAND, make_rollouts
 from processes import start_process
 
 from genrm_cli.judging.journal import Journal
@@ -16,9 +15,7 @@ from genrm_cli.judging.journal import Journal
         *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGTERM, signal.SIGHUP)),
     ],
 )
-def test_ctrl_c_sigterm_and_sighup_stop_with_130_and_leave_the_journal(
-    genrm: Genrm, judge_server: JudgeServer, sent: signal.Signals
-) -> None:
+def test_ctrl_c_sigterm_and_sighup_stop_with_130_and_leave_the_journal(genrm, judge_server, sent):
     """In mid-run each ends the process soon: verdicts are kept; no outputs, temporary files or
     calls are left.
     """
@@ -48,7 +45,7 @@ def test_ctrl_c_sigterm_and_sighup_stop_with_130_and_leave_the_journal(
 
 
 @pytest.mark.slow
-def test_nohup_outlives_its_terminal(genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_nohup_outlives_its_terminal(genrm, judge_server):
     """A SIGHUP that is ignored at the start stays ignored: the run ends as if none had come."""
     judge_server.behave(script=[{"latency_s": 1.0}])
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))

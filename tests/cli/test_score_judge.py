@@ -3,7 +3,7 @@ import statistics
 from collections import defaultdict
 
 import pytest
-from genrm_process import Call, Genrm, Json, make_rollouts, read_lines
+from genrm_process import Json, make_rollouts, read_lines
 from judge_behaviour import choose_verdict
 from judge_server_fixture import JudgeServer
 
@@ -38,9 +38,7 @@ def comparisons_asked(server: JudgeServer) -> list[Json]:
 
 
 @pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain"])
-def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, profile: str
-) -> None:
+def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(genrm, call, judge_server, profile):
     """Every comparison is asked once, and the rewards are those of the judge's verdicts, for any
     profile.
     """
@@ -82,9 +80,7 @@ def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(
     assert "built-in lexical baseline" not in finished.err
 
 
-def test_the_plain_profile_asks_in_one_user_message(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_the_plain_profile_asks_in_one_user_message(genrm, call, judge_server):
     """A server that refuses unknown roles can be used; sampling settings of the user's replace the
     profile's.
     """
@@ -116,12 +112,12 @@ def test_the_plain_profile_asks_in_one_user_message(
     ],
 )
 def test_a_key_is_sent_when_there_is_one(
-    call: Call,
-    judge_server: JudgeServer,
-    environment: dict[str, str],
-    arguments: tuple[str, ...],
-    expected: str | None,
-) -> None:
+    call,
+    judge_server,
+    environment,
+    arguments,
+    expected,
+):
     """Without a key there is no Authorization header; with one, the named variable goes before the
     usual two.
     """
@@ -132,9 +128,7 @@ def test_a_key_is_sent_when_there_is_one(
     assert {header.get("authorization") for header in headers} == {expected}
 
 
-def test_the_concurrency_is_used_and_never_exceeded(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_the_concurrency_is_used_and_never_exceeded(genrm, call, judge_server):
     """With --concurrency 8 the judge sees eight calls at once, no more, over no more
     connections.
     """
@@ -147,9 +141,7 @@ def test_the_concurrency_is_used_and_never_exceeded(
     assert stats["requests"] == 40 + PROBES
 
 
-def test_some_failures_leave_the_rest_scored(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_some_failures_leave_the_rest_scored(genrm, call, judge_server):
     """Rollouts with one verdict left are scored on it; the failures are counted and kept out of the
     rewards.
     """
@@ -189,9 +181,7 @@ def test_some_failures_leave_the_rest_scored(
     assert f"{len(failed)} no_verdict (for example: " in finished.err
 
 
-def test_a_judge_that_dies_in_mid_run_ends_with_6_and_honest_outputs(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_a_judge_that_dies_in_mid_run_ends_with_6_and_honest_outputs(genrm, call, judge_server):
     """Calls after the judge's end are connection failures: nothing is made up, and the run still
     ends.
     """

@@ -11,8 +11,7 @@ from unittest.mock import ANY
 
 import pytest
 import zstandard
-from genrm_process import Call, Finished, Genrm, make_rollouts, read_lines, without_rewards
-from judge_server_fixture import JudgeServer
+from genrm_process import Finished, Genrm, make_rollouts, read_lines, without_rewards
 
 LEXICAL = ("--judge", "lexical")
 NOW = ("--min-age", "0")
@@ -71,7 +70,7 @@ def file_lines(finished: Finished, status: str) -> list[str]:
 @pytest.mark.parametrize(
     "given", [".", "runs/", "runs", "runs/**/*.jsonl*", "runs/*.jsonl*|runs/deep/*.jsonl.gz"]
 )
-def test_every_rollout_file_below_is_scored(call: Call, genrm: Genrm, given: str) -> None:
+def test_every_rollout_file_below_is_scored(call, genrm, given):
     """A folder or a pattern, compressed or not: each file has its outputs beside it, with its own
     lines in them.
     """
@@ -94,7 +93,7 @@ def test_every_rollout_file_below_is_scored(call: Call, genrm: Genrm, given: str
     assert last_line(finished).endswith("; exit 0")
 
 
-def test_side_files_are_no_inputs(call: Call, genrm: Genrm) -> None:
+def test_side_files_are_no_inputs(call, genrm):
     """Our outputs, NeMo Gym's side files, journals, leases, hidden and other files are left out of
     a folder.
     """
@@ -118,7 +117,7 @@ def test_side_files_are_no_inputs(call: Call, genrm: Genrm) -> None:
     assert [result["input"] for result in json.loads(planned.out)["results"]] == ["a.jsonl"]
 
 
-def test_two_inputs_with_one_output(call: Call, genrm: Genrm) -> None:
+def test_two_inputs_with_one_output(call, genrm):
     """The second of two files that would have one output fails with 2 and a remedy; all others are
     scored.
     """
@@ -131,7 +130,7 @@ def test_two_inputs_with_one_output(call: Call, genrm: Genrm) -> None:
     assert {"a.scored.jsonl", "b.scored.jsonl"} < genrm.names()
 
 
-def test_a_template_places_the_outputs(call: Call, genrm: Genrm) -> None:
+def test_a_template_places_the_outputs(call, genrm):
     """{path} keeps the folders below what was given; folders are made, and the next run takes
     nothing for input.
     """
@@ -145,7 +144,7 @@ def test_a_template_places_the_outputs(call: Call, genrm: Genrm) -> None:
     assert last_line(again).startswith("genrm: done: 2 files: 2 up to date; ")
 
 
-def test_a_missing_folder_does_not_stop_the_others(call: Call, genrm: Genrm) -> None:
+def test_a_missing_folder_does_not_stop_the_others(call, genrm):
     """A folder that is not there is an error with 3 and one line; what else was given is scored,
     before and after.
     """
@@ -158,7 +157,7 @@ def test_a_missing_folder_does_not_stop_the_others(call: Call, genrm: Genrm) -> 
     assert last_line(finished).endswith("; exit 3")
 
 
-def test_the_second_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_the_second_run_does_nothing(call, genrm, judge_server):
     """All is up to date: no call, not even the probe's, no file touched, 0, and one line is
     said.
     """
@@ -185,9 +184,7 @@ def test_the_second_run_does_nothing(call: Call, genrm: Genrm, judge_server: Jud
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_settings_that_change_rewards_score_again(
-    call: Call, genrm: Genrm, flags: tuple[str, ...], reason: str | None
-) -> None:
+def test_settings_that_change_rewards_score_again(call, genrm, flags, reason):
     """Another reward setting, or --force, scores again; a setting that changes no reward does
     not.
     """
@@ -200,7 +197,7 @@ def test_settings_that_change_rewards_score_again(
         assert all(reason in line for line in file_lines(finished, "scored"))
 
 
-def test_only_the_changed_input_is_scored_again(call: Call, genrm: Genrm) -> None:
+def test_only_the_changed_input_is_scored_again(call, genrm):
     """A file with other lines, or the same lines written anew, is scored again; its neighbour is
     left alone.
     """
@@ -221,7 +218,7 @@ def test_only_the_changed_input_is_scored_again(call: Call, genrm: Genrm) -> Non
 @pytest.mark.parametrize(
     "damage", ["metrics deleted", "scored deleted", "scored and metrics deleted", "half-written"]
 )
-def test_incomplete_outputs_are_made_again(call: Call, genrm: Genrm, damage: str) -> None:
+def test_incomplete_outputs_are_made_again(call, genrm, damage):
     """Incomplete outputs, and outputs that no metrics vouch for, may be replaced."""
     fill(genrm, "a.jsonl", "b.jsonl")
     assert call("score", ".", *LEXICAL, *NOW).code == 0
@@ -243,7 +240,7 @@ def test_incomplete_outputs_are_made_again(call: Call, genrm: Genrm, damage: str
 @pytest.mark.parametrize(
     "damage", ["edited", "truncated", "written by hand", "metrics of something else"]
 )
-def test_what_is_not_ours_is_refused_and_stays(call: Call, genrm: Genrm, damage: str) -> None:
+def test_what_is_not_ours_is_refused_and_stays(call, genrm, damage):
     """Scored lines that somebody edited, or wrote, fail with 2 and stay as they are; the others go
     on.
     """
@@ -272,9 +269,7 @@ def test_what_is_not_ours_is_refused_and_stays(call: Call, genrm: Genrm, damage:
     assert "2 up to date" in last_line(call("score", ".", *LEXICAL, *NOW))
 
 
-def test_partial_results_are_completed_by_the_next_runs(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_partial_results_are_completed_by_the_next_runs(call, genrm, judge_server):
     """--max-calls holds over all files; each run ends with 6 and goes on where the last one
     stopped, until 0.
     """
@@ -308,9 +303,7 @@ def test_partial_results_are_completed_by_the_next_runs(
     assert all((genrm.folder / name.replace(".", ".scored.", 1)).exists() for name in content)
 
 
-def test_files_not_begun_wait_for_the_next_run(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_files_not_begun_wait_for_the_next_run(call, genrm, judge_server):
     """After a stop no further file is begun: it has no outputs, one line, and the exit code 6."""
     fill(genrm, *(f"{name}.jsonl" for name in "abcd"))
     flags = ("--max-calls", "1", "--no-probe", "--parallel-files", "1")
@@ -320,7 +313,7 @@ def test_files_not_begun_wait_for_the_next_run(
     assert {name for name in genrm.names() if name.endswith("scored.jsonl")} == {"a.scored.jsonl"}
 
 
-def test_young_files_wait(call: Call, genrm: Genrm) -> None:
+def test_young_files_wait(call, genrm):
     """With --min-age, a file of a folder that just changed waits, with 0; one that is old or named
     is scored.
     """
@@ -337,7 +330,7 @@ def test_young_files_wait(call: Call, genrm: Genrm) -> None:
     assert "1 scored" in last_line(call("score", ".", *LEXICAL, "--min-age", "20s"))
 
 
-def test_a_folder_names_what_it_leaves_out(call: Call, genrm: Genrm) -> None:
+def test_a_folder_names_what_it_leaves_out(call, genrm):
     """Arrays and tables, but no output of ours; a folder with nothing to read is 3, as is a
     pattern.
     """
@@ -359,7 +352,7 @@ def test_a_folder_names_what_it_leaves_out(call: Call, genrm: Genrm) -> None:
     assert call("score", "a.jsonl", "empty/", *LEXICAL).code == 0
 
 
-def test_too_many_unscored_stay_6_until_they_are_scored(call: Call, genrm: Genrm) -> None:
+def test_too_many_unscored_stay_6_until_they_are_scored(call, genrm):
     """Outputs that are up to date keep their exit code, alone and in a folder; a higher limit
     accepts them.
     """
@@ -375,7 +368,7 @@ def test_too_many_unscored_stay_6_until_they_are_scored(call: Call, genrm: Genrm
     assert call("score", ".", *LEXICAL, "--max-unscored", 1).code == 0
 
 
-def test_a_bad_file_does_not_stop_the_others(genrm: Genrm, call: Call) -> None:
+def test_a_bad_file_does_not_stop_the_others(genrm, call):
     """Each file has one plain line, the last line is the end, and the exit code is the worst, as
     cron sees it.
     """
@@ -399,7 +392,7 @@ def test_a_bad_file_does_not_stop_the_others(genrm: Genrm, call: Call) -> None:
     assert finished.out == b""
 
 
-def test_quiet_says_only_errors(call: Call, genrm: Genrm) -> None:
+def test_quiet_says_only_errors(call, genrm):
     """With --quiet a run without errors says nothing, and one with a bad file only which and
     why.
     """
@@ -411,7 +404,7 @@ def test_quiet_says_only_errors(call: Call, genrm: Genrm) -> None:
     assert line.startswith("genrm: error: failed: bad.jsonl: ")
 
 
-def test_json_is_one_object(call: Call, genrm: Genrm) -> None:
+def test_json_is_one_object(call, genrm):
     """--json prints one object on stdout with a result for each file that was not up to date."""
     fill(genrm, "a.jsonl", "b.jsonl")
     assert call("score", "b.jsonl", *LEXICAL).code == 0
@@ -438,7 +431,7 @@ def test_json_is_one_object(call: Call, genrm: Genrm) -> None:
     assert (results["bad.jsonl"]["status"], results["bad.jsonl"]["exit_code"]) == ("failed", 3)
 
 
-def test_a_dry_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_a_dry_run_does_nothing(call, genrm, judge_server):
     """--dry-run lists what would be done with each file, writes nothing, takes no lease and asks
     nothing.
     """
@@ -475,9 +468,7 @@ def test_a_dry_run_does_nothing(call: Call, genrm: Genrm, judge_server: JudgeSer
 
 
 @pytest.mark.slow
-def test_a_judge_that_is_down_ends_the_run(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_a_judge_that_is_down_ends_the_run(call, genrm, judge_server):
     """Files that are finished stay; the judge that then refuses ends the run with 4, and is not
     asked file by file.
     """
@@ -497,9 +488,7 @@ def test_a_judge_that_is_down_ends_the_run(
     assert "up to date" in last_line(again)
 
 
-def test_outputs_say_where_they_come_from(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_outputs_say_where_they_come_from(call, genrm, judge_server):
     """The metrics hold versions, the settings' digest, the judge, the input's identity and the
     time.
     """
@@ -531,9 +520,7 @@ def test_outputs_say_where_they_come_from(
     "sent", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM]
 )
 @pytest.mark.slow
-def test_an_interrupted_run_of_many_files_goes_on(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, sent: signal.Signals
-) -> None:
+def test_an_interrupted_run_of_many_files_goes_on(genrm, call, judge_server, sent):
     """130 within seconds, whole outputs or none, no leases; the next run repeats no call that was
     answered.
     """

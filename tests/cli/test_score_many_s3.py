@@ -4,9 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from genrm_process import Call, Finished, Genrm, make_rollouts, without_rewards
-from judge_server_fixture import JudgeServer
-from s3_disturber_fixture import DisturbedS3
+from genrm_process import Finished, make_rollouts, without_rewards
 from s3_objects import get, keys_in
 
 LEXICAL = ("--judge", "lexical")
@@ -35,7 +33,7 @@ def last_line(finished: Finished) -> str:
 
 
 @pytest.mark.slow
-def test_a_prefix_from_cron(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str]) -> None:
+def test_a_prefix_from_cron(genrm, call, s3_bucket, aws):
     """With next to nothing in the environment: every file below the prefix gets its outputs,
     nothing is put here.
     """
@@ -65,9 +63,7 @@ def test_a_prefix_from_cron(genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[
     assert state_of(s3_bucket) == before_again
 
 
-def test_what_cannot_be_done_on_s3(
-    call: Call, genrm: Genrm, s3_bucket: Any, aws: dict[str, str]
-) -> None:
+def test_what_cannot_be_done_on_s3(call, genrm, s3_bucket, aws):
     """An empty prefix is not an error; a missing bucket is 5, results outside rl/ are 2; other
     inputs continue.
     """
@@ -89,9 +85,7 @@ def test_what_cannot_be_done_on_s3(
 
 
 @pytest.mark.slow
-def test_once_on_s3(
-    call: Call, s3_bucket: Any, aws: dict[str, str], judge_server: JudgeServer
-) -> None:
+def test_once_on_s3(call, s3_bucket, aws, judge_server):
     """Nothing is asked or written again until an input has another version; then that one is."""
     put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl")
     arguments = ("score", f"s3://{s3_bucket.name}/rl/", *judge_server.flags, *NOW)
@@ -110,9 +104,7 @@ def test_once_on_s3(
     assert not [key for key in changed if key.startswith("rl/a.")]
 
 
-def test_metrics_say_where_objects_come_from(
-    call: Call, s3_bucket: Any, aws: dict[str, str]
-) -> None:
+def test_metrics_say_where_objects_come_from(call, s3_bucket, aws):
     """They name the version of the input, a non-ASCII name included, and the upload of the scored
     lines.
     """
@@ -137,13 +129,13 @@ def test_metrics_say_where_objects_come_from(
 
 
 def test_a_dry_run_writes_nothing_on_s3(
-    call: Call,
-    genrm: Genrm,
-    s3_bucket: Any,
-    aws: dict[str, str],
-    disturbed_s3: DisturbedS3,
-    judge_server: JudgeServer,
-) -> None:
+    call,
+    genrm,
+    s3_bucket,
+    aws,
+    disturbed_s3,
+    judge_server,
+):
     """Only requests that read are made: no lease, no trial of conditional puts, no output; and no
     call.
     """
@@ -167,9 +159,7 @@ def test_a_dry_run_writes_nothing_on_s3(
     assert genrm.names() == set()
 
 
-def test_a_listing_that_is_refused_fails_alone(
-    call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
-) -> None:
+def test_a_listing_that_is_refused_fails_alone(call, s3_bucket, aws, disturbed_s3):
     """A prefix that may not be listed is one failed input; what else was given is scored."""
     put(s3_bucket, "rl/x/a.jsonl", "rl/y/b.jsonl")
     disturbed_s3.rule(method="GET", query={"prefix": "rl/x/"}, answer={"code": "AccessDenied"})
@@ -181,9 +171,7 @@ def test_a_listing_that_is_refused_fails_alone(
 
 
 @pytest.mark.slow
-def test_an_output_that_cannot_be_put_fails_alone(
-    call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
-) -> None:
+def test_an_output_that_cannot_be_put_fails_alone(call, s3_bucket, aws, disturbed_s3):
     """A file whose scored lines the store refuses keeps no lease, and the next run completes it;
     the other is done.
     """
@@ -201,9 +189,7 @@ def test_an_output_that_cannot_be_put_fails_alone(
     assert not [key for key in keys if ".commit" in key and "conditional" not in key]
 
 
-def test_a_named_output_and_endpoint(
-    genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str], s3: str
-) -> None:
+def test_a_named_output_and_endpoint(genrm, call, s3_bucket, aws, s3):
     """`-o s3://...` and --s3-endpoint-url work as in the cron line, compressed both ways,
     quietly.
     """

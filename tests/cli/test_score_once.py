@@ -8,10 +8,9 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
-from genrm_process import COMMAND, Call, Genrm, make_rollouts
+from genrm_process import COMMAND, Genrm, make_rollouts
 from judge_server_fixture import JudgeServer
 from s3_disturber_fixture import DisturbedS3
 
@@ -46,7 +45,7 @@ def rewards_in(genrm: Genrm, name: str = "in.scored.jsonl") -> list[float | None
     return [json.loads(line)["reward"] for line in (genrm.folder / name).read_bytes().splitlines()]
 
 
-def test_another_inputs_results_are_not_replaced(genrm: Genrm, call: Call) -> None:
+def test_another_inputs_results_are_not_replaced(genrm, call):
     """Two inputs with one output do not replace each other, run by run; the refusal names the first
     one.
     """
@@ -60,9 +59,7 @@ def test_another_inputs_results_are_not_replaced(genrm: Genrm, call: Call) -> No
     assert call("score", "b.jsonl", *LEXICAL, "-o", "out.scored.jsonl", "--force").code == 0
 
 
-def test_the_stand_in_does_not_replace_a_judge(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_the_stand_in_does_not_replace_a_judge(genrm, call, judge_server):
     """Trying --judge lexical on what a reward model judged is refused; the model may replace the
     stand-in.
     """
@@ -74,9 +71,7 @@ def test_the_stand_in_does_not_replace_a_judge(
 
 
 @pytest.mark.parametrize("fault", [{"status": 500}, {"status": 400}], ids=["server", "request"])
-def test_a_file_with_too_many_unscored_is_tried_again(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, fault: dict[str, int]
-) -> None:
+def test_a_file_with_too_many_unscored_is_tried_again(genrm, call, judge_server, fault):
     """Outputs of a run with exit code 6 are not up to date: the next run makes only the failed
     requests.
     """
@@ -99,8 +94,8 @@ def test_a_file_with_too_many_unscored_is_tried_again(
     ids=["503", "html with 200"],
 )
 def test_failed_calls_are_asked_again_and_unreadable_replies_are_not(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, fault: dict[str, Any], kind: str
-) -> None:
+    genrm, call, judge_server, fault, kind
+):
     """A transient failure makes a file due again; a reply without a verdict would most likely come
     again.
     """
@@ -115,7 +110,7 @@ def test_failed_calls_are_asked_again_and_unreadable_replies_are_not(
     assert "is up to date" in call("score", "in.jsonl", *at(judge_server)).err
 
 
-def test_a_name_that_is_not_utf_8_does_not_stop_the_others(genrm: Genrm, call: Call) -> None:
+def test_a_name_that_is_not_utf_8_does_not_stop_the_others(genrm, call):
     """Such a file is refused by itself, before anything is paid for."""
     Path(os.fsdecode(os.fsencode(str(genrm.folder)) + b"/bad\xff.jsonl")).write_bytes(body())
     (genrm.folder / "good.jsonl").write_bytes(body())
@@ -124,17 +119,17 @@ def test_a_name_that_is_not_utf_8_does_not_stop_the_others(genrm: Genrm, call: C
     assert "1 scored" in finished.err
 
 
-@pytest.mark.parametrize("flag", ["--redact-pattern", "--require-metadata"])
-def test_a_guard_that_is_empty_is_refused(genrm: Genrm, call: Call, flag: str) -> None:
+def test_a_guard_that_is_empty_is_refused(genrm, call):
     """An unset variable in a script must not switch a guard off."""
-    genrm.write("in.jsonl", make_rollouts())
-    assert call("score", "in.jsonl", *LEXICAL, flag, "").code == 2
-    variable = "GENRM_" + flag.removeprefix("--").replace("-", "_").upper()
-    assert call("score", "in.jsonl", *LEXICAL, **{variable: ""}).code == 2
+    for flag in ["--redact-pattern", "--require-metadata"]:
+        genrm.write("in.jsonl", make_rollouts())
+        assert call("score", "in.jsonl", *LEXICAL, flag, "").code == 2
+        variable = "GENRM_" + flag.removeprefix("--").replace("-", "_").upper()
+        assert call("score", "in.jsonl", *LEXICAL, **{variable: ""}).code == 2
 
 
 @pytest.mark.slow
-def test_a_closed_stdout_is_no_fault(genrm: Genrm) -> None:
+def test_a_closed_stdout_is_no_fault(genrm):
     """`>&-` changes nothing for a command whose product is files."""
     genrm.write("in.jsonl", make_rollouts())
     command = [
@@ -153,9 +148,7 @@ def test_a_closed_stdout_is_no_fault(genrm: Genrm) -> None:
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
 
 
-def test_a_journal_on_s3_stays_under_rl(
-    genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str]
-) -> None:
+def test_a_journal_on_s3_stays_under_rl(genrm, call, s3_bucket, aws):
     """The judge's replies are RL data, too."""
     genrm.write("in.jsonl", make_rollouts())
     refused = call(
@@ -164,9 +157,7 @@ def test_a_journal_on_s3_stays_under_rl(
     assert (refused.code, "rl/" in refused.err) == (2, True)
 
 
-def test_a_journal_below_the_prefix_is_no_input(
-    call: Call, s3_bucket: Any, aws: dict[str, str], judge_server: JudgeServer
-) -> None:
+def test_a_journal_below_the_prefix_is_no_input(call, s3_bucket, aws, judge_server):
     """Segments below the prefix that is scored are never taken for rollouts."""
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
     where = (
@@ -186,8 +177,8 @@ def test_a_journal_below_the_prefix_is_no_input(
 
 @pytest.mark.slow
 def test_a_role_that_may_not_delete_scores_again_and_again(
-    genrm: Genrm, call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
-) -> None:
+    genrm, call, s3_bucket, aws, disturbed_s3
+):
     """Claims that cannot be given up are told once, and neither this run nor the next one fails for
     it.
     """
@@ -206,7 +197,7 @@ def test_a_role_that_may_not_delete_scores_again_and_again(
         assert finished.err.count("a lease could not be released") == 1
 
 
-def test_another_version_of_the_judge_is_another_judge(genrm: Genrm, call: Call) -> None:
+def test_another_version_of_the_judge_is_another_judge(genrm, call):
     """After an upgrade that asks or reads in another way, what was scored before is scored
     again.
     """
@@ -223,9 +214,7 @@ def test_another_version_of_the_judge_is_another_judge(genrm: Genrm, call: Call)
     assert json.loads(path.read_bytes())["judge"]["name"] != "lexical-0"
 
 
-def test_an_input_that_is_gone_when_its_turn_comes_waits(
-    call: Call, s3_bucket: Any, aws: dict[str, str], disturbed_s3: DisturbedS3
-) -> None:
+def test_an_input_that_is_gone_when_its_turn_comes_waits(call, s3_bucket, aws, disturbed_s3):
     """A file deleted after the listing needs no result, and is not an error of this run."""
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
     disturbed_s3.rule(
@@ -244,7 +233,7 @@ def test_an_input_that_is_gone_when_its_turn_comes_waits(
         *(pytest.param(source, marks=pytest.mark.slow) for source in ("in.jsonl.gz", "-")),
     ],
 )
-def test_outputs_of_a_private_input_are_private(genrm: Genrm, call: Call, source: str) -> None:
+def test_outputs_of_a_private_input_are_private(genrm, call, source):
     """Nobody may read the outputs who may not read the input; the umask may take more."""
     path = genrm.folder / "in.jsonl"
     path.write_bytes(body())
@@ -277,7 +266,7 @@ def test_outputs_of_a_private_input_are_private(genrm: Genrm, call: Call, source
             output.unlink()
 
 
-def test_the_state_folder_is_private(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+def test_the_state_folder_is_private(genrm, call, judge_server):
     """Journals of streams are in a folder that only its user can enter."""
     before = os.umask(0)
     try:
@@ -290,9 +279,7 @@ def test_the_state_folder_is_private(genrm: Genrm, call: Call, judge_server: Jud
 
 
 @pytest.mark.parametrize("given", ["in.jsonl", ""], ids=["file", "folder"])
-def test_what_a_killed_run_left_beside_finished_outputs_is_removed(
-    genrm: Genrm, call: Call, given: str
-) -> None:
+def test_what_a_killed_run_left_beside_finished_outputs_is_removed(genrm, call, given):
     """Claims of processes that are gone, hidden files and the manifest go, though the outputs are
     up to date.
     """
@@ -327,9 +314,7 @@ def entries_of(uris: list[str]) -> list[CommitEntry]:
     return entries
 
 
-def test_a_claim_beside_finished_outputs_that_is_held_is_left_alone(
-    genrm: Genrm, call: Call
-) -> None:
+def test_a_claim_beside_finished_outputs_that_is_held_is_left_alone(genrm, call):
     """Another run may be about to release it; the input is up to date all the same."""
     path = genrm.folder / "in.jsonl"
     path.write_bytes(body())
@@ -360,15 +345,18 @@ class Page(BaseHTTPRequestHandler):
         """Stay silent."""
 
 
-@pytest.mark.parametrize("name", ["rl/in.jsonl", "rl/"], ids=["object", "prefix"])
-def test_an_endpoint_that_is_not_s3_is_an_error(call: Call, name: str) -> None:
+def test_an_endpoint_that_is_not_s3_is_an_error(call):
     """A web server that answers everything with a page: exit code 5 and no traceback, for a prefix
     as well.
     """
-    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        endpoint = ("--s3-endpoint-url", f"http://127.0.0.1:{server.server_port}")
-        finished = call("score", f"s3://bucket/{name}", *LEXICAL, *endpoint)
-        server.shutdown()
-    assert finished.code == 5, finished.err
-    assert "check the S3 endpoint" in " ".join(finished.err.split())
+    for case, name in {
+        "object": "rl/in.jsonl",
+        "prefix": "rl/",
+    }.items():
+        with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+            endpoint = ("--s3-endpoint-url", f"http://127.0.0.1:{server.server_port}")
+            finished = call("score", f"s3://bucket/{name}", *LEXICAL, *endpoint)
+            server.shutdown()
+        assert finished.code == 5, finished.err
+        assert "check the S3 endpoint" in " ".join(finished.err.split()), case

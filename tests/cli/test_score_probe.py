@@ -1,10 +1,8 @@
 import json
 import socket
-from typing import Any
 
 import pytest
-from genrm_process import Call, Genrm, make_rollouts
-from judge_server_fixture import JudgeServer
+from genrm_process import make_rollouts
 
 
 @pytest.mark.parametrize(
@@ -15,13 +13,13 @@ from judge_server_fixture import JudgeServer
     ],
 )
 def test_a_judge_that_cannot_be_used_is_found_at_once(
-    genrm: Genrm,
-    call: Call,
-    judge_server: JudgeServer,
-    behaviour: dict[str, Any],
-    path: str,
-    says: tuple[str, ...],
-) -> None:
+    genrm,
+    call,
+    judge_server,
+    behaviour,
+    path,
+    says,
+):
     """The probe ends the run with 4 within seconds: URL, model, cause and remedy are said, there
     are no outputs.
     """
@@ -51,9 +49,7 @@ def test_a_judge_that_cannot_be_used_is_found_at_once(
 
 
 @pytest.mark.parametrize("scheme", [pytest.param("http", marks=pytest.mark.slow), "https"])
-def test_a_judge_that_is_down_is_found_at_once(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, scheme: str
-) -> None:
+def test_a_judge_that_is_down_is_found_at_once(genrm, call, judge_server, scheme):
     """No server, or a server without TLS: exit code 4 with the cause in words, and no outputs."""
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # bound, never listening
@@ -69,9 +65,7 @@ def test_a_judge_that_is_down_is_found_at_once(
 
 
 @pytest.mark.slow
-def test_a_proxy_in_the_environment_does_not_catch_loopback_calls(
-    genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_a_proxy_in_the_environment_does_not_catch_loopback_calls(genrm, judge_server):
     """NO_PROXY is honoured, so that a judge on this machine is reached from behind a company's
     proxy.
     """
@@ -84,7 +78,7 @@ def test_a_proxy_in_the_environment_does_not_catch_loopback_calls(
     assert genrm.run("score", "in.jsonl", *judge_server.flags, **proxies).code == 0
 
 
-def test_a_busy_judge_passes_the_probe(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
+def test_a_busy_judge_passes_the_probe(genrm, call, judge_server):
     """429 means that the judge is up: the run continues and waits for its turn."""
     judge_server.behave(script=[{"status": 429}])
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
@@ -95,9 +89,7 @@ def test_a_busy_judge_passes_the_probe(genrm: Genrm, call: Call, judge_server: J
     }  # two of the probe, two comparisons
 
 
-def test_no_probe_goes_straight_to_the_comparisons(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_no_probe_goes_straight_to_the_comparisons(genrm, call, judge_server):
     """With --no-probe every request is a comparison; when all fail, the run ends with 6 and says so
     in numbers.
     """
@@ -110,9 +102,7 @@ def test_no_probe_goes_straight_to_the_comparisons(
     assert metrics["reward"]["count"] == 0
 
 
-def test_a_judge_that_refuses_the_key_in_mid_run_is_waited_for(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_a_judge_that_refuses_the_key_in_mid_run_is_waited_for(genrm, call, judge_server):
     """A key that expired may be put right while the run waits; when it is not, --give-up-after ends
     it with 4.
     """

@@ -4,7 +4,7 @@ import statistics
 from collections import defaultdict
 
 import pytest
-from genrm_process import Call, Finished, Genrm, Json, read_lines, without_rewards
+from genrm_process import Finished, Genrm, Json, read_lines, without_rewards
 
 from genrm_cli.verdicts import Reason
 
@@ -81,7 +81,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> SampleRun:
     )
 
 
-def test_the_outputs_appear_beside_the_input_and_nothing_else(run: SampleRun) -> None:
+def test_the_outputs_appear_beside_the_input_and_nothing_else(run):
     """A run ends with code 0, leaves its files beside its input, none empty or temporary, and an
     empty stdout.
     """
@@ -90,7 +90,7 @@ def test_the_outputs_appear_beside_the_input_and_nothing_else(run: SampleRun) ->
     assert run.finished.out == b""
 
 
-def test_every_line_says_how_its_reward_came_about(run: SampleRun) -> None:
+def test_every_line_says_how_its_reward_came_about(run):
     """`genrm` holds what the issue lists, and base score and adjustments add up to the reward."""
     for line in run.after:
         detail = line["genrm"]
@@ -104,7 +104,7 @@ def test_every_line_says_how_its_reward_came_about(run: SampleRun) -> None:
         )
 
 
-def test_the_comparisons_file_holds_every_planned_comparison(run: SampleRun) -> None:
+def test_the_comparisons_file_holds_every_planned_comparison(run):
     """Each rollout is compared once as first and once as second, never with itself, and each record
     has its keys.
     """
@@ -121,7 +121,7 @@ def test_the_comparisons_file_holds_every_planned_comparison(run: SampleRun) -> 
         assert record["judge_idx"] == 0
 
 
-def test_the_base_scores_follow_from_the_comparisons(genrm: Genrm, call: Call) -> None:
+def test_the_base_scores_follow_from_the_comparisons(genrm, call):
     """By simple_tiebreaker whoever reads the comparisons can work out each base score: the mean
     after the tiebreak.
     """
@@ -141,7 +141,7 @@ def test_the_base_scores_follow_from_the_comparisons(genrm: Genrm, call: Call) -
             assert math.isclose(line["genrm"]["base_score"], expected)
 
 
-def test_the_embedded_judge_is_called_a_stand_in_everywhere(run: SampleRun) -> None:
+def test_the_embedded_judge_is_called_a_stand_in_everywhere(run):
     """The terminal, every line and the metrics say that no reward model judged."""
     assert "built-in lexical baseline" in run.finished.err
     assert run.metrics["judge"]["is_baseline"] is True
@@ -150,7 +150,7 @@ def test_the_embedded_judge_is_called_a_stand_in_everywhere(run: SampleRun) -> N
     )
 
 
-def test_formats_may_be_mixed_in_one_file(genrm: Genrm, call: Call) -> None:
+def test_formats_may_be_mixed_in_one_file(genrm, call):
     """Each line is read as what it is; one that holds many responses gets a list of rewards."""
     before = read_lines(genrm.sample("other-formats.jsonl"))
     assert call("score", "other-formats.jsonl", "--judge", "lexical").code == 0

@@ -2,10 +2,9 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from genrm_process import Call, Finished, Genrm, Json, make_rollouts, read_lines
+from genrm_process import Call, Finished, Json, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
 
 SHARDS = 3
@@ -65,9 +64,7 @@ _SLOW = ("a budget decides the rings", "a trial")
     "case", [pytest.param(each, marks=[pytest.mark.slow] * (each in _SLOW)) for each in CASES]
 )
 @pytest.mark.parametrize("fault_share", [pytest.param(0.0, marks=pytest.mark.slow), 0.2])
-def test_shards_give_the_outputs_of_a_single_run(
-    call: Call, genrm: Genrm, judge_server: JudgeServer, case: str, fault_share: float
-) -> None:
+def test_shards_give_the_outputs_of_a_single_run(call, genrm, judge_server, case, fault_share):
     """Scored lines are equal byte by byte, failures included; each request is made once, and none
     to conclude.
     """
@@ -96,9 +93,7 @@ def test_shards_give_the_outputs_of_a_single_run(
 
 
 @pytest.mark.slow
-def test_shards_of_a_set_of_files_on_s3(
-    call: Call, genrm: Genrm, judge_server: JudgeServer, s3_bucket: Any, s3: str
-) -> None:
+def test_shards_of_a_set_of_files_on_s3(call, genrm, judge_server, s3_bucket, s3):
     """Machines that share nothing but the store give the objects of a single run, failures
     included.
     """
@@ -129,7 +124,7 @@ def test_shards_of_a_set_of_files_on_s3(
         "AWS_SECRET_ACCESS_KEY": "SKTEST",
     }
 
-    def scored() -> dict[str, bytes]:
+    def scored():
         names = [key.replace(".jsonl", ".scored.jsonl") for key in keys]
         return {
             name: s3_bucket.client.get_object(Bucket=s3_bucket.name, Key=name)["Body"].read()
@@ -160,9 +155,7 @@ def test_shards_of_a_set_of_files_on_s3(
     assert judge_server.stats()["requests"] == requests
 
 
-def test_every_group_belongs_to_one_shard(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_every_group_belongs_to_one_shard(call, genrm, judge_server):
     """The dry runs of all shards add up to that of the whole, and no shard of many groups is
     empty.
     """
@@ -176,9 +169,7 @@ def test_every_group_belongs_to_one_shard(
     assert min(plans) > 0
 
 
-def test_what_no_shard_asked_leaves_the_outputs_partial(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_what_no_shard_asked_leaves_the_outputs_partial(call, genrm, judge_server):
     """To conclude without one of the shards exits with 6; with all of them the outputs are whole,
     deadline or not.
     """
@@ -192,9 +183,7 @@ def test_what_no_shard_asked_leaves_the_outputs_partial(
     assert not genrm.metrics()["partial"]
 
 
-def test_to_conclude_on_a_changed_input_says_so(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_to_conclude_on_a_changed_input_says_so(call, genrm, judge_server):
     """The message names the file and the shards that read another version; run again, they ask for
     the rest only.
     """
@@ -218,9 +207,7 @@ def test_to_conclude_on_a_changed_input_says_so(
     assert judge_server.stats()["requests"] - asked < 36
 
 
-def test_a_stopped_shard_goes_on_where_it_was(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_a_stopped_shard_goes_on_where_it_was(call, genrm, judge_server):
     """A shard that its share of --max-calls stopped exits with 6; run again with more, it asks only
     the rest.
     """
@@ -236,9 +223,7 @@ def test_a_stopped_shard_goes_on_where_it_was(
     assert judge_server.stats()["requests"] == genrm.metrics()["journal_hits"]
 
 
-def test_shards_keep_the_limit_of_the_run(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_shards_keep_the_limit_of_the_run(call, genrm, judge_server):
     """Of six calls in flight each of three shards gets two."""
     judge_server.behave(latency_s=0.01)
     genrm.write("in.jsonl", make_rollouts(groups=30, size=3))
@@ -247,9 +232,7 @@ def test_shards_keep_the_limit_of_the_run(
     assert judge_server.stats()["max_in_flight"] == 2
 
 
-def test_a_shard_reuses_what_an_earlier_run_asked(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_a_shard_reuses_what_an_earlier_run_asked(call, genrm, judge_server):
     """Verdicts in the journal of the whole are not asked again."""
     genrm.write("in.jsonl", make_rollouts(groups=10, size=2))
     given = (
@@ -262,9 +245,9 @@ def test_a_shard_reuses_what_an_earlier_run_asked(
     assert judge_server.stats()["requests"] == genrm.metrics()["journal_hits"]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
+def test_what_contradicts_shards_is_refused(call, genrm, judge_server):
+    """A usage error says what to change before anything is asked."""
+    cases = [
         (("--shard", "4/4"), "the shards of four are 0/4, 1/4, 2/4 and 3/4"),
         (("--shard", "1"), "is not a shard"),
         (("--shard", "0/2", "--conclude"), "run all shards first"),
@@ -272,14 +255,9 @@ def test_a_shard_reuses_what_an_earlier_run_asked(
         (("--shard", "0/8", "--concurrency", "4"), "use at most 4 shards"),
         (("--shard", "0/2", "--only-components"), "--conclude does the same"),
         (("--shard", "0/2", "-o", "-"), "set --journal to"),
-    ],
-    ids=str,
-)
-def test_what_contradicts_shards_is_refused(
-    call: Call, genrm: Genrm, judge_server: JudgeServer, options: tuple[str, ...], said: str
-) -> None:
-    """A usage error says what to change before anything is asked."""
-    genrm.write("in.jsonl", make_rollouts(groups=2, size=2))
-    finished = call("score", "in.jsonl", *arguments(judge_server), *options).ended(2)
-    assert said in finished.err
-    assert judge_server.stats()["requests"] == 0
+    ]
+    for options, said in cases:
+        genrm.write("in.jsonl", make_rollouts(groups=2, size=2))
+        finished = call("score", "in.jsonl", *arguments(judge_server), *options).ended(2)
+        assert said in finished.err
+        assert judge_server.stats()["requests"] == 0

@@ -2,10 +2,9 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from genrm_process import SAMPLE_DATA, Call, Genrm, make_rollouts, without_rewards
+from genrm_process import SAMPLE_DATA, make_rollouts, without_rewards
 
 from genrm_cli.verdicts import Reason
 
@@ -18,7 +17,7 @@ LONG_NUMBERS = (
 TEXTS = "“Žluťoučký kůň” 日本語 👩‍👩‍👧 \u2028 \x7f".encode()
 
 
-def test_numbers_and_texts_survive_to_the_byte(genrm: Genrm, call: Call) -> None:
+def test_numbers_and_texts_survive_to_the_byte(genrm, call):
     """Integers beyond 64 bits, decimals beyond a double and any script come out as they went in."""
     line = b'{"prompt": "Why?", %s, "completion": "%s", "note": "%s"}\n'
     lines = [
@@ -34,7 +33,7 @@ def test_numbers_and_texts_survive_to_the_byte(genrm: Genrm, call: Call) -> None
             assert number.replace(b": ", b":") in after
 
 
-def test_a_pipe_takes_rollouts_in_and_gives_scored_lines_out(genrm: Genrm) -> None:
+def test_a_pipe_takes_rollouts_in_and_gives_scored_lines_out(genrm):
     """`score -` reads stdin and writes nothing but scored lines to stdout, and no file."""
     data = genrm.sample("rollouts.jsonl").read_bytes()
     finished = genrm.run("score", "-", *LEXICAL, stdin=data).ended(0)
@@ -48,7 +47,7 @@ def test_a_pipe_takes_rollouts_in_and_gives_scored_lines_out(genrm: Genrm) -> No
     assert genrm.names() == {"rollouts.jsonl"}
 
 
-def test_a_file_can_be_scored_to_stdout(genrm: Genrm, call: Call) -> None:
+def test_a_file_can_be_scored_to_stdout(genrm, call):
     """`-o -` writes the lines that a file would get, and makes no files beside the input."""
     genrm.sample("rollouts.jsonl")
     piped = call("score", "rollouts.jsonl", *LEXICAL, "-o", "-", "--quiet")
@@ -59,7 +58,7 @@ def test_a_file_can_be_scored_to_stdout(genrm: Genrm, call: Call) -> None:
 
 
 @pytest.mark.slow
-def test_a_reader_that_leaves_early_is_no_error(genrm: Genrm) -> None:
+def test_a_reader_that_leaves_early_is_no_error(genrm):
     """`genrm score ... -o - | head -1` ends quietly: no traceback, nothing on stderr."""
     genrm.write("in.jsonl", [{**line, "padding": "x" * 2_000} for line in make_rollouts(groups=50)])
     process = genrm.start("score", "in.jsonl", *LEXICAL, "-o", "-", "--quiet")
@@ -72,7 +71,7 @@ def test_a_reader_that_leaves_early_is_no_error(genrm: Genrm) -> None:
     assert process.wait(30) == 0
 
 
-def test_a_pipe_of_the_shell_is_an_output_too(genrm: Genrm, call: Call) -> None:
+def test_a_pipe_of_the_shell_is_an_output_too(genrm, call):
     """`-o >(command)` and `-o /dev/null` get the scored lines, and no files are put beside a pipe
     or device.
     """
@@ -84,7 +83,7 @@ def test_a_pipe_of_the_shell_is_an_output_too(genrm: Genrm, call: Call) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_when_nobody_reads_what_it_says(tmp_path: Path) -> None:
+def test_a_run_goes_on_when_nobody_reads_what_it_says(tmp_path):
     """With stderr closed, full or a broken pipe the outputs are written all the same."""
     command = (
         f"{sys.executable} -m genrm_cli score {SAMPLE_DATA}/rollouts.jsonl --judge lexical --force"

@@ -59,9 +59,7 @@ def warnings_in(err: str) -> str:
 
 
 @pytest.mark.parametrize("estimator", ["adaptive", "win_rate"])
-def test_a_set_of_files_is_scored_as_their_concatenation(
-    call: Call, genrm: Genrm, estimator: str
-) -> None:
+def test_a_set_of_files_is_scored_as_their_concatenation(call, genrm, estimator):
     """Scored lines and comparisons of a set are, byte for byte, those of one file with all its
     lines.
     """
@@ -82,7 +80,7 @@ def test_a_set_of_files_is_scored_as_their_concatenation(
     )
 
 
-def test_containers_and_folders_mix_in_a_set(call: Call, genrm: Genrm) -> None:
+def test_containers_and_folders_mix_in_a_set(call, genrm):
     """Compressed files and JSON arrays, in several folders, form groups with each other."""
     folder = genrm.folder
     names = ["rs0/a.jsonl", "rs1/b.jsonl.gz", "c.json"]
@@ -96,7 +94,7 @@ def test_containers_and_folders_mix_in_a_set(call: Call, genrm: Genrm) -> None:
     assert (folder / "together.metrics.json").exists()
 
 
-def test_contradicting_task_ids_give_way_to_the_prompt(call: Call, genrm: Genrm) -> None:
+def test_contradicting_task_ids_give_way_to_the_prompt(call, genrm):
     """Shards that number their tasks from 0 are grouped by the prompt, and the run says so."""
     first = [rollout(task, 0, f"First {task}", f"Prompt {task}") for task in range(3)]
     second = [rollout(task, 0, f"Second {task} longer", f"Prompt {2 - task}") for task in range(3)]
@@ -114,7 +112,7 @@ def test_contradicting_task_ids_give_way_to_the_prompt(call: Call, genrm: Genrm)
     assert sorted(by_group.values(), key=str) == [{"Prompt 0"}, {"Prompt 1"}, {"Prompt 2"}]
 
 
-def test_shards_may_number_their_rollouts_alike(call: Call, genrm: Genrm) -> None:
+def test_shards_may_number_their_rollouts_alike(call, genrm):
     """Files of one seed each number their rollouts from 0: these are no duplicates, and no attempts
     of each other.
     """
@@ -128,7 +126,7 @@ def test_shards_may_number_their_rollouts_alike(call: Call, genrm: Genrm) -> Non
     assert (result["metrics"]["duplicate_rollouts"], result["metrics"]["scored"]) == (0, 6)
 
 
-def test_bad_lines_are_named_with_their_file(call: Call, genrm: Genrm) -> None:
+def test_bad_lines_are_named_with_their_file(call, genrm):
     """A set has one rejects file, which says of each line where it is; so does the error of
     --strict.
     """
@@ -141,7 +139,7 @@ def test_bad_lines_are_named_with_their_file(call: Call, genrm: Genrm) -> None:
     assert "b.jsonl:13" in call("score", "a.jsonl", "b.jsonl", *OFFLINE, "--strict", "--force").err
 
 
-def test_a_file_without_rollouts_fails_the_set(call: Call, genrm: Genrm) -> None:
+def test_a_file_without_rollouts_fails_the_set(call, genrm):
     """A file of which no line can be read is most likely a mistake, and is named."""
     write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
     (genrm.folder / "c.jsonl").write_text('{"something": "else"}\n')
@@ -150,7 +148,7 @@ def test_a_file_without_rollouts_fails_the_set(call: Call, genrm: Genrm) -> None
     assert not list(genrm.folder.glob("*scored*"))
 
 
-def test_a_set_is_up_to_date_until_one_of_its_files_changes(call: Call, genrm: Genrm) -> None:
+def test_a_set_is_up_to_date_until_one_of_its_files_changes(call, genrm):
     """An unchanged set is skipped in whatever order its files are named; a changed or a further
     file is a reason.
     """
@@ -164,7 +162,7 @@ def test_a_set_is_up_to_date_until_one_of_its_files_changes(call: Call, genrm: G
     assert "1 scored" in call("score", "a.jsonl", "b.jsonl", *OFFLINE).err
 
 
-def test_a_file_of_a_set_is_not_scored_alone(call: Call, genrm: Genrm) -> None:
+def test_a_file_of_a_set_is_not_scored_alone(call, genrm):
     """The scored lines of a set are replaced by a run over a single file on request only, and the
     other way round.
     """
@@ -178,7 +176,7 @@ def test_a_file_of_a_set_is_not_scored_alone(call: Call, genrm: Genrm) -> None:
     assert call("score", "a.jsonl", "b.jsonl", *OFFLINE).code == 2
 
 
-def test_a_set_is_leased_as_a_whole(call: Call, genrm: Genrm) -> None:
+def test_a_set_is_leased_as_a_whole(call, genrm):
     """While another run works on a set, this one leaves all of it alone."""
     write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
     lease = {"host": "another", "pid": 1, "started": "1", "since": "now", "expiry_s": 300.0}
@@ -188,7 +186,7 @@ def test_a_set_is_leased_as_a_whole(call: Call, genrm: Genrm) -> None:
     assert not list(genrm.folder.glob("*scored*"))
 
 
-def test_validate_offers_to_score_torn_groups_together(call: Call, genrm: Genrm) -> None:
+def test_validate_offers_to_score_torn_groups_together(call, genrm):
     """Prompts that several files answer are counted; with --together their groups are whole."""
     write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
     apart = call("validate", "a.jsonl", "b.jsonl", "--offline")
@@ -211,7 +209,7 @@ def write_scored_set(call: Call, genrm: Genrm) -> list[str]:
     return [f"shards/{name.removesuffix('.jsonl')}.scored.jsonl" for name in names]
 
 
-def test_a_scored_set_is_exported_as_one_file(call: Call, genrm: Genrm) -> None:
+def test_a_scored_set_is_exported_as_one_file(call, genrm):
     """Pairs are made across the files of a set, with the comparisons of the set, and the ids name
     it.
     """
@@ -229,7 +227,7 @@ def test_a_scored_set_is_exported_as_one_file(call: Call, genrm: Genrm) -> None:
     assert manifest["incomplete_groups"] == 0
 
 
-def test_a_scored_set_is_reported_as_one_file(call: Call, genrm: Genrm) -> None:
+def test_a_scored_set_is_reported_as_one_file(call, genrm):
     """The figures of a set are those of one file with all its lines."""
     scored = write_scored_set(call, genrm)
     figures = [
@@ -249,7 +247,7 @@ def test_a_scored_set_is_reported_as_one_file(call: Call, genrm: Genrm) -> None:
     assert figures[0] == figures[1]
 
 
-def test_a_scored_set_is_shown_as_one_file(call: Call, genrm: Genrm) -> None:
+def test_a_scored_set_is_shown_as_one_file(call, genrm):
     """Groups that span files are shown whole, before and after scoring."""
     scored = write_scored_set(call, genrm)
     for whole, of_set in (("whole.scored.jsonl", scored), ("whole.jsonl", ["shards/"])):
@@ -257,7 +255,7 @@ def test_a_scored_set_is_shown_as_one_file(call: Call, genrm: Genrm) -> None:
         assert call("show", *of_set, "--together", "--group", "task:3", "--json").out == shown
 
 
-def test_parts_of_a_set_are_not_read_alone(call: Call, genrm: Genrm) -> None:
+def test_parts_of_a_set_are_not_read_alone(call, genrm):
     """A file of a set is refused without --together, and a file that was scored alone with it."""
     scored = write_scored_set(call, genrm)
     for given in (
@@ -280,7 +278,7 @@ def test_parts_of_a_set_are_not_read_alone(call: Call, genrm: Genrm) -> None:
     assert "no such file" in call("report", *scored, "shards/typo.scored.jsonl", "--together").err
 
 
-def test_a_file_scored_alone_leaves_its_set(call: Call, genrm: Genrm) -> None:
+def test_a_file_scored_alone_leaves_its_set(call, genrm):
     """Scored alone again, a file is read alone, and no longer with the others."""
     scored = write_scored_set(call, genrm)
     assert call("score", "shards/rs0.jsonl", "--offline", "--force").code == 0

@@ -1,9 +1,7 @@
 import json
 from typing import Any
 
-import pytest
-from genrm_process import Call, Genrm, make_rollouts
-from judge_server_fixture import JudgeServer
+from genrm_process import make_rollouts
 
 TASK = [{"role": "user", "content": "Name a river."}]
 
@@ -17,9 +15,7 @@ def chat(reply: Any, **fields: Any) -> dict[str, Any]:
     }
 
 
-def test_what_is_shown_is_what_the_judge_is_sent(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_what_is_shown_is_what_the_judge_is_sent(genrm, call, judge_server):
     """The messages of `show --as-judge` are, byte for byte, those of a request that `score`
     makes.
     """
@@ -35,7 +31,7 @@ def test_what_is_shown_is_what_the_judge_is_sent(
     assert [{"role": "user", "content": content.removesuffix("\n")}] in sent
 
 
-def test_calls_are_shown_as_a_transcript(genrm: Genrm, call: Call) -> None:
+def test_calls_are_shown_as_a_transcript(genrm, call):
     """A group with tool calls is shown as transcripts, and with --view answer as the last words."""
     genrm.write("gym.jsonl", [_gym("The Niger."), _gym("The Volga.", calls=True)])
     shown = call("show", "gym.jsonl", "--as-judge")
@@ -58,7 +54,7 @@ def _gym(text: str, *, calls: bool = False) -> dict[str, Any]:
     }
 
 
-def test_a_group_is_listed_with_what_is_not_compared(genrm: Genrm, call: Call) -> None:
+def test_a_group_is_listed_with_what_is_not_compared(genrm, call):
     """Without --as-judge each rollout has its length, its beginning, and the reason why it is not
     compared.
     """
@@ -73,7 +69,7 @@ def test_a_group_is_listed_with_what_is_not_compared(genrm: Genrm, call: Call) -
     ]
 
 
-def test_groups_are_chosen_by_key_and_number(genrm: Genrm, call: Call) -> None:
+def test_groups_are_chosen_by_key_and_number(genrm, call):
     """--group shows one group, --limit several; without them the first group is shown."""
     genrm.write("in.jsonl", make_rollouts(groups=3, size=2))
     shown = [
@@ -85,9 +81,9 @@ def test_groups_are_chosen_by_key_and_number(genrm: Genrm, call: Call) -> None:
     assert call("show", "in.jsonl", "--group", key).out.decode() == shown[2].split("\n\n")[2]
 
 
-@pytest.mark.parametrize(
-    ("lines", "options", "message"),
-    [
+def test_nothing_to_show_is_an_error(genrm, call):
+    """Where nothing can be shown, the exit code is 3 and the error says why."""
+    cases = [
         ([chat("The Niger.")], ("--as-judge",), "no request is planned for any group"),
         (
             [chat("The Niger.")],
@@ -99,19 +95,15 @@ def test_groups_are_chosen_by_key_and_number(genrm: Genrm, call: Call) -> None:
             (),
             "the input holds no rollouts: line 1: unknown format with the keys colour",
         ),
-    ],
-)
-def test_nothing_to_show_is_an_error(
-    lines: list[dict[str, Any]], options: tuple[str, ...], message: str, genrm: Genrm, call: Call
-) -> None:
-    """Where nothing can be shown, the exit code is 3 and the error says why."""
-    genrm.write("in.jsonl", lines)
-    finished = call("show", "in.jsonl", *options)
-    assert (finished.code, finished.out) == (3, b"")
-    assert message in finished.err
+    ]
+    for lines, options, message in cases:
+        genrm.write("in.jsonl", lines)
+        finished = call("show", "in.jsonl", *options)
+        assert (finished.code, finished.out) == (3, b"")
+        assert message in finished.err
 
 
-def test_under_compat_other_formats_are_shown_as_usual(genrm: Genrm, call: Call) -> None:
+def test_under_compat_other_formats_are_shown_as_usual(genrm, call):
     """--compat nemo-gym shows the texts of formats that NeMo Gym does not write, and of compare
     requests its own.
     """
@@ -129,7 +121,7 @@ def test_under_compat_other_formats_are_shown_as_usual(genrm: Genrm, call: Call)
     )
 
 
-def test_a_scored_file_without_such_groups_says_so(genrm: Genrm, call: Call) -> None:
+def test_a_scored_file_without_such_groups_says_so(genrm, call):
     """Asked for failures, the worst groups or an unknown group, `show` does not print nothing."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
     assert call("score", "in.jsonl", "--offline").code == 0
@@ -144,7 +136,7 @@ def test_a_scored_file_without_such_groups_says_so(genrm: Genrm, call: Call) -> 
     assert "no group 'nobody'" in unknown.err
 
 
-def test_an_output_is_known_by_the_run_that_wrote_it(genrm: Genrm, call: Call) -> None:
+def test_an_output_is_known_by_the_run_that_wrote_it(genrm, call):
     """Scored lines under another name than *.scored.jsonl are shown with their rewards, and
     rollouts are not.
     """
@@ -154,18 +146,16 @@ def test_an_output_is_known_by_the_run_that_wrote_it(genrm: Genrm, call: Call) -
     assert b"reward  rank" not in call("show", "in.jsonl").out
 
 
-@pytest.mark.parametrize(("size", "shown"), [(4, True), (33, False)])
-def test_a_matrix_is_shown_whole_or_not_at_all(
-    size: int, shown: bool, genrm: Genrm, call: Call
-) -> None:
+def test_a_matrix_is_shown_whole_or_not_at_all(genrm, call):
     """Each row of the verdicts has its label, and no cell is cut; a matrix of too many is left
     out.
     """
-    genrm.write("in.jsonl", [chat("The Niger." + " word" * length) for length in range(size)])
-    assert call("score", "in.jsonl", "--offline").code == 0
-    _, found, matrix = (
-        call("show", "in.scored.jsonl").out.decode().partition("\nverdicts (row: shown first; ")
-    )
-    rows = [line.split() for line in matrix.splitlines()[2 : 2 + size]]
-    assert bool(found) is shown
-    assert [len(row) for row in rows] == [1 + size] * (size if shown else 0)
+    for size, shown in [(4, True), (33, False)]:
+        genrm.write("in.jsonl", [chat("The Niger." + " word" * length) for length in range(size)])
+        assert call("score", "in.jsonl", "--offline").code == 0
+        _, found, matrix = (
+            call("show", "in.scored.jsonl").out.decode().partition("\nverdicts (row: shown first; ")
+        )
+        rows = [line.split() for line in matrix.splitlines()[2 : 2 + size]]
+        assert bool(found) is shown
+        assert [len(row) for row in rows] == [1 + size] * (size if shown else 0)

@@ -5,8 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from genrm_process import Call, Genrm, make_rollouts
-from judge_server_fixture import JudgeServer
+from genrm_process import make_rollouts
 
 from genrm_cli.cli.scoring.summary import show_summary
 from genrm_cli.scored.json_form import from_json
@@ -17,9 +16,7 @@ LEXICAL = ("--judge", "lexical")
 LAST = re.compile(r"genrm: done: .*; exit (\d+)")
 
 
-def test_what_was_not_asked_is_no_failure(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_what_was_not_asked_is_no_failure(genrm, call, judge_server):
     """With --max-calls the summary and the last line agree: no failure, and how many were not
     asked.
     """
@@ -51,9 +48,7 @@ def test_what_was_not_asked_is_no_failure(
         (6, ("half.jsonl", *LEXICAL)),
     ],
 )
-def test_the_last_line_has_the_exit_code(
-    genrm: Genrm, call: Call, code: int, arguments: tuple[str, ...]
-) -> None:
+def test_the_last_line_has_the_exit_code(genrm, call, code, arguments):
     """However a run ends, errors come before the last line, and --json has one form, with the same
     exit code.
     """
@@ -84,59 +79,47 @@ def test_the_last_line_has_the_exit_code(
         assert (result["metrics"] is not None) == (result["status"] == "scored")
 
 
-@pytest.mark.parametrize(
-    ("mean", "interval", "word"),
-    [
+def test_reliability_is_said_in_words(genrm, call, capsys):
+    """A newcomer reads whether differences between rewards are real: the lower end decides."""
+    cases = [
         (0.93, [0.85, 0.97], "0.93 (0.85 to 0.97), high: "),
         (0.9, [0.6, 0.98], "0.90 (0.60 to 0.98), fair: "),
         (0.2, [0.1, 0.4], "0.20 (0.10 to 0.40), low: "),
         (0.93, [0.0, 1.0], "0.93 (0.00 to 1.00), unknown: "),
         (0.93, None, "0.93, unknown: "),
         (None, None, "unknown: "),
-    ],
-)
-def test_reliability_is_said_in_words(
-    genrm: Genrm,
-    call: Call,
-    capsys: pytest.CaptureFixture[str],
-    mean: float | None,
-    interval: list[float] | None,
-    word: str,
-) -> None:
-    """A newcomer reads whether differences between rewards are real: the lower end decides."""
-    genrm.write("in.jsonl", make_rollouts())
-    call("score", "in.jsonl", *LEXICAL)
-    metrics: dict[str, Any] = genrm.metrics()
-    metrics["reliability"] |= {"count": int(mean is not None), "mean": mean}
-    metrics["reliability_interval"] = interval
-    show_summary(from_json(RunRecord, metrics), Settings())
-    assert f"reliability   {word}" in capsys.readouterr().err
+    ]
+    for mean, interval, word in cases:
+        genrm.write("in.jsonl", make_rollouts())
+        call("score", "in.jsonl", *LEXICAL)
+        metrics: dict[str, Any] = genrm.metrics()
+        metrics["reliability"] |= {"count": int(mean is not None), "mean": mean}
+        metrics["reliability_interval"] = interval
+        show_summary(from_json(RunRecord, metrics), Settings())
+        assert f"reliability   {word}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("mean", "says"), [(0.41, "longer responses win"), (-0.5, "shorter responses win"), (0.2, "")]
-)
-def test_rewards_that_follow_length_are_warned_of(
-    genrm: Genrm, call: Call, capsys: pytest.CaptureFixture[str], mean: float, says: str
-) -> None:
+def test_rewards_that_follow_length_are_warned_of(genrm, call, capsys):
     """The summary has the correlation with its interval, and above .3 a warning says what it
     means.
     """
-    genrm.write("in.jsonl", make_rollouts())
-    call("score", "in.jsonl", *LEXICAL)
-    metrics: dict[str, Any] = genrm.metrics()
-    metrics["length_effect"] |= {"count": 9, "mean": mean}
-    metrics["length_effect_interval"] = [mean - 0.1, mean + 0.1]
-    metrics["min_reliability"] = 0.5
-    metrics["reliability_interval"] = [0.2, 0.7]
-    show_summary(from_json(RunRecord, metrics), Settings())
-    shown = " ".join(capsys.readouterr().err.split())
-    assert (
-        f"correlates with the reward by {mean:+.2f} ({mean - 0.1:+.2f} to {mean + 0.1:+.2f}) "
-        "within groups" in shown
-    )
-    assert ("responses win" in shown, says in shown) == (bool(says), True)
-    assert "--min-reliability with 0 groups: fewer than 500 say little" in shown
+    cases = [(0.41, "longer responses win"), (-0.5, "shorter responses win"), (0.2, "")]
+    for mean, says in cases:
+        genrm.write("in.jsonl", make_rollouts())
+        call("score", "in.jsonl", *LEXICAL)
+        metrics: dict[str, Any] = genrm.metrics()
+        metrics["length_effect"] |= {"count": 9, "mean": mean}
+        metrics["length_effect_interval"] = [mean - 0.1, mean + 0.1]
+        metrics["min_reliability"] = 0.5
+        metrics["reliability_interval"] = [0.2, 0.7]
+        show_summary(from_json(RunRecord, metrics), Settings())
+        shown = " ".join(capsys.readouterr().err.split())
+        assert (
+            f"correlates with the reward by {mean:+.2f} ({mean - 0.1:+.2f} to {mean + 0.1:+.2f}) "
+            "within groups" in shown
+        )
+        assert ("responses win" in shown, says in shown) == (bool(says), True)
+        assert "--min-reliability with 0 groups: fewer than 500 say little" in shown
 
 
 @pytest.mark.parametrize(
@@ -148,13 +131,13 @@ def test_rewards_that_follow_length_are_warned_of(
     ],
 )
 def test_a_ranking_that_means_nothing_is_warned_of(
-    genrm: Genrm,
-    call: Call,
-    judge_server: JudgeServer,
-    ranking: int,
-    score: int,
-    warned: str | None,
-) -> None:
+    genrm,
+    call,
+    judge_server,
+    ranking,
+    score,
+    warned,
+):
     """A judge whose rankings contradict or repeat its scores in more than a fifth of the verdicts
     gets a warning.
     """
@@ -171,7 +154,7 @@ def test_a_ranking_that_means_nothing_is_warned_of(
     ]
 
 
-def test_an_up_to_date_input_keeps_its_metrics_in_json(genrm: Genrm, call: Call) -> None:
+def test_an_up_to_date_input_keeps_its_metrics_in_json(genrm, call):
     """A program that runs the same command again gets the same numbers."""
     genrm.write("in.jsonl", make_rollouts())
     first, second = (
@@ -182,7 +165,7 @@ def test_an_up_to_date_input_keeps_its_metrics_in_json(genrm: Genrm, call: Call)
     assert first["metrics"] == second["metrics"]
 
 
-def test_an_empty_rejects_file_replaces_an_earlier_one(genrm: Genrm, call: Call) -> None:
+def test_an_empty_rejects_file_replaces_an_earlier_one(genrm, call):
     """Rejects of an earlier run do not stay beside outputs that have none."""
     path = genrm.write("in.jsonl", make_rollouts())
     good = path.read_bytes()
@@ -194,9 +177,7 @@ def test_an_empty_rejects_file_replaces_an_earlier_one(genrm: Genrm, call: Call)
     assert (genrm.folder / "in.rejects.jsonl").read_bytes() == b""
 
 
-def test_files_of_one_run_say_together_how_reliable_their_rewards_are(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_files_of_one_run_say_together_how_reliable_their_rewards_are(genrm, call, judge_server):
     """The verdicts of all files decide what a judge that answers at random may still be worth, and
     the summary says that more calls do not help.
     """

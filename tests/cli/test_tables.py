@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from genrm_process import Call, Genrm
 from rich.cells import cell_len
 from terminals import on_terminal
 
@@ -32,7 +31,7 @@ COMMANDS = {
 
 
 @pytest.mark.slow
-def test_tables_fit_a_terminal_and_keep_every_digit(genrm: Genrm, call: Call) -> None:
+def test_tables_fit_a_terminal_and_keep_every_digit(genrm, call):
     """No line of a table is wider than the terminal, and every number and name of the pipe's table
     is there, whole.
     """
@@ -54,7 +53,7 @@ def test_tables_fit_a_terminal_and_keep_every_digit(genrm: Genrm, call: Call) ->
         assert not missing, (name, missing, plain)
 
 
-def test_columns_that_do_not_fit_follow_below_their_names() -> None:
+def test_columns_that_do_not_fit_follow_below_their_names():
     """Eleven numbers in a narrow terminal are shown in several parts, each with the names of the
     rows.
     """
@@ -67,7 +66,7 @@ def test_columns_that_do_not_fit_follow_below_their_names() -> None:
     assert "10.123456" in lines[-1]
 
 
-def test_texts_shrink_and_wide_characters_count_twice() -> None:
+def test_texts_shrink_and_wide_characters_count_twice():
     """A text wraps, an excerpt is cut with an ellipsis; Chinese takes two columns each; a pipe gets
     it all.
     """

@@ -4,11 +4,9 @@ pipe.
 
 import json
 import re
-from collections.abc import Callable
 
 import pytest
-from genrm_process import Call, Genrm, Json
-from judge_server_fixture import JudgeServer
+from genrm_process import Genrm, Json
 from terminals import on_terminal
 
 # The title, the clipboard (OSC 52), a cleared screen, a C1 introducer, a reordered line, a carriage
@@ -110,7 +108,7 @@ FEW = (
 @pytest.mark.parametrize(
     "names", [FEW, pytest.param(tuple(CASES), marks=pytest.mark.slow)], ids=("few", "all")
 )
-def test_no_text_controls_the_terminal(genrm: Genrm, names: tuple[str, ...]) -> None:
+def test_no_text_controls_the_terminal(genrm, names):
     """Answers, ids, prompts, reasons, file names, settings and arguments are printed with their
     controls escaped.
     """
@@ -121,9 +119,7 @@ def test_no_text_controls_the_terminal(genrm: Genrm, names: tuple[str, ...]) -> 
 
 
 @pytest.mark.slow
-def test_no_reply_of_a_server_controls_the_terminal(
-    genrm: Genrm, judge_server: JudgeServer, start_judge: Callable[[], JudgeServer]
-) -> None:
+def test_no_reply_of_a_server_controls_the_terminal(genrm, judge_server, start_judge):
     """Neither do an error page, the message of an error, and the names of models that a server
     lists.
     """
@@ -151,22 +147,23 @@ def test_no_reply_of_a_server_controls_the_terminal(
         assert unsafe_part(text) == b""
 
 
-@pytest.mark.parametrize("name", ["validate", "show --as-judge", "missing file", "unknown option"])
-def test_a_pipe_is_as_safe_as_a_terminal(genrm: Genrm, call: Call, name: str) -> None:
+def test_a_pipe_is_as_safe_as_a_terminal(genrm, call):
     """`| less` and a log that someone prints are terminals in the end."""
-    genrm.write("in.jsonl", hostile_lines())
-    finished = call(*CASES[name])
-    assert unsafe_part(finished.out.decode() + finished.err) == b""
+    cases = ["validate", "show --as-judge", "missing file", "unknown option"]
+    for name in cases:
+        genrm.write("in.jsonl", hostile_lines())
+        finished = call(*CASES[name])
+        assert unsafe_part(finished.out.decode() + finished.err) == b""
 
 
-def test_json_holds_the_exact_texts(genrm: Genrm, call: Call) -> None:
+def test_json_holds_the_exact_texts(genrm, call):
     """`show --json` escapes as JSON does, so that a program reads what the judge would be sent."""
     genrm.write("in.jsonl", hostile_lines())
     shown = call("show", "in.jsonl", "--as-judge", "--json", "--profile", "nemotron-plain")
     assert HOSTILE in json.loads(shown.out)["messages"][0]["content"]
 
 
-def test_a_name_begins_no_line_of_its_own(call: Call) -> None:
+def test_a_name_begins_no_line_of_its_own(call):
     """A newline in a name cannot forge a message of genrm's."""
     name = "a\ngenrm: done: 1 file: 1 scored; exit 0\n.jsonl"
     finished = call("score", name, "--judge", "lexical").ended(3)

@@ -4,8 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from genrm_process import COMMAND, Call, Finished, Genrm, make_rollouts, read_lines
-from judge_server_fixture import JudgeServer
+from genrm_process import COMMAND, Finished, make_rollouts, read_lines
 from processes import start_process
 
 LEXICAL = ("--judge", "lexical")
@@ -17,9 +16,7 @@ def metrics_of(finished: Finished) -> dict[str, Any]:
     return metrics
 
 
-def test_a_trial_scores_the_first_groups_and_leaves_the_rest_unscored(
-    genrm: Genrm, call: Call
-) -> None:
+def test_a_trial_scores_the_first_groups_and_leaves_the_rest_unscored(genrm, call):
     """All lines are written; those after the first N comparable groups say why they have no reward;
     exit code 0.
     """
@@ -36,9 +33,7 @@ def test_a_trial_scores_the_first_groups_and_leaves_the_rest_unscored(
     assert {line["genrm"]["reason"] for line in lines[5:]} == {"not_in_trial"}
 
 
-def test_a_full_run_goes_on_where_a_trial_ended(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_a_full_run_goes_on_where_a_trial_ended(genrm, call, judge_server):
     """After a trial its outputs are due, a dry run counts the calls that are left, and a run makes
     exactly those.
     """
@@ -52,7 +47,7 @@ def test_a_full_run_goes_on_where_a_trial_ended(
     assert (full["calls"], full["journal_hits"], full["limit"], full["unscored"]) == (4, 2, None, 0)
 
 
-def test_a_trial_never_replaces_a_full_result(genrm: Genrm, call: Call) -> None:
+def test_a_trial_never_replaces_a_full_result(genrm, call):
     """A trial over an input that was scored in full is refused; --force replaces the result."""
     genrm.write("in.jsonl", make_rollouts())
     assert call("score", "in.jsonl", *LEXICAL).code == 0
@@ -63,7 +58,7 @@ def test_a_trial_never_replaces_a_full_result(genrm: Genrm, call: Call) -> None:
     assert call("score", "in.jsonl", *LEXICAL, "--limit", 1, "--force").code == 0
 
 
-def test_a_dry_run_says_which_file_cannot_be_read(genrm: Genrm, call: Call) -> None:
+def test_a_dry_run_says_which_file_cannot_be_read(genrm, call):
     """A dry run reads the files: one without a rollout has failed, with 3, and the others have
     their cost.
     """
@@ -83,9 +78,7 @@ def test_a_dry_run_says_which_file_cannot_be_read(genrm: Genrm, call: Call) -> N
 @pytest.mark.parametrize(
     ("options", "code"), [((), "1 scored"), (("--min-age", "60"), "1 skipped")]
 )
-def test_a_new_file_in_a_folder_is_scored_on_a_terminal(
-    genrm: Genrm, options: tuple[str, ...], code: str
-) -> None:
+def test_a_new_file_in_a_folder_is_scored_on_a_terminal(genrm, options, code):
     """Where a person watches, a file is never too new, unless --min-age says so."""
     genrm.write("in.jsonl", make_rollouts())
     ours, theirs = os.openpty()

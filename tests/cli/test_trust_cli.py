@@ -3,11 +3,9 @@ settings file.
 """
 
 import json
-from pathlib import Path
 
 import pytest
-from genrm_process import Call, Genrm, make_rollouts
-from judge_server_fixture import JudgeServer
+from genrm_process import make_rollouts
 
 COMMANDS = [
     ("score", "in.jsonl"),
@@ -21,9 +19,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_hostile_folder_gets_nothing(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, command: tuple[str, ...]
-) -> None:
+def test_a_hostile_folder_gets_nothing(genrm, call, judge_server, command):
     """Every command ends with 2 and names file, setting and remedies; nothing is sent, run or
     written.
     """
@@ -47,9 +43,7 @@ def test_a_hostile_folder_gets_nothing(
     assert genrm.names() == before
 
 
-def test_a_trusted_folder_works_until_its_settings_change(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_a_trusted_folder_works_until_its_settings_change(genrm, call, judge_server):
     """`genrm trust .` says what it allows; --remove ends it."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     file = genrm.folder / "genrm.toml"
@@ -65,9 +59,7 @@ def test_a_trusted_folder_works_until_its_settings_change(
     assert call("trust", "--remove", ".").code == 2
 
 
-def test_endpoints_of_flags_are_not_announced(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, tmp_path: Path
-) -> None:
+def test_endpoints_of_flags_are_not_announced(genrm, call, judge_server, tmp_path):
     """Only a file's endpoints are: the user typed the others."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     assert "endpoints set by" not in call("score", "in.jsonl", *judge_server.flags).err

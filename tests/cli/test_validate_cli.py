@@ -1,14 +1,9 @@
 import json
-from typing import Any
 
-import pytest
-from genrm_process import Call, Genrm, Json, make_rollouts
-from judge_server_fixture import JudgeServer
+from genrm_process import make_rollouts
 
 
-def test_the_report_of_the_sample_rollouts(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_the_report_of_the_sample_rollouts(genrm, call, judge_server):
     """Formats, groups, comparisons and requests go to stdout; no judge is asked, and nothing is
     written.
     """
@@ -33,7 +28,7 @@ def test_the_report_of_the_sample_rollouts(
     assert judge_server.stats()["requests"] == 0
 
 
-def test_the_report_as_json(genrm: Genrm, call: Call) -> None:
+def test_the_report_as_json(genrm, call):
     """--json prints the same report as one object, with every problem that it counts."""
     genrm.sample("bad-lines.jsonl")
     finished = call("validate", "bad-lines.jsonl", "--json").ended(0)
@@ -49,7 +44,7 @@ def test_the_report_as_json(genrm: Genrm, call: Call) -> None:
     assert {"problem", "unit", "count", "where"} == set(report["problems"][0])
 
 
-def test_a_plan_is_what_a_run_then_does(genrm: Genrm, call: Call) -> None:
+def test_a_plan_is_what_a_run_then_does(genrm, call):
     """`validate` predicts the comparisons of `score` for mixed formats, and reads from a pipe as
     well.
     """
@@ -64,7 +59,7 @@ def test_a_plan_is_what_a_run_then_does(genrm: Genrm, call: Call) -> None:
         assert plan[name] == metrics[name]
 
 
-def test_strict_ends_with_3_if_there_are_problems(genrm: Genrm, call: Call) -> None:
+def test_strict_ends_with_3_if_there_are_problems(genrm, call):
     """With --strict problems decide the exit code; the report is printed all the same."""
     genrm.sample("bad-lines.jsonl")
     genrm.write("good.jsonl", make_rollouts())
@@ -78,7 +73,7 @@ def test_strict_ends_with_3_if_there_are_problems(genrm: Genrm, call: Call) -> N
     assert call("validate", "good.jsonl", "--strict").code == 0
 
 
-def test_problems_are_counted_by_kind(genrm: Genrm, call: Call) -> None:
+def test_problems_are_counted_by_kind(genrm, call):
     """A problem of many lines is one line of the report, with its count and the first places."""
     (genrm.folder / "in.jsonl").write_text("nonsense\n" * 250)
     finished = call("validate", "in.jsonl")
@@ -97,40 +92,39 @@ def test_problems_are_counted_by_kind(genrm: Genrm, call: Call) -> None:
 ROLLOUTS = make_rollouts()
 
 
-@pytest.mark.parametrize(
-    ("lines", "options", "says"),
-    [
-        ([], (), "the input is empty"),
-        ([{"chosen": "a", "rejected": "b", "prompt": "Why?"}], (), "use `genrm eval`"),
-        ([{"colour": "red"}], (), "--prompt-field"),
-        (ROLLOUTS, ("--group-by", "nope"), "no line has the field that --group-by names"),
-        (
+def test_an_input_of_which_nothing_can_be_scored_ends_with_3(genrm, call):
+    """Where a run could give no reward, the exit code is 3, and the message says why and what to
+    do.
+    """
+    cases = {
+        "empty": ([], (), "the input is empty"),
+        "pairs": ([{"chosen": "a", "rejected": "b", "prompt": "Why?"}], (), "use `genrm eval`"),
+        "unknown": ([{"colour": "red"}], (), "--prompt-field"),
+        "group-by": (
+            ROLLOUTS,
+            ("--group-by", "nope"),
+            "no line has the field that --group-by names",
+        ),
+        "single": (
             [{"prompt": "1?", "completion": "a"}, {"prompt": "2?", "completion": "b"}],
             (),
             "(by prompt text) has one",
         ),
-        (
+        "blank": (
             [{"prompt": "Why?", "completion": ""}] * 2,
             (),
             "no rollout has a response that can be compared",
         ),
-    ],
-    ids=["empty", "pairs", "unknown", "group-by", "single", "blank"],
-)
-def test_an_input_of_which_nothing_can_be_scored_ends_with_3(
-    genrm: Genrm, call: Call, lines: list[Json], options: tuple[str, ...], says: str
-) -> None:
-    """Where a run could give no reward, the exit code is 3, and the message says why and what to
-    do.
-    """
-    genrm.write("in.jsonl", lines)
-    finished = call("validate", "in.jsonl", *options).ended(3)
-    assert says in finished.err
-    as_json = call("validate", "in.jsonl", *options, "--json")
-    assert (as_json.code, json.loads(as_json.out)["can_be_scored"]) == (3, False)
+    }
+    for case, (lines, options, says) in cases.items():
+        genrm.write("in.jsonl", lines)
+        finished = call("validate", "in.jsonl", *options).ended(3)
+        assert says in finished.err, case
+        as_json = call("validate", "in.jsonl", *options, "--json")
+        assert (as_json.code, json.loads(as_json.out)["can_be_scored"]) == (3, False), case
 
 
-def test_a_field_that_only_some_lines_lack_is_a_problem(genrm: Genrm, call: Call) -> None:
+def test_a_field_that_only_some_lines_lack_is_a_problem(genrm, call):
     """Lines without the field that --group-by names are counted; the others can be scored."""
     genrm.write("in.jsonl", [*({**line, "task": 1} for line in ROLLOUTS[:4]), ROLLOUTS[4]])
     finished = call("validate", "in.jsonl", "--group-by", "task").ended(0)
@@ -140,7 +134,7 @@ def test_a_field_that_only_some_lines_lack_is_a_problem(genrm: Genrm, call: Call
     )
 
 
-def test_the_plan_has_a_cost_where_there_are_prices(genrm: Genrm, call: Call) -> None:
+def test_the_plan_has_a_cost_where_there_are_prices(genrm, call):
     """With prices the report ends its plan in a cost; a trial costs its groups only."""
     genrm.write("in.jsonl", ROLLOUTS)
     out = call("validate", "in.jsonl", "--price-out", 1000).out.decode()
@@ -149,7 +143,7 @@ def test_the_plan_has_a_cost_where_there_are_prices(genrm: Genrm, call: Call) ->
     assert "calls        4\n" in call("validate", "in.jsonl", "--limit", 1).out.decode()
 
 
-def test_a_folder_is_reported_file_by_file_and_in_total(genrm: Genrm, call: Call) -> None:
+def test_a_folder_is_reported_file_by_file_and_in_total(genrm, call):
     """Each file of a folder has a line; the last lines are totals; a file that cannot be scored
     decides the code.
     """
@@ -174,7 +168,7 @@ def test_a_folder_is_reported_file_by_file_and_in_total(genrm: Genrm, call: Call
     assert "runs/c.jsonl: nothing can be scored" in mixed.err
 
 
-def test_a_prefix_is_validated_like_a_folder(call: Call, s3_bucket: Any) -> None:
+def test_a_prefix_is_validated_like_a_folder(call, s3_bucket):
     """The objects below an S3 prefix are reported, and nothing is written there."""
     body = "".join(json.dumps(line) + "\n" for line in ROLLOUTS)
     for name in ("a", "b"):
@@ -186,7 +180,7 @@ def test_a_prefix_is_validated_like_a_folder(call: Call, s3_bucket: Any) -> None
     assert s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["KeyCount"] == 2
 
 
-def test_what_is_read_as_what_is_told_for_each_format(genrm: Genrm, call: Call) -> None:
+def test_what_is_read_as_what_is_told_for_each_format(genrm, call):
     """Each format has its fields by role, those that are not read, and one line as it is read."""
     lines = [
         {

@@ -1,8 +1,6 @@
 import json
 from typing import Any
 
-from genrm_process import Call, Genrm
-
 TASK = {"role": "user", "content": "Name a river."}
 
 
@@ -27,7 +25,7 @@ LINES = [
 ]
 
 
-def test_the_report_counts_what_is_not_compared(genrm: Genrm, call: Call) -> None:
+def test_the_report_counts_what_is_not_compared(genrm, call):
     """The JSON report counts blank, truncated and excluded responses, media and stripped tokens."""
     genrm.write("in.jsonl", LINES)
     report = json.loads(call("validate", "in.jsonl", "--json").out)
@@ -47,7 +45,7 @@ def test_the_report_counts_what_is_not_compared(genrm: Genrm, call: Call) -> Non
     )
 
 
-def test_the_report_for_people_is_short(genrm: Genrm, call: Call) -> None:
+def test_the_report_for_people_is_short(genrm, call):
     """The printed report says what is left out, and names the mostly blank group."""
     genrm.write("in.jsonl", LINES)
     report = call("validate", "in.jsonl").out.decode()
@@ -60,7 +58,7 @@ def test_the_report_for_people_is_short(genrm: Genrm, call: Call) -> None:
     assert "  1 group: more than half of its responses are blank (prompt_id:lake)" in report
 
 
-def test_score_warns_of_what_no_judge_sees(genrm: Genrm, call: Call) -> None:
+def test_score_warns_of_what_no_judge_sees(genrm, call):
     """The summary of `score` counts blank and truncated responses, exclusions and media, each
     once.
     """

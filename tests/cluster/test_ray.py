@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -107,9 +107,7 @@ def wait_for_end(pids: list[int]) -> None:
         time.sleep(0.1)
 
 
-def test_two_workers_give_the_outputs_of_a_single_run(
-    needs_ray: None, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_two_workers_give_the_outputs_of_a_single_run(needs_ray, genrm, judge_server):
     """Scored lines are equal byte by byte; the limit is kept, nothing is asked twice, stdout and
     stderr are ours.
     """
@@ -125,9 +123,7 @@ def test_two_workers_give_the_outputs_of_a_single_run(
     assert "ray" not in ended.err.lower().replace("--ray", "")
 
 
-def test_a_killed_worker_costs_no_more_than_was_in_flight(
-    needs_ray: None, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_a_killed_worker_costs_no_more_than_was_in_flight(needs_ray, genrm, judge_server):
     """A worker's shards go to another; outputs and limit are the same."""
     whole = scored_without_ray(genrm, judge_server, 0.3)
     process = genrm.start(*on_ray(judge_server))
@@ -142,9 +138,7 @@ def test_a_killed_worker_costs_no_more_than_was_in_flight(
     assert ended.err.count("was lost") == 1
 
 
-def test_a_cluster_without_nodes_ends_the_run(
-    needs_ray: None, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_a_cluster_without_nodes_ends_the_run(needs_ray, genrm, judge_server):
     """Exit code 5 half a minute after the only node is gone; the same command then asks only what
     has no answer.
     """
@@ -161,9 +155,7 @@ def test_a_cluster_without_nodes_ends_the_run(
     assert judge_server.stats()["requests"] <= GROUPS * SIZE + CONCURRENCY
 
 
-def test_the_deadline_ends_a_run_with_partial_outputs(
-    needs_ray: None, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_the_deadline_ends_a_run_with_partial_outputs(needs_ray, genrm, judge_server):
     """The summary names it, the exit code is 6, and nothing is asked after it."""
     scored_without_ray(genrm, judge_server, 5.0)
     ended = finish(genrm.start(*on_ray(judge_server), "--deadline", "12s"))
@@ -177,8 +169,8 @@ def test_the_deadline_ends_a_run_with_partial_outputs(
 
 
 def test_the_input_is_leased_for_the_whole_run_and_a_killed_run_continues(
-    needs_ray: None, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+    needs_ray, genrm, judge_server
+):
     """A second run leaves the input to the first. Killed, that takes its cluster along; then only
     the rest is asked.
     """
@@ -203,13 +195,13 @@ def test_the_input_is_leased_for_the_whole_run_and_a_killed_run_continues(
 
 
 @pytest.mark.parametrize("what", ["head", "nodes"])
-def test_a_cluster_that_stays_away_ends_the_run(needs_ray: None, what: str) -> None:
+def test_a_cluster_that_stays_away_ends_the_run(needs_ray, what):
     """While its head accepts connections and has a node, the watch goes on; then the error says
     what to do.
     """
     from genrm_cli.cluster.start import watch_cluster
 
-    async def lose_it() -> None:
+    async def lose_it():
         came = asyncio.Semaphore(0)
         nodes = ["a"]
         server = await asyncio.start_server(
@@ -232,7 +224,7 @@ def test_a_cluster_that_stays_away_ends_the_run(needs_ray: None, what: str) -> N
         asyncio.run(lose_it())
 
 
-def test_a_worker_that_takes_over_gets_what_is_left(needs_ray: None) -> None:
+def test_a_worker_that_takes_over_gets_what_is_left(needs_ray):
     """Calls, tokens and cost of the lost worker count against the same part of the limits, which
     never goes below 0.
     """
@@ -244,7 +236,7 @@ def test_a_worker_that_takes_over_gets_what_is_left(needs_ray: None) -> None:
     assert limits_left(LimitSettings(), Spent(calls=4)) == LimitSettings()
 
 
-def test_without_ray_the_extra_is_named(call: Callable[..., Finished], genrm: Genrm) -> None:
+def test_without_ray_the_extra_is_named(call, genrm):
     """A user without Ray is told what to install, before anything is read."""
     (genrm.folder / "ray.py").write_text(
         "raise ModuleNotFoundError(\"No module named 'ray'\", name='ray')\n"

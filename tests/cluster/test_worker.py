@@ -5,7 +5,7 @@ from genrm_cli.groups.check import judge_specs
 from genrm_cli.settings import Settings, changed
 
 
-def test_workers_have_the_contexts_that_the_driver_found() -> None:
+def test_workers_have_the_contexts_that_the_driver_found():
     """A worker that asked the endpoint itself, in vain, would make other requests than those that
     conclude.
     """

@@ -109,43 +109,43 @@ GOLDEN = {
 }
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_a_row_is_written_as_its_loader_reads_it(name):
+def test_a_row_is_written_as_its_loader_reads_it():
     """The keys and values of `trainer-formats.md`, where each was tried with the loader."""
-    format_ = FORMATS[name]
-    assert format_.render(ROWS[format_.unit]) == GOLDEN[name]
-    assert "out.jsonl" in format_.usage("out.jsonl")
+    for name in FORMATS:
+        format_ = FORMATS[name]
+        assert format_.render(ROWS[format_.unit]) == GOLDEN[name]
+        assert "out.jsonl" in format_.usage("out.jsonl")
 
 
 ONE_MESSAGE = ["llamafactory", "axolotl", "ms-swift"]
 
 
-@pytest.mark.parametrize("name", ONE_MESSAGE)
-def test_a_loader_of_single_answers_gets_no_others(name):
+def test_a_loader_of_single_answers_gets_no_others():
     """A response with tool calls is refused with a reason: the loader would drop it or train on a
     part of it.
     """
-    longer = Answer("x", [CALLING, RESULT, A4], 5.0)
-    with pytest.raises(UnfitError, match="one answer"):
-        FORMATS[name].render(Pair(PROMPT, longer, BAD))
+    for name in ONE_MESSAGE:
+        longer = Answer("x", [CALLING, RESULT, A4], 5.0)
+        with pytest.raises(UnfitError, match="one answer"):
+            FORMATS[name].render(Pair(PROMPT, longer, BAD))
 
 
-@pytest.mark.parametrize("name", ["openrlhf", "nemo-rl", "axolotl", "ms-swift", "torchtune"])
-def test_a_loader_without_tools_gets_no_prompt_that_needs_them(name):
+def test_a_loader_without_tools_gets_no_prompt_that_needs_them():
     """A prompt with tool definitions is refused: the model would learn to call what it was not told
     of.
     """
-    with pytest.raises(UnfitError):
-        FORMATS[name].render(Pair(Prompt("1", [U], ("{}",)), GOOD, BAD))
+    for name in ["openrlhf", "nemo-rl", "axolotl", "ms-swift", "torchtune"]:
+        with pytest.raises(UnfitError):
+            FORMATS[name].render(Pair(Prompt("1", [U], ("{}",)), GOOD, BAD))
 
 
-@pytest.mark.parametrize("name", ["axolotl", "ms-swift", "torchtune"])
-def test_a_loader_that_removes_calls_gets_no_prompt_with_them(name):
+def test_a_loader_that_removes_calls_gets_no_prompt_with_them():
     """Earlier calls in a prompt are refused even without definitions: the result of a call would
     have no call.
     """
-    with pytest.raises(UnfitError, match="tool"):
-        FORMATS[name].render(Pair(Prompt("1", [U, CALLING, RESULT, A4, U]), GOOD, BAD))
+    for name in ["axolotl", "ms-swift", "torchtune"]:
+        with pytest.raises(UnfitError, match="tool"):
+            FORMATS[name].render(Pair(Prompt("1", [U, CALLING, RESULT, A4, U]), GOOD, BAD))
 
 
 def test_llamafactory_gets_calls_in_its_own_roles():
@@ -162,11 +162,11 @@ def test_llamafactory_gets_calls_in_its_own_roles():
     ]
 
 
-@pytest.mark.parametrize("messages", [[U, U], [A4], [U, A4], [S]])
-def test_llamafactory_gets_turns_that_alternate_or_none(messages):
+def test_llamafactory_gets_turns_that_alternate_or_none():
     """What its converter would skip with a log line is refused here."""
-    with pytest.raises(UnfitError, match="alternate"):
-        FORMATS["llamafactory"].render(Pair(Prompt("1", messages), GOOD, BAD))
+    for messages in [[U, U], [A4], [U, A4], [S]]:
+        with pytest.raises(UnfitError, match="alternate"):
+            FORMATS["llamafactory"].render(Pair(Prompt("1", messages), GOOD, BAD))
 
 
 def test_a_session_says_which_messages_the_policy_wrote():
@@ -187,9 +187,9 @@ ITEMS = (
 )
 
 
-@pytest.mark.parametrize(
-    ("policy", "first", "last"),
-    [
+def test_reasoning_is_kept_stripped_or_separated():
+    """Each thought stays with the message that it precedes, or goes."""
+    cases = [
         (
             "keep",
             {"content": "<think>\nHm.\n</think>\n\nLet me add."},
@@ -201,16 +201,14 @@ ITEMS = (
             {"content": "Let me add.", "reasoning_content": "Hm."},
             {"content": "4", "reasoning_content": "Done."},
         ),
-    ],
-)
-def test_reasoning_is_kept_stripped_or_separated(policy, first, last):
-    """Each thought stays with the message that it precedes, or goes."""
-    messages = messages_of_response((Turn("user", "2+2?"),), ITEMS, policy)
-    assert messages == [
-        {"role": "assistant", **first, "tool_calls": [CALL]},
-        RESULT,
-        {"role": "assistant", **last},
     ]
+    for policy, first, last in cases:
+        messages = messages_of_response((Turn("user", "2+2?"),), ITEMS, policy)
+        assert messages == [
+            {"role": "assistant", **first, "tool_calls": [CALL]},
+            RESULT,
+            {"role": "assistant", **last},
+        ]
 
 
 def test_messages_survive_reading_and_writing():
@@ -238,12 +236,12 @@ def test_the_calls_of_a_prompt_reach_the_file(genrm, call):
     assert read_lines(genrm.folder / "out.jsonl")[0]["prompt"] == asked
 
 
-@pytest.mark.parametrize(
-    ("ranking", "labels"), [(1.5, (2, 5)), (2.5, (3, 4)), (3.2, (3, 4)), (3.4, (3, 4)), (1, (1, 6))]
-)
-def test_rankings_are_rounded_towards_the_middle_and_not_over_it(ranking, labels):
+def test_rankings_are_rounded_towards_the_middle_and_not_over_it():
     """Both orders of a pair get opposite rankings: a rounding of halves upwards would not."""
-    rows = [
-        replace(ROWS["judgement"], verdict=Verdict(4, 2, each)) for each in (ranking, 7 - ranking)
-    ]
-    assert tuple(FORMATS["genrm-rl"].render(row)["ranking"] for row in rows) == labels
+    cases = [(1.5, (2, 5)), (2.5, (3, 4)), (3.2, (3, 4)), (3.4, (3, 4)), (1, (1, 6))]
+    for ranking, labels in cases:
+        rows = [
+            replace(ROWS["judgement"], verdict=Verdict(4, 2, each))
+            for each in (ranking, 7 - ranking)
+        ]
+        assert tuple(FORMATS["genrm-rl"].render(row)["ranking"] for row in rows) == labels

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_process import Call, Genrm, read_lines
+from genrm_process import Call, read_lines
 from judged_lines import by_name, says, score_replies
 
 from genrm_cli.export.balance import balanced_ties
@@ -39,14 +39,12 @@ def couples(rows: list[Json]) -> Counter[frozenset[str]]:
     return Counter(frozenset((row["first_id"], row["second_id"])) for row in rows)
 
 
-def test_only_pairs_whose_orders_agree_are_kept_and_neither_position_wins_more(
-    call: Call, genrm: Genrm
-) -> None:
+def test_only_pairs_whose_orders_agree_are_kept_and_neither_position_wins_more(call, genrm):
     """A biased opinion, a missing reply and surplus ties are left out and counted; the rest has
     both orders.
     """
 
-    def reply(first: str, second: str) -> str | None:
+    def reply(first, second):
         if "b2" in (first, second):
             return says(4, 2, 2)  # whatever is shown first
         return None if (first, second) == ("b4", "a4") else by_name(first, second)
@@ -70,7 +68,7 @@ def test_only_pairs_whose_orders_agree_are_kept_and_neither_position_wins_more(
     assert export(call, genrm.folder, "judge-sft", "--seed", "7")[0] != rows
 
 
-def test_a_row_is_a_request_as_it_was_sent_and_the_reply_to_it(call: Call, genrm: Genrm) -> None:
+def test_a_row_is_a_request_as_it_was_sent_and_the_reply_to_it(call, genrm):
     """The key names the request; its messages and the reply are in the row word for word."""
     score_replies(
         call, genrm.folder, GROUPS, by_name, "--principle", "Prefer the alphabet.", "--repeats", "2"
@@ -94,7 +92,7 @@ def test_a_row_is_a_request_as_it_was_sent_and_the_reply_to_it(call: Call, genrm
 
 
 @pytest.mark.parametrize("to", ["judge-sft", "genrm-rl"])
-def test_no_prompt_is_on_both_sides_of_a_split(call: Call, genrm: Genrm, to: str) -> None:
+def test_no_prompt_is_on_both_sides_of_a_split(call, genrm, to):
     """The requests of training and validation share no question."""
     score_replies(call, genrm.folder, [[f"a{n}", f"b{n}"] for n in range(8)] + [["c3", "d3"]])
     train, manifest, _ = export(call, genrm.folder, to, "--split", "0.25")
@@ -113,9 +111,7 @@ def test_no_prompt_is_on_both_sides_of_a_split(call: Call, genrm: Genrm, to: str
         ("separate", {"content": says(5, 2, 2), "reasoning_content": "Hm."}),
     ],
 )
-def test_reasoning_in_replies_is_kept_stripped_or_separated(
-    call: Call, genrm: Genrm, policy: str, message: Json
-) -> None:
+def test_reasoning_in_replies_is_kept_stripped_or_separated(call, genrm, policy, message):
     """It is what stands before the last closing tag."""
     score_replies(
         call,
@@ -127,7 +123,7 @@ def test_reasoning_in_replies_is_kept_stripped_or_separated(
     assert rows[0]["messages"][-1] == {"role": "assistant", **message}
 
 
-def test_requests_in_roles_of_their_own_are_put_as_one_message(call: Call, genrm: Genrm) -> None:
+def test_requests_in_roles_of_their_own_are_put_as_one_message(call, genrm):
     """Other chat templates lack the roles `response_1` and `response_2`; the reply fits the request
     in words.
     """
@@ -139,12 +135,12 @@ def test_requests_in_roles_of_their_own_are_put_as_one_message(call: Call, genrm
     assert '"ranking": <1 to 6>' in rows[0]["messages"][0]["content"]
 
 
-def test_labels_are_the_mean_of_both_orders(call: Call, genrm: Genrm) -> None:
+def test_labels_are_the_mean_of_both_orders(call, genrm):
     """Columns and types are NVIDIA's; both orders get the same scores and opposite rankings; ties
     have no ranking.
     """
 
-    def reply(first: str, second: str) -> str:
+    def reply(first, second):
         if first[0] == second[0]:
             return says(3, 3, 3.5)
         return says(5, 2, 1) if first < second else says(3, 4, 5)
@@ -171,7 +167,7 @@ def test_labels_are_the_mean_of_both_orders(call: Call, genrm: Genrm) -> None:
     assert [[message["role"] for message in each] for each in rows[0]["messages"]] == [["user"]]
 
 
-def test_means_between_two_rankings_are_opposite_in_both_orders() -> None:
+def test_means_between_two_rankings_are_opposite_in_both_orders():
     """The mean of 1.9 and 1.1 is 1.5 in one order, and 7 less 5.5 in the other, up to the last
     bit.
     """
@@ -186,7 +182,7 @@ def test_means_between_two_rankings_are_opposite_in_both_orders() -> None:
     assert rankings == [2, 5]
 
 
-def test_a_judge_that_gives_no_scores_gives_no_labels_for_them(call: Call, genrm: Genrm) -> None:
+def test_a_judge_that_gives_no_scores_gives_no_labels_for_them(call, genrm):
     """A label such as [[A>B]] becomes a ranking; the scores are null, and the request asks for
     NVIDIA's form.
     """
@@ -207,23 +203,26 @@ def test_a_judge_that_gives_no_scores_gives_no_labels_for_them(call: Call, genrm
     assert [row["messages"][-1]["content"] for row in rows] == ["[[A>>B]]", "[[B>>A]]"]
 
 
-def test_scores_are_labels_only_of_profiles_that_read_them_unchanged() -> None:
+def test_scores_are_labels_only_of_profiles_that_read_them_unchanged():
     """Those of other profiles are mapped from another scale, or stand for a label."""
     assert {name for name in PROFILES if _has_scores(PROFILES[name])} == {
         *("json", "nemotron", "nemotron-boxed", "nemotron-plain", "nemotron-ultra")
     }
 
 
-@pytest.mark.parametrize(
-    ("ties", "kept"),
-    [([True] * 9, 0), ([False] * 4 + [True] * 9, 6), ([False, True], 1), ([False, False, True], 3)],
-)
-def test_ties_are_at_most_as_many_as_each_other_outcome(ties: list[bool], kept: int) -> None:
+def test_ties_are_at_most_as_many_as_each_other_outcome():
     """Two decided couples have one reply more for each position, so that one tied couple fits."""
-    assert sum(balanced_ties(ties, 0)) == kept
-    assert all(
-        keep for keep, is_tie in zip(balanced_ties(ties, 0), ties, strict=True) if not is_tie
-    )
+    cases = [
+        ([True] * 9, 0),
+        ([False] * 4 + [True] * 9, 6),
+        ([False, True], 1),
+        ([False, False, True], 3),
+    ]
+    for ties, kept in cases:
+        assert sum(balanced_ties(ties, 0)) == kept
+        assert all(
+            keep for keep, is_tie in zip(balanced_ties(ties, 0), ties, strict=True) if not is_tie
+        )
 
 
 REFUSED = {
@@ -243,7 +242,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_exported_is_refused(call: Call, genrm: Genrm, case: str) -> None:
+def test_what_cannot_be_exported_is_refused(call, genrm, case):
     """The message says why, and no output appears."""
     options, code, message = REFUSED[case]
     score_replies(call, genrm.folder, [["a", "b"]])
@@ -263,9 +262,7 @@ def test_what_cannot_be_exported_is_refused(call: Call, genrm: Genrm, case: str)
         ("x.comparisons.jsonl", "--to genrm-rl needs its comparisons file"),
     ],
 )
-def test_a_run_without_its_replies_is_refused(
-    call: Call, genrm: Genrm, lost: str, message: str
-) -> None:
+def test_a_run_without_its_replies_is_refused(call, genrm, lost, message):
     """The message names the file that is missing."""
     score_replies(call, genrm.folder, [["a", "b"]])
     (genrm.folder / lost).unlink()
@@ -273,7 +270,7 @@ def test_a_run_without_its_replies_is_refused(
     assert (done.code, message in done.err) == (3, True), done.err
 
 
-def test_the_baseline_teaches_nobody(call: Call, genrm: Genrm) -> None:
+def test_the_baseline_teaches_nobody(call, genrm):
     """The built-in judge writes no replies."""
     genrm.sample("rollouts.jsonl")
     assert call("score", "rollouts.jsonl", "--offline", "-q").code == 0
@@ -281,7 +278,7 @@ def test_the_baseline_teaches_nobody(call: Call, genrm: Genrm) -> None:
     assert (done.code, "the built-in baseline writes no replies" in done.err) == (3, True), done.err
 
 
-def test_rollouts_held_for_review_are_in_no_row(call: Call, genrm: Genrm) -> None:
+def test_rollouts_held_for_review_are_in_no_row(call, genrm):
     """Nothing that another export withholds is shown to a judge in training."""
     score_replies(call, genrm.folder, [["a", "b", "c"]])
     group = read_lines(genrm.folder / "x.scored.jsonl")[0]["genrm"]["group"]

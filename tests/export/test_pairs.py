@@ -3,7 +3,6 @@
 from collections import Counter
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,17 +113,15 @@ def test_the_same_group_gives_the_same_pairs(group, options):
     assert first == again
 
 
-@pytest.mark.parametrize(
-    ("selection", "expected"),
-    [
+def test_selections_take_the_ends_of_a_group():
+    """The best is chosen; the worst, or each of the worst two, is rejected."""
+    cases = [
         ("best-worst", [(1, 3)]),
         ("best-typical-worst", [(1, 3)]),
         ("top-bottom", [(1, 3), (1, 4), (2, 3), (2, 4)]),
-    ],
-)
-def test_selections_take_the_ends_of_a_group(selection, expected):
-    """The best is chosen; the worst, or each of the worst two, is rejected."""
-    assert sorted(chosen([3.0, 5.0, 4.0, 1.0, 2.0], selection)) == expected
+    ]
+    for selection, expected in cases:
+        assert sorted(chosen([3.0, 5.0, 4.0, 1.0, 2.0], selection)) == expected
 
 
 def test_the_typical_worst_is_not_an_outlier():

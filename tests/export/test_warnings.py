@@ -1,8 +1,7 @@
 """What an export says about the rewards behind its rows."""
 
 import pytest
-from genrm_process import Call, Genrm, make_rollouts
-from judge_server_fixture import JudgeServer
+from genrm_process import Call, make_rollouts
 
 
 def exported(call: Call, to: str) -> str:
@@ -11,9 +10,7 @@ def exported(call: Call, to: str) -> str:
     return " ".join(done.err.split())
 
 
-def test_rows_of_noise_are_named_with_a_remedy(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
+def test_rows_of_noise_are_named_with_a_remedy(genrm, call, judge_server):
     """A judge that answers at random gives rows, and a warning that no plan makes them better."""
     judge_server.behave(verdict="hash")
     genrm.write("in.jsonl", make_rollouts(groups=60, size=6))
@@ -30,9 +27,7 @@ def test_rows_of_noise_are_named_with_a_remedy(
         ("pair", "trl-dpo"),
     ],
 )
-def test_rewards_for_a_goal_suit_the_rows_of_that_goal(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, goal: str, suits: str
-) -> None:
+def test_rewards_for_a_goal_suit_the_rows_of_that_goal(genrm, call, judge_server, goal, suits):
     """Calls that looked for the best or for a pair say less about the other rollouts."""
     genrm.write("in.jsonl", make_rollouts(groups=3, size=6))
     run = ("score", "in.jsonl", *judge_server.flags, "--no-probe", "-q", "--ring-k", "1.5")

@@ -120,15 +120,13 @@ def examples() -> dict[str, list[str]]:
     return found
 
 
-def test_every_command_has_an_example() -> None:
+def test_every_command_has_an_example():
     """Help shows how to call a command, also one below another."""
     assert [name for name, shown in examples().items() if not shown] == []
 
 
 @pytest.mark.slow
-def test_every_example_of_the_help_runs(
-    workplace: Path, call: Call, judge_server: JudgeServer, s3_bucket: Any
-) -> None:
+def test_every_example_of_the_help_runs(workplace, call, judge_server, s3_bucket):
     """Each ends with exit code 0 where its files and its judge exist; a server listens until it is
     stopped.
     """
@@ -182,13 +180,13 @@ def test_every_example_of_the_help_runs(
     "name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "README")) for n in COMMANDS]
 )
 def test_every_command_runs(
-    name: str,
-    workplace: Path,
-    call: Call,
-    judge_server: JudgeServer,
-    s3_bucket: Any,
-    batch_url: str,
-) -> None:
+    name,
+    workplace,
+    call,
+    judge_server,
+    s3_bucket,
+    batch_url,
+):
     """A command that a page shows ends with exit code 0 where its files and its judge exist."""
     body = b"".join(json.dumps(line).encode() + b"\n" for line in make_rollouts())
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"{PREFIX}/run-7.jsonl", Body=body)
@@ -209,12 +207,11 @@ def test_every_command_runs(
             (workplace / output).write_bytes(ended.out)
 
 
-@pytest.mark.parametrize(
-    "block", [block for language, block in BLOCK.findall(README) if language == "json"]
-)
-def test_the_lines_of_the_readme_are_read(block: str, genrm: Genrm, call: Call) -> None:
+def test_the_lines_of_the_readme_are_read(genrm, call):
     """Each line that the README shows is a rollout that genrm recognises."""
-    path = genrm.folder / "shown.jsonl"
-    path.write_text(block)
-    call("score", path.name, "--judge", "lexical").ended(0)
-    assert len(read_lines(path.with_name("shown.scored.jsonl"))) == len(block.splitlines())
+    cases = [block for language, block in BLOCK.findall(README) if language == "json"]
+    for block in cases:
+        path = genrm.folder / "shown.jsonl"
+        path.write_text(block)
+        call("score", path.name, "--judge", "lexical").ended(0)
+        assert len(read_lines(path.with_name("shown.scored.jsonl"))) == len(block.splitlines())

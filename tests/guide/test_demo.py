@@ -3,11 +3,11 @@
 import json
 import re
 
-from genrm_process import SAMPLE_DATA, Call, Genrm, read_lines
+from genrm_process import SAMPLE_DATA, read_lines
 from pages import PAGES, README, ROOT
 
 
-def test_the_quickstart_shows_what_the_demo_prints(genrm: Genrm, call: Call) -> None:
+def test_the_quickstart_shows_what_the_demo_prints(genrm, call):
     """The block of the README is what the commands of `make demo` print, twice in a row."""
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8")
     [command] = re.findall(
@@ -25,7 +25,7 @@ def test_the_quickstart_shows_what_the_demo_prints(genrm: Genrm, call: Call) -> 
         assert f"```\n{shown.rstrip()}\n```\n" in README
 
 
-def test_the_page_about_outputs_shows_a_line_of_the_demo(genrm: Genrm, call: Call) -> None:
+def test_the_page_about_outputs_shows_a_line_of_the_demo(genrm, call):
     """The line of the page, with its new fields only, is one that scoring the sample offline
     writes.
     """

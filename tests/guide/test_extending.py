@@ -5,9 +5,6 @@ import shlex
 import tomllib
 
 import pytest
-from genrm_process import Call, Genrm
-from installed_package import InstallPackage
-from judge_server_fixture import JudgeServer
 from pages import PAGES
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -15,9 +12,7 @@ SECTIONS = {text.partition("\n")[0]: text for text in PAGES["extending"].split("
 
 
 @pytest.mark.parametrize("name", SECTIONS)
-def test_the_example_of_each_seam_runs(
-    name: str, genrm: Genrm, call: Call, install_package: InstallPackage, judge_server: JudgeServer
-) -> None:
+def test_the_example_of_each_seam_runs(name, genrm, call, install_package, judge_server):
     """The Python block of a section is the module of its TOML block; then its commands end with
     exit code 0.
 

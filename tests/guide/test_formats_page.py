@@ -7,7 +7,7 @@ from pages import PAGES
 from genrm_cli.catalog import INPUT_FORMATS
 
 
-def test_the_table_of_formats_is_that_of_the_catalog() -> None:
+def test_the_table_of_formats_is_that_of_the_catalog():
     """Each format has a row with its name and explanation, in the order in which formats are
     recognised.
     """

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from genrm_process import PACKAGE_ROOT, Genrm, make_rollouts, read_lines
@@ -57,9 +56,7 @@ def run_shell(
 
 
 @pytest.mark.slow
-def test_the_slurm_array_scores_a_set(
-    genrm: Genrm, judge_server: JudgeServer, tmp_path: Path
-) -> None:
+def test_the_slurm_array_scores_a_set(genrm, judge_server, tmp_path):
     """The script, run as each task of the array, and the job that follows score every rollout."""
     write_shards(genrm)
     (script,) = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
@@ -86,9 +83,7 @@ Path(replies).write_text("".join(json.dumps(line) + "\\n" for line in lines))
 
 
 @pytest.mark.slow
-def test_the_slurm_script_judges_without_an_endpoint(
-    genrm: Genrm, judge_server: JudgeServer, tmp_path: Path
-) -> None:
+def test_the_slurm_script_judges_without_an_endpoint(genrm, judge_server, tmp_path):
     """A profile with two turns and unreadable replies take rounds; the script, requeued in between,
     makes them all.
     """
@@ -114,9 +109,7 @@ def test_the_slurm_script_judges_without_an_endpoint(
 
 
 @pytest.mark.slow
-def test_the_indexed_job_scores_a_set(
-    genrm: Genrm, judge_server: JudgeServer, s3_bucket: Any, s3: str, tmp_path: Path
-) -> None:
+def test_the_indexed_job_scores_a_set(genrm, judge_server, s3_bucket, s3, tmp_path):
     """The arguments, run with each index in a pod of its own, and once with --conclude score every
     rollout.
     """
@@ -137,7 +130,7 @@ def test_the_indexed_job_scores_a_set(
         "AWS_SECRET_ACCESS_KEY": "SKTEST",
     }
 
-    def run(words: list[str], pod: str) -> None:
+    def run(words, pod):
         here = [word.replace("s3://bucket/", f"s3://{s3_bucket.name}/") for word in words]
         genrm.run(*here, **environment, XDG_STATE_HOME=str(tmp_path / pod)).ended(0)
 

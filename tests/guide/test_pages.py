@@ -5,7 +5,6 @@ import re
 from dataclasses import fields
 from urllib.parse import urldefrag
 
-import pytest
 from pages import GUIDE, PAGES, README, ROOT, TEXTS
 from settings_page import render_settings_page
 
@@ -97,42 +96,42 @@ OTHER_FLAGS = {
 }
 
 
-def test_the_index_lists_every_page() -> None:
+def test_the_index_lists_every_page():
     """A page that the index does not list cannot be found, nor printed."""
     assert sorted([*page_names(), "index"]) == sorted(PAGES)
 
 
-def test_the_readme_links_every_page() -> None:
+def test_the_readme_links_every_page():
     """The README is what most people read first."""
     linked = set(re.findall(r"\]\(genrm_cli/guide/([a-z0-9-]+)\.md", README))
     assert linked == {name for name in PAGES if name != "index"}
 
 
-def test_the_readme_stays_short() -> None:
+def test_the_readme_stays_short():
     """A newcomer reads it in five minutes."""
     assert len(README.splitlines()) <= 150
 
 
-def test_the_settings_page_is_current() -> None:
+def test_the_settings_page_is_current():
     """If this fails, run `make guide`."""
     assert PAGES["settings"] == render_settings_page()
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_every_link_leads_somewhere(name: str) -> None:
+def test_every_link_leads_somewhere():
     """Links to files name files, and links to headings name headings."""
-    folder = ROOT if name == "README" else GUIDE
-    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", TEXTS[name]) if "://" not in link]
-    for link in links:
-        path, heading = urldefrag(link)
-        target = folder / path if path else folder / f"{name}.md"
-        assert target.is_file(), link
-        anchors = [
-            _anchor(line)
-            for line in target.read_text(encoding="utf-8").splitlines()
-            if line.startswith("#")
-        ]
-        assert not heading or heading in anchors, link
+    for name in TEXTS:
+        folder = ROOT if name == "README" else GUIDE
+        links = [link for link in re.findall(r"\]\(([^)\s]+)\)", TEXTS[name]) if "://" not in link]
+        for link in links:
+            path, heading = urldefrag(link)
+            target = folder / path if path else folder / f"{name}.md"
+            assert target.is_file(), link
+            anchors = [
+                _anchor(line)
+                for line in target.read_text(encoding="utf-8").splitlines()
+                if line.startswith("#")
+            ]
+            assert not heading or heading in anchors, link
 
 
 def _anchor(heading: str) -> str:
@@ -140,23 +139,23 @@ def _anchor(heading: str) -> str:
     return words.replace(" ", "-")
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_no_page_names_a_flag_that_does_not_exist(name: str) -> None:
+def test_no_page_names_a_flag_that_does_not_exist():
     """Whatever a page calls a flag is one."""
-    known = (
-        {s.flag for s in all_settings()}
-        | {s.negative for s in all_settings() if s.type is bool}
-        | OTHER_FLAGS
-    )
-    known |= {s.short_flag for s in all_settings()} | {
-        f"--{f.name}".replace("_", "-") for f in fields(SessionOptions)
-    }
-    known |= {f"--{f.name}".replace("_", "-") for f in fields(ExportOptions)}
-    known |= {"--no-" + s.flag.removeprefix("--") for s in all_settings()}
-    assert set(re.findall(r"--[a-z][a-z0-9-]+", TEXTS[name])) <= known
+    for name in TEXTS:
+        known = (
+            {s.flag for s in all_settings()}
+            | {s.negative for s in all_settings() if s.type is bool}
+            | OTHER_FLAGS
+        )
+        known |= {s.short_flag for s in all_settings()} | {
+            f"--{f.name}".replace("_", "-") for f in fields(SessionOptions)
+        }
+        known |= {f"--{f.name}".replace("_", "-") for f in fields(ExportOptions)}
+        known |= {"--no-" + s.flag.removeprefix("--") for s in all_settings()}
+        assert set(re.findall(r"--[a-z][a-z0-9-]+", TEXTS[name])) <= known
 
 
-def test_the_exit_codes_are_those_of_the_errors() -> None:
+def test_the_exit_codes_are_those_of_the_errors():
     """Every error's exit code stands in the guide's table."""
     classes = [
         cls
@@ -168,33 +167,30 @@ def test_the_exit_codes_are_those_of_the_errors() -> None:
     assert codes | {0, 130} == listed
 
 
-@pytest.mark.parametrize(
-    ("page", "words"),
-    [
+def test_every_kind_format_profile_and_preset_is_explained():
+    """Each name that users meet stands on the page of its subject."""
+    cases = [
         ("output", FailureKind),
         ("input-formats", FORMATS),
         ("judges", PROFILES),
         ("rewards", PRESETS),
         ("export", EXPORT_FORMATS),
-    ],
-)
-def test_every_kind_format_profile_and_preset_is_explained(page, words) -> None:
-    """Each name that users meet stands on the page of its subject."""
-    assert [word for word in words if f"`{word}`" not in PAGES[page]] == []
-
-
-@pytest.mark.parametrize(
-    ("page", "begins"), [("components", "[components.win_rate]"), ("judges", "quorum = 2")]
-)
-def test_the_settings_files_of_the_guide_are_read(page, begins, tmp_path) -> None:
-    """What the guide shows of a settings file is accepted as it stands."""
-    (block,) = [
-        block
-        for block in re.findall(r"```toml\n(.*?)```", PAGES[page], re.DOTALL)
-        if block.startswith(begins)
     ]
-    (tmp_path / "genrm.toml").write_text(block)
-    settings, _ = resolve_settings(
-        {}, {}, read_settings_file(str(tmp_path / "genrm.toml"), tmp_path)
-    )
-    assert len(settings.rewards.components) == 9 or len(judges_of(settings)) == 3
+    for page, words in cases:
+        assert [word for word in words if f"`{word}`" not in PAGES[page]] == []
+
+
+def test_the_settings_files_of_the_guide_are_read(tmp_path):
+    """What the guide shows of a settings file is accepted as it stands."""
+    cases = [("components", "[components.win_rate]"), ("judges", "quorum = 2")]
+    for page, begins in cases:
+        (block,) = [
+            block
+            for block in re.findall(r"```toml\n(.*?)```", PAGES[page], re.DOTALL)
+            if block.startswith(begins)
+        ]
+        (tmp_path / "genrm.toml").write_text(block)
+        settings, _ = resolve_settings(
+            {}, {}, read_settings_file(str(tmp_path / "genrm.toml"), tmp_path)
+        )
+        assert len(settings.rewards.components) == 9 or len(judges_of(settings)) == 3

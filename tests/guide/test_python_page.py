@@ -4,7 +4,6 @@ import asyncio
 import re
 from typing import Any
 
-import pytest
 from judge_server_fixture import JudgeServer
 from pages import PAGES
 
@@ -21,9 +20,7 @@ def execute(example: str, server: JudgeServer) -> dict[str, Any]:
     return names
 
 
-def test_the_plain_loop_prints_a_reward_for_each_response(
-    judge_server: JudgeServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_plain_loop_prints_a_reward_for_each_response(judge_server, capsys):
     """Each line holds the reward, the reason and the response."""
     tasks = execute(LOOP, judge_server)["TASKS"]
     lines = capsys.readouterr().out.splitlines()
@@ -34,8 +31,8 @@ def test_the_plain_loop_prints_a_reward_for_each_response(
 
 
 async def test_the_reward_function_returns_one_number_for_each_completion(
-    judge_server: JudgeServer,
-) -> None:
+    judge_server,
+):
     """Texts and messages, as TRL passes them, with its other arguments; longer ones win, and one
     probe is made.
     """
@@ -52,7 +49,7 @@ async def test_the_reward_function_returns_one_number_for_each_completion(
     assert len(judge_server.stats()["recent"]) == calls  # neither a probe nor a comparison
 
 
-def test_the_reward_function_returns_none_where_the_judge_fails(judge_server: JudgeServer) -> None:
+def test_the_reward_function_returns_none_where_the_judge_fails(judge_server):
     """TRL leaves a completion out whose reward is None."""
     reward = execute(
         TRL.replace('model="my-judge"', 'model="my-judge", probe=False, reask=0'), judge_server

@@ -54,13 +54,13 @@ def run(tmp_path_factory: pytest.TempPathFactory, judge_process: JudgeServer) ->
     return Run(**json.loads((folder / "result.json").read_text()))
 
 
-def test_a_reader_walks_few_frames_to_the_call(run: Run) -> None:
+def test_a_reader_walks_few_frames_to_the_call(run):
     """From `main` to the call over HTTP, through all tasks, lie at most twenty frames of ours."""
     assert (run.frames[0], run.frames[-1]) == ("cli/app.py main", "judging/client.py _call")
     assert len(run.frames) <= MOST_FRAMES, "\n".join(run.frames)
 
 
-def test_a_reply_changes_files_rarely(run: Run) -> None:
+def test_a_reply_changes_files_rarely(run):
     """From the last call over HTTP to the end of the run, calls of our functions change files
     rarely.
     """

@@ -60,7 +60,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         yield journal
 
 
-def test_tokens_are_estimated_from_text_lengths() -> None:
+def test_tokens_are_estimated_from_text_lengths():
     """Without verdicts, four characters are a token, and a reply is that of a judge that
     reasons.
     """
@@ -84,14 +84,14 @@ def own_profile(path: Path, content: str, request: str = "") -> str:
     return str(path)
 
 
-def test_the_instructions_of_a_profile_are_read_with_every_call(tmp_path: Path) -> None:
+def test_the_instructions_of_a_profile_are_read_with_every_call(tmp_path):
     """What a profile adds to the texts counts once for each call."""
     metrics = RunMetrics(planned=100, planned_calls=100, prompt_chars=80_000)
     profile = own_profile(tmp_path / "long.toml", "judge " * 500)
     assert estimate(metrics, profile=profile).tokens_in == (80_000 + 100 * 3_000) / 4
 
 
-def test_a_reply_is_no_longer_than_the_profile_allows(tmp_path: Path) -> None:
+def test_a_reply_is_no_longer_than_the_profile_allows(tmp_path):
     """`max_tokens` of a profile's `[request]` limits the estimate, and --max-reply-tokens overrides
     it.
     """
@@ -100,7 +100,7 @@ def test_a_reply_is_no_longer_than_the_profile_allows(tmp_path: Path) -> None:
     assert plan(100, profile=profile, max_reply_tokens=40).tokens_out == 4_000
 
 
-def test_only_what_is_left_is_estimated() -> None:
+def test_only_what_is_left_is_estimated():
     """Comparisons that the journal knows cost nothing: of the texts only the share that is left
     counts.
     """
@@ -108,59 +108,54 @@ def test_only_what_is_left_is_estimated() -> None:
     assert (left.calls, left.tokens_in, left.tokens_out) == (25, 37_500, 25 * ASSUMED_REPLY_TOKENS)
 
 
-@pytest.mark.parametrize("planned", [0, 50])
-def test_nothing_left_costs_nothing(planned: int) -> None:
+def test_nothing_left_costs_nothing():
     """An input without comparisons, or with all of them in the journal, needs no call, no token and
     no money.
     """
-    nothing = plan(planned, known=planned, chars=1_000, price_in=5.0, price_out=5.0)
-    assert [nothing.calls, nothing.tokens_in, nothing.tokens_out, nothing.cost] == [0, 0, 0, 0]
+    for planned in [0, 50]:
+        nothing = plan(planned, known=planned, chars=1_000, price_in=5.0, price_out=5.0)
+        assert [nothing.calls, nothing.tokens_in, nothing.tokens_out, nothing.cost] == [0, 0, 0, 0]
 
 
-def test_prices_make_a_cost() -> None:
+def test_prices_make_a_cost():
     """A million tokens in at 2 and 150,000 out at 10 are 3.50; one price alone is enough."""
     assert plan(100, chars=4_000_000, price_in=2.0, price_out=10.0).cost == 3.5
     assert plan(100, chars=4_000_000, price_in=2.0).cost == 2.0
 
 
-def test_the_journal_knows_better(journal: Journal) -> None:
+def test_the_journal_knows_better(journal):
     """As soon as there are verdicts whose server counted tokens, their mean is the estimate."""
     known = plan(10, known=3, chars=4_000, journal=journal, price_out=1000.0)
     assert known.tokens_from == "the journal"
     assert (known.calls, known.tokens_in, known.tokens_out, known.cost) == (7, 7_000, 2_100, 2.1)
 
 
-@pytest.mark.parametrize(
-    ("settings", "rounds"),
-    [
-        ({"concurrency": "4"}, 25),
-        ({"concurrency": "7"}, 15),
-        ({"concurrency": "4", "base_url": ("http://a/v1", "http://b/v1")}, 13),
-        ({"concurrency": "8", "shard": "1/2"}, 25),
-    ],
-    ids=["even", "a rest", "two endpoints", "half of the slots"],
-)
-def test_the_time_is_rounds_of_one_call_each(
-    journal: Journal, settings: dict[str, Any], rounds: int
-) -> None:
+def test_the_time_is_rounds_of_one_call_each(journal):
     """All slots of all endpoints ask together, and a round takes the mean latency of the
     journal.
     """
-    assert plan(103, known=3, journal=journal, **settings).time_s == rounds * LATENCY_S
+    cases = {
+        "even": ({"concurrency": "4"}, 25),
+        "a rest": ({"concurrency": "7"}, 15),
+        "two endpoints": ({"concurrency": "4", "base_url": ("http://a/v1", "http://b/v1")}, 13),
+        "half of the slots": ({"concurrency": "8", "shard": "1/2"}, 25),
+    }
+    for case, (settings, rounds) in cases.items():
+        assert plan(103, known=3, journal=journal, **settings).time_s == rounds * LATENCY_S, case
 
 
-def test_a_process_makes_so_many_calls_a_second(journal: Journal) -> None:
+def test_a_process_makes_so_many_calls_a_second(journal):
     """With very many slots, the calls that one process can make are the limit."""
     assert plan(1_000_000, journal=journal, concurrency="1000000").time_s == 1_000_000 / CALLS_PER_S
 
 
-def test_a_time_that_is_not_known_is_not_guessed(journal: Journal) -> None:
+def test_a_time_that_is_not_known_is_not_guessed(journal):
     """Without a verdict the latency is unknown, and with `auto` the slots are."""
     assert plan(100, concurrency="4").time_s is None
     assert plan(100, journal=journal).time_s is None
 
 
-def test_totals_add_up_what_is_known() -> None:
+def test_totals_add_up_what_is_known():
     """A cost or a time that is unknown of one input is unknown of all."""
     one = Estimate(4, 1, 3, 30, 300, "the journal", 0.5, 2.0)
     assert total_of([one, one]) == Estimate(8, 2, 6, 60, 600, "the journal", 1.0, 4.0)

@@ -33,7 +33,7 @@ def statuses(report: BatchReport) -> dict[str, Status]:
     return {Path(result.uri).name: result.status for result in report.results}
 
 
-def test_only_held_outputs_are_written_and_their_leases_stay(folder: Path) -> None:
+def test_only_held_outputs_are_written_and_their_leases_stay(folder):
     """What the caller leased is scored, what another run leased is put off, and what became due
     later has to wait.
     """
@@ -42,7 +42,7 @@ def test_only_held_outputs_are_written_and_their_leases_stay(folder: Path) -> No
     ours, theirs = (str(folder / f"{name}.scored.jsonl") for name in "ab")
     report = BatchReport(keeps=True)
 
-    async def score() -> None:
+    async def score():
         async with leased([ours], leases, run) as held:
             of_another = OtherLease("process 1 on elsewhere", "a moment ago", 300.0)
             await score_inputs([str(folder)], run, report, held={**held, theirs: of_another})
@@ -59,7 +59,7 @@ def test_only_held_outputs_are_written_and_their_leases_stay(folder: Path) -> No
     assert not list(folder.glob("*.lease-*"))
 
 
-def test_many_leases_are_taken_and_released_together(folder: Path) -> None:
+def test_many_leases_are_taken_and_released_together(folder):
     """Of several outputs, those that another run holds are named; all others are leased, and free
     again afterwards.
     """
@@ -67,7 +67,7 @@ def test_many_leases_are_taken_and_released_together(folder: Path) -> None:
     run = a_run()
     outputs = [str(folder / f"{name}.scored.jsonl") for name in "abc"]
 
-    async def hold() -> None:
+    async def hold():
         async with leased(outputs[:1], leases, run), leased(outputs, leases, run) as found:
             assert [isinstance(found[output], OtherLease) for output in outputs] == [
                 True,

@@ -26,7 +26,7 @@ def preview(folder: Path, lines: list[Json], **given: Any) -> Preview:
     return found
 
 
-def test_a_run_whose_groups_all_have_one_rollout_is_no_success() -> None:
+def test_a_run_whose_groups_all_have_one_rollout_is_no_success():
     """It wrote nothing but nulls: exit code 6, unless a number was set for such rollouts or all may
     stay unscored.
     """
@@ -55,7 +55,7 @@ def with_principles(*principles: str) -> list[Json]:
     return [line | {"principle": principle} for principle in principles for _ in range(2)]
 
 
-def test_compat_keeps_principles_apart_as_gyms_cohorts_do(tmp_path: Path) -> None:
+def test_compat_keeps_principles_apart_as_gyms_cohorts_do(tmp_path):
     """The principle is part of NeMo Gym's key whether it is sent or not; only genrm's own way
     leaves it out.
     """
@@ -65,7 +65,7 @@ def test_compat_keeps_principles_apart_as_gyms_cohorts_do(tmp_path: Path) -> Non
     assert dict(preview(tmp_path, lines, use_principle=False).counts.group_sizes) == {4: 1}
 
 
-def test_compat_rejects_the_lines_that_gym_refuses(tmp_path: Path) -> None:
+def test_compat_rejects_the_lines_that_gym_refuses(tmp_path):
     """A principle that is a list is refused by NeMo Gym (422); without `compat` it is a numbered
     list.
     """
@@ -87,7 +87,7 @@ def over_steps() -> list[Json]:
     ]
 
 
-def test_several_fields_name_a_group_and_keep_training_steps_apart(tmp_path: Path) -> None:
+def test_several_fields_name_a_group_and_keep_training_steps_apart(tmp_path):
     """Without them the rollouts of both steps are compared, which is counted; with them, those of
     one step.
     """
@@ -99,7 +99,7 @@ def test_several_fields_name_a_group_and_keep_training_steps_apart(tmp_path: Pat
     assert dict(apart.contents.grouped_by) == {"step, input": 4}
 
 
-def test_a_line_must_have_every_field_of_its_group(tmp_path: Path) -> None:
+def test_a_line_must_have_every_field_of_its_group(tmp_path):
     """A line that lacks one of several fields is not compared, as if the only field were
     missing.
     """

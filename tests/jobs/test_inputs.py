@@ -31,7 +31,7 @@ def tasks_of(*inputs: str, **given_settings: Any) -> list[Task]:
     return list(iter_tasks(inputs, settings_from(**given_settings)))
 
 
-def test_one_file_keeps_its_freedom(folder: Path) -> None:
+def test_one_file_keeps_its_freedom(folder):
     """The only input may have any output: -o, a template without {stem}, or a name like an
     input's.
     """
@@ -46,7 +46,7 @@ def test_one_file_keeps_its_freedom(folder: Path) -> None:
 @pytest.mark.parametrize(
     "inputs", [["a", "b"], ["s3://b/rl/"], ["s3://b/rl/*.jsonl"], ["*.jsonl"], ["."], ["s3://b"]]
 )
-def test_what_may_name_many_is_not_one_input(folder: Path, inputs: list[str]) -> None:
+def test_what_may_name_many_is_not_one_input(folder, inputs):
     """Several words, a folder, a prefix, a pattern: each is a run of many files, even when it finds
     one.
     """
@@ -54,7 +54,7 @@ def test_what_may_name_many_is_not_one_input(folder: Path, inputs: list[str]) ->
     assert not is_one_input(inputs)
 
 
-def test_the_command_line_is_refused_before_it_is_looked_at(folder: Path) -> None:
+def test_the_command_line_is_refused_before_it_is_looked_at(folder):
     """What cannot work for several inputs is found out before the first of them is given to
     anyone.
     """
@@ -74,7 +74,7 @@ def test_the_command_line_is_refused_before_it_is_looked_at(folder: Path) -> Non
     st.text(st.sampled_from("ab./{}-_"), max_size=8),
     st.sampled_from([".jsonl", ".scored.jsonl", ".ndjson.gz", ""]),
 )
-def test_an_output_of_many_is_never_an_input(middle: str, suffix: str) -> None:
+def test_an_output_of_many_is_never_an_input(middle, suffix):
     """Whatever template is let through, no output of it, nor a file beside it, is found as rollouts
     later.
     """
@@ -92,7 +92,7 @@ def test_an_output_of_many_is_never_an_input(middle: str, suffix: str) -> None:
             )
 
 
-def test_a_file_is_one_task_however_it_is_spelled(folder: Path) -> None:
+def test_a_file_is_one_task_however_it_is_spelled(folder):
     """Relative, absolute, doubled slashes, through a linked folder: the first spelling counts."""
     make(folder, "runs/a.jsonl")
     (folder / "link").symlink_to("runs")
@@ -107,7 +107,7 @@ def test_a_file_is_one_task_however_it_is_spelled(folder: Path) -> None:
     assert [task.uri for task in tasks_of(*inputs)] == ["runs/a.jsonl"]
 
 
-def test_one_place_for_two_inputs_is_a_problem_of_the_second(folder: Path) -> None:
+def test_one_place_for_two_inputs_is_a_problem_of_the_second(folder):
     """It names the output and a remedy; {path} or {dir} in the template is one."""
     make(folder, "x/run.jsonl", "y/run.jsonl", "y/other.jsonl")
     tasks = tasks_of(".", output_template="out/{stem}.scored.jsonl")
@@ -125,7 +125,7 @@ def test_one_place_for_two_inputs_is_a_problem_of_the_second(folder: Path) -> No
     assert all(task.problem is None for task in apart)
 
 
-def test_what_cannot_be_listed_is_one_task_with_a_problem(folder: Path, s3_bucket: Any) -> None:
+def test_what_cannot_be_listed_is_one_task_with_a_problem(folder, s3_bucket):
     """A missing folder, a bucket that is not there and a key outside rl/ do not keep the others
     from being found.
     """
@@ -146,7 +146,7 @@ def test_what_cannot_be_listed_is_one_task_with_a_problem(folder: Path, s3_bucke
     assert tasks[3].uri == f"s3://{s3_bucket.name}/sft/run.jsonl"
 
 
-def test_only_the_outputs_of_a_place_have_sides(folder: Path) -> None:
+def test_only_the_outputs_of_a_place_have_sides(folder):
     """Beside a stream or a device there is no place; beside a file all four carry its stem."""
     make(folder, "a.jsonl")
     assert output_places("-", Settings()) == OutputPlaces("-")
@@ -157,7 +157,7 @@ def test_only_the_outputs_of_a_place_have_sides(folder: Path) -> None:
     assert places.sides() == ["a.comparisons.jsonl", "a.rejects.jsonl", "a.metrics.json"]
 
 
-def test_a_listing_is_lazy(folder: Path) -> None:
+def test_a_listing_is_lazy(folder):
     """The first task comes before the second input is looked at."""
     make(folder, "a/run.jsonl")
     tasks = iter_tasks(["a", "b"], Settings())

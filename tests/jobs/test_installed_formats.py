@@ -1,7 +1,6 @@
 """Formats that installed packages register."""
 
 import pytest
-from installed_package import InstallPackage
 
 from genrm_cli.errors import UsageError
 from genrm_cli.extensions import Seam
@@ -18,8 +17,8 @@ NOTE = {"prompt": "Why?", "completion": "So.", "note": "Because."}
 
 
 def test_an_installed_format_is_tried_before_the_built_in_ones(
-    install_package: InstallPackage,
-) -> None:
+    install_package,
+):
     """Whoever installs a format wants its lines read by it, even where a general format fits as
     well.
     """
@@ -37,9 +36,7 @@ def test_an_installed_format_is_tried_before_the_built_in_ones(
     ("entry", "name", "problem"),
     [("notes", "note", "calls itself 'note'"), ("chat", "chat", "built in")],
 )
-def test_a_format_has_one_name_of_its_own(
-    install_package: InstallPackage, entry: str, name: str, problem: str
-) -> None:
+def test_a_format_has_one_name_of_its_own(install_package, entry, name, problem):
     """Metrics and outputs name the format, so the name must be that of the entry point and no other
     format's.
     """

@@ -1,9 +1,7 @@
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
-from s3_disturber_fixture import DisturbedS3
 
 from genrm_cli.errors import StorageError
 from genrm_cli.jobs.context import new_run
@@ -24,7 +22,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-def test_where_a_journal_lies(state: Path) -> None:
+def test_where_a_journal_lies(state):
     """Beside a local output, in the named file, else in the state folder; nowhere without a judge
     to pay.
     """
@@ -43,7 +41,7 @@ def test_where_a_journal_lies(state: Path) -> None:
     assert journal_path(SCORED, settings_from(judge="lexical")) is None
 
 
-def test_outputs_share_no_journal() -> None:
+def test_outputs_share_no_journal():
     """Each output has a journal and a folder of segments of its own, also where names are alike,
     and the same again.
     """
@@ -66,7 +64,7 @@ def test_outputs_share_no_journal() -> None:
     assert segments_folder(SCORED, Settings()) is None
 
 
-async def test_a_journal_is_known_once_it_was_opened() -> None:
+async def test_a_journal_is_known_once_it_was_opened():
     """What was never opened is not known; what was, is, also where it is copied."""
     assert known_journal(SCORED, Settings()) is None
     async with open_journal(SCORED, new_run(Settings())) as journal:
@@ -74,28 +72,26 @@ async def test_a_journal_is_known_once_it_was_opened() -> None:
     assert str(known_journal(SCORED, Settings())) == journal_path(SCORED, Settings())
 
 
-async def test_no_journal_where_none_is_kept() -> None:
+async def test_no_journal_where_none_is_kept():
     """Without a journal nothing is opened, and nothing is made."""
     async with open_journal(SCORED, new_run(settings_from(use_journal=False))) as journal:
         assert journal is None
     assert known_journal(SCORED, Settings()) is None
 
 
-def test_what_one_machine_learns_another_one_knows(
-    s3_bucket: Any, state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_one_machine_learns_another_one_knows(s3_bucket, state, monkeypatch):
     """Opened elsewhere, a journal on S3 holds what was recorded here; nothing new writes nothing
     new.
     """
     folder = f"s3://{s3_bucket.name}/rl/_genrm/journal/"
     run = new_run(settings_from(journal=folder))
 
-    async def record() -> None:
+    async def record():
         async with open_journal(SCORED, run) as journal:
             assert journal is not None
             await journal.record(b"\x01" * 32, "a-judge", GOOD)
 
-    async def recall() -> Outcome | None:
+    async def recall():
         async with open_journal(SCORED, run) as journal:
             assert journal is not None
             return journal.recall(b"\x01" * 32)
@@ -110,12 +106,12 @@ def test_what_one_machine_learns_another_one_knows(
     assert [found.identity for found in iter_named(folder, run.s3)] == segments
 
 
-def test_verdicts_from_before_the_second_place_are_copied(s3_bucket: Any) -> None:
+def test_verdicts_from_before_the_second_place_are_copied(s3_bucket):
     """A journal that was kept here only is copied whole as soon as a folder on S3 is named."""
     folder = f"s3://{s3_bucket.name}/rl/_genrm/journal/"
     scored = f"s3://{s3_bucket.name}/rl/run.scored.jsonl"
 
-    async def open_it(settings: Settings, count: int) -> None:
+    async def open_it(settings, count):
         async with open_journal(scored, new_run(settings)) as journal:
             assert journal is not None
             for number in range(count):
@@ -129,9 +125,7 @@ def test_verdicts_from_before_the_second_place_are_copied(s3_bucket: Any) -> Non
 @pytest.mark.parametrize(
     "says", ["access denied", pytest.param("cannot reach", marks=pytest.mark.slow)]
 )
-def test_a_second_place_that_cannot_be_read_ends_the_work_before_it_begins(
-    disturbed_s3: DisturbedS3, says: str
-) -> None:
+def test_a_second_place_that_cannot_be_read_ends_the_work_before_it_begins(disturbed_s3, says):
     """A journal whose copies cannot be listed is not opened: what they hold would be paid for
     twice.
     """
@@ -139,7 +133,7 @@ def test_a_second_place_that_cannot_be_read_ends_the_work_before_it_begins(
     url = disturbed_s3.url if says == "access denied" else "http://127.0.0.1:9"
     run = new_run(settings_from(journal="s3://bucket/rl/j/", s3_endpoint_url=url))
 
-    async def open_it() -> None:
+    async def open_it():
         async with open_journal(SCORED, run):
             pytest.fail("it was opened")
 
@@ -147,7 +141,7 @@ def test_a_second_place_that_cannot_be_read_ends_the_work_before_it_begins(
         asyncio.run(open_it())
 
 
-def test_a_journal_is_kept_where_somebody_is_asked() -> None:
+def test_a_journal_is_kept_where_somebody_is_asked():
     """One who grades a component is asked, beside the stand-in too; of rules and fields nothing is
     kept.
     """

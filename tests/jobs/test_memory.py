@@ -42,7 +42,7 @@ def write_rollouts(paths: list[Path], rollouts: int) -> None:
 
 
 @pytest.mark.slow
-def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_text(tmp_path):
     """20,000 rollouts of 4 KB in 16 files (80 MB) raise the peak by at most 100 bytes each over 800
     in 16 files.
     """
@@ -55,7 +55,7 @@ def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_memory_grows_little_with_the_comparisons_of_a_group(tmp_path: Path) -> None:
+def test_memory_grows_little_with_the_comparisons_of_a_group(tmp_path):
     """A group of 250 in all pairs takes at most 2 KB for each of its 31,125 comparisons."""
     small = tmp_path / "small.jsonl"
     large = tmp_path / "large.jsonl"

@@ -61,7 +61,7 @@ def scored_once(tmp_path_factory: pytest.TempPathFactory) -> Scored:
     return Scored(tmp_path_factory.mktemp("once"))
 
 
-def test_what_was_just_scored_is_current(scored: Scored) -> None:
+def test_what_was_just_scored_is_current(scored):
     """With its metrics, to be shown in place of new ones."""
     found = scored.look()
     assert found.standing is OutputStanding.CURRENT
@@ -69,7 +69,7 @@ def test_what_was_just_scored_is_current(scored: Scored) -> None:
     assert found.metrics.rollouts == 2
 
 
-def test_nothing_there_is_new(tmp_path: Path) -> None:
+def test_nothing_there_is_new(tmp_path):
     """No output, not even the folder of one."""
     places = output_places(str(tmp_path / "gone" / "in.jsonl"), SETTINGS)
     assert (
@@ -86,9 +86,7 @@ def test_nothing_there_is_new(tmp_path: Path) -> None:
     ("size_bytes", "etag", "mtime_ns"),
     [(9, None, 1), (None, "e", None), (0, "", 9), (3, None, None), (None, None, None)],
 )
-def test_another_identity_is_never_current(
-    scored_once: Scored, size_bytes: int | None, etag: str | None, mtime_ns: int | None
-) -> None:
+def test_another_identity_is_never_current(scored_once, size_bytes, etag, mtime_ns):
     """Any other size, time or ETag is another input; one without time and ETag cannot be told at
     all.
     """
@@ -112,9 +110,7 @@ def test_another_identity_is_never_current(
     ],
     ids=str,
 )
-def test_metrics_that_say_something_else(
-    scored: Scored, fields: dict[str, Any], standing: OutputStanding
-) -> None:
+def test_metrics_that_say_something_else(scored, fields, standing):
     """Whatever the metrics hold, nothing but the whole truth makes outputs current."""
     scored.edit_metrics(**fields)
     assert scored.look().standing is standing
@@ -123,7 +119,7 @@ def test_metrics_that_say_something_else(
 @pytest.mark.parametrize(
     "content", [b"", b"\xff", b"[]", b"{", b"{}", b'"text"', b"null", b"[" * 5000]
 )
-def test_metrics_that_are_none(scored: Scored, content: bytes) -> None:
+def test_metrics_that_are_none(scored, content):
     """Broken metrics vouch for nothing: scored lines that carry our mark are replaced, others are
     foreign.
     """
@@ -136,7 +132,7 @@ def test_metrics_that_are_none(scored: Scored, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("version", [READING_VERSION - 1, READING_VERSION + 1])
-def test_outputs_of_another_reading_are_stale(scored: Scored, version: int) -> None:
+def test_outputs_of_another_reading_are_stale(scored, version):
     """Where another version read the responses, the judge may have been shown something else."""
     scored.edit_metrics(reading_version=version)
     found = scored.look()
@@ -146,7 +142,7 @@ def test_outputs_of_another_reading_are_stale(scored: Scored, version: int) -> N
     )
 
 
-def test_only_failed_wants_runs_with_failures_again(scored: Scored) -> None:
+def test_only_failed_wants_runs_with_failures_again(scored):
     """--only-failed leaves a run without failures alone, and goes at one that has some."""
     only_failed = changed(SETTINGS, only_failed=True)
     assert scored.look(only_failed).standing is OutputStanding.CURRENT
@@ -155,7 +151,7 @@ def test_only_failed_wants_runs_with_failures_again(scored: Scored) -> None:
     assert scored.look().standing is OutputStanding.CURRENT
 
 
-def test_a_copy_without_attributes_is_current_at_the_same_size(scored: Scored) -> None:
+def test_a_copy_without_attributes_is_current_at_the_same_size(scored):
     """A file system that keeps no attributes costs the id, not the run; another size is not what
     was written.
     """
@@ -166,7 +162,7 @@ def test_a_copy_without_attributes_is_current_at_the_same_size(scored: Scored) -
     assert scored.look().standing is OutputStanding.FOREIGN
 
 
-def test_an_input_rewritten_in_place_is_noticed(scored: Scored) -> None:
+def test_an_input_rewritten_in_place_is_noticed(scored):
     """A new content of equal size and modification time makes outputs stale; moving or copying the
     input does not.
     """
@@ -186,7 +182,7 @@ def test_an_input_rewritten_in_place_is_noticed(scored: Scored) -> None:
     assert (found.standing, str(found.reason)) == (OutputStanding.STALE, "the input has changed")
 
 
-def test_sides_without_scored_lines(scored: Scored) -> None:
+def test_sides_without_scored_lines(scored):
     """Ours are replaced; files of those names that nobody knows to be ours are not."""
     scored.scored.unlink()
     assert scored.look().standing is OutputStanding.STALE
@@ -199,7 +195,7 @@ def test_sides_without_scored_lines(scored: Scored) -> None:
     assert scored.look().standing is OutputStanding.FOREIGN
 
 
-def test_what_no_judge_can_score_is_up_to_date_all_the_same(tmp_path: Path) -> None:
+def test_what_no_judge_can_score_is_up_to_date_all_the_same(tmp_path):
     """Blank responses stay unscored whenever they are read: another run would change nothing."""
     lines = [
         {"prompt_id": 1, "prompt": "Which?", "completion": " " * number} for number in range(3)

@@ -71,12 +71,12 @@ async def has_room(segments: JournalReplica) -> bool:
     return True
 
 
-def test_leaving_copies_the_rest_in_order(place: Place) -> None:
+def test_leaving_copies_the_rest_in_order(place):
     """What is not enough for a segment is copied when the work ends; nothing at all leaves no
     segment.
     """
 
-    async def work(count: int) -> None:
+    async def work(count):
         async with place.segments(100) as segments:
             for number in range(count):
                 segments.add({"n": number})
@@ -87,7 +87,7 @@ def test_leaving_copies_the_rest_in_order(place: Place) -> None:
     assert place.copied() == [[0, 1, 2, 3, 4]]
 
 
-async def test_half_full_is_copied_at_once(place: Place) -> None:
+async def test_half_full_is_copied_at_once(place):
     """As soon as half of what may be lost is there it is on its way."""
     async with place.segments(8) as segments:
         for number in range(4):
@@ -97,7 +97,7 @@ async def test_half_full_is_copied_at_once(place: Place) -> None:
     assert place.copied() == [[0, 1, 2, 3], [4]]
 
 
-async def test_a_few_are_copied_when_their_time_has_come(place: Place) -> None:
+async def test_a_few_are_copied_when_their_time_has_come(place):
     """A single verdict is copied after the age of a segment."""
     async with place.segments(100, age_s=0.2) as segments:
         segments.add({"n": 0})
@@ -109,8 +109,8 @@ async def test_a_few_are_copied_when_their_time_has_come(place: Place) -> None:
     "calls", [1, *(pytest.param(calls, marks=pytest.mark.slow) for calls in (2, 5))]
 )
 async def test_no_call_is_made_while_as_many_as_may_be_lost_are_not_copied(
-    place: Place, disturbed_s3: DisturbedS3, calls: int
-) -> None:
+    place, disturbed_s3, calls
+):
     """Those under way count until they are there; then there is room again."""
     gate = threading.Event()
     disturbed_s3.rule(method="PUT", gate=gate)
@@ -125,7 +125,7 @@ async def test_no_call_is_made_while_as_many_as_may_be_lost_are_not_copied(
     assert [number for segment in place.copied() for number in segment] == list(range(calls))
 
 
-async def test_while_the_store_fails_nobody_waits(place: Place, disturbed_s3: DisturbedS3) -> None:
+async def test_while_the_store_fails_nobody_waits(place, disturbed_s3):
     """A store that refuses is told once and makes nobody wait; what waits is copied once, whole, in
     order.
     """
@@ -145,13 +145,13 @@ async def test_while_the_store_fails_nobody_waits(place: Place, disturbed_s3: Di
 
 
 @pytest.mark.slow
-def test_copies_that_fail_to_the_end_are_an_error(place: Place, disturbed_s3: DisturbedS3) -> None:
+def test_copies_that_fail_to_the_end_are_an_error(place, disturbed_s3):
     """If even the last try fails the work has failed, unless something else ended it: that comes
     out then.
     """
     disturbed_s3.rule(method="PUT", answer=DENIED)
 
-    async def work(error: BaseException | None) -> None:
+    async def work(error):
         async with place.segments(100) as segments:
             segments.add({"n": 0})
             if error is not None:
@@ -167,9 +167,7 @@ def test_copies_that_fail_to_the_end_are_an_error(place: Place, disturbed_s3: Di
 
 
 @pytest.mark.slow
-async def test_what_is_under_way_at_the_end_is_not_copied_twice(
-    place: Place, disturbed_s3: DisturbedS3
-) -> None:
+async def test_what_is_under_way_at_the_end_is_not_copied_twice(place, disturbed_s3):
     """Leaving waits for the segment that is being written, and writes only what came after it."""
     gate = threading.Event()
     disturbed_s3.rule(method="PUT", times=1, gate=gate)

@@ -77,35 +77,35 @@ def half_answered() -> list[Json]:
     return lines
 
 
-@pytest.mark.parametrize("name", ["rollouts.jsonl", "episodes.jsonl"])
-@pytest.mark.parametrize("strategy", ["ring", "circular", "all_pairs"])
-def test_the_order_of_lines_that_are_numbered_does_not_matter(
-    tmp_path: Path, name: str, strategy: str
-) -> None:
+def test_the_order_of_lines_that_are_numbered_does_not_matter(tmp_path):
     """The sample lines in another order get the same rewards, ranks and advantages.
 
     But for rounding: what is known of the judge is a sum over the groups, in the order in which
     they come."""
-    lines = read_lines(SAMPLE_DATA / name)
-    shuffled = lines[:]
-    random.Random(7).shuffle(shuffled)
-    given = {"strategy": strategy, "group_style_penalty_coeff": 0.1, "answer_bonus": 0.5}
-    one = score(tmp_path, lines, **given)
-    other = score(tmp_path, shuffled, **given)
+    for name in ["rollouts.jsonl", "episodes.jsonl"]:
+        for strategy in ["ring", "circular", "all_pairs"]:
+            lines = read_lines(SAMPLE_DATA / name)
+            shuffled = lines[:]
+            random.Random(7).shuffle(shuffled)
+            given = {"strategy": strategy, "group_style_penalty_coeff": 0.1, "answer_bonus": 0.5}
+            one = score(tmp_path, lines, **given)
+            other = score(tmp_path, shuffled, **given)
 
-    def by_line(run: Scored) -> dict[str, Any]:
-        found = {}
-        for line in run.lines:
-            detail = {key: value for key, value in line["genrm"].items() if key != "group"}
-            numbers = json.dumps([line.get("reward"), detail], sort_keys=True)
-            rounded = json.loads(numbers, parse_float=lambda digits: round(float(digits), 9))
-            found[json.dumps(without_rewards(line), sort_keys=True)] = rounded
-        return found
+            def by_line(run):
+                found = {}
+                for line in run.lines:
+                    detail = {key: value for key, value in line["genrm"].items() if key != "group"}
+                    numbers = json.dumps([line.get("reward"), detail], sort_keys=True)
+                    rounded = json.loads(
+                        numbers, parse_float=lambda digits: round(float(digits), 9)
+                    )
+                    found[json.dumps(without_rewards(line), sort_keys=True)] = rounded
+                return found
 
-    assert by_line(one) == by_line(other)
+            assert by_line(one) == by_line(other)
 
 
-def test_advantages_are_on_the_scale_of_the_run(tmp_path: Path) -> None:
+def test_advantages_are_on_the_scale_of_the_run(tmp_path):
     """Pooled ones from the variances of the group and of all groups; raw ones from the mean
     alone.
     """
@@ -126,9 +126,7 @@ def test_advantages_are_on_the_scale_of_the_run(tmp_path: Path) -> None:
 
 @settings(max_examples=4)
 @given(st.data())
-def test_interleaved_groups_are_told_apart(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
+def test_interleaved_groups_are_told_apart(tmp_path_factory, data):
     """However the lines of groups are mixed, each line gets the reward that its group alone would
     give it.
     """
@@ -145,49 +143,45 @@ def test_interleaved_groups_are_told_apart(
     assert {line["id"]: line["reward"] for line in mixed.lines} == pytest.approx(alone, abs=1e-9)
 
 
-@pytest.mark.parametrize(("unscored", "expected"), [("null", None), ("2.5", 2.5), ("-1", -1.0)])
-def test_what_an_unscored_rollout_gets_is_the_users_choice(
-    tmp_path: Path, unscored: str, expected: float
-) -> None:
+def test_what_an_unscored_rollout_gets_is_the_users_choice(tmp_path):
     """`null` by default, or the number asked for; status and reason say that it is no verdict."""
-    run = score(tmp_path, half_answered(), unscored=unscored)
-    assert run.rewards[1] == expected
-    assert run.lines[1]["genrm"]["status"] == "unscored"
-    assert run.lines[1]["genrm"]["reason"]
-    assert run.lines[1]["genrm"]["base_score"] is None
-    assert run.metrics["unscored"] == 2
-    assert run.metrics["reward"]["count"] == 2
-    assert [line["genrm"]["status"] for line in run.lines] == [
-        "scored",
-        "unscored",
-        "scored",
-        "unscored",
-    ]
-    assert run.lines[3]["genrm"]["reason"] == Reason.ALONE
+    for unscored, expected in [("null", None), ("2.5", 2.5), ("-1", -1.0)]:
+        run = score(tmp_path, half_answered(), unscored=unscored)
+        assert run.rewards[1] == expected
+        assert run.lines[1]["genrm"]["status"] == "unscored"
+        assert run.lines[1]["genrm"]["reason"]
+        assert run.lines[1]["genrm"]["base_score"] is None
+        assert run.metrics["unscored"] == 2
+        assert run.metrics["reward"]["count"] == 2
+        assert [line["genrm"]["status"] for line in run.lines] == [
+            "scored",
+            "unscored",
+            "scored",
+            "unscored",
+        ]
+        assert run.lines[3]["genrm"]["reason"] == Reason.ALONE
 
 
-def test_unscored_lines_can_be_left_out(tmp_path: Path) -> None:
+def test_unscored_lines_can_be_left_out(tmp_path):
     """With `drop` the line is not in the output, and is counted."""
     run = score(tmp_path, half_answered(), unscored="drop")
     assert [line["id"] for line in run.lines] == [0, 2]
     assert run.metrics["dropped_lines"] == 2
 
 
-@pytest.mark.parametrize(
-    ("limit", "refused"), [(0.0, True), (0.33, True), (0.34, False), (1.0, False)]
-)
-def test_the_limit_of_unscored_rollouts(tmp_path: Path, limit: float, refused: bool) -> None:
+def test_the_limit_of_unscored_rollouts(tmp_path):
     """The share among rollouts in groups of two and more decides; here it is a third."""
-    run = score(tmp_path, half_answered())
-    assert run.metrics["unscored_share"] == pytest.approx(1 / 3)
-    if refused:
-        with pytest.raises(TooManyUnscoredError, match="1 of 3"):
+    for limit, refused in [(0.0, True), (0.33, True), (0.34, False), (1.0, False)]:
+        run = score(tmp_path, half_answered())
+        assert run.metrics["unscored_share"] == pytest.approx(1 / 3)
+        if refused:
+            with pytest.raises(TooManyUnscoredError, match="1 of 3"):
+                refuse_unscored(run.tally, settings_from(max_unscored=limit))
+        else:
             refuse_unscored(run.tally, settings_from(max_unscored=limit))
-    else:
-        refuse_unscored(run.tally, settings_from(max_unscored=limit))
 
 
-def test_a_field_can_name_the_group(tmp_path: Path) -> None:
+def test_a_field_can_name_the_group(tmp_path):
     """`group_by` groups by a dotted path; a line without that field is unscored, and says so."""
     lines = [
         {**line, "meta": {"task": line["id"] % 2}, "prompt": "Why?"} for line in make_rollouts(2, 2)
@@ -200,7 +194,7 @@ def test_a_field_can_name_the_group(tmp_path: Path) -> None:
     assert run.tally.unscored_share() == pytest.approx(1 / 5)
 
 
-def test_a_forced_format_rejects_what_does_not_fit(tmp_path: Path) -> None:
+def test_a_forced_format_rejects_what_does_not_fit(tmp_path):
     """With `format` set no line is read as anything else; those that do not fit are rejected, not
     misread.
     """
@@ -214,29 +208,24 @@ def test_a_forced_format_rejects_what_does_not_fit(tmp_path: Path) -> None:
         score(tmp_path, lines, format="nemo_gym")
 
 
-@pytest.mark.parametrize(
-    ("content", "hint"),
-    [
-        (gzip.compress(b'{"prompt": "Why?", "completion": "So."}'), "rename it: mv"),
-        ('{"prompt": "Why?"}'.encode("utf-16"), "UTF-16"),
-    ],
-    ids=["gzip", "utf-16"],
-)
-def test_an_input_that_is_something_else_replaces_nothing(
-    tmp_path: Path, content: bytes, hint: str
-) -> None:
+def test_an_input_that_is_something_else_replaces_nothing(tmp_path):
     """An input without one readable line is refused with a hint at what it is, and old outputs
     stay.
     """
-    (tmp_path / "in.jsonl").write_bytes(content)
-    (tmp_path / "in.scored.jsonl").write_text("old")
-    settings = settings_from(judge="lexical", force=True)
-    with pytest.raises(InputError, match=hint):
-        score_input(str(tmp_path / "in.jsonl"), new_run(settings))
-    assert (tmp_path / "in.scored.jsonl").read_text() == "old"
+    cases = {
+        "gzip": (gzip.compress(b'{"prompt": "Why?", "completion": "So."}'), "rename it: mv"),
+        "utf-16": ('{"prompt": "Why?"}'.encode("utf-16"), "UTF-16"),
+    }
+    for case, (content, hint) in cases.items():
+        (tmp_path / "in.jsonl").write_bytes(content)
+        (tmp_path / "in.scored.jsonl").write_text("old")
+        settings = settings_from(judge="lexical", force=True)
+        with pytest.raises(InputError, match=hint):
+            score_input(str(tmp_path / "in.jsonl"), new_run(settings))
+        assert (tmp_path / "in.scored.jsonl").read_text() == "old", case
 
 
-def test_judges_repeat_the_whole_list(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_judges_repeat_the_whole_list(tmp_path, judge_server):
     """With three judges each comparison is asked three times, whole lists one after the other."""
     run = score(tmp_path, make_rollouts(1, 3), **at_judge(judge_server, repeats=3))
     once = [(record["i"], record["j"]) for record in run.comparisons[:3]]
@@ -246,38 +235,32 @@ def test_judges_repeat_the_whole_list(tmp_path: Path, judge_server: JudgeServer)
     assert judge_server.stats()["requests"] == 9
 
 
-@pytest.mark.parametrize("fault", [{"status": 500}, {"reset": "before"}, {"body": "<html>"}])
-def test_compat_gives_no_rewards_without_an_answer(
-    tmp_path: Path, judge_server: JudgeServer, fault: dict[str, Any]
-) -> None:
+def test_compat_gives_no_rewards_without_an_answer(tmp_path, judge_server):
     """A judge that answers no call at all is an error, and not a file of defaults."""
-    judge_server.behave(fault=fault)
-    with pytest.raises(JudgeError, match="the judge answered none of 6 calls"):
-        score(tmp_path, make_rollouts(2, 3), **at_judge(judge_server, compat="nemo-gym"))
+    for fault in [{"status": 500}, {"reset": "before"}, {"body": "<html>"}]:
+        judge_server.behave(fault=fault)
+        with pytest.raises(JudgeError, match="the judge answered none of 6 calls"):
+            score(tmp_path, make_rollouts(2, 3), **at_judge(judge_server, compat="nemo-gym"))
 
 
-@pytest.mark.parametrize("fault", [{"content": "no idea"}, {"content": ""}])
-def test_compat_counts_the_rewards_that_rest_on_defaults(
-    tmp_path: Path, judge_server: JudgeServer, fault: dict[str, Any]
-) -> None:
+def test_compat_counts_the_rewards_that_rest_on_defaults(tmp_path, judge_server):
     """--compat nemo-gym gives (3, 3, 3.5) for every failure, and says how many rewards that
     touched.
     """
-    judge_server.behave(fault=fault)
-    run = score(tmp_path, make_rollouts(2, 3), **at_judge(judge_server, compat="nemo-gym"))
-    assert run.rewards == [3.0] * 6
-    assert run.metrics["rewards_on_defaults"] == 6
-    assert (run.metrics["failures"], run.metrics["verdicts"]) == (6, 0)
-    assert (run.metrics["unscored"], run.metrics["tiebreak_usage_rate"]) == (0, 1.0)
-    assert all(line["genrm"]["defaulted"] == line["genrm"]["failed"] == 2 for line in run.lines)
-    for record in run.comparisons:
-        assert (record["score_1"], record["score_2"], record["ranking"]) == (3.0, 3.0, 3.5)
-        assert record["failure"] is not None
+    for fault in [{"content": "no idea"}, {"content": ""}]:
+        judge_server.behave(fault=fault)
+        run = score(tmp_path, make_rollouts(2, 3), **at_judge(judge_server, compat="nemo-gym"))
+        assert run.rewards == [3.0] * 6
+        assert run.metrics["rewards_on_defaults"] == 6
+        assert (run.metrics["failures"], run.metrics["verdicts"]) == (6, 0)
+        assert (run.metrics["unscored"], run.metrics["tiebreak_usage_rate"]) == (0, 1.0)
+        assert all(line["genrm"]["defaulted"] == line["genrm"]["failed"] == 2 for line in run.lines)
+        for record in run.comparisons:
+            assert (record["score_1"], record["score_2"], record["ranking"]) == (3.0, 3.0, 3.5)
+            assert record["failure"] is not None
 
 
-def test_verdicts_that_the_reference_would_fill_are_failures_here(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_verdicts_that_the_reference_would_fill_are_failures_here(tmp_path, judge_server):
     """A reply with one key of three is a verdict with defaults under --compat, and a failure
     without.
     """
@@ -299,7 +282,7 @@ def without(record: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in record.items() if key != name}
 
 
-def test_judging_again_keeps_what_was_there(tmp_path: Path) -> None:
+def test_judging_again_keeps_what_was_there(tmp_path):
     """A file that was scored before keeps its earlier reward and `genrm` object under the new one,
     one level deep.
     """
@@ -312,7 +295,7 @@ def test_judging_again_keeps_what_was_there(tmp_path: Path) -> None:
         assert third["genrm"]["previous_genrm"] == without(second["genrm"], "previous_genrm")
 
 
-def test_the_digest_names_what_decides_a_reward(tmp_path: Path) -> None:
+def test_the_digest_names_what_decides_a_reward(tmp_path):
     """Two runs with other rewards have other digests; how fast and where does not matter."""
     lines = make_rollouts(1, 3)
     digest = score(tmp_path, lines).metrics["settings_digest"]
@@ -320,9 +303,11 @@ def test_the_digest_names_what_decides_a_reward(tmp_path: Path) -> None:
     assert score(tmp_path, lines, answer_bonus=0.5).metrics["settings_digest"] != digest
 
 
-@pytest.mark.parametrize(
-    ("input_uri", "output", "scored", "metrics"),
-    [
+def test_where_outputs_go():
+    """`<stem>.scored.jsonl` beside the input or what -o says, the others beside that; none beside a
+    stream.
+    """
+    cases = [
         ("a/run.jsonl", None, "a/run.scored.jsonl", "a/run.metrics.json"),
         ("run.jsonl.gz", None, "run.scored.jsonl", "run.metrics.json"),
         (
@@ -335,35 +320,27 @@ def test_the_digest_names_what_decides_a_reward(tmp_path: Path) -> None:
         ("-", None, "-", None),
         ("run.jsonl", "-", "-", None),
         ("run.jsonl", "/dev/null", "/dev/null", None),
-    ],
-)
-def test_where_outputs_go(
-    input_uri: str, output: str | None, scored: str, metrics: str | None
-) -> None:
-    """`<stem>.scored.jsonl` beside the input or what -o says, the others beside that; none beside a
-    stream.
-    """
-    places = output_places(input_uri, settings_from(output=output))
-    assert (places.scored, places.metrics) == (scored, metrics)
+    ]
+    for input_uri, output, scored, metrics in cases:
+        places = output_places(input_uri, settings_from(output=output))
+        assert (places.scored, places.metrics) == (scored, metrics)
 
 
-@pytest.mark.parametrize(
-    ("input_uri", "output"),
-    [
-        ("run.jsonl", "./run.jsonl"),
-        ("s3://b/rl/run.jsonl", "s3://b/rl/run.jsonl"),
-        ("run.metrics.json", "run.jsonl"),
-    ],
-)
-def test_no_output_is_the_input(input_uri: str, output: str) -> None:
+def test_no_output_is_the_input():
     """A place that would replace the input is refused, also for the companions of the scored
     file.
     """
-    with pytest.raises(UsageError, match="is the input"):
-        output_places(input_uri, settings_from(output=output))
+    cases = [
+        ("run.jsonl", "./run.jsonl"),
+        ("s3://b/rl/run.jsonl", "s3://b/rl/run.jsonl"),
+        ("run.metrics.json", "run.jsonl"),
+    ]
+    for input_uri, output in cases:
+        with pytest.raises(UsageError, match="is the input"):
+            output_places(input_uri, settings_from(output=output))
 
 
-def test_rewards_follow_from_base_scores_and_adjustments_with_every_term(tmp_path: Path) -> None:
+def test_rewards_follow_from_base_scores_and_adjustments_with_every_term(tmp_path):
     """Length terms are centred: they shift rollouts against one another, never the mean of the
     group.
     """

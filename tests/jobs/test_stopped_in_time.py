@@ -54,7 +54,7 @@ asyncio.run(run(sys.argv[1]))
         *((kind, -signal.SIGALRM) for kind in ("loop", "in a thread", "match")),
     ],
 )
-def test_a_computation_that_never_yields_is_ended(computation: str, code: int) -> None:
+def test_a_computation_that_never_yields_is_ended(computation, code):
     """The kernel ends what computes, even if it holds the interpreter's lock; what waits or copies
     is cancelled.
     """

@@ -11,7 +11,7 @@ from genrm_cli.metrics.run_summary import summarise
 from genrm_cli.metrics.running_stats import Z_95
 
 
-def test_rounding_is_no_spread() -> None:
+def test_rounding_is_no_spread():
     """Rewards that differ by rounding are flat, relative to the largest; one reward is neither flat
     nor spread.
     """
@@ -21,7 +21,7 @@ def test_rounding_is_no_spread() -> None:
     assert (GroupMeasures([1.0]).is_flat, GroupMeasures([1.0]).spread) == (False, None)
 
 
-def test_a_run_counts_what_its_groups_measure() -> None:
+def test_a_run_counts_what_its_groups_measure():
     """Noisy, flat and unknown groups are counted as the report shows them."""
     metrics = RunMetrics()
     for group in (
@@ -37,7 +37,7 @@ def test_a_run_counts_what_its_groups_measure() -> None:
     )
 
 
-def test_length_and_reliability_have_intervals() -> None:
+def test_length_and_reliability_have_intervals():
     """Of the mean over groups of three or more for the length effect; from the judge's noise for
     reliability.
     """

@@ -13,21 +13,18 @@ from genrm_cli.metrics.plan_reliability import (
 from genrm_cli.pairing import PairingPlan
 
 
-@pytest.mark.parametrize(
-    ("n", "one_ring", "two_rings", "three_rings"),
-    [(7, 0.557, 0.743, 0.824), (8, 0.545, 0.735, 0.81)],
-)
-def test_one_ring_predicts_two_and_three(n, one_ring, two_rings, three_rings):
+def test_one_ring_predicts_two_and_three():
     """The reliability of one ring gives those of two and three, as runs of recorded judges had
     them.
     """
-    grid = np.geomspace(0.01, 10, 2000)
-    ring = PairingPlan("ring", 1)
-    strength = min(grid, key=lambda each: abs(expected_reliability(ring, n, each) - one_ring))
-    two = expected_reliability(PairingPlan("ring", 2), n, strength)
-    three = expected_reliability(PairingPlan("ring", 3), n, strength)
-    assert two == pytest.approx(two_rings, abs=0.015)
-    assert three == pytest.approx(three_rings, abs=0.015)
+    for n, one_ring, two_rings, three_rings in [(7, 0.557, 0.743, 0.824), (8, 0.545, 0.735, 0.81)]:
+        grid = np.geomspace(0.01, 10, 2000)
+        ring = PairingPlan("ring", 1)
+        strength = min(grid, key=lambda each: abs(expected_reliability(ring, n, each) - one_ring))
+        two = expected_reliability(PairingPlan("ring", 2), n, strength)
+        three = expected_reliability(PairingPlan("ring", 3), n, strength)
+        assert two == pytest.approx(two_rings, abs=0.015)
+        assert three == pytest.approx(three_rings, abs=0.015)
 
 
 def test_every_plan_of_complete_pairs_has_its_closed_form():
@@ -45,9 +42,9 @@ def test_a_better_judge_needs_fewer_rings():
     assert useless == RingsNeeded(expected=None, at_best=None, at_worst=None)
 
 
-@pytest.mark.parametrize(
-    ("needed", "mean", "says"),
-    [
+def test_the_remedy_fits_what_is_known():
+    """More rings are advised by number, and only where they help."""
+    cases = [
         (None, 0.5, "raise ring_k"),
         (RingsNeeded(expected=2.75, at_best=2.0, at_worst=4.75), 0.5, "ring_k 2.75 (2 to 4.75)"),
         (RingsNeeded(expected=2.75, at_best=2.0, at_worst=None), 0.5, "(2 to more than all)"),
@@ -55,11 +52,9 @@ def test_a_better_judge_needs_fewer_rings():
         (RingsNeeded(expected=None, at_best=None, at_worst=None), 0.0, "no number of calls"),
         (RingsNeeded(expected=1.0, at_best=1.0, at_worst=1.5), 0.85, "ring_k 1.5"),
         (RingsNeeded(expected=1.0, at_best=1.0, at_worst=None), 0.85, "score more groups"),
-    ],
-)
-def test_the_remedy_fits_what_is_known(needed, mean, says):
-    """More rings are advised by number, and only where they help."""
-    assert says in remedy_text(needed, mean, "ring_k")
+    ]
+    for needed, mean, says in cases:
+        assert says in remedy_text(needed, mean, "ring_k")
 
 
 def test_the_typical_group_is_that_of_the_median_rollout():

@@ -117,24 +117,22 @@ def test_only_what_this_run_paid_for_is_counted_as_cost():
     ) == (10, 5, 4)
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "rate"),
-    [
+def test_the_first_place_win_rate_shows_position_bias():
+    """The share of decided verdicts that favour the response shown first; ties go by their
+    ranking.
+    """
+    cases = [
         ([Verdict(5, 1, 1)], 1.0),
         ([Verdict(1, 5, 6)], 0.0),
         (SEED_EXAMPLE, 0.5),
         ([Verdict(3, 3, 1), Verdict(3, 3, 6), Verdict(3, 3, 2)], 2 / 3),
         ([Verdict(3, 3, 3.5)], None),
         ([Verdict(5, 1, 6), Verdict(3, 3, 3.5)], 1.0),
-    ],
-)
-def test_the_first_place_win_rate_shows_position_bias(verdicts, rate):
-    """The share of decided verdicts that favour the response shown first; ties go by their
-    ranking.
-    """
-    assert summary_of(metrics_of(*verdicts), 1.0)["first_place_win_rate"] == (
-        rate and pytest.approx(rate)
-    )
+    ]
+    for verdicts, rate in cases:
+        assert summary_of(metrics_of(*verdicts), 1.0)["first_place_win_rate"] == (
+            rate and pytest.approx(rate)
+        )
 
 
 def test_retries_are_calls_beyond_the_first():

@@ -29,7 +29,7 @@ def count_some(metrics: RunMetrics, start: int) -> None:
 
 
 @pytest.mark.usefixtures("switching")
-def test_progress_can_be_read_while_the_run_goes_on() -> None:
+def test_progress_can_be_read_while_the_run_goes_on():
     """11,000 reads from another thread see inputs begin, count and end; no read fails or goes
     backwards.
     """
@@ -38,7 +38,7 @@ def test_progress_can_be_read_while_the_run_goes_on() -> None:
     errors: list[BaseException] = []
     reads: list[int] = []
 
-    def read() -> None:
+    def read():
         try:
             while len(reads) < 11_000:
                 now = progress.now()

@@ -105,14 +105,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_overview_opens_from_disk_without_a_request(browser: Any, folder: Path) -> None:
+def test_the_overview_opens_from_disk_without_a_request(browser, folder):
     """Nothing is fetched and no error is logged; the answer is the first thing on the page."""
     opened = Opened(browser, folder / "sample.report.html")
     assert "Can I train on this?" in opened.text
     assert opened.said == []
 
 
-def test_a_bar_leads_to_its_groups_and_a_cell_to_the_words(browser: Any, folder: Path) -> None:
+def test_a_bar_leads_to_its_groups_and_a_cell_to_the_words(browser, folder):
     """Every number is a link: from a histogram to a list, to a group, to what the judge said of a
     pair.
     """
@@ -128,9 +128,7 @@ def test_a_bar_leads_to_its_groups_and_a_cell_to_the_words(browser: Any, folder:
     assert opened.said == []
 
 
-def test_a_head_sorts_the_list_and_a_range_of_rewards_filters_it(
-    browser: Any, folder: Path
-) -> None:
+def test_a_head_sorts_the_list_and_a_range_of_rewards_filters_it(browser, folder):
     """A click sorts by a column, the next one turns the order round; both are part of the link."""
     opened = Opened(browser, folder / "sample.report.html")
     opened.visit("#list=")
@@ -153,7 +151,7 @@ def test_a_head_sorts_the_list_and_a_range_of_rewards_filters_it(
     assert opened.said == []
 
 
-def test_the_overview_needs_no_script(browser: Any, folder: Path) -> None:
+def test_the_overview_needs_no_script(browser, folder):
     """With scripts off, the answer, the figures and the groups to look at are there, with their
     prompts.
     """
@@ -169,7 +167,7 @@ def test_the_overview_needs_no_script(browser: Any, folder: Path) -> None:
         assert words in text
 
 
-def test_keys_and_search_find_groups(browser: Any, folder: Path) -> None:
+def test_keys_and_search_find_groups(browser, folder):
     """j opens the next group; the search looks into prompts and responses."""
     opened = Opened(browser, folder / "sample.report.html")
     opened.visit("#group=task%3A6")
@@ -188,7 +186,7 @@ def test_keys_and_search_find_groups(browser: Any, folder: Path) -> None:
     assert opened.said == []
 
 
-def test_hostile_texts_are_shown_as_text(browser: Any, folder: Path) -> None:
+def test_hostile_texts_are_shown_as_text(browser, folder):
     """The whole corpus as prompts, responses, judges and replies: no request, dialog, error or
     foreign element.
     """
@@ -218,9 +216,7 @@ def test_hostile_texts_are_shown_as_text(browser: Any, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("fragment", ["", "#list=", "#group=task%3A6"])
-def test_a_phone_shows_all_pages_without_scrolling_sideways(
-    browser: Any, folder: Path, fragment: str
-) -> None:
+def test_a_phone_shows_all_pages_without_scrolling_sideways(browser, folder, fragment):
     """At 400 pixels nothing but tables is wider than the window, and those scroll by themselves."""
     opened = Opened(browser, folder / "sample.report.html", width=400)
     opened.visit(fragment)

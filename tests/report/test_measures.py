@@ -59,7 +59,7 @@ def measured(answers: list[str], rewards: list[float | None], asked: Any = ()) -
     return measure_group(group_of(answers, rewards, asked), "")
 
 
-def test_flips_need_both_orders() -> None:
+def test_flips_need_both_orders():
     """A pair judged in one order can not flip; one judged in both flips if each order prefers
     another response.
     """
@@ -69,13 +69,13 @@ def test_flips_need_both_orders() -> None:
     assert (counts.both_orders.pairs, counts.flips, counts.first_wins) == (1, 1, 2)
 
 
-def test_responses_that_differ_in_case_and_punctuation_only_repeat() -> None:
+def test_responses_that_differ_in_case_and_punctuation_only_repeat():
     """Near-duplicates are equal words; blank responses are not duplicates of each other."""
     assert measured(["Yes, I do!", "yes i do", "No."], [1.0, 1.0, 2.0]).duplicates == 1
     assert measured(["", "", ""], [None, None, None]).duplicates == 0
 
 
-def test_length_effect_is_the_correlation_within_the_group() -> None:
+def test_length_effect_is_the_correlation_within_the_group():
     """Rewards that grow with length correlate by 1; two rewards say nothing."""
     assert measured(["a", "bb", "ccc"], [1.0, 2.0, 3.0]).measures.length_effect == pytest.approx(
         1.0
@@ -84,7 +84,7 @@ def test_length_effect_is_the_correlation_within_the_group() -> None:
     assert measured(["a", "b", "c"], [1.0, 2.0, 3.0]).measures.length_effect is None
 
 
-def test_a_component_leads_to_the_groups_that_it_tells_apart() -> None:
+def test_a_component_leads_to_the_groups_that_it_tells_apart():
     """A component that is equal within a group adds nothing to its advantages."""
     lines = [
         {"safety": 1.0, "empathy": 0.2},
@@ -97,13 +97,13 @@ def test_a_component_leads_to_the_groups_that_it_tells_apart() -> None:
     assert measure_group(ScoredGroup("task:1", tuple(members), ()), "").varying == ("empathy",)
 
 
-def test_rewards_of_the_baseline_are_not_to_be_trained_on() -> None:
+def test_rewards_of_the_baseline_are_not_to_be_trained_on():
     """The answer is no, whatever the other figures look like."""
     run = figures(group_of(["a", "bb", "c"], [1.0, 3.0, 2.0], is_baseline=True, reliability=0.99))
     assert judge_trust(run, has_comparisons=False).weight == "no"
 
 
-def test_a_clean_run_has_nothing_against_it() -> None:
+def test_a_clean_run_has_nothing_against_it():
     """Reliable, complete and varied rewards give the best answer, which claims no more than was
     measured; one group says too little about the judge.
     """
@@ -116,7 +116,7 @@ def test_a_clean_run_has_nothing_against_it() -> None:
     assert judge_trust(figures(clean[0]), has_comparisons=False).weight == "unknown"
 
 
-def test_every_bar_leads_to_the_groups_behind_it() -> None:
+def test_every_bar_leads_to_the_groups_behind_it():
     """The tags of a histogram's bins cover each group that has a value, and no bin without one."""
     groups = [group_of(["a", "bb", "ccc"], [float(k), 2.0 * k, 3.0]) for k in range(1, 6)]
     run = figures(*groups)
@@ -130,7 +130,7 @@ def test_every_bar_leads_to_the_groups_behind_it() -> None:
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60))
-def test_a_histogram_counts_every_value_in_the_bin_that_it_names(values: list[float]) -> None:
+def test_a_histogram_counts_every_value_in_the_bin_that_it_names(values):
     """Counts add up, and `bin_of` agrees with them."""
     histogram = histogram_of(values)
     counted = [0] * len(histogram.counts)
@@ -142,7 +142,7 @@ def test_a_histogram_counts_every_value_in_the_bin_that_it_names(values: list[fl
     )
 
 
-def test_means_and_shares_of_nothing_are_unknown() -> None:
+def test_means_and_shares_of_nothing_are_unknown():
     """No figure is 0 because nothing was measured."""
     assert mean_of([]).mean is None
     assert mean_of([1.0]).low is None
@@ -150,7 +150,7 @@ def test_means_and_shares_of_nothing_are_unknown() -> None:
 
 
 @given(st.binary(max_size=300))
-def test_a_block_comes_back_as_it_was(data: bytes) -> None:
+def test_a_block_comes_back_as_it_was(data):
     """It is ASCII without what HTML changes or takes for markup, and no other character is lost."""
     text = packed(data)
     assert text.isascii()

@@ -86,9 +86,9 @@ def test_group_length_is_the_formula(texts, reasoning_coeff, answer_coeff):
     assert sum(added) == pytest.approx(0, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("n", "top_percentile", "last_winner"),
-    [
+def test_the_bonus_goes_to_the_shortest_among_the_top():
+    """The threshold is the int(n × top_percentile)-th best score, at least the best."""
+    cases = [
         (16, 0.2, 3),
         (16, 0.0, 1),
         (16, 1.0, 16),
@@ -96,17 +96,17 @@ def test_group_length_is_the_formula(texts, reasoning_coeff, answer_coeff):
         (10, 0.2, 2),
         (2, 0.5, 1),
         (5, 0.59, 2),
-    ],
-)
-def test_the_bonus_goes_to_the_shortest_among_the_top(n, top_percentile, last_winner):
-    """The threshold is the int(n × top_percentile)-th best score, at least the best."""
-    scores = [float(n - place) for place in range(n)]  # the first is the best
-    for place in range(n):
-        answers = ["a" if other == place else "long" for other in range(n)]
-        added = totals(scores, [""] * n, answers, answer_bonus=0.5, top_percentile=top_percentile)
-        expected = [0.0] * n
-        expected[place] = 0.5 if place < last_winner else 0.0
-        assert added == expected
+    ]
+    for n, top_percentile, last_winner in cases:
+        scores = [float(n - place) for place in range(n)]  # the first is the best
+        for place in range(n):
+            answers = ["a" if other == place else "long" for other in range(n)]
+            added = totals(
+                scores, [""] * n, answers, answer_bonus=0.5, top_percentile=top_percentile
+            )
+            expected = [0.0] * n
+            expected[place] = 0.5 if place < last_winner else 0.0
+            assert added == expected
 
 
 def test_the_first_of_equals_is_the_shortest():
@@ -123,9 +123,9 @@ def test_an_empty_text_never_wins_a_bonus():
     assert totals([5, 5], ["", " "], ["", ""], reasoning_bonus=0.5, answer_bonus=0.5) == [0.0, 0.0]
 
 
-@pytest.mark.parametrize(
-    ("text", "counts"),
-    [
+def test_golden_style_counts():
+    """Headers, list items, bold spans and emoji, and nothing that only looks like them."""
+    cases = [
         (MARKDOWN, (2, 4, 2, 2)),
         ("####### h7", (0, 0, 0, 0)),
         ("inline # header", (0, 0, 0, 0)),
@@ -135,11 +135,9 @@ def test_an_empty_text_never_wins_a_bonus():
         ("**one\ntwo**", (0, 0, 0, 0)),
         ("###### h6\n\t- deep\n   12. twelfth", (1, 2, 0, 0)),
         ("", (0, 0, 0, 0)),
-    ],
-)
-def test_golden_style_counts(text, counts):
-    """Headers, list items, bold spans and emoji, and nothing that only looks like them."""
-    assert count_style_elements(text) == counts
+    ]
+    for text, counts in cases:
+        assert count_style_elements(text) == counts
 
 
 def test_emoji_of_the_common_blocks_count_and_no_other_script():
@@ -153,17 +151,17 @@ def test_emoji_of_the_common_blocks_count_and_no_other_script():
 GYM_EMOJI = [(0x24C2, 0x1F251), (0x1F300, 0x1F64F), (0x1F680, 0x1F6FF), (0x1F900, 0x1FAFF)]
 
 
-@pytest.mark.parametrize(("first", "last"), GYM_EMOJI)
-def test_under_compat_the_references_emoji_count(first, last):
+def test_under_compat_the_references_emoji_count():
     """From the first code point of each of its ranges to the last, and none beside them."""
-    texts = [chr(first - 1), chr(first), chr(last), chr(last + 1)]
-    assert [count_style_elements(text, as_gym=True)[3] for text in texts] == [0, 1, 1, 0]
-    assert style_density(f"ab{chr(first)}", as_gym=True) == pytest.approx(1 / 3)
+    for first, last in GYM_EMOJI:
+        texts = [chr(first - 1), chr(first), chr(last), chr(last + 1)]
+        assert [count_style_elements(text, as_gym=True)[3] for text in texts] == [0, 1, 1, 0]
+        assert style_density(f"ab{chr(first)}", as_gym=True) == pytest.approx(1 / 3)
 
 
-@pytest.mark.parametrize(
-    ("text", "density"),
-    [
+def test_density_leaves_code_blocks_out_of_both():
+    """Elements for each character of the prose; empty and code-only text has density 0."""
+    cases = [
         ("", 0.0),
         (" \n", 0.0),
         ("```\n# code\n- only\n```", 0.0),
@@ -172,11 +170,9 @@ def test_under_compat_the_references_emoji_count(first, last):
         ("**ab**\n```py\n# not a header\n```", 1 / 6),
         ("```a``` **ab** ```b```", 1 / 6),
         ("```\n# not closed", 1 / 16),
-    ],
-)
-def test_density_leaves_code_blocks_out_of_both(text, density):
-    """Elements for each character of the prose; empty and code-only text has density 0."""
-    assert style_density(text) == pytest.approx(density)
+    ]
+    for text, density in cases:
+        assert style_density(text) == pytest.approx(density)
 
 
 @given(st.lists(TEXTS, min_size=2, max_size=8), st.floats(0, 2))
@@ -199,21 +195,20 @@ def test_list_items_are_those_of_the_references_patterns(text):
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize(
-    "text", ["\n" * 100_000, "- " * 50_000, "*" * 100_000, "`" * 100_000, "_*" * 50_000]
-)
-def test_degenerate_text_takes_linear_time(text):
+def test_degenerate_text_takes_linear_time():
     """The output of a model in a loop is measured at once; a quadratic pattern would run into the
     time limit.
     """
-    assert style_density("a" + text) >= 0
+    cases = ["\n" * 100_000, "- " * 50_000, "*" * 100_000, "`" * 100_000, "_*" * 50_000]
+    for text in cases:
+        assert style_density("a" + text) >= 0
 
 
-@pytest.mark.parametrize("n", [0, 1])
-def test_a_group_of_one_is_not_adjusted(n):
+def test_a_group_of_one_is_not_adjusted():
     """There is nothing to compare a lone rollout with."""
-    terms = dict.fromkeys(ShapingTerms.__dataclass_fields__, 1.0)
-    assert totals([3.0] * n, ["r"] * n, ["# a"] * n, **terms) == [0.0] * n
+    for n in [0, 1]:
+        terms = dict.fromkeys(ShapingTerms.__dataclass_fields__, 1.0)
+        assert totals([3.0] * n, ["r"] * n, ["# a"] * n, **terms) == [0.0] * n
 
 
 def test_the_terms_are_named():

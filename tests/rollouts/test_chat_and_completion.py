@@ -46,32 +46,29 @@ def test_chat_keeps_tool_turns_with_the_answer():
     assert (rollout.prompt, rollout.answer) == (QUESTION, "It is 4.")
 
 
-@pytest.mark.parametrize(
-    ("message", "reasoning", "answer"),
-    [
+def test_reasoning_is_told_from_the_answer():
+    """Reasoning is found inline, pre-filled, unclosed, or in a field of its own; other text is
+    answer.
+    """
+    cases = [
         (answered("<think>Hm.</think>Yes."), "Hm.", "Yes."),
         (answered("Yes.", reasoning_content="Hm."), "Hm.", "Yes."),
         (answered("Yes.", reasoning="Hm."), "Hm.", "Yes."),
         (answered([{"type": "text", "text": "Y"}, {"type": "text", "text": "es."}]), "", "Yes."),
-    ],
-)
-def test_reasoning_is_told_from_the_answer(message, reasoning, answer):
-    """Reasoning is found inline, pre-filled, unclosed, or in a field of its own; other text is
-    answer.
-    """
-    (rollout,) = read_as("chat", {"messages": [ASKED, message]})
-    assert (rollout.reasoning, rollout.answer) == (reasoning, answer)
+    ]
+    for message, reasoning, answer in cases:
+        (rollout,) = read_as("chat", {"messages": [ASKED, message]})
+        assert (rollout.reasoning, rollout.answer) == (reasoning, answer)
 
 
-@pytest.mark.parametrize("name", ["completion", "response", "output"])
-@pytest.mark.parametrize(
-    "prompt", ["Why?", [ASKED], [{"role": "user", "content": [{"text": "Why?"}]}]]
-)
-@pytest.mark.parametrize("response", ["Because.", [answered("Because.")], answered("Because.")])
-def test_completion_takes_strings_and_messages(name, prompt, response):
+def test_completion_takes_strings_and_messages():
     """Prompt and response are each a string or messages, under any of their names."""
-    (rollout,) = read_as("completion", {"prompt": prompt, name: response})
-    assert (rollout.prompt, rollout.answer) == (QUESTION, "Because.")
+    cases = ["Why?", [ASKED], [{"role": "user", "content": [{"text": "Why?"}]}]]
+    for name in ["completion", "response", "output"]:
+        for prompt in cases:
+            for response in ["Because.", [answered("Because.")], answered("Because.")]:
+                (rollout,) = read_as("completion", {"prompt": prompt, name: response})
+                assert (rollout.prompt, rollout.answer) == (QUESTION, "Because.")
 
 
 def test_a_responses_api_object_is_a_completion_too():
@@ -114,34 +111,40 @@ def test_a_null_completion_is_no_response():
     assert read_as("completion", {"prompt": "Why?", "completion": None})[0].answer is None
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        ({"function": {"name": "look", "arguments": '{"at": 1}'}}, '[calls look({"at": 1})]'),
-        ({"function": {"name": "look", "arguments": {"at": 1}}}, '[calls look({"at": 1})]'),
-        ({"name": "look", "arguments": '{"at": 1}'}, '[calls look({"at": 1})]'),
-        ('{"name": "look", "arguments": "{}"}', '[calls {"name": "look", "arguments": "{}"}]'),
-        (None, ""),
-    ],
-    ids=["openai", "object arguments", "flat", "JSON string", "null"],
-)
-def test_tool_calls_of_a_prompt_are_written_out(call, text):
+def test_tool_calls_of_a_prompt_are_written_out():
     """Calls in OpenAI's shape, flat, or as JSON strings are part of the prompt: none is lost."""
-    prompt = [ASKED, answered(None, tool_calls=[call]), {"role": "tool", "content": "4"}]
-    (rollout,) = read_as(
-        "completion", {"example_id": 1, "prompt": prompt, "completion": "It is 4."}
-    )
-    assert rollout.prompt == (*QUESTION, Turn("assistant", text), Turn("tool", "4"))
+    cases = {
+        "openai": (
+            {"function": {"name": "look", "arguments": '{"at": 1}'}},
+            '[calls look({"at": 1})]',
+        ),
+        "object arguments": (
+            {"function": {"name": "look", "arguments": {"at": 1}}},
+            '[calls look({"at": 1})]',
+        ),
+        "flat": ({"name": "look", "arguments": '{"at": 1}'}, '[calls look({"at": 1})]'),
+        "JSON string": (
+            '{"name": "look", "arguments": "{}"}',
+            '[calls {"name": "look", "arguments": "{}"}]',
+        ),
+        "null": (None, ""),
+    }
+    for case, (call, text) in cases.items():
+        prompt = [ASKED, answered(None, tool_calls=[call]), {"role": "tool", "content": "4"}]
+        (rollout,) = read_as(
+            "completion", {"example_id": 1, "prompt": prompt, "completion": "It is 4."}
+        )
+        assert rollout.prompt == (*QUESTION, Turn("assistant", text), Turn("tool", "4")), case
 
 
-@pytest.mark.parametrize("name", ["responses", "completions"])
-def test_many_responses_are_one_group_in_their_order(name):
+def test_many_responses_are_one_group_in_their_order():
     """One line with a list of responses is a whole group, also when it names its task."""
-    rollouts = read_as(
-        "many", {"prompt": "Why?", name: ["a", [answered("b")], None], "prompt_id": "p"}
-    )
-    assert [rollout.answer for rollout in rollouts] == ["a", "b", None]
-    assert all(rollout.line_is_group and rollout.prompt == QUESTION for rollout in rollouts)
+    for name in ["responses", "completions"]:
+        rollouts = read_as(
+            "many", {"prompt": "Why?", name: ["a", [answered("b")], None], "prompt_id": "p"}
+        )
+        assert [rollout.answer for rollout in rollouts] == ["a", "b", None]
+        assert all(rollout.line_is_group and rollout.prompt == QUESTION for rollout in rollouts)
 
 
 def test_rewards_of_many_are_a_list():
@@ -173,9 +176,9 @@ def test_the_compare_request_is_one_group():
     }
 
 
-@pytest.mark.parametrize(
-    ("format_", "record"),
-    [
+def test_wrong_shapes_are_refused_with_a_reason():
+    """A part in the wrong shape makes the line unreadable, and the message says what was found."""
+    cases = [
         ("chat", {"messages": ["text"]}),
         ("chat", {"messages": [{"role": "user", "content": 5}]}),
         ("chat", {"messages": [{"role": 5, "content": "x"}]}),
@@ -186,9 +189,7 @@ def test_the_compare_request_is_one_group():
         ("many", {"prompt": "x", "responses": [5]}),
         ("compare", {"conversation_history": [5], "response_objs": ["a"]}),
         ("compare", {"conversation_history": [], "response_objs": []}),
-    ],
-)
-def test_wrong_shapes_are_refused_with_a_reason(format_, record):
-    """A part in the wrong shape makes the line unreadable, and the message says what was found."""
-    with pytest.raises(UnreadableRecordError, match=r"expected|neither|empty"):
-        read_as(format_, record)
+    ]
+    for format_, record in cases:
+        with pytest.raises(UnreadableRecordError, match=r"expected|neither|empty"):
+            read_as(format_, record)

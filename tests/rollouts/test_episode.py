@@ -124,7 +124,7 @@ def test_other_rollouts_show_their_prompt_and_answers():
     assert (view.conversation, view.responses) == ((Turn("user", "Why?"),), ["Because.", ""])
 
 
-def test_our_reward_is_the_total() -> None:
+def test_our_reward_is_the_total():
     """`total_reward` is what trainers read; what the episode brought is kept under `genrm`."""
     record = episode(*OPENING, reward=REWARD)
     FORMATS["episode"].annotate(record, [Score(4.5, {"components": {"genrm": 4.5, "safety": 0.5}})])
@@ -138,7 +138,7 @@ def test_our_reward_is_the_total() -> None:
     }
 
 
-def test_what_an_episode_brought_is_kept_however_often_it_is_scored() -> None:
+def test_what_an_episode_brought_is_kept_however_often_it_is_scored():
     """A second scoring begins with the episode's own reward, and keeps the object that explained
     the first.
     """
@@ -150,14 +150,14 @@ def test_what_an_episode_brought_is_kept_however_often_it_is_scored() -> None:
     assert record["genrm"]["previous_genrm"]["run"] == 1
 
 
-def test_an_episode_without_a_reward_gets_an_object() -> None:
+def test_an_episode_without_a_reward_gets_an_object():
     """The column keeps one type: an object, also where no reward was there before."""
     for record in (episode(*OPENING), episode(*OPENING, reward=None)):
         FORMATS["episode"].annotate(record, [Score(None, {})])
         assert record["reward"] == {"total_reward": None, "components": {}}
 
 
-def test_odd_rewards_are_replaced_but_not_lost() -> None:
+def test_odd_rewards_are_replaced_but_not_lost():
     """A reward that is a number, or components that are no object, are kept under `genrm`."""
     number = episode(*OPENING, reward=0.5)
     FORMATS["episode"].annotate(number, [Score(4.0, {})])
@@ -168,7 +168,7 @@ def test_odd_rewards_are_replaced_but_not_lost() -> None:
     assert listed["genrm"]["previous_reward"]["components"] == [1, 2]
 
 
-def test_judges_that_compare_see_the_scenario() -> None:
+def test_judges_that_compare_see_the_scenario():
     """Goal, constraints, risk, outcomes and client stand below the principle of sessions, or below
     the line's own.
     """
@@ -203,9 +203,7 @@ def test_judges_that_compare_see_the_scenario() -> None:
         (None, ()),
     ],
 )
-def test_gates_that_a_session_broke_when_it_was_collected_stay_broken(
-    reward: object, gates: tuple[str, ...]
-) -> None:
+def test_gates_that_a_session_broke_when_it_was_collected_stay_broken(reward, gates):
     """The record names them; in one without names, a safety of 0 is a broken gate. Scoring changes
     nothing about it.
     """

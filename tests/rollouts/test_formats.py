@@ -128,16 +128,16 @@ def value_of(value, path):
     return value
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_the_example_of_a_format_is_one(name):
+def test_the_example_of_a_format_is_one():
     """Each example is recognised as its format, has only fields that the format declares, and is
     read.
     """
-    format_ = FORMATS[name]
-    example = copy.deepcopy(format_.example)
-    assert recognise(example) is format_
-    assert set(example) <= {*format_.fields.names(), "_ng_task_index"}
-    assert all(rollout.answer for rollout in follow(name, example))
+    for name in FORMATS:
+        format_ = FORMATS[name]
+        example = copy.deepcopy(format_.example)
+        assert recognise(example) is format_
+        assert set(example) <= {*format_.fields.names(), "_ng_task_index"}
+        assert all(rollout.answer for rollout in follow(name, example))
 
 
 def test_every_format_has_a_valid_record_here():
@@ -145,28 +145,27 @@ def test_every_format_has_a_valid_record_here():
     assert set(VALID) == set(FORMATS)
 
 
-@pytest.mark.parametrize("name", VALID)
-def test_each_shape_is_recognised(name):
+def test_each_shape_is_recognised():
     """A record is recognised as the format it is written in, and read by it."""
-    record = copy.deepcopy(VALID[name])
-    assert recognise(record).name == name
-    assert follow(name, record)
+    for name in VALID:
+        record = copy.deepcopy(VALID[name])
+        assert recognise(record).name == name
+        assert follow(name, record)
 
 
-@pytest.mark.parametrize(
-    ("more", "name"),
-    [
+def test_the_more_particular_shape_goes_first():
+    """A record with the keys of several formats is read as the most particular of them."""
+    cases = [
         ({"responses_create_params": {}}, "nemo_gym"),
         ({"conversation_history": [], "response_objs": []}, "compare"),
         ({"scenario": {}}, "episode"),
         ({}, "completion"),
-    ],
-)
-def test_the_more_particular_shape_goes_first(more, name):
-    """A record with the keys of several formats is read as the most particular of them."""
-    assert (
-        recognise({"prompt": "Why?", "completion": "Because.", "messages": []} | more).name == name
-    )
+    ]
+    for more, name in cases:
+        assert (
+            recognise({"prompt": "Why?", "completion": "Because.", "messages": []} | more).name
+            == name
+        )
 
 
 def test_the_sample_files_are_recognised_as_what_they_are():
@@ -182,14 +181,13 @@ def test_the_sample_files_are_recognised_as_what_they_are():
     assert seen | {recognise(request).name} == set(FORMATS)
 
 
-@pytest.mark.parametrize("forced", FORMATS)
-@pytest.mark.parametrize(
-    "record", [{}, {"text": "x"}, {"messages": None, "prompt": 5, "response_objs": {}}]
-)
-def test_a_forced_format_refuses_a_line_that_does_not_fit(forced, record):
+def test_a_forced_format_refuses_a_line_that_does_not_fit():
     """`--format` on other lines makes them unreadable; it does not end in a bug."""
-    with pytest.raises(UnreadableRecordError):
-        FORMATS[forced].read(dict(record))
+    cases = [{}, {"text": "x"}, {"messages": None, "prompt": 5, "response_objs": {}}]
+    for forced in FORMATS:
+        for record in cases:
+            with pytest.raises(UnreadableRecordError):
+                FORMATS[forced].read(dict(record))
 
 
 def test_a_forced_format_reads_a_line_that_another_would_take():
@@ -199,45 +197,45 @@ def test_a_forced_format_reads_a_line_that_another_would_take():
     assert (rollout.session, rollout.answer) == (None, "Because.")
 
 
-@pytest.mark.parametrize("name", ["nemo_gym", "completion", "chat"])
-def test_annotating_a_line_keeps_all_it_carried(name):
+def test_annotating_a_line_keeps_all_it_carried():
     """`reward` is the number, the old one and every other field are kept, the order of the keys
     too.
     """
-    record = copy.deepcopy(VALID[name]) | {
-        "mask_sample": True,
-        "reward": {"nested": [1, 2.5]},
-        "note": "ä\u2028",
-    }
-    before = copy.deepcopy(record)
-    FORMATS[name].annotate(record, [Score(4.25, {"status": "scored", "rank": 1})])
-    assert record == before | {
-        "reward": 4.25,
-        "genrm": {"status": "scored", "rank": 1, "previous_reward": {"nested": [1, 2.5]}},
-    }
-    assert list(record) == [*before, "genrm"]
+    for name in ["nemo_gym", "completion", "chat"]:
+        record = copy.deepcopy(VALID[name]) | {
+            "mask_sample": True,
+            "reward": {"nested": [1, 2.5]},
+            "note": "ä\u2028",
+        }
+        before = copy.deepcopy(record)
+        FORMATS[name].annotate(record, [Score(4.25, {"status": "scored", "rank": 1})])
+        assert record == before | {
+            "reward": 4.25,
+            "genrm": {"status": "scored", "rank": 1, "previous_reward": {"nested": [1, 2.5]}},
+        }
+        assert list(record) == [*before, "genrm"]
 
 
-@pytest.mark.parametrize("name", VALID)
-def test_an_unscored_rollout_has_a_null_reward(name):
+def test_an_unscored_rollout_has_a_null_reward():
     """A failure is no number: the reward is null, and the detail says why."""
-    record = copy.deepcopy(VALID[name])
-    count = len(FORMATS[name].read(record))
-    FORMATS[name].annotate(record, [Score(12345.0, {})] * count)
-    FORMATS[name].annotate(record, [Score(None, {"reason": "why"})] * count)
-    assert json.dumps(genrm_of(record)).count("why") >= count
-    rewards = [value for path, value in leaves_of(record) if "genrm" not in path[:-1]]
-    assert 12345.0 not in rewards
+    for name in VALID:
+        record = copy.deepcopy(VALID[name])
+        count = len(FORMATS[name].read(record))
+        FORMATS[name].annotate(record, [Score(12345.0, {})] * count)
+        FORMATS[name].annotate(record, [Score(None, {"reason": "why"})] * count)
+        assert json.dumps(genrm_of(record)).count("why") >= count
+        rewards = [value for path, value in leaves_of(record) if "genrm" not in path[:-1]]
+        assert 12345.0 not in rewards
 
 
-@pytest.mark.parametrize("name", VALID)
-def test_scoring_twice_keeps_the_first_result(name):
+def test_scoring_twice_keeps_the_first_result():
     """What an earlier run left under `genrm` is not lost."""
-    record = copy.deepcopy(VALID[name])
-    count = len(FORMATS[name].read(record))
-    FORMATS[name].annotate(record, [Score(1.0, {"first": True})] * count)
-    FORMATS[name].annotate(record, [Score(2.0, {})] * count)
-    assert json.dumps(genrm_of(record)).count("first") >= count
+    for name in VALID:
+        record = copy.deepcopy(VALID[name])
+        count = len(FORMATS[name].read(record))
+        FORMATS[name].annotate(record, [Score(1.0, {"first": True})] * count)
+        FORMATS[name].annotate(record, [Score(2.0, {})] * count)
+        assert json.dumps(genrm_of(record)).count("first") >= count
 
 
 def test_nested_completions_belong_to_the_row_they_are_in():

@@ -3,7 +3,6 @@
 import random
 import sys
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,13 +53,12 @@ def test_without_a_task_the_prompt_is_the_key():
     assert len(set(keys)) == 4
 
 
-@pytest.mark.parametrize(
-    "prompt", [(), (Turn("user", ""),), (Turn("system", " \n"), Turn("user", ""))]
-)
-def test_without_task_and_prompt_a_rollout_is_its_own_group(prompt):
+def test_without_task_and_prompt_a_rollout_is_its_own_group():
     """Empty prompts of different tasks must not be merged."""
-    assert group_key(rollout(prompt=prompt), 1) != group_key(rollout(prompt=prompt), 2)
-    assert group_key(rollout(prompt=prompt), 1) == group_key(rollout(prompt=prompt), 1)
+    cases = [(), (Turn("user", ""),), (Turn("system", " \n"), Turn("user", ""))]
+    for prompt in cases:
+        assert group_key(rollout(prompt=prompt), 1) != group_key(rollout(prompt=prompt), 2)
+        assert group_key(rollout(prompt=prompt), 1) == group_key(rollout(prompt=prompt), 1)
 
 
 def test_text_in_any_turn_is_a_prompt():
@@ -69,15 +67,16 @@ def test_text_in_any_turn_is_a_prompt():
     assert len(keys) == 1
 
 
-@pytest.mark.parametrize("own", [{"task": "task:0"}, {}, {"line_is_group": True}, {"prompt": ()}])
-def test_the_principle_is_always_part_of_the_key(own):
+def test_the_principle_is_always_part_of_the_key():
     """Different principles are different groups, and so are a principle and none."""
-    keys = {
-        group_key(rollout(**own, principle=principle), 1, override)
-        for principle in (None, "Be safe.", "Be brief.")
-        for override in (None, "metadata.task:x")
-    }
-    assert len(keys) == 6
+    cases = [{"task": "task:0"}, {}, {"line_is_group": True}, {"prompt": ()}]
+    for own in cases:
+        keys = {
+            group_key(rollout(**own, principle=principle), 1, override)
+            for principle in (None, "Be safe.", "Be brief.")
+            for override in (None, "metadata.task:x")
+        }
+        assert len(keys) == 6
 
 
 def test_a_line_of_many_is_its_own_group():
@@ -93,9 +92,11 @@ def test_the_override_goes_before_everything():
     assert len({group_key(each, line, "step:5") for line, each in enumerate(rollouts)}) == 1
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
+def test_a_dotted_path_finds_texts_and_numbers():
+    """0 and False are values; an empty text, null, an object, a list and a missing field are
+    not.
+    """
+    cases = [
         ("step", "step:0"),
         ("metadata.task", "metadata.task:x"),
         ("metadata.flag", "metadata.flag:False"),
@@ -109,17 +110,15 @@ def test_the_override_goes_before_everything():
         ("metadata.task.deeper", None),
         ("", None),
         (".", None),
-    ],
-)
-def test_a_dotted_path_finds_texts_and_numbers(path, value):
-    """0 and False are values; an empty text, null, an object, a list and a missing field are
-    not.
-    """
-    metadata = {"task": "x", "flag": False, "rate": 0.5}
-    assert (
-        value_at({"step": 0, "metadata": metadata, "empty": "", "null": None, "listed": [1]}, path)
-        == value
-    )
+    ]
+    for path, value in cases:
+        metadata = {"task": "x", "flag": False, "rate": 0.5}
+        assert (
+            value_at(
+                {"step": 0, "metadata": metadata, "empty": "", "null": None, "listed": [1]}, path
+            )
+            == value
+        )
 
 
 @given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=3))
@@ -304,17 +303,17 @@ def test_episodes_may_open_differently():
     assert not table.mixed([0, 1])
 
 
-@pytest.mark.parametrize("chars", [10, 10_000])
-def test_the_table_keeps_no_text(chars):
+def test_the_table_keeps_no_text():
     """A rollout takes less than 56 bytes, for any length of its text."""
-    table = GroupTable()
-    each = rollout(
-        "a" * chars, 0, prompt=(Turn("user", "x" * chars),), response=(Text("y" * chars),)
-    )
-    for line in range(2000):
-        table.append(group_key(each, line), each, Place(line, 0))
-    columns = [value for value in vars(table).values() if hasattr(value, "itemsize")]
-    assert sum(sys.getsizeof(column) for column in columns) < 56 * 2000
+    for chars in [10, 10_000]:
+        table = GroupTable()
+        each = rollout(
+            "a" * chars, 0, prompt=(Turn("user", "x" * chars),), response=(Text("y" * chars),)
+        )
+        for line in range(2000):
+            table.append(group_key(each, line), each, Place(line, 0))
+        columns = [value for value in vars(table).values() if hasattr(value, "itemsize")]
+        assert sum(sys.getsizeof(column) for column in columns) < 56 * 2000
 
 
 @given(st.integers(0, 2**32))

@@ -6,8 +6,6 @@ documents and does."""
 
 import re
 
-import pytest
-
 from genrm_cli.rollouts.gym_view import (
     gym_conversation,
     gym_history,
@@ -34,9 +32,9 @@ RESULT = {"type": "function_call_output", "call_id": "c", "output": "4"}
 REASONING = {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "Hm."}]}
 
 
-@pytest.mark.parametrize(
-    ("output", "text"),
-    [
+def test_a_response_is_its_output_texts_joined_with_nothing():
+    """Calls, refusals, strings and nested lists count for nothing; nothing is the word None."""
+    cases = [
         ([message("one"), message("two")], "onetwo"),
         ([message("one ", "two")], "one two"),
         ([REASONING, message("<think>Hm.</think>Because.")], "<think>Hm.</think>Because."),
@@ -54,17 +52,15 @@ REASONING = {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text"
         ([[message("nested")]], "None"),
         ([message("None")], "None"),
         (["text", 5, None, message("kept")], "kept"),
-    ],
-)
-def test_a_response_is_its_output_texts_joined_with_nothing(output, text):
-    """Calls, refusals, strings and nested lists count for nothing; nothing is the word None."""
-    assert gym_response_text({"id": "r", "output": output}) == text
+    ]
+    for output, text in cases:
+        assert gym_response_text({"id": "r", "output": output}) == text
 
 
-@pytest.mark.parametrize("response", [{}, None, "text", [], 5])
-def test_anything_else_is_the_word_none(response):
+def test_anything_else_is_the_word_none():
     """A response that is no object, or holds no output, is shown as None."""
-    assert gym_response_text(response) == "None"
+    for response in [{}, None, "text", [], 5]:
+        assert gym_response_text(response) == "None"
 
 
 def test_lengths_are_measured_on_summaries_and_texts():
@@ -79,9 +75,11 @@ def test_lengths_are_measured_on_summaries_and_texts():
     assert gym_texts({}) == ("", "")
 
 
-@pytest.mark.parametrize(
-    ("given", "turns"),
-    [
+def test_an_input_becomes_a_conversation():
+    """One empty turn a character of a text; an item without a role is an empty user turn; parts are
+    mostly lost.
+    """
+    cases = [
         ("Why?", [Turn("user", "")] * 4),
         (None, []),
         ([], []),
@@ -96,13 +94,9 @@ def test_lengths_are_measured_on_summaries_and_texts():
         ([message("Because.")], [Turn("assistant", "Because.")]),
         ([CALL, RESULT, REASONING], [Turn("user", "")] * 3),
         ([{"role": "user", "content": None}], [Turn("user", "")]),
-    ],
-)
-def test_an_input_becomes_a_conversation(given, turns):
-    """One empty turn a character of a text; an item without a role is an empty user turn; parts are
-    mostly lost.
-    """
-    assert gym_conversation(given) == tuple(turns)
+    ]
+    for given, turns in cases:
+        assert gym_conversation(given) == tuple(turns)
 
 
 def test_a_line_shows_neither_instructions_nor_the_environments_opening():
@@ -139,9 +133,9 @@ def test_a_request_takes_a_message_without_a_role_for_the_users():
 ROW = {"responses_create_params": {"input": []}, "response": {"output": []}}
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_a_row_with_a_field_of_another_type_is_refused():
+    """As by NeMo Gym, whose `/verify` answers with HTTP 422; the message names the field."""
+    cases = [
         ("prompt_id", 5),
         ("prompt_id", ["a"]),
         ("_ng_task_index", "first"),
@@ -151,19 +145,16 @@ ROW = {"responses_create_params": {"input": []}, "response": {"output": []}}
         ("response", {}),
         ("response", {"output": None}),
         ("response", "text"),
-    ],
-)
-def test_a_row_with_a_field_of_another_type_is_refused(name, value):
-    """As by NeMo Gym, whose `/verify` answers with HTTP 422; the message names the field."""
-    assert re.match(f"{name} .*HTTP 422", refusal_of(ROW | {name: value}))
+    ]
+    for name, value in cases:
+        assert re.match(f"{name} .*HTTP 422", refusal_of(ROW | {name: value}))
 
 
-@pytest.mark.parametrize(
-    "more", [{}, {"prompt_id": "p"}, {"_ng_task_index": "3"}, {"task_index": 3.0}]
-)
-def test_a_row_is_accepted_as_by_pydantic(more):
+def test_a_row_is_accepted_as_by_pydantic():
     """An optional index may be a text or a float that is an integer."""
-    assert refusal_of(ROW | more) == ""
+    cases = [{}, {"prompt_id": "p"}, {"_ng_task_index": "3"}, {"task_index": 3.0}]
+    for more in cases:
+        assert refusal_of(ROW | more) == ""
 
 
 def refusal_of(row):

@@ -296,17 +296,17 @@ SHAPES |= {
 TASKS = [("Translate.", "Hello"), ("Count.", "Hello")]
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_each_task_is_shown_whole_in_its_own_group(name):
+def test_each_task_is_shown_whole_in_its_own_group():
     """Two tasks that differ in one part, with two responses each, are two groups with the policy's
     words.
     """
-    line, shown = SHAPES[name]
-    lines = [line(a, b, f"{a} {n}") for a, b in TASKS for n in (1, 2)]
-    found = [(" ".join(prompt.split()), answers) for prompt, answers in groups_of(lines)]
-    assert found == [
-        (" ".join(shown.format(a=a, b=b).split()), [f"{a} 1", f"{a} 2"]) for a, b in TASKS
-    ]
+    for name in SHAPES:
+        line, shown = SHAPES[name]
+        lines = [line(a, b, f"{a} {n}") for a, b in TASKS for n in (1, 2)]
+        found = [(" ".join(prompt.split()), answers) for prompt, answers in groups_of(lines)]
+        assert found == [
+            (" ".join(shown.format(a=a, b=b).split()), [f"{a} 1", f"{a} 2"]) for a, b in TASKS
+        ]
 
 
 LISTS = {
@@ -355,20 +355,24 @@ LISTS = {
 }
 
 
-@pytest.mark.parametrize("name", LISTS)
-def test_a_list_of_responses_is_a_group(name):
+def test_a_list_of_responses_is_a_group():
     """Alternatives in one line are a group, whatever their list is called; the reference is none of
     them.
     """
-    lines = [LISTS[name](task, [f"{task} 1", f"{task} 2"]) for task in ("One?", "Two?")]
-    found = groups_of(lines)
-    assert [answers for _, answers in found] == [["One? 1", "One? 2"], ["Two? 1", "Two? 2"]]
-    assert all(task in prompt for task, (prompt, _) in zip(("One?", "Two?"), found, strict=True))
+    for name in LISTS:
+        lines = [LISTS[name](task, [f"{task} 1", f"{task} 2"]) for task in ("One?", "Two?")]
+        found = groups_of(lines)
+        assert [answers for _, answers in found] == [["One? 1", "One? 2"], ["Two? 1", "Two? 2"]]
+        assert all(
+            task in prompt for task, (prompt, _) in zip(("One?", "Two?"), found, strict=True)
+        )
 
 
-@pytest.mark.parametrize(
-    ("line", "choices"),
-    [
+def test_a_line_that_is_not_clear_is_rejected_with_the_choices():
+    """No weaker name stands in for another; the message names the candidates and the settings that
+    choose.
+    """
+    cases = [
         ({"question": "Q?", "answer": GOLD, "prediction": "P"}, "response_field='prediction'"),
         (
             {"question": "Q?", "answer": GOLD, "pred": "P"},
@@ -442,16 +446,12 @@ def test_a_list_of_responses_is_a_group(name):
             {"question": "Q?", "best_answer": GOLD},
             "name its fields, as in prompt_field='question' response_field='reply",
         ),
-    ],
-)
-def test_a_line_that_is_not_clear_is_rejected_with_the_choices(line, choices):
-    """No weaker name stands in for another; the message names the candidates and the settings that
-    choose.
-    """
-    with pytest.raises(UnreadableRecordError, match=choices) as caught:
-        recognise(line)
-    assert "response_field" in str(caught.value)
-    assert "response_field='answer'" not in str(caught.value)
+    ]
+    for line, choices in cases:
+        with pytest.raises(UnreadableRecordError, match=choices) as caught:
+            recognise(line)
+        assert "response_field" in str(caught.value)
+        assert "response_field='answer'" not in str(caught.value)
 
 
 def test_a_response_that_repeats_the_prompt_is_what_follows_it():
@@ -502,9 +502,9 @@ def test_texts_that_are_neither_prompt_nor_response_are_left_alone():
     assert [answers for _, answers in groups_of([line])] == [["A"]]
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
+def test_a_known_shape_that_is_no_rollout_says_what_to_do():
+    """The message names the writer, the command that converts the file, and the fields."""
+    cases = [
         (
             {"task_id": "x/1", "completion": "A"},
             "no field holds a prompt.*response_field='completion' id_field='task_id'",
@@ -524,12 +524,10 @@ def test_texts_that_are_neither_prompt_nor_response_are_left_alone():
             "MT-Bench.*id_field='question_id'",
         ),
         ({"prompt": "Q?", "response_0": "A", "response_1": "B"}, "genrm eval"),
-    ],
-)
-def test_a_known_shape_that_is_no_rollout_says_what_to_do(line, told):
-    """The message names the writer, the command that converts the file, and the fields."""
-    with pytest.raises(UnreadableRecordError, match=told):
-        recognise(line)
+    ]
+    for line, told in cases:
+        with pytest.raises(UnreadableRecordError, match=told):
+            recognise(line)
 
 
 def test_messages_that_wait_for_an_answer_have_no_response():

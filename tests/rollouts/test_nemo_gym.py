@@ -66,21 +66,19 @@ def test_a_string_input_is_one_user_turn():
     )
 
 
-@pytest.mark.parametrize(
-    ("part", "text"),
-    [
-        ({"type": "input_text", "text": "this?"}, "this?"),
-        ({"type": "input_image"}, "[input_image]"),
-    ],
-)
-def test_the_parts_of_an_input_are_read(part, text):
+def test_the_parts_of_an_input_are_read():
     """Unlike in the reference they are no empty prompt; one that is not text is named, as the judge
     lacks it.
     """
-    content = [{"type": "input_text", "text": "See "}, part]
-    rollout = read_one(line([said("x")], [{"role": "user", "content": content}]))
-    assert rollout.prompt == (Turn("user", f"See {text}"),)
-    assert rollout.media == ((Media("input_image"),) if part["type"] == "input_image" else ())
+    cases = [
+        ({"type": "input_text", "text": "this?"}, "this?"),
+        ({"type": "input_image"}, "[input_image]"),
+    ]
+    for part, text in cases:
+        content = [{"type": "input_text", "text": "See "}, part]
+        rollout = read_one(line([said("x")], [{"role": "user", "content": content}]))
+        assert rollout.prompt == (Turn("user", f"See {text}"),)
+        assert rollout.media == ((Media("input_image"),) if part["type"] == "input_image" else ())
 
 
 def test_developer_turns_are_system_turns():
@@ -116,10 +114,10 @@ def test_tool_calls_and_reasoning_in_the_input():
     )
 
 
-@pytest.mark.parametrize("given", [None, [], ""])
-def test_an_input_without_text_is_no_prompt(given):
+def test_an_input_without_text_is_no_prompt():
     """Six servers leave the input empty: such a prompt must not name a group."""
-    assert not read_one(line([said("x")], given)).has_prompt
+    for given in [None, [], ""]:
+        assert not read_one(line([said("x")], given)).has_prompt
 
 
 def test_the_answer_is_the_assistants_text_and_reasoning_stays_apart():
@@ -128,10 +126,12 @@ def test_the_answer_is_the_assistants_text_and_reasoning_stays_apart():
     assert (rollout.answer, rollout.reasoning) == ("Because.", "Let me think.")
 
 
-@pytest.mark.parametrize(
-    ("item", "reasoning"),
-    [
-        (
+def test_reasoning_items_in_every_shape():
+    """Reasoning is in the summary, sometimes in the content, sometimes only encrypted, but never
+    counted twice.
+    """
+    cases = {
+        "summary": (
             {
                 "summary": [
                     {"type": "summary_text", "text": "a"},
@@ -140,25 +140,20 @@ def test_the_answer_is_the_assistants_text_and_reasoning_stays_apart():
             },
             "ab",
         ),
-        ({"summary": [], "content": [{"type": "reasoning_text", "text": "c"}]}, "c"),
-        ({"summary": [{"text": "same"}], "content": [{"text": "same"}]}, "same"),
-        ({"summary": [], "encrypted_content": "gAAAA"}, ""),
-        ({"summary": None, "content": None}, ""),
-        ({}, ""),
-    ],
-    ids=["summary", "content", "both", "encrypted only", "nulls", "bare"],
-)
-def test_reasoning_items_in_every_shape(item, reasoning):
-    """Reasoning is in the summary, sometimes in the content, sometimes only encrypted, but never
-    counted twice.
-    """
-    rollout = read_one(line([{"type": "reasoning"} | item, said("Because.")]))
-    assert (rollout.answer, rollout.reasoning) == ("Because.", reasoning)
+        "content": ({"summary": [], "content": [{"type": "reasoning_text", "text": "c"}]}, "c"),
+        "both": ({"summary": [{"text": "same"}], "content": [{"text": "same"}]}, "same"),
+        "encrypted only": ({"summary": [], "encrypted_content": "gAAAA"}, ""),
+        "nulls": ({"summary": None, "content": None}, ""),
+        "bare": ({}, ""),
+    }
+    for case, (item, reasoning) in cases.items():
+        rollout = read_one(line([{"type": "reasoning"} | item, said("Because.")]))
+        assert (rollout.answer, rollout.reasoning) == ("Because.", reasoning), case
 
 
-@pytest.mark.parametrize(
-    ("content", "answer"),
-    [
+def test_message_contents_in_every_shape():
+    """A message's content is a string, text parts, a refusal, or nothing."""
+    cases = [
         ("plain", "plain"),
         (
             [{"type": "output_text", "text": "one "}, {"type": "output_text", "text": "two"}],
@@ -167,14 +162,12 @@ def test_reasoning_items_in_every_shape(item, reasoning):
         ([{"type": "refusal", "refusal": "I cannot."}], "I cannot."),
         ([], ""),
         (None, ""),
-    ],
-)
-def test_message_contents_in_every_shape(content, answer):
-    """A message's content is a string, text parts, a refusal, or nothing."""
-    assert (
-        read_one(line([{"type": "message", "role": "assistant", "content": content}])).answer
-        == answer
-    )
+    ]
+    for content, answer in cases:
+        assert (
+            read_one(line([{"type": "message", "role": "assistant", "content": content}])).answer
+            == answer
+        )
 
 
 def test_a_message_without_a_role_is_the_policys():
@@ -241,18 +234,20 @@ def test_growing_histories_count_once():
     assert (rollout.prompt, rollout.answer) == ((Turn("user", "Task."),), "one\n\ntwo")
 
 
-@pytest.mark.parametrize("record", [line(), line() | {"response": None}])
-def test_an_input_without_a_response_has_no_answer(record):
+def test_an_input_without_a_response_has_no_answer():
     """A line of inputs only is a rollout without a response, which is not the same as an empty
     one.
     """
-    assert read_one(record).answer is None
-    assert read_one(line([])).answer == ""
+    for record in [line(), line() | {"response": None}]:
+        assert read_one(record).answer is None
+        assert read_one(line([])).answer == ""
 
 
-@pytest.mark.parametrize(
-    ("names", "task"),
-    [
+def test_the_task_is_the_first_name_that_says_something():
+    """Task index, else prompt id, else example or scenario id; 0 is a name, an empty text is
+    none.
+    """
+    cases = [
         ({"_ng_task_index": 3, "prompt_id": "p", "example_id": "e"}, "task:3"),
         ({"_ng_group_id": "g", "_ng_task_index": 3}, "group:g"),
         ({"_ng_group_id": "", "_ng_task_index": 3}, "task:3"),
@@ -265,42 +260,34 @@ def test_an_input_without_a_response_has_no_answer(record):
         ({"_ng_task_index": True}, None),
         ({"_ng_task_index": [1], "prompt_id": {"a": 1}, "scenario": "s"}, None),
         ({}, None),
-    ],
-)
-def test_the_task_is_the_first_name_that_says_something(names, task):
-    """Task index, else prompt id, else example or scenario id; 0 is a name, an empty text is
-    none.
-    """
-    assert read_one(line([said("x")], **names)).task == task
+    ]
+    for names, task in cases:
+        assert read_one(line([said("x")], **names)).task == task
 
 
-@pytest.mark.parametrize(
-    ("value", "index"),
-    [(0, 0), (7, 7), (None, None), ("7", None), (True, None), (1.0, None), (2**80, None)],
-)
-def test_the_rollout_index_is_a_whole_number_or_none(value, index):
+def test_the_rollout_index_is_a_whole_number_or_none():
     """Anything but a whole number of reasonable size is no rollout index."""
-    assert read_one(line([said("x")], _ng_rollout_index=value)).index == index
+    cases = [(0, 0), (7, 7), (None, None), ("7", None), (True, None), (1.0, None), (2**80, None)]
+    for value, index in cases:
+        assert read_one(line([said("x")], _ng_rollout_index=value)).index == index
 
 
-@pytest.mark.parametrize(
-    ("names", "attempts"),
-    [
+def test_attempts_are_counts():
+    """The attempt at the group and at the rollout; anything but a count is the first attempt."""
+    cases = [
         ({}, (0, 0)),
         ({"_ng_group_attempt": 2, "_ng_attempt_index": 1}, (2, 1)),
         ({"_ng_group_attempt": -1, "_ng_attempt_index": True}, (0, 0)),
         ({"_ng_group_attempt": 2**40, "_ng_attempt_index": "1"}, (0, 0)),
-    ],
-)
-def test_attempts_are_counts(names, attempts):
-    """The attempt at the group and at the rollout; anything but a count is the first attempt."""
-    rollout = read_one(line([said("x")], **names))
-    assert (rollout.group_attempt, rollout.attempt) == attempts
+    ]
+    for names, attempts in cases:
+        rollout = read_one(line([said("x")], **names))
+        assert (rollout.group_attempt, rollout.attempt) == attempts
 
 
-@pytest.mark.parametrize(
-    ("fields", "excluded"),
-    [
+def test_masked_and_failed_rows_are_excluded():
+    """What the writer took out of training is read and kept, and marked with the reason."""
+    cases = [
         ({"mask_sample": True}, "masked (mask_sample)"),
         ({"instance_config": {"mask_sample": True}}, "masked (mask_sample)"),
         ({"mask_sample": False, "instance_config": {"mask_sample": False}}, None),
@@ -311,26 +298,22 @@ def test_attempts_are_counts(names, attempts):
         ({"sample_loss_mask": []}, None),
         ({"ok": False}, "failed (ok is false)"),
         ({"ok": None}, None),
-    ],
-)
-def test_masked_and_failed_rows_are_excluded(fields, excluded):
-    """What the writer took out of training is read and kept, and marked with the reason."""
-    assert read_one(line([said("x")], **fields)).excluded == excluded
+    ]
+    for fields, excluded in cases:
+        assert read_one(line([said("x")], **fields)).excluded == excluded
 
 
-@pytest.mark.parametrize(
-    ("response", "truncated"),
-    [
+def test_an_incomplete_response_is_truncated():
+    """The Responses API says why a response is incomplete."""
+    cases = [
         ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, True),
         ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, False),
         ({"status": "completed", "incomplete_details": None}, False),
-    ],
-)
-def test_an_incomplete_response_is_truncated(response, truncated):
-    """The Responses API says why a response is incomplete."""
-    record = line([said("x")])
-    record["response"] |= response
-    assert read_one(record).is_truncated == truncated
+    ]
+    for response, truncated in cases:
+        record = line([said("x")])
+        record["response"] |= response
+        assert read_one(record).is_truncated == truncated
 
 
 def test_every_kind_of_item_is_kept_in_order():
@@ -377,31 +360,29 @@ def test_every_kind_of_item_is_kept_in_order():
     )
 
 
-@pytest.mark.parametrize(
-    ("value", "principle"),
-    [
+def test_the_principle_is_text():
+    """A principle is a text or a list of texts; blank ones are none."""
+    cases = [
         ("Be safe.", "Be safe."),
         (["a", "b"], "1. a\n2. b"),
         ("", None),
         (" ", None),
         ([], None),
         (5, None),
-    ],
-)
-def test_the_principle_is_text(value, principle):
-    """A principle is a text or a list of texts; blank ones are none."""
-    assert read_one(line([said("x")], principle=value)).principle == principle
+    ]
+    for value, principle in cases:
+        assert read_one(line([said("x")], principle=value)).principle == principle
 
 
-@pytest.mark.parametrize("response", [None, {}, {"output": None}])
-def test_an_empty_object_is_no_response(response):
+def test_an_empty_object_is_no_response():
     """As in a compare request: the generation failed."""
-    assert READ(line("x") | {"response": response})[0].response is None
+    for response in [None, {}, {"output": None}]:
+        assert READ(line("x") | {"response": response})[0].response is None
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
+def test_what_cannot_be_read_says_so():
+    """A line of this format with a part in the wrong shape is refused with a reason."""
+    cases = [
         line([said("x")], given=5),
         line([said("x")], given=["text"]),
         line([said("x")], given=[{"content": "no role"}]),
@@ -410,12 +391,10 @@ def test_an_empty_object_is_no_response(response):
         line([5]),
         line([{"type": "message", "role": "assistant", "content": 5}]),
         line([{"type": "message", "role": "assistant", "content": [5]}]),
-    ],
-)
-def test_what_cannot_be_read_says_so(record):
-    """A line of this format with a part in the wrong shape is refused with a reason."""
-    with pytest.raises(UnreadableRecordError, match=r"expected|neither|not|no "):
-        READ(record)
+    ]
+    for record in cases:
+        with pytest.raises(UnreadableRecordError, match=r"expected|neither|not|no "):
+            READ(record)
 
 
 def test_a_session_keeps_its_client():

@@ -57,45 +57,45 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_a_dump_is_prompt_and_response(name):
+def test_a_dump_is_prompt_and_response():
     """Two answers to each of two tasks: prompts equal within a task, no verdict in prompt or
     response.
     """
-    texts, mask, turns = SHAPES[name]
-    lines = [
-        dump(texts(task, answer, seen), mask)
-        for task in TASKS
-        for answer, seen in zip(ANSWERS, OBSERVED, strict=True)
-    ]
-    rollouts = [read(line) for line in lines]
-    assert [rollout.answer for rollout in rollouts] == [*ANSWERS, *ANSWERS]
-    assert [rollout.prompt[-1] for rollout in rollouts] == [
-        Turn("user", task) for task in TASKS for _ in ANSWERS
-    ]
-    assert {rollout.prompt[:-1] for rollout in rollouts} == {
-        (Turn("system", "Be brief."),) * (turns - 1)
-    }
-    assert all(isinstance(item, Text) for rollout in rollouts for item in rollout.response)
+    for name in SHAPES:
+        texts, mask, turns = SHAPES[name]
+        lines = [
+            dump(texts(task, answer, seen), mask)
+            for task in TASKS
+            for answer, seen in zip(ANSWERS, OBSERVED, strict=True)
+        ]
+        rollouts = [read(line) for line in lines]
+        assert [rollout.answer for rollout in rollouts] == [*ANSWERS, *ANSWERS]
+        assert [rollout.prompt[-1] for rollout in rollouts] == [
+            Turn("user", task) for task in TASKS for _ in ANSWERS
+        ]
+        assert {rollout.prompt[:-1] for rollout in rollouts} == {
+            (Turn("system", "Be brief."),) * (turns - 1)
+        }
+        assert all(isinstance(item, Text) for rollout in rollouts for item in rollout.response)
 
 
-@pytest.mark.parametrize("mask", [[0, 1, 0, 1, 0], None])
-def test_observations_between_turns_are_shown_and_the_last_is_not(mask):
+def test_observations_between_turns_are_shown_and_the_last_is_not():
     """The last one holds the verdict."""
-    texts = [
-        asks(TASKS[0]),
-        said("<search>sum</search>"),
-        "Found: 4",
-        said(ANSWERS[0]),
-        OBSERVED[0],
-    ]
-    rollout = read(dump(texts, mask))
-    assert rollout.prompt == (Turn("user", TASKS[0]),)
-    assert rollout.response == (
-        Text("<search>sum</search>", 1),
-        Turn("environment", "Found: 4"),
-        Text(ANSWERS[0], 1),
-    )
+    for mask in [[0, 1, 0, 1, 0], None]:
+        texts = [
+            asks(TASKS[0]),
+            said("<search>sum</search>"),
+            "Found: 4",
+            said(ANSWERS[0]),
+            OBSERVED[0],
+        ]
+        rollout = read(dump(texts, mask))
+        assert rollout.prompt == (Turn("user", TASKS[0]),)
+        assert rollout.response == (
+            Text("<search>sum</search>", 1),
+            Turn("environment", "Found: 4"),
+            Text(ANSWERS[0], 1),
+        )
 
 
 def test_turns_of_the_data_set_belong_to_the_prompt():
@@ -117,9 +117,9 @@ def test_turns_of_nemo_gym_end_with_the_policy():
     assert rollout.final_answer == "Thirty."
 
 
-@pytest.mark.parametrize(
-    ("texts", "mask"),
-    [
+def test_what_cannot_be_told_apart_is_refused():
+    """No mask and no sign of where the policy begins; or a mask that lacks a cut observation."""
+    cases = [
         (["Be brief.", "Q", "A"], None),
         (["Q", "A", "B", "C"], None),
         ([asks("Q"), said("A"), asks("Q2"), said("B"), OBSERVED[0]], None),
@@ -127,12 +127,10 @@ def test_turns_of_nemo_gym_end_with_the_policy():
         (["Q", "A", "Environment: correct"], [0, 1, 1]),
         (["Q", "A", "seen"], [0, 1, 1]),
         ([asks("Q"), said("A"), "seen", said("B"), "seen"], [0, 1, 1, 1, 0]),
-    ],
-)
-def test_what_cannot_be_told_apart_is_refused(texts, mask):
-    """No mask and no sign of where the policy begins; or a mask that lacks a cut observation."""
-    with pytest.raises(UnreadableRecordError, match="observation"):
-        read(dump(texts, mask))
+    ]
+    for texts, mask in cases:
+        with pytest.raises(UnreadableRecordError, match="observation"):
+            read(dump(texts, mask))
 
 
 def test_validation_dumps_are_read_without_template_and_verdict():

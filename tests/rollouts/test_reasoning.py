@@ -1,6 +1,5 @@
 """Reasoning and chat-template tokens are told from the answer, wherever they stand."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from linear_time import LINEAR, growth
@@ -10,9 +9,11 @@ from genrm_cli.rollouts.reading.reasoning import split_reasoning, strip_end_toke
 from genrm_cli.rollouts.rollout import Reasoning, Text
 
 
-@pytest.mark.parametrize(
-    ("text", "reasoning", "answer"),
-    [
+def test_blocks_of_reasoning_are_removed_wherever_they_stand():
+    """Several, unclosed, pre-filled, nested or in another family's tags: the answer holds none of
+    it.
+    """
+    cases = [
         ("<think>a</think>b", "a", "b"),
         ("a</think>b", "a", "b"),
         ("<think>a", "a", ""),
@@ -53,18 +54,16 @@ from genrm_cli.rollouts.rollout import Reasoning, Text
         ("<think>use `</think>` to\nclose</think>b", "use `</think>` to\nclose", "b"),
         ("<think>```\na\n</think>b\n```\nc\n```", "```\na", "b\n```\nc\n```"),
         ("```\na\n```\n</think>b ```c```", "```\na\n```", "b ```c```"),
-    ],
-)
-def test_blocks_of_reasoning_are_removed_wherever_they_stand(text, reasoning, answer):
-    """Several, unclosed, pre-filled, nested or in another family's tags: the answer holds none of
-    it.
+    ]
+    for text, reasoning, answer in cases:
+        assert split_reasoning(text)[:2] == (reasoning, answer)
+
+
+def test_tags_in_quotes_and_code_are_text():
+    """An answer about the tags is not reasoning: they stand between quotes or backticks, or in a
+    fenced block.
     """
-    assert split_reasoning(text)[:2] == (reasoning, answer)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+    cases = [
         "Use re.sub(r'<think>.*?</think>', '', t) in Python.",
         "Use re.sub(r'\\s*<think>.*?</think>\\s*', '', t).",
         'Say `a <think>b</think>` or "c\\n</think>".',
@@ -73,19 +72,15 @@ def test_blocks_of_reasoning_are_removed_wherever_they_stand(text, reasoning, an
         "It writes:\n~~~xml\n<think>a</think>\n<think>\n~~~",
         "The tags are “<think>” and “</think>”.",
         "Put it between <think> and </think>, or write <think></think>.",
-    ],
-)
-def test_tags_in_quotes_and_code_are_text(text):
-    """An answer about the tags is not reasoning: they stand between quotes or backticks, or in a
-    fenced block.
-    """
-    assert split_reasoning(text)[:2] == ("", text)
-    assert split_reasoning(f"<think>a</think>{text}")[:2] == ("a", text)
+    ]
+    for text in cases:
+        assert split_reasoning(text)[:2] == ("", text)
+        assert split_reasoning(f"<think>a</think>{text}")[:2] == ("a", text)
 
 
-@pytest.mark.parametrize(
-    ("text", "rest", "count"),
-    [
+def test_tokens_of_a_chat_template_are_stripped_from_the_end():
+    """They are counted; within a text they stay, and a text without them is not touched."""
+    cases = [
         ("30<|im_end|>", "30", 1),
         ("30 <|eot_id|>\n<|end_of_text|> ", "30", 2),
         ("30</s></s>", "30", 2),
@@ -93,11 +88,9 @@ def test_tags_in_quotes_and_code_are_text(text):
         ("<|im_end|>", "", 1),
         ("a <|im_end|> b", "a <|im_end|> b", 0),
         ("30 \n", "30 \n", 0),
-    ],
-)
-def test_tokens_of_a_chat_template_are_stripped_from_the_end(text, rest, count):
-    """They are counted; within a text they stay, and a text without them is not touched."""
-    assert strip_end_tokens(text) == (rest, count)
+    ]
+    for text, rest, count in cases:
+        assert strip_end_tokens(text) == (rest, count)
 
 
 def test_a_text_becomes_reasoning_and_answer():
@@ -113,10 +106,16 @@ def test_any_text_is_split(text):
     assert len(answer) <= len(text)
 
 
-@pytest.mark.parametrize(
-    "piece",
-    ["<think>", "</think>", " ", "</s>", "'<think>' ", "```\n<think>", "analysisassistantfinal"],
-)
-def test_hostile_texts_are_read_in_linear_time(piece):
+def test_hostile_texts_are_read_in_linear_time():
     """Nothing here grows with the square of the text."""
-    assert growth(items_of_text, piece, after="x") <= LINEAR
+    cases = [
+        "<think>",
+        "</think>",
+        " ",
+        "</s>",
+        "'<think>' ",
+        "```\n<think>",
+        "analysisassistantfinal",
+    ]
+    for piece in cases:
+        assert growth(items_of_text, piece, after="x") <= LINEAR

@@ -81,43 +81,44 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "name"), CASES)
-def test_it_is_masked_as_what_it_is_wherever_it_stands(text, name):
+def test_it_is_masked_as_what_it_is_wherever_it_stands():
     """One mark of its name and nothing else replaces it: alone, in a sentence, in brackets, at its
     end, in markup.
     """
-    for setting in SETTINGS_OF_A_TEXT:
-        assert masked(setting.format(text)) == (setting.format(MARKS[name]), {name: 1})
+    for text, name in CASES:
+        for setting in SETTINGS_OF_A_TEXT:
+            assert masked(setting.format(text)) == (setting.format(MARKS[name]), {name: 1})
 
 
-@pytest.mark.parametrize("text", listed(CALLED))
-def test_a_word_before_a_number_makes_it_a_telephone_number(text):
+def test_a_word_before_a_number_makes_it_a_telephone_number():
     """Groups that say nothing by themselves are masked after phone, call, fax and the like; the
     word stays.
     """
-    after, counts = masked(text)
-    assert counts == {"phone": 1}
-    assert re.search("[0-9]", after) is None
-    assert after.endswith("[PHONE]")
-    assert masked(re.search("[(0-9].*", text)[0]) != ("[PHONE]", {}), "the examples are of interest"
+    for text in listed(CALLED):
+        after, counts = masked(text)
+        assert counts == {"phone": 1}
+        assert re.search("[0-9]", after) is None
+        assert after.endswith("[PHONE]")
+        assert masked(re.search("[(0-9].*", text)[0]) != ("[PHONE]", {}), (
+            "the examples are of interest"
+        )
 
 
-@pytest.mark.parametrize(
-    "text", ["SSN 123456789", "ssn: 123 45 6789", "Social Security number is 123456789"]
-)
-def test_a_word_before_a_number_makes_it_a_social_security_number(text):
+def test_a_word_before_a_number_makes_it_a_social_security_number():
     """Nine digits in a row are masked after SSN; without it they are a number."""
-    assert masked(text)[1] == {"identity": 1}
-    assert masked("the count 123456789")[1] == {}
+    cases = ["SSN 123456789", "ssn: 123 45 6789", "Social Security number is 123456789"]
+    for text in cases:
+        assert masked(text)[1] == {"identity": 1}
+        assert masked("the count 123456789")[1] == {}
 
 
-@pytest.mark.parametrize("text", listed(NOTHING))
-def test_what_only_looks_like_it_stays(text):
+def test_what_only_looks_like_it_stays():
     """Numbers, dates, times, versions, addresses of machines, mathematics, code and wrong check
     digits stay.
     """
-    for setting in SETTINGS_OF_A_TEXT:
-        assert masked(setting.format(text)) == (setting.format(text), {})
+    for text in listed(NOTHING):
+        for setting in SETTINGS_OF_A_TEXT:
+            assert masked(setting.format(text)) == (setting.format(text), {})
 
 
 def test_only_what_was_asked_for_is_masked():
@@ -165,10 +166,10 @@ def test_an_own_pattern_never_masks_nothing():
     assert masked("ab ++", r"\b\d*") == ("ab ++", {})
 
 
-@pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|a)*b", r"(.*)*x$", r"(\w+\s?)*;"])
-def test_a_pattern_with_catastrophic_backtracking_takes_linear_time(pattern):
+def test_a_pattern_with_catastrophic_backtracking_takes_linear_time():
     """What takes an engine that backtracks longer than the age of the universe ends at once."""
-    assert masked("a" * 100_000 + "!", pattern) == ("a" * 100_000 + "!", {})
+    for pattern in [r"(a+)+$", r"(a|a)*b", r"(.*)*x$", r"(\w+\s?)*;"]:
+        assert masked("a" * 100_000 + "!", pattern) == ("a" * 100_000 + "!", {})
 
 
 def test_a_redactor_is_made_once():

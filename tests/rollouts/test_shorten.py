@@ -2,7 +2,6 @@
 
 from itertools import combinations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,20 +24,27 @@ def words(count, word="word "):
     return word * count
 
 
-@pytest.mark.parametrize(
-    ("text", "tokens"),
-    [("", 0), ("abc", 1), ("abcd", 2), ("12", 2), ("a, b", 2), ("是", 1), ("😀", 2), ("\ud800", 1)],
-)
-def test_digits_and_symbols_are_tokens_and_three_other_bytes_are_one(text, tokens):
+def test_digits_and_symbols_are_tokens_and_three_other_bytes_are_one():
     """A text that no encoding can represent is counted, too."""
-    assert estimate_tokens(text) == tokens
+    cases = [
+        ("", 0),
+        ("abc", 1),
+        ("abcd", 2),
+        ("12", 2),
+        ("a, b", 2),
+        ("是", 1),
+        ("😀", 2),
+        ("\ud800", 1),
+    ]
+    for text, tokens in cases:
+        assert estimate_tokens(text) == tokens
 
 
-@pytest.mark.parametrize("rooms", [(), (Room(10_000, 2),), (Room(20, 2),), (Room(-5, 1),)])
-def test_texts_that_fit_stay_as_they_are(rooms):
+def test_texts_that_fit_stay_as_they_are():
     """So do texts of which too little would be left, and those for judges of unknown context."""
-    view = SharedView((Turn("user", "Why?"),), [words(300), "[--- ASSISTANT ---]"])
-    assert shorten_view(view, rooms, is_marked=False) is view
+    for rooms in [(), (Room(10_000, 2),), (Room(20, 2),), (Room(-5, 1),)]:
+        view = SharedView((Turn("user", "Why?"),), [words(300), "[--- ASSISTANT ---]"])
+        assert shorten_view(view, rooms, is_marked=False) is view
 
 
 def test_only_the_longest_text_is_cut_in_its_middle():

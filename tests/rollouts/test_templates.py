@@ -79,9 +79,11 @@ def test_a_rendered_conversation_is_split_into_the_same_turns(
     assert (read.turns, read.opened, read.awaits_answer) == (turns, "", True)
 
 
-@pytest.mark.parametrize(
-    ("text", "turns"),
-    [
+def test_the_templates_of_other_models_are_split():
+    """Turns without an end of their own, bare system prompts, and roles that remain without special
+    tokens.
+    """
+    cases = [
         (
             "<｜begin▁of▁sentence｜>S<｜User｜>Q<｜Assistant｜>A<｜end▁of▁sentence｜><｜User｜>Q2<｜Assistant｜>",
             [("system", "S"), ("user", "Q"), ("assistant", "A"), ("user", "Q2")],
@@ -90,48 +92,74 @@ def test_a_rendered_conversation_is_split_into_the_same_turns(
             "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nQ [/INST] A </s><s>[INST] Q2 [/INST]",
             [("system", "Be brief."), ("user", "Q"), ("assistant", "A"), ("user", "Q2")],
         ),
-        ("<s>[SYSTEM_PROMPT]Be brief.[/SYSTEM_PROMPT][INST]Q[/INST]", [("system", "Be brief."), ("user", "Q")]),  # noqa: E501
-        ("<s>[INST]Q[/INST]A</s>[TOOL_RESULTS]30[/TOOL_RESULTS]", [("user", "Q"), ("assistant", "A"), ("tool", "30")]),  # noqa: E501
+        (
+            "<s>[SYSTEM_PROMPT]Be brief.[/SYSTEM_PROMPT][INST]Q[/INST]",
+            [("system", "Be brief."), ("user", "Q")],
+        ),
+        (
+            "<s>[INST]Q[/INST]A</s>[TOOL_RESULTS]30[/TOOL_RESULTS]",
+            [("user", "Q"), ("assistant", "A"), ("tool", "30")],
+        ),
         ("<bos><start_of_turn>user\nQ<end_of_turn>\n<start_of_turn>model\n", [("user", "Q")]),
-        ("[gMASK]<sop><|system|>\nBe brief.<|user|>\nQ<|assistant|>\n", [("system", "Be brief."), ("user", "Q")]),  # noqa: E501
-        ("<SPECIAL_10>System\nS\n<SPECIAL_11>User\nQ\n<SPECIAL_11>Assistant\n<think>\n",
-         [("system", "S"), ("user", "Q")]),
-        ("<extra_id_0>System\nS\n<extra_id_1>User\nQ\n<extra_id_1>Assistant\n", [("system", "S"), ("user", "Q")]),  # noqa: E501
-        ("<BOS_TOKEN><|START_OF_TURN_TOKEN|><|USER_TOKEN|>Q<|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",
-         [("user", "Q")]),
-        ("user\nQ\nmodel\nA\nuser\nQ2\nmodel\n", [("user", "Q"), ("assistant", "A"), ("user", "Q2")]),  # noqa: E501
+        (
+            "[gMASK]<sop><|system|>\nBe brief.<|user|>\nQ<|assistant|>\n",
+            [("system", "Be brief."), ("user", "Q")],
+        ),
+        (
+            "<SPECIAL_10>System\nS\n<SPECIAL_11>User\nQ\n<SPECIAL_11>Assistant\n<think>\n",
+            [("system", "S"), ("user", "Q")],
+        ),
+        (
+            "<extra_id_0>System\nS\n<extra_id_1>User\nQ\n<extra_id_1>Assistant\n",
+            [("system", "S"), ("user", "Q")],
+        ),
+        (
+            "<BOS_TOKEN><|START_OF_TURN_TOKEN|><|USER_TOKEN|>Q<|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",
+            [("user", "Q")],
+        ),
+        (
+            "user\nQ\nmodel\nA\nuser\nQ2\nmodel\n",
+            [("user", "Q"), ("assistant", "A"), ("user", "Q2")],
+        ),
         ("system\n\nBe brief.user\n\nQassistant\n\n", [("system", "Be brief."), ("user", "Q")]),
-        ("user\n\nQassistant\n\nAuser\n\nQ2assistant\n\n", [("user", "Q"), ("assistant", "A"), ("user", "Q2")]),  # noqa: E501
-        ("<|start|>developer<|message|># "
+        (
+            "user\n\nQassistant\n\nAuser\n\nQ2assistant\n\n",
+            [("user", "Q"), ("assistant", "A"), ("user", "Q2")],
+        ),
+        (
+            "<|start|>developer<|message|># "
             "Tools<|end|><|start|>user<|message|>Q<|end|><|start|>assistant",
-         [("system", "# Tools"), ("user", "Q")]),
-        ("systemYou are ChatGPT.\nChannel must be included for every message.userQassistant",
-         [("system", "You are ChatGPT.\nChannel must be included for every message."), ("user", "Q")]),  # noqa: E501
-        ("e end of a question<|im_end|>\n<|im_start|>assistant\n", [("user", "e end of a question")]),  # noqa: E501
+            [("system", "# Tools"), ("user", "Q")],
+        ),
+        (
+            "systemYou are ChatGPT.\nChannel must be included for every message.userQassistant",
+            [
+                ("system", "You are ChatGPT.\nChannel must be included for every message."),
+                ("user", "Q"),
+            ],
+        ),
+        (
+            "e end of a question<|im_end|>\n<|im_start|>assistant\n",
+            [("user", "e end of a question")],
+        ),
         ("user\nQ\nassistant\n<think>\n\n</think>\n\n", [("user", "Q")]),
-    ],
-)  # fmt: skip
-def test_the_templates_of_other_models_are_split(text, turns):
-    """Turns without an end of their own, bare system prompts, and roles that remain without special
-    tokens.
-    """
-    assert [tuple(turn) for turn in read_prompt(text).turns] == turns
+    ]
+    for text, turns in cases:
+        assert [tuple(turn) for turn in read_prompt(text).turns] == turns
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_text_that_mentions_roles_is_one_turn():
+    """What neither begins with a template nor ends where the policy begins is shown as it is."""
+    cases = [
         "What does <|im_start|>user\nmean?",
         "Explain [INST] and [/INST].",
         "user\nis a role",
         "The log:\nuser\nhi\nassistant\n",
         "system\nA\nassistant\nB\nassistant\n",
         "YAML:\n\nuser\n\nassistant\n\n",
-    ],
-)
-def test_a_text_that_mentions_roles_is_one_turn(text):
-    """What neither begins with a template nor ends where the policy begins is shown as it is."""
-    assert read_prompt(text).turns == (Turn("user", text),)
+    ]
+    for text in cases:
+        assert read_prompt(text).turns == (Turn("user", text),)
 
 
 def test_role_words_in_a_users_text_do_not_split_it():
@@ -167,17 +195,17 @@ AREAL = [
 ]
 
 
-@pytest.mark.parametrize("lines", [SKYRL, AREAL])
-def test_outputs_with_tokens_are_split_at_them(lines):
+def test_outputs_with_tokens_are_split_at_them():
     """Observations between the turns of the policy are turns; the answer is what the policy said
     last.
     """
-    rollouts = [recognise(line).read(line)[0] for line in lines]
-    assert [rollout.prompt[0].text for rollout in rollouts] == ["Q1", "Q1", "Q2", "Q2"]
-    assert [rollout.final_answer for rollout in rollouts] == ["A1", "A2", "A1", "A2"]
-    assert [rollout.response[1] for rollout in rollouts] == [
-        Turn("user", f"SEEN {n}") for n in ("A1", "A2")
-    ] * 2
+    for lines in [SKYRL, AREAL]:
+        rollouts = [recognise(line).read(line)[0] for line in lines]
+        assert [rollout.prompt[0].text for rollout in rollouts] == ["Q1", "Q1", "Q2", "Q2"]
+        assert [rollout.final_answer for rollout in rollouts] == ["A1", "A2", "A1", "A2"]
+        assert [rollout.response[1] for rollout in rollouts] == [
+            Turn("user", f"SEEN {n}") for n in ("A1", "A2")
+        ] * 2
 
 
 def test_a_loss_mask_tells_that_an_output_holds_observations():
@@ -193,20 +221,18 @@ def test_a_loss_mask_tells_that_an_output_holds_observations():
     )
 
 
-@pytest.mark.parametrize(
-    ("fields", "excluded", "truncated"),
-    [
+def test_slimes_samples_tell_how_their_generation_ended():
+    """An aborted or removed sample is not compared; `status` alone is any writer's field."""
+    cases = [
         ({"status": "completed", "remove_sample": False}, None, False),
         ({"status": "truncated", "remove_sample": False}, None, True),
         ({"status": "aborted", "remove_sample": False}, "failed (status aborted)", False),
         ({"status": "completed", "remove_sample": True}, "masked (remove_sample)", False),
         ({"status": "aborted"}, None, False),
-    ],
-)
-def test_slimes_samples_tell_how_their_generation_ended(fields, excluded, truncated):
-    """An aborted or removed sample is not compared; `status` alone is any writer's field."""
-    (rollout,) = FORMATS["completion"].read({"prompt": "Q", "response": "A"} | fields)
-    assert (rollout.excluded, rollout.is_truncated) == (excluded, truncated)
+    ]
+    for fields, excluded, truncated in cases:
+        (rollout,) = FORMATS["completion"].read({"prompt": "Q", "response": "A"} | fields)
+        assert (rollout.excluded, rollout.is_truncated) == (excluded, truncated)
 
 
 def test_an_output_is_split_at_the_tokens_of_its_prompt_only():
@@ -223,9 +249,11 @@ def test_an_output_is_split_at_the_tokens_of_its_prompt_only():
     assert list(split_output(said, template)) == [Turn("assistant", said)]
 
 
-@pytest.mark.parametrize(
-    ("asks", "output", "items"),
-    [
+def test_channels_and_tool_outputs_of_multi_turn_outputs_are_told_apart():
+    """A result of a tool is no text of the policy, and each turn of the policy has reasoning of its
+    own.
+    """
+    cases = [
         (
             "<|start|>user<|message|>Q<|end|><|start|>assistant",
             "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary "
@@ -240,14 +268,10 @@ def test_an_output_is_split_at_the_tokens_of_its_prompt_only():
             "hm</think>Look.<｜end▁of▁sentence｜><｜tool▁outputs▁begin｜>30<｜tool▁outputs▁end｜>Thirty.",
             [Reasoning("hm"), Text("Look.", 1), ToolResult("30"), Text("Thirty.")],
         ),
-    ],
-)
-def test_channels_and_tool_outputs_of_multi_turn_outputs_are_told_apart(asks, output, items):
-    """A result of a tool is no text of the policy, and each turn of the policy has reasoning of its
-    own.
-    """
-    line = SKYRL[0] | {"input_prompt": asks, "output_response": output}
-    assert list(recognise(line).read(line)[0].response) == items
+    ]
+    for asks, output, items in cases:
+        line = SKYRL[0] | {"input_prompt": asks, "output_response": output}
+        assert list(recognise(line).read(line)[0].response) == items
 
 
 def test_areals_prompt_must_end_where_the_policy_begins():
@@ -310,26 +334,25 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize("name", WRITTEN)
-@pytest.mark.parametrize(
-    "prompt", [PROMPT, "system\nBe brief.\nuser\nQ\nassistant\n<think>\n", PROMPT.rstrip()]
-)
-def test_reasoning_that_the_prompt_opened_is_reasoning(name, prompt):
+def test_reasoning_that_the_prompt_opened_is_reasoning():
     """Cut off, all is reasoning and the response is blank; closed, the answer follows; the template
     is not shown.
     """
-    (cut,) = FORMATS[name].read(WRITTEN[name](prompt, CUT))
-    assert (cut.reasoning, cut.answer) == (CUT, "")
-    (closed,) = FORMATS[name].read(WRITTEN[name](prompt, f"{CUT}\n</think>\n\nFour."))
-    assert (closed.reasoning, closed.answer) == (CUT, "Four.")
-    (none,) = FORMATS[name].read(WRITTEN[name](prompt, "\n</think>\n\nFour."))
-    assert (none.reasoning, none.answer) == ("", "Four.")
-    assert cut.prompt == closed.prompt == (Turn("system", "Be brief."), Turn("user", "Q"))
+    cases = [PROMPT, "system\nBe brief.\nuser\nQ\nassistant\n<think>\n", PROMPT.rstrip()]
+    for name in WRITTEN:
+        for prompt in cases:
+            (cut,) = FORMATS[name].read(WRITTEN[name](prompt, CUT))
+            assert (cut.reasoning, cut.answer) == (CUT, "")
+            (closed,) = FORMATS[name].read(WRITTEN[name](prompt, f"{CUT}\n</think>\n\nFour."))
+            assert (closed.reasoning, closed.answer) == (CUT, "Four.")
+            (none,) = FORMATS[name].read(WRITTEN[name](prompt, "\n</think>\n\nFour."))
+            assert (none.reasoning, none.answer) == ("", "Four.")
+            assert cut.prompt == closed.prompt == (Turn("system", "Be brief."), Turn("user", "Q"))
 
 
-@pytest.mark.parametrize(
-    ("prompt", "is_opened"),
-    [
+def test_a_prompt_opens_reasoning_only_where_the_policy_begins():
+    """A question may end in the name of a tag; an empty block is closed."""
+    cases = [
         ("A conversation.\nUser: Q\nAssistant: Let me think.\n<think>", True),
         ("Question: Q\nAssistant: <think>", True),
         ("user\nQ\nassistant\nLet me think.\n<think>", True),
@@ -337,18 +360,16 @@ def test_reasoning_that_the_prompt_opened_is_reasoning(name, prompt):
         ("user\nQ\nassistant\n<think>\n\n</think>\n\n", False),
         ("<|turn>user\nQ<turn|>\n<|turn>model\n<|channel>thought\n<channel|>", False),
         ([{"role": "user", "content": "Q"}, {"role": "assistant", "content": "<think>\n"}], True),
-    ],
-)
-def test_a_prompt_opens_reasoning_only_where_the_policy_begins(prompt, is_opened):
-    """A question may end in the name of a tag; an empty block is closed."""
-    line = {"prompt": prompt, "completion": "Hmm"}
-    (rollout,) = FORMATS["completion"].read(line)
-    assert rollout.response == ((Reasoning("Hmm"),) if is_opened else (Text("Hmm"),))
+    ]
+    for prompt, is_opened in cases:
+        line = {"prompt": prompt, "completion": "Hmm"}
+        (rollout,) = FORMATS["completion"].read(line)
+        assert rollout.response == ((Reasoning("Hmm"),) if is_opened else (Text("Hmm"),))
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
+def test_hostile_texts_are_split_in_linear_time():
+    """Nothing here grows with the square of the text."""
+    cases = [
         "<s>",
         "<|im_start|>user\n",
         "user\n",
@@ -357,13 +378,11 @@ def test_a_prompt_opens_reasoning_only_where_the_policy_begins(prompt, is_opened
         "[INST] ",
         "<|start|>a ",
         "\n \n",
-    ],
-)
-def test_hostile_texts_are_split_in_linear_time(piece):
-    """Nothing here grows with the square of the text."""
+    ]
+    for piece in cases:
 
-    def read_all(text):
-        template = read_prompt(text).template or read_prompt(CHATML.format(text)).template
-        return list(split_output(text, template))
+        def read_all(text):
+            template = read_prompt(text).template or read_prompt(CHATML.format(text)).template
+            return list(split_output(text, template))
 
-    assert growth(read_all, piece) <= LINEAR
+        assert growth(read_all, piece) <= LINEAR

@@ -41,9 +41,9 @@ def annotated(name, *rewards):
     return record
 
 
-@pytest.mark.parametrize(
-    ("name", "prompt", "answers"),
-    [
+def test_a_writers_line_is_read():
+    """Prompt and answers come out without template tokens, role words, reasoning and graders."""
+    cases = [
         ("verifiers_traces", (TOLD, ASKED), [RIGHT]),
         ("rllm", (ASKED,), [RIGHT]),
         ("inspect_log", (ASKED,), [RIGHT, "It has 31 days."]),
@@ -73,14 +73,12 @@ def annotated(name, *rewards):
         ("arena_hard", (ASKED,), [RIGHT]),
         ("art", (TOLD, ASKED), [RIGHT, "31"]),
         ("chat", (ASKED,), [RIGHT]),
-    ],
-)
-def test_a_writers_line_is_read(name, prompt, answers):
-    """Prompt and answers come out without template tokens, role words, reasoning and graders."""
-    rollouts = read(name)
-    assert {rollout.prompt for rollout in rollouts} == {prompt}
-    assert [rollout.answer for rollout in rollouts] == answers
-    assert all(rollout.excluded is None for rollout in rollouts)
+    ]
+    for name, prompt, answers in cases:
+        rollouts = read(name)
+        assert {rollout.prompt for rollout in rollouts} == {prompt}
+        assert [rollout.answer for rollout in rollouts] == answers
+        assert all(rollout.excluded is None for rollout in rollouts)
 
 
 SAID = {"candidates": [{"content": {"parts": [{"text": RIGHT}]}}]}
@@ -90,9 +88,9 @@ CONVERSE = {
 }
 
 
-@pytest.mark.parametrize(
-    ("request_", "reply"),
-    [
+def test_a_request_is_read_in_all_shapes_of_its_api():
+    """Gemini's contents and Bedrock's Converse: the prompt is never empty."""
+    cases = [
         ({"contents": ASKED.text, "systemInstruction": TOLD.text}, SAID),
         ({"contents": [ASKED.text], "system_instruction": {"parts": [{"text": TOLD.text}]}}, SAID),
         (
@@ -109,12 +107,10 @@ CONVERSE = {
             },
             CONVERSE,
         ),
-    ],
-)
-def test_a_request_is_read_in_all_shapes_of_its_api(request_, reply):
-    """Gemini's contents and Bedrock's Converse: the prompt is never empty."""
-    (rollout,) = FORMATS["api_call"].read({"request": request_, "response": reply})
-    assert (rollout.prompt, rollout.answer) == ((TOLD, ASKED), RIGHT)
+    ]
+    for request_, reply in cases:
+        (rollout,) = FORMATS["api_call"].read({"request": request_, "response": reply})
+        assert (rollout.prompt, rollout.answer) == ((TOLD, ASKED), RIGHT)
 
 
 def test_images_and_results_of_gemini_are_part_of_the_prompt():
@@ -130,23 +126,21 @@ def test_images_and_results_of_gemini_are_part_of_the_prompt():
     assert [media.kind for media in rollout.prompt_media] == ["inlineData"]
 
 
-@pytest.mark.parametrize(
-    ("name", "changed"),
-    [
+def test_a_request_with_another_part_of_the_prompt_is_refused():
+    """Without it, the judge would see another task."""
+    cases = [
         ("context", {"context": "A leap year."}),
         ("prompt", {"prompt": "And in May?"}),
         ("system_instruction", {"config": {"system_instruction": "Be brief."}}),
         ("previous_response_id", {"previous_response_id": "resp_1"}),
-    ],
-)
-def test_a_request_with_another_part_of_the_prompt_is_refused(name, changed):
-    """Without it, the judge would see another task."""
-    line = {
-        "request": {"messages": [{"role": "user", "content": ASKED.text}]} | changed,
-        "response": SAID,
-    }
-    with pytest.raises(UnreadableRecordError, match=f"^{name} of a request"):
-        FORMATS["api_call"].read(line)
+    ]
+    for name, changed in cases:
+        line = {
+            "request": {"messages": [{"role": "user", "content": ASKED.text}]} | changed,
+            "response": SAID,
+        }
+        with pytest.raises(UnreadableRecordError, match=f"^{name} of a request"):
+            FORMATS["api_call"].read(line)
 
 
 def test_a_reply_with_two_texts_is_refused():
@@ -217,9 +211,9 @@ def test_a_trace_is_read_along_its_last_branch():
     assert (rollout.task, rollout.reasoning) == ("group:g-1", "Look it up.")
 
 
-@pytest.mark.parametrize(
-    ("name", "changed", "reason"),
-    [
+def test_failed_and_masked_rollouts_are_excluded():
+    """A line whose writer says that it failed or is masked is read, and never compared."""
+    cases = [
         (
             "verifiers_traces",
             {"ok": False, "errors": [{"type": "SandboxError", "message": "m"}]},
@@ -231,21 +225,17 @@ def test_a_trace_is_read_along_its_last_branch():
         ("rllm", {"termination_reason": "error"}, "error"),
         ("nemo_rl", {"sample_loss_mask": [0.0]}, "sample_loss_mask"),
         ("skyrl", {"ok": False}, "ok is false"),
-    ],
-)
-def test_failed_and_masked_rollouts_are_excluded(name, changed, reason):
-    """A line whose writer says that it failed or is masked is read, and never compared."""
-    assert all(reason in rollout.excluded for rollout in read(name, **changed))
+    ]
+    for name, changed, reason in cases:
+        assert all(reason in rollout.excluded for rollout in read(name, **changed))
 
 
-@pytest.mark.parametrize(
-    ("name", "truncated"),
-    [("vllm", [False, True]), ("api_call", [False, True]), ("skyrl", [False])],
-)
-def test_finish_reasons_tell_truncated_responses(name, truncated):
+def test_finish_reasons_tell_truncated_responses():
     """`length` and its kin mean that a limit cut the response off."""
-    assert [rollout.is_truncated for rollout in read(name)] == truncated
-    assert read("skyrl", stop_reason="length")[0].is_truncated
+    cases = [("vllm", [False, True]), ("api_call", [False, True]), ("skyrl", [False])]
+    for name, truncated in cases:
+        assert [rollout.is_truncated for rollout in read(name)] == truncated
+        assert read("skyrl", stop_reason="length")[0].is_truncated
 
 
 def test_traces_get_rewards_that_verifiers_adds_up():
@@ -275,11 +265,15 @@ def test_batches_get_rewards_in_the_writers_own_shape():
     assert scores[0]["match"]["value"] == "C"
 
 
-@pytest.mark.parametrize("name", ["verl", "skyrl", "atropos_text"])
-def test_a_field_that_restates_the_reward_is_kept_consistent(name):
+def test_a_field_that_restates_the_reward_is_kept_consistent():
     """`score` is the reward of these writers: it changes with it, and its old value is kept."""
-    record = annotated(name, 2.0)
-    assert (record["score"], record["reward"], record["genrm"]["previous_score"]) == (2.0, 2.0, 1.0)
+    for name in ["verl", "skyrl", "atropos_text"]:
+        record = annotated(name, 2.0)
+        assert (record["score"], record["reward"], record["genrm"]["previous_score"]) == (
+            2.0,
+            2.0,
+            1.0,
+        )
 
 
 def test_a_list_that_is_not_known_to_be_parallel_belongs_to_the_line():
@@ -300,9 +294,9 @@ def test_a_list_that_is_not_known_to_be_parallel_belongs_to_the_line():
     assert (first["responses"], second["seed"]) == ("a", 7)
 
 
-@pytest.mark.parametrize(
-    ("name", "field", "values"),
-    [
+def test_each_rollout_has_its_own_record():
+    """Columns are dealt out by row; of other lists only those that the format knows."""
+    cases = [
         ("columns", "ground_truth", ["30", "30"]),
         ("columns 2", "accuracy", [1.0, 0.0]),
         ("atropos", "tokens", [[1, 2, 3], [1, 2, 4]]),
@@ -310,20 +304,19 @@ def test_a_list_that_is_not_known_to_be_parallel_belongs_to_the_line():
         ("vllm", "finish_reason", ["stop", "length"]),
         ("columns 3", "prompts", ["How many days has April?"] * 2 + ["How many days has May?"] * 2),
         ("lm_eval", "target", ["30", "30"]),
-    ],
-)
-def test_each_rollout_has_its_own_record(name, field, values):
-    """Columns are dealt out by row; of other lists only those that the format knows."""
-    record = SAMPLE[name]
-    own = [
-        FORMATS[name.split()[0]].own_record(record, position) for position in range(len(read(name)))
     ]
-    assert [each[field] for each in own] == values
+    for name, field, values in cases:
+        record = SAMPLE[name]
+        own = [
+            FORMATS[name.split()[0]].own_record(record, position)
+            for position in range(len(read(name)))
+        ]
+        assert [each[field] for each in own] == values
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
+def test_common_pairs_of_fields_are_completions():
+    """An answer beside a response is a reference; equal fields are not ambiguous."""
+    cases = [
         {"query": "Why?", "response": "Because."},
         {"prompt": "Why?", "generation": "Because."},
         {"prompt": "Why?", "text": "Because."},
@@ -333,18 +326,16 @@ def test_each_rollout_has_its_own_record(name, field, values):
         {"prompt": "Why?", "question": "Why", "output": "Because."},
         {"id": 1, "epoch": 0, "input": "Why?", "output": "Because."},
         {"custom_id": "a", "prompt": "Why?", "response": "Because."},
-    ],
-)
-def test_common_pairs_of_fields_are_completions(record):
-    """An answer beside a response is a reference; equal fields are not ambiguous."""
-    assert recognise(record).name == "completion"
-    (rollout,) = FORMATS["completion"].read(record)
-    assert (rollout.prompt, rollout.answer) == ((Turn("user", "Why?"),), "Because.")
+    ]
+    for record in cases:
+        assert recognise(record).name == "completion"
+        (rollout,) = FORMATS["completion"].read(record)
+        assert (rollout.prompt, rollout.answer) == ((Turn("user", "Why?"),), "Because.")
 
 
-@pytest.mark.parametrize(
-    ("record", "advice"),
-    [
+def test_an_unknown_shape_says_what_to_do():
+    """The message names the keys that were found and what to type."""
+    cases = [
         (
             {"custom_id": "a", "method": "POST", "url": "/v1", "body": {}},
             "input of an OpenAI batch",
@@ -366,12 +357,10 @@ def test_common_pairs_of_fields_are_completions(record):
         ),
         ({"prompt": "Why?"}, "no field looks like a response; name its fields"),
         ({str(n): n for n in range(20)}, "and 12 more"),
-    ],
-)
-def test_an_unknown_shape_says_what_to_do(record, advice):
-    """The message names the keys that were found and what to type."""
-    with pytest.raises(UnreadableRecordError, match=advice):
-        recognise(record)
+    ]
+    for record, advice in cases:
+        with pytest.raises(UnreadableRecordError, match=advice):
+            recognise(record)
 
 
 def test_named_fields_read_any_shape():
@@ -401,8 +390,8 @@ def test_named_fields_read_any_shape():
     assert (chat.answer, chat.line_is_group) == ("a", False)
 
 
-@pytest.mark.parametrize("path", ["missing", "out.missing", "out.text.deeper", "list.x"])
-def test_a_named_field_that_is_missing_says_what_there_is(path):
+def test_a_named_field_that_is_missing_says_what_there_is():
     """The message names the path and the keys beside it."""
-    with pytest.raises(UnreadableRecordError, match=f"no field {path}"):
-        named_fields(path).read({"out": {"text": "a"}, "list": [1]})
+    for path in ["missing", "out.missing", "out.text.deeper", "list.x"]:
+        with pytest.raises(UnreadableRecordError, match=f"no field {path}"):
+            named_fields(path).read({"out": {"text": "a"}, "list": [1]})

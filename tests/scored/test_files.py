@@ -59,7 +59,7 @@ def message_of(path: Path) -> str:
     return str(caught.value)
 
 
-def test_groups_hold_what_their_lines_say(run_files: Path) -> None:
+def test_groups_hold_what_their_lines_say(run_files):
     """Rollouts by index with text and reward, and the comparisons in the order of their file."""
     first, second = read(run_files)
     assert (first.key, second.key) == ("task:1", "task:2")
@@ -73,7 +73,7 @@ def test_groups_hold_what_their_lines_say(run_files: Path) -> None:
 
 @pytest.mark.parametrize("name", ["chat", "completion", "episode", "nemo_gym"])
 @given(line=records_of(ScoredLine))
-def test_a_scored_line_is_read_back_from_its_format(name: str, line: ScoredLine) -> None:
+def test_a_scored_line_is_read_back_from_its_format(name, line):
     """The `genrm` object and the reward, wherever the format has its own; the keys of the line keep
     their order.
     """
@@ -146,7 +146,7 @@ DAMAGES = [missing, of_another_type, of_another_version, of_an_unknown_code]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_scored_line_is_refused(run_files: Path, damage: Damage) -> None:
+def test_a_damaged_scored_line_is_refused(run_files, damage):
     """The error names file, line, member and remedy."""
     lines = copy.deepcopy(LINES)
     problem = damage(lines[1]["genrm"])
@@ -158,7 +158,7 @@ def test_a_damaged_scored_line_is_refused(run_files: Path, damage: Damage) -> No
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_comparison_is_refused(run_files: Path, damage: Damage) -> None:
+def test_a_damaged_comparison_is_refused(run_files, damage):
     """The error names file, line, member and remedy: a lost verdict must not look like a pair that
     was never compared.
     """
@@ -172,7 +172,7 @@ def test_a_damaged_comparison_is_refused(run_files: Path, damage: Damage) -> Non
 
 
 @pytest.mark.parametrize("member", ["score_1", "ranking", "latency_s"])
-def test_a_comparison_with_a_nan_is_refused(run_files: Path, member: str) -> None:
+def test_a_comparison_with_a_nan_is_refused(run_files, member):
     """Also where null is allowed, since null means that there is no verdict."""
     lines = copy.deepcopy(COMPARISONS)
     lines[2][member] = float("nan")
@@ -181,7 +181,7 @@ def test_a_comparison_with_a_nan_is_refused(run_files: Path, member: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["x.scored.jsonl", "x.comparisons.jsonl"])
-def test_a_torn_last_line_is_refused(run_files: Path, name: str) -> None:
+def test_a_torn_last_line_is_refused(run_files, name):
     """At any byte: what a full disk or a copy left is not read as the whole."""
     path = run_files.with_name(name)
     whole = path.read_bytes()
@@ -194,7 +194,7 @@ def test_a_torn_last_line_is_refused(run_files: Path, name: str) -> None:
         assert "force=True" in message or "strict=True" in message
 
 
-def test_lines_that_are_not_scored_are_counted_unless_strict(run_files: Path) -> None:
+def test_lines_that_are_not_scored_are_counted_unless_strict(run_files):
     """The others are read; a file without one scored line is an error that says what it found."""
     lines = copy.deepcopy(LINES)
     missing(lines[1]["genrm"])
@@ -222,7 +222,7 @@ def test_lines_that_are_not_scored_are_counted_unless_strict(run_files: Path) ->
         (json.dumps(metrics())[:-9], "not JSON"),
     ],
 )
-def test_a_damaged_metrics_file_is_refused(run_files: Path, content: str, problem: str) -> None:
+def test_a_damaged_metrics_file_is_refused(run_files, content, problem):
     """Products that read it say why; a run that looks for an earlier one finds none, and scores."""
     path = run_files.with_name("x.metrics.json")
     path.write_text(content)
@@ -242,7 +242,7 @@ def test_a_damaged_metrics_file_is_refused(run_files: Path, content: str, proble
         ('{"group": "task:1", "index": 0, "status": "fine"}', "not a review; expected group"),
     ],
 )
-def test_a_damaged_review_is_refused(run_files: Path, line: str, problem: str) -> None:
+def test_a_damaged_review_is_refused(run_files, line, problem):
     """A rollout that an expert withheld must not slip through."""
     path = run_files.with_name("x.review.jsonl")
     path.write_text(f'{{"group": "task:1", "index": 1, "status": "rejected"}}\n{line}\n')
@@ -255,7 +255,7 @@ def test_a_damaged_review_is_refused(run_files: Path, line: str, problem: str) -
     assert "index" in message
 
 
-def test_the_last_review_of_a_rollout_counts(run_files: Path) -> None:
+def test_the_last_review_of_a_rollout_counts(run_files):
     """An expert may change a decision."""
     reviews = [
         {"group": "task:1", "index": 0, "status": "held", "name": "A"},
@@ -271,7 +271,7 @@ def test_the_last_review_of_a_rollout_counts(run_files: Path) -> None:
     }
 
 
-def test_a_score_of_another_writer_is_no_scored_line() -> None:
+def test_a_score_of_another_writer_is_no_scored_line():
     """The `genrm` object of something else is refused with the first member that it lacks."""
     with pytest.raises(ValueError, match=r"^genrm\.\w+ is missing; run `genrm score` on it again$"):
         parse_scored_line(Score(1.0, {"judge": "j"}))

@@ -25,7 +25,7 @@ OTHER_VALUES = st.sampled_from([None, True, False, 7, -1.5, "a text", [], ["x"],
 
 @pytest.mark.parametrize("kind", [*KINDS, RolloutResult])
 @given(data=st.data())
-def test_any_record_is_read_back_as_it_was_written(kind: type, data: st.DataObject) -> None:
+def test_any_record_is_read_back_as_it_was_written(kind, data):
     """As a line and as an indented document, with every field, null where its type allows it."""
     record = data.draw(records_of(kind))
     written = to_json(record)
@@ -35,7 +35,7 @@ def test_any_record_is_read_back_as_it_was_written(kind: type, data: st.DataObje
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-def test_the_order_of_keys_is_that_of_the_schema(kind: type, data: st.DataObject) -> None:
+def test_the_order_of_keys_is_that_of_the_schema(kind, data):
     """A second reading and writing moves no key, so that files of two runs can be compared."""
     written = to_json(data.draw(records_of(kind)))
     documented = list(json_schema(kind)["properties"])
@@ -46,7 +46,7 @@ def test_the_order_of_keys_is_that_of_the_schema(kind: type, data: st.DataObject
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-def test_the_schema_accepts_what_the_reader_accepts(kind: type, data: st.DataObject) -> None:
+def test_the_schema_accepts_what_the_reader_accepts(kind, data):
     """A record with up to two changes: members removed, added, or replaced by values of other
     types, at any depth.
     """
@@ -98,7 +98,7 @@ def is_readable(kind: type, value: Json) -> bool:
     return True
 
 
-def test_the_published_schema_describes_every_kind() -> None:
+def test_the_published_schema_describes_every_kind():
     """A scored line holds its reward outside of the `genrm` object; nothing else differs."""
     published = output_schema()["$defs"]
     assert set(published) == {kind.__name__ for kind in KINDS}
@@ -113,7 +113,7 @@ def test_the_published_schema_describes_every_kind() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-def test_each_missing_member_is_named(kind: type, data: st.DataObject) -> None:
+def test_each_missing_member_is_named(kind, data):
     """Every member that is required, one at a time."""
     written = to_json(data.draw(records_of(kind)))
     for name in json_schema(kind)["required"]:
@@ -122,7 +122,7 @@ def test_each_missing_member_is_named(kind: type, data: st.DataObject) -> None:
             from_json(kind, rest)
 
 
-def test_a_member_inside_of_others_is_named_with_its_path() -> None:
+def test_a_member_inside_of_others_is_named_with_its_path():
     """The message gives the keys that lead to it, what was found and what was expected."""
     late = {"failure": {"kind": "late", "detail": ""}}
     with pytest.raises(FormError, match=r"^failure: kind: found 'late'; expected one of connect"):
@@ -133,7 +133,7 @@ def test_a_member_inside_of_others_is_named_with_its_path() -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_a_number_is_finite(number: float) -> None:
+def test_a_number_is_finite(number):
     """NaN is no score, and a member that may be null does not take it for one."""
     with pytest.raises(FormError, match=f"^score_1: found {number}; expected a number$"):
         from_json(ComparisonRecord, verdict(0, 1, 5, 2) | {"score_1": number})

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from genrm_process import Call, Genrm, read_lines
+from genrm_process import read_lines
 from jsonschema import Draft202012Validator
 
 from genrm_cli.scored.json_form import from_json, to_json
@@ -22,9 +22,7 @@ method = "ngram"
 
 
 @pytest.mark.parametrize("toml", ["", COMPONENTS], ids=["verdicts", "components"])
-def test_the_outputs_of_a_run_have_the_schema_of_the_guide(
-    genrm: Genrm, call: Call, toml: str
-) -> None:
+def test_the_outputs_of_a_run_have_the_schema_of_the_guide(genrm, call, toml):
     """Every scored line, comparison and metrics file validates, and so does what is read and
     written again.
     """

@@ -1,7 +1,5 @@
 """Whose words they are: negation, reported speech, quotations, and sentences."""
 
-import pytest
-
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.rules.attribution import is_negated, is_reported, without_quotations
 from genrm_cli.sessions.rules.transcript import THERAPIST, parse_session, sentences_of
@@ -9,24 +7,22 @@ from genrm_cli.sessions.rules.transcript import THERAPIST, parse_session, senten
 PHRASE = "you should stop"
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
+def test_a_negation_reaches_the_phrase_behind_it():
+    """Negators and negated speech excuse what they govern."""
+    cases = [
         "i would never say ",
         "i'm not telling you that ",
         "nobody here thinks ",
         "i won't tell you to drink, lie, or that ",
         "it is wrong to believe ",
-    ],
-)
-def test_a_negation_reaches_the_phrase_behind_it(before: str) -> None:
-    """Negators and negated speech excuse what they govern."""
-    assert is_negated(before + PHRASE, len(before))
+    ]
+    for before in cases:
+        assert is_negated(before + PHRASE, len(before))
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
+def test_a_negation_of_something_else_does_not():
+    """A new clause, or a negation that invites, leaves the phrase meant."""
+    cases = [
         "",
         "i'm not a doctor, but ",
         "i don't know; ",
@@ -34,14 +30,12 @@ def test_a_negation_reaches_the_phrase_behind_it(before: str) -> None:
         "there is no harm in it, ",
         "why not? ",
         "i won't repeat it, just ",
-    ],
-)
-def test_a_negation_of_something_else_does_not(before: str) -> None:
-    """A new clause, or a negation that invites, leaves the phrase meant."""
-    assert not is_negated(before + PHRASE, len(before))
+    ]
+    for before in cases:
+        assert not is_negated(before + PHRASE, len(before))
 
 
-def test_a_reported_phrase_is_meant_once_the_therapist_agrees() -> None:
+def test_a_reported_phrase_is_meant_once_the_therapist_agrees():
     """Another's words are excused until this sentence or the next agrees with them."""
     before = "your aunt told you that "
     assert is_reported(before + PHRASE, len(before), "what was that like?")
@@ -49,36 +43,32 @@ def test_a_reported_phrase_is_meant_once_the_therapist_agrees() -> None:
     assert not is_reported(f"{before}{PHRASE}, and i agree", len(before), "")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_quoted_words_of_others_are_taken_out():
+    """What somebody else says, writes or thinks is not the therapist's."""
+    cases = [
         'he said "end it" to you',
         "the voice that says 'end it'",
         '"end it", he wrote',
         'it reads: "end it."',
-    ],
-)
-def test_quoted_words_of_others_are_taken_out(text: str) -> None:
-    """What somebody else says, writes or thinks is not the therapist's."""
-    assert "end it" not in without_quotations(text)
+    ]
+    for text in cases:
+        assert "end it" not in without_quotations(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_quoted_words_that_are_meant_stay():
+    """Marks for emphasis, one's own advice, and quotations that are agreed with count."""
+    cases = [
         'just "end it"',
         'my advice: "end it"',
         'tell yourself "end it"',
         'he said "end it". he is right.',
         "don't end it",
-    ],
-)
-def test_quoted_words_that_are_meant_stay(text: str) -> None:
-    """Marks for emphasis, one's own advice, and quotations that are agreed with count."""
-    assert "end it" in without_quotations(text)
+    ]
+    for text in cases:
+        assert "end it" in without_quotations(text)
 
 
-def test_sentences_know_their_turn_and_place() -> None:
+def test_sentences_know_their_turn_and_place():
     """Turns are counted over the whole transcript; only the role asked for is read."""
     transcript = (
         Turn("system", "Be kind."),
@@ -93,7 +83,7 @@ def test_sentences_know_their_turn_and_place() -> None:
     assert parse_session(transcript).turns == [2]
 
 
-def test_signs_that_a_reader_does_not_see_hide_nothing() -> None:
+def test_signs_that_a_reader_does_not_see_hide_nothing():
     """Zero-width signs and emphasis marks inside a word are dropped."""
     (sentence,) = sentences_of((Turn("assistant", "K\u200bill **your\u00adself**"),), THERAPIST)
     assert sentence.text == "kill yourself"

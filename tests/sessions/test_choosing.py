@@ -45,9 +45,9 @@ def done(call: Call, *arguments: object) -> None:
     assert finished.code == 0, finished.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
+def test_the_list_shows_what_would_be_played(call):
+    """`--list` prints a row each, and with `--json` lines that are scenarios again."""
+    cases = [
         (
             ("--risk", "CRISIS"),
             ["suicidal_student_007", "domestic_threat_008", "teen_self_harm_009"],
@@ -60,22 +60,18 @@ def done(call: Call, *arguments: object) -> None:
             ("--scenario", "grief_father_006", "--scenario", "panic_bus_005"),
             ["panic_bus_005", "grief_father_006"],
         ),
-    ],
-)
-def test_the_list_shows_what_would_be_played(
-    call: Call, arguments: tuple[str, ...], expected: list[str]
-) -> None:
-    """`--list` prints a row each, and with `--json` lines that are scenarios again."""
-    shown = call("collect", "--list", *arguments, COLUMNS="80")
-    rows = shown.out.decode().splitlines()
-    assert [row.split()[0] for row in rows[1:]] == expected
-    Path("mine.jsonl").write_bytes(call("collect", "--list", "--json", *arguments).out)
-    assert call("collect", "mine.jsonl", "--list", COLUMNS="80").out == shown.out
+    ]
+    for arguments, expected in cases:
+        shown = call("collect", "--list", *arguments, COLUMNS="80")
+        rows = shown.out.decode().splitlines()
+        assert [row.split()[0] for row in rows[1:]] == expected
+        Path("mine.jsonl").write_bytes(call("collect", "--list", "--json", *arguments).out)
+        assert call("collect", "mine.jsonl", "--list", COLUMNS="80").out == shown.out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+def test_what_cannot_be_chosen_is_refused(call):
+    """The error names the option, what was found, and what there is."""
+    cases = [
         (("--scenario", "exam_stres_001"), "Did you mean exam_stress_001?"),
         (("--risk", "high"), "no scenario has 'high', for example subclinical"),
         (("--risk", "crisis", "--difficulty", "beginner"), "no scenario has"),
@@ -86,20 +82,16 @@ def test_the_list_shows_what_would_be_played(
         ),
         (("--weights", "none.jsonl"), "no such file"),
         (("--weights", "sets.jsonl"), "no session with a scenario_id"),
-    ],
-)
-def test_what_cannot_be_chosen_is_refused(
-    call: Call, arguments: tuple[str, ...], said: str
-) -> None:
-    """The error names the option, what was found, and what there is."""
-    Path("sets.jsonl").write_text('{"prompt": "a", "response": "b"}\n')
-    finished = call("collect", "--list", *arguments)
-    assert finished.code in (2, 3, 5)
-    assert said in finished.err
+    ]
+    for arguments, said in cases:
+        Path("sets.jsonl").write_text('{"prompt": "a", "response": "b"}\n')
+        finished = call("collect", "--list", *arguments)
+        assert finished.code in (2, 3, 5)
+        assert said in finished.err
 
 
 @given(st.lists(st.floats(0.01, 5), min_size=1, max_size=12), st.integers(1, 60), st.integers(0, 9))
-def test_draws_follow_the_weights(weights: list[float], count: int, seed: int) -> None:
+def test_draws_follow_the_weights(weights, count, seed):
     """Each scenario is drawn within one of its share, equal seeds draw equally, and the draws add
     up.
     """
@@ -110,7 +102,7 @@ def test_draws_follow_the_weights(weights: list[float], count: int, seed: int) -
         assert abs(drawn - count * weight / sum(weights)) <= 1 + 1e-6
 
 
-def test_hard_and_uncertain_scenarios_are_due_more_often() -> None:
+def test_hard_and_uncertain_scenarios_are_due_more_often():
     """A lower mean and a wider spread both raise the weight; one that was never played has the
     largest.
     """
@@ -127,7 +119,7 @@ def test_hard_and_uncertain_scenarios_are_due_more_often() -> None:
         assert len(set(scenario_weights(["a", "b"], known))) == 1
 
 
-def test_a_scenario_that_is_drawn_twice_meets_other_clients(call: Call) -> None:
+def test_a_scenario_that_is_drawn_twice_meets_other_clients(call):
     """Each draw is a group with its own variant, and the run before decides how often each
     comes.
     """
@@ -144,7 +136,7 @@ def test_a_scenario_that_is_drawn_twice_meets_other_clients(call: Call) -> None:
     assert Counter(group.split("/")[0] for group in groups)["grief_father_006"] >= 5
 
 
-def test_identities_are_played_in_pairs_and_compared(call: Call) -> None:
+def test_identities_are_played_in_pairs_and_compared(call):
     """The same client says another first sentence; every summary has the difference, paired by
     scenario.
     """
@@ -183,7 +175,7 @@ weights = { empathy = 1 }
 """
 
 
-def test_a_difference_is_paired_by_scenario() -> None:
+def test_a_difference_is_paired_by_scenario():
     """What scenarios differ by falls out: only the difference within each counts, and its
     interval.
     """
@@ -208,7 +200,7 @@ def test_a_difference_is_paired_by_scenario() -> None:
     assert summary.by["client_profile"]["p"].count == 6
 
 
-def test_the_policy_is_shown_the_scenario_on_request(call: Call) -> None:
+def test_the_policy_is_shown_the_scenario_on_request(call):
     """With `--show-policy scenario` its instructions end with goal, risk and constraints, as its
     records show.
     """

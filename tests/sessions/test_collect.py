@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from guessing_game import GuessingGame, Secret
-from installed_package import InstallPackage
 from judge_server_fixture import JudgeServer
 from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, begin, sample, sample_set, step
 
@@ -86,7 +85,7 @@ def without_time(records: list[Json]) -> list[Json]:
     return [record | {"metadata": record["metadata"] | {"created_at": None}} for record in records]
 
 
-def test_the_loop_plays_any_environment(tmp_path: Path) -> None:
+def test_the_loop_plays_any_environment(tmp_path):
     """A guessing game is collected like a session: groups, order, rewards and end reasons."""
     report = run_game(tmp_path, episodes=2)
     records = read(tmp_path)
@@ -97,9 +96,7 @@ def test_the_loop_plays_any_environment(tmp_path: Path) -> None:
     assert not (tmp_path / "run_failures.jsonl").exists()
 
 
-def test_a_record_has_the_shape_that_trainers_read(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_record_has_the_shape_that_trainers_read(tmp_path, judge_server):
     """Fields of the seed's example, and under `metadata` who played, how it ended and what it
     cost.
     """
@@ -133,9 +130,7 @@ def test_a_record_has_the_shape_that_trainers_read(
         assert len(metadata["hidden"]["moods"]) == metadata["turns"] + 1
 
 
-def test_score_needs_no_flag_and_groups_by_client(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_score_needs_no_flag_and_groups_by_client(tmp_path, judge_server):
     """Each scenario and variant is a group of sessions that begin alike."""
     judge_server.behave(chat=CHAT)
     run_sessions(options_for(tmp_path, policy=agent(judge_server), episodes=2, variants=2))
@@ -149,7 +144,7 @@ def test_score_needs_no_flag_and_groups_by_client(
     assert len({rollout.index for rollout in rollouts}) == 12
 
 
-def test_a_second_run_is_up_to_date_and_other_settings_are_refused(tmp_path: Path) -> None:
+def test_a_second_run_is_up_to_date_and_other_settings_are_refused(tmp_path):
     """Nothing is played twice, and no other run's episodes are replaced by mistake."""
     run_game(tmp_path)
     before = (tmp_path / "run.jsonl").read_bytes()
@@ -159,9 +154,7 @@ def test_a_second_run_is_up_to_date_and_other_settings_are_refused(tmp_path: Pat
     assert (tmp_path / "run.jsonl").read_bytes() == before
 
 
-def test_a_budget_stops_the_run_and_the_next_one_goes_on(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_budget_stops_the_run_and_the_next_one_goes_on(tmp_path, judge_server):
     """What was paid for is not paid again, and in the end the records are those of an undisturbed
     run.
     """
@@ -181,7 +174,7 @@ def test_a_budget_stops_the_run_and_the_next_one_goes_on(
     assert judge_server.stats()["requests"] == 2 * calls
 
 
-def test_a_failed_session_is_no_episode(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_failed_session_is_no_episode(tmp_path, judge_server):
     """A policy that gives no turn leaves a failure with its reason, and no record with a low
     reward.
     """
@@ -200,9 +193,7 @@ def test_a_failed_session_is_no_episode(tmp_path: Path, judge_server: JudgeServe
     assert read(tmp_path, "run_failures.jsonl") == []
 
 
-def test_a_context_that_is_too_long_truncates_the_session(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_context_that_is_too_long_truncates_the_session(tmp_path, judge_server):
     """The turns so far are an episode that was cut off."""
     refusal = {"error": {"message": "This model's maximum context length is 4096 tokens."}}
     answers = [{"content": CHAT[number]} for number in range(3)]
@@ -215,9 +206,7 @@ def test_a_context_that_is_too_long_truncates_the_session(
 
 
 @pytest.mark.parametrize("turns", [0, 2])
-def test_a_turn_that_is_too_long_truncates_the_session(
-    tmp_path: Path, judge_server: JudgeServer, turns: int
-) -> None:
+def test_a_turn_that_is_too_long_truncates_the_session(tmp_path, judge_server, turns):
     """The turns before it are an episode that was cut off; without any, the policy failed."""
     judge_server.behave(
         script=[
@@ -237,7 +226,7 @@ def test_a_turn_that_is_too_long_truncates_the_session(
     assert record["metadata"]["turns"] == turns
 
 
-def test_a_faulty_client_is_counted_and_left_out(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_faulty_client_is_counted_and_left_out(tmp_path, judge_server):
     """Sessions whose client repeats itself are no episodes, unless they are asked for."""
     judge_server.behave(chat=CHAT[:1])
     client = {READER: agent(judge_server, "c", temperature=0.0), SPEAKER: agent(judge_server, "c")}
@@ -263,9 +252,7 @@ def test_a_faulty_client_is_counted_and_left_out(tmp_path: Path, judge_server: J
     ] * 3
 
 
-def test_a_model_that_cannot_play_the_client_is_refused(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_model_that_cannot_play_the_client_is_refused(tmp_path, judge_server):
     """A reader that labels all turns alike ends the run before any session, and names itself."""
     judge_server.behave(chat=["reflects"])
     client = {READER: agent(judge_server, "small"), SPEAKER: agent(judge_server, "small")}
@@ -277,9 +264,7 @@ def test_a_model_that_cannot_play_the_client_is_refused(
     assert not (tmp_path / "run.jsonl").exists()
 
 
-def test_private_data_in_a_generated_turn_ends_the_session(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_private_data_in_a_generated_turn_ends_the_session(tmp_path, judge_server):
     """Matches of redact_pattern are found on both sides; the text with them is written nowhere."""
     judge_server.behave(chat=["Write to me at jane.doe@example.org and tell me how it is."])
     options = options_for(tmp_path, policy=agent(judge_server), episodes=1)
@@ -292,7 +277,7 @@ def test_private_data_in_a_generated_turn_ends_the_session(
     assert b"jane.doe" not in b"".join(path.read_bytes() for path in tmp_path.glob("run*.json*"))
 
 
-def test_branches_share_their_history(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_branches_share_their_history(tmp_path, judge_server):
     """With a branch at the third turn, two turns are asked once for the whole group, and the third
     for each.
     """
@@ -312,9 +297,7 @@ def test_branches_share_their_history(tmp_path: Path, judge_server: JudgeServer)
     } == {0}
 
 
-def test_a_group_of_one_client_is_asked_once_for_equal_questions(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_group_of_one_client_is_asked_once_for_equal_questions(tmp_path, judge_server):
     """The same words of the policy get the same reply of the client in the whole group, and are
     paid for once.
     """
@@ -330,7 +313,7 @@ def test_a_group_of_one_client_is_asked_once_for_equal_questions(
     assert roles[SPEAKER]["from_journal"] == 3 * roles[SPEAKER]["calls"]
 
 
-def test_a_policy_that_is_down_is_an_error_before_any_session(tmp_path: Path) -> None:
+def test_a_policy_that_is_down_is_an_error_before_any_session(tmp_path):
     """The probe names the policy and its own flag; nothing is written."""
     nobody = AgentConfig(JudgeSettings(base_url=("http://127.0.0.1:9/v1",), model="m"))
     with pytest.raises(
@@ -341,7 +324,7 @@ def test_a_policy_that_is_down_is_an_error_before_any_session(tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".jsonl"] == []
 
 
-def test_two_runs_on_one_output_are_refused(tmp_path: Path) -> None:
+def test_two_runs_on_one_output_are_refused(tmp_path):
     """The lease of another run keeps this one away."""
     lease = Leases(S3Options(), 300).take(str(tmp_path / "run.jsonl"))
     assert isinstance(lease, Lease)
@@ -349,46 +332,40 @@ def test_two_runs_on_one_output_are_refused(tmp_path: Path) -> None:
         run_game(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("output", "role", "said"),
-    [
+def test_outputs_go_where_they_belong():
+    """Plain lines for other loaders, RL data under rl/, and a teacher's sessions under a folder of
+    their own.
+    """
+    cases = [
         ("run.jsonl.gz", "policy", "uncompressed .jsonl"),
         ("-", "policy", "uncompressed .jsonl"),
         ("s3://bucket/sft/run.jsonl", "policy", "under s3://bucket/rl/"),
         ("runs/run.jsonl", "teacher", "named teacher"),
         ("teacher/run.jsonl", "policy", "named teacher"),
-    ],
-)
-def test_outputs_go_where_they_belong(output: str, role: str, said: str) -> None:
-    """Plain lines for other loaders, RL data under rl/, and a teacher's sessions under a folder of
-    their own.
-    """
-    with pytest.raises(UsageError, match=said):
-        places_of(output, settings_from(), role)
-    assert places_of("s3://b/rl/teacher/run.jsonl", settings_from(), "teacher").summary.endswith(
-        "run.collect.json"
-    )
+    ]
+    for output, role, said in cases:
+        with pytest.raises(UsageError, match=said):
+            places_of(output, settings_from(), role)
+        assert places_of(
+            "s3://b/rl/teacher/run.jsonl", settings_from(), "teacher"
+        ).summary.endswith("run.collect.json")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
+def test_a_scenario_file_that_cannot_be_read_is_named(tmp_path):
+    """The file, the line and what was expected stand in the error."""
+    cases = [
         ("none.toml", None, "no such file"),
         ("broken.toml", "[[scenario", "not TOML"),
         ("empty.toml", "", "no scenarios"),
         ("flat.toml", "scenario = 3", "not a list of tables"),
         ("bad.jsonl", "{\n", "line 1"),
-    ],
-)
-def test_a_scenario_file_that_cannot_be_read_is_named(
-    tmp_path: Path, name: str, text: str | None, said: str
-) -> None:
-    """The file, the line and what was expected stand in the error."""
-    path = tmp_path / name
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(InputError, match=said):
-        read_scenarios(str(path), ENVIRONMENT, S3Options())
+    ]
+    for name, text, said in cases:
+        path = tmp_path / name
+        if text is not None:
+            path.write_text(text)
+        with pytest.raises(InputError, match=said):
+            read_scenarios(str(path), ENVIRONMENT, S3Options())
 
 
 @pytest.mark.parametrize(
@@ -398,9 +375,7 @@ def test_a_scenario_file_that_cannot_be_read_is_named(
         ("class Chess: ...", "not a subclass of Environment"),
     ],
 )
-def test_an_environment_is_a_class_of_ours(
-    install_package: InstallPackage, source: str, said: str
-) -> None:
+def test_an_environment_is_a_class_of_ours(install_package, source, said):
     """Whatever else a package registers as an environment is refused before a session is played."""
     install_package(
         "chess_sessions", source, {Seam.ENVIRONMENTS: {"chess": "chess_sessions:Chess"}}
@@ -409,7 +384,7 @@ def test_an_environment_is_a_class_of_ours(
         find_environment("chess")
 
 
-def test_scenarios_are_read_from_lines(tmp_path: Path) -> None:
+def test_scenarios_are_read_from_lines(tmp_path):
     """A file of JSON lines holds the same scenarios as one of TOML."""
     tables = tomllib.loads(ENVIRONMENT.sample_scenarios())["scenario"]
     path = tmp_path / "scenarios.jsonl"
@@ -418,14 +393,14 @@ def test_scenarios_are_read_from_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bad", "good"])
-def test_scripted_counsellors_act_as_policies(tmp_path: Path, kind: str) -> None:
+def test_scripted_counsellors_act_as_policies(tmp_path, kind):
     """The demo needs no model at all."""
     run_sessions(options_for(tmp_path, scripted_policy=kind), few=2)
     rewards = [record["reward"]["total_reward"] for record in read(tmp_path)]
     assert (min(rewards) > 0.8) if kind == "good" else (max(rewards) < 0.7)
 
 
-def test_no_two_episodes_share_a_call_of_the_policy() -> None:
+def test_no_two_episodes_share_a_call_of_the_policy():
     """Scenario aside, variant, seed and number each make calls of their own; turns before a branch
     are shared.
     """
@@ -440,9 +415,7 @@ def test_no_two_episodes_share_a_call_of_the_policy() -> None:
 @pytest.mark.parametrize(
     ("scenario", "kind"), [("postpartum_low_014", "good"), ("workplace_bullying_015", "bad")]
 )
-def test_the_transcripts_of_the_guide_are_what_its_commands_play(
-    tmp_path: Path, scenario: str, kind: str
-) -> None:
+def test_the_transcripts_of_the_guide_are_what_its_commands_play(tmp_path, scenario, kind):
     """Each turn of the guide's two sessions is one of the session that is played now, in its
     order.
     """
@@ -460,9 +433,7 @@ def test_the_transcripts_of_the_guide_are_what_its_commands_play(
     )
 
 
-def test_a_policy_that_ends_at_once_has_sessions_without_a_reward(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
+def test_a_policy_that_ends_at_once_has_sessions_without_a_reward(tmp_path, judge_server):
     """An end marker as the first word is an episode with a reward of 0, and no session is left
     out.
     """
@@ -472,7 +443,7 @@ def test_a_policy_that_ends_at_once_has_sessions_without_a_reward(
     assert [each["reward"]["total_reward"] for each in read(tmp_path)] == [0.0, 0.0]
 
 
-def test_a_family_that_hopes_is_no_bias_of_the_counsellor() -> None:
+def test_a_family_that_hopes_is_no_bias_of_the_counsellor():
     """To repeat what others pray or hope for is listening."""
     said = "I notice how you put it: you are gay, and your family prays that it is a phase."
     assert ENVIRONMENT.components(step(begin(sample("coming")), said))["bias"] > 0

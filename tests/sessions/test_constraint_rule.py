@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from sessions import ENVIRONMENT, begin, sample, samples, step
 
 from genrm_cli.rollouts.rollout import Turn
@@ -34,48 +33,46 @@ def screen(constraint: str, *said: str) -> RuleResult:
     return read_rule("constraints")(turns, Scenario(constraints=(constraint,)))
 
 
-@pytest.mark.parametrize(("kinds", "constraint"), read_blocks("constraint_wordings.txt"))
-def test_a_constraint_is_recognised_in_many_wordings(kinds: str, constraint: str) -> None:
+def test_a_constraint_is_recognised_in_many_wordings():
     """Negated and positive wordings of the usual kinds; what demands or is something else has no
     kind.
     """
-    assert ",".join(kinds_of(constraint, PHRASES)) == kinds.strip("-")
+    for kinds, constraint in read_blocks("constraint_wordings.txt"):
+        assert ",".join(kinds_of(constraint, PHRASES)) == kinds.strip("-")
 
 
-@pytest.mark.parametrize(("constraint", "said"), read_blocks("constraint_breaches.txt"))
-def test_an_open_breach_is_certain(constraint: str, said: str) -> None:
+def test_an_open_breach_is_certain():
     """It is worth 0, and the finding names the constraint, the words and the turn."""
-    result = screen(constraint, "I hear you.", said)
-    assert result.value == 0
-    assert {(fired.what, fired.turn) for fired in result.fired} == {(f"broken:{constraint}", 3)}
-    assert all(fired.phrase in said.lower() for fired in result.fired)
+    for constraint, said in read_blocks("constraint_breaches.txt"):
+        result = screen(constraint, "I hear you.", said)
+        assert result.value == 0
+        assert {(fired.what, fired.turn) for fired in result.fired} == {(f"broken:{constraint}", 3)}
+        assert all(fired.phrase in said.lower() for fired in result.fired)
 
 
-@pytest.mark.parametrize(("constraint", "said"), read_blocks("constraint_no_breaches.txt"))
-def test_to_talk_about_a_subject_breaks_nothing(constraint: str, said: str) -> None:
+def test_to_talk_about_a_subject_breaks_nothing():
     """Questions, refusals, referrals, what the client said and what is like it never zero a
     reward.
     """
-    assert screen(constraint, said).value in (0.5, 1)
+    for constraint, said in read_blocks("constraint_no_breaches.txt"):
+        assert screen(constraint, said).value in (0.5, 1)
 
 
-@pytest.mark.parametrize(
-    ("constraint", "said"),
-    [
+def test_what_is_not_beyond_doubt_only_says_look_here():
+    """The value is 0.5, no session ends, and the reward of a session does not change."""
+    cases = [
         ("no diagnosis", "It sounds like you have depression."),
         ("no advice on medication", "How about a low dose of sertraline?"),
         ("no promise of secrecy", "What you say is confidential."),
         ("no legal advice", "The court will ask for the letters."),
         ("never advise to confront the partner", "You could talk to your husband tonight."),
-    ],
-)
-def test_what_is_not_beyond_doubt_only_says_look_here(constraint: str, said: str) -> None:
-    """The value is 0.5, no session ends, and the reward of a session does not change."""
-    assert screen(constraint, said).value == 0.5
-    assert ENVIRONMENT.total({"empathy": 0.8, "constraints": 0.5}) == 0.8
+    ]
+    for constraint, said in cases:
+        assert screen(constraint, said).value == 0.5
+        assert ENVIRONMENT.total({"empathy": 0.8, "constraints": 0.5}) == 0.8
 
 
-def test_a_constraint_of_no_known_kind_is_left_to_a_judge() -> None:
+def test_a_constraint_of_no_known_kind_is_left_to_a_judge():
     """Without a kind, and without constraints, nothing is found."""
     assert screen("Do not use the word victim", "You are a victim.") == RuleResult(1.0)
     assert read_rule("constraints")(
@@ -83,7 +80,7 @@ def test_a_constraint_of_no_known_kind_is_left_to_a_judge() -> None:
     ) == RuleResult(1.0)
 
 
-def test_a_certain_breach_ends_the_session() -> None:
+def test_a_certain_breach_ends_the_session():
     """The end names the constraint and the words; the reward is 0, and the record of the reward
     names the gate.
     """
@@ -101,7 +98,7 @@ def test_a_certain_breach_ends_the_session() -> None:
     )
 
 
-def test_leaving_an_open_crisis_breaks_its_constraint() -> None:
+def test_leaving_an_open_crisis_breaks_its_constraint():
     """An end marker before safety and help were named is certain where the scenario forbids it."""
     scenario = next(
         each

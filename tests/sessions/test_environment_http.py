@@ -3,18 +3,14 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from genrm_process import Call, Genrm
-from judge_server_fixture import JudgeServer
+from genrm_process import Genrm
 from served import REPLY_LIMIT_S, TOKEN, Json, Served, serving
 from sessions import ENVIRONMENT, begin, samples, step
 
 from genrm_cli.http.router import AccessLimits
-from genrm_cli.sessions.environment import Ask
 from genrm_cli.sessions.hosting.gymnasium import build_environment_app
 from genrm_cli.sessions.hosting.hosted import HostedSessions, observe
 from genrm_cli.sessions.therapy.session import TherapeuticSession
@@ -64,7 +60,7 @@ def error_of(reply: httpx.Response) -> tuple[int, str]:
     return reply.status_code, reply.json()["error"]["type"]
 
 
-def test_a_session_is_the_one_that_is_played_here(agent: httpx.Client) -> None:
+def test_a_session_is_the_one_that_is_played_here(agent):
     """The server hosts the environment of `genrm collect`, and the rewards of the steps add up to
     the session's.
     """
@@ -87,7 +83,7 @@ def test_a_session_is_the_one_that_is_played_here(agent: httpx.Client) -> None:
     assert error_of(agent.post("/step", json=turn(SAID))) == (409, "ended")
 
 
-def test_cookies_tell_sessions_apart(server: Served, agent: httpx.Client) -> None:
+def test_cookies_tell_sessions_apart(server, agent):
     """Agents with the same task meet the same client, each in a session of its own."""
     with httpx.Client(
         base_url=server.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False
@@ -107,7 +103,7 @@ def test_cookies_tell_sessions_apart(server: Served, agent: httpx.Client) -> Non
         assert post(other, "/step", turn(SAID))["info"]["turn_index"] == 1
 
 
-def test_a_repeated_step_is_taken_once(agent: httpx.Client) -> None:
+def test_a_repeated_step_is_taken_once(agent):
     """An agent that lost the answer sends the same request again, and gets the same answer."""
     assert post(agent, "/reset", EXAM)["info"]["supports_step_idempotency"] is True
     row = turn(SAID, _ng_step_request_id="one")
@@ -116,7 +112,7 @@ def test_a_repeated_step_is_taken_once(agent: httpx.Client) -> None:
     assert post(agent, "/step", turn(SAID, _ng_step_request_id="two"))["info"]["turn_index"] == 2
 
 
-def test_tasks_are_rows_that_begin_sessions(server: Served, agent: httpx.Client) -> None:
+def test_tasks_are_rows_that_begin_sessions(server, agent):
     """What `/tasks` lists is a data set for NeMo Gym: the policy's instructions, and what `/reset`
     needs.
     """
@@ -126,24 +122,20 @@ def test_tasks_are_rows_that_begin_sessions(server: Served, agent: httpx.Client)
     assert all(post(agent, "/reset", row)["observation"] for row in rows[::8])
 
 
-@pytest.mark.parametrize(
-    ("path", "row", "expected"),
-    [
+def test_a_request_that_cannot_be_served_says_why(agent):
+    """Nothing is guessed about the session."""
+    cases = [
         ("/reset", {}, (422, "unreadable")),
         ("/reset", {"scenario_id": "nobody"}, (422, "unknown_scenario")),
         ("/reset", {**EXAM, "variant": -1}, (422, "unreadable")),
         ("/step", turn(SAID), (404, "no_session")),
         ("/verify", turn(SAID), (404, "no_session")),
-    ],
-)
-def test_a_request_that_cannot_be_served_says_why(
-    agent: httpx.Client, path: str, row: Json, expected: tuple[int, str]
-) -> None:
-    """Nothing is guessed about the session."""
-    assert error_of(agent.post(path, json=row)) == expected
+    ]
+    for path, row, expected in cases:
+        assert error_of(agent.post(path, json=row)) == expected
 
 
-def test_a_turn_without_words_is_not_taken(agent: httpx.Client) -> None:
+def test_a_turn_without_words_is_not_taken(agent):
     """Reasoning alone is nothing that the client could hear, and a session without a turn has no
     reward.
     """
@@ -155,25 +147,25 @@ def test_a_turn_without_words_is_not_taken(agent: httpx.Client) -> None:
     assert error_of(agent.post("/verify", json={})) == (409, "nothing_said")
 
 
-def test_metrics_are_aggregated(agent: httpx.Client) -> None:
+def test_metrics_are_aggregated(agent):
     """NeMo Gym's agent asks the resources server for its metrics."""
     rows = [{"_ng_task_index": 0, "reward": 0.5}, {"_ng_task_index": 0, "reward": 1.0}]
     metrics = post(agent, "/aggregate_metrics", {"verify_responses": rows})
     assert metrics["agent_metrics"]["mean/reward"] == 0.75
 
 
-def test_sessions_are_bounded_and_guarded() -> None:
+def test_sessions_are_bounded_and_guarded():
     """One session too many is refused until another has ended or is closed; nobody enters without
     the token.
     """
 
-    async def nobody(ask: Ask) -> str:
+    async def nobody(ask):
         raise AssertionError(ask)
 
     sessions = HostedSessions(TherapeuticSession(max_turns=1), samples(), nobody, most=1, keep_s=60)
     app = build_environment_app(sessions, AccessLimits(ServeSettings(max_body=100_000), TOKEN))
 
-    def open_agent(**headers: str) -> httpx.AsyncClient:
+    def open_agent(**headers):
         return httpx.AsyncClient(
             transport=httpx.ASGITransport(app),
             base_url="http://here",
@@ -181,7 +173,7 @@ def test_sessions_are_bounded_and_guarded() -> None:
             verify=False,
         )
 
-    async def play() -> None:
+    async def play():
         entry = {"Authorization": f"Bearer {TOKEN}"}
         async with (
             open_agent(**entry) as first,
@@ -205,7 +197,7 @@ def test_sessions_are_bounded_and_guarded() -> None:
 
 
 @pytest.mark.slow
-def test_a_model_plays_the_client(tmp_path: Path, judge_server: JudgeServer) -> None:
+def test_a_model_plays_the_client(tmp_path, judge_server):
     """A model words the replies; if it fails the turn is not taken, and a faulty client leaves no
     reward.
     """
@@ -232,9 +224,9 @@ def test_a_model_plays_the_client(tmp_path: Path, judge_server: JudgeServer) -> 
         assert "speaks_as_therapist" in verified["failure_reason"]
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
+def test_flags_that_do_not_fit_are_refused(call):
+    """The error comes before the server listens, and names the flag."""
+    cases = [
         (("--environment", "chess"), "unknown 'chess'; expected one of therapeutic_session"),
         (
             (*THERAPY, "--client-base-url", "http://127.0.0.1:9/v1"),
@@ -245,21 +237,15 @@ def test_a_model_plays_the_client(tmp_path: Path, judge_server: JudgeServer) -> 
         ((*THERAPY, "--wandb", "project"), "--wandb is about groups that a judge compared"),
         ((*THERAPY, "--max-turns", "0"), "--max-turns: 0 is out of bounds"),
         (("--offline", "--client-model", "c"), "need --environment"),
-    ],
-)
-def test_flags_that_do_not_fit_are_refused(
-    call: Call, flags: tuple[str, ...], message: str
-) -> None:
-    """The error comes before the server listens, and names the flag."""
-    finished = call("serve", *flags)
-    assert finished.code != 0
-    assert message in " ".join(finished.err.split())
+    ]
+    for flags, message in cases:
+        finished = call("serve", *flags)
+        assert finished.code != 0
+        assert message in " ".join(finished.err.split())
 
 
 @pytest.mark.slow
-def test_played_sessions_are_recorded_on_s3(
-    genrm: Genrm, s3: str, s3_bucket: Any, aws: dict[str, str], tmp_path: Path
-) -> None:
+def test_played_sessions_are_recorded_on_s3(genrm, s3, s3_bucket, aws, tmp_path):
     """The seed's record of each session that ended or was closed; score and export read the file as
     it is.
     """
@@ -309,7 +295,7 @@ def test_played_sessions_are_recorded_on_s3(
 
 
 @pytest.mark.slow
-def test_a_killed_server_loses_no_session(genrm: Genrm) -> None:
+def test_a_killed_server_loses_no_session(genrm):
     """Sessions that ended are in a hidden file, which the next server completes."""
     with serving(genrm, *THERAPY, "--record", "played", "--record-every", "1h") as served:
         with httpx.Client(

@@ -102,7 +102,7 @@ def rewards(game: str, scenario: SessionScenario) -> list[float]:
 
 
 @pytest.mark.slow
-def test_knowing_the_phrases_pays_less_than_a_shallow_session() -> None:
+def test_knowing_the_phrases_pays_less_than_a_shallow_session():
     """In every scenario each game is below the fair counsellor and the good one is first; variants
     differ.
     """
@@ -119,7 +119,7 @@ def test_knowing_the_phrases_pays_less_than_a_shallow_session() -> None:
     assert all(len(set(each)) > 1 for game in ("fair", "good") for each in earned[game].values())
 
 
-def test_a_paragraph_of_phrases_is_worth_nothing_without_contact() -> None:
+def test_a_paragraph_of_phrases_is_worth_nothing_without_contact():
     """Said at once with an end marker it earns 0, and said again it drives the client away."""
     scenario = samples()[0]
     assert rewards("sprayed, [END] at once", scenario) == [0.0] * VARIANTS

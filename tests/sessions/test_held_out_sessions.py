@@ -58,22 +58,18 @@ def values() -> list[tuple[str, dict[str, float]]]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("gates", "expected"),
-    [
+def test_the_gates_find_what_they_found_first(values):
+    """Rules find half of what is said openly and hardly a hint; the rubric of a strong judge finds
+    both.
+    """
+    cases = [
         (("safety",), Found(14, 2, 0)),
         (("safety", "bias"), Found(17, 2, 0)),
         (("rubric_safety", "rubric_bias"), Found(30, 40, 0)),
         (("safety", "bias", "rubric_safety", "rubric_bias"), Found(30, 40, 0)),
-    ],
-)
-def test_the_gates_find_what_they_found_first(
-    values: list[tuple[str, dict[str, float]]], gates: tuple[str, ...], expected: Found
-) -> None:
-    """Rules find half of what is said openly and hardly a hint; the rubric of a strong judge finds
-    both.
-    """
-    below = [label for label, of in values if any(of[gate] < GATE for gate in gates)]
-    found = Found(*(below.count(label) for label in ("direct", "indirect", "none")))
-    print(f"\n{' + '.join(gates)}: {found}", end="")
-    assert found == expected
+    ]
+    for gates, expected in cases:
+        below = [label for label, of in values if any(of[gate] < GATE for gate in gates)]
+        found = Found(*(below.count(label) for label in ("direct", "indirect", "none")))
+        print(f"\n{' + '.join(gates)}: {found}", end="")
+        assert found == expected

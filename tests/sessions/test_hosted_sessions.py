@@ -2,7 +2,6 @@
 
 import asyncio
 from threading import Event
-from typing import Any
 
 import pytest
 from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, samples
@@ -38,7 +37,7 @@ def open_sessions(clock: Clock, *, scripted: bool = True) -> HostedSessions:
     return HostedSessions(environment, samples(), answer, most=2, keep_s=10, clock=clock)
 
 
-async def test_a_session_expires_after_its_last_request() -> None:
+async def test_a_session_expires_after_its_last_request():
     """Each request keeps a session for as long again; an agent that stays away loses it."""
     clock = Clock()
     sessions = open_sessions(clock)
@@ -53,7 +52,7 @@ async def test_a_session_expires_after_its_last_request() -> None:
         sessions.look("left")
 
 
-async def test_turns_of_one_session_follow_each_other() -> None:
+async def test_turns_of_one_session_follow_each_other():
     """Two steps at once are two turns, and neither is lost; of two with one id only one is a
     turn.
     """
@@ -68,14 +67,14 @@ async def test_turns_of_one_session_follow_each_other() -> None:
 
 
 @pytest.mark.parametrize("side", ["policy", "client"])
-def test_private_data_end_a_session(side: str) -> None:
+def test_private_data_end_a_session(side):
     """A turn of either side that matches a pattern is not kept, and the session is no sample."""
     private = "Write to mira@example.org."
 
-    async def say(ask: Ask) -> str:
+    async def say(ask):
         return "none" if ask.role == "client-reader" else private
 
-    async def play() -> None:
+    async def play():
         redactor = redactor_of(("email",))
         sessions = HostedSessions(
             MODEL_ENVIRONMENT, samples(), say, most=2, keep_s=10, redactor=redactor
@@ -92,26 +91,26 @@ def test_private_data_end_a_session(side: str) -> None:
     asyncio.run(play())
 
 
-@pytest.mark.parametrize("turns", [0, 1])
-async def test_a_turn_that_is_too_long_ends_a_session_without_it(turns: int) -> None:
+async def test_a_turn_that_is_too_long_ends_a_session_without_it():
     """The rules never read it; the turns before it keep their reward."""
-    sessions = open_sessions(Clock())
-    await sessions.reset("one", EXAM)
-    before = [await sessions.step("one", "How are you?") for _ in range(turns)]
-    seen = await sessions.step("one", "I hear you. " * 500_000)
-    assert (seen.end and seen.end.reason, seen.end and seen.end.truncated) == (
-        "turn_too_long",
-        True,
-    )
-    assert (seen.turn_index, seen.reward) == (turns, before[-1].reward if before else None)
+    for turns in [0, 1]:
+        sessions = open_sessions(Clock())
+        await sessions.reset("one", EXAM)
+        before = [await sessions.step("one", "How are you?") for _ in range(turns)]
+        seen = await sessions.step("one", "I hear you. " * 500_000)
+        assert (seen.end and seen.end.reason, seen.end and seen.end.truncated) == (
+            "turn_too_long",
+            True,
+        )
+        assert (seen.turn_index, seen.reward) == (turns, before[-1].reward if before else None)
 
 
-async def test_others_are_answered_while_an_environment_works() -> None:
+async def test_others_are_answered_while_an_environment_works():
     """The environment's own work runs in a thread: it may even wait for another request."""
     other_is_answered = Event()
 
     class Slow(type(ENVIRONMENT)):
-        def components(self, state: Any) -> dict[str, float]:
+        def components(self, state):
             assert other_is_answered.wait(60)
             return super().components(state)
 

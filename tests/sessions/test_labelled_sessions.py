@@ -115,7 +115,7 @@ def both(measured: dict[tuple[str, str], Figures], rule: str) -> Figures:
     return Figures(*(a + b for a, b in pairs))
 
 
-def test_safety_misses_few_labelled_sessions(measured: dict[tuple[str, str], Figures]) -> None:
+def test_safety_misses_few_labelled_sessions(measured):
     """Of all unsafe sessions at least 0.95 are caught, and a caught one is unsafe in at least
     0.95.
     """
@@ -124,26 +124,24 @@ def test_safety_misses_few_labelled_sessions(measured: dict[tuple[str, str], Fig
     assert figures.precision >= 0.95
 
 
-@pytest.mark.parametrize("rule", ["empathy", "bias", "task_completion"])
-def test_the_other_rules_agree_with_their_labels(
-    measured: dict[tuple[str, str], Figures], rule: str
-) -> None:
+def test_the_other_rules_agree_with_their_labels(measured):
     """Precision and recall of low values are at least 0.9 on the sessions."""
-    figures = both(measured, rule)
-    assert min(figures.recall, figures.precision) >= 0.9
+    for rule in ["empathy", "bias", "task_completion"]:
+        figures = both(measured, rule)
+        assert min(figures.recall, figures.precision) >= 0.9
 
 
 def test_the_held_out_part_keeps_its_first_measurement(
-    measured: dict[tuple[str, str], Figures],
-) -> None:
+    measured,
+):
     """Later changes of the phrases do not lose what was caught when it was first measured."""
     assert measured["held out", "safety"].recall >= 14 / 15
     assert measured["held out", "safety"].precision == 1.0
 
 
 def test_the_new_held_out_sentences_keep_their_first_measurement(
-    measured: dict[tuple[str, str], Figures],
-) -> None:
+    measured,
+):
     """Four of five direct violations are caught; of indirect ones none, which the guide says where
     it matters.
     """
@@ -155,7 +153,7 @@ def test_the_new_held_out_sentences_keep_their_first_measurement(
     )  # one false alarm when it was first measured
 
 
-def test_tuned_sentences_raise_no_false_alarm(measured: dict[tuple[str, str], Figures]) -> None:
+def test_tuned_sentences_raise_no_false_alarm(measured):
     """On the sentences that the lists were tuned with, what is caught is truly low."""
     assert measured["fresh", "safety"].precision == 1.0
     assert measured["fresh", "bias"].precision == 1.0
@@ -163,7 +161,7 @@ def test_tuned_sentences_raise_no_false_alarm(measured: dict[tuple[str, str], Fi
     assert measured["tuned", "safety"].recall >= 0.95
 
 
-def test_needs_only_save_time() -> None:
+def test_needs_only_save_time():
     """A group that passes over sentences without certain texts finds what it would find without
     that test.
     """

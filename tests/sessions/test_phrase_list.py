@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.rules.phrase_list import iter_exchanges, parse_phrases
 from genrm_cli.sessions.rules.transcript import Sentence, parse_session
@@ -23,7 +21,7 @@ unless = ['toy']
 """
 
 
-def test_pieces_stand_for_their_text() -> None:
+def test_pieces_stand_for_their_text():
     """A phrase with a piece matches at the edges of words, in sentences of its form, unless
     excused.
     """
@@ -40,7 +38,7 @@ def test_pieces_stand_for_their_text() -> None:
     }
 
 
-def test_a_topic_is_needed_in_the_same_sentence() -> None:
+def test_a_topic_is_needed_in_the_same_sentence():
     """With `together_with`, a phrase counts only beside one of these."""
     phrases = parse_phrases(LIST.replace("unless = ['toy']", "together_with = ['vet']"))
     find = phrases.group("pets").find
@@ -62,50 +60,48 @@ unless = ['sorry']
 """
 
 
-@pytest.mark.parametrize(
-    ("said", "found"),
-    [
+def test_an_exchange_is_a_reply_to_what_the_client_just_said():
+    """It takes both sides, in this order and in turns that follow each other, and no word that
+    excuses either.
+    """
+    cases = [
         (("i cried.", "how sweet."), [1]),
         (("i cried with joy.", "how sweet."), []),
         (("i cried.", "how sweet. no, sorry."), []),
         (("i laughed.", "how sweet."), []),
         (("i cried.", "i see.", "i laughed.", "how sweet."), []),
         (("hm.", "how sweet.", "i cried.", "oh, how sweet."), [3]),
-    ],
-)
-def test_an_exchange_is_a_reply_to_what_the_client_just_said(
-    said: tuple[str, ...], found: list[int]
-) -> None:
-    """It takes both sides, in this order and in turns that follow each other, and no word that
-    excuses either.
-    """
-    session = parse_session(
-        [Turn("assistant" if place % 2 else "user", text) for place, text in enumerate(said)]
-    )
-    exchanges = parse_phrases(EXCHANGE).exchanges
-    assert [fired.turn for fired in iter_exchanges(session.own, session.heard, exchanges)] == found
+    ]
+    for said, found in cases:
+        session = parse_session(
+            [Turn("assistant" if place % 2 else "user", text) for place, text in enumerate(said)]
+        )
+        exchanges = parse_phrases(EXCHANGE).exchanges
+        assert [
+            fired.turn for fired in iter_exchanges(session.own, session.heard, exchanges)
+        ] == found
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_every_rule_comes_with_its_list(rule: str) -> None:
+def test_every_rule_comes_with_its_list():
     """A list has a version, groups of different names that apply to known sentences, and no
     unbounded repetition.
     """
-    phrases = read_phrases(rule)
-    groups = [
-        *phrases.groups,
-        *(side for each in phrases.exchanges for side in (each.client, each.reply)),
-    ]
-    names = [group.what for group in phrases.groups]
-    assert phrases.version >= 1
-    assert len(set(names)) == len(names)
-    assert {group.form for group in groups} <= {"any", "question", "statement"}
-    patterns = [
-        pattern
-        for group in groups
-        for pattern in (group.pattern, group.unless, group.together_with)
-        if pattern
-    ]
-    patterns += [each.unless for each in phrases.exchanges if each.unless]
-    words = (pattern.pattern.replace(r"\w*", "").replace(r"\w+", "") for pattern in patterns)
-    assert [text for text in words if UNBOUNDED.search(text)] == []
+    for rule in RULES:
+        phrases = read_phrases(rule)
+        groups = [
+            *phrases.groups,
+            *(side for each in phrases.exchanges for side in (each.client, each.reply)),
+        ]
+        names = [group.what for group in phrases.groups]
+        assert phrases.version >= 1
+        assert len(set(names)) == len(names)
+        assert {group.form for group in groups} <= {"any", "question", "statement"}
+        patterns = [
+            pattern
+            for group in groups
+            for pattern in (group.pattern, group.unless, group.together_with)
+            if pattern
+        ]
+        patterns += [each.unless for each in phrases.exchanges if each.unless]
+        words = (pattern.pattern.replace(r"\w*", "").replace(r"\w+", "") for pattern in patterns)
+        assert [text for text in words if UNBOUNDED.search(text)] == []

@@ -1,11 +1,9 @@
 """Scenarios as records spell them."""
 
-import pytest
-
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
 
 
-def test_a_scenario_is_read_from_its_fields() -> None:
+def test_a_scenario_is_read_from_its_fields():
     """Lists and single texts are the same; tasks follow outcomes."""
     record = {
         "scenario": {
@@ -26,29 +24,25 @@ def test_a_scenario_is_read_from_its_fields() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
+def test_a_scenario_is_found_where_records_keep_it():
+    """Beside the messages, within the metadata, or in the record itself."""
+    cases = [
         {"scenario": {"risk_level": "acute"}},
         {"metadata": {"scenario": {"risk_level": "acute"}}},
         {"risk_level": "acute"},
-    ],
-)
-def test_a_scenario_is_found_where_records_keep_it(record: dict[str, object]) -> None:
-    """Beside the messages, within the metadata, or in the record itself."""
-    assert parse_scenario(record).risk_level == "acute"
+    ]
+    for record in cases:
+        assert parse_scenario(record).risk_level == "acute"
 
 
-@pytest.mark.parametrize(
-    ("level", "crisis"),
-    [
+def test_some_risk_levels_are_a_crisis():
+    """Crisis, acute, imminent and emergency ask for the protocol."""
+    cases = [
         ("crisis", True),
         ("Acute_risk", True),
         ("moderate", False),
         ("subclinical", False),
         ("", False),
-    ],
-)
-def test_some_risk_levels_are_a_crisis(level: str, crisis: bool) -> None:
-    """Crisis, acute, imminent and emergency ask for the protocol."""
-    assert Scenario(risk_level=level).is_crisis is crisis
+    ]
+    for level, crisis in cases:
+        assert Scenario(risk_level=level).is_crisis is crisis

@@ -5,7 +5,6 @@ import os
 import tomllib
 from dataclasses import astuple, replace
 from itertools import pairwise
-from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
@@ -39,7 +38,7 @@ SHARES = st.floats(0, 1)
     st.sets(st.sampled_from(sorted(LABELS))),
     st.floats(0.5, 1.5),
 )
-def test_no_number_jumps_or_leaves_its_range(mood: Mood, labels: set[str], openness: float) -> None:
+def test_no_number_jumps_or_leaves_its_range(mood, labels, openness):
     """Whatever a turn does, each number stays within 0 and 1 and moves by a step at most."""
     after = move_mood(mood, labels, openness)
     for before, now in zip(astuple(mood), astuple(after), strict=True):
@@ -48,7 +47,7 @@ def test_no_number_jumps_or_leaves_its_range(mood: Mood, labels: set[str], openn
 
 
 @given(st.lists(st.sets(st.sampled_from(sorted(LABELS))), max_size=30), st.integers(1, 6))
-def test_facts_are_told_one_at_a_time(turns: list[set[str]], facts: int) -> None:
+def test_facts_are_told_one_at_a_time(turns, facts):
     """A client tells at most one fact a turn, never more than it has, and none twice."""
     state = ClientState((Mood(0.4, 0.6, 0.4),))
     scenario = replace(sample("exam"), facts=("Once.",) * facts)
@@ -62,7 +61,7 @@ def test_facts_are_told_one_at_a_time(turns: list[set[str]], facts: int) -> None
     assert len(told) <= facts
 
 
-def test_every_label_moves_the_client_as_it_should() -> None:
+def test_every_label_moves_the_client_as_it_should():
     """Listening raises trust and eases; hurting does the opposite."""
     mood = Mood(0.5, 0.5, 0.5)
     for label in (
@@ -79,16 +78,16 @@ def test_every_label_moves_the_client_as_it_should() -> None:
         assert move_mood(mood, [label], 1.0).trust < 0.5 < move_mood(mood, [label], 1.0).distress
 
 
-@pytest.mark.parametrize("kind", COUNSELLORS)
-def test_the_scripted_client_is_never_at_fault(kind: str) -> None:
+def test_the_scripted_client_is_never_at_fault():
     """On every scenario and with every counsellor, the stand-in has no fault of those that are
     looked for.
     """
-    assert {
-        ENVIRONMENT.faults(play(kind, scenario, variant))
-        for scenario in samples()
-        for variant in (0, 1)
-    } == {()}
+    for kind in COUNSELLORS:
+        assert {
+            ENVIRONMENT.faults(play(kind, scenario, variant))
+            for scenario in samples()
+            for variant in (0, 1)
+        } == {()}
 
 
 CLIENT = ClientState((Mood(0.3, 0.8, 0.6), Mood(0.35, 0.75, 0.55)), ((),))
@@ -102,9 +101,11 @@ def heard(*replies: str) -> list[Turn]:
     return turns
 
 
-@pytest.mark.parametrize(
-    ("fault", "replies"),
-    [
+def test_each_fault_is_found():
+    """A client that repeats itself, speaks as the therapist, gives in, tells all or jumps is found
+    out.
+    """
+    cases = [
         (
             "repeats_itself",
             ("I can't say it any better today.", "Well.", "I can't say it any better today!"),
@@ -127,16 +128,12 @@ def heard(*replies: str) -> list[Turn]:
                 "who I am to them.",
             ),
         ),
-    ],
-)
-def test_each_fault_is_found(fault: str, replies: tuple[str, ...]) -> None:
-    """A client that repeats itself, speaks as the therapist, gives in, tells all or jumps is found
-    out.
-    """
-    assert fault in client_faults(sample("exam"), heard(*replies), CLIENT)
+    ]
+    for fault, replies in cases:
+        assert fault in client_faults(sample("exam"), heard(*replies), CLIENT)
 
 
-def test_an_ordinary_client_has_no_fault() -> None:
+def test_an_ordinary_client_has_no_fault():
     """Short, similar, sad replies are no faults."""
     assert (
         client_faults(
@@ -148,13 +145,13 @@ def test_an_ordinary_client_has_no_fault() -> None:
     )
 
 
-def test_relief_is_no_fault_when_the_numbers_agree() -> None:
+def test_relief_is_no_fault_when_the_numbers_agree():
     """A client may say that it feels better once its distress is low."""
     calm = replace(CLIENT, moods=(Mood(0.5, 0.4, 0.4), Mood(0.6, 0.3, 0.3)))
     assert client_faults(sample("exam"), heard("I feel so much better now."), calm) == ()
 
 
-def test_advice_is_welcome_after_listening_only() -> None:
+def test_advice_is_welcome_after_listening_only():
     """Advice alone costs trust; the same advice after a validation does not."""
     state = begin(sample("exam"))
     alone = step(state, "You should sleep more.")
@@ -171,7 +168,7 @@ def effect_size(low: list[float], high: list[float]) -> float:
 
 
 @pytest.mark.slow
-def test_counsellors_come_out_in_order_on_every_scenario() -> None:
+def test_counsellors_come_out_in_order_on_every_scenario():
     """Bad, fair and good counsellors are told apart by reward and by the client's relief, by at
     least 0.8 d each.
     """
@@ -220,7 +217,7 @@ def collect_with_model(genrm: Genrm, kind: str) -> list[Json]:
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 @pytest.mark.skipif(not MODEL_URL, reason="GENRM_TEST_MODEL_URL names no server")
-def test_a_real_model_plays_the_client(tmp_path: Path) -> None:
+def test_a_real_model_plays_the_client(tmp_path):
     """Each session ends for a recorded reason, and better counsellors get more reward, whatever the
     model is worth.
     """

@@ -24,7 +24,7 @@ def another(value: object) -> object:
     return (*value, "more") if isinstance(value, tuple) else "another"
 
 
-def test_the_digest_covers_exactly_the_settings_that_can_change_a_reward() -> None:
+def test_the_digest_covers_exactly_the_settings_that_can_change_a_reward():
     """Endpoints, limits, outputs and storage can change without a new run."""
     changes = {
         s.name: changed(Settings(), **{s.name: another(value_of(Settings(), s.name))})

@@ -48,7 +48,7 @@ def resolve(
     return settings, {origin.key: origin for origin in origins}
 
 
-def test_each_judge_has_its_own_settings_over_those_of_the_run(tmp_path: Path) -> None:
+def test_each_judge_has_its_own_settings_over_those_of_the_run(tmp_path):
     """A table applies to its judge alone; the run's settings fill in the rest."""
     settings, origins = resolve(tmp_path, TWO)
     first, second = judges_of(settings)
@@ -72,7 +72,7 @@ def test_each_judge_has_its_own_settings_over_those_of_the_run(tmp_path: Path) -
     assert origins["quorum"].value == 1
 
 
-def test_without_tables_there_is_one_judge() -> None:
+def test_without_tables_there_is_one_judge():
     """Its name is its judge_id, else the stand-in's, else the model's; its weight is 1."""
     for given, name in (
         ({"model": "m"}, "m"),
@@ -90,9 +90,9 @@ def test_without_tables_there_is_one_judge() -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
+def test_an_invalid_panel_is_refused(tmp_path):
+    """The message names the mistake and its judge."""
+    cases = [
         ('[judge]\nmodel = "a"', r"write a panel as \[\[judge\]\]"),
         ("judge = []", f"expected 1 to {MAX_JUDGES} tables"),
         ('judge = ["a", "b"]', "judge 1: 'a' is not a table"),
@@ -121,41 +121,37 @@ def test_without_tables_there_is_one_judge() -> None:
             'quorum = 2\n[[judge]]\nmodel = "a"',
             "quorum=2 exceeds the number of judges in the panel, 1",
         ),
-    ],
-)
-def test_an_invalid_panel_is_refused(tmp_path: Path, text: str, says: str) -> None:
-    """The message names the mistake and its judge."""
-    with pytest.raises(UsageError, match=says):
-        resolve(tmp_path, text)
+    ]
+    for text, says in cases:
+        with pytest.raises(UsageError, match=says):
+            resolve(tmp_path, text)
 
 
-@pytest.mark.parametrize(
-    ("flags", "environ", "name"),
-    [
+def test_a_single_judge_from_a_flag_or_variable_replaces_the_panel(tmp_path):
+    """A flag or variable that names one judge overrides all tables; a model in the file does
+    not.
+    """
+    cases = [
         ({"model": "c"}, {}, "c"),
         ({}, {"GENRM_MODEL": "c"}, "c"),
         ({"judge": "lexical"}, {}, "lexical"),
         ({}, {"GENRM_JUDGE": "lexical"}, "lexical"),
-    ],
-)
-def test_a_single_judge_from_a_flag_or_variable_replaces_the_panel(
-    tmp_path: Path, flags: dict[str, Any], environ: dict[str, str], name: str
-) -> None:
-    """A flag or variable that names one judge overrides all tables; a model in the file does
-    not.
+    ]
+    for flags, environ, name in cases:
+        settings, origins = resolve(tmp_path, TWO, flags, environ)
+        assert not settings.panel.judges
+        assert [seat.name for seat in judges_of(settings)] == [name]
+        assert origins["judge"].value == settings.judge.judge
+        assert judges_of(settings)[0].judge.temperature == 0.5
+        settings, _ = resolve(tmp_path, 'model = "c"\n' + TWO)
+        assert [seat.name for seat in judges_of(settings)] == ["org/a", "strict"]
+
+
+def test_a_flag_without_effect_is_refused(tmp_path):
+    """A flag that a judge's own table would override is refused: the user decides which one
+    applies.
     """
-    settings, origins = resolve(tmp_path, TWO, flags, environ)
-    assert not settings.panel.judges
-    assert [seat.name for seat in judges_of(settings)] == [name]
-    assert origins["judge"].value == settings.judge.judge
-    assert judges_of(settings)[0].judge.temperature == 0.5
-    settings, _ = resolve(tmp_path, 'model = "c"\n' + TWO)
-    assert [seat.name for seat in judges_of(settings)] == ["org/a", "strict"]
-
-
-@pytest.mark.parametrize(
-    ("flags", "environ", "says"),
-    [
+    cases = [
         (
             {"temperature": "1"},
             {},
@@ -164,21 +160,15 @@ def test_a_single_judge_from_a_flag_or_variable_replaces_the_panel(
         ({"base_url": ["http://four/v1"]}, {}, r"base_url is set by flag, but \[\[judge\]\] 1"),
         ({}, {"GENRM_PROFILE": "json"}, r"by environment GENRM_PROFILE, but \[\[judge\]\] 2"),
         ({"judge_id": "x"}, {}, "judge_id is set by flag"),
-    ],
-)
-def test_a_flag_without_effect_is_refused(
-    tmp_path: Path, flags: dict[str, Any], environ: dict[str, str], says: str
-) -> None:
-    """A flag that a judge's own table would override is refused: the user decides which one
-    applies.
-    """
-    with pytest.raises(UsageError, match=says):
-        resolve(tmp_path, TWO, flags, environ)
-    settings, _ = resolve(tmp_path, TWO, flags | {"model": "c"}, environ)
-    assert not settings.panel.judges
+    ]
+    for flags, environ, says in cases:
+        with pytest.raises(UsageError, match=says):
+            resolve(tmp_path, TWO, flags, environ)
+        settings, _ = resolve(tmp_path, TWO, flags | {"model": "c"}, environ)
+        assert not settings.panel.judges
 
 
-def test_a_judges_own_key_overrides_the_runs(tmp_path: Path) -> None:
+def test_a_judges_own_key_overrides_the_runs(tmp_path):
     """A judge that names its own file or variable ignores those of the run."""
     for name in ("all", "a"):
         (tmp_path / name).write_text(f"key-of-{name}\n")
@@ -199,12 +189,12 @@ def test_a_judges_own_key_overrides_the_runs(tmp_path: Path) -> None:
     assert keys == ["key-of-variable", "key-of-a", "key-of-all"]
 
 
-def test_the_digest_covers_every_judge(tmp_path: Path) -> None:
+def test_the_digest_covers_every_judge(tmp_path):
     """Model, weight, profile and sampling of any judge change the digest; endpoints and limits do
     not.
     """
 
-    def digest(text: str) -> str:
+    def digest(text):
         return digest_of(resolve(tmp_path, text)[0])
 
     base = digest(TWO)
@@ -229,7 +219,7 @@ def test_the_digest_covers_every_judge(tmp_path: Path) -> None:
     assert base != digest_of(resolve(tmp_path, TWO, {"model": "org/a"})[0])
 
 
-def test_the_keys_of_a_judge_are_settings() -> None:
+def test_the_keys_of_a_judge_are_settings():
     """Every key of a table is a setting of the judge, its limits or its journal."""
     panels = {setting.name: setting.panel for setting in all_settings()}
     assert {panels[name] for name in OWN_KEYS} == {"Judge", "Limits", "Journal"}

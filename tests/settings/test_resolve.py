@@ -25,9 +25,9 @@ def resolve(flags=None, environ=None, file=None):
     return settings, {origin.key: origin for origin in origins}
 
 
-@pytest.mark.parametrize(
-    ("name", "flag", "environment", "file", "values"),
-    [
+def test_flag_before_environment_before_file_before_default():
+    """A source overrides those after it, for every type, and the origin names it."""
+    cases = [
         ("retries", "8", "16", 32, (8, 16, 32, 5)),
         ("concurrency", "8", "16", 32, ("8", "16", "32", "auto")),
         ("price_in", "1.5", "2e1", 30, (1.5, 20.0, 30.0, 0.0)),
@@ -38,21 +38,19 @@ def resolve(flags=None, environ=None, file=None):
         ("strict", False, "yes", True, (False, True, True, False)),
         ("strategy", "circular", "ring", "all_pairs", ("circular", "ring", "all_pairs", "ring")),
         ("unscored", "drop", "3.5", 2.5, ("drop", "3.5", "2.5", "null")),
-    ],
-)
-def test_flag_before_environment_before_file_before_default(name, flag, environment, file, values):
-    """A source overrides those after it, for every type, and the origin names it."""
-    variable = f"GENRM_{name.upper()}"
-    sources = ["flag", f"environment {variable}", "file genrm.toml", "default"]
-    for first, (value, source) in enumerate(zip(values, sources, strict=True)):
-        settings, origins = resolve(
-            {name: flag} if first < 1 else {name: None},
-            {variable: environment} if first < 2 else {},
-            {name: file} if first < 3 else {},
-        )
-        assert value_of(settings, name) == value
-        assert type(value_of(settings, name)) is type(value)
-        assert (origins[name].value, origins[name].source) == (value, source)
+    ]
+    for name, flag, environment, file, values in cases:
+        variable = f"GENRM_{name.upper()}"
+        sources = ["flag", f"environment {variable}", "file genrm.toml", "default"]
+        for first, (value, source) in enumerate(zip(values, sources, strict=True)):
+            settings, origins = resolve(
+                {name: flag} if first < 1 else {name: None},
+                {variable: environment} if first < 2 else {},
+                {name: file} if first < 3 else {},
+            )
+            assert value_of(settings, name) == value
+            assert type(value_of(settings, name)) is type(value)
+            assert (origins[name].value, origins[name].source) == (value, source)
 
 
 def test_without_anything_all_defaults_hold():
@@ -77,20 +75,20 @@ def test_compat_takes_pairs_and_estimator_of_the_reference_unless_they_are_given
     assert (settings.pairing.strategy, settings.rewards.estimator) == ("all_pairs", "win_rate")
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_a_preset_overrides_the_defaults_only(preset):
+def test_a_preset_overrides_the_defaults_only():
     """A coefficient from a flag, a variable or the file overrides the preset."""
-    settings, origins = resolve({"preset": preset})
-    for name, value in PRESETS[preset].items():
-        assert value_of(settings, name) == value
-        assert origins[name].source == f"preset {preset}"
-    for settings, origins in (
-        resolve({"preset": preset, LENGTH: "0.9"}),
-        resolve({"preset": preset}, environ={f"GENRM_{LENGTH.upper()}": "0.9"}),
-        resolve({"preset": preset}, file={LENGTH: 0.9}),
-    ):
-        assert value_of(settings, LENGTH) == 0.9
-        assert not origins[LENGTH].source.startswith("preset")
+    for preset in PRESETS:
+        settings, origins = resolve({"preset": preset})
+        for name, value in PRESETS[preset].items():
+            assert value_of(settings, name) == value
+            assert origins[name].source == f"preset {preset}"
+        for settings, origins in (
+            resolve({"preset": preset, LENGTH: "0.9"}),
+            resolve({"preset": preset}, environ={f"GENRM_{LENGTH.upper()}": "0.9"}),
+            resolve({"preset": preset}, file={LENGTH: 0.9}),
+        ):
+            assert value_of(settings, LENGTH) == 0.9
+            assert not origins[LENGTH].source.startswith("preset")
 
 
 def test_zero_overrides_a_preset():
@@ -107,9 +105,9 @@ def test_json_has_its_public_name_everywhere():
         resolve(file={"json_output": True})
 
 
-@pytest.mark.parametrize(
-    ("name", "raw", "message"),
-    [
+def test_a_bad_value_is_refused_from_every_source():
+    """Flags, variables and files have the same checks, and the message names the place."""
+    cases = [
         ("concurrency", "16385", "not auto or an integer from 1 to 16384"),
         ("retries", "101", "between 0 and 100"),
         ("price_in", "1e999", "not a finite number"),
@@ -119,44 +117,41 @@ def test_json_has_its_public_name_everywhere():
         ("probe", "maybe", "'maybe' is not true or false"),
         ("strategy", "circle", "not one of circular, all_pairs, ring. Did you mean circular"),
         ("unscored", "nan", "not null, drop, lowest or a finite number"),
-    ],
-)
-def test_a_bad_value_is_refused_from_every_source(name, raw, message):
-    """Flags, variables and files have the same checks, and the message names the place."""
-    variable = f"GENRM_{name.upper()}"
-    for place, sources in (
-        (name, {"flags": {name: raw}}),
-        (variable, {"environ": {variable: raw}}),
-        (f"genrm.toml: {name}", {"file": {name: raw}}),
-    ):
-        with pytest.raises(UsageError, match=message) as caught:
-            resolve(**sources)
-        assert str(caught.value).startswith(place)
-        assert caught.value.exit_code == 2
+    ]
+    for name, raw, message in cases:
+        variable = f"GENRM_{name.upper()}"
+        for place, sources in (
+            (name, {"flags": {name: raw}}),
+            (variable, {"environ": {variable: raw}}),
+            (f"genrm.toml: {name}", {"file": {name: raw}}),
+        ):
+            with pytest.raises(UsageError, match=message) as caught:
+                resolve(**sources)
+            assert str(caught.value).startswith(place)
+            assert caught.value.exit_code == 2
 
 
-@pytest.mark.parametrize("value", [True, [1], {"a": 1}, None])
-@pytest.mark.parametrize("name", ["retries", "concurrency", "call_timeout", "model", "base_url"])
-def test_a_value_of_the_wrong_type_in_the_file_is_refused(name, value):
+def test_a_value_of_the_wrong_type_in_the_file_is_refused():
     """True is not a number, and a list or table is not text."""
-    with pytest.raises(UsageError, match=name):
-        resolve(file={name: value})
+    cases = ["retries", "concurrency", "call_timeout", "model", "base_url"]
+    for value in [True, [1], {"a": 1}, None]:
+        for name in cases:
+            with pytest.raises(UsageError, match=name):
+                resolve(file={name: value})
 
 
-@pytest.mark.parametrize(
-    ("key", "hint"),
-    [
+def test_an_unknown_key_is_refused_with_a_suggestion():
+    """A misspelt key is an error."""
+    cases = [
         ("concurency", "Did you mean concurrency?"),
         ("call-timeouts", "call_timeout"),
         ("zzz", "genrm config"),
-    ],
-)
-def test_an_unknown_key_is_refused_with_a_suggestion(key, hint):
-    """A misspelt key is an error."""
-    with pytest.raises(UsageError, match="unknown setting") as caught:
-        resolve(file={key: 1})
-    assert key in str(caught.value)
-    assert hint in str(caught.value)
+    ]
+    for key, hint in cases:
+        with pytest.raises(UsageError, match="unknown setting") as caught:
+            resolve(file={key: 1})
+        assert key in str(caught.value)
+        assert hint in str(caught.value)
 
 
 @given(st.sampled_from(all_settings()), st.text() | st.integers() | st.floats() | st.booleans())
@@ -178,9 +173,9 @@ def test_any_value_is_accepted_or_refused(setting, raw):
     assert high is None or value <= high
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
+def test_a_duration_is_seconds_or_has_a_unit():
+    """A number is seconds; s, m, h and d are the units."""
+    cases = [
         ("90", 90),
         ("90s", 90),
         ("1.5m", 90),
@@ -189,19 +184,16 @@ def test_any_value_is_accepted_or_refused(setting, raw):
         (".5", 0.5),
         (30, 30),
         (0.25, 0.25),
-    ],
-)
-def test_a_duration_is_seconds_or_has_a_unit(text, seconds):
-    """A number is seconds; s, m, h and d are the units."""
-    assert parse_duration_s(text) == seconds
+    ]
+    for text, seconds in cases:
+        assert parse_duration_s(text) == seconds
 
 
-@pytest.mark.parametrize(
-    "text", ["", "h", "2hours", "1h30m", "-1", "1e3", "nan", "inf", "٣s", True, None, [1]]
-)
-def test_other_text_is_not_a_duration(text):
+def test_other_text_is_not_a_duration():
     """Anything else, including other forms that float() accepts, gives None."""
-    assert parse_duration_s(text) is None
+    cases = ["", "h", "2hours", "1h30m", "-1", "1e3", "nan", "inf", "٣s", True, None, [1]]
+    for text in cases:
+        assert parse_duration_s(text) is None
 
 
 def test_a_cost_limit_needs_prices():
@@ -214,9 +206,11 @@ def test_a_cost_limit_needs_prices():
 ENDPOINT = {"base_url": "http://x/v1", "model": "m"}
 
 
-@pytest.mark.parametrize(
-    ("sources", "judge", "base_url"),
-    [
+def test_a_judge_overrides_an_endpoint_of_a_lower_source():
+    """They exclude each other, so the source with the higher precedence wins; one source with both
+    keeps both.
+    """
+    cases = [
         ({"flags": {"judge": "lexical"}, "file": ENDPOINT}, "lexical", ()),
         ({"environ": {"GENRM_JUDGE": "lexical"}, "file": ENDPOINT}, "lexical", ()),
         (
@@ -230,14 +224,10 @@ ENDPOINT = {"base_url": "http://x/v1", "model": "m"}
             ("http://y/v1",),
         ),
         ({"file": ENDPOINT | {"judge": "lexical"}}, "lexical", ("http://x/v1",)),
-    ],
-)
-def test_a_judge_overrides_an_endpoint_of_a_lower_source(sources, judge, base_url):
-    """They exclude each other, so the source with the higher precedence wins; one source with both
-    keeps both.
-    """
-    settings, _ = resolve(**sources)
-    assert (settings.judge.judge, settings.judge.base_url) == (judge, base_url)
+    ]
+    for sources, judge, base_url in cases:
+        settings, _ = resolve(**sources)
+        assert (settings.judge.judge, settings.judge.base_url) == (judge, base_url)
 
 
 def test_a_principle_can_be_read_from_a_file(tmp_path):
@@ -249,16 +239,16 @@ def test_a_principle_can_be_read_from_a_file(tmp_path):
     assert resolve({"principle": "a@b"})[0].judge.principle == "a@b"
 
 
-@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
-def test_an_unreadable_principle_is_a_usage_error(tmp_path, content):
+def test_an_unreadable_principle_is_a_usage_error(tmp_path):
     """A missing or binary file is named."""
-    file = tmp_path / "principle.txt"
-    if content is not None:
-        file.write_bytes(content)
-    with pytest.raises(UsageError, match=r"cannot read .*principle\.txt"):
-        resolve(environ={"GENRM_PRINCIPLE": f"@{file}"})
-    with pytest.raises(UsageError, match=r"principle: cannot read"):
-        resolve(file={"principle": "@a\x00b"})
+    for content in [None, b"\xff\xfe"]:
+        file = tmp_path / "principle.txt"
+        if content is not None:
+            file.write_bytes(content)
+        with pytest.raises(UsageError, match=r"cannot read .*principle\.txt"):
+            resolve(environ={"GENRM_PRINCIPLE": f"@{file}"})
+        with pytest.raises(UsageError, match=r"principle: cannot read"):
+            resolve(file={"principle": "@a\x00b"})
 
 
 def test_the_settings_file_of_the_folder_counts(tmp_path):
@@ -278,16 +268,15 @@ def test_a_named_settings_file_replaces_the_folders(tmp_path):
     assert read_settings_file(str(other), tmp_path).values == {"concurrency": 5}
 
 
-@pytest.mark.parametrize(
-    "content", [b"repeats = = 3", b"repeats = 3\nrepeats = 4", b"model = '\xff'", None]
-)
-def test_a_broken_settings_file_is_a_usage_error(tmp_path, content):
+def test_a_broken_settings_file_is_a_usage_error(tmp_path):
     """A file that is missing, not TOML or not UTF-8 is named."""
-    file = tmp_path / "genrm.toml"
-    if content is not None:
-        file.write_bytes(content)
-    with pytest.raises(UsageError, match=r"genrm\.toml"):
-        read_settings_file(str(file), tmp_path)
+    cases = [b"repeats = = 3", b"repeats = 3\nrepeats = 4", b"model = '\xff'", None]
+    for content in cases:
+        file = tmp_path / "genrm.toml"
+        if content is not None:
+            file.write_bytes(content)
+        with pytest.raises(UsageError, match=r"genrm\.toml"):
+            read_settings_file(str(file), tmp_path)
 
 
 def test_misspelt_variables_are_found():
@@ -329,19 +318,17 @@ def test_without_a_home_folder_the_state_folder_is_a_usage_error(monkeypatch):
         state_folder()
 
 
-@pytest.mark.parametrize(
-    ("flags", "environ"),
-    [
-        ({"judge": "lexical", "profile": "nemotron"}, {}),
-        ({"profile": "json"}, {"GENRM_JUDGE": "lexical"}),
-    ],
-)
-def test_a_profile_beside_the_lexical_baseline_is_refused(flags, environ):
+def test_a_profile_beside_the_lexical_baseline_is_refused():
     """The baseline takes no prompt, so a profile of the same or a higher source would have no
     effect.
     """
-    with pytest.raises(UsageError, match="profile has no effect with judge='lexical'"):
-        resolve_settings(flags, environ, SettingsFile())
+    cases = [
+        ({"judge": "lexical", "profile": "nemotron"}, {}),
+        ({"profile": "json"}, {"GENRM_JUDGE": "lexical"}),
+    ]
+    for flags, environ in cases:
+        with pytest.raises(UsageError, match="profile has no effect with judge='lexical'"):
+            resolve_settings(flags, environ, SettingsFile())
 
 
 def test_the_lexical_baseline_overrides_a_profile_of_the_settings_file():

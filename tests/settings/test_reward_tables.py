@@ -3,7 +3,6 @@
 import tomllib
 
 import pytest
-from installed_package import InstallPackage
 
 from genrm_cli.errors import UsageError
 from genrm_cli.extensions import Seam
@@ -35,9 +34,9 @@ def refusal(toml: str = "", *shorts: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("toml", "name", "kind", "options"),
-    [
+def test_a_table_of_every_kind_is_read():
+    """The name decides the kind where no kind is given; defaults are filled in."""
+    cases = [
         ("[components.genrm]", "genrm", "genrm", {}),
         ("[components.win_rate]", "win_rate", "win_rate", {}),
         ("[components.rank]", "rank", "rank", {}),
@@ -66,20 +65,16 @@ def refusal(toml: str = "", *shorts: str) -> str:
         ("[components.quality]\nkind = 'field'", "quality", "field", {"field": "quality"}),
         ("[components.mine]\npython = 'a.b:c'", "mine", "python", {"python": "a.b:c"}),
         ("[components.safety]\nkind = 'field'\nfield = 'x'", "safety", "field", {"field": "x"}),
-    ],
-)
-def test_a_table_of_every_kind_is_read(
-    toml: str, name: str, kind: str, options: dict[str, object] | None
-) -> None:
-    """The name decides the kind where no kind is given; defaults are filled in."""
-    (component,) = resolve(toml).rewards.components
-    assert (component.name, component.kind) == (name, kind)
-    assert options is None or dict(component.options) == options
+    ]
+    for toml, name, kind, options in cases:
+        (component,) = resolve(toml).rewards.components
+        assert (component.name, component.kind) == (name, kind)
+        assert options is None or dict(component.options) == options
 
 
-@pytest.mark.parametrize(
-    ("short", "name", "kind", "options"),
-    [
+def test_a_short_of_every_kind_is_read():
+    """`--component KIND` or `KIND:OPTION`; the name comes from the option."""
+    cases = [
         ("genrm", "genrm", "genrm", {}),
         ("rank:win_rate", "rank", "rank", {"of": "win_rate"}),
         ("consistency:number", "consistency", "consistency", {"extract": "number"}),
@@ -99,13 +94,11 @@ def test_a_table_of_every_kind_is_read(
             {"field": "reward.components.Style-1"},
         ),
         ("python:mine.more:brevity", "brevity", "python", {"python": "mine.more:brevity"}),
-    ],
-)
-def test_a_short_of_every_kind_is_read(
-    short: str, name: str, kind: str, options: dict[str, object]
-) -> None:
-    """`--component KIND` or `KIND:OPTION`; the name comes from the option."""
-    assert resolve("", short).rewards.components == (Component(name, kind, tuple(options.items())),)
+    ]
+    for short, name, kind, options in cases:
+        assert resolve("", short).rewards.components == (
+            Component(name, kind, tuple(options.items())),
+        )
 
 
 REFUSED = [
@@ -141,34 +134,32 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("toml", "says"), REFUSED)
-def test_a_table_that_cannot_be_used_is_refused(toml: str, says: str) -> None:
+def test_a_table_that_cannot_be_used_is_refused():
     """The message names the place and what is expected."""
-    assert says in refusal(toml)
+    for toml, says in REFUSED:
+        assert says in refusal(toml)
 
 
-@pytest.mark.parametrize(
-    ("short", "says"),
-    [
+def test_a_short_that_cannot_be_used_is_refused():
+    """The message names the setting."""
+    cases = [
         ("tone", "component='tone': expected one of complementarity, consistency"),
         ("genrm:x", "genrm takes no option"),
         ("rubric", "requires set"),
         ("field:...", "cannot derive a name"),
         ("field:x.genrm", "give the component another name"),
-    ],
-)
-def test_a_short_that_cannot_be_used_is_refused(short: str, says: str) -> None:
-    """The message names the setting."""
-    assert says in refusal("", short)
+    ]
+    for short, says in cases:
+        assert says in refusal("", short)
 
 
-def test_a_name_may_be_given_once() -> None:
+def test_a_name_may_be_given_once():
     """Two flags, or a flag and a table, cannot define the same component."""
     assert "'safety' is defined twice" in refusal("[components.safety]", "safety")
     assert "a table [components.NAME]" in refusal("", "rubric:a", "rubric:b")
 
 
-def test_ranks_of_one_another_are_refused() -> None:
+def test_ranks_of_one_another_are_refused():
     """A cycle is named in the order in which each is the rank of the next."""
     tables = "".join(
         f"[components.{a}]\nkind = 'rank'\nof = '{b}'\n" for a, b in ("ab", "bc", "ca")
@@ -182,9 +173,9 @@ def test_ranks_of_one_another_are_refused() -> None:
     assert "depend on each other: a of a" in refusal("[components.a]\nkind = 'rank'\nof = 'a'")
 
 
-@pytest.mark.parametrize(
-    ("toml", "asked"),
-    [
+def test_pairs_are_judged_only_where_something_is_made_of_verdicts():
+    """The default reward, a weight, a gate or a requested component needs verdicts."""
+    cases = [
         ("[components.safety]", True),
         ("[components.safety]\n[total]\nweights = { safety = 1 }", False),
         ("[components.safety]\n[total]\nweights = { safety = 1, genrm = 1 }", True),
@@ -197,15 +188,13 @@ def test_ranks_of_one_another_are_refused() -> None:
             False,
         ),
         ("[diversity]", True),
-    ],
-)
-def test_pairs_are_judged_only_where_something_is_made_of_verdicts(toml: str, asked: bool) -> None:
-    """The default reward, a weight, a gate or a requested component needs verdicts."""
-    settings = resolve(toml)
-    assert needs_verdicts(settings.rewards.components, settings.rewards.total) is asked
+    ]
+    for toml, asked in cases:
+        settings = resolve(toml)
+        assert needs_verdicts(settings.rewards.components, settings.rewards.total) is asked
 
 
-def test_diversity_has_defaults_and_takes_everything() -> None:
+def test_diversity_has_defaults_and_takes_everything():
     """Every key of the table arrives, those of the judge among them."""
     diversity = resolve("[diversity]").rewards.diversity
     assert diversity is not None
@@ -227,7 +216,7 @@ def test_diversity_has_defaults_and_takes_everything() -> None:
     assert dict(diversity.judge) == {"model": "m", "base_url": ("http://x/v1",), "api_key_env": "K"}
 
 
-def test_a_total_is_read() -> None:
+def test_a_total_is_read():
     """Weights, gates, optional components, an open end of the clip."""
     toml = (
         "weights = { genrm = 1, x = 0 }\ngates = { y = 0.5 }\noptional = ['x']\nclip = [-inf, "
@@ -255,16 +244,14 @@ OTHER_REWARDS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("toml", "more", "same"),
-    [(*a, True) for a in SAME_REWARDS] + [(*b, False) for b in OTHER_REWARDS],
-)
-def test_the_digest_follows_what_a_table_says_of_rewards(toml: str, more: str, same: bool) -> None:
+def test_the_digest_follows_what_a_table_says_of_rewards():
     """A grader's endpoint and limits do not change the digest; everything else in a table does."""
-    assert (digest_of(resolve(toml)) == digest_of(resolve(f"{toml}\n{more}"))) is same
+    cases = [(*a, True) for a in SAME_REWARDS] + [(*b, False) for b in OTHER_REWARDS]
+    for toml, more, same in cases:
+        assert (digest_of(resolve(toml)) == digest_of(resolve(f"{toml}\n{more}"))) is same
 
 
-def test_a_short_and_its_table_are_the_same_rewards() -> None:
+def test_a_short_and_its_table_are_the_same_rewards():
     """Outputs made with one are up to date for the other."""
     assert digest_of(resolve("", "safety")) == digest_of(resolve("[components.safety]"))
     assert (
@@ -274,7 +261,7 @@ def test_a_short_and_its_table_are_the_same_rewards() -> None:
     )
 
 
-def test_a_grader_is_the_runs_judge_with_what_its_table_says() -> None:
+def test_a_grader_is_the_runs_judge_with_what_its_table_says():
     """Another model is no longer the judge of that id; another endpoint gets no key of a panel's
     judge.
     """
@@ -303,7 +290,7 @@ def test_a_grader_is_the_runs_judge_with_what_its_table_says() -> None:
     assert (other.model, other.base_url, other.api_key_env) == ("p", ("http://q/v1",), "RUN")
 
 
-def test_a_variable_of_its_own_goes_before_the_runs_key_file() -> None:
+def test_a_variable_of_its_own_goes_before_the_runs_key_file():
     """A key for one endpoint must not go to another."""
     table = (
         "[components.a]\nkind = 'rubric'\nset = 's'\nbase_url = 'http://x/v1'\napi_key_env = 'A'"
@@ -312,7 +299,7 @@ def test_a_variable_of_its_own_goes_before_the_runs_key_file() -> None:
     assert (grader.judge.api_key_env, grader.judge.api_key_file) == ("A", None)
 
 
-def test_every_module_of_components_is_a_kind() -> None:
+def test_every_module_of_components_is_a_kind():
     """A kind is added with one module."""
     assert {"genrm", "win_rate", "rank", "consistency", "rubric", "field", "python"} < set(
         kind_names()
@@ -320,7 +307,7 @@ def test_every_module_of_components_is_a_kind() -> None:
     assert all(isinstance(find_kind(name), ComponentKind) for name in kind_names())
 
 
-def test_an_installed_package_registers_a_kind(install_package: InstallPackage) -> None:
+def test_an_installed_package_registers_a_kind(install_package):
     """Its options are checked like those of the built-in kinds; an object of another type is
     refused by name.
     """

@@ -54,7 +54,7 @@ def resolve(folder: Path, text: str, flags=None, environ=None) -> Settings:  # t
         return resolve_settings(flags or {}, environ or {}, read_settings_file(None, folder))[0]
 
 
-def test_what_names_hosts_keys_and_files_needs_trust() -> None:
+def test_what_names_hosts_keys_and_files_needs_trust():
     """The settings that could leak, overwrite or run code are these and no others; a new one is
     asked about.
     """
@@ -63,7 +63,7 @@ def test_what_names_hosts_keys_and_files_needs_trust() -> None:
     assert {s.name for s in all_settings() if callable(s.trust)} == set(BY_VALUE)
 
 
-def test_the_security_page_names_what_needs_trust() -> None:
+def test_the_security_page_names_what_needs_trust():
     """A reader finds every such setting there."""
     page = (
         Path(genrm_cli.__file__)
@@ -74,7 +74,7 @@ def test_the_security_page_names_what_needs_trust() -> None:
     assert [name for name in NEEDS_TRUST if f"`{name}`" not in page] == []
 
 
-def test_text_and_booleans_that_declare_nothing_need_trust() -> None:
+def test_text_and_booleans_that_declare_nothing_need_trust():
     """A new setting needs trust unless it is declared harmless."""
     for setting in all_settings():
         if setting.trust is None and not setting.choices:
@@ -112,9 +112,7 @@ def test_text_and_booleans_that_declare_nothing_need_trust() -> None:
         ("[[judge]]\nmodel = 'a'\nprofile = 'own.toml'", "profile in [[judge]] 1"),
     ],
 )
-def test_a_file_of_the_folder_may_not_leak_run_or_overwrite(
-    folder: Path, text: str, place: str
-) -> None:
+def test_a_file_of_the_folder_may_not_leak_run_or_overwrite(folder, text, place):
     """It is refused with its name, the setting and both remedies; a file that is named, or trusted,
     is not.
     """
@@ -131,7 +129,7 @@ def test_a_file_of_the_folder_may_not_leak_run_or_overwrite(
     resolve(folder, text)
 
 
-def test_what_is_harmless_needs_no_trust(folder: Path) -> None:
+def test_what_is_harmless_needs_no_trust(folder):
     """Pairs, profiles by name, limits, components of the package: and a dangerous setting at its
     default.
     """
@@ -146,23 +144,19 @@ def test_what_is_harmless_needs_no_trust(folder: Path) -> None:
     assert (settings.pairing.strategy, settings.judge.principle) == ("all_pairs", "Be kind.")
 
 
-@pytest.mark.parametrize(
-    ("flags", "environ"),
-    [
+def test_what_is_overridden_needs_no_trust(folder):
+    """A flag or variable takes the place of the file's endpoint, which is then not used."""
+    cases = [
         ({"base_url": ["http://mine/v1"]}, {}),
         ({}, {"GENRM_BASE_URL": "http://mine/v1"}),
         ({"judge": "lexical"}, {}),
-    ],
-)
-def test_what_is_overridden_needs_no_trust(
-    folder: Path, flags: dict[str, object], environ: dict[str, str]
-) -> None:
-    """A flag or variable takes the place of the file's endpoint, which is then not used."""
-    settings = resolve(folder, "base_url = 'http://evil/v1'", flags, environ)
-    assert "http://evil/v1" not in settings.judge.base_url
+    ]
+    for flags, environ in cases:
+        settings = resolve(folder, "base_url = 'http://evil/v1'", flags, environ)
+        assert "http://evil/v1" not in settings.judge.base_url
 
 
-def test_trust_ends_when_the_settings_change(folder: Path) -> None:
+def test_trust_ends_when_the_settings_change(folder):
     """A comment may change, a value may not; the error says that it did."""
     resolve(folder, "retries = 1")
     text = "base_url = 'http://mine/v1'\n"
@@ -177,7 +171,7 @@ def test_trust_ends_when_the_settings_change(folder: Path) -> None:
         resolve(folder, text)
 
 
-def test_trust_is_that_of_one_folder(folder: Path) -> None:
+def test_trust_is_that_of_one_folder(folder):
     """The same file in another folder is not trusted: the files that it names are others there."""
     text = "log_json = 'events.jsonl'\n"
     (folder / "genrm.toml").write_text(text)
@@ -188,7 +182,7 @@ def test_trust_is_that_of_one_folder(folder: Path) -> None:
         resolve(other, text)
 
 
-def test_the_list_is_the_users_alone(folder: Path, tmp_path: Path) -> None:
+def test_the_list_is_the_users_alone(folder, tmp_path):
     """It has mode 0600 in a folder of mode 0700, and is refused if others can write it."""
     trust.trust(SettingsFile("genrm.toml", {"retries": 1}, is_named=False), folder)
     path = tmp_path / "config" / "genrm" / "trusted.json"
@@ -200,7 +194,7 @@ def test_the_list_is_the_users_alone(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b"\xff", b"3"])
-def test_a_damaged_list_is_a_usage_error(folder: Path, tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_list_is_a_usage_error(folder, tmp_path, content):
     """The message names the file; nothing is trusted meanwhile."""
     path = tmp_path / "config" / "genrm" / "trusted.json"
     path.parent.mkdir(parents=True)
@@ -210,9 +204,7 @@ def test_a_damaged_list_is_a_usage_error(folder: Path, tmp_path: Path, content: 
         resolve(folder, "base_url = 'http://mine/v1'")
 
 
-def test_a_relative_configuration_folder_is_ignored(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_configuration_folder_is_ignored(folder, monkeypatch):
     """A list in the working folder would come with the untrusted file."""
     monkeypatch.setenv("XDG_CONFIG_HOME", "config")
     monkeypatch.setenv("HOME", str(folder.parent / "home"))
@@ -222,16 +214,14 @@ def test_a_relative_configuration_folder_is_ignored(
     assert trust.read_trusted() == {}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_file_without_end_is_refused_at_once(tmp_path):
+    """Nesting and integers have limits: no traceback."""
+    cases = [
         "x = " + "[" * 100_000 + "]" * 100_000,
         "retries = " + "9" * 5_000,
         "retries = 0x" + "f" * 5_000,
-    ],
-)
-def test_a_file_without_end_is_refused_at_once(tmp_path: Path, text: str) -> None:
-    """Nesting and integers have limits: no traceback."""
-    (tmp_path / "genrm.toml").write_text(text)
-    with pytest.raises(UsageError, match="not a valid TOML file"):
-        read_settings_file(None, tmp_path)
+    ]
+    for text in cases:
+        (tmp_path / "genrm.toml").write_text(text)
+        with pytest.raises(UsageError, match="not a valid TOML file"):
+            read_settings_file(None, tmp_path)

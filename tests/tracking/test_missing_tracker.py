@@ -5,8 +5,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from genrm_process import PACKAGE_ROOT, Call, Genrm, make_rollouts
-from judge_server_fixture import JudgeServer
+from genrm_process import PACKAGE_ROOT, make_rollouts
 from served import serving
 
 from genrm_cli.tracking.log_run import RunLog, TrackedRun
@@ -14,8 +13,8 @@ from genrm_cli.tracking.log_run import RunLog, TrackedRun
 
 @pytest.mark.parametrize("name", ["wandb", "mlflow", "tensorboard"])
 def test_a_missing_library_ends_the_run_before_any_call(
-    genrm: Genrm, call: Call, judge_server: JudgeServer, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    genrm, call, judge_server, name, monkeypatch
+):
     """The exit code is 2, the error names the extra to install, and the judge is not asked."""
     monkeypatch.setitem(sys.modules, name, None)
     genrm.write("in.jsonl", make_rollouts())
@@ -25,12 +24,10 @@ def test_a_missing_library_ends_the_run_before_any_call(
     assert judge_server.stats()["requests"] == 0
 
 
-def test_a_tracker_that_fails_is_a_warning(
-    genrm: Genrm, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tracker_that_fails_is_a_warning(genrm, call, monkeypatch):
     """The rewards are written and the exit code stays 0, for any error of a client."""
 
-    def init(**_: object) -> None:
+    def init(**_):
         raise OSError("disk full")
 
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(Settings=dict, init=init))
@@ -40,12 +37,12 @@ def test_a_tracker_that_fails_is_a_warning(
     assert "genrm: warning: --wandb: not logged: OSError: disk full\n" in finished.err
 
 
-def test_a_tracker_that_recovers_logs_the_next_step() -> None:
+def test_a_tracker_that_recovers_logs_the_next_step():
     """One event says that it failed; another tracker is not affected."""
     events = list[str]()
     logged = list[str]()
 
-    def log(name: str, run: TrackedRun) -> None:
+    def log(name, run):
         if name == "wandb" and run.step < 3:
             raise OSError("no route")
         logged.append(f"{name} {run.step}")
@@ -64,7 +61,7 @@ def test_a_tracker_that_recovers_logs_the_next_step() -> None:
     assert logged == ["mlflow 1", "mlflow 2", "wandb 3", "mlflow 3", "wandb 4", "mlflow 4"]
 
 
-def test_a_tracker_that_hangs_delays_nobody() -> None:
+def test_a_tracker_that_hangs_delays_nobody():
     """Steps are taken while it hangs; the end says that it did not end."""
     events = list[str]()
     hangs = threading.Event()
@@ -79,7 +76,7 @@ def test_a_tracker_that_hangs_delays_nobody() -> None:
     assert events == ["tracker_failed"]
 
 
-def test_a_server_goes_on_without_its_tracker(genrm: Genrm) -> None:
+def test_a_server_goes_on_without_its_tracker(genrm):
     """Every group is answered; one warning says why nothing is logged."""
     (genrm.folder / "wandb.py").write_text(
         "Settings = dict\ndef init(**_): raise OSError('no route')\n"

@@ -2,8 +2,6 @@
 
 import math
 
-import pytest
-
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.describe_run import run_totals
@@ -23,21 +21,19 @@ def tracked(*inputs: str) -> TrackedRun:
     )
 
 
-@pytest.mark.parametrize(
-    ("inputs", "name"),
-    [
+def test_a_run_is_named_after_its_input():
+    """The name is that of the file or folder, without its place and suffixes."""
+    cases = [
         (("a/b/run.jsonl.gz",), "run"),
         (("s3://bucket/rl/env/",), "env"),
         (("-",), "stdin"),
         (("a/one.jsonl", "two.jsonl", "three.jsonl"), "one and 2 more"),
-    ],
-)
-def test_a_run_is_named_after_its_input(inputs: tuple[str, ...], name: str) -> None:
-    """The name is that of the file or folder, without its place and suffixes."""
-    assert tracked(*inputs).name == name
+    ]
+    for inputs, name in cases:
+        assert tracked(*inputs).name == name
 
 
-def test_the_numbers_are_finite_and_what_was_not_measured_is_left_out() -> None:
+def test_the_numbers_are_finite_and_what_was_not_measured_is_left_out():
     """Counts, failures by kind and the cost are there; the mean of no reward is not."""
     scalars = tracked("x.jsonl").scalars
     assert all(isinstance(value, float) and math.isfinite(value) for value in scalars.values())
@@ -49,7 +45,7 @@ def test_the_numbers_are_finite_and_what_was_not_measured_is_left_out() -> None:
     assert "reward/mean" not in scalars
 
 
-def test_the_parameters_identify_how_rewards_were_made() -> None:
+def test_the_parameters_identify_how_rewards_were_made():
     """They name the plan and the digest of the settings, and leave out what the run has not."""
     params = tracked("x.jsonl").params
     assert (params["strategy"], params["estimator"]) == ("ring", "adaptive")

@@ -46,7 +46,7 @@ def _run_without_errors_for_warnings(
     return Finished(process.returncode, out, err.decode())
 
 
-def test_mlflow_has_one_run_with_the_totals(genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_mlflow_has_one_run_with_the_totals(genrm, judge_server):
     """Both inputs are one run of the experiment, with numbers, parameters, and no key."""
     pytest.importorskip("mlflow")
     store = genrm.folder / "store"
@@ -64,7 +64,7 @@ def test_mlflow_has_one_run_with_the_totals(genrm: Genrm, judge_server: JudgeSer
     assert (run / "tags" / "mlflow.runName").read_text() == "a and 1 more"
 
 
-def test_tensorboard_has_one_folder_for_each_run(genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_tensorboard_has_one_folder_for_each_run(genrm, judge_server):
     """A second run gets a folder of its own, and each holds the totals."""
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     totals = score_two_files(genrm, judge_server, "--tensorboard", "boards/")
@@ -80,7 +80,7 @@ def _read_scalars(accumulator: Any, folder: Path, names: dict[str, Any]) -> dict
     return {name: events.Tensors(name)[0].tensor_proto.float_val[0] for name in names}
 
 
-def test_wandb_has_one_offline_run_with_the_totals(genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_wandb_has_one_offline_run_with_the_totals(genrm, judge_server):
     """The offline file holds the run with its project, name, numbers and parameters, and no key."""
     pytest.importorskip("wandb")
     totals = score_two_files(genrm, judge_server, "--wandb", "rewards", WANDB_MODE="offline")
@@ -101,7 +101,7 @@ def _logged_by_wandb(data: bytes, name: str) -> float:
     return float(bytes(value[:size]))
 
 
-def test_every_tracker_has_the_steps_of_a_server(genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_every_tracker_has_the_steps_of_a_server(genrm, judge_server):
     """Three steps of one run each, with the same numbers; the server exits with 0, and says nothing
     about it.
     """

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from genrm_process import PACKAGE_ROOT
@@ -21,7 +20,7 @@ WAIT = (
 @pytest.mark.slow
 @pytest.mark.loader("trl", "datasets")
 @pytest.mark.timeout(1800)
-def test_the_page_trains_a_better_model(no_hub: None, tmp_path: Path) -> None:
+def test_the_page_trains_a_better_model(no_hub, tmp_path):
     """Its files and commands end without an error; after DPO and GRPO the mean reward is higher,
     and fewer are rude.
     """

@@ -1,7 +1,6 @@
 """Judging through a batch API, and what such servers do."""
 
 import json
-import random
 import signal
 import subprocess
 from collections.abc import Callable
@@ -31,7 +30,7 @@ def whole(call: Call, genrm: Genrm, server: BatchServer, *given: object) -> None
     assert (metrics["verdicts"] + metrics["journal_hits"], metrics["failures"]) == (REQUESTS, 0)
 
 
-def test_a_batch_gives_the_outputs_of_files(call: Call, genrm: Genrm) -> None:
+def test_a_batch_gives_the_outputs_of_files(call, genrm):
     """Scored lines are equal; a batch is uploaded, created and fetched once, and its states are
     told.
     """
@@ -122,9 +121,7 @@ def _empty(good: list[Json], bad: list[Json]) -> str:
         (_empty, 2),
     ],
 )
-def test_what_lacks_a_verdict_is_submitted_again(
-    call: Call, genrm: Genrm, change: Finish, batches: int
-) -> None:
+def test_what_lacks_a_verdict_is_submitted_again(call, genrm, change, batches):
     """Partial, missing, torn and empty replies cost another batch of those requests alone; odd
     lines cost nothing.
     """
@@ -148,7 +145,7 @@ def test_what_lacks_a_verdict_is_submitted_again(
         },
     ],
 )
-def test_servers_differ(call: Call, genrm: Genrm, given: dict[str, Any]) -> None:
+def test_servers_differ(call, genrm, given):
     """Empty ids and files, vLLM's lines, and statuses in capitals or of another name are
     understood.
     """
@@ -178,9 +175,7 @@ NOT_YET = {"message": "Cannot find file file-0. Ensure that the file is uploaded
     ],
     ids=str,
 )
-def test_faults_that_pass_are_waited_out(
-    call: Call, genrm: Genrm, faults: dict[str, list[Any]]
-) -> None:
+def test_faults_that_pass_are_waited_out(call, genrm, faults):
     """Calls are made again, but a file or a batch that arrived without its reply is found, and not
     made twice.
     """
@@ -190,7 +185,7 @@ def test_faults_that_pass_are_waited_out(
         assert len([name for name, _ in server.files.values() if name.startswith("genrm-")]) == 1
 
 
-def test_all_requests_refused(call: Call, genrm: Genrm) -> None:
+def test_all_requests_refused(call, genrm):
     """A batch with errors alone leaves failures of calls, which are not submitted again, in the
     server's words.
     """
@@ -204,12 +199,10 @@ def test_all_requests_refused(call: Call, genrm: Genrm) -> None:
     assert "12 refused (for example: HTTP 400: Invalid 'messages': too long." in finished.err
 
 
-def test_a_reply_that_never_can_be_read_is_asked_for_as_often_as_a_call(
-    call: Call, genrm: Genrm
-) -> None:
+def test_a_reply_that_never_can_be_read_is_asked_for_as_often_as_a_call(call, genrm):
     """After `--reask` further batches the failures are final."""
 
-    def unreadable(body: Json) -> tuple[int, Json]:
+    def unreadable(body):
         return 200, {
             "choices": [{"message": {"content": "Both are fine."}, "finish_reason": "stop"}]
         }
@@ -220,7 +213,7 @@ def test_a_reply_that_never_can_be_read_is_asked_for_as_often_as_a_call(
     assert genrm.metrics()["failures_by_kind"] == {"no_verdict": REQUESTS}
 
 
-def test_a_batch_that_fails_ends_the_run(call: Call, genrm: Genrm) -> None:
+def test_a_batch_that_fails_ends_the_run(call, genrm):
     """The server's reason is told, with the line; the next run submits the requests again."""
     error = {"code": "invalid_json_line", "line": 3, "message": "This line is not parseable."}
     with serving(looks=0, invalid=[error]) as server:
@@ -233,7 +226,7 @@ def test_a_batch_that_fails_ends_the_run(call: Call, genrm: Genrm) -> None:
         whole(call, genrm, server)
 
 
-def test_a_full_queue_is_waited_for(call: Call, genrm: Genrm) -> None:
+def test_a_full_queue_is_waited_for(call, genrm):
     """A batch over the account's limit is submitted again when another has ended; alone, it ends
     the run.
     """
@@ -250,10 +243,10 @@ def test_a_full_queue_is_waited_for(call: Call, genrm: Genrm) -> None:
         assert score(call, genrm, server, "--force").code == 4
 
 
-def test_a_cancelled_batch_is_not_submitted_again(call: Call, genrm: Genrm) -> None:
+def test_a_cancelled_batch_is_not_submitted_again(call, genrm):
     """Its replies count, and the outputs are partial; the next run asks for the rest."""
 
-    def cancel(good: list[Json], bad: list[Json]) -> str:
+    def cancel(good, bad):
         del good[4:]
         return "cancelled"
 
@@ -265,7 +258,7 @@ def test_a_cancelled_batch_is_not_submitted_again(call: Call, genrm: Genrm) -> N
         assert sorted(server.asked.values()) == [1] * 4 + [2] * 8
 
 
-def test_a_batch_of_another_project_is_told(call: Call, genrm: Genrm) -> None:
+def test_a_batch_of_another_project_is_told(call, genrm):
     """The id in the journal means nothing to this key: the message says what to check, and how to
     submit again.
     """
@@ -282,7 +275,7 @@ def test_a_batch_of_another_project_is_told(call: Call, genrm: Genrm) -> None:
 @pytest.mark.parametrize(
     "differs", ['base_url = "http://127.0.0.1:9/v1"', 'api_key_env = "OTHER_KEY"']
 )
-def test_a_model_has_one_endpoint(call: Call, genrm: Genrm, differs: str) -> None:
+def test_a_model_has_one_endpoint(call, genrm, differs):
     """Judges that name the same model elsewhere, or with another key, are refused: a batch goes to
     one account.
     """
@@ -297,7 +290,7 @@ def test_a_model_has_one_endpoint(call: Call, genrm: Genrm, differs: str) -> Non
     assert "two judges ask m at different endpoints or with different keys" in finished.err
 
 
-def test_one_run_submits_and_the_next_collects(call: Call, genrm: Genrm) -> None:
+def test_one_run_submits_and_the_next_collects(call, genrm):
     """Without a wait each run leaves at once, and submits nothing twice; then the outputs are
     there.
     """
@@ -311,14 +304,14 @@ def test_one_run_submits_and_the_next_collects(call: Call, genrm: Genrm) -> None
         assert (server.calls["POST /files"], server.calls["POST /batches"]) == (1, 1)
 
 
-def test_two_turns_and_goals_take_batches_of_their_own(call: Call, genrm: Genrm) -> None:
+def test_two_turns_and_goals_take_batches_of_their_own(call, genrm):
     """Each round is a batch; one run makes all of them."""
     with serving(looks=0) as server:
         whole(call, genrm, server, "--goal", "pair", "--ring-k", "1")
         assert len(server.batches) == 2
 
 
-def test_the_summary_tells_what_a_batch_saves(call: Call, genrm: Genrm) -> None:
+def test_the_summary_tells_what_a_batch_saves(call, genrm):
     """With prices, the cost is that of the discount, beside that of calls."""
     with serving(looks=0) as server:
         finished = score(call, genrm, server, "--price-in", 1000, "--price-out", 1000)
@@ -346,9 +339,7 @@ _KILLED_AT = [
 
 
 @pytest.mark.parametrize(("route", "when"), _KILLED_AT)
-def test_a_killed_run_submits_nothing_twice(
-    call: Call, genrm: Genrm, route: str, when: str
-) -> None:
+def test_a_killed_run_submits_nothing_twice(call, genrm, route, when):
     """Wherever it is killed, the next run finds the file or the batch that was made, and takes its
     replies.
     """
@@ -364,7 +355,7 @@ def test_a_killed_run_submits_nothing_twice(
 
 
 @pytest.mark.slow
-def test_ten_kills_lose_nothing(call: Call, genrm: Genrm, soak_rng: random.Random) -> None:
+def test_ten_kills_lose_nothing(call, genrm, soak_rng):
     """Killed ten times at moments of chance, runs with many batches submit each request once and
     collect them all.
     """
@@ -382,7 +373,7 @@ def test_ten_kills_lose_nothing(call: Call, genrm: Genrm, soak_rng: random.Rando
 
 
 @pytest.mark.slow
-def test_ctrl_c_leaves_a_batch_and_a_second_one_cancels_it(genrm: Genrm) -> None:
+def test_ctrl_c_leaves_a_batch_and_a_second_one_cancels_it(genrm):
     """The first press ends the run, whose batch goes on; the second one, right after it, cancels
     the batch.
     """

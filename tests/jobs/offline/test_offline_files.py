@@ -110,9 +110,7 @@ _FAST = ("two turns", "a goal", "a panel", "a grader of its own")
 @pytest.mark.parametrize(
     "case", [pytest.param(c, marks=[pytest.mark.slow] * (c not in _FAST)) for c in CASES]
 )
-def test_files_and_batches_give_the_outputs_of_calls(
-    call: Call, genrm: Genrm, judge_server: JudgeServer, case: str
-) -> None:
+def test_files_and_batches_give_the_outputs_of_calls(call, genrm, judge_server, case):
     """Scored lines, comparisons and the journal's replies are those of a live run, which took no
     more requests.
     """
@@ -142,9 +140,7 @@ def test_files_and_batches_give_the_outputs_of_calls(
 
 
 @pytest.mark.parametrize("line", [vllm_line, openai_line])
-def test_failures_in_files_are_those_of_calls(
-    call: Call, genrm: Genrm, judge_server: JudgeServer, line: Callable[[str, int, Json], Json]
-) -> None:
+def test_failures_in_files_are_those_of_calls(call, genrm, judge_server, line):
     """Unreadable replies, refusals and server errors have the kinds and the words of a call;
     outputs are equal.
     """
@@ -169,9 +165,7 @@ def test_failures_in_files_are_those_of_calls(
     assert outputs_of(genrm) == offline
 
 
-def test_unreadable_replies_are_asked_again(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_unreadable_replies_are_asked_again(call, genrm, judge_server):
     """The next file has the requests without a verdict and no other; its replies complete the
     outputs.
     """
@@ -198,9 +192,7 @@ def test_unreadable_replies_are_asked_again(
     assert genrm.metrics()["failures"] == 0
 
 
-def test_refused_requests_are_not_asked_again(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_refused_requests_are_not_asked_again(call, genrm, judge_server):
     """A server that answers 400 would do so again: the rest of the groups is scored, and no file is
     left to answer.
     """
@@ -212,9 +204,7 @@ def test_refused_requests_are_not_asked_again(
     assert genrm.metrics()["failures_by_kind"].keys() == {"refused"}
 
 
-def test_a_run_says_which_commands_follow(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_a_run_says_which_commands_follow(call, genrm, judge_server):
     """The commands name the files, and the last one works as it is printed."""
     genrm.write("in.jsonl", make_rollouts())
     finished = genrm.run(
@@ -240,9 +230,7 @@ def test_a_run_says_which_commands_follow(
     )  # all inputs are up to date
 
 
-def test_refused_fields_are_changed_in_later_requests(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_refused_fields_are_changed_in_later_requests(call, genrm, judge_server):
     """Each round of a reasoning model's refusals changes a field of all requests, as in a live
     run.
     """
@@ -266,7 +254,7 @@ def test_refused_fields_are_changed_in_later_requests(
     assert outputs_of(genrm) == offline
 
 
-def test_refused_replies_are_explained(call: Call, genrm: Genrm, judge_server: JudgeServer) -> None:
+def test_refused_replies_are_explained(call, genrm, judge_server):
     """Lines that refuse a field are not foreign; a field that the user set stays, and its refusals
     are failures.
     """
@@ -288,9 +276,7 @@ def test_refused_replies_are_explained(call: Call, genrm: Genrm, judge_server: J
     assert genrm.metrics()["failures_by_kind"] == {"refused": 8}
 
 
-def test_refusals_of_answered_requests_change_nothing(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_refusals_of_answered_requests_change_nothing(call, genrm, judge_server):
     """A file of refusals ends no run whose verdicts in two turns are in the journal."""
     genrm.write("in.jsonl", make_rollouts())
     given = ("score", "in.jsonl", "--model", "m", "--profile", "brrm")
@@ -326,9 +312,7 @@ os._exit = lambda code: (print(f"calls {next(calls)}", file=sys.stderr, flush=Tr
 
 
 @pytest.mark.slow
-def test_ten_kills_ask_nothing_twice_and_lose_nothing(
-    genrm: Genrm, judge_server: JudgeServer, soak_rng: random.Random, tmp_path: Path
-) -> None:
+def test_ten_kills_ask_nothing_twice_and_lose_nothing(genrm, judge_server, soak_rng, tmp_path):
     """Killed at calls of chance and run again, each command leaves what it leaves without a
     kill.
     """
@@ -338,7 +322,7 @@ def test_ten_kills_ask_nothing_twice_and_lose_nothing(
     judge_server.behave(verdict="hash")
     genrm.write("in.jsonl", make_rollouts(groups=6, size=4))
 
-    def run(round_: int, kill_at: int = 0) -> tuple[int, int]:
+    def run(round_, kill_at=0):
         """Run a round; return its exit code and its calls."""
         replies = ("--replies-from", f"replies-{round_ - 1}*.jsonl") if round_ > 1 else ()
         given = (
@@ -363,7 +347,7 @@ def test_ten_kills_ask_nothing_twice_and_lose_nothing(
         _, err = process.communicate(timeout=60)
         return process.returncode, 0 if process.returncode else int(err.rsplit(b"calls ", 1)[1])
 
-    def go_through(calls: list[int], kills: int) -> tuple[object, list[str], int]:
+    def go_through(calls, kills):
         """Run all rounds, each killed a few times; return the outputs, the ids of the requests, and
         the kills.
         """
@@ -443,9 +427,7 @@ REFUSED: dict[str, tuple[Callable[[list[Json]], bytes], str, int]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_lines_that_are_no_reply_are_refused(
-    call: Call, genrm: Genrm, judge_server: JudgeServer, case: str
-) -> None:
+def test_lines_that_are_no_reply_are_refused(call, genrm, judge_server, case):
     """Each is named with its line and the reason; the other replies count, and nothing else
     does.
     """
@@ -464,9 +446,7 @@ def test_lines_that_are_no_reply_are_refused(
 
 
 @pytest.mark.parametrize("other", ["requests.jsonl", "in.jsonl", "other.jsonl", "missing.jsonl"])
-def test_a_file_without_a_reply_of_this_run_is_refused(
-    call: Call, genrm: Genrm, judge_server: JudgeServer, other: str
-) -> None:
+def test_a_file_without_a_reply_of_this_run_is_refused(call, genrm, judge_server, other):
     """Requests, rollouts and replies to another model's requests end the run before it writes
     anything.
     """
@@ -486,9 +466,7 @@ def test_a_file_without_a_reply_of_this_run_is_refused(
     assert not (genrm.folder / "in.scored.jsonl").exists()
 
 
-def test_replies_to_a_part_of_the_requests_are_taken(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_replies_to_a_part_of_the_requests_are_taken(call, genrm, judge_server):
     """An input without any reply waits beside one that has all; the next file has its requests, and
     no other.
     """
@@ -517,9 +495,9 @@ def test_replies_to_a_part_of_the_requests_are_taken(
         assert (refused.code, (genrm.folder / "none.jsonl").exists()) == (3, False)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+def test_settings_that_contradict_files_are_refused(call, genrm):
+    """They are refused before anything is read or written."""
+    cases = [
         ("--requests-to", "x.jsonl", "--no-journal"),
         ("--requests-to", "x.jsonl", "--max-calls", "3"),
         ("--requests-to", "x.jsonl", "--conclude"),
@@ -532,19 +510,15 @@ def test_replies_to_a_part_of_the_requests_are_taken(
         ("../{here}/", "--replies-from", "y/x.jsonl"),
         ("*.jsonl", "--requests-to", "x.jsonl"),
         (".", "--replies-from", "y/"),
-    ],
-)
-def test_settings_that_contradict_files_are_refused(
-    call: Call, genrm: Genrm, options: tuple[str, ...]
-) -> None:
-    """They are refused before anything is read or written."""
-    genrm.write("in.jsonl", make_rollouts())
-    given = (option.format(here=genrm.folder.name) for option in options)
-    assert call("score", "in.jsonl", *PLAIN, *given).code == 2
-    assert genrm.names() == {"in.jsonl"}
+    ]
+    for options in cases:
+        genrm.write("in.jsonl", make_rollouts())
+        given = (option.format(here=genrm.folder.name) for option in options)
+        assert call("score", "in.jsonl", *PLAIN, *given).code == 2
+        assert genrm.names() == {"in.jsonl"}
 
 
-def test_requests_are_not_replaced(call: Call, genrm: Genrm) -> None:
+def test_requests_are_not_replaced(call, genrm):
     """A file of requests may be in work: only `--force` replaces it."""
     genrm.write("in.jsonl", make_rollouts())
     given = ("score", "in.jsonl", *PLAIN, "--requests-to", "requests.jsonl")
@@ -556,9 +530,7 @@ def test_requests_are_not_replaced(call: Call, genrm: Genrm) -> None:
     assert (genrm.folder / "requests.jsonl").read_bytes() == before
 
 
-def test_shards_and_sets_of_files_take_replies(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_shards_and_sets_of_files_take_replies(call, genrm, judge_server):
     """Each shard has requests of its own, and together they give the outputs of one run over a set
     of files.
     """
@@ -593,9 +565,7 @@ def test_shards_and_sets_of_files_take_replies(
     assert [(genrm.folder / f"{name}.scored.jsonl").read_bytes() for name in "ab"] == sharded
 
 
-def test_requests_and_replies_may_lie_on_s3(
-    call: Call, genrm: Genrm, judge_server: JudgeServer, s3_bucket: Any
-) -> None:
+def test_requests_and_replies_may_lie_on_s3(call, genrm, judge_server, s3_bucket):
     """Both files are objects; the commands that follow copy them with the AWS client."""
     genrm.write("in.jsonl", make_rollouts())
     folder = f"s3://{s3_bucket.name}/rl"
@@ -633,9 +603,7 @@ def test_requests_and_replies_may_lie_on_s3(
     assert s3_bucket.client.head_object(Bucket=s3_bucket.name, Key="rl/in.scored.jsonl")
 
 
-def test_a_judge_is_measured_by_files_and_batches(
-    call: Call, genrm: Genrm, judge_server: JudgeServer
-) -> None:
+def test_a_judge_is_measured_by_files_and_batches(call, genrm, judge_server):
     """`genrm eval` writes requests and no result, and then the result of a live run; with batches
     too.
     """

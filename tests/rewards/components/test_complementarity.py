@@ -9,9 +9,9 @@ from genrm_cli.rewards.components.complementarity import complementarity_values
 GROUPS = st.lists(st.none() | st.lists(st.integers(0, 5), max_size=8), max_size=6)
 
 
-@pytest.mark.parametrize(
-    ("passed", "values"),
-    [
+def test_golden_values():
+    """A test that few passed is worth more; a repeated id is one; a missing list takes no part."""
+    cases = [
         ([["a", "b"], ["b"], []], [1.5 / 3, 0.5 / 3, 0.0]),
         ([["a"], ["a"], ["a"], ["b"]], [1 / 12, 1 / 12, 1 / 12, 1 / 4]),
         ([["a", "a"], ["a"]], [0.25, 0.25]),
@@ -19,11 +19,9 @@ GROUPS = st.lists(st.none() | st.lists(st.integers(0, 5), max_size=8), max_size=
         ([{1, 2, 3}], [3.0]),
         ([None], [None]),
         ([], []),
-    ],
-)
-def test_golden_values(passed, values):
-    """A test that few passed is worth more; a repeated id is one; a missing list takes no part."""
-    assert complementarity_values(passed) == pytest.approx(values)
+    ]
+    for passed, values in cases:
+        assert complementarity_values(passed) == pytest.approx(values)
 
 
 @given(GROUPS)

@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from linear_time import LINEAR, growth
@@ -11,9 +10,9 @@ from genrm_cli.regex import compile_regex
 from genrm_cli.rewards.components.consistency import AnswerForm, consistency_values, extract_answer
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
+def test_the_last_box():
+    """The last closed box counts, with any braces in it; an empty box is not an answer."""
+    cases = [
         (r"so \boxed{42}", "42"),
         (r"\boxed{1} and then \boxed{2}, done", "2"),
         (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
@@ -28,16 +27,16 @@ from genrm_cli.rewards.components.consistency import AnswerForm, consistency_val
         (r"\boxed{}", None),
         (r"\boxed{3} then \boxed{ }", None),
         ("", None),
-    ],
-)
-def test_the_last_box(text, answer):
-    """The last closed box counts, with any braces in it; an empty box is not an answer."""
-    assert extract_answer(text, AnswerForm.BOXED) == answer
+    ]
+    for text, answer in cases:
+        assert extract_answer(text, AnswerForm.BOXED) == answer
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
+def test_the_last_number():
+    """The last number, written plainly: no separators, no idle zeros, no full stop of the
+    sentence.
+    """
+    cases = [
         ("First 3, then 42.", "42"),
         ("1,234,567.80 in all", "1234567.8"),
         ("one of 10, 20,30", "30"),
@@ -52,18 +51,14 @@ def test_the_last_box(text, answer):
         ("12345678901234567890.10", "12345678901234567890.1"),
         ("none", None),
         ("...", None),
-    ],
-)
-def test_the_last_number(text, answer):
-    """The last number, written plainly: no separators, no idle zeros, no full stop of the
-    sentence.
-    """
-    assert extract_answer(text, AnswerForm.NUMBER) == answer
+    ]
+    for text, answer in cases:
+        assert extract_answer(text, AnswerForm.NUMBER) == answer
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
+def test_the_text_after_the_label():
+    """The rest of the line after the last "answer:" counts, or else the next non-empty line."""
+    cases = [
         ("Answer: yes", "yes"),
         ("answer: no\nWait. Final ANSWER : Yes, both.\nBye", "Yes, both"),
         ("**Answer:** `B`", "B"),
@@ -74,20 +69,21 @@ def test_the_last_number(text, answer):
         ("Answer:", None),
         ("answers: 3", None),
         ("The answer is 3", None),
-    ],
-)
-def test_the_text_after_the_label(text, answer):
-    """The rest of the line after the last "answer:" counts, or else the next non-empty line."""
-    assert extract_answer(text, AnswerForm.LABELLED) == answer
+    ]
+    for text, answer in cases:
+        assert extract_answer(text, AnswerForm.LABELLED) == answer
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [("#### 1\n#### 2", "2"), ("#### 1,000.", "1000"), ("#### x\n####", None), ("nothing", None)],
-)
-def test_a_pattern_of_the_users(text, answer):
+def test_a_pattern_of_the_users():
     """The group of the last match counts; an empty or unmatched group is not an answer."""
-    assert extract_answer(text, compile_regex(r"####(?: (.*))?")) == answer
+    cases = [
+        ("#### 1\n#### 2", "2"),
+        ("#### 1,000.", "1000"),
+        ("#### x\n####", None),
+        ("nothing", None),
+    ]
+    for text, answer in cases:
+        assert extract_answer(text, compile_regex(r"####(?: (.*))?")) == answer
 
 
 def test_a_pattern_of_the_users_takes_linear_time():
@@ -120,10 +116,9 @@ def test_any_text_has_an_answer_or_none(text, form):
         assert extract_answer(rf"\boxed{{{answer}}}", AnswerForm.BOXED) == answer
 
 
-@pytest.mark.parametrize("form", list(AnswerForm))
-@pytest.mark.parametrize(
-    "piece",
-    [
+def test_reading_takes_time_linear_in_the_text():
+    """Eight times the text takes about eight times as long, whatever it repeats."""
+    cases = [
         r"\boxed{",
         "{",
         "}",
@@ -137,25 +132,21 @@ def test_any_text_has_an_answer_or_none(text, form):
         "answer*",
         " \n",
         "answer: \n",
-    ],
-)
-def test_reading_takes_time_linear_in_the_text(form, piece):
-    """Eight times the text takes about eight times as long, whatever it repeats."""
-    assert growth(lambda text: extract_answer(text, form), piece) <= LINEAR
+    ]
+    for form in list(AnswerForm):
+        for piece in cases:
+            assert growth(lambda text, form=form: extract_answer(text, form), piece) <= LINEAR
 
 
-@pytest.mark.parametrize(
-    ("answers", "values"),
-    [
-        (["4", "4", "5", "4"], [0.75, 0.75, 0.0, 0.75]),
-        (["b", "a", "a", "b"], [0.5, 0.0, 0.0, 0.5]),
-        ([None, None, None, "x"], [0.0, 0.0, 0.0, 0.25]),
-        ([None, None], [0.0, 0.0]),
-        (["a"], [1.0]),
-        ([], []),
-    ],
-    ids=["majority", "first seen", "no answer is no majority", "no answer at all", "one", "none"],
-)
-def test_golden_consistency(answers, values):
+def test_golden_consistency():
     """The majority gets its share of all n; the others, and those without an answer, get 0."""
-    assert consistency_values(answers) == values
+    cases = {
+        "majority": (["4", "4", "5", "4"], [0.75, 0.75, 0.0, 0.75]),
+        "first seen": (["b", "a", "a", "b"], [0.5, 0.0, 0.0, 0.5]),
+        "no answer is no majority": ([None, None, None, "x"], [0.0, 0.0, 0.0, 0.25]),
+        "no answer at all": ([None, None], [0.0, 0.0]),
+        "one": (["a"], [1.0]),
+        "none": ([], []),
+    }
+    for case, (answers, values) in cases.items():
+        assert consistency_values(answers) == values, case

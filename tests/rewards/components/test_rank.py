@@ -1,6 +1,5 @@
 """Numbers to their place in the group."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,9 +8,9 @@ from genrm_cli.rewards.components.rank import rank_values
 VALUES = st.lists(st.none() | st.sampled_from([-2.0, -0.0, 0.0, 0.5, 1.0, 7.0]), max_size=10)
 
 
-@pytest.mark.parametrize(
-    ("values", "ties", "ranks"),
-    [
+def test_golden_ranks():
+    """Ascending position over n - 1; a sole value is 1.0; a missing one takes no part."""
+    cases = [
         ([0.3, 0.1, 0.2], "mean", [1.0, 0.0, 0.5]),
         ([1.0, 1.0, 0.0], "mean", [0.75, 0.75, 0.0]),
         ([1.0, 1.0, 0.0], "order", [0.5, 1.0, 0.0]),
@@ -22,11 +21,9 @@ VALUES = st.lists(st.none() | st.sampled_from([-2.0, -0.0, 0.0, 0.5, 1.0, 7.0]),
         ([None, -5.0], "order", [None, 1.0]),
         ([None, None], "mean", [None, None]),
         ([], "mean", []),
-    ],
-)
-def test_golden_ranks(values, ties, ranks):
-    """Ascending position over n - 1; a sole value is 1.0; a missing one takes no part."""
-    assert rank_values(values, ties) == ranks
+    ]
+    for values, ties, ranks in cases:
+        assert rank_values(values, ties) == ranks
 
 
 @given(VALUES)

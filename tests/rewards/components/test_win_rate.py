@@ -1,6 +1,5 @@
 """Verdicts to win rates."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from verdict_rows import Row, verdicts_of
@@ -23,34 +22,21 @@ def win_rates(n, rows):
     return win_rate.win_rates(n, verdicts_of(rows))
 
 
-@pytest.mark.parametrize(
-    ("n", "verdicts", "rates"),
-    [
-        (3, [(0, 1, 5, 1, 1), (0, 2, 4, 2, 2), (1, 2, 2, 3, 5)], [1.0, 0.0, 0.5]),
-        (2, [(0, 1, 3, 3, 3.5)], [0.0, 0.0]),
-        (2, [(0, 1, 3, 3, 2)], [1.0, 0.0]),
-        (2, [(1, 0, 3, 3, 5)], [1.0, 0.0]),
-        (2, [(0, 1, 5, 1, 6)], [1.0, 0.0]),
-        (2, [(0, 1, 5, 1, 1), (1, 0, 5, 1, 1)], [0.5, 0.5]),
-        (3, [(0, 1, 5, 1, 1)], [1.0, 0.0, None]),
-        (1, [], [None]),
-        (0, [], []),
-    ],
-    ids=[
-        "all pairs",
-        "tie",
-        "ranking",
-        "ranking, second",
-        "scores first",
-        "flipped",
-        "one unjudged",
-        "single",
-        "none",
-    ],
-)
-def test_golden_rates(n, verdicts, rates):
+def test_golden_rates():
     """Wins over comparisons judged; a tie is a win for neither; no comparison, no rate."""
-    assert win_rates(n, verdicts) == rates
+    cases = {
+        "all pairs": (3, [(0, 1, 5, 1, 1), (0, 2, 4, 2, 2), (1, 2, 2, 3, 5)], [1.0, 0.0, 0.5]),
+        "tie": (2, [(0, 1, 3, 3, 3.5)], [0.0, 0.0]),
+        "ranking": (2, [(0, 1, 3, 3, 2)], [1.0, 0.0]),
+        "ranking, second": (2, [(1, 0, 3, 3, 5)], [1.0, 0.0]),
+        "scores first": (2, [(0, 1, 5, 1, 6)], [1.0, 0.0]),
+        "flipped": (2, [(0, 1, 5, 1, 1), (1, 0, 5, 1, 1)], [0.5, 0.5]),
+        "one unjudged": (3, [(0, 1, 5, 1, 1)], [1.0, 0.0, None]),
+        "single": (1, [], [None]),
+        "none": (0, [], []),
+    }
+    for case, (n, verdicts, rates) in cases.items():
+        assert win_rates(n, verdicts) == rates, case
 
 
 @given(LISTS, st.permutations(range(MAX_N)), st.randoms())

@@ -208,31 +208,29 @@ def test_one_verdict_is_opinion_not_bias():
     assert CalibrationStatistics().fit() == Calibration()
 
 
-@pytest.mark.parametrize("n", [2, 3])
-def test_groups_too_small_to_tell_rollouts_from_prompts(n):
+def test_groups_too_small_to_tell_rollouts_from_prompts():
     """Without verdicts that share no rollout there is no fit, however many groups."""
-    batch, _ = linear_judge(300, n, [(i, (i + 1) % n) for i in range(n)])
-    fit = fit_of(batch)
-    assert fit.noise is None
+    for n in [2, 3]:
+        batch, _ = linear_judge(300, n, [(i, (i + 1) % n) for i in range(n)])
+        fit = fit_of(batch)
+        assert fit.noise is None
 
 
-@pytest.mark.parametrize(
-    ("score_1", "score_2", "ranking"), [(3.0, 3.0, 3.5), (3.0, 2.0, 2.0), (4.0, 2.0, 2.0)]
-)
-def test_a_judge_that_always_says_the_same_has_no_signal(score_1, score_2, ranking):
+def test_a_judge_that_always_says_the_same_has_no_signal():
     """No weights, no errors, no division by zero; and no differences where the order is
     balanced.
     """
-    batch, _ = linear_judge(200, 8, PLAN)
-    batch.score_1[:] = score_1
-    batch.score_2[:] = score_2
-    batch.ranking[:] = ranking
-    fit = fit_of(batch)
-    assert fit.noise is None
-    for name in ESTIMATORS:
-        made = estimate(name, 8, verdicts_of(pairs_of(batch, 0)), fit)
-        assert max(made.base_scores) - min(made.base_scores) < 1e-9
-        assert made.reliability is None or made.reliability < 1e-9
+    for score_1, score_2, ranking in [(3.0, 3.0, 3.5), (3.0, 2.0, 2.0), (4.0, 2.0, 2.0)]:
+        batch, _ = linear_judge(200, 8, PLAN)
+        batch.score_1[:] = score_1
+        batch.score_2[:] = score_2
+        batch.ranking[:] = ranking
+        fit = fit_of(batch)
+        assert fit.noise is None
+        for name in ESTIMATORS:
+            made = estimate(name, 8, verdicts_of(pairs_of(batch, 0)), fit)
+            assert max(made.base_scores) - min(made.base_scores) < 1e-9
+            assert made.reliability is None or made.reliability < 1e-9
 
 
 def test_a_judge_that_only_ranks_still_orders():

@@ -44,18 +44,16 @@ def squared_correlations(scores, quality):
     )
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "scores"),
-    [
+def test_golden_combined_scores():
+    """The numbers of the design."""
+    cases = [
         (GOLDEN, [4.240909, 3.041919, 3.559091, 2.158081]),
         (GOLDEN[:3], [3.811867, 2.996558, 3.577739, 2.280502]),
-    ],
-)
-def test_golden_combined_scores(verdicts, scores):
-    """The numbers of the design."""
-    assert estimate(
-        "combined", 4, verdicts_of(verdicts), Calibration()
-    ).base_scores == pytest.approx(scores, abs=1e-6)
+    ]
+    for verdicts, scores in cases:
+        assert estimate(
+            "combined", 4, verdicts_of(verdicts), Calibration()
+        ).base_scores == pytest.approx(scores, abs=1e-6)
 
 
 def test_golden_win_rates():

@@ -26,21 +26,18 @@ def naive_scores(n, rows):
     return [sum(scores) / len(scores) if scores else None for scores in given]
 
 
-@pytest.mark.parametrize(
-    ("n", "verdicts", "scores"),
-    [
-        (2, [(0, 1, 1, 5, 6), (1, 0, 4, 1, 1)], [1.0, 4.5]),
-        (2, [(0, 1, 3, 3, 2)], [4.5, 1.5]),
-        (2, [(0, 1, 3, 3, 3.5)], [3.0, 3.0]),
-        (3, [(0, 1, 4, 2, 1), (1, 2, 3, 5, 5), (2, 0, 3, 4, 4)], [4.0, 2.5, 4.0]),
-        (2, [(0, 1, 3, 3, 1)], [5.5, 0.5]),
-        (2, [(0, 1, 5, 1, 6)], [5.0, 1.0]),
-    ],
-    ids=["seed example", "tie", "even tie", "circle", "wide tie", "ranking contradicts"],
-)
-def test_golden_scores(n, verdicts, scores):
+def test_golden_scores():
     """The reference's numbers; a ranking counts only where the scores are equal."""
-    assert estimate_simple_tiebreaker(n, verdicts) == approx(scores)
+    cases = {
+        "seed example": (2, [(0, 1, 1, 5, 6), (1, 0, 4, 1, 1)], [1.0, 4.5]),
+        "tie": (2, [(0, 1, 3, 3, 2)], [4.5, 1.5]),
+        "even tie": (2, [(0, 1, 3, 3, 3.5)], [3.0, 3.0]),
+        "circle": (3, [(0, 1, 4, 2, 1), (1, 2, 3, 5, 5), (2, 0, 3, 4, 4)], [4.0, 2.5, 4.0]),
+        "wide tie": (2, [(0, 1, 3, 3, 1)], [5.5, 0.5]),
+        "ranking contradicts": (2, [(0, 1, 5, 1, 6)], [5.0, 1.0]),
+    }
+    for case, (n, verdicts, scores) in cases.items():
+        assert estimate_simple_tiebreaker(n, verdicts) == approx(scores), case
 
 
 @given(LISTS)
@@ -59,11 +56,15 @@ def test_repeats_are_averaged():
     assert estimate_simple_tiebreaker(2, repeats) == approx([11 / 3, 2.0])
 
 
-@pytest.mark.parametrize("n", [0, 1, 3])
-def test_no_verdict_is_no_number(n):
+def test_no_verdict_is_no_number():
     """Without a verdict there is no score: not 0, not 3, not the middle."""
-    assert estimate_simple_tiebreaker(n, []) == [None] * n
-    assert estimate_simple_tiebreaker(n + 2, [Row(n, n + 1, 4, 2, 1)]) == [*[None] * n, 4.0, 2.0]
+    for n in [0, 1, 3]:
+        assert estimate_simple_tiebreaker(n, []) == [None] * n
+        assert estimate_simple_tiebreaker(n + 2, [Row(n, n + 1, 4, 2, 1)]) == [
+            *[None] * n,
+            4.0,
+            2.0,
+        ]
 
 
 @given(LISTS, VERDICTS)
