@@ -6,6 +6,7 @@
     │   └── ChangedInputError    3  rollouts that changed while they were read
     ├── JudgeError               4  a judge that cannot be reached or refuses
     ├── StorageError             5  data that cannot be listed, read or written
+    ├── PendingError             6  batches are still in progress
     ├── TooManyUnscoredError     6  the run is done, but too many rollouts stayed unscored
     └── WatchError               7  the run is done, but the watched judge looks changed or gamed
 
@@ -148,6 +149,12 @@ class StorageError(GenrmError):
 
 class TooManyUnscoredError(GenrmError):
     """The run is done and its outputs are written, but too many rollouts stayed unscored."""
+
+    exit_code = 6
+
+
+class PendingError(GenrmError):
+    """Batches are still in progress; a later run collects their replies."""
 
     exit_code = 6
 

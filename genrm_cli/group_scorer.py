@@ -67,9 +67,7 @@ class GroupScorer:
         Raises:
             UsageError: the settings name no judge, contradict each other, or cannot be compiled.
         """
-        settings = changed(
-            settings, requests_to=None, replies_from=(), batch=False
-        )  # of files, which can wait
+        settings = changed(settings, requests_to=None, replies_from=())  # of files, which can wait
         check_settings(settings)
         self._settings = settings
         self._api_keys = api_keys

@@ -132,7 +132,6 @@ class StoppedBy(StrEnum):
     ONLY_COMPONENTS = "only_components"
     CONCLUDE = "conclude"
     REPLIES_FROM = "replies_from"
-    BATCH = "batch"
 
 
 @dataclass(frozen=True, slots=True)

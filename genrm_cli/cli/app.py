@@ -27,6 +27,7 @@ _COMMANDS = {
     "compare": ("scoring.compare", "compare", "Compare a few responses to one prompt."),
     "serve": ("serve", "serve", "Serve rewards to running trainers."),
     "validate": ("scoring.validate", "validate", "Check an input without calling a judge."),
+    "batch": ("scoring.batch", "batch", "Answer files of requests through a batch API."),
     "show": ("scoring.show", "show", "Show groups as rollouts, or as the judge sees them."),
     "formats": ("scoring.formats", "formats", "List the input formats, with examples."),
     "eval": ("judges.eval", "eval_", "Measure a judge on labelled pairs."),
@@ -95,8 +96,8 @@ app = typer.Typer(
     name="genrm",
     help="Turn stored RL rollouts into rewards: a generative reward model compares them in pairs.",
     epilog="Exit codes: 0 done; 1 a bug; 2 usage; 3 input unreadable; 4 judge unreachable; 5 "
-    "storage; 6 done, but too many rollouts stayed unscored; 7 done, but the watched judge looks "
-    "changed or gamed; 130 interrupted.",
+    "storage; 6 done, but too many rollouts stayed unscored, or batches are in progress; 7 done, "
+    "but the watched judge looks changed or gamed; 130 interrupted.",
     no_args_is_help=True,
     rich_markup_mode=None,  # plain help: Rich's table cuts names off at 80 columns
     # A traceback with local variables would show texts and keys.

@@ -184,16 +184,16 @@ def next_commands(
 
     vLLM reads no s3:// URIs: the AWS client copies them.
     """
+    from genrm_cli.jobs.offline.request_files import replies_of
+
     commands = []
-    given = _without_exchange(arguments)
+    given = _without_requests(arguments)
     for file in files:
         uri = file["uri"]
         model = file["model"]
-        folder, slash, name = uri.rpartition("/")
-        answered = (
-            name.replace("requests", "replies", 1) if "requests" in name else f"replies-{name}"
-        )
-        replies = folder + slash + answered
+        replies = replies_of(uri)
+        name = uri.rpartition("/")[2]
+        answered = replies.rpartition("/")[2]
         is_remote = uri.startswith("s3://")
         if is_remote:
             commands.append(["aws", "s3", "cp", uri, name])
@@ -212,14 +212,16 @@ def next_commands(
     return [*map(shlex.join, commands), shlex.join(["genrm", *given])]
 
 
-def _without_exchange(arguments: Sequence[str]) -> list[str]:
+def _without_requests(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments without `--requests-to`; earlier replies stay, since they all count."""
     kept = []
     skips = False
     for argument in arguments:
         name, equals, _ = argument.partition("=")
-        if not skips and name not in ("--requests-to", "--replies-from"):
+        is_option = name == "--requests-to"
+        if not skips and not is_option:
             kept.append(argument)
-        skips = not skips and not equals and name in ("--requests-to", "--replies-from")
+        skips = not skips and not equals and is_option
     return kept
 
 
@@ -239,6 +241,8 @@ def _say_requests(fields: JsonObject) -> None:
             f"{'follows' if later == 1 else 'follow'}"
         )
     say("next", *(f"  {command}" for command in next_commands(files, later, sys.argv[1:])))
+    named = shlex.join(["genrm", "batch", *(file["uri"] for file in files)])
+    say(f"a batch API answers them, too, instead of vLLM: {named} --base-url URL")
 
 
 def _say_replies(fields: JsonObject) -> None:
@@ -282,11 +286,6 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
     "batch": lambda fields: say(
         f"batch {fields['batch']}: {fields['status']}, {fields['done']:,} of "
         f"{counted(fields['requests'], 'request')}"
-    ),
-    "batches_left": _warning(
-        "{batches} go on at the provider; the same command collects them. Press Ctrl-C again "
-        "within {again_s:g} s to "
-        "cancel them."
     ),
     "lease_left": _warning(
         "a lease could not be released ({detail}); it stays until it expires. The role needs "

@@ -36,7 +36,7 @@ _OMITTED = (
         "strict",
     ),
     *("min_age", "require_metadata", "leases", "lease_expiry"),
-    *("requests_to", "requests_per_file", "replies_from", "batch", "batch_wait", "batch_discount"),
+    *("requests_to", "requests_per_file", "replies_from"),
     *("output", "output_template", "force", "dry_run", "max_unscored", "parallel_files"),
     *(
         "deadline",

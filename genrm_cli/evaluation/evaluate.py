@@ -178,7 +178,7 @@ async def _judge(
                 groups = (group for _, group in pairs.iter_groups(source, run.settings))
                 add_known(groups, plan, judges.with_journal(journal), metrics)
             run.on_event("plan", estimate_rest(run, journal).as_dict())
-        store = None if run.exchange is None or journal is None else run.exchange(journal)
+        store = None if journal is None else run.exchange
         judge_set = judges.with_journal(journal, metrics.add_outcome, store)
 
         def iter_rest() -> Iterator[tuple[Case, Group]]:

@@ -54,7 +54,7 @@ def check_settings(settings: Settings) -> None:
     judges = judges_of(settings) if asks_for_verdicts(settings) else ()
     for number, config in enumerate((*judges, *(grader.config for grader in graders_in(settings)))):
         try:
-            _check_judge(config, only_known=asks_nothing(settings), is_batch=settings.offline.batch)
+            _check_judge(config, only_known=asks_nothing(settings))
         except UsageError as error:
             if number >= len(judges) or settings.panel.judges:  # it is one of several
                 raise UsageError(f"{config.name}: ", error.message) from None
@@ -98,7 +98,7 @@ def without_components(settings: Settings) -> Settings:
     )
 
 
-def _check_judge(config: JudgeConfig, *, only_known: bool, is_batch: bool) -> None:
+def _check_judge(config: JudgeConfig, *, only_known: bool) -> None:
     judge = config.judge
     if judge.judge is not None:
         if judge.base_url:
@@ -115,7 +115,7 @@ def _check_judge(config: JudgeConfig, *, only_known: bool, is_batch: bool) -> No
                 "or to ask for."
             )
         )
-    if not judge.base_url and (not only_known or is_batch):
+    if not judge.base_url and not only_known:
         raise UsageError(
             naming(
                 "no judge given. Pass $base_url and $model for a real judge, or $judge to try the "
@@ -142,7 +142,7 @@ def _check_judge(config: JudgeConfig, *, only_known: bool, is_batch: bool) -> No
 def why_nothing_is_asked(settings: Settings) -> StoppedBy | None:
     """Return the setting because of which no judge is called; None if judges are."""
     if settings.offline.is_used:
-        return StoppedBy.BATCH if settings.offline.batch else StoppedBy.REPLIES_FROM
+        return StoppedBy.REPLIES_FROM
     if settings.journal.conclude:
         return StoppedBy.CONCLUDE
     return StoppedBy.ONLY_COMPONENTS if settings.rewards.only_components else None

@@ -39,7 +39,7 @@ from genrm_cli.jobs.journals import check_journal_place, check_shard_journal
 from genrm_cli.jobs.offline.exchange import check_offline, open_exchange
 from genrm_cli.jobs.score_file import ask_task, refuse_unscored, score_task
 from genrm_cli.jobs.shards import check_shards
-from genrm_cli.judging.offline import Exchange
+from genrm_cli.judging.offline import ReplyStore
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.opening.opened import OpenJudges
@@ -158,7 +158,7 @@ async def score_inputs(
     )
     # Replies and requests in files belong to all inputs, which take turns.
     offline = run.settings.offline
-    lanes = 1 if offline.is_used and not offline.batch else run.settings.limits.parallel_files
+    lanes = 1 if offline.is_used else run.settings.limits.parallel_files
     queue: asyncio.Queue[Decision | None] = asyncio.Queue(maxsize=lanes)
     # Each lane reads or writes in one thread, renews its lease in a second, and copies its journal
     # in a third.
@@ -195,7 +195,7 @@ class _Batch:
     report: BatchReport
     held: Held | None
     queue: "asyncio.Queue[Decision | None]"
-    exchange: Exchange | None = None
+    exchange: ReplyStore | None = None
     has_begun: bool = False
 
     async def fill(self, inputs: Sequence[str]) -> None:

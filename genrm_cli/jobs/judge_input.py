@@ -46,7 +46,7 @@ async def judge_input(
             )
         await judges.settle(journal)
         index.plan = index.plan.with_judges(judges.specs)
-    store = None if run.exchange is None or journal is None else run.exchange(journal)
+    store = None if journal is None else run.exchange
     judge_set = judges.with_journal(journal, run.metrics.add_outcome, store)
     if judges.is_remote and store is None:
         run.progress.pace = judges

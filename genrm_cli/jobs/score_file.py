@@ -273,12 +273,10 @@ def refuse_unscored(
             f"{which} shards again, ",
             naming("then $conclude; on a Ray cluster, run the same command again."),
         )
-    if metrics.stopped_by in (StoppedBy.REPLIES_FROM, StoppedBy.BATCH):
+    if metrics.stopped_by == StoppedBy.REPLIES_FROM:
         raise TooManyUnscoredError(
             f"{not_asked} requests have no reply: the outputs are partial. ",
-            naming("Write them to a file with $requests_to, and pass its replies, too.")
-            if metrics.stopped_by == StoppedBy.REPLIES_FROM
-            else "Run the same command again to submit them again.",
+            naming("Write them to a file with $requests_to, and pass its replies, too."),
         )
     if metrics.stopped_by is not None:
         raise TooManyUnscoredError(

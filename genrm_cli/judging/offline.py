@@ -1,4 +1,4 @@
-"""A judge whose replies come from elsewhere than calls: from files, or from a batch API."""
+"""A judge that reads replies from files."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,13 +29,14 @@ class Wanted:
     """A request to be made elsewhere, whose earlier reply, if any, was a `failure`.
 
     `id` is its `custom_id`: the key of the request, or that of its second turn. `turns_left` turns
-    follow its reply."""
+    follow its reply; `reasks` replies so far held no verdict."""
 
     id: bytes
     model: str
     body: bytes
     turns_left: int = 0
     failure: Failure | None = None
+    reasks: int = 0
 
     @property
     def is_refused(self) -> bool:
@@ -48,7 +49,7 @@ class ReplyStore(Protocol):
 
     @property
     def stopped_by(self) -> StoppedBy:
-        """The setting because of which nobody is asked."""
+        """The setting that disables calls."""
 
     @property
     def replies_to(self) -> Callable[[bytes], Iterable[Reply | CallError]]:
@@ -60,20 +61,14 @@ class ReplyStore(Protocol):
     def note_later(self, stages: int) -> None:
         """Note that a group needs this many stages of requests after those that it waits for."""
 
-    async def more(self, waiting: int) -> bool:
-        """Have the wanted requests made, and wait; True if there may be new replies to the groups
-        that wait.
-        """
+    def end_input(self, waiting: int) -> None:
+        """Note that an input was read, and how many of its groups wait for replies."""
 
     @property
     def is_waiting(self) -> bool:
         """Whether a later run will have replies to what is wanted now, so that this one writes no
         outputs.
         """
-
-
-Exchange = Callable[[Journal], ReplyStore]
-"""How the requests of a run are made elsewhere: the store of an input with a journal."""
 
 
 class _OutdatedError(Exception):
@@ -144,9 +139,9 @@ class OfflineJudge(CachedJudge):
                 self._read_keys.add(request.key)
         if result is not None and (not isinstance(result, Failure) or result.caused_by):
             return outcome
-        is_wanted = self._store.want(
-            replace(wanted, failure=result if isinstance(result, Failure) else None)
-        )
+        failure = result if isinstance(result, Failure) else None
+        wanted = replace(wanted, failure=failure, reasks=outcome.reasks)
+        is_wanted = self._store.want(wanted)
         return None if is_wanted or result is None else outcome
 
     def _read(self, request: JudgeRequest, outcome: Outcome) -> Wanted:

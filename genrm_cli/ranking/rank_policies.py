@@ -257,7 +257,7 @@ def _checked(run: RunContext, options: RankOptions) -> RunContext:
     refuse_defaults(settings, "policies")
     if settings.offline.is_used:
         raise UsageError(
-            naming("a ranking asks the judge itself; omit $batch, $requests_to and $replies_from.")
+            naming("a ranking asks the judge itself; omit $requests_to and $replies_from.")
         )
     if options.over is not None and options.policy_field is not None:
         raise UsageError(naming("$over names the field of the policies, too; omit $policy_field."))

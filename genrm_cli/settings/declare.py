@@ -25,7 +25,7 @@ Panel = Literal[
     "Judge",
     "Limits",
     "Journal",
-    "Batches",
+    "Request files",
     "Rewards",
     "Output",
     "Storage",

@@ -154,7 +154,7 @@ class JournalSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineSettings:
-    """Judges without an endpoint: files of requests and replies, and batch APIs."""
+    """Judges without an endpoint: files of requests and replies."""
 
     requests_to: str | None = setting(
         "Ask nobody: write the requests that the run still needs as an OpenAI batch input, a path "
@@ -162,7 +162,7 @@ class OfflineSettings:
         "`vllm run-batch` or a provider's batch API. A panel gets a file for each model."
     )
     requests_per_file: int = setting(
-        "Begin another file of $requests_to, or another batch, after this many requests.",
+        "Begin another file of $requests_to after this many requests.",
         50_000,
         low=1,
     )
@@ -172,26 +172,11 @@ class OfflineSettings:
         "$requests_to, write the requests that still lack a reply instead of outputs. Repeatable.",
         (),
     )
-    batch: bool = switch(
-        "Ask through the batch API of $base_url, which takes up to a day and often costs half."
-    )
-    batch_wait: float | None = duration(
-        "Wait this long for batches. 0: submit them and leave; the same command collects them "
-        "later. Default: until "
-        "they end.",
-        low=0,
-    )
-    batch_discount: float = setting(
-        "Share of $price_in and $price_out that the batch API takes off, for the summary.",
-        0.5,
-        low=0,
-        high=1,
-    )
 
     @property
     def is_used(self) -> bool:
         """Whether replies come from elsewhere than calls."""
-        return self.batch or self.requests_to is not None or bool(self.replies_from)
+        return self.requests_to is not None or bool(self.replies_from)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ _PANELS: Mapping[str, Panel] = {
     },
     **{
         "journal": "Journal",
-        "offline": "Batches",
+        "offline": "Request files",
         "rewards": "Rewards",
         "output": "Output",
         "storage": "Storage",

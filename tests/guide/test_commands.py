@@ -126,7 +126,7 @@ def test_every_command_has_an_example():
 
 
 @pytest.mark.slow
-def test_every_example_of_the_help_runs(workplace, call, judge_server, s3_bucket):
+def test_every_example_of_the_help_runs(workplace, call, judge_server, s3_bucket, batch_url):
     """Each ends with exit code 0 where its files and its judge exist; a server listens until it is
     stopped.
     """
@@ -157,10 +157,11 @@ def test_every_example_of_the_help_runs(workplace, call, judge_server, s3_bucket
         "-o",
         f"s3://{s3_bucket.name}/rl/env/scored/1.scored.jsonl",
     )
+    call("score", "rollouts.jsonl", "--model", "m", "--requests-to", "requests.jsonl")
     (workplace / "scored").mkdir()
     call("score", "rollouts.jsonl", "--offline", "-o", "scored/1.scored.jsonl")
     for command in (each for shown in examples().values() for each in shown):
-        words = shlex.split(here(command, judge_server, s3_bucket))[1:]
+        words = shlex.split(here(command, judge_server, s3_bucket, batch_url))[1:]
         stdin = (workplace / words[words.index("<") + 1]).read_bytes() if "<" in words else b""
         words = words[: next((n for n, word in enumerate(words) if word in "<>"), None)]
         if words[0] == "serve":

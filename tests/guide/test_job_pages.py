@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from batch_server import serving
 from genrm_process import PACKAGE_ROOT, Genrm, make_rollouts, read_lines
-from judge_server_fixture import JudgeServer
 from pages import PAGES
 
 PAGE = PAGES["scale"]
@@ -34,15 +34,24 @@ def write_shards(genrm: Genrm) -> None:
 
 
 def run_shell(
-    command: str, genrm: Genrm, judge: JudgeServer, folder: Path, **environment: str
-) -> None:
-    """Run a command of the page with genrm on PATH and the test's own judge."""
+    command: str,
+    genrm: Genrm,
+    base_url: str,
+    folder: Path,
+    *,
+    codes: tuple[int, ...] = (0,),
+    **environment: str,
+) -> int:
+    """Run a command of the page with genrm on PATH and the test's own judge; return its exit
+    code, one of `codes`.
+    """
     shim = folder / "bin" / "genrm"
     if not shim.exists():
         shim.parent.mkdir(exist_ok=True)
         shim.write_text(f'#!/bin/sh\nexec {sys.executable} -W error -m genrm_cli "$@"\n')
         shim.chmod(0o755)
-    here = command.replace("http://judge:8000/v1", judge.base_url)
+    here = command.replace("http://judge:8000/v1", base_url)
+    here = here.replace("https://api.openai.com/v1", base_url)
     given = genrm.environment(PATH=f"{shim.parent}:{os.defpath}", **environment)
     ended = subprocess.run(
         ["bash", "-c", here],
@@ -52,7 +61,8 @@ def run_shell(
         text=True,
         check=False,
     )
-    assert ended.returncode == 0, ended.stderr
+    assert ended.returncode in codes, ended.stderr
+    return ended.returncode
 
 
 @pytest.mark.slow
@@ -63,9 +73,9 @@ def test_the_slurm_array_scores_a_set(genrm, judge_server, tmp_path):
     (conclude,) = re.findall(r'--wrap "(.*?)"', PAGE, re.DOTALL)
     for task in range(SHARDS):
         numbers = {"SLURM_ARRAY_TASK_ID": str(task), "SLURM_ARRAY_TASK_COUNT": str(SHARDS)}
-        run_shell(script, genrm, judge_server, tmp_path, **numbers)
+        run_shell(script, genrm, judge_server.base_url, tmp_path, **numbers)
     asked = judge_server.stats()["requests"]
-    run_shell(conclude, genrm, judge_server, tmp_path)
+    run_shell(conclude, genrm, judge_server.base_url, tmp_path)
     assert judge_server.stats()["requests"] == asked
     scored = [line for path in genrm.folder.glob("*.scored.jsonl") for line in read_lines(path)]
     assert [line["genrm"]["status"] for line in scored] == ["scored"] * 24
@@ -89,7 +99,7 @@ def test_the_slurm_script_judges_without_an_endpoint(genrm, judge_server, tmp_pa
     """
     genrm.write("rollouts.jsonl", make_rollouts())
     judge_server.behave(fault={"content": "no verdict"}, fault_share=0.3, fault_times=1)
-    (script,) = re.findall(r"```bash\n(.*?)```", PAGES["no-endpoint"], re.DOTALL)
+    script, _ = re.findall(r"```bash\n(.*?)```", PAGES["no-endpoint"], re.DOTALL)
     vllm = tmp_path / "bin" / "vllm"
     vllm.parent.mkdir()
     vllm.write_text(VLLM)
@@ -98,12 +108,29 @@ def test_the_slurm_script_judges_without_an_endpoint(genrm, judge_server, tmp_pa
     run_shell(
         script.replace("in 1 2 3 4 5 6", "in 1").replace("\nscore  #", "\n#"),
         genrm,
-        judge_server,
+        judge_server.base_url,
         tmp_path,
         **given,
     )
     assert not (genrm.folder / "rollouts.scored.jsonl").exists()
-    run_shell(script, genrm, judge_server, tmp_path, **given)
+    run_shell(script, genrm, judge_server.base_url, tmp_path, **given)
+    scored = read_lines(genrm.folder / "rollouts.scored.jsonl")
+    assert [line["genrm"]["status"] for line in scored] == ["scored"] * 8
+
+
+@pytest.mark.slow
+def test_the_cron_script_judges_through_a_batch_api(genrm: Genrm, tmp_path: Path) -> None:
+    """Run until it exits with 0, it submits each request of two rounds once, and never waits."""
+    genrm.write("rollouts.jsonl", make_rollouts())
+    _, script = re.findall(r"```bash\n(.*?)```", PAGES["no-endpoint"], re.DOTALL)
+    given = {"GENRM_GOAL": "pair", "GENRM_API_KEY": "none"}
+    runs = 0
+    with serving(looks=1) as server:
+        while run_shell(script, genrm, server.url, tmp_path, codes=(0, 6), **given):
+            runs += 1
+        assert set(server.asked.values()) == {1}
+        assert len(server.batches) == 2
+    assert runs >= 2
     scored = read_lines(genrm.folder / "rollouts.scored.jsonl")
     assert [line["genrm"]["status"] for line in scored] == ["scored"] * 8
 

@@ -9,6 +9,7 @@ from pages import GUIDE, PAGES, README, ROOT, TEXTS
 from settings_page import render_settings_page
 
 from genrm_cli import errors
+from genrm_cli.cli.scoring.batch import BatchOptions
 from genrm_cli.cli.setup.guide import page_names
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.formats import FORMATS as EXPORT_FORMATS
@@ -141,18 +142,14 @@ def _anchor(heading: str) -> str:
 
 def test_no_page_names_a_flag_that_does_not_exist():
     """Whatever a page calls a flag is one."""
-    for name in TEXTS:
-        known = (
-            {s.flag for s in all_settings()}
-            | {s.negative for s in all_settings() if s.type is bool}
-            | OTHER_FLAGS
-        )
-        known |= {s.short_flag for s in all_settings()} | {
-            f"--{f.name}".replace("_", "-") for f in fields(SessionOptions)
-        }
-        known |= {f"--{f.name}".replace("_", "-") for f in fields(ExportOptions)}
-        known |= {"--no-" + s.flag.removeprefix("--") for s in all_settings()}
-        assert set(re.findall(r"--[a-z][a-z0-9-]+", TEXTS[name])) <= known
+    known = {s.flag for s in all_settings()} | OTHER_FLAGS
+    known |= {s.negative for s in all_settings() if s.type is bool}
+    known |= {s.short_flag for s in all_settings()}
+    known |= {"--no-" + s.flag.removeprefix("--") for s in all_settings()}
+    for options in (SessionOptions, ExportOptions, BatchOptions):
+        known |= {f"--{f.name}".replace("_", "-") for f in fields(options)}
+    for name, text in TEXTS.items():
+        assert set(re.findall(r"--[a-z][a-z0-9-]+", text)) <= known, name
 
 
 def test_the_exit_codes_are_those_of_the_errors():

@@ -62,7 +62,9 @@ _SHARES = {
 }
 
 
-@with_settings("Input", "Judge", "Limits", "Journal", "Batches", "Output", "Storage", omit=_OMITTED)
+@with_settings(
+    "Input", "Judge", "Limits", "Journal", "Request files", "Output", "Storage", omit=_OMITTED
+)
 def eval_(
     invocation: Invocation,
     pairs: Annotated[

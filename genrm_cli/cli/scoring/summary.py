@@ -34,17 +34,14 @@ def show_summary(metrics: "RunTotals", settings: "Settings") -> None:
 
 
 def _cost_text(metrics: "RunTotals", settings: "Settings") -> str:
-    """Return the cost of this run's tokens, less the discount of a batch; empty without prices."""
+    """Return the cost of this run's tokens; empty without prices."""
     limits = settings.limits
-    discount = settings.offline.batch_discount if settings.offline.batch else 0.0
     if not limits.price_in and not limits.price_out:
         return ""
     cost = cost_of(
         metrics.prompt_tokens, metrics.completion_tokens, limits.price_in, limits.price_out
     )
-    return f"{cost * (1 - discount):,.2f}" + (
-        f", {cost * discount:,.2f} less than by calls" if discount else ""
-    )
+    return f"{cost:,.2f}"
 
 
 def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:

@@ -1,20 +1,13 @@
-"""Exchanges of a run without calls: its requests in files and replies from files, or batches."""
+"""The exchange of a run without calls: its requests in files, and replies from files."""
 
-import math
-import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 
 from genrm_cli.errors import InputError, UsageError, naming
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.offline.batch_api import BatchApi
-from genrm_cli.jobs.offline.batches import BatchStore
-from genrm_cli.jobs.offline.interrupts import Interrupts
 from genrm_cli.jobs.offline.replies import Replies
 from genrm_cli.jobs.offline.request_files import RequestFiles, part_opener
-from genrm_cli.judging.client import JudgeClient
-from genrm_cli.judging.offline import Exchange, Wanted
-from genrm_cli.judging.pacing.policy import CallPolicy
+from genrm_cli.judging.offline import ReplyStore, Wanted
 from genrm_cli.judging.profiles.profile import count_turns
 from genrm_cli.settings import Settings
 from genrm_cli.storage.listing import iter_found, names_many, would_find
@@ -23,7 +16,6 @@ from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import Sink, check_writable, is_same_place, make_folder, place_of
 from genrm_cli.verdicts import FailureKind, StoppedBy
 
-_CONNECTIONS = 4  # to a batch API
 _MODE = 0o600  # requests hold rollouts, as a journal does
 _LIMITS = ("max_calls", "max_total_tokens", "max_cost", "deadline")
 
@@ -40,18 +32,25 @@ class FileStore:
 
     stopped_by = StoppedBy.REPLIES_FROM
 
-    def __init__(self, replies: Replies, requests: RequestFiles[Sink] | None, turns: int) -> None:
+    def __init__(
+        self, replies: Replies, requests: RequestFiles[Sink] | None, turns: int, reask: int
+    ) -> None:
         self.replies = replies
         self.requests = requests
         self.replies_to = replies.of
         self.failures: dict[FailureKind, tuple[int, str]] = {}
         self.is_used = self.has_waited = False
         self._turns = turns
+        self._reask = reask
         self._later = self._later_turns = self._used = 0
 
     def want(self, wanted: Wanted) -> bool:
-        """Write a request into its file, unless the server refused it."""
-        if self.requests is None or wanted.is_refused:
+        """Write a request into its file, unless the server refused it or it had all its replies.
+
+        Replies of all rounds count, or a judge that answers only where a response wins would be
+        asked until it does.
+        """
+        if self.requests is None or wanted.is_refused or wanted.reasks > self._reask:
             return False
         self.requests.add(wanted)
         if wanted.failure is not None:
@@ -64,11 +63,11 @@ class FileStore:
         """Note that a group needs this many stages of requests after those that it waits for."""
         self._later = max(self._later, stages * self._turns)
 
-    async def more(self, waiting: int) -> bool:
-        """Return False: all replies were there from the beginning.
+    def end_input(self, waiting: int) -> None:
+        """Note that an input was read, and how many of its groups wait for replies.
 
         Raises:
-            InputError: none of them answers a request about this input, whose outputs would be
+            InputError: no reply answers a request about this input, whose outputs would be
                 written.
         """
         used = self.replies.used
@@ -78,7 +77,6 @@ class FileStore:
         self.has_waited = self.has_waited or waiting > 0
         if waiting and self.requests is None and used == before:
             raise self.foreign_error
-        return False
 
     @property
     def foreign_error(self) -> InputError:
@@ -112,22 +110,8 @@ def check_offline(settings: Settings, inputs: Iterable[str] = ()) -> None:
         UsageError: the message says what to change.
     """
     given = settings.offline
-    if given.batch_wait is not None and not given.batch:
-        raise UsageError(
-            naming(
-                "$batch_wait is for batches; add $batch, without which the judge is called.",
-                batch=True,
-            )
-        )
     if not given.is_used:
         return
-    if given.batch and (given.requests_to or given.replies_from):
-        raise UsageError(
-            naming(
-                "$batch writes requests and reads replies by itself; omit $requests_to, "
-                "$replies_from."
-            )
-        )
     if not settings.journal.use_journal:
         raise UsageError(
             naming("replies are kept in the journal; omit $use_journal.", use_journal=False)
@@ -166,15 +150,13 @@ def check_offline(settings: Settings, inputs: Iterable[str] = ()) -> None:
                 )
 
 
-def open_exchange(run: RunContext) -> AbstractAsyncContextManager[Exchange | None]:
-    """Open the batch APIs or the files of a run; None for a run that calls its judges."""
-    if run.settings.offline.batch:
-        return _batching(run)
+def open_exchange(run: RunContext) -> AbstractAsyncContextManager[ReplyStore | None]:
+    """Open the files of a run; None for a run that calls its judges."""
     return _exchanging(run) if run.settings.offline.is_used else nullcontext(None)
 
 
 @asynccontextmanager
-async def _exchanging(run: RunContext) -> AsyncIterator[Exchange]:
+async def _exchanging(run: RunContext) -> AsyncIterator[ReplyStore]:
     """Read the replies that the settings name, and in the end publish the requests that are still
     needed.
 
@@ -203,8 +185,8 @@ async def _exchanging(run: RunContext) -> AsyncIterator[Exchange]:
         turns = max(
             (count_turns(spec.profile) for spec in specs if spec.profile is not None), default=1
         )
-        store = FileStore(replies, requests, turns)
-        yield lambda journal: store  # the files are for all inputs
+        store = FileStore(replies, requests, turns, run.settings.limits.reask)
+        yield store
         if given.replies_from and store.is_used:
             told = {"replies": len(replies), "used": replies.used, "refused": replies.refused()}
             run.on_event("replies", told)
@@ -230,49 +212,3 @@ def _read(replies: Replies, run: RunContext) -> None:
         for each in uris:
             with run.open_source(each) as source:
                 replies.add(source)
-
-
-@asynccontextmanager
-async def _batching(run: RunContext) -> AsyncIterator[Exchange]:
-    """Open the batch APIs of the judges.
-
-    Raises:
-        UsageError: an endpoint's URL or a CA bundle cannot be used, or judges disagree about the
-            endpoint of a model.
-    """
-    apis: dict[str, BatchApi] = {}
-    places: dict[str, tuple[str, str | None]] = {}
-    async with AsyncExitStack() as opened:
-        for spec in run.judge_specs():
-            judge = spec.config.judge
-            limits = spec.config.limits
-            if spec.profile is None or judge.model is None:
-                continue
-            url, key = place = judge.base_url[0], run.api_keys.get(spec.config.name)
-            if places.setdefault(judge.model, place) != place:
-                raise UsageError(
-                    f"two judges ask {judge.model} at different endpoints or with different keys; "
-                    "with batches, each "
-                    "model has one endpoint."
-                )
-            if judge.model in apis:
-                continue
-            client = JudgeClient(
-                url,
-                key,
-                limits.connect_timeout,
-                _CONNECTIONS,
-                judge.ca_bundle,
-                judge.http_client,
-            )
-            await opened.enter_async_context(client)
-            policy = CallPolicy(
-                limits.call_timeout, limits.comparison_timeout, limits.retries, limits.reask
-            )
-            apis[judge.model] = BatchApi(client, url, policy, limits.give_up_after)
-        interrupts = opened.enter_context(Interrupts(run).heard())
-        wait_s = run.settings.offline.batch_wait
-        ends_at_s = math.inf if wait_s is None else time.monotonic() + wait_s
-        yield lambda journal: opened.enter_context(
-            BatchStore(run, journal, apis, interrupts, ends_at_s)
-        )

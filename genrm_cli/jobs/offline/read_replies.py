@@ -90,11 +90,10 @@ async def waits_for_replies(
             rest, plan, run, judges, keep, store.note_later, lambda: journal.entered > _AT_ONCE
         )
 
-    while True:
-        waiting = 0
-        rest = iter_rest()
-        while (found := await run.in_thread(recall_some)).groups:
-            waiting += found.waiting
-            await journal.flush()
-        if not await store.more(waiting):
-            return waiting > 0 and store.is_waiting
+    waiting = 0
+    rest = iter_rest()
+    while (found := await run.in_thread(recall_some)).groups:
+        waiting += found.waiting
+        await journal.flush()
+    store.end_input(waiting)
+    return waiting > 0 and store.is_waiting

@@ -46,6 +46,14 @@ def render_request(wanted: Wanted) -> bytes:
     )
 
 
+def replies_of(uri: str) -> str:
+    """Return where the replies to a file of requests are written."""
+    folder, slash, name = uri.rpartition("/")
+    if "requests" in name:
+        return folder + slash + name.replace("requests", "replies", 1)
+    return f"{folder}{slash}replies-{name}"
+
+
 class RequestFiles(Generic[AnyWriter]):
     """The requests of a run by model, each once, in files of bounded size; none is without a
     request.

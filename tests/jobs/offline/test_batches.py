@@ -1,6 +1,7 @@
-"""Judging through a batch API, and what such servers do."""
+"""Answering files of requests through a batch API, and what such servers do."""
 
 import json
+import random
 import signal
 import subprocess
 from collections.abc import Callable
@@ -13,52 +14,49 @@ from genrm_process import Call, Finished, Genrm, make_rollouts
 
 GROUPS = 3
 REQUESTS = 12
-PLAIN = ("--model", "m", "--profile", "nemotron-plain")
+PLAIN = ("score", "in.jsonl", "--model", "m", "--profile", "nemotron-plain", "-q")
 
 
-def score(call: Call, genrm: Genrm, server: BatchServer, *given: object) -> Finished:
-    """Score three groups of four through the batch API."""
+def ask(call: Call, genrm: Genrm, *given: object) -> None:
+    """Write the requests of three groups of four."""
     genrm.write("in.jsonl", make_rollouts(groups=GROUPS, size=4))
-    return call("score", "in.jsonl", *PLAIN, "--base-url", server.url, "--batch", *given)
+    call(*PLAIN, "--requests-to", "requests.jsonl", *given).ended(0)
 
 
-def whole(call: Call, genrm: Genrm, server: BatchServer, *given: object) -> None:
-    """Score, and make sure that every comparison has a verdict."""
-    finished = score(call, genrm, server, "-q", *given)
-    assert finished.code == 0, finished.err
-    metrics = genrm.metrics()
-    assert (metrics["verdicts"] + metrics["journal_hits"], metrics["failures"]) == (REQUESTS, 0)
+def batch(call: Call, server: BatchServer, *given: object) -> Finished:
+    """Answer the requests through the batch API."""
+    return call("batch", "requests*.jsonl", "--base-url", server.url, *given)
 
 
-def test_a_batch_gives_the_outputs_of_files(call, genrm):
-    """Scored lines are equal; a batch is uploaded, created and fetched once, and its states are
-    told.
+def read(call: Call, genrm: Genrm, *given: object, code: int = 0) -> dict[str, Any]:
+    """Score with the replies; return the metrics."""
+    call(*PLAIN, "--replies-from", "replies*.jsonl", "--force", *given).ended(code)
+    metrics: dict[str, Any] = genrm.metrics()
+    return metrics
+
+
+def test_a_batch_is_a_pipe(call: Call, genrm: Genrm) -> None:
+    """Requests go out as they are written, replies come back, and the outputs are those of any
+    file of replies; each step of the API is made once.
     """
+    ask(call, genrm)
     with serving(looks=2) as server:
-        finished = score(call, genrm, server)
-        assert finished.code == 0, finished.err
-        assert [
-            state for state in ("in_progress", "completed, 12 of 12") if state not in finished.err
-        ] == []
-        assert (
-            server.calls["POST /files"]
-            == server.calls["POST /batches"]
-            == server.calls["GET /files/content"]
-            == 1
-        )
-        requests = next(iter(server.files.values()))[1]
+        said = batch(call, server).ended(0).err
+        assert "in_progress" in said
+        assert "completed, 12 of 12" in said
+        assert "replies       replies.jsonl" in said
+        made = [server.calls[f"{route}"] for route in ("POST /files", "POST /batches")]
+        assert made == [1, 1]
+        uploaded = next(iter(server.files.values()))[1]
+    assert uploaded == (genrm.folder / "requests.jsonl").read_bytes()
+    assert read(call, genrm)["failures"] == 0
     scored = (genrm.folder / "in.scored.jsonl").read_bytes()
-    assert call("score", "in.jsonl", *PLAIN, "--conclude", "--force", "-q").code == 0
-    assert genrm.metrics()["judge"]["probe"] == "skipped"
     (genrm.folder / "in.journal.sqlite").unlink()
-    lines = [json.loads(line) for line in requests.splitlines()]
+    lines = [json.loads(line) for line in uploaded.splitlines()]
     genrm.write(
         "replies.jsonl", [vllm_line(line["custom_id"], *judged(line["body"])) for line in lines]
     )
-    assert (
-        call("score", "in.jsonl", *PLAIN, "--replies-from", "replies.jsonl", "--force", "-q").code
-        == 0
-    )
+    read(call, genrm)
     assert (genrm.folder / "in.scored.jsonl").read_bytes() == scored
 
 
@@ -110,26 +108,33 @@ def _empty(good: list[Json], bad: list[Json]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("change", "batches"),
+    ("change", "missing"),
     [
-        (_expire, 2),
-        (_drop, 2),
-        (_double, 1),
-        (_add_foreign, 1),
-        (_tear, 2),
-        (_spoil, 2),
-        (_empty, 2),
+        (_expire, 8),
+        (_drop, 1),
+        (_double, 0),
+        (_add_foreign, 0),
+        (_tear, 1),
+        (_spoil, 1),
+        (_empty, 1),
     ],
 )
-def test_what_lacks_a_verdict_is_submitted_again(call, genrm, change, batches):
+def test_what_lacks_a_verdict_goes_to_the_next_file(
+    call: Call, genrm: Genrm, change: Finish, missing: int
+) -> None:
     """Partial, missing, torn and empty replies cost another batch of those requests alone; odd
     lines cost nothing.
     """
+    ask(call, genrm)
     with serving(looks=0, finish=once(change)) as server:
-        whole(call, genrm, server)
-        assert len(server.batches) == batches
-        again = [count for count in server.asked.values() if count > 1]
-        assert len(again) == {_expire: 8}.get(change, batches - 1)
+        batch(call, server).ended(0)
+        again = ("--replies-from", "replies.jsonl", "--requests-to", "requests-2.jsonl")
+        call(*PLAIN, *again).ended(0)
+        assert (genrm.folder / "requests-2.jsonl").exists() == (missing > 0)
+        batch(call, server).ended(0)
+        assert sum(count > 1 for count in server.asked.values()) == missing
+    metrics = read(call, genrm)
+    assert (metrics["verdicts"] + metrics["journal_hits"], metrics["failures"]) == (REQUESTS, 0)
 
 
 @pytest.mark.parametrize(
@@ -145,13 +150,15 @@ def test_what_lacks_a_verdict_is_submitted_again(call, genrm, change, batches):
         },
     ],
 )
-def test_servers_differ(call, genrm, given):
+def test_servers_differ(call: Call, genrm: Genrm, given: dict[str, Any]) -> None:
     """Empty ids and files, vLLM's lines, and statuses in capitals or of another name are
     understood.
     """
+    ask(call, genrm)
     with serving(**{"looks": 0, **given}) as server:
-        whole(call, genrm, server)
-        assert (len(server.batches), set(server.asked.values())) == (1, {1})
+        batch(call, server).ended(0)
+        assert set(server.asked.values()) == {1}
+    assert read(call, genrm)["failures"] == 0
 
 
 NOT_YET = {"message": "Cannot find file file-0. Ensure that the file is uploaded.", "code": None}
@@ -175,158 +182,172 @@ NOT_YET = {"message": "Cannot find file file-0. Ensure that the file is uploaded
     ],
     ids=str,
 )
-def test_faults_that_pass_are_waited_out(call, genrm, faults):
+def test_faults_that_pass_are_waited_out(
+    call: Call, genrm: Genrm, faults: dict[str, list[Any]]
+) -> None:
     """Calls are made again, but a file or a batch that arrived without its reply is found, and not
     made twice.
     """
+    ask(call, genrm)
     with serving(looks=0, faults=faults) as server:
-        whole(call, genrm, server)
+        batch(call, server).ended(0)
         assert (len(server.batches), set(server.asked.values())) == (1, {1})
-        assert len([name for name, _ in server.files.values() if name.startswith("genrm-")]) == 1
+        assert count_uploads(server) == 1
 
 
-def test_all_requests_refused(call, genrm):
-    """A batch with errors alone leaves failures of calls, which are not submitted again, in the
-    server's words.
-    """
+def count_uploads(server: BatchServer) -> int:
+    """Return the number of files of requests that the server has."""
+    return sum(name.startswith("genrm-") for name, _ in server.files.values())
+
+
+def test_a_request_that_is_refused_is_not_written_again(call: Call, genrm: Genrm) -> None:
+    """A batch with errors alone leaves failures, in the server's words, and no further requests."""
     refusal = (
         400,
         {"error": {"message": "Invalid 'messages': too long.", "code": "x", "param": "messages"}},
     )
+    ask(call, genrm)
     with serving(looks=0, answer=lambda body: refusal) as server:
-        finished = score(call, genrm, server)
-        assert (finished.code, len(server.batches)) == (6, 1)
-    assert "12 refused (for example: HTTP 400: Invalid 'messages': too long." in finished.err
+        batch(call, server).ended(0)
+    given = ("--replies-from", "replies.jsonl", "--requests-to", "requests-2.jsonl")
+    call(*PLAIN, *given).ended(6)
+    assert not (genrm.folder / "requests-2.jsonl").exists()
+    assert "too long" in genrm.metrics()["failure_examples"]["refused"]
 
 
-def test_a_reply_that_never_can_be_read_is_asked_for_as_often_as_a_call(call, genrm):
-    """After `--reask` further batches the failures are final."""
+def test_a_reply_that_never_can_be_read_is_asked_for_as_often_as_a_call(
+    call: Call, genrm: Genrm
+) -> None:
+    """Rounds end after `--reask` further replies, whatever came before: asked for ever, a judge
+    that answers only where a response wins would be paid until it does.
+    """
 
-    def unreadable(body):
+    def unreadable(body: Json) -> tuple[int, Json]:
         return 200, {
             "choices": [{"message": {"content": "Both are fine."}, "finish_reason": "stop"}]
         }
 
+    ask(call, genrm)
+    rounds = 1
     with serving(looks=0, answer=unreadable) as server:
-        assert score(call, genrm, server, "--reask", 2, "-q").code == 6
-        assert len(server.batches) == 3
+        while True:
+            batch(call, server).ended(0)
+            rounds += 1
+            next_ = ("--requests-to", f"requests-{rounds}.jsonl", "--reask", 2)
+            call(*PLAIN, "--replies-from", "replies*.jsonl", *next_)
+            if not (genrm.folder / f"requests-{rounds}.jsonl").exists():
+                break
+        assert set(server.asked.values()) == {3}
     assert genrm.metrics()["failures_by_kind"] == {"no_verdict": REQUESTS}
 
 
-def test_a_batch_that_fails_ends_the_run(call, genrm):
-    """The server's reason is told, with the line; the next run submits the requests again."""
+def test_a_batch_that_fails_ends_the_command(call: Call, genrm: Genrm) -> None:
+    """The server's reason is told, with the line; the next call submits the requests again."""
     error = {"code": "invalid_json_line", "line": 3, "message": "This line is not parseable."}
+    ask(call, genrm)
     with serving(looks=0, invalid=[error]) as server:
-        finished = score(call, genrm, server)
-        assert finished.code == 4
-        assert (
-            "batch batch_0 failed: line 3: invalid_json_line: This line is not parseable."
-            in finished.err
-        )
-        whole(call, genrm, server)
+        said = batch(call, server).ended(4).err
+        reason = "failed: line 3: invalid_json_line: This line is not parseable."
+        assert reason in " ".join(said.split())
+        batch(call, server).ended(0)
+    assert read(call, genrm)["failures"] == 0
 
 
-def test_a_full_queue_is_waited_for(call, genrm):
+def test_a_full_queue_is_waited_for(call: Call, genrm: Genrm) -> None:
     """A batch over the account's limit is submitted again when another has ended; alone, it ends
-    the run.
+    the command.
     """
     error = {
         "code": "token_limit_exceeded",
         "line": None,
         "message": "Enqueued token limit reached.",
     }
+    ask(call, genrm, "--requests-per-file", 6)
     with serving(looks=0, invalid=[{}, error, {}, {}]) as server:
-        whole(call, genrm, server, "--requests-per-file", 6)
+        batch(call, server).ended(0)
         assert len(server.batches) == 3
-    (genrm.folder / "in.journal.sqlite").unlink()
-    with serving(looks=0, invalid=[error]) as server:
-        assert score(call, genrm, server, "--force").code == 4
+    for replies in genrm.folder.glob("replies*.jsonl"):
+        replies.unlink()
+    with serving(looks=0, invalid=[error, error]) as server:
+        assert batch(call, server, "--force").code == 4
 
 
-def test_a_cancelled_batch_is_not_submitted_again(call, genrm):
-    """Its replies count, and the outputs are partial; the next run asks for the rest."""
+def test_a_cancelled_batch_leaves_its_finished_replies(call: Call, genrm: Genrm) -> None:
+    """`--cancel` ends a batch in progress; what it answered counts, and the outputs are partial."""
 
-    def cancel(good, bad):
+    def cancel(good: list[Json], bad: list[Json]) -> str:
         del good[4:]
         return "cancelled"
 
-    with serving(looks=0, finish=once(cancel)) as server:
-        finished = score(call, genrm, server)
-        assert (finished.code, len(server.batches)) == (6, 1)
-        assert genrm.metrics()["verdicts"] == 4
-        whole(call, genrm, server)
-        assert sorted(server.asked.values()) == [1] * 4 + [2] * 8
+    ask(call, genrm)
+    with serving(looks=5, finish=once(cancel)) as server:
+        batch(call, server, "--wait", 0).ended(6)
+        batch(call, server, "--cancel").ended(0)
+        assert server.calls["POST /batches/cancel"] == 1
+    assert read(call, genrm, code=6)["verdicts"] == 4
 
 
-def test_a_batch_of_another_project_is_told(call, genrm):
-    """The id in the journal means nothing to this key: the message says what to check, and how to
+def test_a_batch_of_another_project_is_told(call: Call, genrm: Genrm) -> None:
+    """The id in the state means nothing to this key: the message says what to check, and how to
     submit again.
     """
+    ask(call, genrm)
     with serving() as server:
-        assert score(call, genrm, server, "--batch-wait", 0, "-q").code == 0
+        batch(call, server, "--wait", 0).ended(6)
         server.batches.clear()
-        finished = score(call, genrm, server)
-        assert finished.code == 4
-        assert "No batches found with id 'batch_0'" in finished.err
-        assert "--force forgets batches that do not exist" in finished.err
-        whole(call, genrm, server, "--force")
+        said = " ".join(batch(call, server).ended(4).err.split())
+        assert "No batches found with id 'batch_0'" in said
+        assert "--force forgets batches that do not exist" in said
+        batch(call, server, "--force").ended(0)
 
 
-@pytest.mark.parametrize(
-    "differs", ['base_url = "http://127.0.0.1:9/v1"', 'api_key_env = "OTHER_KEY"']
-)
-def test_a_model_has_one_endpoint(call, genrm, differs):
-    """Judges that name the same model elsewhere, or with another key, are refused: a batch goes to
-    one account.
+def test_one_call_submits_and_the_next_collects(call: Call, genrm: Genrm) -> None:
+    """Without a wait each call leaves at once with exit code 6, and submits nothing twice; then
+    the replies are there, and another call does nothing.
     """
-    genrm.write("in.jsonl", make_rollouts())
-    judge = '[[judge]]\nmodel = "m"\nprofile = "nemotron-plain"\n'
-    with serving() as server:
-        (genrm.folder / "p.toml").write_text(
-            f'base_url = "{server.url}"\n{judge}{judge}judge_id = "2"\n{differs}\n'
-        )
-        finished = call("score", "in.jsonl", "--config", "p.toml", "--batch", OTHER_KEY="other")
-        assert (finished.code, server.calls.total()) == (2, 0)
-    assert "two judges ask m at different endpoints or with different keys" in finished.err
-
-
-def test_one_run_submits_and_the_next_collects(call, genrm):
-    """Without a wait each run leaves at once, and submits nothing twice; then the outputs are
-    there.
-    """
+    ask(call, genrm)
     with serving(looks=2) as server:
         for _ in range(2):
-            first = score(call, genrm, server, "--batch-wait", 0)
-            assert first.code == 0, first.err
-            assert "asked: in.jsonl: it waits for replies" in first.err
-            assert not (genrm.folder / "in.scored.jsonl").exists()
-        whole(call, genrm, server, "--batch-wait", 0)
+            said = " ".join(batch(call, server, "--wait", 0).ended(6).err.split())
+            assert "requests.jsonl: not answered yet; run the same command again" in said
+            assert not (genrm.folder / "replies.jsonl").exists()
+        for _ in range(2):
+            batch(call, server, "--wait", 0).ended(0)
         assert (server.calls["POST /files"], server.calls["POST /batches"]) == (1, 1)
 
 
-def test_two_turns_and_goals_take_batches_of_their_own(call, genrm):
-    """Each round is a batch; one run makes all of them."""
-    with serving(looks=0) as server:
-        whole(call, genrm, server, "--goal", "pair", "--ring-k", "1")
-        assert len(server.batches) == 2
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "the requests name no model"),
+        (
+            '{"custom_id": "1", "body": {"model": "a"}}\n'
+            '{"custom_id": "2", "body": {"model": "b"}}\n',
+            "the requests name a, b",
+        ),
+        ('{"prompt": "Why?", "completion": "So."}\n', "requests.jsonl:1: not a request"),
+        ("{\n", "requests.jsonl:1: "),
+    ],
+)
+def test_a_file_without_requests_to_one_model_is_refused(
+    call: Call, genrm: Genrm, content: str, says: str
+) -> None:
+    """Before anything is sent, with the line."""
+    (genrm.folder / "requests.jsonl").write_text(content)
+    with serving() as server:
+        assert says in batch(call, server).ended(3).err
+        assert server.calls.total() == 0
 
 
-def test_the_summary_tells_what_a_batch_saves(call, genrm):
-    """With prices, the cost is that of the discount, beside that of calls."""
-    with serving(looks=0) as server:
-        finished = score(call, genrm, server, "--price-in", 1000, "--price-out", 1000)
-    tokens = genrm.metrics()["prompt_tokens"] + genrm.metrics()["completion_tokens"]
-    assert (
-        f"cost          {tokens / 2000:,.2f}, {tokens / 2000:,.2f} less than by calls"
-        in finished.err
-    )
-
-
-def start(genrm: Genrm, server: BatchServer, *given: str) -> "subprocess.Popen[bytes]":
-    """Start a run through the batch API."""
-    return genrm.start(
-        "score", "in.jsonl", *PLAIN, "--base-url", server.url, "--batch", "-q", *given
-    )
+def test_other_requests_under_the_same_name_are_refused(call: Call, genrm: Genrm) -> None:
+    """The batch in progress answers those that were there when it was submitted."""
+    ask(call, genrm)
+    with serving() as server:
+        batch(call, server, "--wait", 0).ended(6)
+        content = (genrm.folder / "requests.jsonl").read_text()
+        (genrm.folder / "requests.jsonl").write_text(content.partition("\n")[0] + "\n")
+        said = " ".join(batch(call, server).ended(3).err.split())
+    assert "its requests have changed since they were submitted" in said
 
 
 _KILLED_AT = [
@@ -338,56 +359,59 @@ _KILLED_AT = [
 ]
 
 
+def start(genrm: Genrm, server: BatchServer) -> "subprocess.Popen[bytes]":
+    """Start the command."""
+    return genrm.start("batch", "requests*.jsonl", "--base-url", server.url, "-q")
+
+
 @pytest.mark.parametrize(("route", "when"), _KILLED_AT)
-def test_a_killed_run_submits_nothing_twice(call, genrm, route, when):
-    """Wherever it is killed, the next run finds the file or the batch that was made, and takes its
+def test_a_killed_command_submits_nothing_twice(
+    call: Call, genrm: Genrm, route: str, when: str
+) -> None:
+    """Wherever it is killed, the next one finds the file or the batch that was made, and takes its
     replies.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=GROUPS, size=4))
+    ask(call, genrm)
     with serving(looks=0) as server:
         process = start(genrm, server)
         server.kill_at = route, when, process.kill
         process.communicate(timeout=60)
         assert process.returncode == -signal.SIGKILL
-        whole(call, genrm, server)
+        batch(call, server).ended(0)
         assert set(server.asked.values()) == {1}
-        assert len([name for name, _ in server.files.values() if name.startswith("genrm-")]) == 1
+        assert count_uploads(server) == 1
+    assert read(call, genrm)["failures"] == 0
 
 
 @pytest.mark.slow
-def test_ten_kills_lose_nothing(call, genrm, soak_rng):
-    """Killed ten times at moments of chance, runs with many batches submit each request once and
-    collect them all.
+def test_ten_kills_lose_nothing(call: Call, genrm: Genrm, soak_rng: random.Random) -> None:
+    """Killed ten times at moments of chance, commands with many batches submit each request once
+    and collect them all.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=GROUPS, size=4))
-    options = ("--requests-per-file", "2", "--goal", "pair", "--ring-k", "1")
+    ask(call, genrm, "--requests-per-file", "2")
     with serving(looks=2) as server:
         for _ in range(10):
-            process = start(genrm, server, *options)
+            process = start(genrm, server)
             server.kill_after = soak_rng.randint(1, 25), process.kill
             process.communicate(timeout=60)
             server.kill_after = None
-        whole(call, genrm, server, *options)
+        batch(call, server).ended(0)
         assert set(server.asked.values()) == {1}
         assert len(server.asked) == REQUESTS
+    assert read(call, genrm)["failures"] == 0
 
 
 @pytest.mark.slow
-def test_ctrl_c_leaves_a_batch_and_a_second_one_cancels_it(genrm):
-    """The first press ends the run, whose batch goes on; the second one, right after it, cancels
-    the batch.
-    """
-    genrm.write("in.jsonl", make_rollouts(groups=GROUPS, size=4))
-    with serving(looks=10_000) as server:
-        process = genrm.start("score", "in.jsonl", *PLAIN, "--base-url", server.url, "--batch")
+def test_an_interrupted_command_leaves_its_batch(call: Call, genrm: Genrm) -> None:
+    """Ctrl-C ends the command, and the batch goes on: the next one collects its replies."""
+    ask(call, genrm)
+    with serving(looks=3) as server:
+        process = genrm.start("batch", "requests.jsonl", "--base-url", server.url)
         assert process.stderr is not None
-        told = b""
-        for words in (b"in_progress", b"Press Ctrl-C again"):
-            while words not in told:
-                line = process.stderr.readline()
-                assert line, told
-                told += line
-            process.send_signal(signal.SIGINT)
+        while b"batch_0" not in (line := process.stderr.readline()):
+            assert line
+        process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
         assert process.returncode == 130
-        assert server.calls["POST /batches/cancel"] == 1
+        batch(call, server).ended(0)
+        assert set(server.asked.values()) == {1}

@@ -3,14 +3,13 @@
 import json
 import random
 import re
-import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from answered_requests import Json, answer_file, asking, openai_line, vllm_line
+from answered_requests import Json, answer_file, openai_line, vllm_line
 from batch_server import serving
 from genrm_process import PACKAGE_ROOT, Call, Finished, Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
@@ -110,7 +109,7 @@ _FAST = ("two turns", "a goal", "a panel", "a grader of its own")
 @pytest.mark.parametrize(
     "case", [pytest.param(c, marks=[pytest.mark.slow] * (c not in _FAST)) for c in CASES]
 )
-def test_files_and_batches_give_the_outputs_of_calls(call, genrm, judge_server, case):
+def test_files_give_the_outputs_of_calls(call, genrm, judge_server, case):
     """Scored lines, comparisons and the journal's replies are those of a live run, which took no
     more requests.
     """
@@ -132,11 +131,6 @@ def test_files_and_batches_give_the_outputs_of_calls(call, genrm, judge_server, 
     assert (live.code, taken) == (0, rounds), live.err
     assert outputs_of(genrm) == offline
     assert judge_server.stats()["requests"] == 2 * answered
-    with asking(judge_server.base_url) as answer, serving(looks=0, answer=answer) as server:
-        batched = call(*given, "--base-url", server.url, "--batch")
-    assert batched.code == 0, batched.err
-    assert outputs_of(genrm) == offline
-    assert judge_server.stats()["requests"] == 3 * answered
 
 
 @pytest.mark.parametrize("line", [vllm_line, openai_line])
@@ -246,10 +240,6 @@ def test_refused_fields_are_changed_in_later_requests(call, genrm, judge_server)
     fields = [line["body"].keys() for line in read_lines(genrm.folder / "requests-4.jsonl")]
     assert [set(each) for each in fields] == [{"model", "max_completion_tokens", "messages"}] * 8
     offline = outputs_of(genrm)
-    with asking(judge_server.base_url) as answer, serving(looks=0, answer=answer) as server:
-        batched = call(*given, "-q", "--base-url", server.url, "--batch")
-    assert batched.code == 0, batched.err
-    assert outputs_of(genrm) == offline
     call(*given, "-q", "--base-url", judge_server.base_url, "--no-probe").ended(0)
     assert outputs_of(genrm) == offline
 
@@ -503,9 +493,6 @@ def test_settings_that_contradict_files_are_refused(call, genrm):
         ("--requests-to", "x.jsonl", "--conclude"),
         ("--requests-to", "s3://bucket/elsewhere.jsonl"),
         ("--replies-from", "x.jsonl", "--requests-to", "./x.jsonl"),
-        ("--batch", "--requests-to", "x.jsonl"),
-        ("--batch",),
-        ("--batch-wait", "0"),
         (".", "--requests-to", "x.jsonl"),
         ("../{here}/", "--replies-from", "y/x.jsonl"),
         ("*.jsonl", "--requests-to", "x.jsonl"),
@@ -547,15 +534,6 @@ def test_shards_and_sets_of_files_take_replies(call, genrm, judge_server):
     assert call(*given, "--conclude").code == 0
     sharded = [(genrm.folder / f"{name}.scored.jsonl").read_bytes() for name in "ab"]
     assert judge_server.stats()["requests"] == 24
-    remove_outputs(genrm)
-    with asking(judge_server.base_url) as answer, serving(looks=0, answer=answer) as server:
-        for number in range(2):
-            for wait in ("0", "1m"):
-                batched = ("--base-url", server.url, "--batch", "--batch-wait", wait)
-                assert call(*given, "--shard", f"{number}/2", *batched).code == 0
-        assert len(server.batches) == 2
-    assert call(*given, "--conclude").code == 0
-    assert [(genrm.folder / f"{name}.scored.jsonl").read_bytes() for name in "ab"] == sharded
     assert (
         call(
             *given, "--force", "--base-url", judge_server.base_url, "--no-probe", "--no-journal"
@@ -582,31 +560,18 @@ def test_requests_and_replies_may_lie_on_s3(call, genrm, judge_server, s3_bucket
     )
     assert call("score", "in.jsonl", *PLAIN, "--replies-from", f"{folder}/replies*").code == 0
     assert genrm.metrics()["verdicts"] == 8
+    s3_bucket.client.delete_object(Bucket=s3_bucket.name, Key="rl/replies.jsonl")
     remove_outputs(genrm)
-    journal = ("--journal", f"{folder}/journal/")
     with serving(looks=0) as server:
-        batched = (
-            "--base-url",
-            server.url,
-            "--batch",
-            "--batch-wait",
-            "0",
-            "-o",
-            f"{folder}/in.scored.jsonl",
-        )
-        given = ("score", f"{folder}/in.jsonl", *PLAIN, *batched, *journal, "--min-age", "0")
-        s3_bucket.client.upload_file(str(genrm.folder / "in.jsonl"), s3_bucket.name, "rl/in.jsonl")
-        assert call(*given).code == 0
-        shutil.rmtree(genrm.state_folder)  # another machine
-        assert call(*given).code == 0
+        given = ("batch", f"{folder}/requests*.jsonl", "--base-url", server.url, "--wait")
+        call(*given, 0).ended(0)
+        call(*given, 0).ended(0)  # on another machine, perhaps: the state lies beside the requests
         assert set(server.asked.values()) == {1}
-    assert s3_bucket.client.head_object(Bucket=s3_bucket.name, Key="rl/in.scored.jsonl")
+    call("score", "in.jsonl", *PLAIN, "--replies-from", f"{folder}/replies*").ended(0)
 
 
-def test_a_judge_is_measured_by_files_and_batches(call, genrm, judge_server):
-    """`genrm eval` writes requests and no result, and then the result of a live run; with batches
-    too.
-    """
+def test_a_judge_is_measured_by_files(call, genrm, judge_server):
+    """`genrm eval` writes requests and no result, and then the result of a live run."""
     genrm.write(
         "pairs.jsonl",
         [{"prompt": f"{n}?", "chosen": "yes, it is", "rejected": "no"} for n in range(4)],
@@ -616,17 +581,11 @@ def test_a_judge_is_measured_by_files_and_batches(call, genrm, judge_server):
     assert not (genrm.folder / "off.json").exists()
     replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
     assert call(*given, "-o", "off.json", *replies).code == 0
-    with asking(judge_server.base_url) as answer, serving(looks=0, answer=answer) as server:
-        assert call(*given, "-o", "batched.json", "--base-url", server.url, "--batch").code == 0
     assert (
         call(*given, "-o", "live.json", "--base-url", judge_server.base_url, "--no-probe").code == 0
     )
     live = json.loads((genrm.folder / "live.json").read_bytes())
-    for name in ("off.json", "batched.json"):
-        found = json.loads((genrm.folder / name).read_bytes())
-        assert [found[name] for name in ("calls", "prompt_tokens")] == [
-            live[name] for name in ("calls", "prompt_tokens")
-        ]
-        assert found["figures"] | {"latency_median_s": 0} == live["figures"] | {
-            "latency_median_s": 0
-        }
+    found = json.loads((genrm.folder / "off.json").read_bytes())
+    for name in ("calls", "prompt_tokens"):
+        assert found[name] == live[name]
+    assert found["figures"] | {"latency_median_s": 0} == live["figures"] | {"latency_median_s": 0}
