@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -155,7 +155,7 @@ def take_in_others(journal: Journal, scored_uris: Iterable[str], run: RunContext
 
 def _take_in(journal: Journal, path: str, run: RunContext) -> None:
     with Journal(path, read_only=True) as other:
-        entries = other.iter_entries()
+        entries = chain(other.iter_entries(), other.iter_notes())
         while batch := list(islice(entries, _TAKEN_AT_ONCE)):
             if run.stop.is_set():
                 raise StoppedError

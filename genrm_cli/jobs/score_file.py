@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from itertools import islice
 
 from genrm_cli.errors import (
@@ -47,7 +46,7 @@ from genrm_cli.storage.location import folder_of, name_below
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import Sink, exists
 from genrm_cli.storage.source import Source
-from genrm_cli.verdicts import Failure, FailureKind, Outcome, StoppedBy
+from genrm_cli.verdicts import FailureKind, StoppedBy
 
 
 async def score_task(
@@ -122,19 +121,15 @@ async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
 
 
 async def _note_inputs(index: InputIndex, journal: Journal, run: RunContext) -> None:
-    """Record which version of each file this shard read, as requests that nobody makes: those reach
-    every copy.
-    """
+    """Note which version of each file this shard read."""
     for uri, checksum in zip(index.sources.uris, index.checksums, strict=True):
-        note = f"{run.shard} {checksum:08x}"
-        key = sha256(f"{uri}\0{note}".encode()).digest()
-        await journal.record(key, f"input {uri}", Outcome(Failure(FailureKind.NOT_ASKED, note)))
+        await journal.note(f"input {uri}", str(run.shard), f"{run.shard} {checksum:08x}")
 
 
 def _iter_changed(index: InputIndex, journal: Journal) -> Iterator[str]:
     """Yield each file of which a shard read another version last, and these shards."""
     for uri, checksum in zip(index.sources.uris, index.checksums, strict=True):
-        read_by = dict(note.split(" ") for note in journal.details_of(f"input {uri}"))
+        read_by = dict(note.split(" ") for note in journal.notes_on(f"input {uri}"))
         if shards := sorted(shard for shard, read in read_by.items() if read != f"{checksum:08x}"):
             yield f"{uri} has changed since it was read by shard {', '.join(shards)}"
 

@@ -19,6 +19,7 @@ from genrm_cli.errors import StorageError
 from genrm_cli.judging.claims import Claims
 from genrm_cli.judging.journal_file import (
     FAILURE_COLUMNS,
+    NOTE_COLUMNS,
     OUTCOME_COLUMNS,
     VERDICT_COLUMNS,
     Execute,
@@ -47,11 +48,15 @@ _READ_COLUMNS = f"{', '.join(OUTCOME_COLUMNS)}, checksum"
 _COPIED = "CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT ROWID"
 # One process may record a failure for a request for which another records a verdict.
 _UNANSWERED = "FROM failures WHERE key NOT IN (SELECT key FROM verdicts)"
-_HOW_ASKED = (
-    "how the judge is asked"  # a note; it stands where failures do, and so reaches all copies
+_HOW_ASKED = "how the judge is asked"  # the subject of notes
+# The latest note of a key counts, whichever copy it comes from.
+_TAKE_NOTE = (
+    "INSERT INTO notes VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE "
+    "SET text = excluded.text, noted_at = excluded.noted_at WHERE excluded.noted_at > noted_at"
 )
 
-_Entry = tuple[bytes, str, Outcome]  # key, judge and outcome
+# Key, judge and outcome; or key, subject and text of a note.
+_Entry = tuple[bytes, str, Outcome | str]
 
 
 class Copier(Protocol):
@@ -128,7 +133,7 @@ class Journal(AbstractContextManager["Journal"]):
         """
         query = (
             "SELECT judge FROM (SELECT * FROM (SELECT judge, answered_at FROM verdicts LIMIT 1000) "
-            "UNION ALL SELECT judge, failed_at FROM failures WHERE detail = ?) "
+            "UNION ALL SELECT text, noted_at FROM notes WHERE subject = ?) "
             "WHERE instr(judge || ' · ', ? || ' · ') = 1 ORDER BY answered_at DESC LIMIT 1"
         )
         found = self._one(query, _HOW_ASKED, label)
@@ -138,8 +143,24 @@ class Journal(AbstractContextManager["Journal"]):
         """Note how a judge is asked from now on, for runs before its first verdict; any thread may
         call it.
         """
-        note = Outcome(Failure(FailureKind.NOT_ASKED, _HOW_ASKED))
-        self.enter(hashlib.sha256(label.encode()).digest(), label, note)
+        self._enter_note(_HOW_ASKED, label, label)
+
+    async def note(self, subject: str, name: str, text: str) -> None:
+        """Note a fact, and wait for the commit. The latest note of a name counts, in every copy."""
+        self._enter_note(subject, name, text)
+        await self._next_commit()
+
+    def _enter_note(self, subject: str, name: str, text: str) -> None:
+        key = hashlib.sha256(f"{subject}\0{name}".encode()).digest()
+        self._batch.append((key, subject, text))
+
+    def notes_on(self, subject: str) -> list[str]:
+        """Return the texts of the notes on a subject, the latest last."""
+        with self._errors:
+            rows = self._connection.execute(
+                "SELECT text FROM notes WHERE subject = ? ORDER BY noted_at", (subject,)
+            )
+            return [row["text"] for row in rows]
 
     def recall(self, key: bytes, *, with_reply: bool = False) -> Outcome | None:
         """Return the stored verdict of a request, or None; the judge's reply is decompressed only
@@ -205,14 +226,6 @@ class Journal(AbstractContextManager["Journal"]):
         causes = tuple(int(each) for each in row["caused_by"].split() if each.isdecimal())
         failure = Failure(FailureKind(row["kind"]), row["detail"], causes)
         return Outcome(failure, row["attempts"], from_journal=True)
-
-    def details_of(self, judge: str) -> list[str]:
-        """Return the details of the failures of a judge, the latest last."""
-        with self._errors:
-            rows = self._connection.execute(
-                "SELECT detail FROM failures WHERE judge = ? ORDER BY failed_at", (judge,)
-            )
-            return [row["detail"] for row in rows]
 
     def recall_decided(
         self, keys: Sequence[bytes], *, with_reply: bool = False
@@ -316,6 +329,15 @@ class Journal(AbstractContextManager["Journal"]):
             for row in self._connection.execute(f"SELECT * {_UNANSWERED} ORDER BY key"):
                 yield readable_row(dict(row))
 
+    def iter_notes(self) -> Iterator[Row]:
+        """Yield every note, as JSON-ready objects."""
+        return self._iter_notes("SELECT * FROM notes ORDER BY key")
+
+    def _iter_notes(self, query: str) -> Iterator[Row]:
+        with self._errors:
+            for row in self._connection.execute(query):
+                yield readable_row(dict(row))
+
     def _iter_verdicts(self, query: str) -> Iterator[Row]:
         with self._errors:
             for row in map(dict, self._connection.execute(query)):
@@ -324,8 +346,8 @@ class Journal(AbstractContextManager["Journal"]):
                     yield readable_row(row, text)
 
     def take_in(self, entries: Iterable[Row], origin: str = "another journal's copy") -> None:
-        """Store entries of another journal, as `iter_entries` yields them; existing entries are
-        kept.
+        """Store entries of another journal, as `iter_entries` and `iter_notes` yield them; existing
+        entries are kept, but for earlier notes.
 
         If one is invalid, nothing is stored, and a `StorageError` names `origin`. Damaged verdicts
         are skipped."""
@@ -339,6 +361,10 @@ class Journal(AbstractContextManager["Journal"]):
                         f"{origin}: contains an invalid journal entry ({error}); move it away."
                     )
                     raise StorageError(message) from error
+                if "subject" in row:
+                    execute(_TAKE_NOTE, list(row.values()))
+                    execute("INSERT OR IGNORE INTO copied VALUES (?)", (row["key"],))
+                    continue
                 if (
                     "reply" not in row
                 ):  # a verdict of this journal on the same request still has to be copied
@@ -352,12 +378,13 @@ class Journal(AbstractContextManager["Journal"]):
             self._has_failures = True
 
     def iter_uncopied(self) -> Iterator[Row]:
-        """Yield the verdicts that did not come from `take_in`."""
+        """Yield the verdicts and notes that did not come from `take_in`."""
         with self._errors:
             self._connection.execute(_COPIED)
         yield from self._iter_verdicts(
             "SELECT * FROM verdicts WHERE key NOT IN (SELECT key FROM copied)"
         )
+        yield from self._iter_notes("SELECT * FROM notes WHERE key NOT IN (SELECT key FROM copied)")
 
     def _commit(self) -> None:
         """Write the batch and wake its waiters."""
@@ -402,6 +429,10 @@ class Journal(AbstractContextManager["Journal"]):
         replaces it.
         """
         key, judge, outcome = entry
+        if isinstance(outcome, str):
+            note = (key, judge, outcome, now)
+            insert_row(execute, "notes", note, otherwise="REPLACE")
+            return NOTE_COLUMNS, note, None
         result = outcome.result
         if isinstance(result, Failure):
             self._has_failures = True

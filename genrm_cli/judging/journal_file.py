@@ -48,6 +48,9 @@ CREATE TABLE failures (
     key BLOB PRIMARY KEY, judge TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, attempts INTEGER NOT NULL,
     failed_at REAL NOT NULL, caused_by TEXT NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE notes (
+    key BLOB PRIMARY KEY, subject TEXT NOT NULL, text TEXT NOT NULL, noted_at REAL NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE claims (run BLOB PRIMARY KEY, expires_at REAL NOT NULL, keys BLOB NOT NULL);
 CREATE TABLE sums (name TEXT PRIMARY KEY, numbers BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE summed (name TEXT NOT NULL, part BLOB NOT NULL, PRIMARY KEY (name, part)) WITHOUT ROWID;
@@ -63,7 +66,11 @@ OUTCOME_COLUMNS = (
     "completion_tokens", "cached_tokens", "reasks",
 )  # fmt: skip
 FAILURE_COLUMNS = ("key", "judge", "kind", "detail", "attempts", "failed_at", "caused_by")
-_TEXT_COLUMNS = ("key", "judge", "reply", "kind", "detail", "grades", "caused_by")
+NOTE_COLUMNS = ("key", "subject", "text", "noted_at")
+_TEXT_COLUMNS = (
+    *("key", "judge", "reply", "kind", "detail", "grades", "caused_by"),
+    *("subject", "text"),
+)
 _VERDICT_ONLY = ("score_1", "score_2", "ranking")
 _GRADES_ONLY = ("grades",)
 _TURN, _CUT_TURN = "turn", "cut turn"  # stand for grades where a chat model's turn was stored
@@ -108,7 +115,11 @@ def parse_row(entry: Row) -> Row:
     """
     if not isinstance(entry, dict):
         raise TypeError(f"{entry!r:.40}")
-    columns = VERDICT_COLUMNS if "reply" in entry else FAILURE_COLUMNS
+    columns: tuple[str, ...] = FAILURE_COLUMNS
+    if "reply" in entry:
+        columns = VERDICT_COLUMNS
+    elif "subject" in entry:
+        columns = NOTE_COLUMNS
     row: Row = {name: entry.get(name) for name in columns}
     absent = _VERDICT_ONLY if row.get("score_1") is None else _GRADES_ONLY
     for name, value in row.items():

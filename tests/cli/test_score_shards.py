@@ -192,6 +192,9 @@ def test_to_conclude_on_a_changed_input_says_so(call, genrm, judge_server):
     given = ("score", "in.jsonl", *arguments(judge_server))
     shards = [("--shard", f"{number}/2") for number in range(2)]
     assert [call(*given, *shard).code for shard in shards] == [0, 0]
+    (journal,) = genrm.folder.glob("*0-of-2.journal.sqlite")
+    entries = [json.loads(line) for line in call("journal", journal).ended(0).out.splitlines()]
+    assert all("reply" in entry for entry in entries)  # what the shard read is no answer
     genrm.write("in.jsonl", [*lines[3:], *lines[:3], lines[5] | {"completion": "One more."}])
     early = call(*given, "--conclude").ended(6)
     assert (

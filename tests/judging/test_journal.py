@@ -402,7 +402,27 @@ def test_taking_in_adds_what_is_new_and_keeps_what_is_known(path, tmp_path):
         assert not journal.has_failed(key(3))
 
 
-NO_ENTRIES: list[Any] = [5, ["key"], {"judge": "a"}]
+def test_notes_are_no_answers_and_the_latest_counts_in_every_copy(path, tmp_path):
+    """They come last from any journal, in any order of copying; no list of answers has them."""
+    with Journal(str(tmp_path / "theirs")) as theirs:
+        asyncio.run(theirs.note("input a", "0/2", "old"))
+        old = list(theirs.iter_notes())
+        asyncio.run(theirs.note("input a", "0/2", "new"))
+        asyncio.run(theirs.note("input a", "1/2", "other"))
+        new = list(theirs.iter_notes())
+        assert list(theirs.iter_entries()) == []
+        assert list(theirs.iter_uncopied()) == new
+    for order in ([old, new], [new, old]):
+        with Journal(path) as journal:
+            for entries in order:
+                journal.take_in(json.loads(json.dumps(entries)))
+            assert journal.notes_on("input a") == ["new", "other"]
+            assert journal.notes_on("input b") == []
+            assert list(journal.iter_uncopied()) == []
+        Path(path).unlink()
+
+
+NO_ENTRIES: list[Any] = [5, ["key"], {"judge": "a"}, {"key": "00", "subject": "a", "text": 5}]
 CHANGES = [
     {"key": 5},
     {"key": "zz"},
