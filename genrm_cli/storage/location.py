@@ -115,7 +115,10 @@ def parse_local_path(uri: str) -> str:
             "an empty file name: expected a path, s3://bucket/key, or - for a standard stream"
         )
     if _SCHEME.match(uri):
-        raise UsageError(f"{uri!r} cannot be opened: expected a local path, s3://bucket/key, or -")
+        raise UsageError(
+            f"{uri!r} cannot be opened: genrm reads and writes local paths, s3://bucket/key and - "
+            "only. Copy the data to one of these first."
+        )
     return uri
 
 
@@ -199,6 +202,7 @@ def render_place(template: str, uri: str, below: str) -> str:
 
     In the template, `{dir}` is the input's folder, `{path}` that folder relative to `below`, the
     one that was searched, and `{stem}` the input's name without suffixes."""
+    _refuse_other_stores(uri)
     folder = folder_of(uri)
     words = {
         "dir": folder,
@@ -244,7 +248,16 @@ def sibling(uri: str, suffix: str) -> str:
     """
     if is_stream(uri):
         raise UsageError(f"cannot write a *{suffix} file next to '-'; name an output file")
+    _refuse_other_stores(uri)
     return stem_of(uri) + suffix
+
+
+def _refuse_other_stores(uri: str) -> None:
+    """Refuse what can never be opened: an error about a name made from it would show what nobody
+    typed.
+    """
+    if not is_s3(uri):
+        parse_local_path(uri)
 
 
 def require_rl_prefix(uri: str, any_prefix: bool) -> None:

@@ -114,7 +114,7 @@ def is_same_place(uri: str, other: str) -> bool:
 
 def place_of(uri: str) -> str:
     """Return a canonical name, equal for two spellings of one file."""
-    return uri if is_s3(uri) or is_stream(uri) else os.path.realpath(uri)
+    return uri if is_s3(uri) or is_stream(uri) else os.path.realpath(parse_local_path(uri))
 
 
 def is_streamed(uri: str) -> bool:

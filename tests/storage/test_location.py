@@ -13,6 +13,7 @@ from genrm_cli.storage.location import (
     sibling,
     stem_of,
 )
+from genrm_cli.storage.sink import place_of
 
 NAMES = st.text(st.sampled_from("ab.-_{} ü*"), min_size=1, max_size=8).filter(
     lambda name: name not in (".", "..")
@@ -53,10 +54,20 @@ def test_incomplete_s3_uri_is_refused():
 
 
 def test_other_schemes_are_not_taken_for_files():
-    """A mistyped or foreign scheme is refused instead of looked up on disk."""
+    """A mistyped or foreign scheme is refused instead of looked up on disk, and before names of
+    other files are made from it.
+    """
+
+    def beside(uri):
+        return sibling(uri, ".metrics.json")
+
+    def rendered(uri):
+        return render_place("{dir}/{stem}.scored.jsonl", uri, "a")
+
     for uri in ["", "s3:/b/k", "https://host/x.jsonl", "gs://b/k"]:
-        with pytest.raises(UsageError):
-            parse_local_path(uri)
+        for use in (parse_local_path, place_of, beside, rendered):
+            with pytest.raises(UsageError, match=f"{uri!r} cannot be opened|an empty file name"):
+                use(uri)
 
 
 def test_stem_drops_only_known_suffixes():
