@@ -84,7 +84,10 @@ PUBLIC = PACKAGE  # its `__init__` names the public API, which it imports when i
 
 # Rule 2. Prefixes of the modules that know only what they are given.
 PURE = (
-    *(f"watching.{name}" for name in ("evidence", "sentinels", "signals", "timeline", "canaries")),
+    *(
+        f"watching.{name}"
+        for name in ("records", "evidence", "sentinels", "signals", "timeline", "canaries")
+    ),
     "rollouts",
     "pairing",
     "judging.requests",

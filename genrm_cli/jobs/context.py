@@ -19,7 +19,7 @@ from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions, ignore_
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.scored.run_record import WatchRecord
+from genrm_cli.scored.run_record import WatchedRun
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.source import Source, open_source
@@ -58,7 +58,7 @@ class RunContext:
     started_s: float = field(default_factory=time.monotonic)
     shards_stopped_by: StoppedBy | None = None
     exchange: ReplyStore | None = None
-    watch: Callable[..., Awaitable[WatchRecord]] | None = None
+    watch: Callable[..., Awaitable[WatchedRun]] | None = None
 
     @property
     def s3(self) -> S3Options:

@@ -38,7 +38,7 @@ from genrm_cli.rollouts.formats import Score
 from genrm_cli.scored.describe_run import input_version, output_mark, run_record, run_totals
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.parse_lines import format_of
-from genrm_cli.scored.run_record import FileRecord, RunRecord, WatchRecord
+from genrm_cli.scored.run_record import FileRecord, RunRecord, WatchedRun
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import parse_record_exactly, render_document, render_record
 from genrm_cli.storage.leases import Lease
@@ -58,7 +58,7 @@ async def score_task(
     writing run in threads, alongside the calls of other inputs. The lease is checked again before
     anything appears."""
     opened = ExitStack()
-    watched: WatchRecord | None = None
+    watched: WatchedRun | None = None
 
     async def look(outcomes: OutcomeStore) -> None:
         nonlocal watched
@@ -154,7 +154,7 @@ class _Work:
         judges: Sequence[JudgeSpec],
         lease: Lease | None,
         journal: Journal | None,
-        watched: WatchRecord | None,
+        watched: WatchedRun | None,
     ) -> RunRecord:
         """Write every line with its rewards, and make all outputs appear."""
         run = self.run

@@ -36,7 +36,7 @@ from genrm_cli.scored.run_record import (
     RewardRecord,
     RunRecord,
     RunTotals,
-    WatchRecord,
+    WatchedRun,
 )
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import find_kind
@@ -123,7 +123,7 @@ def run_record(
     files: tuple[FileRecord, ...] | None = None,
     journal: str | None,
     damaged_verdicts: int | None = None,
-    watch: WatchRecord | None = None,
+    watch: WatchedRun | None = None,
 ) -> RunRecord:
     """Return the record of a finished input; see `RunRecord` for the arguments."""
     return extended(

@@ -1,7 +1,7 @@
 """The metrics file: the inputs, judges, settings and results of a run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from genrm_cli.json_types import JsonObject, Record
@@ -125,39 +125,16 @@ class RewardRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatchRecord:
-    """What watching the judges found, and what was asked for it; see `genrm guide watch`.
+class WatchedRun:
+    """What a watch of the judges says after a run; it adds members that it alone reads.
 
     Attributes:
         state: `fine`, `blind`, `look` or `stop`.
         reasons: why it is not fine, as sentences.
-        sentinel_set: identity of the sentinels and of the judges that are asked about them; None
-            without any.
-        asked: identity of the calls about sentinels, which several inputs of a run share.
-        sentinels: what the judges said, one character for each sentinel; None if they were not
-            asked.
-        auditor_sentinels: what the auditor said, likewise.
-        audits: disagreements of the auditor and all audits, by the judge's margin.
-        audit_length: by how much more often than the auditor the judge prefers the longer response,
-            -1 to 1.
-        look_at: groups in which the two disagree, those with the largest margin of the judge first.
-        canaries: how often a changed response won, and how many decided pairs there were, by
-            change.
     """
 
     state: str = "blind"
     reasons: tuple[str, ...] = ()
-    sentinel_set: str | None = None
-    asked: str | None = None
-    sentinels: str | None = None
-    auditor_sentinels: str | None = None
-    audits: tuple[tuple[int, ...], ...] = ()
-    audit_length: float | None = None
-    look_at: tuple[str, ...] = ()
-    canaries: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +185,7 @@ class RunRecord(RunTotals):
     versions: Mapping[str, str]
     journal: str | None
     damaged_verdicts: int | None = None
-    watch: WatchRecord | None = None
+    watch: WatchedRun | None = None
 
     @property
     def parts(self) -> dict[str, FileRecord]:

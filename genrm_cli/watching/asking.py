@@ -18,10 +18,10 @@ from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import AGAINST_FIRST, PairingPlan
 from genrm_cli.rollouts.rollout import Rollout, Text
-from genrm_cli.scored.run_record import WatchRecord
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.verdicts import Outcome, Verdict, preferred
 from genrm_cli.watching.canaries import CANARIES
+from genrm_cli.watching.records import WatchRecord
 from genrm_cli.watching.sentinels import MISSING, Count
 
 _MARGINS = (0.5, 1.0, 2.0, 3.0)

@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 from itertools import chain
 
 from genrm_cli.metrics.verdict_counts import GroupedCount
-from genrm_cli.scored.files import parse_run_record
+from genrm_cli.scored.files import parse_written
 from genrm_cli.scored.json_form import FormError, from_json, to_json
-from genrm_cli.scored.run_record import PanelRecord, RunRecord, RunTotals, WatchRecord
+from genrm_cli.scored.run_record import PanelRecord, RunTotals
 from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_document
 from genrm_cli.storage.listing import iter_found, iter_named
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import create_object, read_object
+from genrm_cli.watching.records import WatchedRecord, WatchRecord
 from genrm_cli.watching.signals import COUNTS, MEANS
 from genrm_cli.watching.timeline import Judgement, Observation, State, Timeline
 
@@ -39,7 +40,7 @@ class History:
     cannot be read.
     """
 
-    records: tuple[RunRecord, ...] = ()
+    records: tuple[WatchedRecord, ...] = ()
     acknowledged: tuple[Acknowledgement, ...] = ()
     trouble: tuple[str, ...] = ()
 
@@ -54,10 +55,10 @@ class Followed:
     """
 
     timelines: defaultdict[str, Timeline]
-    judged: list[tuple[RunRecord, Judgement]]
+    judged: list[tuple[WatchedRecord, Judgement]]
 
     @property
-    def latest(self) -> dict[str, tuple[RunRecord, Judgement]]:
+    def latest(self) -> dict[str, tuple[WatchedRecord, Judgement]]:
         """The last dump of each judge."""
         return {judge_identity(record.judge): (record, state) for record, state in self.judged}
 
@@ -90,7 +91,7 @@ def read_history(folders: Sequence[str], s3: S3Options, *, flat: bool = False) -
             if content is None:
                 continue
             if uri.endswith(METRICS_SUFFIX):
-                record = parse_run_record(content)
+                record = from_json(WatchedRecord, parse_written(content))
                 moment_of(record.time)
                 records.append(record)
             else:
@@ -150,7 +151,7 @@ def follow(history: History) -> Followed:
     """
     timelines: defaultdict[str, Timeline] = defaultdict(lambda: Timeline(history.trouble))
     judged = []
-    steps: list[RunRecord | Acknowledgement] = [*history.acknowledged]
+    steps: list[WatchedRecord | Acknowledgement] = [*history.acknowledged]
     steps += [record for record in history.records if not record.partial]
     for each in sorted(steps, key=lambda step: moment_of(step.time)):
         if isinstance(each, Acknowledgement):

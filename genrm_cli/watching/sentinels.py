@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from genrm_cli.scored.run_record import WatchRecord
 from genrm_cli.watching.evidence import Rate, RateNull
+from genrm_cli.watching.records import WatchRecord
 
 BASELINE_RUNS = 10
 """Runs whose answers are the baseline."""

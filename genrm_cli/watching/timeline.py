@@ -9,7 +9,6 @@ from typing import Any
 from genrm_cli.metrics.running_stats import wilson_interval
 from genrm_cli.metrics.verdict_counts import GroupedCount
 from genrm_cli.scored.json_form import extended
-from genrm_cli.scored.run_record import WatchRecord
 from genrm_cli.watching.evidence import (
     Detector,
     RateNull,
@@ -19,6 +18,7 @@ from genrm_cli.watching.evidence import (
     mean_over_dumps,
     rate_of,
 )
+from genrm_cli.watching.records import WatchRecord
 from genrm_cli.watching.sentinels import (
     BASELINE_RUNS,
     MIN_STABLE,

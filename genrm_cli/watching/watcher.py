@@ -20,7 +20,6 @@ from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.describe_run import run_totals
-from genrm_cli.scored.run_record import WatchRecord
 from genrm_cli.settings import Settings
 from genrm_cli.settings.judge_settings import WatchTable
 from genrm_cli.settings.panel import auditor_of
@@ -35,6 +34,7 @@ from genrm_cli.watching.asking import (
     sentinel_set_of,
 )
 from genrm_cli.watching.history import History, follow, judge_identity, observe, read_history
+from genrm_cli.watching.records import WatchRecord
 
 
 class Watcher:

@@ -11,7 +11,7 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.scored.describe_run import run_record
 from genrm_cli.scored.json_form import to_json
-from genrm_cli.scored.run_record import RunTotals, WatchRecord
+from genrm_cli.scored.run_record import RunTotals
 from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.objects import create_object
 from genrm_cli.watching.history import (
@@ -22,6 +22,7 @@ from genrm_cli.watching.history import (
     observe,
     read_history,
 )
+from genrm_cli.watching.records import WatchRecord
 from genrm_cli.watching.timeline import Judgement
 from genrm_cli.watching.watcher import Watcher
 

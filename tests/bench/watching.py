@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from bench.simulation.judge_files import read_judges
 
 from genrm_cli.metrics.verdict_counts import GroupedCount
-from genrm_cli.scored.run_record import WatchRecord
 from genrm_cli.verdicts import contradicts_itself, preferred
+from genrm_cli.watching.records import WatchRecord
 from genrm_cli.watching.signals import LEARNED_DUMPS, MEANS
 from genrm_cli.watching.timeline import Judgement, Observation, State, Timeline
 

@@ -2,8 +2,8 @@
 
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.rewards.shaping import TextShape
-from genrm_cli.scored.run_record import WatchRecord
 from genrm_cli.watching.asking import Audits
+from genrm_cli.watching.records import WatchRecord
 
 
 def judged(key: str, better_chars: int, worse_chars: int) -> JudgedGroup:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from genrm_cli.metrics.verdict_counts import GroupedCount
-from genrm_cli.scored.run_record import WatchRecord
+from genrm_cli.watching.records import WatchRecord
 from genrm_cli.watching.sentinels import BASELINE_RUNS
 from genrm_cli.watching.signals import LEARNED_DUMPS, SIGNALS
 from genrm_cli.watching.timeline import Judgement, Observation, State, Timeline
