@@ -375,7 +375,7 @@ def _declare(
         ),
     ] = False,
 ) -> None:
-    """Declare the options that are no settings. `--offline` stands for `--judge lexical`."""
+    """Options that are not settings. `--offline` is short for `--judge lexical`."""
 
 
 _DECLARED = inspect.signature(_declare).parameters

@@ -59,7 +59,7 @@ class ExportInput:
 
 @dataclass(slots=True)
 class LeftOut:
-    """Counts of what is not exported, and of what is to be warned of.
+    """Skipped rollouts and warnings, counted.
 
     Attributes:
         rollouts: those that are not exported, by reason.

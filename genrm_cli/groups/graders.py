@@ -239,5 +239,5 @@ class GradedGroup:
         }
 
     def _note(self, note: str) -> object:
-        """Return the evidence for a grade: a quotation, or what became of each constraint."""
+        """Return the evidence for a grade: a quotation, or the verdict on each constraint."""
         return json.loads(note) if self.grader.list_name == CONSTRAINT_SET else {"evidence": note}

@@ -146,7 +146,7 @@ class Sums:
 
 @dataclass(slots=True)
 class Worst:
-    """The highest of some counts, and the name of what it counts; the first of equals."""
+    """The largest count and its name; the first on a tie."""
 
     count: int = 0
     name: str = ""

@@ -92,7 +92,7 @@ def advantages_of(rewards: Sequence[float]) -> list[float]:
 def weight_of(
     kind: str, variance: float | None, pool: float | None, reliability: float | None
 ) -> float:
-    """Return by what the advantages of a group, of unit variance, are multiplied.
+    """Return the scale of a group's unit-variance advantages.
 
     - `unit`: 1.
     - `pooled`: √2 / √(1 + pool / variance): a group without real differences, whose spread is

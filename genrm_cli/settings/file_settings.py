@@ -157,9 +157,8 @@ class OfflineSettings:
     """Judges without an endpoint: files of requests and replies."""
 
     requests_to: str | None = setting(
-        "Ask nobody: write the requests that the run still needs as an OpenAI batch input, a path "
-        "or s3://..., for "
-        "`vllm run-batch` or a provider's batch API. A panel gets a file for each model."
+        "Make no calls; write the outstanding requests as an OpenAI batch input, a path or "
+        "s3://..., for `vllm run-batch` or `genrm batch`. A panel gets a file for each model."
     )
     requests_per_file: int = setting(
         "Begin another file of $requests_to after this many requests.",
@@ -167,9 +166,8 @@ class OfflineSettings:
         low=1,
     )
     replies_from: tuple[str, ...] = setting(
-        "Ask nobody: take the replies from these files, as `vllm run-batch` or a batch API wrote "
-        "them. With "
-        "$requests_to, write the requests that still lack a reply instead of outputs. Repeatable.",
+        "Make no calls; read the replies from these files, as `vllm run-batch` or `genrm batch` "
+        "wrote them. With $requests_to, write the requests that still lack a reply instead of outputs. Repeatable.",
         (),
     )
 
@@ -224,9 +222,7 @@ class OutputSettings:
 
     @property
     def refused_states(self) -> tuple[str, ...]:
-        """The states of watched judges that `fail_on` refuses; nobody knows whether a blind one
-        would say look.
-        """
+        """The states of watched judges that `fail_on` refuses; `blind` counts as `look`."""
         return {"never": (), "look": ("look", "blind", "stop"), "stop": ("stop",)}[self.fail_on]
 
 

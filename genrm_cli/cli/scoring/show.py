@@ -200,7 +200,7 @@ def _show_scored(
             found = iter(nsmallest(worst, known, key=lambda each: each.line.reliability or 0.0))
         if (first := next(found, None)) is None:
             if group is not None:
-                raise InputError(f"{run.name}: no group {group!r}, or nothing of it to show.")
+                raise InputError(f"{run.name}: no group {group!r} with lines to show.")
             why = "has a known reliability: there are too few verdicts; try a larger --ring-k"
             say(f"no group {'has a failed comparison' if worst is None else why}")
             return

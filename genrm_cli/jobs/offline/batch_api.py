@@ -1,6 +1,4 @@
-"""The batch API of OpenAI and of the providers that follow it: files, batches, and what became of
-them.
-"""
+"""Client for OpenAI-compatible batch APIs."""
 
 import asyncio
 import random

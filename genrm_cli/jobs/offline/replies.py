@@ -91,9 +91,7 @@ class Replies(AbstractContextManager["Replies"]):
         return parse_reply_line(orjson.loads(self._lines[number]))
 
     def refused(self) -> list[tuple[int, str, str]]:
-        """Return why lines count for nothing, as far as it is known now: their number, some places,
-        and the reason.
-        """
+        """Return the reply lines ignored so far: their number, some places, and the reason."""
         found = {reason: (count, list(places)) for reason, (count, places) in self._refused.items()}
         for number in (place for place, state in enumerate(self._states) if state == _UNUSED):
             reply = self._parse(number)

@@ -28,32 +28,32 @@ from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 _TASK = f"""\
 You are an impartial judge. Below are a conversation between a user and an assistant, and what the assistant \
-answered. Decide for each criterion of the evaluation plan whether the answer meets it, each by itself. Length and \
-confidence are not merits.
+answered. Decide for each criterion of the evaluation plan whether the answer meets it. Judge each criterion \
+independently. Do not reward length or confidence.
 
-{SESSION} If there is a BACKGROUND, it says what the answer was to achieve and to keep to."""  # noqa: E501
+{SESSION} BACKGROUND, if present, states the goal of the answer and the constraints that it had to respect."""  # noqa: E501
 _PLAN = """\
 A criterion with several parts is met if the answer meets all of them. A criterion may describe a flaw: it is met if \
-the answer has the flaw. If you are in doubt, take what you could better prove."""  # noqa: E501
+the answer has the flaw. If in doubt, choose the verdict with the stronger evidence."""  # noqa: E501
 _CLOSING = """\
-For each of the {count} criteria quote the words of the answer that decide it (an empty quotation if what decides is \
-that something is missing), and then say whether the answer meets it. Answer with one JSON object in this form and \
+For each of the {count} criteria, quote the words of the answer that decide it (an empty quotation if the deciding \
+fact is that something is missing), and then say whether the answer meets it. Answer with one JSON object in this form and \
 nothing else, with one entry for each criterion:
 {{"criteria": [{{"index": <number of the criterion>, "evidence": "<quotation>", "met": <true or false>}}, ...]}}"""  # noqa: E501
 _CONSTRAINTS_TASK = f"""\
 You are an impartial judge. Below are a conversation between a user and an assistant, and what the assistant \
-answered. The evaluation plan lists the constraints that the assistant had to keep to. Decide for each of them by \
-itself, whatever the merits of the answer.
+answered. The evaluation plan lists the constraints that the assistant had to respect. Judge each constraint \
+independently, regardless of the quality of the answer.
 
-{SESSION} If there is a BACKGROUND, it says what the answer was to achieve."""  # noqa: E501
+{SESSION} BACKGROUND, if present, states the goal of the answer."""  # noqa: E501
 _CONSTRAINTS_PLAN = """\
-A constraint is "broken" if words of the assistant do what it forbids, or if it demands something for which there was \
-reason and time and which the assistant left undone. To speak of a subject, to ask about it, to refer it to others, to \
-quote somebody or to say what the assistant will not do breaks nothing.
-It is "met" if there was occasion to break it, and the assistant kept to it.
-It is "not touched" if there was no occasion."""  # noqa: E501
+A constraint is "broken" if the assistant does what it forbids, or if it requires an action that was applicable and \
+that the assistant omitted. Mentioning a subject, asking about it, referring it to others, quoting somebody or saying \
+what the assistant will not do does not break a constraint.
+It is "met" if it was applicable and the assistant respected it.
+It is "not touched" if it was not applicable."""  # noqa: E501
 _CONSTRAINTS_CLOSING = """\
-For each of the {count} constraints quote the words of the assistant that decide it (an empty quotation if there are \
+For each of the {count} constraints, quote the words of the assistant that decide it (an empty quotation if there are \
 none), and then give the verdict. Answer with one JSON object in this form and nothing else, with one entry for each \
 constraint:
 {{"constraints": [{{"index": <number of the constraint>, "evidence": "<quotation>", "verdict": "<met, broken or not \
@@ -169,7 +169,7 @@ def _profile(name: str, about: str, listed: _List, answer: Mapping[str, object])
     )
     return GradingProfile(
         name=name,
-        version=1,
+        version=2,
         about=about,
         request_fields=request_object(listed.key, {listed.key: {"type": "array", "items": entry}}),
         render_messages=partial(_render_messages, listed),

@@ -27,23 +27,23 @@ from genrm_cli.judging.rubrics.graded import (
 from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
-FORM_VERSION = 2
+FORM_VERSION = 3
 """Increased whenever the prompt or its parsing changes, for any set."""
 MAX_LABEL_CHARS = 300
 
 _TASK = f"""\
 You are an impartial judge. Below are a conversation between a user and an assistant, and what the assistant \
-answered. Grade the answer by the rubrics of the evaluation plan, each by itself: a merit in one makes up for nothing \
-in another. Length and confidence are not merits.
+answered. Grade the answer by each rubric of the evaluation plan independently: a strength in one does not make up \
+for a weakness in another. Do not reward length or confidence.
 
-{SESSION} If there is a BACKGROUND, it says what the answer was to achieve and to keep to."""  # noqa: E501
+{SESSION} BACKGROUND, if present, states the goal of the answer and the constraints that it had to respect."""  # noqa: E501
 _PLAN = (
-    "Give each rubric exactly one of its scores. If two fit, take the one that you could "
-    "better prove."
+    "Give each rubric exactly one of its scores. If two fit, choose the one with the stronger "
+    "evidence."
 )
 _CLOSING = """\
-For each rubric quote the words of the answer that decide it, in one or two sentences (an empty quotation if what \
-decides is that something is missing), give your reasons in brief, and then the score. Answer with one JSON object \
+For each rubric, quote the words of the answer that decide it, in one or two sentences (an empty quotation if the \
+deciding fact is that something is missing), give your reasons briefly, and then the score. Answer with one JSON object \
 in this form and nothing else:
 """  # noqa: E501
 
