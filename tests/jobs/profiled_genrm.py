@@ -16,7 +16,7 @@ import genrm_cli
 ROOT = f"{Path(genrm_cli.__file__).parent}{os.sep}"
 CLIENT, CALL = (
     "judging/client.py",
-    "_call",
+    "_send",
 )  # the module of the HTTP client, and its function that makes a call
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 

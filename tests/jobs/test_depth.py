@@ -56,7 +56,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, judge_process: JudgeServer) ->
 
 def test_a_reader_walks_few_frames_to_the_call(run):
     """From `main` to the call over HTTP, through all tasks, lie at most twenty frames of ours."""
-    assert (run.frames[0], run.frames[-1]) == ("cli/app.py main", "judging/client.py _call")
+    assert (run.frames[0], run.frames[-1]) == ("cli/app.py main", "judging/client.py _send")
     assert len(run.frames) <= MOST_FRAMES, "\n".join(run.frames)
 
 
