@@ -167,7 +167,8 @@ class OfflineSettings:
     )
     replies_from: tuple[str, ...] = setting(
         "Make no calls; read the replies from these files, as `vllm run-batch` or `genrm batch` "
-        "wrote them. With $requests_to, write the requests that still lack a reply instead of outputs. Repeatable.",
+        "wrote them. With $requests_to, write the requests that still lack a reply instead of "
+        "outputs. Repeatable.",
         (),
     )
 
