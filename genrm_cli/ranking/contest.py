@@ -34,6 +34,8 @@ class RankOptions:
         both_orders: show each pair in both orders; else in one, at random.
         limit: most prompts; None for all.
         seed: random seed of pairs and intervals.
+        one_look: whether the number of prompts was planned and the ranking is looked at once, so
+            that intervals need not hold at any time.
         recorded: name of the judge of recorded verdicts, which are then ranked; None to read
             rollouts.
     """
@@ -46,6 +48,7 @@ class RankOptions:
     both_orders: bool = True
     limit: int | None = None
     seed: int = 0
+    one_look: bool = False
     recorded: str | None = None
 
 

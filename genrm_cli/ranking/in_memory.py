@@ -24,6 +24,7 @@ def rank(
     baseline: str | None = None,
     samples: int = 1,
     both_orders: bool = True,
+    one_look: bool = False,
     recorded: str | None = None,
     api_key: str | None = None,
     examples: int = 0,
@@ -55,6 +56,7 @@ def rank(
         "recorded": recorded,
         "samples": samples,
         "both_orders": both_orders,
+        "one_look": one_look,
     }
     given = settings_of("rank", settings)
     with TemporaryDirectory() as folder:

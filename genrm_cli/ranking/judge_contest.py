@@ -235,4 +235,5 @@ class ContestJudging:
         options = self.contest.options
         scale = (options.budget or 0) / max(1, self.pairs.calls) if self.is_pilot else 1.0
         deviation = assumed_deviation(options.samples, both_orders=options.both_orders)
-        return forecast(self.pairs.counts() * max(1.0, scale), deviation, self.anchor)
+        counts = self.pairs.counts() * max(1.0, scale)
+        return forecast(counts, deviation, self.anchor, one_look=options.one_look)

@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from random import Random
-from statistics import NormalDist
 
 import numpy as np
 
-from genrm_cli.metrics.running_stats import Z_95, joint_z_95
+from genrm_cli.ranking.looks import POWER, critical_z, power_z
 from genrm_cli.rewards.estimators.verdict_batch import Floats
 
 Pair = tuple[int, int]
@@ -17,7 +16,6 @@ Pair = tuple[int, int]
 Offers = Mapping[int, Sequence[tuple[Pair, int]]]
 """By prompt, the pairs that it allows, each with its number of calls."""
 
-POWER = 0.8
 # Variance of the share won on a prompt: of prompts and of samples. Deviations are .38 with one
 # sample and .29 with four for GPT-4 on close systems; with one order instead of both .455.
 _OF_PROMPTS = 0.064
@@ -127,7 +125,9 @@ def assumed_deviation(samples: int, *, both_orders: bool) -> float:
     )
 
 
-def forecast(counts: Floats, deviation: float, anchor: int | None) -> Forecast | None:
+def forecast(
+    counts: Floats, deviation: float, anchor: int | None, *, one_look: bool = False
+) -> Forecast | None:
     """Return what comparisons on these numbers of prompts [K, K] can show; None if they do not join
     all policies.
 
@@ -141,23 +141,19 @@ def forecast(counts: Floats, deviation: float, anchor: int | None) -> Forecast |
     if np.linalg.matrix_rank(laplacian, hermitian=True) < k - 1:
         return None
     inverse = np.linalg.pinv(laplacian, hermitian=True)
-    z = NormalDist().inv_cdf(POWER)
     resistances = [
         inverse[a, a] + inverse[b, b] - 2 * inverse[a, b]
         for a, b in combinations(range(k), 2)
         if anchor is None or anchor in (a, b)
     ]
-    error = deviation * float(np.median(resistances)) ** 0.5
+    resistance = float(np.median(resistances))
+    # The number of prompts of a direct comparison that would be as accurate.
+    prompts = max(1, round(1 / resistance))
+    error = deviation * resistance**0.5
+    z = critical_z(prompts, len(resistances), one_look=one_look) + power_z(one_look=one_look)
     return Forecast(
-        half_width=Z_95 * error,
-        smallest_difference=(joint_z_95(len(resistances)) + z) * error,
+        half_width=critical_z(prompts, one_look=one_look) * error,
+        smallest_difference=z * error,
         power=POWER,
         deviation=deviation,
     )
-
-
-def prompts_to_show(difference: float, deviation: float) -> int:
-    """Return the prompts on which to compare two policies to show a difference from one half, in 80
-    % of cases.
-    """
-    return int(np.ceil(((Z_95 + NormalDist().inv_cdf(POWER)) * deviation / difference) ** 2))

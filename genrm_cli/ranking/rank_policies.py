@@ -27,10 +27,11 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.open_judges import idle_judges, open_judges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import PairingPlan
+from genrm_cli.ranking.board import Leaderboard, findings
 from genrm_cli.ranking.contest import Contest, RankOptions, refuse_unknown
 from genrm_cli.ranking.judge_contest import ContestJudging, Example
 from genrm_cli.ranking.known_verdicts import read_known, uses_known
-from genrm_cli.ranking.leaderboard import Leaderboard, build_leaderboard, findings
+from genrm_cli.ranking.leaderboard import build_leaderboard
 from genrm_cli.ranking.outcomes import Outcomes
 from genrm_cli.ranking.pair_plan import Forecast
 from genrm_cli.scored.describe_run import judge_record
@@ -216,7 +217,13 @@ def _ranking(
     refuse_unknown(baseline, outcomes.table.policies)
     if options.over is not None and baseline is None:
         baseline = outcomes.table.policies[0]
-    board = build_leaderboard(outcomes, baseline=baseline, over=options.over, seed=options.seed)
+    board = build_leaderboard(
+        outcomes,
+        baseline=baseline,
+        over=options.over,
+        seed=options.seed,
+        one_look=options.one_look,
+    )
     numbers = {
         "stopped_by": metrics.stopped_by,
         "calls": metrics.calls,

@@ -3,17 +3,23 @@
 The file has verdicts of all pairs in both orders, as `genrm rank --recorded` reads it. Draws of its
 prompts show how often an interval holds what all prompts say, and budgets show what a plan saves
 against all pairs on fewer prompts. Without a file, `--field K GAP` simulates K policies whose
-neighbours are GAP Elo apart."""
+neighbours are GAP Elo apart; with `--cycles`, it counts warnings of cycles instead. `--looks`
+counts how often equal policies are called different if one looks after every prompt, on GPT-4's
+verdicts in tests/ranking, and how many prompts show 5 points (simulated)."""
 
 import argparse
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 
+from genrm_cli.ranking.board import Leaderboard
 from genrm_cli.ranking.known_verdicts import read_recorded
-from genrm_cli.ranking.leaderboard import ELO, Leaderboard, build_leaderboard
+from genrm_cli.ranking.leaderboard import ELO, build_leaderboard
+from genrm_cli.ranking.looks import LEAST_PROMPTS, critical_z, prompts_to_show, share_interval
 from genrm_cli.ranking.outcomes import Outcomes, OutcomeTable
 from genrm_cli.ranking.pair_plan import PairPlan, near_pairs
 from genrm_cli.ranking.strengths import fit_strengths
@@ -58,13 +64,14 @@ def held(board: Leaderboard, truth: Leaderboard) -> Iterator[tuple[str, float]]:
     for place, row in enumerate(truth.policies, 1):
         own = next(each for each in board.policies if each.name == row.name)
         yield "Elo", own.elo_lo <= rows[row.name].elo <= own.elo_hi
-        yield "field", own.lo <= rows[row.name].win_rate <= own.hi
+        if own.lo is not None:
+            yield "field", own.lo <= rows[row.name].win_rate <= own.hi
         if own.rank_lo is not None:
             yield "rank", own.rank_lo <= place <= own.rank_hi
     joint = [
         row.lo_sim <= found[1] <= row.hi_sim
         for row in board.pairs
-        if (found := truth.win_rate(row.a, row.b))
+        if row.lo_sim is not None and (found := truth.win_rate(row.a, row.b))
     ]
     yield "all pairs together", all(joint)
     wrong = [
@@ -78,15 +85,37 @@ def _better(row: object, truth: Leaderboard) -> str:
     return row.a if found[1] > 0.5 else row.b
 
 
-def coverage(outcomes: Outcomes, prompts: int, rounds: int) -> dict[str, float]:
-    """Return how often the intervals of so many drawn prompts hold what all prompts say."""
+def piloted(outcomes: Outcomes, budget: int, seed: int) -> Outcomes:
+    """Return the outcomes that a pilot and then near ranks take from a budget."""
+    k = outcomes.k
+    offers = {
+        prompt: [(pair, 2) for pair in combinations(range(k), 2)]
+        for prompt in range(len(outcomes.chars))
+    }
+    plan = PairPlan(k, seed)
+    plan.spend(offers, int(budget * PILOT))
+    close = near_pairs(fit_strengths(of_pairs(outcomes, plan)).theta.tolist())
+    near = {
+        prompt: [each for each in found if each[0] in close] for prompt, found in offers.items()
+    }
+    plan.spend(near, budget)
+    return of_pairs(outcomes, plan)
+
+
+def coverage(
+    outcomes: Outcomes, prompts: int, rounds: int, budget: int | None, *, one_look: bool
+) -> dict[str, float]:
+    """Return how often the intervals of so many drawn prompts hold what all prompts say; within a
+    budget, of the pairs that a pilot chooses.
+    """
     generator = np.random.default_rng(0)
     truth = build_leaderboard(outcomes)
     found: dict[str, list[float]] = {}
-    for _ in range(rounds):
-        board = build_leaderboard(
-            drawn(outcomes, generator.integers(0, len(outcomes.chars), prompts))
-        )
+    for number in range(rounds):
+        sample = drawn(outcomes, generator.integers(0, len(outcomes.chars), prompts))
+        if budget is not None:
+            sample = piloted(sample, budget, number)
+        board = build_leaderboard(sample, one_look=one_look)
         for name, each in held(board, truth):
             found.setdefault(name, []).append(each)
         order = [row.name for row in board.policies]
@@ -159,22 +188,13 @@ def savings(
         few.spend(dict(list(offers.items())[: max(1, budget // (2 * len(every)))]), budget)
         spread = PairPlan(k, number)
         spread.spend(offers, budget)
-        near = PairPlan(k, number)
-        near.spend(offers, int(budget * PILOT))
-        close = near_pairs(fit_strengths(of_pairs(sample, near)).theta.tolist())
-        near.spend(
-            {
-                prompt: [each for each in found_ if each[0] in close]
-                for prompt, found_ in offers.items()
-            },
-            budget,
-        )
-        for name, plan in (
-            ("all pairs, fewer prompts", few),
-            ("spread", spread),
+        near = piloted(sample, budget, number)
+        for name, chosen in (
+            ("all pairs, fewer prompts", of_pairs(sample, few)),
+            ("spread", of_pairs(sample, spread)),
             ("pilot, then near ranks", near),
         ):
-            found.setdefault(name, []).append(gap_errors(of_pairs(sample, plan), truth))
+            found.setdefault(name, []).append(gap_errors(chosen, truth))
     return {name: tuple(np.nanmean(each, axis=0)) for name, each in found.items()}
 
 
@@ -195,6 +215,84 @@ def tell_savings(name: str, outcomes: Outcomes, prompts: int, budget: int, round
         print(f"{name}, {budget} calls, {plan}: {', '.join(shown)}", flush=True)
 
 
+def claims(shares: np.ndarray, comparisons: int, *, one_look: bool) -> np.ndarray:
+    """Return [N] whether a look after each prompt calls one of two policies better, by the shares
+    [N] that the first won on each.
+    """
+    n = np.arange(1, len(shares) + 1)
+    means = np.cumsum(shares) / n
+    squares = np.cumsum(shares**2) / n - means**2
+    told = np.zeros(len(shares), dtype=bool)
+    for at in range(LEAST_PROMPTS - 1, len(shares)):
+        error = max(0.0, squares[at] / at) ** 0.5
+        z = critical_z(at + 1, comparisons, one_look=one_look)
+        low, high = share_interval(means[at], error, at + 1, 2 * at + 2, z)
+        told[at] = low > 0.5 or high < 0.5
+    return told
+
+
+def tell_looks(rounds: int) -> None:
+    """Print how often equal policies are called different by a look after each of 1,000 prompts,
+    and the prompts that show 5 points.
+    """
+    sys.path.insert(0, str(Path(__file__).parents[1] / "ranking"))
+    from recorded_systems import recorded_outcomes
+
+    pairs, recorded = recorded_outcomes().win_shares()
+    k = int(pairs.max()) + 1
+    table = np.full((len(recorded), k, k), 0.5)
+    for number, (a, b) in enumerate(pairs.tolist()):
+        table[:, a, b] = recorded[:, number]
+        table[:, b, a] = 1 - recorded[:, number]
+    generator = np.random.default_rng(0)
+    found: dict[str, list[bool]] = {}
+    for _ in range(rounds):
+        # Which policy is which is drawn anew on each prompt: none is better than another.
+        prompt = generator.integers(0, len(table), 1_000)
+        names = generator.permuted(np.tile(np.arange(k), (1_000, 1)), axis=1)
+        for one_look in (True, False):
+            kind = "one look" if one_look else "anytime"
+            told = [
+                claims(
+                    table[prompt, names[:, a], names[:, b]], comparisons, one_look=one_look
+                ).any()
+                for a, b in pairs.tolist()
+                for comparisons in (1, len(pairs))
+            ]
+            found.setdefault(f"{kind}, one pair", []).append(told[0])
+            found.setdefault(f"{kind}, any of {len(pairs)} pairs", []).append(any(told[1::2]))
+    for name, each in found.items():
+        print(f"{name}: false claims in {np.mean(each):.3f} of {rounds} runs", flush=True)
+    deviation = 0.38
+    for comparisons in (1, 10):
+        fixed = prompts_to_show(0.05, deviation, comparisons, one_look=True)
+        advised = prompts_to_show(0.05, deviation, comparisons)
+        told = [
+            claims(generator.normal(0.55, deviation, advised), comparisons, one_look=False)
+            for _ in range(rounds)
+        ]
+        by_then = np.mean([each.any() for each in told])
+        print(
+            f"5 points, {comparisons} comparisons: {fixed} prompts for one look; {advised} show "
+            f"them in {by_then:.2f} of runs, {np.mean([each[-1] for each in told]):.2f} at that "
+            "look",
+            flush=True,
+        )
+
+
+def tell_cycles(name: str, outcomes: Outcomes, prompts: int, rounds: int) -> None:
+    """Print how often draws of a field without cycles are called not transitive."""
+    generator = np.random.default_rng(0)
+    for one_look in (True, False):
+        warned = 0
+        for _ in range(rounds):
+            sample = drawn(outcomes, generator.integers(0, len(outcomes.chars), prompts))
+            board = build_leaderboard(sample, one_look=one_look)
+            warned += any(each.startswith("not transitive") for each in board.warnings)
+        kind = "one look" if one_look else "anytime"
+        print(f"{name}, {prompts} prompts, {kind}: cycles in {warned} of {rounds}", flush=True)
+
+
 def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser()
@@ -204,9 +302,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--prompts", type=int, nargs="*", default=[20, 50])
     parser.add_argument("--budget", type=int, nargs="+", default=[])
+    parser.add_argument("--one-look", action="store_true")
+    parser.add_argument(
+        "--pilot", type=int, metavar="CALLS", help="coverage of a pilot's intervals"
+    )
+    parser.add_argument("--looks", action="store_true")
+    parser.add_argument("--cycles", action="store_true")
     given = parser.parse_args()
+    if given.looks:
+        tell_looks(given.rounds)
     if given.field:
         outcomes = simulated(*given.field)
+        for prompts in given.prompts if given.cycles else ():
+            tell_cycles(f"{given.field[0]} policies", outcomes, prompts, given.rounds)
         for budget in given.budget:
             tell_savings(
                 f"{given.field[0]} policies", outcomes, given.prompts[0], budget, given.rounds
@@ -219,7 +327,9 @@ def main() -> None:
                 prompts,
                 {
                     name: round(100 * each, 1)
-                    for name, each in coverage(outcomes, prompts, given.rounds).items()
+                    for name, each in coverage(
+                        outcomes, prompts, given.rounds, given.pilot, one_look=given.one_look
+                    ).items()
                 },
             )
         for budget in given.budget:

@@ -1,13 +1,13 @@
+import random
+
 import numpy as np
 import pytest
 from ranking.recorded_systems import ORDERS, VERDICTS, recorded_outcomes
 
-from genrm_cli.ranking.leaderboard import (
-    build_leaderboard,
-    findings,
-    most_different,
-    share_interval,
-)
+from genrm_cli.metrics.running_stats import Z_95, student_95
+from genrm_cli.ranking.board import findings
+from genrm_cli.ranking.leaderboard import build_leaderboard, most_different
+from genrm_cli.ranking.looks import LEAST_PROMPTS, critical_z, prompts_to_show, share_interval
 from genrm_cli.ranking.outcomes import Outcomes, OutcomeTable
 
 
@@ -47,7 +47,7 @@ def test_the_worked_example_is_reproduced() -> None:
     """Win rates, strengths, the position and ranks are those computed independently on GPT-4's
     verdicts.
     """
-    board = build_leaderboard(recorded_outcomes())
+    board = build_leaderboard(recorded_outcomes(), one_look=True)
     found = {row.name: row for row in board.policies}
     expected = {
         "gpt4": (85.6, 82.3, 89.0, 302, 49),
@@ -73,7 +73,9 @@ def test_the_worked_example_is_reproduced() -> None:
 
 def test_a_difference_is_claimed_only_with_all_comparisons_accounted_for() -> None:
     """One interval of gpt35 against bard excludes one half; that of all pairs together does not."""
-    row, rate, (low, high) = build_leaderboard(recorded_outcomes()).win_rate("gpt35", "bard")
+    row, rate, (low, high) = build_leaderboard(recorded_outcomes(), one_look=True).win_rate(
+        "gpt35", "bard"
+    )
     assert (100 * rate, 50 * (high - low)) == pytest.approx((58.8, 8.1), abs=0.06)
     assert 50 * (row.hi_sim - row.lo_sim) == pytest.approx(11.8, abs=0.06)
     assert low > 0.5
@@ -119,7 +121,7 @@ def test_intervals_hold_the_truth(prompts, runs) -> None:
     all_held = 0
     for _ in range(runs):
         outcomes, truth = simulate(4, prompts, generator)
-        board = build_leaderboard(outcomes)
+        board = build_leaderboard(outcomes, one_look=True)
         right = [row.lo <= truth[int(row.a[1]), int(row.b[1])] <= row.hi for row in board.pairs]
         joint = [
             row.lo_sim <= truth[int(row.a[1]), int(row.b[1])] <= row.hi_sim for row in board.pairs
@@ -156,7 +158,7 @@ def test_a_policy_that_always_wins_has_a_bound() -> None:
     """The strength of an unbeaten policy is marked as a bound, and its win rate has an interval of
     positive width.
     """
-    board = build_leaderboard(outcomes_of(["011 102"] * 30))
+    board = build_leaderboard(outcomes_of(["011 102"] * 30), one_look=True)
     assert [(row.name, row.bound) for row in board.policies] == [("p0", ">="), ("p1", "<=")]
     assert board.policies[0].win_rate == 1.0
     assert 0.8 < board.policies[0].lo < board.policies[0].hi == 1.0
@@ -220,7 +222,7 @@ def test_policies_that_never_meet_have_no_common_strength() -> None:
 def test_cycles_are_pointed_out() -> None:
     """Rock, paper, scissors: equal strengths, and a warning that they do not describe the pairs."""
     board = build_leaderboard(
-        outcomes_of(["011 102 121 212 201 022"] * 20 + ["012 101 122 211 202 021"] * 4, policies=3)
+        outcomes_of(["011 102 121 212 201 022"] * 50 + ["012 101 122 211 202 021"] * 10, policies=3)
     )
     assert [row.elo for row in board.policies] == pytest.approx([0, 0, 0], abs=1e-6)
     assert any(warning.startswith("not transitive") for warning in board.warnings)
@@ -228,11 +230,74 @@ def test_cycles_are_pointed_out() -> None:
 
 def test_shares_near_one_keep_their_interval() -> None:
     """Near 1 and on few prompts the interval is Wilson's; between, with many prompts, Student's."""
-    assert share_interval(1.0, 0.0, 20, 40) == (pytest.approx(0.82, abs=0.005), 1.0)
-    assert share_interval(0.5, 0.05, 100, 200) == pytest.approx(
+    assert share_interval(1.0, 0.0, 20, 40, Z_95) == (pytest.approx(0.82, abs=0.005), 1.0)
+    assert share_interval(0.5, 0.05, 100, 200, Z_95) == pytest.approx(
         (0.5 - 1.984 * 0.05, 0.5 + 1.984 * 0.05), abs=1e-4
     )
-    assert share_interval(0.5, None, 1, 2) == (None, None)
+    assert share_interval(0.5, 0.0, 100, 200, Z_95) == pytest.approx((0.403, 0.597), abs=0.001)
+
+
+def exchanged(shares: list[float], generator: random.Random, count: int) -> list[float]:
+    """Draw prompts and exchange the policies at random: neither is better."""
+    drawn = generator.choices(shares, k=count)
+    return [share if generator.random() < 0.5 else 1 - share for share in drawn]
+
+
+def claims(shares: list[float], *, one_look: bool) -> bool:
+    """Return whether a look after every prompt from the 20th on calls one of two better."""
+    total = squares = 0.0
+    for n, share in enumerate(shares, 1):
+        total += share
+        squares += share**2
+        if n < LEAST_PROMPTS:
+            continue
+        mean = total / n
+        error = max(0.0, (squares / n - mean**2) / (n - 1)) ** 0.5
+        z = critical_z(n, one_look=one_look)
+        low, high = share_interval(mean, error, n, 2 * n, z)
+        if low > 0.5 or high < 0.5:
+            return True
+    return False
+
+
+def test_equal_policies_stay_equal_however_often_one_looks() -> None:
+    """On recorded verdicts with the policies exchanged at random, a look after each of 300 prompts
+    calls one better in at most 5 of 100 runs; with intervals for one look, in more than 20.
+    """
+    generator = random.Random(0)
+    _, shares = recorded_outcomes().win_shares()
+    recorded = shares[:, 4].tolist()  # claude against gpt4: sd .36
+    runs = [exchanged(recorded, generator, 300) for _ in range(160)]
+    assert sum(claims(run, one_look=False) for run in runs) <= 8
+    assert sum(claims(run, one_look=True) for run in runs) > 32
+
+
+@pytest.mark.parametrize(
+    ("comparisons", "prompts", "width"),
+    [(1, 20, 1.90), (1, 50, 1.62), (1, 200, 1.57), (10, 20, 1.64), (10, 50, 1.41), (10, 200, 1.36)],
+)
+def test_intervals_that_hold_at_any_time_are_as_wide_as_their_source_says(
+    comparisons, prompts, width
+) -> None:
+    """Against Student's interval for one look, at the same number of comparisons."""
+    anytime, one_look = (
+        student_95(prompts - 1, critical_z(prompts, comparisons, one_look=each))
+        for each in (False, True)
+    )
+    assert anytime / one_look == pytest.approx(width, abs=0.011)
+
+
+def test_the_prompts_that_are_advised_show_the_difference() -> None:
+    """A look after every prompt finds 5 points by the advised number in 80 % of runs; it is 1.9
+    times the number for one look.
+    """
+    generator = random.Random(1)
+    shares = [0.0] * 36 + [0.5] * 18 + [1.0] * 46  # .55, sd .45
+    deviation = (sum((share - 0.55) ** 2 for share in shares) / 100) ** 0.5
+    advised = prompts_to_show(0.05, deviation)
+    assert advised / prompts_to_show(0.05, deviation, one_look=True) == pytest.approx(1.9, abs=0.05)
+    runs = [generator.choices(shares, k=advised) for _ in range(100)]
+    assert 0.74 < sum(claims(run, one_look=False) for run in runs) / 100 < 0.9
 
 
 def test_the_prompts_that_differ_most_come_first() -> None:

@@ -4,13 +4,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from genrm_cli.ranking.looks import critical_z, prompts_to_show
 from genrm_cli.ranking.pair_plan import (
     PairPlan,
     all_pairs,
     assumed_deviation,
     forecast,
     near_pairs,
-    prompts_to_show,
 )
 
 
@@ -54,14 +54,16 @@ def test_the_forecast_is_that_of_the_normal_test() -> None:
     """Two policies need the prompts of the reference's table; all pairs of five narrow each other's
     gaps.
     """
-    found = [prompts_to_show(gap, 0.38) for gap in (0.02, 0.05, 0.1)]
+    found = [prompts_to_show(gap, 0.38, one_look=True) for gap in (0.02, 0.05, 0.1)]
     assert found == pytest.approx([2_835, 454, 114], abs=1)
-    two = forecast(np.array([[0, 454], [454, 0]]), 0.38, None)
+    two = forecast(np.array([[0, 454], [454, 0]]), 0.38, None, one_look=True)
     assert two.smallest_difference == pytest.approx(0.05, abs=1e-4)
     assert two.half_width == pytest.approx(1.96 * 0.38 / 454**0.5, rel=1e-3)
-    five = forecast(100 * (1 - np.eye(5)), 0.38, None)
+    five = forecast(100 * (1 - np.eye(5)), 0.38, None, one_look=True)
     assert five.half_width == pytest.approx(1.96 * 0.38 * (2 / 500) ** 0.5, rel=1e-3)
     assert forecast(np.diag([0.0, 0.0]), 0.38, None) is None
+    anytime = forecast(np.array([[0, 454], [454, 0]]), 0.38, None)
+    assert anytime.half_width / two.half_width == pytest.approx(critical_z(454) / 1.96, rel=1e-3)
 
 
 def test_deviations_are_those_measured() -> None:

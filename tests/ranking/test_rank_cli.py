@@ -39,9 +39,12 @@ def test_two_files_become_a_sentence(genrm: Genrm, call: Call, judge_server: Jud
     files = write_policies(genrm, old="bad", new="good good good")
     ended = call("rank", *files, *judge_server.flags).ended(0)
     out = ended.out.decode()
-    assert "m prefers new to old: 100.0 % win rate on prompts like these (84.9 to 100.0)." in out
-    assert "2 policies, 24 prompts, 24 pairs: shows differences from 21.7 points" in ended.err
+    assert "m prefers new to old: 100.0 % win rate on prompts like these (63.3 to 100.0)." in out
+    assert "2 policies, 24 prompts, 24 pairs: shows differences from 29.8 points" in ended.err
     assert "48 comparisons: 48 calls to make" in ended.err
+    once = call("rank", *files, *judge_server.flags, "--one-look").ended(0)
+    assert "100.0 % win rate on prompts like these (84.9 to 100.0)." in once.out.decode()
+    assert "shows differences from 21.7 points" in once.err
 
 
 def test_a_second_run_and_score_ask_nothing_again(

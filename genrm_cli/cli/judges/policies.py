@@ -23,7 +23,7 @@ from genrm_cli.cli.options import (
 from genrm_cli.cli.tables import Table, names, numbers, print_parts
 
 if TYPE_CHECKING:
-    from genrm_cli.ranking.leaderboard import PolicyRow
+    from genrm_cli.ranking.board import PolicyRow
     from genrm_cli.ranking.rank_policies import Ranking
 
 _OMITTED = (
@@ -39,6 +39,10 @@ _OMITTED = (
     *("leases", "lease_expiry", "shard", "conclude", "any_prefix"),
 )
 _EXAMPLES = 12  # prompts on a page
+_INTERVALS = {
+    "anytime": "Intervals hold however often you look.",
+    "one look": "Intervals hold for one look at a planned number of prompts.",
+}
 _Field = Annotated[
     str | None, option("PATH", "Dotted path of the field that names the policy. Default: the file.")
 ]
@@ -76,6 +80,14 @@ def rank(
     one_order: Annotated[
         bool, switch("--one-order", "Ask for each pair in one random order: half the calls.")
     ] = False,
+    one_look: Annotated[
+        bool,
+        switch(
+            "--one-look",
+            "The number of prompts was planned, and this is the only look: narrower intervals, "
+            "which do not hold if you add prompts and look again.",
+        ),
+    ] = False,
     recorded: _Recorded = None,
     report: Annotated[
         str | None, option("OUT.html", "Also write a page with the prompts that tell most.")
@@ -109,6 +121,7 @@ def rank(
         "policy_field": policy_field,
         "over": over,
         "baseline": baseline,
+        "one_look": one_look,
         "recorded": recorded,
     }
     options, own = split_options(given, **fields, samples=samples, both_orders=not one_order)
@@ -166,8 +179,8 @@ def _print_ranking(ranking: "Ranking") -> None:
     legend = (
         f"\nwins: share won against {ranking.baseline or 'all others'}, both orders alike. rank: "
         "ranks that remain "
-        f"{accounted}. Elo: strength against {ranking.baseline or 'the mean'}, ± half of the 95 % "
-        "interval; adj.: if "
+        f"{accounted}. {_INTERVALS[ranking.interval]} Elo: strength against "
+        f"{ranking.baseline or 'the mean'}, ± half of the 95 % interval; adj.: if "
         "all responses were equally long. The longer response won "
         f"{percent_text(ranking.longer_preferred)} of the "
         "decided verdicts.\n"

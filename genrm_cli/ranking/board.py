@@ -1,0 +1,267 @@
+"""The rows of a leaderboard, what they say in sentences, and what to beware of."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from genrm_cli.ranking.looks import LEAST_PROMPTS, prompts_to_show
+
+_MUCH = 0.05  # share of failures and contradictions; distance from a predicted win rate
+_DETECTED = 0.05  # difference from one half for which a finding says how many prompts it needs
+
+Interval = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRow:
+    """One policy. None where a number is unknown; win rates and shares are between 0 and 1.
+
+    Attributes:
+        rank_lo: 1 + the policies that are surely better; `rank_hi` is K - those that are surely
+            worse.
+        elo: strength against the baseline, or else the mean of all; 400 points are a factor of ten
+            in the odds. Its 95 % interval is `elo_lo` to `elo_hi`; the band `band_lo` to `band_hi`
+            holds for all policies together.
+        bound: `>=` if the policy never lost, `<=` if it never won: its strength then rests on an
+            assumption.
+        elo_length: the strength if all responses were equally long.
+        win_rate: against the baseline, or else the mean against all others, on prompts that all
+            answered.
+        first_share: share of draws of the prompts in which it is the best.
+        chars: mean characters of its responses. `verdicts` and `failed` count the comparisons about
+            it.
+    """
+
+    name: str
+    rank_lo: int | None
+    rank_hi: int | None
+    elo: float | None
+    elo_se: float | None
+    elo_lo: float | None
+    elo_hi: float | None
+    band_lo: float | None
+    band_hi: float | None
+    bound: Literal[">=", "<="] | None
+    elo_length: float | None
+    win_rate: float | None
+    lo: float | None
+    hi: float | None
+    first_share: float | None
+    chars: float | None
+    prompts: int
+    verdicts: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairRow:
+    """Two policies that were compared.
+
+    Attributes:
+        w: mean over prompts of the share that `a` won against `b`, 0 to 1, in both orders alike;
+            None if unknown.
+        lo: `lo` to `hi` is its 95 % interval; `lo_sim` to `hi_sim` holds for all pairs together.
+        better: the policy that is better by the interval for all pairs; None if neither is.
+        n_prompts: prompts that count. The other counts are of comparisons; `by_rule` of those
+            without a judge.
+        resid_z: deviation from the win rate that the strengths predict, in standard errors.
+    """
+
+    a: str
+    b: str
+    w: float | None
+    se: float | None
+    lo: float | None
+    hi: float | None
+    lo_sim: float | None
+    hi_sim: float | None
+    better: str | None
+    n_prompts: int
+    n_verdicts: int
+    ties: int
+    failed: int
+    by_rule: int
+    resid_z: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaderboard:
+    """The statistics of a ranking. The unit of all intervals is the prompt.
+
+    Attributes:
+        policies: best first; in the order of `over` for a curve.
+        baseline: the policy that strengths are relative to; None for the mean of all.
+        over: the field whose values the policies are; None for no curve. `seed` is that of the
+            draws of prompts.
+        interval: whether all intervals hold at any number of prompts, however often somebody
+            looks, or for one look at a planned number.
+        comparisons_accounted: comparisons between policies that `better` accounts for, by
+            Bonferroni.
+        cov: covariance of the strengths in the order of `policies`, in squared Elo points.
+        contradicting: share of verdicts whose scores and ranking contradict each other.
+        position: advantage of the response shown first, in log odds.
+        length: log odds of a response that is much longer. `longer_preferred` is the share of
+            decided verdicts that prefer the longer response: the agreement of length alone.
+    """
+
+    policies: tuple[PolicyRow, ...]
+    pairs: tuple[PairRow, ...]
+    baseline: str | None
+    over: str | None
+    unit: Literal["prompt"] = "prompt"
+    outcome_rule: str = "scores, then ranking, else a tie"
+    conf_level: float = 0.95
+    interval: Literal["anytime", "one look"]
+    multiplicity: str = "bonferroni"
+    comparisons_accounted: int
+    seed: int
+    n_prompts: int
+    n_verdicts: int
+    by_rule: int
+    failed: int
+    contradicting: float | None
+    position: float | None
+    position_se: float | None
+    length: float | None
+    length_se: float | None
+    longer_preferred: float | None
+    cov: tuple[tuple[float, ...], ...] | None
+    warnings: tuple[str, ...]
+
+    def win_rate(self, a: str, b: str | None) -> tuple[PairRow, float, Interval] | None:
+        """Return the row of two policies, the win rate of `a` and its interval; None if it is
+        unknown.
+        """
+        for row in self.pairs:
+            if row.w is not None and (row.a, row.b) == (a, b):
+                return row, row.w, (row.lo, row.hi)
+            if row.w is not None and (row.a, row.b) == (b, a):
+                return row, 1 - row.w, (_others(row.hi), _others(row.lo))
+        return None
+
+
+def _others(share: float | None) -> float | None:
+    return None if share is None else 1 - share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardFacts:
+    """What the rows of a leaderboard do not show.
+
+    Attributes:
+        prompts: with at least one outcome.
+        is_joined: whether a chain of comparisons joins all policies.
+        is_separated: see `Strengths.separated`.
+        cycle: a pair whose win rate is surely not the predicted one, and the predicted one.
+        far_lengths: a pair of policies whose lengths hardly overlap.
+    """
+
+    prompts: int
+    is_joined: bool
+    is_separated: bool
+    cycle: tuple[PairRow, float] | None
+    far_lengths: PairRow | None
+
+
+def board_warnings(board: Leaderboard, facts: BoardFacts) -> Iterator[str]:
+    """Yield what to beware of when reading a leaderboard."""
+    if facts.prompts < LEAST_PROMPTS:
+        yield (
+            f"only {facts.prompts} prompt{'s' * (facts.prompts != 1)}: the table describes them, "
+            "and nothing else is sure."
+        )
+    if not facts.is_joined:
+        yield "no chain of comparisons joins all policies, so they have no common Elo."
+    elif facts.is_separated:
+        yield "some policies never lost or never won: their Elo is a bound; read the win rates."
+    if facts.is_joined and board.position is None:
+        yield "no pair was judged in both orders: a preference for the first position may decide."
+    asked = board.failed + board.n_verdicts
+    if board.failed > _MUCH * asked:
+        most = max(board.policies, key=lambda row: row.failed).name
+        yield (
+            f"{100 * board.failed / asked:.1f} % of the comparisons failed, most of them about "
+            f"{most}."
+        )
+    if board.contradicting is not None and board.contradicting > _MUCH:
+        yield (
+            f"the scores and the ranking of {100 * board.contradicting:.1f} % of the verdicts "
+            "contradict each other."
+        )
+    if facts.cycle is not None:
+        row, expected = facts.cycle
+        found = row.w or 0.0
+        if abs(found - expected) > _MUCH:
+            yield (
+                f"not transitive: {row.a} wins {100 * found:.1f} % against {row.b}, and the Elo "
+                f"predicts {100 * expected:.1f} %; read the matrix."
+            )
+    if facts.far_lengths is not None:
+        pair = facts.far_lengths
+        yield (
+            f"lengths of {pair.a} and {pair.b} hardly overlap: Elo at equal length is an "
+            "extrapolation."
+        )
+
+
+def findings(board: Leaderboard, judge: str) -> Iterator[str]:
+    """Yield what the leaderboard says, in sentences that claim no more than it shows."""
+    names = [row.name for row in board.policies]
+    if board.over is not None:
+        yield (
+            "a step chosen for its place on this curve looks better than it is: judge it again "
+            "on other prompts."
+        )
+    compared = [(name, board.baseline) for name in names if board.baseline not in (None, name)]
+    if board.baseline is None and len(names) == 2:
+        compared = [(names[0], names[1])]
+    elif board.baseline is None:
+        first = [row.name for row in board.policies if row.rank_lo == 1]
+        if len(first) == 1:
+            yield (
+                f"{judge} prefers {first[0]} to every other policy, all comparisons accounted for."
+            )
+        elif 1 < len(first) < len(names):
+            yield f"not separated at the top: {', '.join(first)}."
+    for name, other in compared:
+        found = board.win_rate(name, other)
+        if found is not None and found[0].better == other:
+            yield f"{judge} prefers {other} to {name}: {_rate_text(*_turned(found))}."
+        elif found is not None and found[0].better is not None:
+            yield f"{judge} prefers {name} to {other}: {_rate_text(*found[1:])}."
+        elif found is not None and found[0].n_prompts < LEAST_PROMPTS:
+            yield (
+                f"{found[0].n_prompts} of {LEAST_PROMPTS} prompts that {name} and {other} need at "
+                f"least: {_rate_text(*found[1:])}."
+            )
+        elif found is not None:
+            yield (
+                f"{name} and {other} are not separated by {found[0].n_prompts:,} prompts: "
+                f"{_rate_text(*found[1:])}{_more_text(found[0], board)}."
+            )
+
+
+def _turned(found: tuple[PairRow, float, Interval]) -> tuple[float, Interval]:
+    """Return the win rate of the other policy, and its interval."""
+    _, rate, (low, high) = found
+    return 1 - rate, (None if high is None else 1 - high, None if low is None else 1 - low)
+
+
+def _rate_text(rate: float, interval: Interval) -> str:
+    low, high = interval
+    ends = "" if low is None or high is None else f" ({100 * low:.1f} to {100 * high:.1f})"
+    return f"{100 * rate:.1f} % win rate on prompts like these{ends}"
+
+
+def _more_text(row: PairRow, board: Leaderboard) -> str:
+    """Return how many prompts would show a small difference, if more are needed than there are."""
+    if not row.se:
+        return ""
+    needed = prompts_to_show(
+        _DETECTED,
+        row.se * row.n_prompts**0.5,
+        board.comparisons_accounted,
+        one_look=board.interval == "one look",
+    )
+    more = needed - row.n_prompts
+    return f"; {more:,} more prompts would detect {100 * _DETECTED:.0f} points" if more > 0 else ""
