@@ -129,3 +129,4 @@ def _count_panel(
             for number, judge in enumerate(plan.judges)
         ]
         metrics.panel.add_comparison(verdicts, counts=comparison in rewards.verdicts, asked=asked)
+    metrics.panel.add_leads(rewards.by_judge)

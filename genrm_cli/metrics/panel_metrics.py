@@ -1,14 +1,19 @@
 """Agreement of the judges of a panel, counted group by group."""
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 
 from genrm_cli.metrics.running_stats import Mergeable
 from genrm_cli.metrics.verdict_counts import Agreement, VerdictCounts
-from genrm_cli.verdicts import Verdict, preferred
+from genrm_cli.pairing import Comparison
+from genrm_cli.verdicts import MIDDLE_RANKING, Verdict, preferred
+
+# Correlations of the errors of two judges for which a panel without labels says what it is worth.
+# Recorded: .26 of four judges, .45 of nine (arXiv 2605.29800).
+_ERROR_CORRELATIONS = (0.0, 0.25, 0.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +42,36 @@ class PanelPair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PanelWorth:
+    """What a panel is worth if the errors of its judges correlate by `error_correlation`.
+
+    Attributes:
+        effective_judges: judges with independent errors that would err as little together.
+        reliability: share of the spread of the panel's scores that all judges have in common
+            beyond their shared errors, 0 to 1.
+    """
+
+    error_correlation: float
+    effective_judges: float
+    reliability: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PanelSummary:
-    """The agreement of the judges of a panel."""
+    """The agreement of the judges of a panel.
+
+    Attributes:
+        correlation: of the scores that two judges give the rollouts of a group, the mean over all
+            pairs of judges by weight; None if it is unknown.
+        worth: for several correlations of errors, since only labels can tell it; empty if the
+            correlation is unknown.
+    """
 
     judges: tuple[PanelJudge, ...]
     pairs: tuple[PanelPair, ...]
     krippendorff_alpha: float | None
+    correlation: float | None
+    worth: tuple[PanelWorth, ...]
     comparisons_left_out: int
 
 
@@ -102,6 +131,7 @@ class PanelMetrics(Mergeable):
     _failures: Counter[int] = field(default_factory=Counter)
     _pairs: dict[tuple[int, int], Agreement] = field(init=False)
     _left_out: int = 0
+    _products: dict[tuple[int, int], float] = field(default_factory=dict)
     _alpha: Alpha = field(default_factory=Alpha)
 
     def __post_init__(self) -> None:
@@ -135,6 +165,85 @@ class PanelMetrics(Mergeable):
                 agreement.add([(first, second)])
         self._alpha.add([preferred(verdict) for verdict in verdicts if verdict is not None])
 
+    def add_leads(self, verdicts: Mapping[Comparison, Sequence[Verdict | None]]) -> None:
+        """Add the comparisons of a group on which all judges gave a verdict.
+
+        Each judge scores a rollout by its mean lead over the others.
+
+        Args:
+            verdicts: of each judge.
+        """
+        sums = [defaultdict[int, float](float) for _ in self.names]
+        counts = Counter[int]()
+        for (i, j, _), given in verdicts.items():
+            known = [verdict for verdict in given if verdict is not None]
+            if len(known) < len(self.names):
+                continue
+            counts.update((i, j))
+            for scores, verdict in zip(sums, known, strict=True):
+                gap = verdict.score_1 - verdict.score_2
+                lead = (gap + MIDDLE_RANKING - verdict.ranking) / 2
+                scores[i] += lead
+                scores[j] -= lead
+        if len(counts) < 2:
+            return
+        columns = [[scores[index] / count for index, count in counts.items()] for scores in sums]
+        for column in columns:
+            mean = math.fsum(column) / len(column)
+            column[:] = [score - mean for score in column]
+        for one, other in combinations_with_replacement(range(len(columns)), 2):
+            product = math.fsum(a * b for a, b in zip(columns[one], columns[other], strict=True))
+            self._products[one, other] = self._products.get((one, other), 0.0) + product
+
+    def correlation(self) -> float | None:
+        """Return the mean correlation of the scores of two judges, by weight; None if fewer than
+        two judges have scores that differ.
+        """
+        reach = self._reach()
+        total = 0.0
+        of = 0.0
+        for one, other in combinations(range(len(reach)), 2):
+            spread = math.sqrt(
+                self._products.get((one, one), 0.0) * self._products.get((other, other), 0.0)
+            )
+            if spread > 0:
+                pull = reach[one] * reach[other]
+                total += pull * self._products[one, other] / spread
+                of += pull
+        return total / of if of > 0 else None
+
+    def _reach(self) -> list[float]:
+        """Return how far each judge moves the panel: its weight times the spread of its scores."""
+        return [
+            weight * math.sqrt(self._products.get((number, number), 0.0))
+            for number, weight in enumerate(self.weights)
+        ]
+
+    def worth(self, error_correlation: float) -> PanelWorth | None:
+        """Return what the panel is worth if its judges' errors correlate so; None if unknown.
+
+        A correlation c of two judges' scores is r + rho (1 - r) with the reliability r of one judge
+        and the correlation rho of their errors. Of unequal judges this is the least that the
+        panel's mean can have in common with what all of them share.
+
+        Source: effective number, L. Kish, Survey Sampling (1965) §11.7; reliability of a mean, C.
+        Spearman and W. Brown, British Journal of Psychology 3 (1910) 271, 296; the bound, L. J.
+        Cronbach, Psychometrika 16 (1951) 297.
+        """
+        correlation = self.correlation()
+        if correlation is None:
+            return None
+        reach = self._reach()
+        whole = math.fsum(reach) ** 2
+        own = math.fsum(each * each for each in reach)
+        judges = whole / (own + error_correlation * (whole - own))
+        one = max(0.0, (correlation - error_correlation) / (1 - error_correlation))
+        return PanelWorth(
+            error_correlation=error_correlation,
+            effective_judges=judges,
+            reliability=judges * one / (1 + (judges - 1) * one),
+        )
+
     def summary(self) -> PanelSummary:
         """Return the statistics of the panel so far."""
         judges = tuple(
@@ -161,5 +270,7 @@ class PanelMetrics(Mergeable):
             judges=judges,
             pairs=pairs,
             krippendorff_alpha=self._alpha.value(),
+            correlation=self.correlation(),
+            worth=tuple(each for each in map(self.worth, _ERROR_CORRELATIONS) if each is not None),
             comparisons_left_out=self._left_out,
         )

@@ -186,8 +186,8 @@ def figures_of(
         spread_histogram=histogram_of(spreads, least=0.0),
         flat=share_of(sum(each.is_flat for each in measured), len(spreads)),
         reliability=reliability
-        if interval is None
-        else replace(reliability, low=interval[0], high=interval[1]),
+        if metrics is None or interval is None
+        else replace(reliability, mean=metrics.reliability.mean, low=interval[0], high=interval[1]),
         reliability_histogram=histogram_of(reliabilities, least=0.0, most=1.0),
         noisy=share_of(sum(each.is_noisy for each in measured), len(reliabilities)),
         length_chars=mean_of([float(chars) for group in groups for chars in group.lengths_chars]),

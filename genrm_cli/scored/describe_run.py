@@ -94,7 +94,37 @@ def _with_reliability(summary: RunSummary, metrics: RunMetrics, pairing: Pairing
         return summary
     low, high = interval
     needed = rings_needed(pairing, n, mean, (low, high))
-    return replace(summary, reliability_interval=(low, high), rings_needed=needed)
+    summary = replace(summary, reliability_interval=(low, high), rings_needed=needed)
+    worth = None if metrics.panel is None else metrics.panel.worth(0.0)
+    if worth is None or worth.reliability >= mean:
+        return summary
+    return _scaled(summary, worth.reliability / mean if mean else 0.0)
+
+
+def _scaled(summary: RunSummary, share: float) -> RunSummary:
+    """Return the summary of a panel with a reliability that is lower by a factor.
+
+    What one judge says consistently and no other repeats is no signal of the panel: a judge that
+    adds nothing must not raise its reliability.
+    """
+    found = summary.reliability
+
+    def lower(value: float | None) -> float | None:
+        return None if value is None else value * share
+
+    low, high = summary.reliability_interval or (0.0, 1.0)
+    return replace(
+        summary,
+        reliability=replace(
+            found,
+            mean=lower(found.mean),
+            std=lower(found.std),
+            min=lower(found.min),
+            max=lower(found.max),
+        ),
+        reliability_interval=(low * share, high * share),
+        rings_needed=None,
+    )
 
 
 def _with_chance(summary: RunSummary, metrics: RunMetrics, pairing: PairingPlan) -> RunSummary:

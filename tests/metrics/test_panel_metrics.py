@@ -1,6 +1,8 @@
 """How far judges agree: Krippendorff's alpha, and the counts of a panel."""
 
 import math
+import random
+from collections.abc import Sequence
 from itertools import permutations
 
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.metrics.panel_metrics import Alpha, PanelMetrics
+from genrm_cli.pairing import Comparison
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.verdicts import Verdict
 
@@ -119,3 +122,65 @@ def test_a_judge_that_grades_has_no_first_place():
     assert isinstance(judges, list)
     assert [judge["first_place_win_rate"] for judge in judges] == [0.0, None]
     assert [judge["verdicts"] for judge in judges] == [1, 1]
+
+
+def panel_of(
+    judges: Sequence[tuple[float, float]], groups: int = 60, size: int = 6, taste: float = 0.0
+) -> PanelMetrics:
+    """Judge groups along a ring; each judge has a weight of the rollouts' quality in its leads, and
+    one of a taste of its own that no other judge shares. All have `taste` in common, too.
+    """
+    generator = random.Random(0)
+    metrics = PanelMetrics([str(n) for n in range(len(judges))], [1] * len(judges), [True] * 9)
+    for _ in range(groups):
+        quality = [generator.gauss() for _ in range(size)]
+        shared = [generator.gauss() for _ in range(size)]
+        own = [[generator.gauss() for _ in range(size)] for _ in judges]
+        verdicts = {}
+        for i in range(size):
+            j = (i + 1) % size
+            given = []
+            for (signal, whim), tastes in zip(judges, own, strict=True):
+                lead = generator.gauss() + signal * (quality[i] - quality[j])
+                lead += whim * (tastes[i] - tastes[j]) + taste * (shared[i] - shared[j])
+                given.append(Verdict(3 + lead, 3, 3.5 - lead))
+            verdicts[Comparison(i, j, 0)] = given
+        metrics.add_leads(verdicts)
+    return metrics
+
+
+@pytest.mark.parametrize("noise", [(0.0, 0.0), (0.0, 1.0), (0.0, 3.0)])
+def test_a_judge_that_adds_nothing_does_not_raise_the_reliability(noise) -> None:
+    """Two good judges are more reliable than each; a third without signal, however consistent in a
+    taste of its own, makes them less so.
+    """
+    good = (1.0, 0.3)
+    pair = panel_of([good, good]).worth(0.0)
+    assert panel_of([good, good, good]).worth(0.0).reliability > pair.reliability > 0.6
+    assert panel_of([good, good, noise]).worth(0.0).reliability < pair.reliability
+    assert panel_of([good, noise]).worth(0.0).reliability < 0.2
+
+
+def test_the_reliability_of_a_panel_is_its_correlation_with_the_quality() -> None:
+    """Of like judges with independent errors it is the squared correlation of their mean score with
+    the quality: 2 r / (1 + r).
+    """
+    # Variances of a mean lead over two neighbours: quality and taste 1.5, noise .5.
+    one = 1.5 / (1.5 + 1.5 * 0.25 + 0.5)
+    found = panel_of([(1.0, 0.5), (1.0, 0.5)], groups=400)
+    assert found.correlation() == pytest.approx(one, abs=0.03)
+    assert found.worth(0.0).reliability == pytest.approx(2 * one / (1 + one), abs=0.02)
+
+
+def test_errors_in_common_make_a_panel_worth_less() -> None:
+    """Judges that share a taste correlate more, and only the right correlation of their errors says
+    what they are worth; the effective number is Kish's.
+    """
+    found = panel_of([(1.0, 0.0)] * 3, groups=400, taste=0.8)
+    error = 1.5 * 0.64 + 0.5
+    shared = 1.5 * 0.64 / error
+    truth = 1.5 / (1.5 + 1.5 * 0.64 + 0.5 / 3)
+    assert found.worth(0.0).reliability > truth + 0.2
+    assert found.worth(shared).reliability == pytest.approx(truth, abs=0.03)
+    assert found.worth(0.5).effective_judges == pytest.approx(3 / 2, abs=0.01)
+    assert PanelMetrics("ab", [1, 1], [True, True]).worth(0.0) is None

@@ -16,6 +16,7 @@ from genrm_cli.storage.location import folder_of, sibling
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport
+    from genrm_cli.metrics.panel_metrics import PanelSummary
     from genrm_cli.scored.run_record import RunTotals
     from genrm_cli.settings import Settings
 
@@ -80,6 +81,8 @@ def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
         )
     if metrics.judge.name is not None and metrics.verdicts + metrics.journal_hits:
         yield "reliability", _reliability_text(metrics)
+    if metrics.panel is not None and metrics.panel.worth:
+        yield "panel", _panel_text(metrics.panel)
     if (watch := getattr(metrics, "watch", None)) is not None:
         spent = f"; watching took {counted(watch.calls, 'call')}" if watch.calls else ""
         yield "judge state", f"{'; '.join((watch.state, *watch.reasons))}{spent}"
@@ -122,6 +125,20 @@ def verdicts_text(verdicts: int, reused: int, failures: int, not_asked: int) -> 
     if not_asked:
         parts.append(f"{not_asked:,} not asked")
     return ", ".join(parts)
+
+
+def _panel_text(panel: "PanelSummary") -> str:
+    judges = len(panel.judges)
+    cases = "; ".join(
+        f"by {worth.error_correlation:g}, {worth.effective_judges:.1f} judges, "
+        f"{worth.reliability:.2f}"
+        for worth in panel.worth
+    )
+    return (
+        f"scores of two judges correlate by {panel.correlation:.2f}. Only labels (genrm eval) tell "
+        f"how far their errors do, and so what {judges} judges are worth and how reliable they "
+        f"are: {cases}"
+    )
 
 
 _RELIABILITY_MEANS = {
