@@ -5,6 +5,7 @@ verdict on one request, the first one stored counts for both. Do not use it on n
 whose locks are unreliable."""
 
 import asyncio
+import contextlib
 import hashlib
 import sqlite3
 import time
@@ -95,16 +96,18 @@ class Journal(AbstractContextManager["Journal"]):
         self._committed_at_s = -_COMMIT_S
         self._pack = zstandard.ZstdCompressor(level=_REPLY_LEVEL, write_checksum=True).compress
         self._unpacker = zstandard.ZstdDecompressor()
-        with self._errors:
-            self._connection = connect(path, read_only=read_only)
-            self._reader = self._connection.cursor()
-            self._reader.row_factory = None
-            # Most journals have no failures: then a new verdict has none to delete.
-            self._has_failures = (
-                self._connection.execute("SELECT 1 FROM failures LIMIT 1").fetchone() is not None
-            )
-        self.claims = Claims(self._connection, self._errors, self._next_commit)
-        self.sums = KeptSums(self._connection, self._errors)
+        with contextlib.ExitStack() as opening:
+            with self._errors:
+                self._connection = connect(path, read_only=read_only)
+                opening.callback(self._connection.close)
+                self._reader = self._connection.cursor()
+                self._reader.row_factory = None
+                # Most journals have no failures: then a new verdict has none to delete.
+                failure = self._connection.execute("SELECT 1 FROM failures LIMIT 1").fetchone()
+                self._has_failures = failure is not None
+            self.claims = Claims(self._connection, self._errors, self._next_commit)
+            self.sums = KeptSums(self._connection, self._errors)
+            opening.pop_all()
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -301,11 +304,10 @@ class Journal(AbstractContextManager["Journal"]):
 
     def close(self) -> None:
         """Commit pending entries and close; closing twice is harmless."""
-        with self._errors:
+        with self._errors, contextlib.closing(self._connection):
             if self._batch:
                 self._write()
             self.claims.close()
-            self._connection.close()
 
     def mean_tokens(self) -> tuple[float, float] | None:
         """Return the mean prompt and completion tokens of verdicts whose server reported them; None

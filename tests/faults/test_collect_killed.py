@@ -2,6 +2,7 @@
 lost.
 """
 
+import contextlib
 import json
 import sqlite3
 from pathlib import Path
@@ -30,7 +31,7 @@ def count_turns(journal: Path) -> int:
     """Count the turns that a journal has."""
     if not journal.exists():
         return 0
-    with sqlite3.connect(journal) as connection:
+    with contextlib.closing(sqlite3.connect(journal)) as connection:
         return int(connection.execute("SELECT count(*) FROM verdicts").fetchone()[0])
 
 

@@ -2,6 +2,7 @@
 compare.
 """
 
+import contextlib
 import sqlite3
 from functools import partial
 
@@ -123,7 +124,7 @@ def test_the_journal_has_no_image_and_knows_each(tmp_path, judge_server):
         score(tmp_path, pictured("A cat.", "A dog.", asked=asked), judge(judge_server, images=True))
         assert judge_server.stats()["requests"] == requests
     (journal,) = tmp_path.glob("*.journal.sqlite")
-    with sqlite3.connect(journal) as connection:
+    with contextlib.closing(sqlite3.connect(journal)) as connection:
         assert "iVBORw0KGgo" not in "".join(connection.iterdump())
 
 
