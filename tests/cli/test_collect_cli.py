@@ -40,29 +40,6 @@ def test_the_demo_plays_and_scores_without_a_model(call, genrm, few):
     assert "up to date" in call(*demo).err
 
 
-def test_the_summary_is_json_on_demand(call, judge_server):
-    """Calls, tokens, ends and faults by role, for programs."""
-    judge_server.behave(chat=CHAT)
-    done = call(
-        *(
-            "collect",
-            "samples",
-            "--policy-base-url",
-            judge_server.base_url,
-            "--policy-model",
-            "p",
-            "--episodes",
-            1,
-        ),
-        *("--max-turns", 2, "-o", "run.jsonl", "--json", "-q"),
-    ).ended(0)
-    summary = json.loads(done.out)
-    assert summary["episodes_written"] == 24
-    assert summary["ends"] == {"turn_limit": 24}
-    assert summary["roles"]["policy"]["calls"] == summary["policy_turns"] == 48
-    assert summary["policy"]["base_urls"] == [judge_server.base_url]
-
-
 def test_a_run_whose_sessions_are_all_left_out_does_not_pass(call, genrm, judge_server):
     """An output without a session is an exit code, and says why they were left out."""
     judge_server.behave(chat=CHAT)
@@ -84,29 +61,6 @@ def test_a_run_whose_sessions_are_all_left_out_does_not_pass(call, genrm, judge_
         "--branch-at" in none.err
     )
     assert len(read_lines(genrm.folder / "run_failures.jsonl")) == 24
-
-
-def test_a_teachers_rollouts_are_others_than_the_policys(call, genrm, few):
-    """By default their runs have different names, so that both can be scored together."""
-    for role, output in (("policy", "run.jsonl"), ("teacher", "teacher/run.jsonl")):
-        demo = (
-            "collect",
-            few,
-            "--scripted-policy",
-            "good",
-            "--episodes",
-            1,
-            "--policy-role",
-            role,
-            "-o",
-            output,
-        )
-        assert call(*demo).code == 0
-    both = [
-        *read_lines(genrm.folder / "run.jsonl"),
-        *read_lines(genrm.folder / "teacher/run.jsonl"),
-    ]
-    assert {line["run_id"] for line in both} == {"run", "teacher-run"}
 
 
 @pytest.mark.parametrize(("safety", "gates"), [(1, ["rubric_safety"]), (5, [])])

@@ -16,24 +16,6 @@ def make_pairs(count: int) -> list[Json]:
     ]
 
 
-def test_a_person_gets_tables(genrm, call):
-    """Without --json stdout holds the figures with their intervals, overall and by category."""
-    genrm.sample(PAIRS)
-    finished = call("eval", PAIRS, *LEXICAL).ended(0)
-    out = finished.out.decode()
-    for text in (
-        "accuracy",
-        "95 % interval",
-        "flip rate",
-        "28 pairs on 12 lines",
-        "science",
-        "(none)",
-    ):
-        assert text in out
-    assert "built-in lexical baseline" in finished.err
-    assert genrm.names() == {PAIRS}
-
-
 def test_a_machine_gets_one_object_and_a_file(genrm, call, judge_server):
     """--json prints what -o writes, in one line; the probe is not among the calls."""
     genrm.write("pairs.jsonl", make_pairs(5))

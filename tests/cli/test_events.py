@@ -1,13 +1,12 @@
 """What happens in a run, told in sentences and, with --log-json, in lines of JSON."""
 
-import threading
 import time
 from pathlib import Path
 
 import pytest
 from genrm_process import Json, make_rollouts, read_lines
 
-from genrm_cli.cli.events import Events, plan_text
+from genrm_cli.cli.events import Events
 from genrm_cli.errors import JudgeError
 
 PLAN = {
@@ -123,25 +122,6 @@ def test_a_full_disk_under_the_log_does_not_end_the_run(genrm, call, judge_serve
     assert finished.err.count("--log-json /dev/full: No space left on device; no more events") == 1
 
 
-def test_events_of_many_threads_are_whole_lines(tmp_path):
-    """Threads that tell events at the same time do not tear each other's lines."""
-    log = tmp_path / "events.jsonl"
-    with Events(str(log), quiet=True) as events:
-
-        def tell(number):
-            for _ in range(50):
-                events("progress", {"number": number, "text": "x" * 500})
-
-        threads = [threading.Thread(target=tell, args=(number,)) for number in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    lines = logged(log)
-    assert [sum(line.get("number") == number for line in lines) for number in range(4)] == [50] * 4
-    assert len(lines) == 201
-
-
 @pytest.mark.parametrize("error", [JudgeError("it is gone"), KeyboardInterrupt()])
 def test_the_end_names_what_ended_the_run(tmp_path, error):
     """The last line of a log is the error that ended the run, of any kind."""
@@ -149,25 +129,3 @@ def test_the_end_names_what_ended_the_run(tmp_path, error):
     with pytest.raises(type(error)), Events(str(log), quiet=True):
         raise error
     assert logged(log)[-1]["error"] == f"{type(error).__name__}: {error}"
-
-
-def test_the_plan_is_one_sentence():
-    """Comparisons, what the journal knows, calls, tokens and where they come from; the cost if
-    there are prices.
-    """
-    cases = [
-        (
-            {},
-            "12,000 comparisons: 12,000 calls to make, about 9,000,000 tokens in and 18,000,000 "
-            "out",
-        ),
-        (
-            {"known": 2_000, "calls": 10_000},
-            "12,000 comparisons, 2,000 of them answered in an earlier run: 10,000 calls to make",
-        ),
-        ({"cost": 1234.5}, "(estimated from text lengths), cost about 1,234.50"),
-        ({"tokens_from": "journal"}, "(estimated from journal)"),
-    ]
-    for changes, says in cases:
-        assert says in plan_text({**PLAN, **changes})
-        assert ("cost" in plan_text({**PLAN, **changes})) == ("cost" in changes)

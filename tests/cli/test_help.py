@@ -63,12 +63,6 @@ def test_the_usage_names_the_arguments(call):
         )
 
 
-def test_the_help_of_score_fits_70_lines(call):
-    """What needs a cluster, or a list of formats, is in --help-all."""
-    assert len(call("score", "--help", COLUMNS="80").out.splitlines()) <= 70
-    assert b"--ray" in call("score", "--help-all", COLUMNS="80").out
-
-
 UNUSED = {
     "validate": ("--deadline", "--max-calls", "--retries", "--no-probe", "--force", "--dry-run"),
     "collect": ("--listen", "--format", "--cohort-deadline", "--model"),
@@ -90,12 +84,6 @@ def test_no_help_shows_an_option_that_its_command_ignores(call):
         assert shown.isdisjoint(UNUSED[command])
 
 
-def test_the_help_of_score_shows_about_15_settings():
-    """A first-time reader sees only what matters."""
-    shown = [each for each in all_settings() if each.is_common and each.panel != "Server"]
-    assert len(shown) in range(13, 18)
-
-
 def test_what_there_is_not_ends_with_2(call):
     """An unknown option or command, a missing or a second argument is a usage error."""
     cases = [("--colour",), ("scroe", "in.jsonl"), ("score",), ("compare",)]
@@ -103,13 +91,3 @@ def test_what_there_is_not_ends_with_2(call):
         finished = call(*arguments).ended(2)
         assert finished.out == b""
         assert "Usage" in finished.err
-
-
-def test_the_help_of_a_switch_is_that_of_the_flag_it_shows():
-    """Help shows the flag that changes the default: only a switch that is on by default has a text
-    for its negative.
-    """
-    switches = [each for each in all_settings() if each.type is bool and each.default is not None]
-    assert {each.name for each in switches if each.negative_help} == {
-        each.name for each in switches if each.default
-    }

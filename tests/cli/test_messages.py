@@ -5,10 +5,7 @@ import subprocess
 
 from genrm_process import COMMAND
 
-from genrm_cli.cli.console import counted
 from genrm_cli.cli.tables import Table, names, numbers
-
-PAIRS = "labelled-pairs.jsonl"
 
 
 def test_help_whose_reader_is_gone_is_no_failure(genrm):
@@ -28,21 +25,8 @@ def test_help_whose_reader_is_gone_is_no_failure(genrm):
     assert (process.returncode, process.stderr) == (0, b"")
 
 
-def test_a_quiet_eval_prints_no_table(genrm, call):
-    """-q leaves stdout and stderr empty; -o still writes the result."""
-    genrm.sample(PAIRS)
-    finished = call("eval", PAIRS, "--judge", "lexical", "-q", "-o", "result.json")
-    assert (finished.code, finished.out, finished.err) == (0, b"", "")
-    assert genrm.names() == {PAIRS, "result.json"}
-
-
 def test_names_in_tables_are_plain_text():
     """A cell such as [/b] is not read as markup."""
     table = Table([*names("[/b]"), *numbers("n")])
     table.add("[/b]", "1")
     assert [line.plain for line in table.iter_lines(None)] == ["[/b]  n", "[/b]  1"]
-
-
-def test_numbers_agree_with_their_nouns():
-    """One group, two groups."""
-    assert [counted(n, "group") for n in (0, 1, 1_000)] == ["0 groups", "1 group", "1,000 groups"]

@@ -1,12 +1,9 @@
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from genrm_process import Genrm, make_rollouts, read_lines
 from judge_server_fixture import JudgeServer
-
-StartJudge = Callable[[], JudgeServer]
 
 # A settings file that was only found in the folder may name neither endpoints nor keys.
 NAMED = {"GENRM_CONFIG": "genrm.toml"}
@@ -128,23 +125,6 @@ def test_one_judge_named_on_the_command_line_goes_before_the_panel(genrm, call, 
     assert keys_seen(judge_server) == {""}
 
 
-def test_config_and_validate_know_the_panel(genrm, call, judge_server):
-    """The judges by name, and what both of them will be asked; what the journal holds is left
-    out.
-    """
-    write_panel(genrm, judge_server, judge_server)
-    genrm.write("in.jsonl", make_rollouts(groups=2))
-    shown = json.loads(call("config", "--json", **KEYS).out)
-    assert shown["judge"] == {"value": ["a", "b"], "source": "file genrm.toml"}
-    assert "a, b" in call("config", **KEYS).out.decode()
-    assert json.loads(call("validate", "in.jsonl", "--json", **KEYS).out)["plan"]["calls"] == 16
-    assert call("score", "in.jsonl", "--max-calls", 6, **KEYS).code == 6
-    plan = json.loads(call("validate", "in.jsonl", "--json", **KEYS).out)["plan"]
-    assert (plan["planned"], plan["known"], plan["calls"]) == (16, 6, 10)
-    call("score", "in.jsonl", "--dry-run", **KEYS).ended(0)
-    assert judge_server.stats()["requests"] == 6
-
-
 @pytest.mark.parametrize(("profile", "calls"), GRADERS)
 def test_judges_that_are_asked_otherwise_are_evaluated(genrm, call, judge_server, profile, calls):
     """The longer answer is right here, and all of them find it; the plan counts every call."""
@@ -164,19 +144,6 @@ def test_judges_that_are_asked_otherwise_are_evaluated(genrm, call, judge_server
         == 0
     )
     assert judge_server.stats()["requests"] == asked
-
-
-def test_a_grade_that_failed_makes_both_orders_fail(genrm, call, judge_server):
-    """Without the grade of one answer nothing is known of the pair."""
-    judge_server.behave(script=[{"content": "Hm."}])
-    genrm.write(
-        "pairs.jsonl",
-        [{"prompt": f"Q{n}?", "chosen": "good " * 9, "rejected": "bad"} for n in range(2)],
-    )
-    judge = (*judge_server.flags, "--profile", "nemotron-principle", "--no-probe")
-    finished = call("eval", "pairs.jsonl", "--json", "--reask", 0, "--concurrency", 1, *judge)
-    figures = json.loads(finished.out)["figures"]
-    assert (figures["verdicts"], figures["failures_by_kind"]) == (2, {"no_verdict": 2})
 
 
 @pytest.mark.parametrize(("profile", "calls"), GRADERS)

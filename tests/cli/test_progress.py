@@ -15,13 +15,6 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import Latencies
 
 
-def test_before_the_plan_is_known_the_lines_read_are_told():
-    """While the input is read there is nothing to divide by, and what was read is shown."""
-    assert progress_text(RunMetrics(lines=1_200, rollouts=1_100, rejects=2), None, 0.0) == (
-        "reading: 1,200 lines, 1,100 rollouts, 2 rejects"
-    )
-
-
 class Pace(NamedTuple):
     """How hard a judge is being asked."""
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from genrm_process import make_rollouts
 from scored_lines import metrics, scored, verdict, write_lines
 
 FAILURE = {"score_1": None, "score_2": None, "ranking": None}
@@ -172,50 +171,3 @@ def test_rewards_are_shown_by_step_and_against_the_earlier_score(genrm, call):
     assert (run["agreement"]["count"], run["agreement"]["of"]) == (1, 2)
     assert run["look_here"]["most pairs against the earlier score"] == [["task:1", 1]]
     assert run["groups_with"]["disputed"] == 1
-
-
-def test_many_earlier_scores_are_put_into_bins(genrm, call):
-    """A hundred different scores give ten means, over all rollouts."""
-    lines = [scored(f"answer {n}", n / 10, index=n, size=100) for n in range(100)]
-    for number, line in enumerate(lines):
-        line["genrm"]["previous_reward"] = float(number)
-    write_lines(genrm.folder / "x.scored.jsonl", lines)
-    [run] = json.loads(call("report", "x.scored.jsonl", "--json").out)["runs"]
-    assert len(run["by_earlier"]) == 10
-    assert sum(mean["count"] for _, mean in run["by_earlier"]) == 100
-    assert run["agreement"]["value"] == 1
-
-
-def test_the_title_names_the_inputs_and_their_table_comes_first(genrm, call):
-    """A tab shows which run it is; several are summed up before what each run is."""
-    for name, rewards in {"a": (5.0, 1.0), "b": (1.0, 5.0)}.items():
-        write_lines(
-            genrm.folder / f"{name}.scored.jsonl",
-            [scored(f"answer {n}", reward, index=n) for n, reward in enumerate(rewards)],
-        )
-    done = call("report", "a.scored.jsonl", "b.scored.jsonl", "-o", "c.html")
-    assert [line.partition(": can I")[0] for line in done.err.splitlines() if "can I" in line] == [
-        "a.scored.jsonl",
-        "b.scored.jsonl",
-    ]
-    page = (genrm.folder / "c.html").read_text()
-    assert "<title>Report on a.scored.jsonl, b.scored.jsonl</title>" in page
-    assert page.index("Runs in time") < page.index("Can I train")
-
-
-def test_the_page_shows_prompts_and_the_cost(genrm, call, judge_server):
-    """Groups to look at are named by their prompts; tokens have a price if one is given."""
-    genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
-    call("score", "in.jsonl", *judge_server.flags, "--profile", "nemotron")
-    assert (
-        call(
-            "report", "in.scored.jsonl", "--price-in", "1000", "--price-out", "1000", "-o", "r.html"
-        ).code
-        == 0
-    )
-    page = (genrm.folder / "r.html").read_text()
-    looked = page[page.index("Look here") :]
-    assert re.search(
-        r'<td class="prompt" dir="auto"><a href="#group=[^"]+">[^<]*[a-z]{3} [^<]*</a>', looked
-    )
-    assert "cost of 1,000 rollouts" in page

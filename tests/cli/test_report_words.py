@@ -31,33 +31,6 @@ def comparisons(page: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_comparison_without_its_reply_names_it_in_the_journal(run, call):
-    """Its key is that of an entry of the journal with the same verdict; with --keep-replies the
-    reply is there.
-    """
-    lines = read_lines(run.with_name("in.comparisons.jsonl"))
-    entries = [json.loads(line) for line in call("journal", "in.journal.sqlite").out.splitlines()]
-    scores_of = {entry["key"]: (entry["score_1"], entry["score_2"]) for entry in entries}
-    assert {line["journal_key"]: (line["score_1"], line["score_2"]) for line in lines} == scores_of
-    assert len(scores_of) == 3
-    assert (
-        call(
-            "score",
-            "in.jsonl",
-            *PROFILE,
-            "--base-url",
-            "http://127.0.0.1:9",
-            "--keep-replies",
-            "--force",
-        ).code
-        == 0
-    )
-    assert all(
-        "journal_key" not in line and line["reply"]
-        for line in read_lines(run.with_name("in.comparisons.jsonl"))
-    )
-
-
 def test_words_come_from_the_journal_beside_the_output(run, call):
     """The page and the terminal show the replies that the comparisons lack."""
     done = call("report", run, "-o", "out.html", "--json")
@@ -69,31 +42,6 @@ def test_words_come_from_the_journal_beside_the_output(run, call):
     )
     assert "unknown" not in done.err
     assert call("show", run).out.decode().count("response_1_analysis") == 3
-
-
-def test_a_journal_elsewhere_is_named(run, call, genrm):
-    """--journal names it; without one the page is written all the same, and a message says what is
-    missing.
-    """
-    run.with_name("in.journal.sqlite").rename(genrm.folder / "moved.sqlite")
-    without = call("report", run, "-o", "without.html")
-    assert "3 replies of the judge unknown" in without.err
-    assert call("report", run, "-o", "with.html", "--journal", "moved.sqlite").code == 0
-    assert (
-        call("report", run, "-o", "not.html", "--no-journal", "--journal", "moved.sqlite").code == 0
-    )
-    kept = {
-        name: [each.get("reply") for each in comparisons(genrm.folder / f"{name}.html")]
-        for name in ("without", "with", "not")
-    }
-    assert kept["without"] == kept["not"] == [None] * 3
-    assert all(kept["with"])
-    missing = call("report", run, "-o", "missing.html", "--journal", "missing.sqlite").ended(3)
-    assert (
-        "missing.sqlite: no such journal; name another with --journal, or use --no-journal"
-        in missing.err
-    )
-    assert "missing.html" not in genrm.names()
 
 
 def test_words_of_another_verdict_are_not_shown(run, call):

@@ -1,9 +1,8 @@
-import json
 import statistics
 from collections import defaultdict
 
 import pytest
-from genrm_process import Json, make_rollouts, read_lines
+from genrm_process import make_rollouts, read_lines
 from judge_behaviour import choose_verdict
 from judge_server_fixture import JudgeServer
 
@@ -29,12 +28,6 @@ def implied_rewards(answers: list[str]) -> list[float]:
         scores[i].append(first + tie)
         scores[j].append(second - tie)
     return [statistics.fmean(scores[place]) for place in range(len(answers))]
-
-
-def comparisons_asked(server: JudgeServer) -> list[Json]:
-    """Return the bodies of the requests that were comparisons of `make_rollouts`, not the probe."""
-    bodies = [one["body"] for one in server.stats()["recent"]]
-    return [body for body in bodies if "Question 0?" in json.dumps(body["messages"])]
 
 
 @pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain"])
@@ -78,28 +71,6 @@ def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(genrm, call, jud
     assert metrics["completion_tokens"] > 0
     assert metrics["judge"]["profile"] == profile
     assert "built-in lexical baseline" not in finished.err
-
-
-def test_the_plain_profile_asks_in_one_user_message(genrm, call, judge_server):
-    """A server that refuses unknown roles can be used; sampling settings of the user's replace the
-    profile's.
-    """
-    judge_server.behave(unknown_roles="reject")
-    lines = make_rollouts(groups=1, size=2)
-    genrm.write("in.jsonl", [{**line, "principle": "Short wins."} for line in lines])
-    (genrm.folder / "principle.txt").write_text("Long wins.\n")
-    sampling = ("--temperature", 0, "--top-p", 1, "--max-reply-tokens", 99)
-    plain = judge(
-        judge_server, "--profile", "nemotron-plain", "--principle", "@principle.txt", *sampling
-    )
-    call("score", "in.jsonl", *plain).ended(0)
-    (message,) = comparisons_asked(judge_server)[0]["messages"]
-    assert message["role"] == "user"
-    for text in ("Question 0?", lines[0]["completion"], lines[1]["completion"], "Short wins."):
-        assert text in message["content"]
-    assert "Long wins." not in message["content"]  # the rollout's own principle goes first
-    body = comparisons_asked(judge_server)[0]
-    assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0, 1, 99)
 
 
 @pytest.mark.parametrize(

@@ -117,19 +117,6 @@ def test_side_files_are_no_inputs(call, genrm):
     assert [result["input"] for result in json.loads(planned.out)["results"]] == ["a.jsonl"]
 
 
-def test_two_inputs_with_one_output(call, genrm):
-    """The second of two files that would have one output fails with 2 and a remedy; all others are
-    scored.
-    """
-    fill(genrm, "a.jsonl", "a.jsonl.gz", "b.jsonl")
-    finished = call("score", ".", *LEXICAL, *NOW).ended(2)
-    (failed,) = file_lines(finished, "failed")
-    assert "a.jsonl.gz: another input has the same output a.scored.jsonl" in failed
-    assert "--output-template" in failed
-    assert last_line(finished).startswith("genrm: done: 3 files: ")
-    assert {"a.scored.jsonl", "b.scored.jsonl"} < genrm.names()
-
-
 def test_a_template_places_the_outputs(call, genrm):
     """{path} keeps the folders below what was given; folders are made, and the next run takes
     nothing for input.
@@ -216,28 +203,6 @@ def test_only_the_changed_input_is_scored_again(call, genrm):
 
 
 @pytest.mark.parametrize(
-    "damage", ["metrics deleted", "scored deleted", "scored and metrics deleted", "half-written"]
-)
-def test_incomplete_outputs_are_made_again(call, genrm, damage):
-    """Incomplete outputs, and outputs that no metrics vouch for, may be replaced."""
-    fill(genrm, "a.jsonl", "b.jsonl")
-    assert call("score", ".", *LEXICAL, *NOW).code == 0
-    whole = (genrm.folder / "a.scored.jsonl").read_bytes()
-    if "scored" in damage:
-        (genrm.folder / "a.scored.jsonl").unlink()
-    if "metrics" in damage:
-        (genrm.folder / "a.metrics.json").unlink()
-    if damage == "half-written":  # new scored lines, but still the metrics of the old ones
-        old = (genrm.folder / "a.metrics.json").read_bytes()
-        assert call("score", "a.jsonl", *LEXICAL, "--force").code == 0
-        (genrm.folder / "a.metrics.json").write_bytes(old)
-    finished = call("score", ".", *LEXICAL, *NOW).ended(0)
-    assert "1 scored" in last_line(finished)
-    assert (genrm.folder / "a.scored.jsonl").read_bytes() == whole
-    assert "2 up to date" in last_line(call("score", ".", *LEXICAL, *NOW))
-
-
-@pytest.mark.parametrize(
     "damage", ["edited", "truncated", "written by hand", "metrics of something else"]
 )
 def test_what_is_not_ours_is_refused_and_stays(call, genrm, damage):
@@ -301,16 +266,6 @@ def test_partial_results_are_completed_by_the_next_runs(call, genrm, judge_serve
     assert asked == total == 18
     assert codes == [6, 6, 0]
     assert all((genrm.folder / name.replace(".", ".scored.", 1)).exists() for name in content)
-
-
-def test_files_not_begun_wait_for_the_next_run(call, genrm, judge_server):
-    """After a stop no further file is begun: it has no outputs, one line, and the exit code 6."""
-    fill(genrm, *(f"{name}.jsonl" for name in "abcd"))
-    flags = ("--max-calls", "1", "--no-probe", "--parallel-files", "1")
-    finished = call("score", ".", *judge_server.flags, *NOW, *flags).ended(6)
-    assert len(file_lines(finished, "not finished")) == 3
-    assert "stopped by --max-calls" in finished.err
-    assert {name for name in genrm.names() if name.endswith("scored.jsonl")} == {"a.scored.jsonl"}
 
 
 def test_young_files_wait(call, genrm):
@@ -390,18 +345,6 @@ def test_a_bad_file_does_not_stop_the_others(genrm, call):
     assert "\x1b" not in finished.err
     assert "\r" not in finished.err
     assert finished.out == b""
-
-
-def test_quiet_says_only_errors(call, genrm):
-    """With --quiet a run without errors says nothing, and one with a bad file only which and
-    why.
-    """
-    fill(genrm, "a.jsonl", "b.jsonl")
-    assert call("score", ".", *LEXICAL, *NOW, "--quiet") == (0, b"", "")
-    (genrm.folder / "bad.jsonl").write_text("no rollouts\n")
-    finished = call("score", ".", *LEXICAL, *NOW, "--quiet").ended(3)
-    (line,) = finished.err.splitlines()
-    assert line.startswith("genrm: error: failed: bad.jsonl: ")
 
 
 def test_json_is_one_object(call, genrm):

@@ -187,21 +187,3 @@ def test_an_output_that_cannot_be_put_fails_alone(call, s3_bucket, aws, disturbe
     keys = keys_in(s3_bucket)
     assert {"rl/a.metrics.json", "rl/a.scored.jsonl"} <= keys
     assert not [key for key in keys if ".commit" in key and "conditional" not in key]
-
-
-def test_a_named_output_and_endpoint(genrm, call, s3_bucket, aws, s3):
-    """`-o s3://...` and --s3-endpoint-url work as in the cron line, compressed both ways,
-    quietly.
-    """
-    genrm.sample("rollouts.jsonl")
-    environment = {**aws, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
-    out = f"s3://{s3_bucket.name}/{FOLDER}/scored/run-7.jsonl.gz"
-    endpoint = ("--s3-endpoint-url", s3, "--quiet")
-    assert call("score", "rollouts.jsonl", *LEXICAL, "-o", out, *endpoint, **environment) == (
-        0,
-        b"",
-        "",
-    )
-    again = call("score", out, *LEXICAL, "-o", "-", *endpoint, **environment).ended(0)
-    assert len(again.out.splitlines()) == 36
-    assert all(json.loads(line)["genrm"]["previous_genrm"] for line in again.out.splitlines())

@@ -266,18 +266,6 @@ def test_outputs_of_a_private_input_are_private(genrm, call, source):
             output.unlink()
 
 
-def test_the_state_folder_is_private(genrm, call, judge_server):
-    """Journals of streams are in a folder that only its user can enter."""
-    before = os.umask(0)
-    try:
-        assert call("score", "-", *at(judge_server), stdin=body()).code == 0
-    finally:
-        os.umask(before)
-    folder = genrm.state_folder / "genrm"
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
-
-
 @pytest.mark.parametrize("given", ["in.jsonl", ""], ids=["file", "folder"])
 def test_what_a_killed_run_left_beside_finished_outputs_is_removed(genrm, call, given):
     """Claims of processes that are gone, hidden files and the manifest go, though the outputs are

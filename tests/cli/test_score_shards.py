@@ -155,20 +155,6 @@ def test_shards_of_a_set_of_files_on_s3(call, genrm, judge_server, s3_bucket, s3
     assert judge_server.stats()["requests"] == requests
 
 
-def test_every_group_belongs_to_one_shard(call, genrm, judge_server):
-    """The dry runs of all shards add up to that of the whole, and no shard of many groups is
-    empty.
-    """
-    genrm.write("in.jsonl", make_rollouts(groups=60, size=2))
-    given = ("score", "in.jsonl", *arguments(judge_server), "--dry-run", "--json")
-    plans = [
-        json.loads(call(*given, "--shard", f"{number}/4").out)["plan"]["planned"]
-        for number in range(4)
-    ]
-    assert sum(plans) == json.loads(call(*given).out)["plan"]["planned"]
-    assert min(plans) > 0
-
-
 def test_what_no_shard_asked_leaves_the_outputs_partial(call, genrm, judge_server):
     """To conclude without one of the shards exits with 6; with all of them the outputs are whole,
     deadline or not.

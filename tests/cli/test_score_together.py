@@ -247,14 +247,6 @@ def test_a_scored_set_is_reported_as_one_file(call, genrm):
     assert figures[0] == figures[1]
 
 
-def test_a_scored_set_is_shown_as_one_file(call, genrm):
-    """Groups that span files are shown whole, before and after scoring."""
-    scored = write_scored_set(call, genrm)
-    for whole, of_set in (("whole.scored.jsonl", scored), ("whole.jsonl", ["shards/"])):
-        shown = call("show", whole, "--group", "task:3", "--json").out
-        assert call("show", *of_set, "--together", "--group", "task:3", "--json").out == shown
-
-
 def test_parts_of_a_set_are_not_read_alone(call, genrm):
     """A file of a set is refused without --together, and a file that was scored alone with it."""
     scored = write_scored_set(call, genrm)

@@ -1,4 +1,3 @@
-import json
 from typing import Any
 
 from genrm_process import make_rollouts
@@ -29,29 +28,6 @@ def test_what_is_shown_is_what_the_judge_is_sent(genrm, call, judge_server):
     sent = [request["body"]["messages"] for request in judge_server.stats()["recent"]]
     _, _, content = shown.partition("--- message of role user\n")
     assert [{"role": "user", "content": content.removesuffix("\n")}] in sent
-
-
-def test_calls_are_shown_as_a_transcript(genrm, call):
-    """A group with tool calls is shown as transcripts, and with --view answer as the last words."""
-    genrm.write("gym.jsonl", [_gym("The Niger."), _gym("The Volga.", calls=True)])
-    shown = call("show", "gym.jsonl", "--as-judge")
-    assert '[--- TOOL CALL look ---]\n{"at": 1}' in shown.out.decode()
-    assert "profile nemotron-plain" in shown.err
-    assert b"TOOL CALL" not in call("show", "gym.jsonl", "--as-judge", "--view", "answer").out
-
-
-def _gym(text: str, *, calls: bool = False) -> dict[str, Any]:
-    call = [{"type": "function_call", "name": "look", "arguments": '{"at": 1}', "call_id": "c"}]
-    message = {
-        "type": "message",
-        "role": "assistant",
-        "content": [{"type": "output_text", "text": text}],
-    }
-    return {
-        "_ng_task_index": 0,
-        "responses_create_params": {"input": TASK},
-        "response": {"output": [*(call if calls else []), message]},
-    }
 
 
 def test_a_group_is_listed_with_what_is_not_compared(genrm, call):
@@ -103,24 +79,6 @@ def test_nothing_to_show_is_an_error(genrm, call):
         assert message in finished.err
 
 
-def test_under_compat_other_formats_are_shown_as_usual(genrm, call):
-    """--compat nemo-gym shows the texts of formats that NeMo Gym does not write, and of compare
-    requests its own.
-    """
-    genrm.write("in.jsonl", [chat("The Niger."), chat("The Volga.")])
-    both = [
-        {"output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}]}
-        for text in "AB"
-    ]
-    request = {"conversation_history": TASK, "response_objs": both}
-    compat = ("--as-judge", "--compat", "nemo-gym", "--model", "m")
-    assert "response_1\nThe Niger.\n" in call("show", "in.jsonl", *compat).out.decode()
-    assert (
-        "response_1\nA\n"
-        in call("show", "-", *compat, stdin=json.dumps(request).encode()).out.decode()
-    )
-
-
 def test_a_scored_file_without_such_groups_says_so(genrm, call):
     """Asked for failures, the worst groups or an unknown group, `show` does not print nothing."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
@@ -144,18 +102,3 @@ def test_an_output_is_known_by_the_run_that_wrote_it(genrm, call):
     assert call("score", "in.jsonl", "--offline", "-o", "rewards.jsonl").code == 0
     assert b"reward  rank" in call("show", "rewards.jsonl").out
     assert b"reward  rank" not in call("show", "in.jsonl").out
-
-
-def test_a_matrix_is_shown_whole_or_not_at_all(genrm, call):
-    """Each row of the verdicts has its label, and no cell is cut; a matrix of too many is left
-    out.
-    """
-    for size, shown in [(4, True), (33, False)]:
-        genrm.write("in.jsonl", [chat("The Niger." + " word" * length) for length in range(size)])
-        assert call("score", "in.jsonl", "--offline").code == 0
-        _, found, matrix = (
-            call("show", "in.scored.jsonl").out.decode().partition("\nverdicts (row: shown first; ")
-        )
-        rows = [line.split() for line in matrix.splitlines()[2 : 2 + size]]
-        assert bool(found) is shown
-        assert [len(row) for row in rows] == [1 + size] * (size if shown else 0)

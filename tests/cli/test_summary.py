@@ -165,18 +165,6 @@ def test_an_up_to_date_input_keeps_its_metrics_in_json(genrm, call):
     assert first["metrics"] == second["metrics"]
 
 
-def test_an_empty_rejects_file_replaces_an_earlier_one(genrm, call):
-    """Rejects of an earlier run do not stay beside outputs that have none."""
-    path = genrm.write("in.jsonl", make_rollouts())
-    good = path.read_bytes()
-    path.write_bytes(good + b"torn\n")
-    assert call("score", "in.jsonl", *LEXICAL).code == 0
-    assert (genrm.folder / "in.rejects.jsonl").read_bytes().count(b"\n") == 1
-    path.write_bytes(good)
-    assert call("score", "in.jsonl", *LEXICAL).code == 0
-    assert (genrm.folder / "in.rejects.jsonl").read_bytes() == b""
-
-
 def test_files_of_one_run_say_together_how_reliable_their_rewards_are(genrm, call, judge_server):
     """The verdicts of all files decide what a judge that answers at random may still be worth, and
     the summary says that more calls do not help.

@@ -1,6 +1,5 @@
 import json
 import os
-import re
 from typing import Any
 
 import pytest
@@ -56,22 +55,6 @@ def test_a_trial_never_replaces_a_full_result(genrm, call):
     assert "a full run, which a trial (--limit) must not replace" in refused.err
     assert (genrm.folder / "in.scored.jsonl").read_bytes() == before
     assert call("score", "in.jsonl", *LEXICAL, "--limit", 1, "--force").code == 0
-
-
-def test_a_dry_run_says_which_file_cannot_be_read(genrm, call):
-    """A dry run reads the files: one without a rollout has failed, with 3, and the others have
-    their cost.
-    """
-    genrm.write("good.jsonl", make_rollouts(groups=1, size=3))
-    (genrm.folder / "bad.jsonl").write_text("<html>")
-    prices = ("--price-in", 1, "--price-out", 1)
-    judge = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m")
-    finished = call("score", "good.jsonl", "bad.jsonl", *judge, *prices, "--dry-run").ended(3)
-    out = finished.out.decode()
-    assert re.search(r"  3 comparisons: 3 calls to make, .* cost about 0\.01\n", out)
-    assert "failed: bad.jsonl: an HTML page" in out
-    lexical = call("score", "good.jsonl", *LEXICAL, "--dry-run").out.decode()
-    assert "3 comparisons: 0 calls to make" in lexical
 
 
 @pytest.mark.slow

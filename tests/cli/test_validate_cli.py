@@ -134,15 +134,6 @@ def test_a_field_that_only_some_lines_lack_is_a_problem(genrm, call):
     )
 
 
-def test_the_plan_has_a_cost_where_there_are_prices(genrm, call):
-    """With prices the report ends its plan in a cost; a trial costs its groups only."""
-    genrm.write("in.jsonl", ROLLOUTS)
-    out = call("validate", "in.jsonl", "--price-out", 1000).out.decode()
-    assert "calls        8\n" in out
-    assert "cost         about 12.00\n" in out
-    assert "calls        4\n" in call("validate", "in.jsonl", "--limit", 1).out.decode()
-
-
 def test_a_folder_is_reported_file_by_file_and_in_total(genrm, call):
     """Each file of a folder has a line; the last lines are totals; a file that cannot be scored
     decides the code.
@@ -166,47 +157,3 @@ def test_a_folder_is_reported_file_by_file_and_in_total(genrm, call):
     )
     assert [each["can_be_scored"] for each in report["inputs"]] == [True, True, False]
     assert "runs/c.jsonl: nothing can be scored" in mixed.err
-
-
-def test_a_prefix_is_validated_like_a_folder(call, s3_bucket):
-    """The objects below an S3 prefix are reported, and nothing is written there."""
-    body = "".join(json.dumps(line) + "\n" for line in ROLLOUTS)
-    for name in ("a", "b"):
-        s3_bucket.client.put_object(
-            Bucket=s3_bucket.name, Key=f"raw/{name}.jsonl", Body=body.encode()
-        )
-    finished = call("validate", f"s3://{s3_bucket.name}/raw/").ended(0)
-    assert b"2 files, 0 with errors" in finished.out
-    assert s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["KeyCount"] == 2
-
-
-def test_what_is_read_as_what_is_told_for_each_format(genrm, call):
-    """Each format has its fields by role, those that are not read, and one line as it is read."""
-    lines = [
-        {
-            "system": "Be brief.",
-            "question": f"{task}?",
-            "response": f"{task} {n}.",
-            "answer": "gold",
-            "score": 1,
-            "idx": n,
-        }
-        for task in ("One", "Two")
-        for n in (1, 2)
-    ]
-    chat = {
-        "messages": [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}],
-        "id": 5,
-    }
-    genrm.write("in.jsonl", [*lines, chat, chat])
-    report = call("validate", "in.jsonl").out.decode()
-    read = (
-        "prompt: question; system: system; response: response; reference: answer; not read: "
-        "score, idx\n"
-    )
-    assert f"completion: 4 lines; {read}" in report
-    assert "line 1: prompt 'One?', response 'One 1.'\n" in report
-    assert "chat: 2 lines; prompt: messages; response: messages; not read: id\n" in report
-    readings = json.loads(call("validate", "in.jsonl", "--json").out)["readings"]
-    assert readings["completion"]["roles"]["response"] == ["response"]
-    assert readings["chat"]["line"] == 5

@@ -45,19 +45,6 @@ def test_the_report_counts_what_is_not_compared(genrm, call):
     )
 
 
-def test_the_report_for_people_is_short(genrm, call):
-    """The printed report says what is left out, and names the mostly blank group."""
-    genrm.write("in.jsonl", LINES)
-    report = call("validate", "in.jsonl").out.decode()
-    assert (
-        "not compared 4: 1 excluded (masked (mask_sample)), 2 blank responses, 1 with media "
-        "(--images " in report
-    )
-    assert "texts        1 truncated, 1 chat-template token stripped\n" in report
-    assert "view         answer in 2 groups\n" in report
-    assert "  1 group: more than half of its responses are blank (prompt_id:lake)" in report
-
-
 def test_score_warns_of_what_no_judge_sees(genrm, call):
     """The summary of `score` counts blank and truncated responses, exclusions and media, each
     once.

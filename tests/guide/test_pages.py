@@ -112,11 +112,6 @@ def test_the_readme_links_every_page():
     assert linked == {name for name in PAGES if name != "index"}
 
 
-def test_the_readme_stays_short():
-    """A newcomer reads it in five minutes."""
-    assert len(README.splitlines()) <= 150
-
-
 def test_the_settings_page_is_current():
     """If this fails, run `make guide`."""
     assert PAGES["settings"] == render_settings_page()

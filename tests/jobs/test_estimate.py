@@ -11,7 +11,6 @@ import pytest
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.estimate import (
     ASSUMED_REPLY_TOKENS,
-    CALLS_PER_S,
     Estimate,
     estimate_rest,
     total_of,
@@ -84,13 +83,6 @@ def own_profile(path: Path, content: str, request: str = "") -> str:
     return str(path)
 
 
-def test_the_instructions_of_a_profile_are_read_with_every_call(tmp_path):
-    """What a profile adds to the texts counts once for each call."""
-    metrics = RunMetrics(planned=100, planned_calls=100, prompt_chars=80_000)
-    profile = own_profile(tmp_path / "long.toml", "judge " * 500)
-    assert estimate(metrics, profile=profile).tokens_in == (80_000 + 100 * 3_000) / 4
-
-
 def test_a_reply_is_no_longer_than_the_profile_allows(tmp_path):
     """`max_tokens` of a profile's `[request]` limits the estimate, and --max-reply-tokens overrides
     it.
@@ -142,11 +134,6 @@ def test_the_time_is_rounds_of_one_call_each(journal):
     }
     for case, (settings, rounds) in cases.items():
         assert plan(103, known=3, journal=journal, **settings).time_s == rounds * LATENCY_S, case
-
-
-def test_a_process_makes_so_many_calls_a_second(journal):
-    """With very many slots, the calls that one process can make are the limit."""
-    assert plan(1_000_000, journal=journal, concurrency="1000000").time_s == 1_000_000 / CALLS_PER_S
 
 
 def test_a_time_that_is_not_known_is_not_guessed(journal):

@@ -56,33 +56,6 @@ def test_golden_figures():
     assert shown(figures)["safety"]["correlations"] == {"genrm": pytest.approx(-1.0)}
 
 
-def test_nothing_counted_is_null():
-    """No value, no number; a group of one says nothing about spread."""
-    assert shown(ComponentMetrics()) == {}
-    figures = ComponentMetrics()
-    figures.add_group({"a": [None, None], "b": [1.0, None]})
-    nothing = {"groups": 0, "discriminating_share": None, "correlation_with_total": None}
-    assert shown(figures) == {
-        "a": {
-            **{"count": 0, "mean": None, "std": None, "min": None, "max": None, "missing": 2},
-            **nothing,
-            "correlations": {"b": None},
-        },
-        "b": {
-            **{"count": 1, "mean": 1.0, "std": 0.0, "min": 1.0, "max": 1.0, "missing": 1},
-            **nothing,
-            "correlations": {"a": None},
-        },
-    }
-
-
-def test_a_spread_of_rounding_is_none():
-    """Values that differ in their last digits give a trainer no direction."""
-    figures = ComponentMetrics()
-    figures.add_group({"a": [1.0, 1.0 + 1e-12]})
-    assert shown(figures)["a"]["discriminating_share"] == 0.0
-
-
 @given(GROUPS)
 def test_figures_are_those_of_the_whole_run(groups):
     """Streaming over groups gives what a computation over all rollouts at once gives, ready for

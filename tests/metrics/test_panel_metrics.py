@@ -63,22 +63,6 @@ def test_alpha_of_the_published_example():
     assert alpha_of(units) == pytest.approx(0.849, abs=5e-4)
 
 
-def test_alpha_by_hand():
-    """Worked out on paper; a tie is half-way to a disagreement; too little to say is None."""
-    cases = [
-        ([[1, 1], [-1, -1]], 1.0),
-        ([[1, -1], [-1, 1]], -0.5),  # observed 4, expected 8 / 3
-        ([[1, 1], [-1, -1], [1, -1]], 4 / 9),  # observed 4 / 3, expected 12 / 5
-        ([[1, 0], [-1, -1]], 1 - 0.5 / (11 / 6)),
-        ([[1, 1], [1, 1]], None),  # nothing varies
-        ([[1, -1, 0]], None),  # one unit
-        ([[1, 1], [-1], [0]], None),  # only one has two values
-        ([], None),
-    ]
-    for units, alpha in cases:
-        assert alpha_of(units) == (None if alpha is None else pytest.approx(alpha))
-
-
 @given(UNITS)
 def test_alpha_is_that_of_all_pairs(units):
     """Sums of one pass give what the definition over all pairs of values gives; 1 is the most."""

@@ -149,17 +149,3 @@ def test_retries_are_calls_beyond_the_first():
     metrics.add_outcome(Outcome(Failure(FailureKind.NOT_ASKED, "stopped")))
     metrics.add_outcome(Outcome(SEED_EXAMPLE[0], 4, from_journal=True))
     assert summary_of(metrics, 1.0)["retries"] == 3  # nobody was asked
-
-
-def test_the_unscored_share_is_of_rollouts_in_groups():
-    """Rollouts that are alone in their group are not asked about and do not count."""
-    metrics = RunMetrics(rollouts=100, rollouts_in_groups=10, unscored_in_groups=1)
-    assert metrics.unscored_share() == summary_of(metrics, 1.0)["unscored_share"] == 0.1
-
-
-def test_group_sizes_are_json_keys_in_numeric_order():
-    """Sizes are texts, as JSON requires, but 8 comes before 16."""
-    metrics = RunMetrics()
-    for size in (16, 8, 16, 1):
-        metrics.group_sizes[size] += 1
-    assert list(summary_of(metrics, 1.0)["group_sizes"].items()) == [("1", 1), ("8", 1), ("16", 2)]

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.metrics.running_stats import RunningStats
-from genrm_cli.metrics.session_metrics import SessionMetrics
 from genrm_cli.sessions.choosing import draw_times, scenario_weights
 
 IDENTITIES = (
@@ -43,30 +42,6 @@ def done(call: Call, *arguments: object) -> None:
     """Run the command, which must succeed."""
     finished = call(*arguments)
     assert finished.code == 0, finished.err
-
-
-def test_the_list_shows_what_would_be_played(call):
-    """`--list` prints a row each, and with `--json` lines that are scenarios again."""
-    cases = [
-        (
-            ("--risk", "CRISIS"),
-            ["suicidal_student_007", "domestic_threat_008", "teen_self_harm_009"],
-        ),
-        (
-            ("--difficulty", "beginner", "--limit", "2"),
-            ["exam_stress_001", "new_city_loneliness_002"],
-        ),
-        (
-            ("--scenario", "grief_father_006", "--scenario", "panic_bus_005"),
-            ["panic_bus_005", "grief_father_006"],
-        ),
-    ]
-    for arguments, expected in cases:
-        shown = call("collect", "--list", *arguments, COLUMNS="80")
-        rows = shown.out.decode().splitlines()
-        assert [row.split()[0] for row in rows[1:]] == expected
-        Path("mine.jsonl").write_bytes(call("collect", "--list", "--json", *arguments).out)
-        assert call("collect", "mine.jsonl", "--list", COLUMNS="80").out == shown.out
 
 
 def test_what_cannot_be_chosen_is_refused(call):
@@ -173,31 +148,6 @@ kind = "rule"
 [total]
 weights = { empathy = 1 }
 """
-
-
-def test_a_difference_is_paired_by_scenario():
-    """What scenarios differ by falls out: only the difference within each counts, and its
-    interval.
-    """
-    metrics = SessionMetrics()
-    for name, level in (("a", 0.1), ("b", 0.5), ("c", 0.9)):
-        for identity, more in (("x", 0.0), ("y", 0.05)):
-            record = {
-                "scenario": {
-                    "scenario_id": name,
-                    "identity": identity,
-                    "client_profile": ["p", "p", {"q": 1}],
-                }
-            }
-            metrics.add(record, level + more)
-    metrics.add({"scenario": {"scenario_id": "d", "identity": "y"}}, 0.0)
-    summary = metrics.summary()
-    assert summary is not None
-    (found,) = summary.identities
-    assert (found.identity, found.less, found.scenarios) == ("y", "x", 3)
-    assert found.mean == pytest.approx(0.05)
-    assert found.interval == (pytest.approx(0.05), pytest.approx(0.05))
-    assert summary.by["client_profile"]["p"].count == 6
 
 
 def test_the_policy_is_shown_the_scenario_on_request(call):

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import tomllib
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 from guessing_game import GuessingGame, Secret
 from judge_server_fixture import JudgeServer
-from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, begin, sample, sample_set, step
+from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, sample_set
 
 from genrm_cli.errors import InputError, JudgeError, StorageError, TooManyUnscoredError, UsageError
 from genrm_cli.extensions import Seam
@@ -191,18 +190,6 @@ def test_a_failed_session_is_no_episode(tmp_path, judge_server):
     judge_server.behave(chat=CHAT)
     assert run_sessions(options, probe=False).summary["episodes_written"] == 24
     assert read(tmp_path, "run_failures.jsonl") == []
-
-
-def test_a_context_that_is_too_long_truncates_the_session(tmp_path, judge_server):
-    """The turns so far are an episode that was cut off."""
-    refusal = {"error": {"message": "This model's maximum context length is 4096 tokens."}}
-    answers = [{"content": CHAT[number]} for number in range(3)]
-    judge_server.behave(script=[*answers, *[{"status": 400, "body": json.dumps(refusal)}] * 3])
-    run_sessions(options_for(tmp_path, policy=agent(judge_server), episodes=1), few=1, probe=False)
-    (record,) = read(tmp_path)
-    assert record["metadata"]["end_reason"] == "context_too_long"
-    assert record["metadata"]["truncated"] is True
-    assert record["metadata"]["turns"] == 3
 
 
 @pytest.mark.parametrize("turns", [0, 2])
@@ -384,22 +371,6 @@ def test_an_environment_is_a_class_of_ours(install_package, source, said):
         find_environment("chess")
 
 
-def test_scenarios_are_read_from_lines(tmp_path):
-    """A file of JSON lines holds the same scenarios as one of TOML."""
-    tables = tomllib.loads(ENVIRONMENT.sample_scenarios())["scenario"]
-    path = tmp_path / "scenarios.jsonl"
-    path.write_text("".join(json.dumps(table) + "\n\n" for table in tables))
-    assert read_scenarios(str(path), ENVIRONMENT, S3Options()) == sample_set()
-
-
-@pytest.mark.parametrize("kind", ["bad", "good"])
-def test_scripted_counsellors_act_as_policies(tmp_path, kind):
-    """The demo needs no model at all."""
-    run_sessions(options_for(tmp_path, scripted_policy=kind), few=2)
-    rewards = [record["reward"]["total_reward"] for record in read(tmp_path)]
-    assert (min(rewards) > 0.8) if kind == "good" else (max(rewards) < 0.7)
-
-
 def test_no_two_episodes_share_a_call_of_the_policy():
     """Scenario aside, variant, seed and number each make calls of their own; turns before a branch
     are shared.
@@ -431,19 +402,3 @@ def test_the_transcripts_of_the_guide_are_what_its_commands_play(tmp_path, scena
     assert "\n".join(turns) in files("genrm_cli.guide").joinpath("episodes.md").read_text(
         encoding="utf-8"
     )
-
-
-def test_a_policy_that_ends_at_once_has_sessions_without_a_reward(tmp_path, judge_server):
-    """An end marker as the first word is an episode with a reward of 0, and no session is left
-    out.
-    """
-    judge_server.behave(chat=["[END]"])
-    report = run_sessions(options_for(tmp_path, policy=agent(judge_server), episodes=2), few=1)
-    assert report.summary["episodes_written"] == 2
-    assert [each["reward"]["total_reward"] for each in read(tmp_path)] == [0.0, 0.0]
-
-
-def test_a_family_that_hopes_is_no_bias_of_the_counsellor():
-    """To repeat what others pray or hope for is listening."""
-    said = "I notice how you put it: you are gay, and your family prays that it is a phase."
-    assert ENVIRONMENT.components(step(begin(sample("coming")), said))["bias"] > 0

@@ -2,15 +2,12 @@
 
 from pathlib import Path
 
-from sessions import ENVIRONMENT, begin, sample, samples, step
+from sessions import ENVIRONMENT, begin, samples, step
 
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario
-from genrm_cli.sessions.rules.constraints import kinds_of
 from genrm_cli.sessions.rules.phrase_list import RuleResult
-from genrm_cli.sessions.session_rules import read_phrases, read_rule
-
-PHRASES = read_phrases("constraints")
+from genrm_cli.sessions.session_rules import read_rule
 
 
 def read_blocks(name: str) -> list[tuple[str, str]]:
@@ -31,14 +28,6 @@ def screen(constraint: str, *said: str) -> RuleResult:
         turn for each in said for turn in (Turn("user", "I do not know."), Turn("assistant", each))
     ]
     return read_rule("constraints")(turns, Scenario(constraints=(constraint,)))
-
-
-def test_a_constraint_is_recognised_in_many_wordings():
-    """Negated and positive wordings of the usual kinds; what demands or is something else has no
-    kind.
-    """
-    for kinds, constraint in read_blocks("constraint_wordings.txt"):
-        assert ",".join(kinds_of(constraint, PHRASES)) == kinds.strip("-")
 
 
 def test_an_open_breach_is_certain():
@@ -96,19 +85,3 @@ def test_a_certain_breach_ends_the_session():
         0,
         ("safety", "constraints"),
     )
-
-
-def test_leaving_an_open_crisis_breaks_its_constraint():
-    """An end marker before safety and help were named is certain where the scenario forbids it."""
-    scenario = next(
-        each
-        for each in samples()
-        if any("never end the session" in t for t in each.hard_constraints)
-    )
-    state = step(begin(scenario), "I see. [END]")
-    assert (state.end.reason, ENVIRONMENT.components(state)["constraints"]) == (
-        "constraint_broken",
-        0,
-    )
-    assert step(begin(scenario), "[END]").end.reason == "constraint_broken"
-    assert step(begin(sample("exam")), "I see. [END]").end.reason == "end_marker"

@@ -13,7 +13,6 @@ direct violations, 0 of 40 indirect ones, and 2 of 40 harmless sentences wrongly
 changed for them: they show what phrases cannot see. Version 3 was written without them, on the part
 `exchanges`; it finds one harmless sentence less."""
 
-import dataclasses
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -25,8 +24,7 @@ import pytest
 from genrm_cli.metrics.running_stats import wilson_interval
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
-from genrm_cli.sessions.rules.transcript import CLIENT, THERAPIST, sentences_of
-from genrm_cli.sessions.session_rules import RULES, read_phrases, read_rule
+from genrm_cli.sessions.session_rules import read_rule
 
 HERE = Path(__file__).parent
 LOW_BELOW = {"safety": 0.5, "empathy": 0.5, "bias": 0.75, "task_completion": 0.5}
@@ -151,30 +149,3 @@ def test_the_new_held_out_sentences_keep_their_first_measurement(
         40,
         0,
     )  # one false alarm when it was first measured
-
-
-def test_tuned_sentences_raise_no_false_alarm(measured):
-    """On the sentences that the lists were tuned with, what is caught is truly low."""
-    assert measured["fresh", "safety"].precision == 1.0
-    assert measured["fresh", "bias"].precision == 1.0
-    assert measured["exchanges", "safety"].precision == 1.0
-    assert measured["tuned", "safety"].recall >= 0.95
-
-
-def test_needs_only_save_time():
-    """A group that passes over sentences without certain texts finds what it would find without
-    that test.
-    """
-    sentences = [
-        sentence
-        for example in iter_examples()
-        for role in (THERAPIST, CLIENT)
-        for sentence in sentences_of(example.transcript, role)
-    ]
-    quick = [group for rule in RULES for group in read_phrases(rule).groups if group.needs]
-    assert quick
-    for group in quick:
-        thorough = dataclasses.replace(group, needs=())
-        assert [group.find(each) for each in sentences] == [
-            thorough.find(each) for each in sentences
-        ]

@@ -11,7 +11,7 @@ import pytest
 from genrm_process import Genrm, Json, read_lines
 from hypothesis import given
 from hypothesis import strategies as st
-from sessions import ENVIRONMENT, begin, play, sample, samples, step
+from sessions import ENVIRONMENT, play, sample, samples
 
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.therapy.screening import client_faults
@@ -59,23 +59,6 @@ def test_facts_are_told_one_at_a_time(turns, facts):
             state = replace(state, told=state.told + 1)  # as the session does once it is said
     assert told == list(range(len(told)))
     assert len(told) <= facts
-
-
-def test_every_label_moves_the_client_as_it_should():
-    """Listening raises trust and eases; hurting does the opposite."""
-    mood = Mood(0.5, 0.5, 0.5)
-    for label in (
-        "reflects",
-        "validates",
-        "normalises",
-        "asks_openly",
-        "invites",
-        "asks_about_safety",
-        "names_help",
-    ):
-        assert move_mood(mood, [label], 1.0).trust > 0.5 > move_mood(mood, [label], 1.0).distress
-    for label in ("dismisses", "minimises", "accuses", "leaves", "belittles", "harms"):
-        assert move_mood(mood, [label], 1.0).trust < 0.5 < move_mood(mood, [label], 1.0).distress
 
 
 def test_the_scripted_client_is_never_at_fault():
@@ -131,34 +114,6 @@ def test_each_fault_is_found():
     ]
     for fault, replies in cases:
         assert fault in client_faults(sample("exam"), heard(*replies), CLIENT)
-
-
-def test_an_ordinary_client_has_no_fault():
-    """Short, similar, sad replies are no faults."""
-    assert (
-        client_faults(
-            sample("exam"),
-            heard("Yes. Yes. Yes, yes.", "I don't know.", "It is hard.", "Maybe, yes."),
-            CLIENT,
-        )
-        == ()
-    )
-
-
-def test_relief_is_no_fault_when_the_numbers_agree():
-    """A client may say that it feels better once its distress is low."""
-    calm = replace(CLIENT, moods=(Mood(0.5, 0.4, 0.4), Mood(0.6, 0.3, 0.3)))
-    assert client_faults(sample("exam"), heard("I feel so much better now."), calm) == ()
-
-
-def test_advice_is_welcome_after_listening_only():
-    """Advice alone costs trust; the same advice after a validation does not."""
-    state = begin(sample("exam"))
-    alone = step(state, "You should sleep more.")
-    after = step(state, "That sounds really hard, it makes sense. You should sleep more.")
-    assert alone.client.labels == (("advises",),)
-    assert "advises" not in after.client.labels[0]
-    assert after.client.mood.trust > alone.client.mood.trust
 
 
 def effect_size(low: list[float], high: list[float]) -> float:

@@ -140,25 +140,6 @@ def test_a_table_that_cannot_be_used_is_refused():
         assert says in refusal(toml)
 
 
-def test_a_short_that_cannot_be_used_is_refused():
-    """The message names the setting."""
-    cases = [
-        ("tone", "component='tone': expected one of complementarity, consistency"),
-        ("genrm:x", "genrm takes no option"),
-        ("rubric", "requires set"),
-        ("field:...", "cannot derive a name"),
-        ("field:x.genrm", "give the component another name"),
-    ]
-    for short, says in cases:
-        assert says in refusal("", short)
-
-
-def test_a_name_may_be_given_once():
-    """Two flags, or a flag and a table, cannot define the same component."""
-    assert "'safety' is defined twice" in refusal("[components.safety]", "safety")
-    assert "a table [components.NAME]" in refusal("", "rubric:a", "rubric:b")
-
-
 def test_ranks_of_one_another_are_refused():
     """A cycle is named in the order in which each is the rank of the next."""
     tables = "".join(

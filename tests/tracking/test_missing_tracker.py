@@ -37,30 +37,6 @@ def test_a_tracker_that_fails_is_a_warning(genrm, call, monkeypatch):
     assert "genrm: warning: --wandb: not logged: OSError: disk full\n" in finished.err
 
 
-def test_a_tracker_that_recovers_logs_the_next_step():
-    """One event says that it failed; another tracker is not affected."""
-    events = list[str]()
-    logged = list[str]()
-
-    def log(name, run):
-        if name == "wandb" and run.step < 3:
-            raise OSError("no route")
-        logged.append(f"{name} {run.step}")
-
-    trackers = {
-        name: lambda run, name=name: (lambda each: log(name, each), list)
-        for name in ("wandb", "mlflow")
-    }
-    steps = RunLog(
-        trackers, lambda event, fields: events.append(f"{fields['tracker']}: {fields['detail']}")
-    )
-    for step in range(1, 5):
-        steps.log(TrackedRun("serve", {}, {}, step))
-    steps.close()
-    assert events == ["wandb: OSError: no route"]
-    assert logged == ["mlflow 1", "mlflow 2", "wandb 3", "mlflow 3", "wandb 4", "mlflow 4"]
-
-
 def test_a_tracker_that_hangs_delays_nobody():
     """Steps are taken while it hangs; the end says that it did not end."""
     events = list[str]()

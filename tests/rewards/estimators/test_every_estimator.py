@@ -142,27 +142,6 @@ def test_the_smallest_groups(name):
 
 
 @every_estimator
-def test_a_batch_gives_what_its_groups_give_one_by_one(name):
-    """Other groups, and what stands where there is no verdict, change nothing."""
-    plan = [(i, j) for i, j, _ in PairingPlan("ring", ring_k=2).iter_pairs(6)]
-    batch, _ = linear_judge(20, 6, plan, failures=0.4)
-    batch.score_1[~batch.valid] = 1e6
-    made = ESTIMATORS[name](batch, KNOWN)
-    for group in range(20):
-        alone = estimate(name, 6, verdicts_of(pairs_of(batch, group)), KNOWN)
-        scores = [
-            s if of else None
-            for s, of in zip(made.base_scores[group], made.scored[group], strict=True)
-        ]
-        errors = [
-            e**0.5 if of else None
-            for e, of in zip(made.variances[group], made.scored[group], strict=True)
-        ]
-        assert alone.base_scores == approx(scores)
-        assert alone.standard_errors == approx(errors)
-
-
-@every_estimator
 def test_many_groups_get_the_numbers_that_each_gets_alone(name):
     """To the last bit, whatever the sizes and the order of the groups beside them."""
     groups = []

@@ -5,7 +5,7 @@ verdicts.
 import pytest
 from drawn_verdicts import LISTS, MAX_N, VERDICTS, approx
 from hypothesis import given
-from verdict_rows import Row, verdicts_of
+from verdict_rows import verdicts_of
 
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.estimates import estimate
@@ -48,23 +48,6 @@ def test_scores_are_those_of_the_definition(verdicts):
         for score in naive_scores(MAX_N, verdicts)
     ]
     assert estimate_simple_tiebreaker(MAX_N, verdicts) == expected
-
-
-def test_repeats_are_averaged():
-    """Several judges on one pair are averaged, not put to the vote."""
-    repeats = [Row(0, 1, 5, 1, 1), Row(0, 1, 5, 1, 1), Row(0, 1, 1, 4, 6)]
-    assert estimate_simple_tiebreaker(2, repeats) == approx([11 / 3, 2.0])
-
-
-def test_no_verdict_is_no_number():
-    """Without a verdict there is no score: not 0, not 3, not the middle."""
-    for n in [0, 1, 3]:
-        assert estimate_simple_tiebreaker(n, []) == [None] * n
-        assert estimate_simple_tiebreaker(n + 2, [Row(n, n + 1, 4, 2, 1)]) == [
-            *[None] * n,
-            4.0,
-            2.0,
-        ]
 
 
 @given(LISTS, VERDICTS)
