@@ -1,6 +1,7 @@
 """All errors that users see, each with its exit code.
 
     GenrmError                   1  (a bug, if nothing more precise is raised)
+    ├── FigureError              1  the run is done, but figures could not be computed
     ├── UsageError               2  a setting, or a combination of settings
     ├── InputError               3  rollouts that cannot be read
     │   └── ChangedInputError    3  rollouts that changed while they were read
@@ -117,6 +118,10 @@ class GenrmError(Exception):
 
     def __str__(self) -> str:
         return str(self.message)
+
+
+class FigureError(GenrmError):
+    """The outputs are written, but for figures or rewards that a bug kept from being computed."""
 
 
 class UsageError(GenrmError):

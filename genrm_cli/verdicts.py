@@ -198,6 +198,7 @@ class Reason(StrEnum):
     TOO_NOISY = "too_noisy", "the reliability of its group is below the minimum"
     NO_COMPONENT = "no_component", "no component is available for the whole group"
     COMPONENT_MISSING = "component_missing", "a component has no value"
+    NOT_COMPUTED = "not_computed", "a bug kept its reward from being computed"
 
     @property
     def is_exclusion(self) -> bool:

@@ -31,7 +31,7 @@ from genrm_cli.export.rows import (
     Sample,
     UnfitError,
 )
-from genrm_cli.metrics.rounding import rounded
+from genrm_cli.metrics.figures import rounded
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rollouts.rollout import Reasoning, words_of
 from genrm_cli.scored.lines import ScoredGroup

@@ -15,7 +15,7 @@ import numpy as np
 from genrm_cli.errors import InputError
 from genrm_cli.export.candidates import Candidate, Drop, Preferences
 from genrm_cli.export.export_options import ExportOptions
-from genrm_cli.metrics.rounding import rounded
+from genrm_cli.metrics.figures import rounded
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.verdict_batch import Floats, batch_of
 from genrm_cli.rewards.order import posterior_of

@@ -9,7 +9,9 @@ from genrm_cli.judging.requests import RequestId
 from genrm_cli.metrics.group_measures import GroupMeasures, count_verdicts
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.metrics.run_summary import COMPONENT_FIGURES, SCORE_FIGURES, VERDICT_FIGURES
 from genrm_cli.metrics.running_stats import Worst
+from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.verdicts import Failure, Outcome, Reason
 
 
@@ -32,17 +34,20 @@ def count_group(
     metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan
 ) -> None:
     """Add a finished group to the metrics of a run."""
-    for verdict in rewards.verdicts.values():
-        metrics.add_scores(verdict)
+    metrics.failed_figures |= rewards.failed_figures
+    metrics.attempt(SCORE_FIGURES, lambda: _count_scores(metrics, rewards))
     known = {score.index: score.reward for score in rewards.scores if score.reward is not None}
-    verdicts = count_verdicts([rewards.verdicts], in_order=plan.compares_pairs)
+    verdicts = metrics.attempt(
+        VERDICT_FIGURES,
+        lambda: count_verdicts([rewards.verdicts], in_order=plan.compares_pairs),
+    )
     shapes = [judged.shapes[index] for index in known]
     measures = GroupMeasures(
         [*known.values()],
         [shape.answer_chars for shape in shapes],
         rewards.reliability,
         rewards.uncertainty,
-        verdicts,
+        verdicts or VerdictCounts(),
         [shape.style_density for shape in shapes] if plan.is_watched else (),
     )
     metrics.addressed_judge += sum(shape.addresses_judge for shape in judged.shapes)
@@ -54,14 +59,19 @@ def count_group(
     if rewards.verdicts:
         metrics.views[judged.view] += 1
     if plan.is_panel:
-        _count_panel(metrics, judged, rewards, plan)
+        metrics.attempt(["panel"], lambda: _count_panel(metrics, judged, rewards, plan))
     if plan.rewards.is_composed:
-        _count_components(metrics, rewards, plan)
+        metrics.attempt(COMPONENT_FIGURES, lambda: _count_components(metrics, rewards, plan))
     if rewards.clusters is not None and rewards.clusters.failed:
         metrics.component_failures["diversity"] += 1
     metrics.verdicts_set_aside += _failures(each.outcome for each in rewards.comparisons)
     metrics.verdicts_set_aside -= failed
     _count_rewards(metrics, judged, rewards)
+
+
+def _count_scores(metrics: RunMetrics, rewards: GroupRewards) -> None:
+    for verdict in rewards.verdicts.values():
+        metrics.add_scores(verdict)
 
 
 def _failures(outcomes: Iterable[Outcome]) -> int:

@@ -118,6 +118,11 @@ class RewardPlan:
     diversity: Diversity | None = None
     divided: tuple[str, ...] = ()
 
+    @property
+    def uses_reliability(self) -> bool:
+        """Whether rewards or advantages depend on the reliability of their group."""
+        return self.min_reliability is not None or self.advantage == "reliability"
+
 
 @dataclass(frozen=True)
 class GroupPlan:

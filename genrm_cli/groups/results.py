@@ -149,6 +149,8 @@ class GroupRewards:
         uncertainty: standard error of the log odds of the reliability; None if unknown.
         weight: by which advantages of unit variance are multiplied.
         raised: components with negative values, raised for the total.
+        failed_figures: what a bug kept from being computed, with the reason; `reward` if the group
+            has no rewards because of it.
     """
 
     key: str | None
@@ -163,6 +165,7 @@ class GroupRewards:
     uncertainty: float | None = None
     weight: float = 1.0
     raised: tuple[str, ...] = ()
+    failed_figures: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rewards(self) -> list[float | None]:

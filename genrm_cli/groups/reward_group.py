@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from genrm_cli.errors import GenrmError, StoppedError
 from genrm_cli.groups.comparisons import (
     JudgeVerdicts,
     used_verdicts,
@@ -28,10 +29,12 @@ from genrm_cli.groups.sabotage import (
     without_selected,
 )
 from genrm_cli.judging.profiles.answer import MEANINGS
+from genrm_cli.metrics.figures import attempt
 from genrm_cli.metrics.running_stats import odds_interval
 from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.component import Column, GroupKind, Values
 from genrm_cli.rewards.compose import (
+    NO_REWARD,
     RolloutReward,
     Total,
     compose_rewards,
@@ -44,8 +47,18 @@ from genrm_cli.rewards.estimators.estimates import Estimate, estimate_many
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.rewards.shaping import Adjustments
 from genrm_cli.settings.components import find_kind, order_of
-from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind
+from genrm_cli.verdicts import (
+    MAX_SCORE,
+    MIN_SCORE,
+    Explanation,
+    Failure,
+    FailureKind,
+    Reason,
+)
 
+NOISE_FIGURES = ("standard_errors", "reliability", "reliability_interval")
+"""The figures of a run that need the noise of the judge, which rewards do not."""
+REWARDS = "rewards"
 _MIDDLE_SCORE = (MIN_SCORE + MAX_SCORE) / 2
 
 
@@ -89,15 +102,79 @@ def reward_verdicts(
     groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration
 ) -> list[GroupRewards]:
     """Return the rewards of several groups with known verdicts; otherwise like `reward_groups`."""
+    try:
+        made = _reward(groups, plan, calibration)
+    except (GenrmError, StoppedError):
+        raise
+    except Exception:  # noqa: BLE001  (a bug in one group must not cost the others their rewards)
+        made = [_reward_alone(group, plan, calibration) for group in groups]
+    return [rewards.scaled(plan.rewards.advantage, calibration.reward_variance) for rewards in made]
+
+
+def _reward(
+    groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration
+) -> list[GroupRewards]:
+    failed: dict[str, str] = {}
+    if calibration.failed is not None:
+        failed = dict.fromkeys(NOISE_FIGURES, calibration.failed)
+        if plan.rewards.uses_reliability:
+            return [_without_rewards(group, plan, calibration.failed) for group in groups]
     loses = plan.rewards.on_sabotage == "lose"
     losing = [_losing(group, plan) for group in groups if group.causes and loses]
     estimates = _estimate([*groups, *losing], plan, calibration)
     lost = iter(zip(losing, estimates[len(groups) :], strict=True))
-    made = (
-        _Work(group, plan, estimate, next(lost) if group.causes and loses else None).rewards()
+    return [
+        _Work(
+            group, plan, estimate, next(lost) if group.causes and loses else None, failed
+        ).rewards()
         for group, estimate in zip(groups, estimates, strict=False)
+    ]
+
+
+def _reward_alone(group: JudgedVerdicts, plan: GroupPlan, calibration: Calibration) -> GroupRewards:
+    """Return the rewards of a group of which something cannot be computed.
+
+    Rewards that do not depend on the reliability are the same without it. Otherwise the rollouts
+    have none: a wrong reward is worse than a missing one.
+    """
+    failed: dict[str, str] = {}
+    made = attempt(failed, NOISE_FIGURES, lambda: _reward([group], plan, calibration))
+    if made is None:
+        alike = calibration.without_noise(failed["reliability"])
+        made = attempt(failed, [REWARDS], lambda: _reward([group], plan, alike))
+    return made[0] if made else _without_rewards(group, plan, failed["reliability"])
+
+
+def _without_rewards(group: JudgedVerdicts, plan: GroupPlan, failed: str) -> GroupRewards:
+    """Return a group whose rollouts have no rewards because of a bug."""
+    judged = group.judged
+    why = Explanation(Reason.NOT_COMPUTED, failed)
+    scores = [
+        RolloutScore(
+            index=index,
+            numbers=NO_REWARD,
+            status="unscored",
+            why_unscored=judged.not_compared[index] or why,
+            standard_error=None,
+            comparisons=compared,
+            failed=lost,
+            defaulted=defaulted,
+        )
+        for index, (compared, lost, defaulted) in enumerate(
+            count_results(judged, group.used, len(plan.judges))
+        )
+    ]
+    return GroupRewards(
+        key=judged.key,
+        scores=scores,
+        verdicts=group.used,
+        by_judge=group.by_judge,
+        reliability=None,
+        converged=True,
+        columns={},
+        comparisons=results_of(judged, plan, group.causes),
+        failed_figures={REWARDS: failed},
     )
-    return [rewards.scaled(plan.rewards.advantage, calibration.reward_variance) for rewards in made]
 
 
 def _has_failures(judged: JudgedGroup) -> bool:
@@ -139,12 +216,14 @@ class _Work:
     Attributes:
         lost: the group as it is if rollouts lose the requests that they made fail, with its
             estimate; None if they do not.
+        failed_figures: what a bug kept from being computed, with the reason.
     """
 
     group: JudgedVerdicts
     plan: GroupPlan
     estimate: Estimate
     lost: tuple[JudgedVerdicts, Estimate] | None
+    failed_figures: Mapping[str, str]
 
     @property
     def judged(self) -> JudgedGroup:
@@ -188,27 +267,37 @@ class _Work:
             status: Status = "unscored" if why else "single" if self._has_default() else "scored"
             error = None if reward.base_score is None else errors[index]
             own = judged.copies.get(index, index)
-            changes = (
-                judged.shortened.get(own, 0),
-                judged.neutralised.get(own, 0),
-                judged.copies.get(index),
-            )
-            numbers = (*counts[own], sabotaged[own])
+            compared, failed, defaulted = counts[own]
             scores.append(
-                RolloutScore(index, reward, status, why, error, *numbers, total, *changes)
+                RolloutScore(
+                    index=index,
+                    numbers=reward,
+                    status=status,
+                    why_unscored=why,
+                    standard_error=error,
+                    comparisons=compared,
+                    failed=failed,
+                    defaulted=defaulted,
+                    sabotaged=sabotaged[own],
+                    total=total,
+                    shortened=judged.shortened.get(own, 0),
+                    neutralised=judged.neutralised.get(own, 0),
+                    equal_to=judged.copies.get(index),
+                )
             )
         return GroupRewards(
-            judged.key,
-            scores,
-            self.group.used,
-            self.group.by_judge,
-            self.estimate.reliability,
-            self.estimate.converged,
-            columns,
-            clusters,
-            results_of(judged, self.plan, self.group.causes),
-            self.estimate.uncertainty,
+            key=judged.key,
+            scores=scores,
+            verdicts=self.group.used,
+            by_judge=self.group.by_judge,
+            reliability=self.estimate.reliability,
+            converged=self.estimate.converged,
+            columns=columns,
+            clusters=clusters,
+            comparisons=results_of(judged, self.plan, self.group.causes),
+            uncertainty=self.estimate.uncertainty,
             raised=tuple(lifts),
+            failed_figures=self.failed_figures,
         )
 
     def _composed_rewards(self) -> list[RolloutReward]:

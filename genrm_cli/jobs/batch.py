@@ -14,6 +14,7 @@ from typing import Any, Literal
 from genrm_cli.errors import (
     INTERRUPTED,
     ChangedInputError,
+    FigureError,
     GenrmError,
     JudgeError,
     Message,
@@ -348,7 +349,7 @@ def _scored(decision: Decision, record: RunRecord, run: RunContext) -> Decision:
     scored = replace(decision, status=Status.SCORED, reason=reason, scored=record)
     try:
         refuse_unscored(counts, run.settings, record)
-    except (TooManyUnscoredError, WatchError) as error:
+    except (FigureError, TooManyUnscoredError, WatchError) as error:
         return replace(scored, reason=Message.of(reason, "; ", in_short(error)), error=error)
     return scored
 

@@ -7,6 +7,7 @@ from genrm_cli.errors import InputError
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
+from genrm_cli.metrics.figures import attempt
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.run_summary import reference_metrics
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
@@ -100,5 +101,5 @@ def compare_reply(result: GroupRewards, rewards: Sequence[float | None]) -> Json
     return {
         "rewards": rewards,
         "comparison_results": verdicts,
-        "metrics": reference_metrics(metrics),
+        "metrics": attempt({}, (), lambda: reference_metrics(metrics)),
     }

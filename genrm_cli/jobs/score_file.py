@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from genrm_cli.errors import (
+    GenrmError,
     InputError,
     JudgeError,
     Message,
     SettingRef,
+    StoppedError,
     TooManyUnscoredError,
     naming,
 )
@@ -32,6 +34,7 @@ from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.metrics.figures import bug_text, refuse_failed_figures
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.run_summary import summarise
 from genrm_cli.rollouts.formats import Score
@@ -62,8 +65,16 @@ async def score_task(
 
     async def look(outcomes: OutcomeStore) -> None:
         nonlocal watched
-        if run.watch is not None:
+        if run.watch is None:
+            return
+        try:
             watched = await run.watch(task.places.scored, work.index, outcomes, judges, run)
+        except (JudgeError, InputError) as error:
+            watched = WatchRecord(reasons=(str(error),))
+        except (GenrmError, StoppedError):
+            raise
+        except Exception as error:  # noqa: BLE001  (the state of a judge costs no run its outputs)
+            run.metrics.failed_figures["watch"] = bug_text(error)
 
     def write_and_close() -> RunRecord:
         with opened:
@@ -248,9 +259,11 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
 def refuse_unscored(
     metrics: RunMetrics, settings: Settings, record: RunRecord | None = None
 ) -> None:
-    """Refuse a finished run that left too many rollouts unscored; `record` holds its metrics, if it
-    was written.
+    """Refuse a finished run of which a bug kept something from being computed, or that left too
+    many rollouts unscored; `record` holds its metrics, if it was written.
     """
+    summary = record or summarise(metrics, 0.0)
+    refuse_failed_figures(summary.failed_figures)
     not_asked = metrics.failures["not_asked"]
     if metrics.stopped_by == StoppedBy.ONLY_COMPONENTS:
         raise TooManyUnscoredError(
@@ -279,7 +292,7 @@ def refuse_unscored(
             f" stopped the run: the outputs are partial, {not_asked} comparisons were not asked. "
             "Run the same command again: verdicts in the journal are not asked again.",
         )
-    refuse_unscored_share(record or summarise(metrics, 0.0), settings)
+    refuse_unscored_share(summary, settings)
 
 
 def refuse_problems(index: InputIndex, first: list[Reject]) -> None:

@@ -1,9 +1,12 @@
 """Counts and statistics of a run."""
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from genrm_cli.metrics.component_metrics import ComponentMetrics
+from genrm_cli.metrics.figures import attempt
 from genrm_cli.metrics.group_measures import GroupMeasures
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.running_stats import Latencies, Mergeable, RunningStats, Sums, Worst
@@ -11,10 +14,17 @@ from genrm_cli.metrics.session_metrics import SessionMetrics
 from genrm_cli.metrics.verdict_counts import GroupedCount, VerdictCounts
 from genrm_cli.verdicts import Failure, Outcome, Reason, StoppedBy, Verdict
 
+_T = TypeVar("_T")
+LENGTH_FIGURES = ("length_effect", "length_effect_interval")
+
 
 @dataclass(slots=True)
 class RunMetrics(Mergeable):
-    """Counts and statistics of a run over one input. Those of several inputs can be merged."""
+    """Counts and statistics of a run over one input. Those of several inputs can be merged.
+
+    Attributes:
+        failed_figures: why figures of `RunSummary` cannot be computed, by name.
+    """
 
     lines: int = 0
     rollouts: int = 0
@@ -96,6 +106,7 @@ class RunMetrics(Mergeable):
     raised: int = 0
     sessions: SessionMetrics = field(default_factory=SessionMetrics)
     shares: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    failed_figures: dict[str, str] = field(default_factory=dict)
 
     @property
     def finished(self) -> int:
@@ -140,6 +151,10 @@ class RunMetrics(Mergeable):
         self.individual_scores.add(verdict.score_2)
         self.score_ties += verdict.score_1 == verdict.score_2
 
+    def attempt(self, figures: Iterable[str], compute: Callable[[], _T]) -> _T | None:
+        """Return what some figures of the run need; if that fails, they are null in the end."""
+        return attempt(self.failed_figures, figures, compute)
+
     def add_measures(self, group: GroupMeasures) -> None:
         """Add the measurement of a group."""
         verdicts = group.verdicts
@@ -150,10 +165,13 @@ class RunMetrics(Mergeable):
             self.reliability.add(group.reliability)
         if group.uncertainty is not None:
             self.uncertainties.add(group.uncertainty)
-        if group.length_effect is not None:
-            self.length_effect.add(group.length_effect)
-        if group.densities and (markup_effect := group.markup_effect) is not None:
-            self.markup_effect.add(markup_effect)
+        effect = self.attempt(LENGTH_FIGURES, lambda: group.length_effect)
+        if effect is not None:
+            self.length_effect.add(effect)
+        if group.densities:
+            markup_effect = self.attempt(["markup_effect"], lambda: group.markup_effect)
+            if markup_effect is not None:
+                self.markup_effect.add(markup_effect)
         self.groups_noisy += group.is_noisy
         self.groups_without_spread += group.is_flat
 

@@ -1,23 +1,24 @@
 """The counts and statistics of a finished run."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 from genrm_cli.metrics.component_metrics import ComponentSummary
+from genrm_cli.metrics.figures import attempt
 from genrm_cli.metrics.panel_metrics import PanelSummary
 from genrm_cli.metrics.plan_reliability import RingsNeeded
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import (
     LatencySummary,
-    RunningStats,
     Statistics,
     odds_interval,
     wilson_interval,
 )
 from genrm_cli.metrics.session_metrics import SessionSummary
-from genrm_cli.metrics.verdict_counts import GroupedCount
+from genrm_cli.metrics.verdict_counts import GroupedCount, VerdictCounts
 from genrm_cli.verdicts import StoppedBy
 
 
@@ -72,6 +73,8 @@ class RunSummary:
         groups_over_steps: groups that compare rollouts of several training steps.
         reward_sources: shares of the weighted parts of all rewards by component.
         sessions: rewards of sessions by what was played; None without sessions.
+        failed_figures: why figures are null that a bug kept from being computed, by name; None if
+            there are none.
     """
 
     lines: int
@@ -164,12 +167,7 @@ class RunSummary:
     wall_time_s: float
     calls_per_s: float | None
     comparisons_per_s: float | None
-
-
-_SAME_NAMES = {each.name for each in fields(RunMetrics)} & {
-    each.name for each in fields(RunSummary)
-}
-_SAME_NAMES -= {"sabotaged_most", "panel", "components", "failures", "sessions", "markup_effect"}
+    failed_figures: Mapping[str, str] | None = None
 
 
 def reference_metrics(metrics: RunMetrics) -> dict[str, float]:
@@ -189,15 +187,20 @@ def reference_metrics(metrics: RunMetrics) -> dict[str, float]:
 
 
 def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
-    """Return the counts and statistics of a run that took this long."""
-    pairs = metrics.pairs
-    reference = reference_metrics(metrics)
-    first_rate = pairs.first_share
-    agreement = pairs.both_orders.rate()
-    mean = metrics.reliability.mean
-    error = metrics.uncertainties.mean
+    """Return the counts and statistics of a run that took this long.
+
+    A figure that cannot be computed is null, and named with its reason in `failed_figures`.
+    """
+    failed = dict(metrics.failed_figures)
+    figures: dict[str, Any] = {}
+    for name, compute in FIGURES.items():
+        if name not in failed:
+            figures[name] = attempt(failed, [name], partial(compute, metrics))
+        if name in failed:
+            figures[name] = _NULLS.get(name)
     return RunSummary(
-        **{name: _figure(getattr(metrics, name)) for name in _SAME_NAMES},
+        **{name: _count(getattr(metrics, name)) for name in _SAME_NAMES},
+        **figures,
         rejected_lines=metrics.rejects,
         scored=metrics.statuses["scored"],
         single=metrics.statuses["single"],
@@ -207,42 +210,92 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         sabotaged_by_chance=None,
         comparisons_planned=metrics.planned,
         failures=metrics.failed,
-        failures_by_kind=_figure(metrics.failures),
-        mean_individual_score=reference.get("mean_individual_score"),
-        std_individual_score=reference.get("std_individual_score"),
-        tiebreak_usage_rate=reference.get("tiebreak_usage_rate"),
-        first_place_win_rate=first_rate,
-        first_place_win_rate_interval=None
-        if first_rate is None
-        else wilson_interval(first_rate, pairs.decided),
-        pairs_in_both_orders=pairs.both_orders.pairs,
-        flip_rate=None if agreement is None else 1.0 - agreement,
-        contradiction_rate=pairs.contradictions / pairs.verdicts if pairs.verdicts else None,
-        tie_rate=1.0 - (pairs.first_wins + pairs.second_wins) / pairs.verdicts
-        if pairs.verdicts
-        else None,
-        echoed_ranking_rate=pairs.echoes / pairs.verdicts if pairs.verdicts else None,
-        pairs_of_repeats=pairs.repeats.pairs,
-        repeat_agreement=pairs.repeats.rate(),
-        panel=None if metrics.panel is None else metrics.panel.summary(),
-        reliability_interval=None if mean is None or error is None else odds_interval(mean, error),
+        failures_by_kind=_count(metrics.failures),
+        pairs_in_both_orders=metrics.pairs.both_orders.pairs,
+        pairs_of_repeats=metrics.pairs.repeats.pairs,
         rings_needed=None,
-        components=metrics.components.summary() or None,
-        reward_sources=_shares(metrics.shares),
-        sessions=metrics.sessions.summary() if metrics.sessions.by else None,
-        length_effect_interval=metrics.length_effect.interval(),
-        markup_effect=metrics.markup_effect.mean,
-        latency=metrics.latencies.summary(),
         wall_time_s=round(wall_time_s, 3),
         calls_per_s=round(metrics.calls / wall_time_s, 2) if wall_time_s > 0 else None,
         comparisons_per_s=round(metrics.finished / wall_time_s, 2) if wall_time_s > 0 else None,
+        failed_figures=failed or None,
     )
 
 
-def _figure(value: Any) -> Any:
-    """Return a count, the statistics of a quantity, or counts sorted by what they count."""
-    if isinstance(value, RunningStats):
-        return value.statistics()
+def _first_place_interval(metrics: RunMetrics) -> tuple[float, ...] | None:
+    rate = metrics.pairs.first_share
+    return None if rate is None else wilson_interval(rate, metrics.pairs.decided)
+
+
+def _reliability_interval(metrics: RunMetrics) -> tuple[float, ...] | None:
+    mean = metrics.reliability.mean
+    error = metrics.uncertainties.mean
+    return None if mean is None or error is None else odds_interval(mean, error)
+
+
+def _of_verdicts(count: Callable[[VerdictCounts], int]) -> Callable[[RunMetrics], float | None]:
+    """Return what computes the share of the verdicts that are counted."""
+    return lambda metrics: (
+        count(metrics.pairs) / metrics.pairs.verdicts if metrics.pairs.verdicts else None
+    )
+
+
+def _flip_rate(metrics: RunMetrics) -> float | None:
+    agreement = metrics.pairs.both_orders.rate()
+    return None if agreement is None else 1.0 - agreement
+
+
+SCORE_FIGURES = ("mean_individual_score", "std_individual_score", "tiebreak_usage_rate")
+VERDICT_FIGURES = (
+    "first_place_win_rate",
+    "first_place_win_rate_interval",
+    "flip_rate",
+    "contradiction_rate",
+    "tie_rate",
+    "echoed_ranking_rate",
+    "repeat_agreement",
+)
+COMPONENT_FIGURES = ("components", "reward_sources")
+FIGURES: dict[str, Callable[[RunMetrics], Any]] = {
+    "mean_individual_score": lambda run: reference_metrics(run).get("mean_individual_score"),
+    "std_individual_score": lambda run: reference_metrics(run).get("std_individual_score"),
+    "tiebreak_usage_rate": lambda run: reference_metrics(run).get("tiebreak_usage_rate"),
+    "first_place_win_rate": lambda run: run.pairs.first_share,
+    "first_place_win_rate_interval": _first_place_interval,
+    "flip_rate": _flip_rate,
+    "contradiction_rate": _of_verdicts(lambda pairs: pairs.contradictions),
+    "tie_rate": _of_verdicts(lambda pairs: pairs.ties),
+    "echoed_ranking_rate": _of_verdicts(lambda pairs: pairs.echoes),
+    "repeat_agreement": lambda run: run.pairs.repeats.rate(),
+    "panel": lambda run: None if run.panel is None else run.panel.summary(),
+    "reward": lambda run: run.reward.statistics(),
+    "reliability": lambda run: run.reliability.statistics(),
+    "reliability_interval": _reliability_interval,
+    "components": lambda run: run.components.summary() or None,
+    "reward_sources": lambda run: _shares(run.shares),
+    "sessions": lambda run: run.sessions.summary() if run.sessions.by else None,
+    "length_effect": lambda run: run.length_effect.statistics(),
+    "length_effect_interval": lambda run: run.length_effect.interval(),
+    "markup_effect": lambda run: run.markup_effect.mean,
+    "latency": lambda run: run.latencies.summary(),
+}
+"""The figures that describe a run, each with its computation from what was counted."""
+_NO_STATISTICS = Statistics(count=0, mean=None, std=None, min=None, max=None)
+_NULLS: Mapping[str, Any] = {
+    "reward": _NO_STATISTICS,
+    "reliability": _NO_STATISTICS,
+    "length_effect": _NO_STATISTICS,
+    "reward_sources": {},
+    "latency": LatencySummary(mean_s=None, median_s=None, p99_s=None, histogram_s={}),
+}
+"""What stands for a figure that could not be computed, where it is not null itself."""
+_SAME_NAMES = {each.name for each in fields(RunMetrics)} & {
+    each.name for each in fields(RunSummary)
+}
+_SAME_NAMES -= {*FIGURES, "sabotaged_most", "failures", "failed_figures"}
+
+
+def _count(value: Any) -> Any:
+    """Return a count, or counts sorted by what they count."""
     if isinstance(value, GroupedCount):
         return replace(value)  # the metrics may go on counting
     return (

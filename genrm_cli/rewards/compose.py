@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from genrm_cli.metrics.rounding import rounded_all
+from genrm_cli.metrics.figures import rounded_all
 from genrm_cli.metrics.running_stats import has_spread, sample_variance
 from genrm_cli.rewards.shaping import Adjustments, ShapingTerms, TextShape, plan_adjustments
 
@@ -30,6 +30,9 @@ class RolloutReward(NamedTuple):
     advantage: float | None
 
 
+NO_REWARD = RolloutReward(None, Adjustments(), None, None, None)
+
+
 def compose_rewards(
     base_scores: Sequence[float | None], shapes: Sequence[TextShape], terms: ShapingTerms
 ) -> list[RolloutReward]:
@@ -43,7 +46,7 @@ def compose_rewards(
     rewards = [
         score + adjustment.total() for score, adjustment in zip(scores, adjustments, strict=True)
     ]
-    composed = [RolloutReward(None, Adjustments(), None, None, None) for _ in base_scores]
+    composed = [NO_REWARD] * len(base_scores)
     rows = zip(
         scored, scores, adjustments, rewards, ranks_of(rewards), advantages_of(rewards), strict=True
     )

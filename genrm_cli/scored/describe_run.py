@@ -3,9 +3,11 @@ inputs.
 """
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 from genrm_cli import __version__
 from genrm_cli.groups.check import judge_specs
@@ -14,12 +16,12 @@ from genrm_cli.groups.graders import graders_in
 from genrm_cli.groups.plan import GroupPlan, RewardPlan
 from genrm_cli.groups.sabotage import suspects_by_chance
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
+from genrm_cli.metrics.figures import attempt, rounded
 from genrm_cli.metrics.plan_reliability import (
     expected_reliability,
     rings_needed,
     typical_size,
 )
-from genrm_cli.metrics.rounding import rounded
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.run_summary import RunSummary, summarise
 from genrm_cli.metrics.running_stats import odds_interval
@@ -57,11 +59,15 @@ def run_totals(
     asked.
     """
     pairing = plan.pairing
+    summary = summarise(metrics, wall_time_s)
+    for names, add in _FURTHER_FIGURES.items():
+        failed = dict(summary.failed_figures or {})
+        found = attempt(failed, names, partial(add, summary, metrics, pairing))
+        nulls: dict[str, Any] = dict.fromkeys(names)
+        summary = found or replace(summary, **nulls, failed_figures=failed)
     return extended(
         RunTotals,
-        _with_chance(
-            _with_reliability(summarise(metrics, wall_time_s), metrics, pairing), metrics, pairing
-        ),
+        summary,
         limit=settings.limits.limit,
         judge=judge_record(settings, judges),
         reward_made_of=reward_record(settings, plan.rewards),
@@ -141,6 +147,15 @@ def _with_chance(summary: RunSummary, metrics: RunMetrics, pairing: PairingPlan)
         metrics.verdicts_after_reask / metrics.finished,
     )
     return replace(summary, sabotaged_by_chance=rounded(expected))
+
+
+_FURTHER_FIGURES: Mapping[
+    tuple[str, ...], Callable[[RunSummary, RunMetrics, PairingPlan], RunSummary]
+] = {
+    ("reliability_interval", "rings_needed"): _with_reliability,
+    ("sabotaged_by_chance",): _with_chance,
+}
+"""The figures that also depend on the plan, each with what adds them."""
 
 
 def run_record(

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 
 from genrm_cli.errors import SettingRef, TooManyUnscoredError, naming
 from genrm_cli.json_types import Record
+from genrm_cli.metrics.figures import attempt, refuse_failed_figures
 from genrm_cli.metrics.running_stats import RunningStats, wilson_interval
 from genrm_cli.metrics.session_metrics import SessionMetrics
 from genrm_cli.scored.json_form import to_json
@@ -45,6 +46,7 @@ class CollectCounts:
         components: values of the reward components in the output, by name; `sessions`: rewards by
             what was played.
         stopped_by: the limit that ended the run early: `deadline`, `max_calls`, ...
+        failed_figures: why figures cannot be computed, by name.
     """
 
     planned: int = 0
@@ -60,6 +62,7 @@ class CollectCounts:
     components: dict[str, RunningStats] = field(default_factory=dict)
     sessions: SessionMetrics = field(default_factory=SessionMetrics)
     stopped_by: str | None = None
+    failed_figures: dict[str, str] = field(default_factory=dict)
 
     @property
     def finished(self) -> int:
@@ -82,7 +85,18 @@ class CollectCounts:
 
     def as_dict(self) -> Record:
         """Return the counts, JSON-ready, with the rate of faulty episodes and its 95 % interval."""
-        rate = self.fault_rate
+        failed = self.failed_figures
+        rate = attempt(
+            failed,
+            ("client_fault_rate", "client_fault_rate_interval"),
+            lambda: self.fault_rate,
+        )
+        components = attempt(
+            failed,
+            ["components"],
+            lambda: {name: asdict(stats.statistics()) for name, stats in self.components.items()},
+        )
+        sessions = attempt(failed, ["sessions"], self.sessions.summary)
         return {
             "episodes_planned": self.planned,
             "episodes_written": self.written,
@@ -96,19 +110,16 @@ class CollectCounts:
             "ended_before_branch": self.unparted,
             "policy_turns": self.turns,
             "roles": {role: asdict(counts) for role, counts in self.roles.items()},
-            "components": {
-                name: asdict(stats.statistics()) for name, stats in self.components.items()
-            },
-            "sessions": None
-            if (sessions := self.sessions.summary()) is None
-            else to_json(sessions),
+            "components": components,
+            "sessions": None if sessions is None else to_json(sessions),
             "stopped_by": self.stopped_by,
-        }
+        } | ({"failed_figures": failed} if failed else {})
 
     def refuse_missing(self, max_unscored: float) -> None:
-        """Refuse a run that was stopped before its end, of which more than this share failed, or
-        all were left out.
+        """Refuse a run of which a bug kept a figure from being computed, that was stopped before
+        its end, of which more than this share failed, or all were left out.
         """
+        refuse_failed_figures(self.failed_figures)
         if self.stopped_by is not None:
             raise TooManyUnscoredError(
                 SettingRef(self.stopped_by),

@@ -176,6 +176,8 @@ def _stale_reason(
         return "the judge's profile has changed"
     if metrics.partial:
         return "its results are partial"
+    if metrics.failed_figures:
+        return "some of its figures could not be computed"
     may_pass = not _TRANSIENT.isdisjoint(metrics.failures_by_kind)
     asks_again = settings.journal.only_failed or settings.offline.is_used
     if may_pass or (asks_again and metrics.failures):

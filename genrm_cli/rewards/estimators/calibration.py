@@ -8,10 +8,11 @@ Source: the method of moments for a linear model with random rollouts and random
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from genrm_cli.metrics.figures import attempt
 from genrm_cli.metrics.running_stats import LEAST_SPREAD, Z_95
 from genrm_cli.rewards.estimators.judge_noise import (
     COMPARING,
@@ -85,6 +86,7 @@ class Calibration:
         ratio_error: its standard error; None with too few verdicts or groups.
         reward_variance: mean of the variances of the rewards of a group; None if no rewards are
             known.
+        failed: why a bug kept the noise of the judge from being computed; None if it did not.
     """
 
     groups: int = 0
@@ -99,6 +101,19 @@ class Calibration:
     ratio: float | None = None
     ratio_error: float | None = None
     reward_variance: float | None = None
+    failed: str | None = None
+
+    def without_noise(self, failed: str) -> "Calibration":
+        """Return what gives the same base scores, but neither standard errors nor reliability."""
+        return replace(
+            self,
+            noise=None,
+            win_noise=None,
+            label_noise=None,
+            ratio=None,
+            ratio_error=None,
+            failed=failed,
+        )
 
     @property
     def signal_sought(self) -> bool:
@@ -234,25 +249,33 @@ class CalibrationStatistics:
         sharing = self._sums[_PLAIN, _ONE, _ONE] / 2
         disjoint = self._sums[_DISJOINT, _ONE, _ONE]
         moments = self._moments() if min(sharing, disjoint) > 0 else None
-        is_enough = moments is not None and sharing >= MIN_SHARING_FOR_NOISE
-        noise = noise_of(moments) if moments is not None and is_enough else None
-        win_noise = self._split(_WINS) if is_enough else None
         rewarded, variance = self._variances.tolist()
         is_labels = 0 < count <= self._labels.sum() * (1 + 1e-9)  # sums that fade are rounded
-        lead = self._split(_LEAD) if is_enough else None
-        return Calibration(
+        known = Calibration(
             groups=self.groups,
             gap_bias=float(biases[_D]),
             ranking_bias=float(biases[_R]),
             first_share=float(0.5 + self._sums[_OWN, _ONE, _WIN] / 2 / (count + UNBIASED_VERDICTS)),
-            noise=noise,
-            win_noise=win_noise,
             kind=self._kind(moments),
             labels=(FIVE_LABELS if self._labels[MUCH] else THREE_LABELS) if is_labels else None,
-            ratio=None if lead is None else lead.signal / lead.noise,
-            ratio_error=None if lead is None else self._ratio_error(lead),
-            label_noise=self._split(_LEAD / UNIT) if is_enough and is_labels else None,
             reward_variance=variance / rewarded if rewarded else None,
+        )
+        if moments is None or sharing < MIN_SHARING_FOR_NOISE:
+            return known
+        failed: dict[str, str] = {}
+        made = attempt(failed, ["noise"], lambda: self._with_noise(known, moments))
+        return made or known.without_noise(failed["noise"])
+
+    def _with_noise(self, known: Calibration, moments: Moments) -> Calibration:
+        """Return the calibration with what only standard errors and reliability depend on."""
+        lead = self._split(_LEAD)
+        return replace(
+            known,
+            noise=noise_of(moments),
+            win_noise=self._split(_WINS),
+            ratio=lead.signal / lead.noise,
+            ratio_error=self._ratio_error(lead),
+            label_noise=None if known.labels is None else self._split(_LEAD / UNIT),
         )
 
     def _kind(self, moments: Moments | None) -> JudgeNoise:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from genrm_cli.metrics.rounding import rounded
+from genrm_cli.metrics.figures import rounded
 from genrm_cli.rewards.estimators.averages import average_scores, average_wins
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.labels import FIVE_LABELS, MUCH, THREE_LABELS, sizes_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from genrm_cli.metrics.rounding import rounded_all
+from genrm_cli.metrics.figures import rounded_all
 from genrm_cli.pairing import Comparison
 from genrm_cli.verdicts import MIDDLE_RANKING, Verdict
 

@@ -11,7 +11,7 @@ from bench.simulation.plan_metrics import plan_within
 from bench.simulation.replay import DenseVerdicts, Estimated, bootstrap, estimated
 from numpy.random import default_rng
 
-from genrm_cli.metrics.rounding import rounded
+from genrm_cli.metrics.figures import rounded
 from genrm_cli.pairing import count_first, further_at_once, plan_further, plan_ring
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS
