@@ -69,8 +69,6 @@ async def score_task(
             return
         try:
             watched = await run.watch(task.places.scored, work.index, outcomes, judges, run)
-        except (JudgeError, InputError) as error:
-            watched = WatchRecord(reasons=(str(error),))
         except (GenrmError, StoppedError):
             raise
         except Exception as error:  # noqa: BLE001  (the state of a judge costs no run its outputs)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
-from genrm_cli.errors import StorageError
+from genrm_cli.errors import InputError, JudgeError, StorageError
 from genrm_cli.groups.check import asks_nothing
 from genrm_cli.groups.plan import GroupPlan, JudgePlan
 from genrm_cli.jobs.context import RunContext
@@ -73,15 +73,17 @@ class Watcher:
     ) -> WatchRecord:
         """Ask what watching takes, and return it with the state after this dump.
 
-        Raises:
-            JudgeError: a judge cannot be used.
-            InputError: the sentinels cannot be read.
+        It is blind if a judge cannot be used, or the sentinels cannot be read any more: the calls
+        of the run are paid, and its outputs do not depend on this.
         """
         totals = run_totals(run.settings, run.metrics, index.plan, judges.specs, 0.0)
         history = await run.in_thread(lambda: _read_history(self.table.history, output, run))
         found = WatchRecord()
         if run.exchange is None and not asks_nothing(run.settings):
-            found = await self._ask(Dump(output, index, outcomes), judges, run)
+            try:
+                found = await self._ask(Dump(output, index, outcomes), judges, run)
+            except (JudgeError, InputError) as error:
+                return WatchRecord(reasons=(str(error),))
         timeline = follow(history).timelines[judge_identity(totals.judge)]
         judgement = timeline.add(observe(output, totals, found))
         return replace(found, state=judgement.state, reasons=judgement.reasons)
