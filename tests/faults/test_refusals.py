@@ -1,13 +1,9 @@
 import contextlib
 import socket
 import time
-from collections.abc import Callable
 
 import pytest
 from disturbed_scoring import OUTPUTS
-from judge_server_fixture import JudgeServer
-
-StartJudge = Callable[[], JudgeServer]
 
 
 @pytest.mark.parametrize(

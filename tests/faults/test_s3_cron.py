@@ -1,7 +1,6 @@
 import json
 import os
 import signal
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -252,18 +251,6 @@ def prompts_scored(cron: Cron) -> list[str]:
     ]
 
 
-@pytest.mark.slow
-def test_renewals_that_fail_for_a_while_do_no_harm(cron):
-    """A lease that cannot be renewed stays valid until another run takes it over."""
-    cron.put("run.jsonl", some_rollouts(0, groups=2))
-    cron.judge.behave(latency_s=0.7)
-    cron.s3.rule(method="PUT", key_contains=".lease-", after=1, answer=DENIED)
-    finished = cron.run("--lease-expiry", "1s")
-    assert finished.code == 0, finished.err
-    assert len(cron.s3.requests("PUT", ".lease-")) > 3
-    assert cron.names() == outputs_of("run")
-
-
 @pytest.mark.parametrize("is_named", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_lease_that_is_taken_over_in_the_middle(cron, is_named):
     """The run that lost its lease stops working on the file and writes nothing; the other's lease
@@ -279,24 +266,6 @@ def test_a_lease_that_is_taken_over_in_the_middle(cron, is_named):
     assert "another run took over this lease" in finished.err
     assert cron.asked < 50
     assert cron.names() == {"run.lease-2"}
-
-
-@pytest.mark.slow
-def test_a_slow_renewal_does_not_bring_a_lease_back(cron):
-    """A renewal that is under way when the work ends is waited for, so that no lease stays
-    behind.
-    """
-    cron.put("run.jsonl", some_rollouts(0))
-    cron.judge.behave(latency_s=1.0)
-    gate = threading.Event()
-    cron.s3.rule(method="PUT", key_contains=".lease-", after=1, gate=gate)
-    process = cron.start("--lease-expiry", "1s")
-    poll_until(lambda: outputs_of("run") <= cron.names())
-    gate.set()
-    finished = finish(process)
-    assert finished.code == 0, finished.err
-    assert len(cron.s3.requests("PUT", ".lease-")) > 1
-    assert cron.names() == outputs_of("run")
 
 
 def test_sigterm_while_the_store_is_down(cron, journal):
@@ -316,18 +285,3 @@ def test_sigterm_while_the_store_is_down(cron, journal):
     assert cron.run(*journal).code == 0
     assert cron.asked == 60 - 3
     assert cron.names() == set().union(*(outputs_of(f"run-{number}") for number in range(3)))
-
-
-@pytest.mark.slow
-def test_sigterm_while_a_lease_is_taken(cron):
-    """A lease that is taken while the run is being stopped is released again."""
-    cron.put("run.jsonl", some_rollouts(0))
-    gate = threading.Event()
-    cron.s3.rule(method="PUT", key_contains=".lease-", gate=gate)
-    process = cron.start()
-    poll_until(lambda: cron.s3.has_arrived("PUT", ".lease-"))
-    process.send_signal(signal.SIGTERM)
-    gate.set()
-    assert finish(process, limit_s=60).code == 130
-    assert len(cron.s3.requests("PUT", ".lease-")) == 1
-    assert cron.names() == set()

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench.simulation.world import JudgeModel, draw_world, judge_pairs
 from judge_server_fixture import JudgeServer
 from scored_components import Scored, completions, score_with, settings_of
 
-from genrm_cli.catalog import ESTIMATORS
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
@@ -21,9 +19,8 @@ from genrm_cli.judging.requests import RequestId
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.shaping import measure_text
-from genrm_cli.verdicts import Failure, FailureKind, Outcome, Reason, Verdict, preferred
+from genrm_cli.verdicts import Failure, FailureKind, Outcome, Reason, Verdict
 
-BAD = -2.0
 SHAPE = measure_text("", "x", with_style=False, as_gym=False)
 VERDICT = Outcome(Verdict(4, 2, 2))
 REFUSED = Outcome(Failure(FailureKind.REFUSED, "no"))
@@ -89,12 +86,9 @@ def test_random_failures_hardly_ever_blame_anyone():
     """
     cases = [
         (4, 1, 0.05, 0.004),
-        (8, 1, 0.05, 0.004),
         (16, 1, 0.05, 0.004),
         (8, 1, 0.2, 0.05),
-        (4, 2, 0.05, 0.001),
         (8, 2, 0.05, 0.001),
-        (16, 2, 0.05, 0.001),
     ]
     for n, rings, share, most in cases:
         draw = np.random.default_rng(n + rings)
@@ -143,75 +137,6 @@ def test_a_verdict_after_replies_without_one_does_not_count_for_the_response_tha
     assert [each.caused_by for each in rewards.comparisons if each.failure] == [(0,), (0,)]
     assert min(rewards.rewards) == rewards.rewards[0]
     assert not find_causes(group, replace(plan, rewards=RewardPlan(on_sabotage="keep")))
-
-
-def mean_advantages(groups: Sequence[JudgedGroup], estimator: str) -> np.ndarray[Any, Any]:
-    """Return the mean advantages of rollouts 0 and 1; None counts as 0, as it teaches nothing."""
-    plan = GroupPlan(judges=(JUDGE,), rewards=RewardPlan(estimator=estimator))
-    found = [verdicts_of(group, plan) for group in groups]
-    statistics = CalibrationStatistics()
-    for verdicts in found:
-        statistics.add_group(verdicts.judged.size, verdicts.used)
-    rewards = reward_verdicts(found, plan, statistics.fit())
-    return np.mean(
-        [[advantage or 0.0 for advantage in each.advantages[:2]] for each in rewards], axis=0
-    )
-
-
-def hides(failure: Failure, *, only_second_wins: bool) -> Any:
-    """Return what becomes of a verdict on rollout 0: this failure, always or where the second
-    wins.
-    """
-
-    def change(request: RequestId, verdict: Verdict) -> Outcome:
-        if 0 not in request.shown:
-            return Outcome(verdict)
-        caused_by = (request.shown.index(0) + 1,) if failure.caused_by else ()
-        hidden = not only_second_wins or preferred(verdict) < 0
-        return Outcome(Failure(failure.kind, "", caused_by) if hidden else verdict)
-
-    return change
-
-
-@pytest.mark.parametrize("rings", [1, pytest.param(2, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    "attack",
-    [
-        hides(Failure(FailureKind.REFUSED, ""), only_second_wins=False),
-        hides(Failure(FailureKind.AMBIGUOUS, "", (1,)), only_second_wins=False),
-        hides(Failure(FailureKind.AMBIGUOUS, "", (1,)), only_second_wins=True),
-    ],
-    ids=["refused", "ambiguous", "ambiguous where the second wins"],
-)
-def test_making_the_judge_fail_does_not_pay_a_bad_response(rings, attack):
-    """Under no estimator does a bad response gain more than .05 of advantage, or its honest twin
-    lose as much.
-    """
-    n = 8
-    groups = 60
-    draw = np.random.default_rng(rings)
-    world = draw_world(JudgeModel(), groups, n, draw)
-    world.quality[:, :2] += BAD - world.truth[:, :2]
-    requests = [list(planned(n, rings, str(number))) for number in range(groups)]
-    pairs = np.array([[each.shown for each in one] for one in requests])
-    said = judge_pairs(world, pairs[:, :, 0], pairs[:, :, 1], draw)
-    honest = []
-    attacked = []
-    for number, one in enumerate(requests):
-        numbers = zip(said.score_1[number], said.score_2[number], said.ranking[number], strict=True)
-        verdicts = [
-            (each, Verdict(*map(float, given))) for each, given in zip(one, numbers, strict=True)
-        ]
-        honest.append(
-            judged([(each, Outcome(verdict)) for each, verdict in verdicts], n, str(number))
-        )
-        attacked.append(
-            judged([(each, attack(each, verdict)) for each, verdict in verdicts], n, str(number))
-        )
-    for estimator in ESTIMATORS:
-        gain, twin = mean_advantages(attacked, estimator) - mean_advantages(honest, estimator)
-        assert gain < 0.05, estimator
-        assert twin > -0.05, estimator
 
 
 FORBIDDEN = "xyzzy"

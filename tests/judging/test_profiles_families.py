@@ -28,8 +28,6 @@ OUT_OF_RANGE = FailureKind.OUT_OF_RANGE
 TRUNCATED = FailureKind.TRUNCATED
 EMPTY = FailureKind.EMPTY
 
-EVERY = pytest.mark.parametrize("name", FAMILIES)
-
 
 def read(
     name: str,

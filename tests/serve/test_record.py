@@ -218,50 +218,9 @@ def test_score_agrees_with_what_was_served_once_a_thousand_comparisons_are_in(ge
     assert 0 < worst < 0.02
 
 
-def limit_files(served, most_bytes):
-    """Let the server write no file beyond this length, as on a full disk."""
-    resource.prlimit(served.pid, resource.RLIMIT_FSIZE, (most_bytes, resource.RLIM_INFINITY))
-
-
 def rows_in(folder):
     """Return the completions of all recorded lines."""
     return [line["completion"] for path in scored_files(folder) for line in read_lines(path)]
-
-
-def large(name):
-    """Make a group whose responses take 150 kB."""
-    return {
-        "id": name,
-        "messages": f"Why {name}?",
-        "responses": [{"text": f"{name} {n} " * 8_000} for n in range(2)],
-    }
-
-
-@pytest.mark.slow
-def test_a_full_disk_refuses_groups_until_there_is_room(genrm, judge_server):
-    """503 without the name of a file of the server; the same request succeeds later, and each row
-    is recorded once.
-    """
-    flags = (
-        *judge_flags(judge_server.base_url),
-        "--record",
-        "served",
-        "--drain",
-        "1s",
-    )
-    with serving(genrm, *flags) as served:
-        served.group(**large("a"))
-        limit_files(served, 100_000)
-        refused = served.post("/v1/groups", large("b"))
-        assert refused.status_code == 503
-        assert "/" not in refused.text
-        limit_files(served, resource.RLIM_INFINITY)
-        assert served.group(**large("b"))["status"] == "scored"
-        assert served.terminate() == 0
-        assert any("a group was refused" in line for line in served.messages)
-    rows = rows_in(genrm.folder / "served")
-    assert sorted({row[0] for row in rows}) == ["a", "b"]
-    assert len(rows) == len(set(rows)) == 4
 
 
 def test_a_full_disk_does_not_forget_that_a_group_was_recorded(tmp_path):

@@ -1,9 +1,6 @@
 """Faults around a server: its judge, its clients and itself end in the middle of things."""
 
-import contextlib
-import random
 import re
-import socket
 import time
 
 import pytest
@@ -61,40 +58,6 @@ def test_a_killed_server_pays_for_nothing_twice(genrm, judge_server):
     assert [reply["group_status"] for reply in replies] == ["scored"] * 6
     assert replies[0]["metrics"]["from_journal"] == 10
     assert judge_server.stats()["requests"] == 15
-
-
-@pytest.mark.slow
-def test_disorder_changes_no_reward(genrm, judge_server):
-    """Members in any order, some twice, some of whose clients leave first: the rewards of a cohort
-    in good order.
-
-    Padding copies repeat a member, as verl's do; one cohort lacks a member, which comes late.
-    """
-    generator = random.Random(5)
-    flags = [
-        *judge_flags(judge_server.base_url),
-        "--no-probe",
-        "--drain",
-        "1s",
-    ]
-    with serving(genrm, *flags, "--journal", "orderly.sqlite") as served:
-        orderly = [
-            [each.json()["reward"] for each in members(served, f"g{n}", range(6), 6)]
-            for n in range(4)
-        ]
-    with serving(genrm, *flags, "--journal", "disorderly.sqlite") as served:
-        for number, rewards in enumerate(orderly):
-            places = [*range(6), generator.randrange(6), generator.randrange(6)]
-            generator.shuffle(places)
-            waiting = []
-            for place in places:
-                waiting += members(served, f"g{number}", [place], 6)
-                time.sleep(generator.random() / 50)
-            found = {each.json()["id"]: each.json()["reward"] for each in waiting}
-            assert [found[str(place)] for place in range(6)] == pytest.approx(rewards)
-        partial = members(served, "late", range(5), 6, deadline_s=0.5)
-        assert {each.json()["group_status"] for each in partial} == {"partial"}
-        assert members(served, "late", [5], 6)[0].json()["reward"] is not None
 
 
 def gym_row(place, text, **fields):
@@ -251,30 +214,6 @@ def test_a_reward_from_fewer_members_says_so(genrm, judge_server):
             served.begin(*SHAPES["slime"](n, given[n])) for n in range(4)
         ]  # those refused form a new cohort
         assert [each.reply().status_code for each in waiting] == [200] * 4
-
-
-@pytest.mark.slow
-def test_servers_share_no_state_by_accident(genrm, judge_server):
-    """Another address is another server: it probes and judges for itself; the same one
-    continues.
-    """
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
-        first, second = (f"127.0.0.1:{each.getsockname()[1]}" for each in sockets)
-    asked = []
-    for address in (first, second, first):
-        before = judge_server.stats()["requests"]
-        with serving(
-            genrm, *judge_flags(judge_server.base_url), "--listen", address, "--drain", "0.1s"
-        ) as served:
-            assert (
-                served.group(messages="Why?", responses=[{"text": text} for text in texts(3)])[
-                    "status"
-                ]
-                == "scored"
-            )
-        asked.append(judge_server.stats()["requests"] - before)
-    assert asked[0] == asked[1] > asked[2]
 
 
 @pytest.mark.slow
