@@ -210,7 +210,10 @@ class BatchServer:
         if self.invalid and (error := self.invalid.pop(0)):
             batch |= {
                 "status": "failed",
-                "errors": {"object": "list", "data": [error]},
+                "errors": {
+                    "object": "list",
+                    "data": [error],
+                },
             }
             return
         if batch["looks"] <= self.looks and batch["status"] != "cancelled":

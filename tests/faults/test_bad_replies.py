@@ -90,7 +90,12 @@ def test_an_echoed_key_is_found_nowhere(scoring, status):
         exported = json.dumps(list(journal.iter_entries()))
     assert "[key]" in exported
     written = [path.read_bytes().decode(errors="replace") for path in scoring.folder.iterdir()]
-    for shown in (finished.out.decode(), finished.err, exported, *written):
+    for shown in (
+        finished.out.decode(),
+        finished.err,
+        exported,
+        *written,
+    ):
         for part in (
             KEY,
             KEY[:12],

@@ -7,7 +7,12 @@ from disturbed_scoring import OUTPUTS
 
 
 @pytest.mark.parametrize(
-    ("headers", "least_s"), [({}, 0.0), ({"Retry-After": "1"}, 1.0)], ids=["bare", "retry-after"]
+    ("headers", "least_s"),
+    [
+        ({}, 0.0),
+        ({"Retry-After": "1"}, 1.0),
+    ],
+    ids=["bare", "retry-after"],
 )
 def test_a_storm_of_429_is_sat_out(scoring, headers, least_s):
     """A judge that refuses every call at first is asked again when it wants, however few retries

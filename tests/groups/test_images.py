@@ -30,7 +30,13 @@ judge = partial(scored_components.judge, profile="nemotron-plain")
 
 def pictured(*texts: str, asked: Json = ASKED) -> list[Json]:
     """Make a group about a picture."""
-    return [{"prompt": [asked], "completion": text} for text in texts]
+    return [
+        {
+            "prompt": [asked],
+            "completion": text,
+        }
+        for text in texts
+    ]
 
 
 def parts_sent(server: JudgeServer) -> list[list[Json]]:
@@ -162,7 +168,14 @@ def test_prompts_with_different_images_are_different_groups(tmp_path, judge_serv
 )
 def test_what_a_judge_cannot_see_is_not_compared(tmp_path, judge_server, settings, part):
     """Images for a judge of texts, files, and images without a URL; nothing is asked."""
-    lines = pictured("A cat.", "A dog.", asked={"role": "user", "content": [part]})
+    lines = pictured(
+        "A cat.",
+        "A dog.",
+        asked={
+            "role": "user",
+            "content": [part],
+        },
+    )
     scored = score(tmp_path, lines, judge(judge_server, **settings))
     assert scored.reasons == [Reason.MEDIA] * 2
     assert scored.metrics["rollouts_with_media"] == 2

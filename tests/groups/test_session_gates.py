@@ -31,7 +31,13 @@ def sessions(*said: str, constraints: tuple[str, ...] = (), **rewards: Any) -> l
                 {"role": "user", "content": "I am tired."},
                 {"role": "assistant", "content": text},
             ],
-            "reward": rewards.get(f"r{index}", {"total_reward": 0.5, "components": {}}),
+            "reward": rewards.get(
+                f"r{index}",
+                {
+                    "total_reward": 0.5,
+                    "components": {},
+                },
+            ),
         }
         for index, text in enumerate(said)
     ]

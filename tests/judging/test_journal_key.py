@@ -57,7 +57,15 @@ def test_what_changes_the_answer_changes_the_key():
         {"prompt": replace(EXHIBIT, response_2="A full answer. ")},
         {"prompt": replace(EXHIBIT, conversation=[("user", "Why not?")])},
         {"prompt": replace(EXHIBIT, conversation=[("system", "Why?")])},
-        {"prompt": replace(EXHIBIT, conversation=[("user", "Why?"), ("assistant", "")])},
+        {
+            "prompt": replace(
+                EXHIBIT,
+                conversation=[
+                    ("user", "Why?"),
+                    ("assistant", ""),
+                ],
+            )
+        },
     ]
     for changes in cases:
         assert asked_of(**changes) != asked_of()

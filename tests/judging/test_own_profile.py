@@ -185,7 +185,15 @@ def test_what_cannot_be_is_refused_on_load():
         ({"verdict": {}}, "either a pattern or a json table"),
         ({"name": "My Judge"}, "My Judge"),
         ({"temprature": 1}, "temprature"),
-        ({"frame": {"names": ["A", "B"], "closing": "?"}}, "[frame] replaces"),
+        (
+            {
+                "frame": {
+                    "names": ["A", "B"],
+                    "closing": "?",
+                }
+            },
+            "[frame] replaces",
+        ),
         ({"verdict": [{"form": "scores_json"}, {"pattern": "(?P<label>.)"}]}, "without other keys"),
         ({"verdict": {"form": "free"}}, "scores_json"),
         (

@@ -262,7 +262,13 @@ def test_replies_of_a_family():
 SCORES = st.integers(0, 900).map(lambda number: number / 100)
 
 
-@pytest.mark.parametrize(("name", "low", "high"), [("j1", 0, 10), ("judgelm", 1, 10)])
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [
+        ("j1", 0, 10),
+        ("judgelm", 1, 10),
+    ],
+)
 @given(first=SCORES, second=SCORES)
 def test_scores_map_linearly_and_mirror(name, low, high, first, second):
     """The ends of a scale become 1 and 5, half-way stays half-way, and the ranking follows the

@@ -65,7 +65,11 @@ class Grader(NamedTuple):
         prompt = ListwisePrompt(
             [],
             (text, "Another answer.")[: self.count],
-            criteria=[("A", 3.0), ("B", 1.0), ("C", -1.0)],
+            criteria=[
+                ("A", 3.0),
+                ("B", 1.0),
+                ("C", -1.0),
+            ],
         )
         return as_shown(self.profile, prompt)
 
@@ -130,9 +134,40 @@ def scored(one: int, two: int, order: str) -> str:
 
 
 AB = RubricSet(
-    "ab", 1, "", (Rubric("A", "", True, ((-1.0, ""), (1.0, ""), (3.0, ""))), Rubric("B", "", False))
+    "ab",
+    1,
+    "",
+    (
+        Rubric(
+            "A",
+            "",
+            True,
+            (
+                (-1.0, ""),
+                (1.0, ""),
+                (3.0, ""),
+            ),
+        ),
+        Rubric("B", "", False),
+    ),
 )
-ALONE = RubricSet("alone", 1, "", (Rubric("A", "", True, ((1.0, ""), (2.0, ""), (5.0, ""))),))
+ALONE = RubricSet(
+    "alone",
+    1,
+    "",
+    (
+        Rubric(
+            "A",
+            "",
+            True,
+            (
+                (1.0, ""),
+                (2.0, ""),
+                (5.0, ""),
+            ),
+        ),
+    ),
+)
 GRADERS = {
     "rubrics": Grader(
         grading_profile(AB),

@@ -234,7 +234,14 @@ def test_the_journal_keeps_what_a_verdict_follows_from(tmp_path):
     likely = {each: dict.fromkeys("12345", 0.2) for each in "24"}
     made = verdict(of, JSON, likely)
     with Journal(str(tmp_path / "j.sqlite")) as journal:
-        journal.take_in([{**entry_of(made), "reply": JSON}])
+        journal.take_in(
+            [
+                {
+                    **entry_of(made),
+                    "reply": JSON,
+                }
+            ]
+        )
         known = journal.recall(b"k", with_reply=True)
     assert isinstance(known, Outcome)
     assert isinstance(known.result, Verdict)

@@ -77,7 +77,13 @@ def _labels(labels: dict[str, Verdict]) -> Callable[[str, Verdict], bool]:
     return can_mean
 
 
-_WINNER = _labels({"A": BETTER, "B": WORSE, "C": TIE})
+_WINNER = _labels(
+    {
+        "A": BETTER,
+        "B": WORSE,
+        "C": TIE,
+    }
+)
 _FOR_A = {
     ">>": MUCH,
     ">": BETTER,

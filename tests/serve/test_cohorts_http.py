@@ -129,7 +129,15 @@ def test_a_stale_cohort_is_forgotten(limited, judge_server):
 
 async def test_any_text_is_an_id(served):
     """In the path of a member as in the body of a group; the client encodes it."""
-    for id_ in ["a/b", ".", "..", "a\nb", "/", "ü ?#%2F", "x/members/y"]:
+    for id_ in [
+        "a/b",
+        ".",
+        "..",
+        "a\nb",
+        "/",
+        "ü ?#%2F",
+        "x/members/y",
+    ]:
         client = RewardClient(served.url, None, try_for_s=0.1)
         responses = [
             {"id": id_, "text": "a"},

@@ -109,7 +109,13 @@ def test_a_request_that_cannot_be_read_says_why(served):
     """422 with a sentence."""
     cases = [
         ({"messages": "Why?"}, "responses is not a list"),
-        ({"messages": "Why?", "responses": []}, "responses is not a list of 1 to 1024"),
+        (
+            {
+                "messages": "Why?",
+                "responses": [],
+            },
+            "responses is not a list of 1 to 1024",
+        ),
         ({"responses": [{"text": "a"}]}, "messages is neither"),
         (
             {

@@ -324,7 +324,13 @@ def sizes_of(pid: int) -> tuple[int, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("estimator", "tolerance"), [("win_rate", 1e-9), ("adaptive", 0.03)])
+@pytest.mark.parametrize(
+    ("estimator", "tolerance"),
+    [
+        ("win_rate", 1e-9),
+        ("adaptive", 0.03),
+    ],
+)
 def test_a_soak(tmp_path, start_judge, soak_rng, estimator, tolerance):
     """Every reward is that of an undisturbed server, nothing leaks, and nobody waits at the end.
 

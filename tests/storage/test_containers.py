@@ -197,7 +197,10 @@ def test_the_samples_of_an_eval_log_are_records(tmp_path):
     """
     for method in [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, 93]:
         content = _zstandard_archive(_SAMPLES) if method == 93 else _archive(_SAMPLES, method)
-        assert _read(tmp_path / "x.eval", content) == [(1, {"id": "b"}), (2, {"id": "a/x"})]
+        assert _read(tmp_path / "x.eval", content) == [
+            (1, {"id": "b"}),
+            (2, {"id": "a/x"}),
+        ]
 
 
 def test_the_last_of_two_samples_with_one_name_counts(tmp_path):

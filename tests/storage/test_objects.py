@@ -128,7 +128,12 @@ def test_reply_that_breaks_off_is_asked_for_again(scripted_s3):
 
 def test_refusal_is_one_line_that_names_the_place(scripted_s3):
     """A refusal becomes a `StorageError` that names the denied action and contains no secret."""
-    for attempt in [read_object, remove_object, create_object, replace_object]:
+    for attempt in [
+        read_object,
+        remove_object,
+        create_object,
+        replace_object,
+    ]:
         scripted_s3.answer = lambda request: (403, {}, _refusal("AccessDenied"))
         data = (b"x",) if attempt in (create_object, replace_object) else ()
         with pytest.raises(

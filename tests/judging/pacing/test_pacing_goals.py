@@ -50,7 +50,14 @@ def test_a_token_bucket_is_emptied():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("refusal_s", [0.002, 0.03])
-@pytest.mark.parametrize(("per_s", "count"), [(5, 300), (20, 672), (100, 1_000)])
+@pytest.mark.parametrize(
+    ("per_s", "count"),
+    [
+        (5, 300),
+        (20, 672),
+        (100, 1_000),
+    ],
+)
 def test_token_buckets_of_any_size_are_emptied(per_s, count, refusal_s):
     """5, 20 or 100 calls a second, refused at once or not."""
     check_token_bucket(per_s, count, refusal_s)

@@ -206,7 +206,12 @@ async def test_a_judge_that_stays_down_is_given_up():
     results = await asyncio.gather(*waiting, return_exceptions=True)
     for result in results:
         assert isinstance(result, JudgeError)
-        for words in ("a, b", "connection refused", "give_up_after", "journal"):
+        for words in (
+            "a, b",
+            "connection refused",
+            "give_up_after",
+            "journal",
+        ):
             assert words in str(result)
     with pytest.raises(JudgeError):
         await pool.acquire()

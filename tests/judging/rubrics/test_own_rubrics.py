@@ -46,7 +46,16 @@ def test_a_set_is_read_as_it_stands():
     assert house.about == "How we write."
     assert house.rubrics == (
         Rubric("Plain words", "Are the words plain?", True, ((0.0, "no"), (1.0, "yes"))),
-        Rubric("Waffle", "Does it go on and on?", False, ((1.0, ""), (2.5, ""), (3.0, ""))),
+        Rubric(
+            "Waffle",
+            "Does it go on and on?",
+            False,
+            (
+                (1.0, ""),
+                (2.5, ""),
+                (3.0, ""),
+            ),
+        ),
         Rubric(
             "Warmth",
             "Is it warm?",
@@ -81,7 +90,17 @@ def test_what_cannot_be_is_refused_on_load():
         ({"rubric": [{**RUBRIC, "polarity": "bad"}]}, "'bad'; expected positive, or negative"),
         ({"rubric": [{**RUBRIC, "scores": 5}]}, "scores is 5; expected a list"),
         ({"rubric": [{**RUBRIC, "scores": [1]}]}, "at least two entries"),
-        ({"rubric": [{**RUBRIC, "scores": [1, 2, 1.0]}]}, "the score 1.0 is given twice"),
+        (
+            {
+                "rubric": [
+                    {
+                        **RUBRIC,
+                        "scores": [1, 2, 1.0],
+                    }
+                ]
+            },
+            "the score 1.0 is given twice",
+        ),
         ({"rubric": [{**RUBRIC, "scores": [1, "2"]}]}, "the score '2' is not a number"),
         (
             {
@@ -94,7 +113,17 @@ def test_what_cannot_be_is_refused_on_load():
             },
             "the score 'low' is not a number",
         ),
-        ({"rubric": [{**RUBRIC, "scores": {"1": 0, "2": 1}}]}, "the meaning of score 1 is 0"),
+        (
+            {
+                "rubric": [
+                    {
+                        **RUBRIC,
+                        "scores": {"1": 0, "2": 1},
+                    }
+                ]
+            },
+            "the meaning of score 1 is 0",
+        ),
         (
             {
                 "rubric": [

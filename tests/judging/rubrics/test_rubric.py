@@ -17,4 +17,16 @@ def test_what_a_score_is_worth():
         (True, float("nan"), None),
     ]
     for positive, raw, value in cases:
-        assert Rubric("T", "D", positive, ((-1.0, ""), (1.0, ""), (3.0, ""))).value_of(raw) == value
+        assert (
+            Rubric(
+                "T",
+                "D",
+                positive,
+                (
+                    (-1.0, ""),
+                    (1.0, ""),
+                    (3.0, ""),
+                ),
+            ).value_of(raw)
+            == value
+        )

@@ -22,9 +22,37 @@ TWO = RubricSet(
     "two",
     1,
     "",
-    (Rubric("A", "", True, ((-1.0, ""), (1.0, ""), (3.0, ""))), Rubric("B", "", False)),
+    (
+        Rubric(
+            "A",
+            "",
+            True,
+            (
+                (-1.0, ""),
+                (1.0, ""),
+                (3.0, ""),
+            ),
+        ),
+        Rubric("B", "", False),
+    ),
 )
-ONE = RubricSet("one", 1, "", (Rubric("A", "", True, ((1.0, ""), (2.0, ""), (5.0, ""))),))
+ONE = RubricSet(
+    "one",
+    1,
+    "",
+    (
+        Rubric(
+            "A",
+            "",
+            True,
+            (
+                (1.0, ""),
+                (2.0, ""),
+                (5.0, ""),
+            ),
+        ),
+    ),
+)
 SHOWN = ListwisePrompt([], ("Some response.",))
 OWN = '{"scores": {"rubric_a": {"score": 1}, "rubric_b": {"score": 1}}}'
 OTHER = '{"scores": {"rubric_a": {"score": 3}, "rubric_b": {"score": 0}}}'

@@ -87,8 +87,14 @@ def test_a_score_is_held_to_its_map():
         "properties"
     ]
     assert {name: entry["properties"]["score"] for name, entry in entries.items()} == {
-        "rubric_a": {"type": "integer", "enum": [0, 1]},
-        "rubric_b": {"type": "number", "enum": [0.5, 2.0]},
+        "rubric_a": {
+            "type": "integer",
+            "enum": [0, 1],
+        },
+        "rubric_b": {
+            "type": "number",
+            "enum": [0.5, 2.0],
+        },
     }
     assert all(
         list(entry["properties"]) == ["evidence", "reasoning", "score"]

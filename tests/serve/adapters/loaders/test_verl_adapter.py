@@ -56,7 +56,12 @@ def load_manager(url, **genrm):
     from verl.trainer.ppo.reward import load_reward_manager
 
     settings = {
-        "actor_rollout_ref": {"rollout": {"n": SIZE, "val_kwargs": {"n": 1}}},
+        "actor_rollout_ref": {
+            "rollout": {
+                "n": SIZE,
+                "val_kwargs": {"n": 1},
+            }
+        },
         "reward": {
             "custom_reward_function": {"path": None, "name": "compute_score"},
             "sandbox_fusion": {"url": None},
