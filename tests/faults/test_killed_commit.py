@@ -96,7 +96,7 @@ def test_a_run_killed_at_any_request_to_s3_is_redone_by_the_next(
 ):
     """For new objects and for replaced ones; no claim and no manifest remains."""
     bucket = f"killed-{tmp_path.name.replace('_', '-')}"[:60].lower()
-    s3_inspector.create_bucket(Bucket=bucket)  # type: ignore[attr-defined]
+    s3_inspector.create_bucket(Bucket=bucket)
     steps = steps_of(f"s3://{bucket}/rl", tmp_path, xattrs=True, earlier=earlier)
     check_steps(steps)
     assert any("in.commit" in step["left"] for step in steps)

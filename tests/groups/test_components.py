@@ -205,7 +205,7 @@ def test_a_rank_of_a_rank_of_a_win_rate(tmp_path):
     scored = score(tmp_path, completions(*texts), toml)
     assert sorted(map(float, filter(None, scored.component("win_rate")))) == [0.5, 1.0]
     assert scored.component("place") == scored.component("top") == scored.rewards
-    assert sorted(map(float, scored.rewards)) == [0.0, 0.5, 1.0]  # type: ignore[arg-type]  # none is missing
+    assert sorted(map(float, scored.rewards)) == [0.0, 0.5, 1.0]  # none is missing
     assert scored.metrics["reward_sources"] == {"judge": 1.0}
 
 

@@ -24,7 +24,7 @@ ASKED = {
         {"type": "image_url", "image_url": URL},
     ],
 }
-ASKED["content"] += [{"type": "text", "text": "? Be brief."}]  # type: ignore[operator]
+ASKED["content"] += [{"type": "text", "text": "? Be brief."}]
 judge = partial(scored_components.judge, profile="nemotron-plain")
 
 

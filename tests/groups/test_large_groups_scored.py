@@ -52,7 +52,7 @@ def count_lines(size: int, plan: GroupPlan) -> int:
         return trace
 
     before = sys.gettrace()
-    sys.settrace(trace)  # type: ignore[arg-type]
+    sys.settrace(trace)
     try:
         finish_group(size, plan)
     finally:

@@ -100,7 +100,7 @@ def test_the_margin_between_yes_and_no_is_the_grade():
     assert said("Yes", _Yes=-0.1, _No=-2.1) == grade(2.0)
     assert said("No", _Yes=-2.1, _No=-0.1) == grade(-2.0)
     assert said("Yes", _Yes=-0.1, Yes=-4, No=-3.1, _No=-5) == grade(3.0)
-    (low,), (high,) = said("No", _No=-0.01, _Yes=-9.0), said("Yes", _Yes=-0.01, _No=-9.0)  # type: ignore[misc]
+    (low,), (high,) = said("No", _No=-0.01, _Yes=-9.0), said("Yes", _Yes=-0.01, _No=-9.0)
     assert 1 < low < high < 5
     assert low + high == pytest.approx(6)
 
@@ -253,7 +253,7 @@ def test_no_log_probabilities_raise_or_leave_the_scale(tokens, finish_reason):
     outcome = PROFILES["nemotron-principle"].parse_reply(
         parse_completion({"choices": [choice]}), LINEUP
     )
-    assert isinstance(outcome, Failure) or 1 <= outcome.values[0] <= 5  # type: ignore[union-attr]
+    assert isinstance(outcome, Failure) or 1 <= outcome.values[0] <= 5
 
 
 def ranked(text: str, finish_reason: str = "stop", lineup: ListwisePrompt = LINEUP) -> object:

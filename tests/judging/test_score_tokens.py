@@ -145,7 +145,7 @@ def test_a_verdict_is_the_mean_over_its_tokens():
         made = verdict(profile(name), text, likely)
         assert expected == numbers(made)
         assert made.likely
-        assert sampled_of(made) == PROFILES[name].parse_reply(parse_reply(text), SHOWN)  # type: ignore[union-attr]
+        assert sampled_of(made) == PROFILES[name].parse_reply(parse_reply(text), SHOWN)
 
 
 def parse_reply(text: str) -> Any:
@@ -252,7 +252,7 @@ def test_the_journal_keeps_what_a_verdict_follows_from(tmp_path):
     places = [Place(*place) for place in kept["places"]]
 
     def read(text):
-        said = PROFILES["nemotron-plain"].parse_reply(parse_reply(text), SHOWN)  # type: ignore[union-attr]
+        said = PROFILES["nemotron-plain"].parse_reply(parse_reply(text), SHOWN)
         return None if isinstance(said, Failure) else said
 
     assert expect(known.reply_text or "", Verdict(*kept["sampled"]), places, read) == made

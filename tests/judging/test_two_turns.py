@@ -67,7 +67,7 @@ def test_at_the_deadline_no_second_turn_begins(judge_server):
     assert opened.kinds() == {"not_asked": 4}
     assert judge_server.stats()["requests"] == 2
     assert sorted(outcome.attempts for outcome in opened.outcomes.values()) == [0, 0, 1, 1]
-    assert opened.outcomes[0].result.detail == "not asked to the end: stopped by deadline"  # type: ignore[union-attr]
+    assert opened.outcomes[0].result.detail == "not asked to the end: stopped by deadline"
     assert opened.budget.reserved == 0
 
 
@@ -83,7 +83,7 @@ def test_a_first_turn_that_is_cut_off_is_asked_again(judge_server):
     assert opened.kinds() == {"truncated": 1}
     assert opened.outcomes[0].attempts == 3
     assert opened.outcomes[0].turns == 1
-    assert "first of two turns" in opened.outcomes[0].result.detail  # type: ignore[union-attr]
+    assert "first of two turns" in opened.outcomes[0].result.detail
 
 
 def test_what_was_half_asked_is_not_in_the_journal(judge_server, tmp_path):

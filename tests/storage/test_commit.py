@@ -63,7 +63,7 @@ class StoppedOutputs(Outputs):
         """Open an output; from a certain one on, none is published."""
         sink = super().open(uri)
         if len(self._sinks) > self._stops_before:
-            self._sinks[-1] = StoppedSink(sink)  # type: ignore[assignment]
+            self._sinks[-1] = StoppedSink(sink)
         return self._sinks[-1]
 
 

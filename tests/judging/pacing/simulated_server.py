@@ -220,7 +220,7 @@ def run_judge(
         try:
             await judge_groups(groups(), PLAN, JudgeSet([OnceJudge(judge)]), on_judged)
         except JudgeError as error:
-            error.took_s = loop.time()  # type: ignore[attr-defined]
+            error.took_s = loop.time()
             raise
         run.took_s = loop.time()
         run.calls = budget.calls

@@ -248,7 +248,7 @@ async def test_one_clock_ends_all_waits_of_a_server_and_a_later_request_is_a_tri
         endpoints[0].end(Ending.BROKEN, loop_time_s(), 0, on_trial=endpoints[0].begin(math.inf))
     await asyncio.sleep(100)
     comes_s = loop_time_s()
-    assert (await pool.acquire(since_s=comes_s)).on_trial  # type: ignore[union-attr]
+    assert (await pool.acquire(since_s=comes_s)).on_trial
     assert loop_time_s() - comes_s < 0.05
 
 
@@ -357,7 +357,7 @@ async def test_comparisons_that_pause_do_not_pile_up():
 async def test_a_lane_keeps_to_its_endpoint_while_it_has_room():
     """Whatever the load: a group's comparisons follow each other to one server."""
     pool = make_pool(4, 4)
-    names = [(await pool.acquire(lane=lane)).endpoint.name for lane in (1, 1, 1, 0, 1)]  # type: ignore[union-attr]
+    names = [(await pool.acquire(lane=lane)).endpoint.name for lane in (1, 1, 1, 0, 1)]
     assert names == ["b", "b", "b", "a", "b"]
 
 
@@ -383,7 +383,7 @@ async def test_what_waits_for_an_endpoint_that_goes_down_is_answered_elsewhere()
     pool.release(trial, Ending.BROKEN, "connection refused")
     assert pool.endpoints[0].down
     pool.release(other, Ending.ANSWERED)
-    assert (await blocked).endpoint.name == "b"  # type: ignore[union-attr]
+    assert (await blocked).endpoint.name == "b"
 
 
 async def test_a_second_turn_goes_to_the_server_of_the_first():
