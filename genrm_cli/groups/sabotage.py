@@ -8,7 +8,7 @@ import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from genrm_cli.groups.comparisons import JudgeVerdicts
 from genrm_cli.groups.group import JudgedGroup
@@ -34,6 +34,8 @@ are absent.
 # 300 suspected, that is accurate to 12 %. Large groups are drawn at least so often.
 _DRAWN_ROLLOUTS = 20_000
 _LEAST_DRAWS = 20
+_MANY_GROUPS = 20  # so many that one suspect in each changes the rates of failures by little
+_CHANCE = 0.001  # the probability with which a run of innocents blames anybody
 _BETTER = Verdict(4.0, 2.0, 2.0)  # the margin where no verdict of the group prefers either response
 
 
@@ -74,7 +76,7 @@ def find_causes(judged: JudgedGroup, plan: GroupPlan) -> Causes:
     for asked in alone.values():
         if 2 * sum(is_failed for _, is_failed, _ in asked) < len(asked):
             causes |= {request: request.shown for request, _, is_certain in asked if is_certain}
-    blamed = _blamed(pairs)
+    blamed = _blamed(pairs) if plan.rewards.attributes else set()
     causes |= {
         request: culprits
         for request, failed in pairs
@@ -158,6 +160,75 @@ def suspects_by_chance(
             suspected += len(_blamed(results))
         total += groups * suspected / draws if draws else 0.0
     return total
+
+
+@dataclass(slots=True)
+class SuspectCounts:
+    """Counts over the comparisons of a run, to tell suspects from chance.
+
+    `clear` counts those without a suspect.
+    """
+
+    groups: int = 0
+    suspects: int = 0
+    every: Counter[str] = field(default_factory=Counter)
+    clear: Counter[str] = field(default_factory=Counter)
+
+    def add_group(self, judged: JudgedGroup, causes: Causes) -> None:
+        """Add a group with the causes that were found in it."""
+        self.groups += 1
+        pairs = [
+            (request, outcome)
+            for request, outcome in judged.results
+            if len(request.shown) == 2 and _may_be_suspicious(outcome)
+        ]
+        suspects = set[int]()
+        for request, _ in pairs:
+            suspects.update(causes.get(request, ()))
+        self.suspects += len(suspects)
+        for request, outcome in pairs:
+            kind = "answered"
+            if isinstance(outcome.result, Failure):
+                kind = "failed"
+            elif outcome.reasks:
+                kind = "reasked"
+            self.every[kind] += 1
+            if not suspects.intersection(request.shown):
+                self.clear[kind] += 1
+
+    def expected(self, pairing: PairingPlan, group_sizes: Mapping[int, int]) -> float:
+        """Return how many suspects chance explains; see `suspects_by_chance`.
+
+        A large run is hardly changed by its suspects. In a small one they may be most of the
+        failures, so the rates are those without them.
+        """
+        counts = self.every if self.groups >= _MANY_GROUPS else self.clear
+        total = counts.total()
+        if not total:
+            return 0.0
+        rates = (counts["failed"] / total, counts["reasked"] / total)
+        return suspects_by_chance(pairing, group_sizes, *rates)
+
+    def is_chance(self, pairing: PairingPlan, group_sizes: Mapping[int, int]) -> bool:
+        """Return whether chance alone gives as many suspects in more than 1 of 1,000 runs.
+
+        Their number is taken as a Poisson variable: suspects are rare, and groups independent.
+        """
+        expected = self.expected(pairing, group_sizes)
+        if not expected:
+            return self.suspects == 0
+        below = 0.0
+        for count in range(self.suspects):
+            below += math.exp(count * math.log(expected) - expected - math.lgamma(count + 1))
+        return 1 - below > _CHANCE
+
+
+def _may_be_suspicious(outcome: Outcome) -> bool:
+    """Return whether a text may have caused the outcome, or there is a verdict."""
+    result = outcome.result
+    return not isinstance(result, Failure) or (
+        result.kind.depends_on_texts and not result.caused_by
+    )
 
 
 def with_losses(

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from genrm_cli.errors import StoppedError
 from genrm_cli.groups.check import asks_nothing, why_nothing_is_asked
@@ -55,6 +56,7 @@ async def judge_input(
         def keep(number: int, judged: JudgedGroup) -> None:
             verdicts = verdicts_of(judged, index.plan)
             outcomes.keep(number, judged, verdicts.used)
+            outcomes.suspects.add_group(judged, verdicts.causes)
             run.metrics.groups_done += 1
 
         def iter_rest() -> Iterator[tuple[int, Group]]:
@@ -117,6 +119,10 @@ def _conclude(
     """Turn the verdicts of each group into rewards, now that the judge is calibrated on all of
     them.
     """
+    suspects = outcomes.suspects
+    if suspects.suspects and suspects.is_chance(index.plan.pairing, run.metrics.group_sizes):
+        index.plan = replace(index.plan, rewards=replace(index.plan.rewards, attributes=False))
+        run.metrics.suspects_cleared = suspects.suspects
     statistics = outcomes.statistics(map(len, index.table.iter_groups()))
     calibration = statistics.fit()
     # Inputs are calibrated each on its own, but say together how reliable their rewards are.

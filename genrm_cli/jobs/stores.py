@@ -11,6 +11,7 @@ import numpy as np
 import orjson
 
 from genrm_cli.groups.group import JudgedGroup
+from genrm_cli.groups.sabotage import SuspectCounts
 from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.rewards.compose import weight_of
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
@@ -28,6 +29,7 @@ class OutcomeStore(AbstractContextManager["OutcomeStore"]):
         self._spool = Spool()
         self._groups = Pieces(self._spool)
         self._verdicts = Pieces(self._spool)
+        self.suspects = SuspectCounts()
 
     def __exit__(self, *_: object) -> None:
         self._spool.close()

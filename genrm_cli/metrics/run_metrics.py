@@ -83,6 +83,7 @@ class RunMetrics(Mergeable):
     shortened_rollouts: int = 0
     verdicts_after_reask: int = 0
     verdicts_set_aside: int = 0
+    suspects_cleared: int = 0
     sabotaged: int = 0
     sabotaged_most: Worst = field(default_factory=Worst)
     neutralised: int = 0

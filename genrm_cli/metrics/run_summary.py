@@ -32,6 +32,8 @@ class RunSummary:
             details of one.
         verdicts_after_reask: verdicts that came only after a reply without one; of these,
             `verdicts_set_aside` do not count, since the rollout that they favour is suspected.
+        suspects_cleared: rollouts with so many failures that they would be suspected, if chance
+            did not explain as many; they do not count in `sabotaged`.
         sabotaged: rollouts suspected of making requests fail; `sabotaged_most` names the one with
             most of them; `sabotaged_by_chance` is the number that the run's own rates of failures
             give if texts have no influence, None without suspects.
@@ -110,6 +112,7 @@ class RunSummary:
     rewards_on_defaults: int
     verdicts_after_reask: int
     verdicts_set_aside: int
+    suspects_cleared: int
     sabotaged: int
     sabotaged_most: str | None
     sabotaged_by_chance: float | None

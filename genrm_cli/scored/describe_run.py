@@ -135,7 +135,7 @@ def _scaled(summary: RunSummary, share: float) -> RunSummary:
 
 def _with_chance(summary: RunSummary, metrics: RunMetrics, pairing: PairingPlan) -> RunSummary:
     """Return the summary with the number of suspects that chance explains."""
-    if not metrics.sabotaged:
+    if not metrics.sabotaged and not metrics.suspects_cleared:
         return summary
     failed = sum(
         count for kind, count in metrics.failures.items() if FailureKind(kind).depends_on_texts

@@ -13,7 +13,7 @@ from scored_components import Scored, completions, score_with, settings_of
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
-from genrm_cli.groups.sabotage import find_causes, suspects_by_chance
+from genrm_cli.groups.sabotage import SuspectCounts, find_causes, suspects_by_chance
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.pairing import PairingPlan
@@ -104,6 +104,33 @@ def test_random_failures_hardly_ever_blame_anyone():
         assert blamed / (groups * n) < most
         expected = suspects_by_chance(PairingPlan("ring", rings), {n: groups}, share, 0.0)
         assert blamed == pytest.approx(expected, rel=0.3, abs=12)
+
+
+@pytest.mark.parametrize(
+    ("groups", "failing", "attacked", "is_chance"),
+    [
+        (2_500, 0.1, 0, True),
+        (300, 0.02, 0, True),
+        (300, 0.02, 30, False),
+        (1, 0.0, 1, False),
+    ],
+)
+def test_a_run_tells_suspects_from_chance(groups, failing, attacked, is_chance):
+    """Of 20,000 innocent rollouts with 10 % failures none is blamed; texts on which the judge
+    always fails are, in one group in ten, and in a run of one group.
+    """
+    draw = np.random.default_rng(3)
+    plan = GroupPlan(judges=(JUDGE,))
+    counts = SuspectCounts()
+    for number in range(groups):
+        results = []
+        for each in planned(8, 1, str(number)):
+            is_silent = draw.random() < failing or (number < attacked and 0 in each.shown)
+            results.append((each, SILENT if is_silent else VERDICT))
+        group = judged(results, 8)
+        counts.add_group(group, find_causes(group, plan))
+    assert counts.suspects >= attacked
+    assert counts.is_chance(PairingPlan("ring", 1.0), {8: groups}) == is_chance
 
 
 def test_replies_without_a_verdict_hardly_ever_blame_anyone():

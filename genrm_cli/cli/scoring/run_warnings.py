@@ -64,6 +64,12 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
             f"{counted(metrics.duplicate_rollouts, 'duplicate rollout')} (same group and "
             "rollout index)."
         )
+    if cleared := metrics.suspects_cleared:
+        yield (
+            f"failures concentrate on {counted(cleared, 'rollout')}, as chance explains (about "
+            f"{metrics.sabotaged_by_chance or 0.0:,.1f} expected): none of them loses by it. So "
+            "many failures make rewards worse; see the failures above."
+        )
     if metrics.sabotaged:
         chance = metrics.sabotaged_by_chance
         expected = "" if chance is None else f" (about {chance:,.1f} expected by chance)"
