@@ -28,7 +28,16 @@ def few(genrm: Genrm) -> Path:
 
 def test_the_demo_plays_and_scores_without_a_model(call, genrm, few):
     """From scenarios to rewards: every scenario is a group, and the stand-in is named."""
-    demo = ("collect", few, "--scripted-policy", "fair", "--episodes", 2, "-o", "demo.jsonl")
+    demo = (
+        "collect",
+        few,
+        "--scripted-policy",
+        "fair",
+        "--episodes",
+        2,
+        "-o",
+        "demo.jsonl",
+    )
     done = call(*demo).ended(0)
     assert "scripted, a stand-in without a model" in done.err
     assert call("score", "demo.jsonl", "--offline").code == 0
@@ -54,7 +63,14 @@ def test_a_run_whose_sessions_are_all_left_out_does_not_pass(call, genrm, judge_
             "--episodes",
             1,
         ),
-        *("--max-turns", 1, "--branch-at", 3, "-o", "run.jsonl"),
+        *(
+            "--max-turns",
+            1,
+            "--branch-at",
+            3,
+            "-o",
+            "run.jsonl",
+        ),
     ).ended(6)
     assert (
         "none of the 24 sessions is in the output: 0 with client faults, 24 that ended before "
@@ -68,10 +84,19 @@ def test_a_judges_rubric_gates_the_reward(call, genrm, judge_server, few, safety
     """With the sample settings a session that the judge finds unsafe earns 0, although the rules
     found nothing.
     """
-    scores = {"safety": safety, "empathy": 4, "bias": 1, "task_completion": 5}
+    scores = {
+        "safety": safety,
+        "empathy": 4,
+        "bias": 1,
+        "task_completion": 5,
+    }
     reply = {
         "scores": {
-            f"rubric_{name}": {"evidence": "", "reasoning": "", "score": n}
+            f"rubric_{name}": {
+                "evidence": "",
+                "reasoning": "",
+                "score": n,
+            }
             for name, n in scores.items()
         }
     }
@@ -128,7 +153,8 @@ def test_episodes_go_to_s3_below_rl(call, s3_bucket, s3, monkeypatch):
         Bucket=s3_bucket.name, Key="rl/pixelated/therapeutic_session/night_7.jsonl"
     )
     first = json.loads(body["Body"].read().splitlines()[0])
-    assert (first["run_id"], first["policy"]["name"]) == ("night_7", "scripted-good")
+    assert first["run_id"] == "night_7"
+    assert first["policy"]["name"] == "scripted-good"
 
 
 def test_options_that_cannot_be_used_are_refused(call):
@@ -137,19 +163,38 @@ def test_options_that_cannot_be_used_are_refused(call):
         ((), "pass --policy-base-url and --policy-model"),
         (("--policy-base-url", "http://x/v1"), "missing --policy-model"),
         (
-            ("--policy-base-url", "ftp://x", "--policy-model", "m"),
+            (
+                "--policy-base-url",
+                "ftp://x",
+                "--policy-model",
+                "m",
+            ),
             "--policy-base-url ftp://x is not",
         ),
         (("--scripted-policy", "good", "--branch-at", 2), "drop --scripted-policy"),
         (
-            ("--scripted-policy", "good", "--environment", "chess"),
+            (
+                "--scripted-policy",
+                "good",
+                "--environment",
+                "chess",
+            ),
             "expected one of therapeutic_session",
         ),
-        (("--scripted-policy", "good", "--policy-role", "teacher"), "named teacher"),
+        (
+            (
+                "--scripted-policy",
+                "good",
+                "--policy-role",
+                "teacher",
+            ),
+            "named teacher",
+        ),
     ]
     for options, said in cases:
         done = call("collect", "samples", "-o", "run.jsonl", *options)
-        assert (done.code, said in done.err) == (2, True), done.err
+        assert done.code == 2, done.err
+        assert said in done.err, done.err
 
 
 def test_scenarios_that_are_not_declared_are_refused(call, genrm):

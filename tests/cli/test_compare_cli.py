@@ -7,14 +7,27 @@ from judge_server_fixture import JudgeServer
 
 LEXICAL = ("--judge", "lexical")
 CIRCULAR = ("--strategy", "circular")
-REFERENCE_WAY = ("--profile", "nemotron", *CIRCULAR, "--estimator", "simple_tiebreaker")
+REFERENCE_WAY = (
+    "--profile",
+    "nemotron",
+    *CIRCULAR,
+    "--estimator",
+    "simple_tiebreaker",
+)
 KILL = "SKILL is a verb meaning to kill."
 WELL = "Skill refers to the ability to perform a task well."
 # The request of the change that brought `genrm_compare` to NeMo Gym; its messages have no role.
 REFERENCE_REQUEST = {
     "conversation_history": [{"role": "user", "content": "What is SKILL?"}],
     "response_objs": [
-        {"output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}]}
+        {
+            "output": [
+                {
+                    "type": "message",
+                    "content": [{"type": "output_text", "text": text}],
+                }
+            ]
+        }
         for text in (KILL, WELL)
     ],
 }
@@ -49,13 +62,23 @@ LENGTH = ("--group-answer-length-penalty-coeff", 0.05)
 
 def reply(score_1: float, score_2: float, ranking: float) -> dict[str, Any]:
     """Script one verdict."""
-    numbers = {"score_1": score_1, "score_2": score_2, "ranking": ranking}
+    numbers = {
+        "score_1": score_1,
+        "score_2": score_2,
+        "ranking": ranking,
+    }
     return {"content": f"```json\n{json.dumps(numbers)}\n```"}
 
 
 def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
     """Name a judge that is asked one thing after the other."""
-    return (*server.flags, "--no-probe", "--concurrency", 1, *more)
+    return (
+        *server.flags,
+        "--no-probe",
+        "--concurrency",
+        1,
+        *more,
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +91,8 @@ def test_the_reference_request_gets_the_reference_reply(call, judge_server, way)
     judge_server.behave(script=[reply(1, 5, 6), reply(4, 1, 1)])
     request = json.dumps(REFERENCE_REQUEST).encode()
     finished = call("compare", "-", "--json", *judge(judge_server, *LENGTH, *way), stdin=request)
-    assert (finished.code, finished.err) == (0, "")
+    assert finished.code == 0
+    assert finished.err == ""
     assert json.loads(finished.out) == REFERENCE_REPLY
     assert finished.out.count(b"\n") == 1
     shown = [request["body"]["messages"] for request in judge_server.stats()["recent"]]
@@ -129,18 +153,38 @@ def test_what_cannot_be_compared_is_said(call):
     cases = [
         (("a", "b"), b"", 2, "--prompt"),
         (("-p", "Why?", "-", "-"), b"", 2, "once"),
-        (("-p", "-", "-", "answer"), b"Why?", 2, "stdin can be read only once"),
-        (("-p", "Why?", "-"), b"{}", 2, "omit --prompt"),
+        (
+            ("-p", "-", "-", "answer"),
+            b"Why?",
+            2,
+            "stdin can be read only once",
+        ),
+        (
+            ("-p", "Why?", "-"),
+            b"{}",
+            2,
+            "omit --prompt",
+        ),
         (("-",), b"", 3, "compare request"),
         (("-",), b"[1]", 3, "compare request"),
-        (("-",), b'{"conversation_history": [], "response_objs": []}', 3, "empty"),
+        (
+            ("-",),
+            b'{"conversation_history": [], "response_objs": []}',
+            3,
+            "empty",
+        ),
         (
             ("-",),
             b'{"conversation_history": [{"role": "user"}], "response_objs": [1, 2]}',
             3,
             "compare request",
         ),
-        (("-p", "Why?", "@missing.txt", "b"), b"", 3, "missing.txt"),
+        (
+            ("-p", "Why?", "@missing.txt", "b"),
+            b"",
+            3,
+            "missing.txt",
+        ),
     ]
     for arguments, stdin, code, says in cases:
         finished = call("compare", *arguments, *LEXICAL, stdin=stdin)
@@ -191,9 +235,15 @@ def compare_as_gym(call: Call, server: JudgeServer, request: dict[str, Any], *mo
 def test_compat_answers_for_one_response_or_none(call, judge_server):
     """The reply of Gym, without asking the judge, not even by a probe."""
     for responses, rewards in [([], []), ([{}], [3.0])]:
-        stdin = json.dumps({"conversation_history": [], "response_objs": responses}).encode()
+        stdin = json.dumps(
+            {
+                "conversation_history": [],
+                "response_objs": responses,
+            }
+        ).encode()
         finished = call("compare", "-", *judge_server.flags, *COMPAT, stdin=stdin)
-        assert (finished.code, finished.err) == (0, "")
+        assert finished.code == 0
+        assert finished.err == ""
         assert json.loads(finished.out) == {
             "rewards": rewards,
             "comparison_results": None,
@@ -208,7 +258,8 @@ def test_compat_refuses_a_response_that_is_no_object(call, judge_server):
         finished = compare_as_gym(
             call, judge_server, REFERENCE_REQUEST | {"response_objs": [{}, response]}
         )
-        assert (finished.code, finished.out) == (3, b"")
+        assert finished.code == 3
+        assert finished.out == b""
         assert "response_objs[1]" in finished.err
         assert "422" in finished.err
 
@@ -221,7 +272,10 @@ def test_compat_refuses_what_is_no_text(call, judge_server):
         (
             {
                 "conversation_history": [
-                    {"role": "user", "content": [{"type": "input_text", "text": "q"}]}
+                    {
+                        "role": "user",
+                        "content": [{"type": "input_text", "text": "q"}],
+                    }
                 ]
             },
             "[0].content",
@@ -241,5 +295,7 @@ def test_compat_refuses_what_is_no_text(call, judge_server):
     ]
     for request_part, named in cases:
         finished = compare_as_gym(call, judge_server, REFERENCE_REQUEST | request_part)
-        assert (finished.code, finished.out, judge_server.stats()["requests"]) == (3, b"", 0)
+        assert finished.code == 3
+        assert finished.out == b""
+        assert judge_server.stats()["requests"] == 0
         assert f"{named} is no text, which NeMo Gym refuses (HTTP 422)" in finished.err

@@ -30,7 +30,13 @@ def private_rollouts() -> list[Json]:
 
 def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
     """Name a judge on the command line."""
-    return ("--base-url", server.base_url, "--model", MODEL, *more)
+    return (
+        "--base-url",
+        server.base_url,
+        "--model",
+        MODEL,
+        *more,
+    )
 
 
 def sent(server: JudgeServer) -> str:
@@ -50,7 +56,12 @@ def test_nothing_private_reaches_the_judge(genrm, call, judge_server, profile):
     text = sent(judge_server)
     for private in (ADDRESS, "example.com", "555-123-4567", CARD):
         assert private not in text
-    for shown in ("Write to [EMAIL].", "[EMAIL] or [PHONE]", "[IDENTITY]", "Do not quote [EMAIL]."):
+    for shown in (
+        "Write to [EMAIL].",
+        "[EMAIL] or [PHONE]",
+        "[IDENTITY]",
+        "Do not quote [EMAIL].",
+    ):
         assert shown in text
     # One prompt, four answers and one principle; the card is in one answer.
     assert genrm.metrics()["redactions"] == {"email": 6, "identity": 1, "phone": 4}
@@ -83,7 +94,13 @@ def test_the_journal_knows_masked_and_unmasked_questions_apart(genrm, call, judg
     anew.
     """
     genrm.write("in.jsonl", private_rollouts())
-    arguments = ("score", "in.jsonl", *judge(judge_server), "--no-probe", "--force")
+    arguments = (
+        "score",
+        "in.jsonl",
+        *judge(judge_server),
+        "--no-probe",
+        "--force",
+    )
     assert call(*arguments, *REDACT_ALL).code == 0
     counted = genrm.metrics()["redactions"]
     assert call(*arguments, *REDACT_ALL).code == 0
@@ -175,7 +192,12 @@ def test_a_line_that_is_a_whole_group_declares_for_all_its_responses(genrm, call
     counts.
     """
     lines = [
-        {"prompt": "Many?", "responses": ["a", "b"], "synthetic": True, "metadata": {"level": 2}},
+        {
+            "prompt": "Many?",
+            "responses": ["a", "b"],
+            "synthetic": True,
+            "metadata": {"level": 2},
+        },
         {
             "prompt": "Refused?",
             "responses": ["a", "b"],
@@ -188,7 +210,12 @@ def test_a_line_that_is_a_whole_group_declares_for_all_its_responses(genrm, call
         },
     ]
     genrm.write("in.jsonl", lines)
-    required = ("--require-metadata", "synthetic=true", "--require-metadata", "level=2")
+    required = (
+        "--require-metadata",
+        "synthetic=true",
+        "--require-metadata",
+        "level=2",
+    )
     assert call("score", "in.jsonl", *judge(judge_server, *required)).code == 0
     assert "Many?" in sent(judge_server)
     assert "Refused" not in sent(judge_server)

@@ -9,7 +9,11 @@ KEY = "sk-local-0123456789abcdef"
 
 def test_a_table_for_a_person_and_no_keys(call):
     """Each setting is a row; keys are in neither form, only the name of their variable."""
-    environment = {"GENRM_API_KEY": KEY, "OPENAI_API_KEY": KEY, "MINE": KEY}
+    environment = {
+        "GENRM_API_KEY": KEY,
+        "OPENAI_API_KEY": KEY,
+        "MINE": KEY,
+    }
     finished = call("config", "--api-key-env", "MINE", **environment).ended(0)
     table = finished.out.decode()
     assert all(setting.key in table for setting in all_settings())
@@ -27,7 +31,10 @@ def test_a_misspelt_variable_is_pointed_out(call):
 
 def test_a_settings_file_with_a_mistake_ends_with_2(genrm, call):
     """The file, what is wrong and what was expected are named."""
-    cases = [("concurency = 8", "Did you mean concurrency?"), ("strategy = ", "TOML")]
+    cases = [
+        ("concurency = 8", "Did you mean concurrency?"),
+        ("strategy = ", "TOML"),
+    ]
     for text, says in cases:
         (genrm.folder / "genrm.toml").write_text(text)
         finished = call("config").ended(2)
@@ -53,7 +60,8 @@ def test_the_http_client_in_use_is_named(call):
     assert "auto (pyreqwest)" in call("config").ended(0).out.decode()
     for client, used in (("auto", "pyreqwest"), ("httpx", "httpx")):
         settings = json.loads(call("config", "--json", "--http-client", client).out)
-        assert (settings["http_client"]["value"], settings["http_client"]["used"]) == (client, used)
+        assert settings["http_client"]["value"] == client
+        assert settings["http_client"]["used"] == used
 
 
 def test_changed_shows_only_what_is_not_a_default(call):
@@ -76,7 +84,10 @@ def test_the_endpoint_of_openais_library_is_the_default(call):
         )
         return settings["base_url"]
 
-    assert source() == {"value": [url], "source": "environment OPENAI_BASE_URL"}
+    assert source() == {
+        "value": [url],
+        "source": "environment OPENAI_BASE_URL",
+    }
     assert source(GENRM_BASE_URL="http://other/v1")["source"] == "environment GENRM_BASE_URL"
     assert source("--offline")["value"] == []
 

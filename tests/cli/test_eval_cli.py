@@ -11,9 +11,32 @@ PAIRS = "labelled-pairs.jsonl"
 def make_pairs(count: int) -> list[Json]:
     """Make pairs whose better answer is the longer one."""
     return [
-        {"prompt": f"Q{n}?", "chosen": "good " * 9, "rejected": "bad", "subset": "s"}
+        {
+            "prompt": f"Q{n}?",
+            "chosen": "good " * 9,
+            "rejected": "bad",
+            "subset": "s",
+        }
         for n in range(count)
     ]
+
+
+def test_a_person_gets_tables(genrm, call):
+    """Without --json stdout holds the figures with their intervals, overall and by category."""
+    genrm.sample(PAIRS)
+    finished = call("eval", PAIRS, *LEXICAL).ended(0)
+    out = finished.out.decode()
+    for text in (
+        "accuracy",
+        "95 % interval",
+        "flip rate",
+        "28 pairs on 12 lines",
+        "science",
+        "(none)",
+    ):
+        assert text in out
+    assert "built-in lexical baseline" in finished.err
+    assert genrm.names() == {PAIRS}
 
 
 def test_a_machine_gets_one_object_and_a_file(genrm, call, judge_server):
@@ -34,7 +57,8 @@ def test_pairs_come_through_a_pipe_and_the_result_goes_into_one(genrm, call):
     finished = call(
         "eval", "-", "-o", "-", *LEXICAL, "--quiet", stdin=genrm.sample(PAIRS).read_bytes()
     )
-    assert (finished.code, finished.err) == (0, "")
+    assert finished.code == 0
+    assert finished.err == ""
     assert json.loads(finished.out)["figures"]["pairs"] == 28
 
 
@@ -80,7 +104,8 @@ def test_pairs_and_results_may_lie_on_s3(call, genrm, s3_bucket):
     written = s3_bucket.client.get_object(Bucket=s3_bucket.name, Key="rl/m.json")["Body"].read()
     assert json.loads(written)["figures"]["pairs"] == 28
     finished = call("eval", pairs, "-o", f"s3://{s3_bucket.name}/m.json", *LEXICAL)
-    assert (finished.code, finished.out) == (2, b"")
+    assert finished.code == 2
+    assert finished.out == b""
     assert "--any-prefix" in finished.err
 
 

@@ -51,7 +51,8 @@ def test_what_score_wrote_is_exported(call, folder):
         == 0
     )
     done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl")
-    assert (done.code, done.out) == (0, b"")
+    assert done.code == 0
+    assert done.out == b""
     rows = read_lines(folder / "out.jsonl")
     manifest = manifest_of(folder)
     assert len(rows) == manifest["rows"]["train"] == 7
@@ -95,7 +96,17 @@ def test_rollouts_that_must_not_be_trained_on_stay_out(call, folder):
         scored("defaulted", 9.0, index=5, defaulted=1),
         scored("", 0.5, index=6),
         scored(
-            [{"role": "assistant", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}],
+            [
+                {
+                    "role": "assistant",
+                    "content": [
+                        {
+                            "type": "image_url",
+                            "image_url": {"url": "x"},
+                        }
+                    ],
+                }
+            ],
             0.4,
             index=7,
         ),
@@ -211,8 +222,15 @@ def test_undeclared_metadata_is_refused(call, folder):
 def as_episode(line: dict[str, Any], **before: Any) -> dict[str, Any]:
     """Make a scored session of a scored line, with what its collection recorded."""
     detail = line["genrm"] | {"previous_reward": {"total_reward": 0.0, **before}}
-    reward = {"total_reward": line["reward"], "components": {}}
-    return line | {"scenario": {"scenario_id": "x"}, "reward": reward, "genrm": detail}
+    reward = {
+        "total_reward": line["reward"],
+        "components": {},
+    }
+    return line | {
+        "scenario": {"scenario_id": "x"},
+        "reward": reward,
+        "genrm": detail,
+    }
 
 
 UNSAFE = {
@@ -241,10 +259,27 @@ def test_rollouts_held_for_review_stay_out(call, folder):
     """The last status counts; approved rollouts are exported, held and pending ones are not."""
     write_lines(folder / "x.scored.jsonl", [*GROUP, scored("fourth", 0.5, index=3)])
     reviews = [
-        {"group": "task:1", "index": 0, "status": "held", "by": "A. Expert"},
-        {"group": "task:1", "index": 1, "status": "held"},
-        {"group": "task:1", "index": 1, "status": "approved"},
-        {"group": "task:1", "index": 3, "status": "pending"},
+        {
+            "group": "task:1",
+            "index": 0,
+            "status": "held",
+            "by": "A. Expert",
+        },
+        {
+            "group": "task:1",
+            "index": 1,
+            "status": "held",
+        },
+        {
+            "group": "task:1",
+            "index": 1,
+            "status": "approved",
+        },
+        {
+            "group": "task:1",
+            "index": 3,
+            "status": "pending",
+        },
     ]
     write_lines(folder / "x.review.jsonl", reviews)
     assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").code == 0
@@ -289,7 +324,8 @@ def test_the_split_is_by_prompt(call, folder):
         for name in ("out.jsonl", "out.validation.jsonl")
     )
     assert not train & validation
-    assert (len(train), len(validation)) == (16, 4)
+    assert len(train) == 16
+    assert len(validation) == 4
     assert manifest_of(folder)["rows"] == {"train": 96, "validation": 24}
 
 
@@ -344,7 +380,8 @@ def test_sessions_are_exported_whole_or_at_a_turn(call, folder):
     )
     (row,) = read_lines(folder / "turn.jsonl")
     assert [message["content"] for message in row["prompt"]] == ["I feel low.", "Oh.", "And?"]
-    assert (row["chosen"][0]["content"], row["rejected"][0]["content"]) == ("good", "bad")
+    assert row["chosen"][0]["content"] == "good"
+    assert row["rejected"][0]["content"] == "bad"
     assert manifest_of(folder, "turn")["dropped"] == {"mixed_prompts": 2}
 
 
@@ -357,7 +394,8 @@ def test_reasoning_that_alone_differs_is_warned_about(call, folder):
     done = call(
         "export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "new.jsonl", "--reasoning", "strip"
     )
-    assert (done.code, "1 × dropped: equal texts" in done.err) == (3, True)
+    assert done.code == 3
+    assert "1 × dropped: equal texts" in done.err
     done = call(
         "export", "x.scored.jsonl", "--to", "axolotl", "-o", "new.jsonl", "--reasoning", "separate"
     ).ended(2)
@@ -367,7 +405,10 @@ def test_compressed_and_parquet_outputs(call, folder):
     """The suffix decides; Parquet has a column for every field, null where a row lacks it."""
     from pyarrow import parquet
 
-    tool = {"type": "function", "function": {"name": "look"}}
+    tool = {
+        "type": "function",
+        "function": {"name": "look"},
+    }
     other = [
         line | {"tools": [tool]}
         for line in (scored("x", 2.0, group="task:2"), scored("y", 1.0, group="task:2", index=1))
@@ -397,11 +438,43 @@ def test_wrong_options_are_refused(call, folder):
     cases = [
         ("--to", "nothing", "-o", "out.jsonl"),
         ("--to", "trl-dpo", "-o", "out.csv"),
-        ("--to", "trl-dpo", "-o", "x.scored.jsonl", "--force"),
-        ("--to", "trl-dpo", "-o", "out.jsonl", "--pairs", "some"),
-        ("--to", "trl-dpo", "-o", "s3://bucket/data/out.jsonl"),
-        ("--to", "trl-dpo", "-o", "out.jsonl", "--threshold", "3"),
-        ("--to", "trl-sft", "-o", "out.jsonl", "--min-gap", "1"),
+        (
+            "--to",
+            "trl-dpo",
+            "-o",
+            "x.scored.jsonl",
+            "--force",
+        ),
+        (
+            "--to",
+            "trl-dpo",
+            "-o",
+            "out.jsonl",
+            "--pairs",
+            "some",
+        ),
+        (
+            "--to",
+            "trl-dpo",
+            "-o",
+            "s3://bucket/data/out.jsonl",
+        ),
+        (
+            "--to",
+            "trl-dpo",
+            "-o",
+            "out.jsonl",
+            "--threshold",
+            "3",
+        ),
+        (
+            "--to",
+            "trl-sft",
+            "-o",
+            "out.jsonl",
+            "--min-gap",
+            "1",
+        ),
     ]
     for options in cases:
         write_lines(folder / "x.scored.jsonl", GROUP)
@@ -442,7 +515,12 @@ def test_a_prefix_on_s3_is_exported_to_s3(genrm, call, s3_bucket):
     [
         (
             "trl-dpo",
-            {"gts_chosen": "4", "gts_rejected": "4", "meta.k_chosen": 1, "meta.k_rejected": 0},
+            {
+                "gts_chosen": "4",
+                "gts_rejected": "4",
+                "meta.k_chosen": 1,
+                "meta.k_rejected": 0,
+            },
         ),
         ("trl-sft", {"gts": "4", "meta.k": 1}),
         ("trl-grpo", {"gts": "4", "meta.k": None}),
@@ -470,7 +548,8 @@ def test_a_field_that_no_line_has_or_the_format_needs_is_refused(genrm, call):
             genrm.folder / "x.scored.jsonl", [scored("5", 1.0, index=0), scored("4", 2.0, index=1)]
         )
         done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "o.jsonl", "--keep", name)
-        assert (done.code, genrm.names()) == (2, {"x.scored.jsonl"})
+        assert done.code == 2
+        assert genrm.names() == {"x.scored.jsonl"}
         assert f"--keep {name}: " in done.err
 
 
@@ -478,8 +557,22 @@ def test_a_field_that_no_line_has_or_the_format_needs_is_refused(genrm, call):
     ("fields", "options", "truth"),
     [
         ({"gts": "4"}, (), "4"),
-        ({"answer": ["4"], "solution": "2 + 2 = 4"}, (), ""),
-        ({"answer": ["4"], "solution": "2 + 2 = 4"}, ("--reference-field", "answer"), "4"),
+        (
+            {
+                "answer": ["4"],
+                "solution": "2 + 2 = 4",
+            },
+            (),
+            "",
+        ),
+        (
+            {
+                "answer": ["4"],
+                "solution": "2 + 2 = 4",
+            },
+            ("--reference-field", "answer"),
+            "4",
+        ),
         ({"n": 4}, ("--reference-field", "n"), "4"),
     ],
 )

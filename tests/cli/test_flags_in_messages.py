@@ -56,8 +56,12 @@ def test_a_text_names_settings():
     """
     message = naming("$shard needs $use_journal, $1 and $min_age_s.", use_journal=False)
     assert message.parts == (
-        *(SettingRef("shard"), " needs ", SettingRef("use_journal", value=False), ", $1 and "),
-        *(SettingRef("min_age_s"), "."),
+        SettingRef("shard"),
+        " needs ",
+        SettingRef("use_journal", value=False),
+        ", $1 and ",
+        SettingRef("min_age_s"),
+        ".",
     )
     assert message.render(render_flag) == "--shard needs --no-journal, $1 and --min-age-s."
 

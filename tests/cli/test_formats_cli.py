@@ -21,10 +21,22 @@ def test_every_printed_example_is_read_as_its_format(genrm, call):
     assert report["rejected_lines"] == 0
 
 
+def test_the_list_holds_each_format_with_an_example(call):
+    """In a pipe each format has a line with its explanation, and one that is its whole example."""
+    lines = call("formats").out.decode().splitlines()
+    for name, explanation in INPUT_FORMATS.items():
+        at = next(
+            number for number, line in enumerate(lines) if line.split(maxsplit=1)[:1] == [name]
+        )
+        assert lines[at].endswith(f"  {explanation}")
+        assert json.loads(lines[at + 1]) == json.loads(call("formats", name).out)
+
+
 def test_an_unknown_format_is_refused_with_a_guess(call):
     """A misspelt name ends with 2 and the name that was perhaps meant."""
     finished = call("formats", "nemogym")
-    assert (finished.code, finished.out) == (2, b"")
+    assert finished.code == 2
+    assert finished.out == b""
     assert "Did you mean nemo_gym?" in finished.err
 
 
@@ -67,7 +79,12 @@ def test_the_rows_of_a_table_are_scored(genrm, call, name, content):
     (genrm.folder / name).write_bytes(content)
     refused = call("validate", name).ended(3)
     assert "--prompt-field question" in refused.err
-    named = ("--prompt-field", "question", "--response-field", "reply")
+    named = (
+        "--prompt-field",
+        "question",
+        "--response-field",
+        "reply",
+    )
     assert call("score", name, "--judge", "lexical", *named, "-o", "out.jsonl").code == 0
     lines = [json.loads(line) for line in (genrm.folder / "out.jsonl").read_text().splitlines()]
     assert [line["question"] for line in lines] == ["Why?", "Why?", "How?", "How?"]

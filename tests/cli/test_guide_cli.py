@@ -7,7 +7,8 @@ def test_a_pipe_gets_the_page_as_plain_markdown(call):
     """A page can be redirected into a file."""
     for name in page_names():
         ended = call("guide", name)
-        assert (ended.code, ended.out.decode()) == (0, read_page(name))
+        assert ended.code == 0
+        assert ended.out.decode() == read_page(name)
 
 
 def test_without_a_name_the_index_is_printed(call):

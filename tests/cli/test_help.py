@@ -3,13 +3,18 @@ import re
 from genrm_cli.cli.console import help_text
 from genrm_cli.settings.table import all_settings
 
-PLAIN = {"COLUMNS": "250", "NO_COLOR": "1", "TERM": "dumb"}
+PLAIN = {
+    "COLUMNS": "250",
+    "NO_COLOR": "1",
+    "TERM": "dumb",
+}
 
 
 def test_help_of_the_whole_names_all_commands_and_exit_codes(genrm):
     """`genrm --help` exits with 0 and lists all commands and exit codes."""
     finished = genrm.run("--help", **PLAIN)
-    assert (finished.code, finished.err) == (0, "")
+    assert finished.code == 0
+    assert finished.err == ""
     text = finished.out.decode()
     for name in (
         "score",
@@ -41,7 +46,15 @@ def test_help_shows_what_matters_within_80_columns(call):
     """`--help` and `-h` show the common settings only, and no line but an example is cut off or too
     long.
     """
-    cases = ["score", "compare", "validate", "eval", "show", "config", "serve"]
+    cases = [
+        "score",
+        "compare",
+        "validate",
+        "eval",
+        "show",
+        "config",
+        "serve",
+    ]
     for command in cases:
         finished = call(command, "--help", COLUMNS="80")
         assert call(command, "-h", COLUMNS="80").out == finished.out
@@ -55,7 +68,11 @@ def test_help_shows_what_matters_within_80_columns(call):
 
 def test_the_usage_names_the_arguments(call):
     """Once, in brackets if they may be left out, with dots if there may be several."""
-    cases = [("score", "ROLLOUTS..."), ("eval", "PAIRS"), ("guide", "[PAGE]")]
+    cases = [
+        ("score", "ROLLOUTS..."),
+        ("eval", "PAIRS"),
+        ("guide", "[PAGE]"),
+    ]
     for command, arguments in cases:
         assert (
             call(command, "--help", **PLAIN).out.decode().splitlines()[0]
@@ -64,10 +81,33 @@ def test_the_usage_names_the_arguments(call):
 
 
 UNUSED = {
-    "validate": ("--deadline", "--max-calls", "--retries", "--no-probe", "--force", "--dry-run"),
-    "collect": ("--listen", "--format", "--cohort-deadline", "--model"),
-    "eval": ("--format", "--response-field", "--together", "--shard", "--min-age"),
-    "show": ("--no-probe", "--conclude", "--force", "--api-key-env"),
+    "validate": (
+        "--deadline",
+        "--max-calls",
+        "--retries",
+        "--no-probe",
+        "--force",
+        "--dry-run",
+    ),
+    "collect": (
+        "--listen",
+        "--format",
+        "--cohort-deadline",
+        "--model",
+    ),
+    "eval": (
+        "--format",
+        "--response-field",
+        "--together",
+        "--shard",
+        "--min-age",
+    ),
+    "show": (
+        "--no-probe",
+        "--conclude",
+        "--force",
+        "--api-key-env",
+    ),
     "export": ("--base-url", "--group-by", "--deadline"),
     "report": ("--shard", "--group-by", "--temperature"),
     "compare": ("--set-name", "--max-calls", "--output"),
@@ -86,7 +126,12 @@ def test_no_help_shows_an_option_that_its_command_ignores(call):
 
 def test_what_there_is_not_ends_with_2(call):
     """An unknown option or command, a missing or a second argument is a usage error."""
-    cases = [("--colour",), ("scroe", "in.jsonl"), ("score",), ("compare",)]
+    cases = [
+        ("--colour",),
+        ("scroe", "in.jsonl"),
+        ("score",),
+        ("compare",),
+    ]
     for arguments in cases:
         finished = call(*arguments).ended(2)
         assert finished.out == b""

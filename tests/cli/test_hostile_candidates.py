@@ -33,7 +33,17 @@ def judged(
 ) -> tuple[Genrm, Call, tuple[object, ...]]:
     """Write the input, and give a test the command with a judge."""
     genrm.write("in.jsonl", hostile_lines())
-    return genrm, call, ("--base-url", judge_server.base_url, "--model", MODEL, "--no-journal")
+    return (
+        genrm,
+        call,
+        (
+            "--base-url",
+            judge_server.base_url,
+            "--model",
+            MODEL,
+            "--no-journal",
+        ),
+    )
 
 
 @pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain"])

@@ -15,7 +15,8 @@ def test_the_file_that_it_writes_is_used_at_once(genrm, call, judge_server):
     trusted.
     """
     finished = call("init", "--base-url", judge_server.base_url)
-    assert (finished.code, finished.err) == (0, "")
+    assert finished.code == 0
+    assert finished.err == ""
     assert finished.out.decode().startswith(
         f"genrm.toml: local-judge at {judge_server.base_url}\nNext: genrm "
     )
@@ -30,11 +31,9 @@ def test_every_line_of_the_file_is_a_setting(genrm, call, judge_server):
     text = (genrm.folder / "genrm.toml").read_text()
     values = tomllib.loads(re.sub(r"(?m)^# (?=\w+ = )", "", text))
     settings, _ = resolve_settings({}, {}, SettingsFile("genrm.toml", values))
-    assert (settings.judge.api_key_env, settings.pairing.ring_k, settings.limits.max_cost) == (
-        "MY_KEY",
-        2.0,
-        20.0,
-    )
+    assert settings.judge.api_key_env == "MY_KEY"
+    assert settings.pairing.ring_k == 2.0
+    assert settings.limits.max_cost == 20.0
 
 
 @pytest.mark.parametrize("name", ['a "quoted" \\ name', "org/模型-é"])
@@ -49,7 +48,8 @@ def test_an_existing_file_stays_unless_forced(genrm, call, judge_server):
     """A settings file is overwritten with --force only."""
     (genrm.folder / "genrm.toml").write_text("ring_k = 3\n")
     finished = call("init", "--base-url", judge_server.base_url)
-    assert (finished.code, (genrm.folder / "genrm.toml").read_text()) == (2, "ring_k = 3\n")
+    assert finished.code == 2
+    assert (genrm.folder / "genrm.toml").read_text() == "ring_k = 3\n"
     assert "--force" in finished.err
     assert call("init", "--base-url", judge_server.base_url, "--force").code == 0
     assert "ring_k = 3" not in (genrm.folder / "genrm.toml").read_text()
@@ -59,16 +59,19 @@ def test_several_models_need_a_choice(genrm, call, judge_server):
     """The error lists the models; --model chooses one, and a name not listed is a warning."""
     judge_server.behave(models=["b", "a"])
     finished = call("init", OPENAI_BASE_URL=judge_server.base_url)
-    assert (finished.code, genrm.names()) == (2, set())
+    assert finished.code == 2
+    assert genrm.names() == set()
     assert "choose one with --model: a, b." in finished.err
     chosen = call("init", "--model", "c", OPENAI_BASE_URL=judge_server.base_url)
-    assert (chosen.code, "does not list the model 'c'; it lists a, b" in chosen.err) == (0, True)
+    assert chosen.code == 0
+    assert "does not list the model 'c'; it lists a, b" in chosen.err
 
 
 def test_an_endpoint_without_a_list_needs_a_model(genrm, call, judge_server):
     """A wrong address is a judge error that says what to check; with --model it is a warning."""
     wrong = judge_server.base_url.removesuffix("/v1")
     finished = call("init", "--base-url", wrong)
-    assert (finished.code, genrm.names()) == (4, set())
+    assert finished.code == 4
+    assert genrm.names() == set()
     assert "HTTP 404: Not Found. Check --base-url (it usually ends in /v1)" in finished.err
     assert call("init", "--base-url", wrong, "--model", "m").code == 0

@@ -50,12 +50,14 @@ def test_what_is_no_journal_is_refused(call, genrm):
     it is.
     """
     missing = call("journal", "nowhere.sqlite")
-    assert (missing.code, missing.out) == (3, b"")
+    assert missing.code == 3
+    assert missing.out == b""
     assert "nowhere.sqlite" in missing.err
     rollouts = genrm.write("in.jsonl", make_rollouts())
     before = rollouts.read_bytes()
     other = call("journal", rollouts)
-    assert (other.code, other.out) == (5, b"")
+    assert other.code == 5
+    assert other.out == b""
     assert "in.jsonl" in other.err
     assert rollouts.read_bytes() == before
     assert genrm.names() == {"in.jsonl"}

@@ -22,7 +22,8 @@ def test_help_whose_reader_is_gone_is_no_failure(genrm):
         )
     finally:
         os.close(writer)
-    assert (process.returncode, process.stderr) == (0, b"")
+    assert process.returncode == 0
+    assert process.stderr == b""
 
 
 def test_names_in_tables_are_plain_text():

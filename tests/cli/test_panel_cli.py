@@ -7,8 +7,16 @@ from judge_server_fixture import JudgeServer
 
 # A settings file that was only found in the folder may name neither endpoints nor keys.
 NAMED = {"GENRM_CONFIG": "genrm.toml"}
-KEYS = {**NAMED, "KEY_A": "sk-first-0123456789abcdef", "KEY_B": "sk-second-fedcba9876543210"}
-GRADERS = [("nemotron-principle", 1), ("rewardanything", 1), ("brrm", 2)]
+KEYS = {
+    **NAMED,
+    "KEY_A": "sk-first-0123456789abcdef",
+    "KEY_B": "sk-second-fedcba9876543210",
+}
+GRADERS = [
+    ("nemotron-principle", 1),
+    ("rewardanything", 1),
+    ("brrm", 2),
+]
 
 
 def write_panel(genrm: Genrm, *servers: JudgeServer, **rules: object) -> None:
@@ -56,7 +64,9 @@ def test_each_server_of_a_panel_gets_its_own_key_and_no_other(genrm, judge_serve
     assert metrics == json.loads(finished.out)["results"][0]["metrics"]
     assert [one["name"] for one in metrics["judge"]["panel"]] == ["a", "b"]
     assert [one["judge"] for one in metrics["panel"]["judges"]] == ["a", "b"]
-    assert (metrics["calls"], metrics["retries"], metrics["failures"]) == (16, 0, 0)
+    assert metrics["calls"] == 16
+    assert metrics["retries"] == 0
+    assert metrics["failures"] == 0
     assert {line["genrm"]["judge"] for line in read_lines(genrm.folder / "in.scored.jsonl")} == {
         "a + b"
     }
@@ -95,7 +105,8 @@ def test_only_what_failed_of_a_panel_is_asked_again(genrm, call, judge_server, s
     assert call("score", "in.jsonl", **KEYS).code == 6
     assert genrm.metrics()["failures_by_kind"] == {"no_verdict": 2}
     assert call("score", "in.jsonl", "--only-failed", **KEYS).code == 0
-    assert (judge_server.stats()["requests"], other.stats()["requests"]) == (8, 10)
+    assert judge_server.stats()["requests"] == 8
+    assert other.stats()["requests"] == 10
     assert genrm.metrics()["unscored"] == 0
 
 
@@ -117,10 +128,12 @@ def test_one_judge_named_on_the_command_line_goes_before_the_panel(genrm, call, 
     write_panel(genrm, judge_server, judge_server)
     genrm.write("in.jsonl", make_rollouts(groups=1))
     assert call("score", "in.jsonl", "--judge", "lexical").code == 0
-    assert (genrm.metrics()["panel"], genrm.metrics()["judge"]["name"]) == (None, "lexical-2")
+    assert genrm.metrics()["panel"] is None
+    assert genrm.metrics()["judge"]["name"] == "lexical-2"
     assert judge_server.stats()["requests"] == 0
     assert call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "c").code == 0
-    assert (genrm.metrics()["panel"], genrm.metrics()["judge"]["name"]) == (None, "c")
+    assert genrm.metrics()["panel"] is None
+    assert genrm.metrics()["judge"]["name"] == "c"
     assert judge_server.stats()["requests"] == 4
     assert keys_seen(judge_server) == {""}
 
@@ -128,13 +141,21 @@ def test_one_judge_named_on_the_command_line_goes_before_the_panel(genrm, call, 
 @pytest.mark.parametrize(("profile", "calls"), GRADERS)
 def test_judges_that_are_asked_otherwise_are_evaluated(genrm, call, judge_server, profile, calls):
     """The longer answer is right here, and all of them find it; the plan counts every call."""
-    pairs = [{"prompt": f"Q{n}?", "chosen": "good " * (9 + n), "rejected": "bad"} for n in range(4)]
+    pairs = [
+        {
+            "prompt": f"Q{n}?",
+            "chosen": "good " * (9 + n),
+            "rejected": "bad",
+        }
+        for n in range(4)
+    ]
     genrm.write("pairs.jsonl", pairs)
     judge = (*judge_server.flags, "--profile", profile)
     finished = call("eval", "pairs.jsonl", "-o", "m.json", "--json", *judge).ended(0)
     result = json.loads(finished.out)
     assert result["figures"]["accuracy"]["value"] == 1.0
-    assert (result["figures"]["verdicts"], result["calls"]) == (8, 8 * calls)
+    assert result["figures"]["verdicts"] == 8
+    assert result["calls"] == 8 * calls
     assert f"8 comparisons: {8 * calls} calls to make" in finished.err
     asked = judge_server.stats()["requests"]
     assert (
@@ -144,6 +165,19 @@ def test_judges_that_are_asked_otherwise_are_evaluated(genrm, call, judge_server
         == 0
     )
     assert judge_server.stats()["requests"] == asked
+
+
+def test_a_grade_that_failed_makes_both_orders_fail(genrm, call, judge_server):
+    """Without the grade of one answer nothing is known of the pair."""
+    judge_server.behave(script=[{"content": "Hm."}])
+    genrm.write(
+        "pairs.jsonl",
+        [{"prompt": f"Q{n}?", "chosen": "good " * 9, "rejected": "bad"} for n in range(2)],
+    )
+    judge = (*judge_server.flags, "--profile", "nemotron-principle", "--no-probe")
+    finished = call("eval", "pairs.jsonl", "--json", "--reask", 0, "--concurrency", 1, *judge)
+    figures = json.loads(finished.out)["figures"]
+    assert (figures["verdicts"], figures["failures_by_kind"]) == (2, {"no_verdict": 2})
 
 
 @pytest.mark.parametrize(("profile", "calls"), GRADERS)
@@ -161,10 +195,8 @@ def test_judges_that_are_asked_otherwise_score_and_compare(
     assert plan["calls"] == metrics["calls"] == metrics["comparisons_planned"] * calls
     assert metrics["retries"] == 0
     grades = profile != "brrm"
-    assert (metrics["first_place_win_rate"] is None, metrics["flip_rate"] is None) == (
-        grades,
-        grades,
-    )
+    assert (metrics["first_place_win_rate"] is None) == grades
+    assert (metrics["flip_rate"] is None) == grades
     assert metrics["pairs_in_both_orders"] == (0 if grades else 8)
     assert metrics["unscored"] == 0
     for form in ((), ("--json",)):
@@ -181,7 +213,11 @@ def test_the_references_reading_is_not_for_them(genrm, call, judge_server, profi
     refused.
     """
     genrm.write("in.jsonl", make_rollouts(groups=1))
-    for arguments in (("score", "in.jsonl"), ("validate", "in.jsonl"), ("compare", "one", "two")):
+    for arguments in (
+        ("score", "in.jsonl"),
+        ("validate", "in.jsonl"),
+        ("compare", "one", "two"),
+    ):
         finished = call(
             *arguments, "--compat", "nemo-gym", *judge_server.flags, "--profile", profile
         ).ended(2)
@@ -198,10 +234,17 @@ def test_defaults_of_the_reference_count_in_a_panel(genrm, call, judge_server, s
     """With --compat a judge that says nothing says 3, 3; rewards that rest on it are counted."""
     other = start_judge()
     other.behave(fault={"content": "no idea"})
-    judge_server.behave(verdict={"score_1": 5, "score_2": 1, "ranking": 1})
+    judge_server.behave(
+        verdict={
+            "score_1": 5,
+            "score_2": 1,
+            "ranking": 1,
+        }
+    )
     write_panel(genrm, judge_server, other)
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     call("score", "in.jsonl", "--compat", "nemo-gym", **KEYS).ended(0)
     metrics = genrm.metrics()
-    assert (metrics["rewards_on_defaults"], metrics["mean_individual_score"]) == (2, 3.0)
+    assert metrics["rewards_on_defaults"] == 2
+    assert metrics["mean_individual_score"] == 3.0
     assert metrics["std_individual_score"] == pytest.approx(1.0)

@@ -58,10 +58,8 @@ def test_progress_tells_calls_latency_retries_failures_and_time_left():
         assert part in text
     found = re.search(r"median ([0-9.]+) s, p99 ([0-9.]+) s", text)
     assert found is not None
-    assert (float(found[1]), float(found[2])) == (
-        pytest.approx(5.0, rel=0.06),
-        pytest.approx(9.9, rel=0.06),
-    )
+    assert float(found[1]) == pytest.approx(5.0, rel=0.06)
+    assert float(found[2]) == pytest.approx(9.9, rel=0.06)
     assert "journal" not in text
 
 
@@ -70,12 +68,10 @@ def test_progress_for_a_log_is_plain_json():
     for now, pace in ((RunMetrics(), None), busy()):
         fields = progress_fields(now, pace, 61.25)
         assert json.loads(json.dumps(fields, allow_nan=False)) == fields
-    assert (fields["in_flight"], fields["limit"], fields["retries"], fields["elapsed_s"]) == (
-        30,
-        64,
-        20,
-        61.2,
-    )
+    assert fields["in_flight"] == 30
+    assert fields["limit"] == 64
+    assert fields["retries"] == 20
+    assert fields["elapsed_s"] == 61.2
     assert fields["failures"] == {"timeout": 8, "empty": 2}
 
 
@@ -86,10 +82,22 @@ def test_a_terminal_gets_a_live_line_and_stdout_stays_clean(genrm, judge_server)
     """
     judge_server.behave(latency_s=0.4)
     genrm.write("in.jsonl", make_rollouts(groups=1, size=4))
-    arguments = ("score", "in.jsonl", *judge_server.flags, "--no-probe")
+    arguments = (
+        "score",
+        "in.jsonl",
+        *judge_server.flags,
+        "--no-probe",
+    )
     ours, theirs = pty.openpty()
     environment = genrm.environment(TERM="xterm-256color", COLUMNS="150")
-    command = [*COMMAND, *arguments, "--concurrency", "2", "-o", "-"]
+    command = [
+        *COMMAND,
+        *arguments,
+        "--concurrency",
+        "2",
+        "-o",
+        "-",
+    ]
     process = start_process(
         command,
         stdout=subprocess.PIPE,

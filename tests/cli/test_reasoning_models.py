@@ -17,7 +17,13 @@ from genrm_cli.judging.request_form import RefusedField, RequestForm
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.settings.kinds import parse_request_field
 
-PAIRS = [{"prompt": "Hi?", "chosen": "A full answer, with a reason.", "rejected": "No."}]
+PAIRS = [
+    {
+        "prompt": "Hi?",
+        "chosen": "A full answer, with a reason.",
+        "rejected": "No.",
+    }
+]
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +54,8 @@ def test_each_field_is_refused_once_and_the_second_run_pays_nothing(genrm, call,
     before, refused = judge_server.stats(), 3 + 1  # fields, and the roles of GenRMs
     assert before["by_status"] == {"200": 2 + 8, "400": refused}
     again = call("score", "in.jsonl", *judge_server.flags, "--force")
-    assert (again.code, judge_server.stats()["requests"]) == (0, before["requests"])
+    assert again.code == 0
+    assert judge_server.stats()["requests"] == before["requests"]
     assert "8 reused from an earlier run" in again.err
 
 
@@ -99,7 +106,14 @@ def test_several_endpoints_and_judges_of_a_model_learn_together(genrm, call, jud
 def test_without_a_probe_and_for_pairs_it_is_the_same(genrm, call, judge_server):
     """The first calls of a run learn, too, and no refused call counts against a budget."""
     genrm.write("in.jsonl", make_rollouts())
-    budget = ("--no-probe", "--max-calls", 8, "--concurrency", 1, "--no-journal")
+    budget = (
+        "--no-probe",
+        "--max-calls",
+        8,
+        "--concurrency",
+        1,
+        "--no-journal",
+    )
     assert call("score", "in.jsonl", *judge_server.flags, *budget).code == 0
     assert judge_server.stats()["by_status"] == {"200": 8, "400": 3}
     genrm.write("pairs.jsonl", PAIRS)
@@ -133,7 +147,8 @@ def test_what_a_user_fixed_is_not_changed(genrm, call, judge_server):
     for flags, code, words in cases:
         genrm.write("in.jsonl", make_rollouts())
         refused = call("score", "in.jsonl", *judge_server.flags, *flags)
-        assert (refused.code, words in refused.err) == (code, True), refused.err
+        assert refused.code == code, refused.err
+        assert words in refused.err, refused.err
 
 
 def test_fields_of_requests_are_set_and_left_out(genrm, call, judge_server):
@@ -148,9 +163,15 @@ def test_fields_of_requests_are_set_and_left_out(genrm, call, judge_server):
     )
     given = [flag for field in fields for flag in ("--request-field", field)]
     finished = call("score", "in.jsonl", *judge_server.flags, *given)
-    assert (finished.code, "does not take" in finished.err) == (0, False), finished.err
+    assert finished.code == 0, finished.err
+    assert "does not take" not in finished.err, finished.err
     *_, last = sent(judge_server)
-    assert last == {"model": "m", "max_completion_tokens": 99, "reasoning_effort": "low", "seed": 7}
+    assert last == {
+        "model": "m",
+        "max_completion_tokens": 99,
+        "reasoning_effort": "low",
+        "seed": 7,
+    }
 
 
 def test_values_are_json_or_text():
@@ -168,7 +189,13 @@ def test_values_are_json_or_text():
 
 def test_a_typo_in_a_profile_is_refused_when_it_is_read(genrm, call):
     """Before any call: the file, the field and what was expected."""
-    cases = ["temperature = 'hot'", "max_tokens = 0", "top_pp = 1.0", "stream = true", "seed = 1.5"]
+    cases = [
+        "temperature = 'hot'",
+        "max_tokens = 0",
+        "top_pp = 1.0",
+        "stream = true",
+        "seed = 1.5",
+    ]
     for field in cases:
         text = (
             f"[request]\n{field}\n[frame]\nnames = ['A', 'B']\nclosing = 'x'\n[verdict]\nform = "
@@ -176,11 +203,9 @@ def test_a_typo_in_a_profile_is_refused_when_it_is_read(genrm, call):
         )
         (genrm.folder / "own.toml").write_text(text)
         refused = call("profiles", "show", "own.toml")
-        assert (
-            refused.code,
-            "own.toml: [request]: " in refused.err,
-            field.split()[0] in refused.err,
-        ) == (2, True, True)
+        assert refused.code == 2
+        assert "own.toml: [request]: " in refused.err
+        assert field.split()[0] in refused.err
 
 
 def test_servers_that_contradict_each_other_end_it():

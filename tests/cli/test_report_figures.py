@@ -9,7 +9,11 @@ from typing import Any
 
 from scored_lines import metrics, scored, verdict, write_lines
 
-FAILURE = {"score_1": None, "score_2": None, "ranking": None}
+FAILURE = {
+    "score_1": None,
+    "score_2": None,
+    "ranking": None,
+}
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _WORDS = (  # numbers of the page's own sentences
     r"settings [0-9a-f]{12}",
@@ -44,11 +48,20 @@ def write_run(folder: Path, name: str, shift: float, day: int) -> Path:
             asked.append(verdict(i, j, 1 + (i + group) % 5, 1 + (j * group) % 5, group=key))
         failure = {"kind": "not_asked" if group % 2 else "timeout", "detail": "x"}
         asked.append(verdict(3, 0, 0, 0, group=key) | FAILURE | {"failure": failure})
-    panel = {"judges": [], "pairs": [], "krippendorff_alpha": 0.4321, "comparisons_left_out": 0}
+    panel = {
+        "judges": [],
+        "pairs": [],
+        "krippendorff_alpha": 0.4321,
+        "comparisons_left_out": 0,
+    }
     written = metrics(
         time=f"2026-11-0{day}T10:11:12+00:00", calls=1234, wall_time_s=77.2, prompt_tokens=98765
     )
-    written |= {"repeat_agreement": 0.913, "panel": panel, "redactions": {"email": 17}}
+    written |= {
+        "repeat_agreement": 0.913,
+        "panel": panel,
+        "redactions": {"email": 17},
+    }
     (folder / f"{name}.metrics.json").write_text(json.dumps(written))
     write_lines(folder / f"{name}.comparisons.jsonl", asked)
     return write_lines(folder / f"{name}.scored.jsonl", lines)
@@ -115,8 +128,11 @@ def test_what_was_not_asked_is_no_failure(genrm, call, judge_server):
         "5",
     )
     run = json.loads(call("report", "in.scored.jsonl", "-o", "out.html", "--json").out)["runs"][0]
-    assert (run["verdicts"], run["not_asked"], run["failures"]) == (5, 7, {})
-    assert (run["failed"]["count"], run["failed"]["of"]) == (0, 5)
+    assert run["verdicts"] == 5
+    assert run["not_asked"] == 7
+    assert run["failures"] == {}
+    assert run["failed"]["count"] == 0
+    assert run["failed"]["of"] == 5
     assert {
         "weight": "care",
         "text": "7 planned comparisons were not asked.",
@@ -137,7 +153,8 @@ def test_run_and_report_name_the_rollouts_that_made_the_judge_fail(genrm, call, 
     assert "1 rollout suspected of making requests fail" in done.err
     assert "most often rollout 2 of '" in done.err
     run = json.loads(call("report", "in.scored.jsonl", "-o", "out.html", "--json").out)["runs"][0]
-    assert (run["sabotaged"]["count"], run["sabotaged"]["of"]) == (1, 4)
+    assert run["sabotaged"]["count"] == 1
+    assert run["sabotaged"]["of"] == 4
     assert "sabotaged" in [reason["tag"] for reason in run["reasons"]]
 
 
@@ -146,7 +163,14 @@ def test_the_figures_hold_a_row_for_each_group(genrm, call):
     run = write_run(genrm.folder, "x", 1.0, 1)
     found = json.loads(call("report", run, "-o", "out.html", "--json").out)["runs"][0]["by_group"]
     assert [row["key"] for row in found] == [f"task:{letter}" for letter in "abcdefghijkl"]
-    for name in ("size", "mean", "spread", "reliability", "length", "failed"):
+    for name in (
+        "size",
+        "mean",
+        "spread",
+        "reliability",
+        "length",
+        "failed",
+    ):
         assert any(row[name] for row in found), name
 
 
@@ -156,7 +180,12 @@ def test_rewards_are_shown_by_step_and_against_the_earlier_score(genrm, call):
     """
     lines = []
     for index, (reward, earlier, step) in enumerate(
-        [(5.0, 1.0, 1), (4.0, 0.0, 1), (3.0, 1.0, 2), (2.0, None, 2)]
+        [
+            (5.0, 1.0, 1),
+            (4.0, 0.0, 1),
+            (3.0, 1.0, 2),
+            (2.0, None, 2),
+        ]
     ):
         line = scored(f"answer {index}", reward, index=index, size=4) | {"step": step}
         line["genrm"] |= {"previous_reward": None, "previous_score": earlier}
@@ -168,6 +197,7 @@ def test_rewards_are_shown_by_step_and_against_the_earlier_score(genrm, call):
         (2, 2.5, 2),
     ]
     assert [(score, mean["mean"]) for score, mean in run["by_earlier"]] == [(0, 4), (1, 4)]
-    assert (run["agreement"]["count"], run["agreement"]["of"]) == (1, 2)
+    assert run["agreement"]["count"] == 1
+    assert run["agreement"]["of"] == 2
     assert run["look_here"]["most pairs against the earlier score"] == [["task:1", 1]]
     assert run["groups_with"]["disputed"] == 1

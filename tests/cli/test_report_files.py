@@ -38,7 +38,12 @@ def test_names_are_masked_as_texts_are(genrm, call):
     page = (genrm.folder / "out.html").read_text(encoding="utf-8")
     index = unpacked(page, "index")
     block = unpacked(page, "block-0")
-    for text in (done.out.decode(), page, json.dumps(index), json.dumps(block)):
+    for text in (
+        done.out.decode(),
+        page,
+        json.dumps(index),
+        json.dumps(block),
+    ):
         assert "@example.org" not in text
     assert [row[1] for row in index["groups"]] == ["[EMAIL]", "[EMAIL] (2)"]
     assert json.loads(done.out)["runs"][0]["unscored"] == {"no_verdict": 2}

@@ -12,7 +12,14 @@ from judge_server_fixture import JudgeServer
 from report_pages import unpacked
 from scored_lines import write_lines
 
-PROFILE = ("--model", "m", "--profile", "nemotron", "--no-probe", "-q")
+PROFILE = (
+    "--model",
+    "m",
+    "--profile",
+    "nemotron",
+    "--no-probe",
+    "-q",
+)
 
 
 @pytest.fixture
@@ -38,7 +45,14 @@ def test_words_come_from_the_journal_beside_the_output(run, call):
         "response_1_analysis" in each["reply"] for each in comparisons(run.with_name("out.html"))
     )
     assert json.loads(done.out)["runs"][0]["replies"] == pytest.approx(
-        {"count": 3, "of": 3, "value": 1.0, "low": 0.4385, "high": 1.0}, abs=1e-4
+        {
+            "count": 3,
+            "of": 3,
+            "value": 1.0,
+            "low": 0.4385,
+            "high": 1.0,
+        },
+        abs=1e-4,
     )
     assert "unknown" not in done.err
     assert call("show", run).out.decode().count("response_1_analysis") == 3

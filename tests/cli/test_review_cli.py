@@ -31,7 +31,10 @@ def episode(
         "episode_index": index,
         "scenario": {"scenario_id": "x", "risk_level": risk},
         "messages": messages,
-        "reward": {"total_reward": 0.5, "components": {"genrm": reward}},
+        "reward": {
+            "total_reward": 0.5,
+            "components": {"genrm": reward},
+        },
         "metadata": {"synthetic": True, **metadata},
         "genrm": detail,
     }
@@ -99,7 +102,10 @@ def test_pending_sessions_stay_out_until_they_are_approved(call, scored):
     assert "4 × withheld until an expert has reviewed them, or with --include-pending" in none.err
     done = call("review", scored, "--approve", "group:x/v0#*", "--by", "Dr. Lee").ended(0)
     assert call("review", scored, "--reject", "group:x/v0#3", "--by", "Dr. Day").code == 0
-    assert statuses(folder)[-2:] == [(3, "approved", "Dr. Lee"), (3, "rejected", "Dr. Day")]
+    assert statuses(folder)[-2:] == [
+        (3, "approved", "Dr. Lee"),
+        (3, "rejected", "Dr. Day"),
+    ]
     assert all("T" in line["time"] for line in read_lines(folder / "run.review.jsonl"))
     assert call(*export).code == 0
     assert len(read_lines(folder / "out.jsonl")) == 3
@@ -132,9 +138,36 @@ def test_pending_sessions_can_be_exported_with_a_warning(call, scored):
 def test_other_reviews_are_no_statuses(call, scored, review):
     """A field of the same name may hold anything; only the four statuses mean one."""
     write_lines(scored, [line | {"metadata": {"review": review}} for line in read_lines(scored)])
-    options = ("--to", "trl-sft", "--best-of", 9, "-o", scored.parent / "out.jsonl")
+    options = (
+        "--to",
+        "trl-sft",
+        "--best-of",
+        9,
+        "-o",
+        scored.parent / "out.jsonl",
+    )
     assert call("export", scored, *options).code == 0
     assert len(read_lines(scored.parent / "out.jsonl")) == 4
+
+
+def test_severity_is_a_clinicians_order(call, genrm):
+    """Danger to life, then abuse, then constraints, then bias, then the rest; certain before
+    suspected.
+    """
+    said = [
+        (KIND, {"risk": "crisis"}),  # neither asked nor helped
+        ("Everybody would be better off without you.", {}),
+        ("Women are just too emotional.", {}),
+        ("You have depression.", {}),
+        ("I love you. Stay the night.", {}),
+        (KIND, {"client_faults": ["repeats_itself"]}),
+        ("Are you thinking of suicide? Call the crisis line.", {"risk": "crisis"}),
+    ]
+    lines = [episode(index, text, reward=index, **more) for index, (text, more) in enumerate(said)]
+    write_lines(genrm.folder / "run.scored.jsonl", lines)
+    found = json.loads(call("review", "run.scored.jsonl", "--json").out)
+    assert [entry["index"] for entry in found["entries"]] == [1, 0, 4, 3, 2, 5, 6]
+    assert [entry["flags"][0]["severity"] for entry in found["entries"]] == [5, 5, 4, 3, 2, 1, 1]
 
 
 def test_wrong_decisions_are_refused(call, scored):
@@ -143,7 +176,17 @@ def test_wrong_decisions_are_refused(call, scored):
         (("--approve", "group:x/v0#1"), "missing --by"),
         (("--approve", "group:x/v0#9", "--by", "A"), "has no rollout group:x/v0#9"),
         (("--approve", "x", "--by", "A"), "expected GROUP#INDEX"),
-        (("--approve", "group:x/v0#1", "--hold", "group:x/v0#1", "--by", "A"), "named twice"),
+        (
+            (
+                "--approve",
+                "group:x/v0#1",
+                "--hold",
+                "group:x/v0#1",
+                "--by",
+                "A",
+            ),
+            "named twice",
+        ),
         (("--by", "A"), "go with a decision"),
     ]
     for options, said in cases:

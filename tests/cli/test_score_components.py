@@ -20,14 +20,27 @@ def test_components_by_flags(genrm, call):
     ]
     finished = call("score", episodes, *LEXICAL, *flags).ended(0)
     first = read_lines(genrm.folder / "episodes.scored.jsonl")[0]["genrm"]
-    assert list(first["components"]) == ["genrm", "safety", "empathy", "rank", "total_reward"]
+    assert list(first["components"]) == [
+        "genrm",
+        "safety",
+        "empathy",
+        "rank",
+        "total_reward",
+    ]
     assert "made of 100% judge; judgements are advisory" in said(finished.err)
 
 
 def test_what_a_component_is_not_fit_for_is_said(genrm, call):
     """Agreement of a few, and a share of wins where not all pairs were judged."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=4))
-    flags = (*LEXICAL, "--component", "win_rate", "--component", "consistency:number", "--force")
+    flags = (
+        *LEXICAL,
+        "--component",
+        "win_rate",
+        "--component",
+        "consistency:number",
+        "--force",
+    )
     err = said(call("score", "in.jsonl", *flags, "--strategy", "circular").err)
     assert (
         "consistency means little in groups of fewer than 8 rollouts; 2 groups of that size." in err
@@ -56,7 +69,8 @@ def test_a_function_is_tried_before_a_call_is_paid(genrm, call, judge_server):
         "component brevity: mine_42:brevity returned int, not a list of 4 values for the first "
         "group" in finished.err
     )
-    assert (judge_server.stats()["requests"], "in.scored.jsonl" in genrm.names()) == (0, False)
+    assert judge_server.stats()["requests"] == 0
+    assert "in.scored.jsonl" not in genrm.names()
 
 
 def test_a_mistake_in_a_component_ends_with_2_before_anything(genrm, call):

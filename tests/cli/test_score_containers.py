@@ -15,8 +15,16 @@ SAMPLES = [
         "input": "Why?",
         "target": "",
         "messages": [
-            {"role": "user", "content": "Why?", "source": "input"},
-            {"role": "assistant", "content": "Because " * epoch, "source": "generate"},
+            {
+                "role": "user",
+                "content": "Why?",
+                "source": "input",
+            },
+            {
+                "role": "assistant",
+                "content": "Because " * epoch,
+                "source": "generate",
+            },
         ],
         "output": {
             "model": "m",

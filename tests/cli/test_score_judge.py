@@ -13,7 +13,13 @@ MEAN = ("--estimator", "simple_tiebreaker")  # rewards that can be read off the 
 
 def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
     """Name a judge on the command line."""
-    return ("--base-url", server.base_url, "--model", MODEL, *more)
+    return (
+        "--base-url",
+        server.base_url,
+        "--model",
+        MODEL,
+        *more,
+    )
 
 
 def implied_rewards(answers: list[str]) -> list[float]:
@@ -54,19 +60,16 @@ def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(genrm, call, jud
         line["genrm"]["judge"] == MODEL and not line["genrm"]["is_baseline"] for line in after
     )
     stats = judge_server.stats()
-    assert (stats["requests"], stats["repeat_answers"]) == (12 + PROBES, 0)
+    assert stats["requests"] == 12 + PROBES
+    assert stats["repeat_answers"] == 0
     metrics = genrm.metrics()
-    assert (metrics["calls"], metrics["retries"], metrics["verdicts"], metrics["failures"]) == (
-        12,
-        0,
-        12,
-        0,
-    )
-    assert (metrics["comparisons_planned"], metrics["journal_hits"], metrics["partial"]) == (
-        12,
-        0,
-        False,
-    )
+    assert metrics["calls"] == 12
+    assert metrics["retries"] == 0
+    assert metrics["verdicts"] == 12
+    assert metrics["failures"] == 0
+    assert metrics["comparisons_planned"] == 12
+    assert metrics["journal_hits"] == 0
+    assert metrics["partial"] is False
     assert metrics["prompt_tokens"] > 0
     assert metrics["completion_tokens"] > 0
     assert metrics["judge"]["profile"] == profile
@@ -161,7 +164,8 @@ def test_a_judge_that_dies_in_mid_run_ends_with_6_and_honest_outputs(genrm, call
     arguments = judge(judge_server, "--concurrency", 1, "--retries", 0)
     call("score", "in.jsonl", *arguments).ended(6)
     metrics = genrm.metrics()
-    assert (metrics["verdicts"], metrics["failures_by_kind"]) == (3, {"connection": 6})
+    assert metrics["verdicts"] == 3
+    assert metrics["failures_by_kind"] == {"connection": 6}
     rewards = [line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")]
     assert rewards[3:] == [None] * 6
     assert None not in rewards[:3]
@@ -172,7 +176,12 @@ def test_the_http_client_changes_nothing_but_the_line_about_the_judge(genrm, cal
     genrm.write("in.jsonl", make_rollouts())
     outputs = []
     for client in ("pyreqwest", "httpx"):
-        options = ("--http-client", client, "--no-journal", "--force")
+        options = (
+            "--http-client",
+            client,
+            "--no-journal",
+            "--force",
+        )
         finished = call("score", "in.jsonl", *judge(judge_server, *options)).ended(0)
         assert ("over httpx" in finished.err) == (client == "httpx")
         outputs.append((genrm.folder / "in.scored.jsonl").read_bytes())

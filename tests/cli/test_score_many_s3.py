@@ -88,7 +88,12 @@ def test_what_cannot_be_done_on_s3(call, genrm, s3_bucket, aws):
 def test_once_on_s3(call, s3_bucket, aws, judge_server):
     """Nothing is asked or written again until an input has another version; then that one is."""
     put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl")
-    arguments = ("score", f"s3://{s3_bucket.name}/rl/", *judge_server.flags, *NOW)
+    arguments = (
+        "score",
+        f"s3://{s3_bucket.name}/rl/",
+        *judge_server.flags,
+        *NOW,
+    )
     assert call(*arguments, **aws).code == 0
     before = state_of(s3_bucket)
     judge_server.reset()
@@ -164,7 +169,12 @@ def test_a_listing_that_is_refused_fails_alone(call, s3_bucket, aws, disturbed_s
     put(s3_bucket, "rl/x/a.jsonl", "rl/y/b.jsonl")
     disturbed_s3.rule(method="GET", query={"prefix": "rl/x/"}, answer={"code": "AccessDenied"})
     bucket = f"s3://{s3_bucket.name}"
-    flags = (*LEXICAL, *NOW, "--s3-endpoint-url", disturbed_s3.url)
+    flags = (
+        *LEXICAL,
+        *NOW,
+        "--s3-endpoint-url",
+        disturbed_s3.url,
+    )
     finished = call("score", f"{bucket}/rl/x/", f"{bucket}/rl/y/", *flags, **aws).ended(5)
     assert "rl/y/b.scored.jsonl" in keys_in(s3_bucket)
     assert "1 failed" in last_line(finished)
@@ -177,7 +187,12 @@ def test_an_output_that_cannot_be_put_fails_alone(call, s3_bucket, aws, disturbe
     """
     put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl")
     disturbed_s3.rule(key_contains="a.scored.jsonl", method="PUT", answer={"code": "AccessDenied"})
-    arguments = ("score", f"s3://{s3_bucket.name}/rl/", *LEXICAL, *NOW)
+    arguments = (
+        "score",
+        f"s3://{s3_bucket.name}/rl/",
+        *LEXICAL,
+        *NOW,
+    )
     call(*arguments, "--s3-endpoint-url", disturbed_s3.url, **aws).ended(5)
     keys = keys_in(s3_bucket)
     assert "rl/a.scored.jsonl" not in keys

@@ -25,7 +25,15 @@ LEXICAL = ("--judge", "lexical")
 
 def at(judge: JudgeServer, *more: object) -> tuple[object, ...]:
     """Return the arguments that name a judge, without probe and further tries."""
-    return (*judge.flags, "--no-probe", "--retries", 0, "--reask", 0, *more)
+    return (
+        *judge.flags,
+        "--no-probe",
+        "--retries",
+        0,
+        "--reask",
+        0,
+        *more,
+    )
 
 
 def through(disturbed_s3: DisturbedS3) -> tuple[str, ...]:
@@ -54,7 +62,8 @@ def test_another_inputs_results_are_not_replaced(genrm, call):
     assert call("score", "a.jsonl", *LEXICAL, "-o", "out.scored.jsonl").code == 0
     before = (genrm.folder / "out.scored.jsonl").read_bytes()
     refused = call("score", "b.jsonl", *LEXICAL, "-o", "out.scored.jsonl")
-    assert (refused.code, (genrm.folder / "out.scored.jsonl").read_bytes()) == (2, before)
+    assert refused.code == 2
+    assert (genrm.folder / "out.scored.jsonl").read_bytes() == before
     assert "made from another input, a.jsonl" in refused.err
     assert call("score", "b.jsonl", *LEXICAL, "-o", "out.scored.jsonl", "--force").code == 0
 
@@ -102,7 +111,8 @@ def test_failed_calls_are_asked_again_and_unreadable_replies_are_not(
     genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
     judge_server.behave(script=[fault])
     first = call("score", "in.jsonl", *at(judge_server, "--concurrency", 1))
-    assert (first.code, f"1 {kind} (for example: " in first.err) == (0, True), first.err
+    assert first.code == 0, first.err
+    assert f"1 {kind} (for example: " in first.err, first.err
     judge_server.reset()
     judge_server.behave(script=[{"content": "no verdict"}])
     assert call("score", "in.jsonl", *at(judge_server)).code == 0
@@ -145,7 +155,8 @@ def test_a_closed_stdout_is_no_fault(genrm):
         text=True,
         timeout=30,
     )
-    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
 
 
 def test_a_journal_on_s3_stays_under_rl(genrm, call, s3_bucket, aws):
@@ -154,7 +165,8 @@ def test_a_journal_on_s3_stays_under_rl(genrm, call, s3_bucket, aws):
     refused = call(
         "score", "in.jsonl", *LEXICAL, "--journal", f"s3://{s3_bucket.name}/sft/journal/", **aws
     )
-    assert (refused.code, "rl/" in refused.err) == (2, True)
+    assert refused.code == 2
+    assert "rl/" in refused.err
 
 
 def test_a_journal_below_the_prefix_is_no_input(call, s3_bucket, aws, judge_server):
@@ -168,7 +180,8 @@ def test_a_journal_below_the_prefix_is_no_input(call, s3_bucket, aws, judge_serv
     )
     for files in ("1 file: 1 scored", "1 file: 1 up to date"):
         finished = call("score", *where, *at(judge_server), **aws)
-        assert (finished.code, files in finished.err) == (0, True), finished.err
+        assert finished.code == 0, finished.err
+        assert files in finished.err, finished.err
     names = [
         item["Key"] for item in s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["Contents"]
     ]
@@ -187,12 +200,19 @@ def test_a_role_that_may_not_delete_scores_again_and_again(
             Bucket=s3_bucket.name, Key=f"rl/env/{number}.jsonl", Body=body()
         )
     disturbed_s3.rule(method="DELETE", key_contains=".lease-", answer={"code": "AccessDenied"})
-    arguments = ("score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3))
+    arguments = (
+        "score",
+        f"s3://{s3_bucket.name}/rl/env/",
+        *LEXICAL,
+        *NOW,
+        *through(disturbed_s3),
+    )
     for finished in (
         genrm.run(*arguments, **aws),
         call(*arguments, "--force", **aws),
     ):  # the first owner is gone
-        assert (finished.code, "3 scored" in finished.err) == (0, True), finished.err
+        assert finished.code == 0, finished.err
+        assert "3 scored" in finished.err, finished.err
         assert finished.err.count("s3:DeleteObject") <= 2
         assert finished.err.count("a lease could not be released") == 1
 
@@ -223,7 +243,8 @@ def test_an_input_that_is_gone_when_its_turn_comes_waits(call, s3_bucket, aws, d
     finished = call(
         "score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3), **aws
     )
-    assert (finished.code, "gone since it was listed" in finished.err) == (0, True), finished.err
+    assert finished.code == 0, finished.err
+    assert "gone since it was listed" in finished.err, finished.err
 
 
 @pytest.mark.parametrize(
@@ -240,9 +261,11 @@ def test_outputs_of_a_private_input_are_private(genrm, call, source):
     if source.endswith(".gz"):
         path = path.with_name(source)
         path.write_bytes(gzip.compress(body()))
-    for mode, expected in ((0o600, 0o600), (0o644, 0o640), (0o444, 0o640))[
-        : 1 if source == "-" else 3
-    ]:
+    for mode, expected in (
+        (0o600, 0o600),
+        (0o644, 0o640),
+        (0o444, 0o640),
+    )[: 1 if source == "-" else 3]:
         path.chmod(mode)
         arguments = ("score", source, *LEXICAL, "-o", "out.jsonl")
         if source == "-":
@@ -266,6 +289,18 @@ def test_outputs_of_a_private_input_are_private(genrm, call, source):
             output.unlink()
 
 
+def test_the_state_folder_is_private(genrm, call, judge_server):
+    """Journals of streams are in a folder that only its user can enter."""
+    before = os.umask(0)
+    try:
+        assert call("score", "-", *at(judge_server), stdin=body()).code == 0
+    finally:
+        os.umask(before)
+    folder = genrm.state_folder / "genrm"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+
+
 @pytest.mark.parametrize("given", ["in.jsonl", ""], ids=["file", "folder"])
 def test_what_a_killed_run_left_beside_finished_outputs_is_removed(genrm, call, given):
     """Claims of processes that are gone, hidden files and the manifest go, though the outputs are
@@ -278,7 +313,10 @@ def test_what_a_killed_run_left_beside_finished_outputs_is_removed(genrm, call, 
     before = (genrm.folder / "in.scored.jsonl").stat()
     lease = Leases(S3Options(), 60.0).take(str(genrm.folder / "in.scored.jsonl"))
     assert isinstance(lease, Lease)
-    dead = {**json.loads(lease.content), "started": "0"}
+    dead = {
+        **json.loads(lease.content),
+        "started": "0",
+    }
     (genrm.folder / "in.lease-1").write_text(json.dumps(dead))
     outputs = [f"{genrm.folder}/in.{name}" for name in ("comparisons.jsonl", "metrics.json")]
     write_manifest(f"{genrm.folder}/in.commit", entries_of(outputs), S3Options())
@@ -310,7 +348,8 @@ def test_a_claim_beside_finished_outputs_that_is_held_is_left_alone(genrm, call)
     lease = Leases(S3Options(), 60.0).take(str(genrm.folder / "in.scored.jsonl"))
     assert isinstance(lease, Lease)
     again = call("score", path, *LEXICAL)
-    assert (again.code, "up to date" in again.err) == (0, True)
+    assert again.code == 0
+    assert "up to date" in again.err
     lease.verify()
 
 

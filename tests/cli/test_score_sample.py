@@ -97,7 +97,8 @@ def test_every_line_says_how_its_reward_came_about(run):
         assert detail.keys() >= DETAIL_KEYS
         assert detail["status"] == ("unscored" if is_blank(line) else "scored")
         if is_blank(line):
-            assert (line["reward"], detail["reason"]) == (None, Reason.BLANK)
+            assert line["reward"] is None
+            assert detail["reason"] == Reason.BLANK
             continue
         assert math.isclose(
             line["reward"], detail["base_score"] + sum(detail["adjustments"].values())

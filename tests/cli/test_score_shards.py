@@ -16,7 +16,16 @@ COSTS = (
 
 CASES = {
     "ring": (("--strategy", "ring", "--ring-k", "1.5"), 9),
-    "repeats in both orders": (("--strategy", "all_pairs", "--repeats", "2", "--both-orders"), 5),
+    "repeats in both orders": (
+        (
+            "--strategy",
+            "all_pairs",
+            "--repeats",
+            "2",
+            "--both-orders",
+        ),
+        5,
+    ),
     "a budget decides the rings": (("--strategy", "ring", "--budget", "40"), 9),
     "a goal": (("--goal", "pair", "--ring-k", "1.5"), 9),
     "a trial": (("--limit", "4"), 9),
@@ -25,7 +34,15 @@ CASES = {
 
 def arguments(judge: JudgeServer, *more: str) -> tuple[str, ...]:
     """Return the options of a run."""
-    return (*judge.flags, "--reask", "0", "--max-unscored", "1", "-q", *more)
+    return (
+        *judge.flags,
+        "--reask",
+        "0",
+        "--max-unscored",
+        "1",
+        "-q",
+        *more,
+    )
 
 
 def outputs_of(folder: Path, stem: str = "in") -> tuple[bytes, list[Json]]:
@@ -69,7 +86,11 @@ def test_shards_give_the_outputs_of_a_single_run(call, genrm, judge_server, case
     to conclude.
     """
     options, groups = CASES[case]
-    behaviour = {"verdict": "hash", "fault": {"content": "no verdict"}, "fault_share": fault_share}
+    behaviour = {
+        "verdict": "hash",
+        "fault": {"content": "no verdict"},
+        "fault_share": fault_share,
+    }
     judge_server.behave(**behaviour)
     genrm.write("in.jsonl", make_rollouts(groups=groups, size=3))
     given = (

@@ -51,7 +51,8 @@ def test_a_file_can_be_scored_to_stdout(genrm, call):
     """`-o -` writes the lines that a file would get, and makes no files beside the input."""
     genrm.sample("rollouts.jsonl")
     piped = call("score", "rollouts.jsonl", *LEXICAL, "-o", "-", "--quiet")
-    assert (piped.code, piped.err) == (0, "")
+    assert piped.code == 0
+    assert piped.err == ""
     assert genrm.names() == {"rollouts.jsonl"}
     assert call("score", "rollouts.jsonl", *LEXICAL).code == 0
     assert piped.out == (genrm.folder / "rollouts.scored.jsonl").read_bytes()
@@ -88,7 +89,10 @@ def test_a_run_goes_on_when_nobody_reads_what_it_says(tmp_path):
     command = (
         f"{sys.executable} -m genrm_cli score {SAMPLE_DATA}/rollouts.jsonl --judge lexical --force"
     )
-    environment = {"PATH": os.environ["PATH"], "XDG_STATE_HOME": str(tmp_path)}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "XDG_STATE_HOME": str(tmp_path),
+    }
     for place, stderr in enumerate(("2>&-", "2>/dev/full", "2>&1 | true")):
         output = tmp_path / f"{place}.jsonl"
         shell = f"set -o pipefail; {command} -o {output} {stderr}"

@@ -20,7 +20,12 @@ def rollout(task: int, index: int, answer: str, prompt: str | None = None) -> Js
         "content": [{"type": "output_text", "text": answer}],
     }
     key = {"_ng_task_index": task, "_ng_rollout_index": index}
-    return {**key, "responses_create_params": asked, "response": {"output": [said]}, "reward": 0.5}
+    return {
+        **key,
+        "responses_create_params": asked,
+        "response": {"output": [said]},
+        "reward": 0.5,
+    }
 
 
 def write(path: Path, lines: list[Json]) -> None:
@@ -67,7 +72,12 @@ def test_a_set_of_files_is_scored_as_their_concatenation(call, genrm, estimator)
         genrm.folder / "shards", ["rs0-chunk0.jsonl", "rs0-chunk1.jsonl", "rs1-chunk0.jsonl"]
     )
     write(genrm.folder / "whole.jsonl", whole)
-    given = ("--strategy", "all_pairs", "--estimator", estimator)
+    given = (
+        "--strategy",
+        "all_pairs",
+        "--estimator",
+        estimator,
+    )
     assert call("score", "whole.jsonl", "--offline", *given).code == 0
     assert call("score", "shards/", *OFFLINE, *given).code == 0
     shards = genrm.folder / "shards"
@@ -123,7 +133,8 @@ def test_shards_may_number_their_rollouts_alike(call, genrm):
         "score", *(f"rs{seed}.jsonl" for seed in range(3)), *OFFLINE, "--strict", "--json"
     )
     (result,) = json.loads(finished.out)["results"]
-    assert (result["metrics"]["duplicate_rollouts"], result["metrics"]["scored"]) == (0, 6)
+    assert result["metrics"]["duplicate_rollouts"] == 0
+    assert result["metrics"]["scored"] == 6
 
 
 def test_bad_lines_are_named_with_their_file(call, genrm):
@@ -135,7 +146,8 @@ def test_bad_lines_are_named_with_their_file(call, genrm):
         file.write("{torn\n")
     assert call("score", "a.jsonl", "b.jsonl", *OFFLINE).code == 0
     (reject,) = read_lines(genrm.folder / "together.rejects.jsonl")
-    assert (reject["input"], reject["line"]) == ("b.jsonl", 13)
+    assert reject["input"] == "b.jsonl"
+    assert reject["line"] == 13
     assert "b.jsonl:13" in call("score", "a.jsonl", "b.jsonl", *OFFLINE, "--strict", "--force").err
 
 
@@ -179,7 +191,13 @@ def test_a_file_of_a_set_is_not_scored_alone(call, genrm):
 def test_a_set_is_leased_as_a_whole(call, genrm):
     """While another run works on a set, this one leaves all of it alone."""
     write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
-    lease = {"host": "another", "pid": 1, "started": "1", "since": "now", "expiry_s": 300.0}
+    lease = {
+        "host": "another",
+        "pid": 1,
+        "started": "1",
+        "since": "now",
+        "expiry_s": 300.0,
+    }
     (genrm.folder / "together.lease-1").write_text(json.dumps(lease))
     finished = call("score", "a.jsonl", "b.jsonl", *OFFLINE).ended(5)
     assert "process 1 on another has been working on it" in finished.err
@@ -195,7 +213,8 @@ def test_validate_offers_to_score_torn_groups_together(call, genrm):
     together: dict[str, Any] = json.loads(
         call("validate", "a.jsonl", "b.jsonl", "--offline", "--together", "--json").out
     )
-    assert (together["files"], together["group_sizes"]) == (2, {"4": 6})
+    assert together["files"] == 2
+    assert together["group_sizes"] == {"4": 6}
 
 
 def write_scored_set(call: Call, genrm: Genrm) -> list[str]:
@@ -217,7 +236,8 @@ def test_a_scored_set_is_exported_as_one_file(call, genrm):
     given = ("--to", "trl-dpo", "--pairs", "compared", "-o")
     whole = call("export", "whole.scored.jsonl", *given, "whole.dpo.jsonl")
     of_set = call("export", *scored, "--together", *given, "set.dpo.jsonl")
-    assert (whole.code, of_set.code) == (0, 0)
+    assert whole.code == 0
+    assert of_set.code == 0
     rows = (genrm.folder / "whole.dpo.jsonl").read_text()
     assert '"whole/task:3#' in rows
     assert (genrm.folder / "set.dpo.jsonl").read_text() == rows.replace('"whole/', '"together/')
@@ -247,18 +267,36 @@ def test_a_scored_set_is_reported_as_one_file(call, genrm):
     assert figures[0] == figures[1]
 
 
+def test_a_scored_set_is_shown_as_one_file(call, genrm):
+    """Groups that span files are shown whole, before and after scoring."""
+    scored = write_scored_set(call, genrm)
+    for whole, of_set in (("whole.scored.jsonl", scored), ("whole.jsonl", ["shards/"])):
+        shown = call("show", whole, "--group", "task:3", "--json").out
+        assert call("show", *of_set, "--together", "--group", "task:3", "--json").out == shown
+
+
 def test_parts_of_a_set_are_not_read_alone(call, genrm):
     """A file of a set is refused without --together, and a file that was scored alone with it."""
     scored = write_scored_set(call, genrm)
     for given in (
         ("show", scored[0]),
         ("report", *scored),
-        ("export", "shards/", "--to", "trl-dpo", "-o", "x.jsonl"),
+        (
+            "export",
+            "shards/",
+            "--to",
+            "trl-dpo",
+            "-o",
+            "x.jsonl",
+        ),
     ):
         refused = call(*given).ended(2)
         assert f"{scored[0]} was scored with other files" in refused.err
         assert "--together" in refused.err
-    for given in ((*scored, "whole.scored.jsonl"), (*scored, "--set-name", "epoch-3")):
+    for given in (
+        (*scored, "whole.scored.jsonl"),
+        (*scored, "--set-name", "epoch-3"),
+    ):
         refused = call("report", *given, "--together").ended(2)
         assert "so it was not scored with the others" in refused.err
     assert call("show", scored[0], scored[1]).code == 2

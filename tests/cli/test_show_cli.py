@@ -27,7 +27,12 @@ def test_what_is_shown_is_what_the_judge_is_sent(genrm, call, judge_server):
     assert call("score", "in.jsonl", *judge, "--no-probe").code == 0
     sent = [request["body"]["messages"] for request in judge_server.stats()["recent"]]
     _, _, content = shown.partition("--- message of role user\n")
-    assert [{"role": "user", "content": content.removesuffix("\n")}] in sent
+    assert [
+        {
+            "role": "user",
+            "content": content.removesuffix("\n"),
+        }
+    ] in sent
 
 
 def test_a_group_is_listed_with_what_is_not_compared(genrm, call):
@@ -75,7 +80,8 @@ def test_nothing_to_show_is_an_error(genrm, call):
     for lines, options, message in cases:
         genrm.write("in.jsonl", lines)
         finished = call("show", "in.jsonl", *options)
-        assert (finished.code, finished.out) == (3, b"")
+        assert finished.code == 3
+        assert finished.out == b""
         assert message in finished.err
 
 
@@ -88,7 +94,8 @@ def test_a_scored_file_without_such_groups_says_so(genrm, call):
         (("--worst", 1), "too few verdicts"),
     ):
         shown = call("show", "in.scored.jsonl", *options)
-        assert (shown.code, shown.out) == (0, b"")
+        assert shown.code == 0
+        assert shown.out == b""
         assert says in shown.err
     unknown = call("show", "in.scored.jsonl", "--group", "nobody").ended(3)
     assert "no group 'nobody'" in unknown.err

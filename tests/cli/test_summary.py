@@ -43,8 +43,25 @@ def test_what_was_not_asked_is_no_failure(genrm, call, judge_server):
         pytest.param(2, ("in.jsonl", *LEXICAL, "--retries", "many"), marks=pytest.mark.slow),
         pytest.param(2, ("in.jsonl", "-", *LEXICAL), marks=pytest.mark.slow),
         (3, ("missing.jsonl", *LEXICAL)),
-        (4, ("in.jsonl", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")),
-        (5, ("in.jsonl", *LEXICAL, "-o", "nowhere/out.jsonl")),
+        (
+            4,
+            (
+                "in.jsonl",
+                "--base-url",
+                "http://127.0.0.1:9/v1",
+                "--model",
+                "m",
+            ),
+        ),
+        (
+            5,
+            (
+                "in.jsonl",
+                *LEXICAL,
+                "-o",
+                "nowhere/out.jsonl",
+            ),
+        ),
         (6, ("half.jsonl", *LEXICAL)),
     ],
 )
@@ -61,11 +78,19 @@ def test_the_last_line_has_the_exit_code(genrm, call, code, arguments):
     *_, last = finished.err.splitlines()
     found = LAST.fullmatch(last)
     assert found is not None, last
-    assert (int(found[1]), finished.code) == (code, code)
+    assert int(found[1]) == code
+    assert finished.code == code
     assert ("genrm: error: " in finished.err) == (code != 0)
     printed = json.loads(finished.out)
-    assert {"files", "all_listed", "error", "exit_code", "results"} <= printed.keys()
-    assert (printed["exit_code"], printed["error"] is None) == (code, code == 0)
+    assert {
+        "files",
+        "all_listed",
+        "error",
+        "exit_code",
+        "results",
+    } <= printed.keys()
+    assert printed["exit_code"] == code
+    assert (printed["error"] is None) == (code == 0)
     for result in printed["results"]:
         assert result.keys() >= {
             "input",
@@ -93,7 +118,10 @@ def test_reliability_is_said_in_words(genrm, call, capsys):
         genrm.write("in.jsonl", make_rollouts())
         call("score", "in.jsonl", *LEXICAL)
         metrics: dict[str, Any] = genrm.metrics()
-        metrics["reliability"] |= {"count": int(mean is not None), "mean": mean}
+        metrics["reliability"] |= {
+            "count": int(mean is not None),
+            "mean": mean,
+        }
         metrics["reliability_interval"] = interval
         show_summary(from_json(RunRecord, metrics), Settings())
         assert f"reliability   {word}" in capsys.readouterr().err
@@ -103,7 +131,11 @@ def test_rewards_that_follow_length_are_warned_of(genrm, call, capsys):
     """The summary has the correlation with its interval, and above .3 a warning says what it
     means.
     """
-    cases = [(0.41, "longer responses win"), (-0.5, "shorter responses win"), (0.2, "")]
+    cases = [
+        (0.41, "longer responses win"),
+        (-0.5, "shorter responses win"),
+        (0.2, ""),
+    ]
     for mean, says in cases:
         genrm.write("in.jsonl", make_rollouts())
         call("score", "in.jsonl", *LEXICAL)
@@ -118,7 +150,8 @@ def test_rewards_that_follow_length_are_warned_of(genrm, call, capsys):
             f"correlates with the reward by {mean:+.2f} ({mean - 0.1:+.2f} to {mean + 0.1:+.2f}) "
             "within groups" in shown
         )
-        assert ("responses win" in shown, says in shown) == (bool(says), True)
+        assert ("responses win" in shown) == bool(says)
+        assert says in shown
         assert "--min-reliability with 0 groups: fewer than 500 say little" in shown
 
 
@@ -142,7 +175,13 @@ def test_a_ranking_that_means_nothing_is_warned_of(
     gets a warning.
     """
     genrm.write("in.jsonl", make_rollouts())
-    judge_server.behave(verdict={"score_1": 4, "score_2": score, "ranking": ranking})
+    judge_server.behave(
+        verdict={
+            "score_1": 4,
+            "score_2": score,
+            "ranking": ranking,
+        }
+    )
     finished = call("score", "in.jsonl", *judge_server.flags, "--no-probe").ended(0)
     message = " ".join(finished.err.split())
     expected = [
@@ -161,7 +200,8 @@ def test_an_up_to_date_input_keeps_its_metrics_in_json(genrm, call):
         json.loads(call("score", "in.jsonl", *LEXICAL, "--json").out)["results"][0]
         for _ in range(2)
     )
-    assert (first["status"], second["status"]) == ("scored", "up to date")
+    assert first["status"] == "scored"
+    assert second["status"] == "up to date"
     assert first["metrics"] == second["metrics"]
 
 

@@ -22,7 +22,14 @@ def test_texts_shrink_and_wide_characters_count_twice():
     """A text wraps, an excerpt is cut with an ellipsis; Chinese takes two columns each; a pipe gets
     it all.
     """
-    table = Table([*names("n"), *texts("text"), *excerpts("beginning"), *numbers("count")])
+    table = Table(
+        [
+            *names("n"),
+            *texts("text"),
+            *excerpts("beginning"),
+            *numbers("count"),
+        ]
+    )
     table.add("1", "several words that wrap " * 3, "河" * 60, "7")
     narrow = [line.plain for line in table.iter_lines(50)]
     assert len(narrow) > 3

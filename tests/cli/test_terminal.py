@@ -49,7 +49,12 @@ def hostile_lines() -> list[Json]:
     keys.
     """
     lines = [
-        {"prompt": HOSTILE, "completion": f"{HOSTILE} {n}", "prompt_id": HOSTILE} for n in range(3)
+        {
+            "prompt": HOSTILE,
+            "completion": f"{HOSTILE} {n}",
+            "prompt_id": HOSTILE,
+        }
+        for n in range(3)
     ]
     return [*lines, {HOSTILE: 1}]
 
@@ -59,7 +64,12 @@ def write_hostile(genrm: Genrm) -> None:
     genrm.write("in.jsonl", hostile_lines())
     genrm.write(f"{HOSTILE}.jsonl", hostile_lines())
     pairs = [
-        {"prompt": HOSTILE, "chosen": HOSTILE, "rejected": "bad", "category": HOSTILE},
+        {
+            "prompt": HOSTILE,
+            "chosen": HOSTILE,
+            "rejected": "bad",
+            "category": HOSTILE,
+        },
         {HOSTILE: 1},
     ]
     genrm.write("pairs.jsonl", pairs)
@@ -67,32 +77,86 @@ def write_hostile(genrm: Genrm) -> None:
 
 CASES = {
     "score": ("score", "in.jsonl", "--judge", "lexical"),
-    "score many": ("score", ".", "--judge", "lexical", "--min-age", "0"),
-    "score to stdout": ("score", "in.jsonl", "--judge", "lexical", "-o", "-"),
-    "score --json": ("score", "in.jsonl", "--judge", "lexical", "--json"),
-    "dry run": ("score", ".", "--judge", "lexical", "--min-age", "0", "--dry-run"),
+    "score many": (
+        "score",
+        ".",
+        "--judge",
+        "lexical",
+        "--min-age",
+        "0",
+    ),
+    "score to stdout": (
+        "score",
+        "in.jsonl",
+        "--judge",
+        "lexical",
+        "-o",
+        "-",
+    ),
+    "score --json": (
+        "score",
+        "in.jsonl",
+        "--judge",
+        "lexical",
+        "--json",
+    ),
+    "dry run": (
+        "score",
+        ".",
+        "--judge",
+        "lexical",
+        "--min-age",
+        "0",
+        "--dry-run",
+    ),
     "validate": ("validate", "in.jsonl"),
     "validate --json": ("validate", "in.jsonl", "--json"),
     "show": ("show", "in.jsonl"),
     "show --as-judge": ("show", "in.jsonl", "--as-judge"),
     "show --json": ("show", "in.jsonl", "--as-judge", "--json"),
     "no such group": ("show", "in.jsonl", "--group", "x"),
-    "compare": ("compare", "-p", HOSTILE, HOSTILE, f"{HOSTILE}!", "--judge", "lexical"),
+    "compare": (
+        "compare",
+        "-p",
+        HOSTILE,
+        HOSTILE,
+        f"{HOSTILE}!",
+        "--judge",
+        "lexical",
+    ),
     "config": ("config", "--model", HOSTILE),
     "config --json": ("config", "--model", HOSTILE, "--json"),
     "missing file": ("score", HOSTILE, "--judge", "lexical"),
     "bad value": ("score", "in.jsonl", "--retries", HOSTILE),
-    "bad url": ("score", "in.jsonl", "--model", "m", "--base-url", f"http://{HOSTILE}/v1"),
+    "bad url": (
+        "score",
+        "in.jsonl",
+        "--model",
+        "m",
+        "--base-url",
+        f"http://{HOSTILE}/v1",
+    ),
     "unknown option": ("score", f"--{HOSTILE}"),
     "unknown command": (HOSTILE,),
     "bad number": ("show", "in.jsonl", "--limit", HOSTILE),
     "unknown profile": ("profiles", "show", HOSTILE),
-    "reply": ("profiles", "test", "nemotron", "--reply", HOSTILE),
+    "reply": (
+        "profiles",
+        "test",
+        "nemotron",
+        "--reply",
+        HOSTILE,
+    ),
     "journal": ("journal", HOSTILE),
     "trust": ("trust", HOSTILE),
     "eval": ("eval", "pairs.jsonl", "--judge", "lexical"),
 }
-SILENT = {"score", "score --json", "reply", "bad number"}  # they quote nothing
+SILENT = {
+    "score",
+    "score --json",
+    "reply",
+    "bad number",
+}  # they quote nothing
 FEW = (
     "score many",
     "show --as-judge",
@@ -139,7 +203,14 @@ def test_no_reply_of_a_server_controls_the_terminal(genrm, judge_server, start_j
         "0",
     )
     commands = [
-        ("score", "in.jsonl", "--base-url", server.base_url, probe, *more)
+        (
+            "score",
+            "in.jsonl",
+            "--base-url",
+            server.base_url,
+            probe,
+            *more,
+        )
         for server in (judge_server, other)
         for probe in ("--probe", "--no-probe")
     ]
@@ -149,7 +220,12 @@ def test_no_reply_of_a_server_controls_the_terminal(genrm, judge_server, start_j
 
 def test_a_pipe_is_as_safe_as_a_terminal(genrm, call):
     """`| less` and a log that someone prints are terminals in the end."""
-    cases = ["validate", "show --as-judge", "missing file", "unknown option"]
+    cases = [
+        "validate",
+        "show --as-judge",
+        "missing file",
+        "unknown option",
+    ]
     for name in cases:
         genrm.write("in.jsonl", hostile_lines())
         finished = call(*CASES[name])

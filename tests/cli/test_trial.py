@@ -1,5 +1,6 @@
 import json
 import os
+import re
 from typing import Any
 
 import pytest
@@ -24,7 +25,9 @@ def test_a_trial_scores_the_first_groups_and_leaves_the_rest_unscored(genrm, cal
     finished = call("score", "in.jsonl", *LEXICAL, "--limit", 2, "--json").ended(0)
     assert "a trial (--limit 2): 2 groups not scored" in finished.err
     metrics = metrics_of(finished)
-    assert (metrics["limit"], metrics["groups_left_out"], metrics["unscored_share"]) == (2, 2, 0.0)
+    assert metrics["limit"] == 2
+    assert metrics["groups_left_out"] == 2
+    assert metrics["unscored_share"] == 0.0
     lines = read_lines(genrm.folder / "in.scored.jsonl")
     assert len(lines) == 9
     assert all(line["reward"] is not None for line in lines[1:5])
@@ -43,7 +46,10 @@ def test_a_full_run_goes_on_where_a_trial_ended(genrm, call, judge_server):
     assert dry["results"][0]["reason"] == "it is a trial (limit=1)"
     assert dry["results"][0]["plan"]["calls"] == dry["plan"]["calls"] == 4
     full = metrics_of(call("score", "in.jsonl", *judge, "--json"))
-    assert (full["calls"], full["journal_hits"], full["limit"], full["unscored"]) == (4, 2, None, 0)
+    assert full["calls"] == 4
+    assert full["journal_hits"] == 2
+    assert full["limit"] is None
+    assert full["unscored"] == 0
 
 
 def test_a_trial_never_replaces_a_full_result(genrm, call):
@@ -57,9 +63,29 @@ def test_a_trial_never_replaces_a_full_result(genrm, call):
     assert call("score", "in.jsonl", *LEXICAL, "--limit", 1, "--force").code == 0
 
 
+def test_a_dry_run_says_which_file_cannot_be_read(genrm, call):
+    """A dry run reads the files: one without a rollout has failed, with 3, and the others have
+    their cost.
+    """
+    genrm.write("good.jsonl", make_rollouts(groups=1, size=3))
+    (genrm.folder / "bad.jsonl").write_text("<html>")
+    prices = ("--price-in", 1, "--price-out", 1)
+    judge = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m")
+    finished = call("score", "good.jsonl", "bad.jsonl", *judge, *prices, "--dry-run").ended(3)
+    out = finished.out.decode()
+    assert re.search(r"  3 comparisons: 3 calls to make, .* cost about 0\.01\n", out)
+    assert "failed: bad.jsonl: an HTML page" in out
+    lexical = call("score", "good.jsonl", *LEXICAL, "--dry-run").out.decode()
+    assert "3 comparisons: 0 calls to make" in lexical
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("options", "code"), [((), "1 scored"), (("--min-age", "60"), "1 skipped")]
+    ("options", "code"),
+    [
+        ((), "1 scored"),
+        (("--min-age", "60"), "1 skipped"),
+    ],
 )
 def test_a_new_file_in_a_folder_is_scored_on_a_terminal(genrm, options, code):
     """Where a person watches, a file is never too new, unless --min-age says so."""

@@ -24,7 +24,16 @@ def test_a_hostile_folder_gets_nothing(genrm, call, judge_server, command):
     written.
     """
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    genrm.write("pairs.jsonl", [{"prompt": "Q?", "chosen": "good", "rejected": "bad"}])
+    genrm.write(
+        "pairs.jsonl",
+        [
+            {
+                "prompt": "Q?",
+                "chosen": "good",
+                "rejected": "bad",
+            }
+        ],
+    )
     (genrm.folder / "mine.py").write_text(
         "open('owned', 'w')\ndef f(group): return [1.0] * len(group)\n"
     )
@@ -36,8 +45,15 @@ def test_a_hostile_folder_gets_nothing(genrm, call, judge_server, command):
     )
     before = genrm.names()
     finished = call(*command, GENRM_API_KEY="key-of-the-user", AWS_SECRET_ACCESS_KEY="another")
-    assert (finished.code, finished.out) == (2, b"")
-    for word in ("base_url", "api_key_env", "python in [", "--config genrm.toml", "genrm trust ."):
+    assert finished.code == 2
+    assert finished.out == b""
+    for word in (
+        "base_url",
+        "api_key_env",
+        "python in [",
+        "--config genrm.toml",
+        "genrm trust .",
+    ):
         assert word in finished.err
     assert judge_server.stats()["requests"] == 0
     assert genrm.names() == before
@@ -50,7 +66,8 @@ def test_a_trusted_folder_works_until_its_settings_change(genrm, call, judge_ser
     file.write_text(f"base_url = '{judge_server.base_url}'\nmodel = 'm'\n")
     assert call("score", "in.jsonl").code == 2
     trusted = call("trust", ".")
-    assert (trusted.code, trusted.out.decode()) == (0, f"{file} is trusted and sets base_url\n")
+    assert trusted.code == 0
+    assert trusted.out.decode() == f"{file} is trusted and sets base_url\n"
     finished = call("score", "in.jsonl").ended(0)
     assert f"endpoints set by genrm.toml: {judge_server.base_url}\n" in finished.err
     file.write_text(file.read_text().replace("127.0.0.1", "localhost"))

@@ -33,9 +33,13 @@ def test_the_report_as_json(genrm, call):
     genrm.sample("bad-lines.jsonl")
     finished = call("validate", "bad-lines.jsonl", "--json").ended(0)
     report = json.loads(finished.out)
-    assert (report["lines"], report["rejected_lines"], report["rollouts"]) == (17, 7, 10)
-    assert (report["rollouts_without_response"], report["duplicate_rollouts"]) == (1, 1)
-    assert (report["groups"], report["groups_with_mixed_prompts"]) == (4, 0)
+    assert report["lines"] == 17
+    assert report["rejected_lines"] == 7
+    assert report["rollouts"] == 10
+    assert report["rollouts_without_response"] == 1
+    assert report["duplicate_rollouts"] == 1
+    assert report["groups"] == 4
+    assert report["groups_with_mixed_prompts"] == 0
     assert report["group_sizes"] == {"1": 2, "4": 2}
     assert report["comparisons"] == report["plan"]["calls"] == 4 + 3
     assert (
@@ -66,7 +70,8 @@ def test_strict_ends_with_3_if_there_are_problems(genrm, call):
     bad = call("validate", "bad-lines.jsonl", "--strict").ended(3)
     assert b"(lines 4, 7)" in bad.out
     as_json = call("validate", "bad-lines.jsonl", "--strict", "--json")
-    assert (as_json.code, json.loads(as_json.out)["rejected_lines"]) == (3, 7)
+    assert as_json.code == 3
+    assert json.loads(as_json.out)["rejected_lines"] == 7
     assert (
         "bad-lines.jsonl: 7 bad lines and 1 duplicate rollouts, refused by --strict" in as_json.err
     )
@@ -82,11 +87,9 @@ def test_problems_are_counted_by_kind(genrm, call):
     assert b"  250 lines: not JSON" in finished.out
     assert b"(lines 1, 2, 3, 4, 5, ...)" in finished.out
     (problem,) = json.loads(call("validate", "in.jsonl", "--json").out)["problems"]
-    assert (problem["unit"], problem["count"], problem["where"]) == (
-        "line",
-        250,
-        ["1", "2", "3", "4", "5"],
-    )
+    assert problem["unit"] == "line"
+    assert problem["count"] == 250
+    assert problem["where"] == ["1", "2", "3", "4", "5"]
 
 
 ROLLOUTS = make_rollouts()
@@ -98,7 +101,17 @@ def test_an_input_of_which_nothing_can_be_scored_ends_with_3(genrm, call):
     """
     cases = {
         "empty": ([], (), "the input is empty"),
-        "pairs": ([{"chosen": "a", "rejected": "b", "prompt": "Why?"}], (), "use `genrm eval`"),
+        "pairs": (
+            [
+                {
+                    "chosen": "a",
+                    "rejected": "b",
+                    "prompt": "Why?",
+                }
+            ],
+            (),
+            "use `genrm eval`",
+        ),
         "unknown": ([{"colour": "red"}], (), "--prompt-field"),
         "group-by": (
             ROLLOUTS,
@@ -106,7 +119,10 @@ def test_an_input_of_which_nothing_can_be_scored_ends_with_3(genrm, call):
             "no line has the field that --group-by names",
         ),
         "single": (
-            [{"prompt": "1?", "completion": "a"}, {"prompt": "2?", "completion": "b"}],
+            [
+                {"prompt": "1?", "completion": "a"},
+                {"prompt": "2?", "completion": "b"},
+            ],
             (),
             "(by prompt text) has one",
         ),
@@ -121,7 +137,8 @@ def test_an_input_of_which_nothing_can_be_scored_ends_with_3(genrm, call):
         finished = call("validate", "in.jsonl", *options).ended(3)
         assert says in finished.err, case
         as_json = call("validate", "in.jsonl", *options, "--json")
-        assert (as_json.code, json.loads(as_json.out)["can_be_scored"]) == (3, False), case
+        assert as_json.code == 3, case
+        assert json.loads(as_json.out)["can_be_scored"] is False, case
 
 
 def test_a_field_that_only_some_lines_lack_is_a_problem(genrm, call):
@@ -142,18 +159,17 @@ def test_a_folder_is_reported_file_by_file_and_in_total(genrm, call):
     genrm.write("runs/a.jsonl", ROLLOUTS)
     genrm.write("runs/b.jsonl", ROLLOUTS[:4])
     good = call("validate", "runs")
-    assert (good.code, good.err) == (0, "")
+    assert good.code == 0
+    assert good.err == ""
     out = good.out.decode()
     assert "runs/a.jsonl: completion; 8 rollouts in 2 groups; 8 calls\n" in out
     assert "\n2 files, 0 with errors\ncalls        12\n" in out
     genrm.write("runs/c.jsonl", [{"colour": "red"}])
     mixed = call("validate", "runs", "--json")
     report = json.loads(mixed.out)
-    assert (mixed.code, report["exit_code"], report["files"], report["plan"]["calls"]) == (
-        3,
-        3,
-        3,
-        12,
-    )
+    assert mixed.code == 3
+    assert report["exit_code"] == 3
+    assert report["files"] == 3
+    assert report["plan"]["calls"] == 12
     assert [each["can_be_scored"] for each in report["inputs"]] == [True, True, False]
     assert "runs/c.jsonl: nothing can be scored" in mixed.err

@@ -13,7 +13,13 @@ def chat(reply: Any, task: str = "river", **fields: Any) -> dict[str, Any]:
     }
 
 
-PICTURE = [{"type": "text", "text": "Look."}, {"type": "image_url", "image_url": {"url": "data:,"}}]
+PICTURE = [
+    {"type": "text", "text": "Look."},
+    {
+        "type": "image_url",
+        "image_url": {"url": "data:,"},
+    },
+]
 LINES = [
     chat("one\n" * 30),
     chat("The Volga.<|im_end|>", finish_reason="length"),
@@ -29,20 +35,27 @@ def test_the_report_counts_what_is_not_compared(genrm, call):
     """The JSON report counts blank, truncated and excluded responses, media and stripped tokens."""
     genrm.write("in.jsonl", LINES)
     report = json.loads(call("validate", "in.jsonl", "--json").out)
+    assert report["blank_responses"] == 2
+    assert report["truncated_responses"] == 1
+    assert report["stripped_tokens"] == 1
+    assert report["excluded_rollouts"] == 1
+    assert report["excluded_reasons"] == {"masked (mask_sample)": 1}
+    assert report["rollouts_with_media"] == 1
+    assert report["groups_mostly_blank"] == 1
+    assert report["views"] == {"answer": 2}
+
+
+def test_the_report_for_people_is_short(genrm, call):
+    """The printed report says what is left out, and names the mostly blank group."""
+    genrm.write("in.jsonl", LINES)
+    report = call("validate", "in.jsonl").out.decode()
     assert (
-        report["blank_responses"],
-        report["truncated_responses"],
-        report["stripped_tokens"],
-    ) == (2, 1, 1)
-    assert (report["excluded_rollouts"], report["excluded_reasons"]) == (
-        1,
-        {"masked (mask_sample)": 1},
+        "not compared 4: 1 excluded (masked (mask_sample)), 2 blank responses, 1 with media "
+        "(--images " in report
     )
-    assert (report["rollouts_with_media"], report["groups_mostly_blank"], report["views"]) == (
-        1,
-        1,
-        {"answer": 2},
-    )
+    assert "texts        1 truncated, 1 chat-template token stripped\n" in report
+    assert "view         answer in 2 groups\n" in report
+    assert "  1 group: more than half of its responses are blank (prompt_id:lake)" in report
 
 
 def test_score_warns_of_what_no_judge_sees(genrm, call):

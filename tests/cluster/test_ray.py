@@ -34,7 +34,12 @@ def needs_ray() -> None:
 
 def arguments(judge: JudgeServer) -> tuple[str, ...]:
     """Return the command and the options of a run."""
-    given = ("score", "in.jsonl", *judge.flags, "--no-probe")
+    given = (
+        "score",
+        "in.jsonl",
+        *judge.flags,
+        "--no-probe",
+    )
     return (
         *given,
         "--profile",
@@ -48,7 +53,13 @@ def arguments(judge: JudgeServer) -> tuple[str, ...]:
 
 def on_ray(judge: JudgeServer, workers: int = 2) -> tuple[str, ...]:
     """Return the same on a local cluster."""
-    return (*arguments(judge), "--ray", "local", "--ray-workers", str(workers))
+    return (
+        *arguments(judge),
+        "--ray",
+        "local",
+        "--ray-workers",
+        str(workers),
+    )
 
 
 def scored_without_ray(genrm: Genrm, judge: JudgeServer, latency_s: float) -> bytes:
@@ -232,7 +243,9 @@ def test_a_worker_that_takes_over_gets_what_is_left(needs_ray):
 
     limits = LimitSettings(max_calls=10, max_total_tokens=100, max_cost=1.0, price_in=1e4)
     left = limits_left(limits, Spent(calls=4, prompt_tokens=60, completion_tokens=50))
-    assert (left.max_calls, left.max_total_tokens, left.max_cost) == (6, 0, pytest.approx(0.4))
+    assert left.max_calls == 6
+    assert left.max_total_tokens == 0
+    assert left.max_cost == pytest.approx(0.4)
     assert limits_left(LimitSettings(), Spent(calls=4)) == LimitSettings()
 
 

@@ -17,9 +17,22 @@ S = {"role": "system", "content": "Be brief."}
 U = {"role": "user", "content": "2+2?"}
 A4 = {"role": "assistant", "content": "4"}
 A5 = {"role": "assistant", "content": "5"}
-CALL = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2}'}}
-CALLING = {"role": "assistant", "content": "", "tool_calls": [CALL]}
-RESULT = {"role": "tool", "content": "4", "name": "add", "tool_call_id": "call_1"}
+CALL = {
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "add", "arguments": '{"a": 2}'},
+}
+CALLING = {
+    "role": "assistant",
+    "content": "",
+    "tool_calls": [CALL],
+}
+RESULT = {
+    "role": "tool",
+    "content": "4",
+    "name": "add",
+    "tool_call_id": "call_1",
+}
 
 PROMPT = Prompt("00ff", [S, U], (), "j")
 GOOD = Answer("x/task:1#0", [A4], 4.5, 0.25, 0.7, [-0.5, -1.5])
@@ -36,25 +49,62 @@ SAYING = {"role": "assistant", "content": '{"score_1": 4, "score_2": 2, "ranking
 ROWS["judgement"] = Judgement(
     KEY, (0, 1), "j", [S, U], SAYING, Verdict(3.5, 2.5, 2.5), True, "00ff", (GOOD, BAD)
 )
-IDS = {"prompt_id": "00ff", "chosen_id": "x/task:1#0", "rejected_id": "x/task:1#1", "judge": "j"}
-SCORES = {"score_chosen": 4.5, "score_rejected": 2.0, "margin": 2.5, **IDS}
-SCORE = {"score": 4.5, "prompt_id": "00ff", "completion_id": "x/task:1#0", "judge": "j"}
-EXPLICIT = {"prompt": [S, U], "chosen": [A4], "rejected": [A5], **SCORES}
+IDS = {
+    "prompt_id": "00ff",
+    "chosen_id": "x/task:1#0",
+    "rejected_id": "x/task:1#1",
+    "judge": "j",
+}
+SCORES = {
+    "score_chosen": 4.5,
+    "score_rejected": 2.0,
+    "margin": 2.5,
+    **IDS,
+}
+SCORE = {
+    "score": 4.5,
+    "prompt_id": "00ff",
+    "completion_id": "x/task:1#0",
+    "judge": "j",
+}
+EXPLICIT = {
+    "prompt": [S, U],
+    "chosen": [A4],
+    "rejected": [A5],
+    **SCORES,
+}
 
 GOLDEN = {
     "trl-dpo": EXPLICIT,
     "trl-orpo": EXPLICIT,
     "trl-simpo": EXPLICIT,
     "trl-reward": EXPLICIT,
-    "trl-kto": {"prompt": [S, U], "completion": [A4], "label": True, **SCORE},
-    "trl-sft": {"prompt": [S, U], "completion": [A4], **SCORE},
+    "trl-kto": {
+        "prompt": [S, U],
+        "completion": [A4],
+        "label": True,
+        **SCORE,
+    },
+    "trl-sft": {
+        "prompt": [S, U],
+        "completion": [A4],
+        **SCORE,
+    },
     "trl-grpo": {"prompt": [S, U], "prompt_id": "00ff"},
     "openrlhf": EXPLICIT,
     "nemo-rl": {
         "context": [S, U],
         "completions": [
-            {"rank": 0, "completion": [A4], "reward": 4.5},
-            {"rank": 1, "completion": [A5], "reward": 2.0},
+            {
+                "rank": 0,
+                "completion": [A4],
+                "reward": 4.5,
+            },
+            {
+                "rank": 1,
+                "completion": [A5],
+                "reward": 2.0,
+            },
         ],
         **SCORES,
     },
@@ -71,10 +121,29 @@ GOLDEN = {
             "offline_ids": ["x/task:1#0", "x/task:1#1"],
         },
     },
-    "llamafactory": {"messages": [S, U], "chosen": A4, "rejected": A5, "tools": "", **SCORES},
-    "axolotl": {"prompt": [S, U], "chosen": A4, "rejected": A5, **SCORES},
-    "ms-swift": {"messages": [S, U, A4], "rejected_response": "5", **SCORES},
-    "torchtune": {"chosen": [S, U, A4], "rejected": [S, U, A5], **SCORES},
+    "llamafactory": {
+        "messages": [S, U],
+        "chosen": A4,
+        "rejected": A5,
+        "tools": "",
+        **SCORES,
+    },
+    "axolotl": {
+        "prompt": [S, U],
+        "chosen": A4,
+        "rejected": A5,
+        **SCORES,
+    },
+    "ms-swift": {
+        "messages": [S, U, A4],
+        "rejected_response": "5",
+        **SCORES,
+    },
+    "torchtune": {
+        "chosen": [S, U, A4],
+        "rejected": [S, U, A5],
+        **SCORES,
+    },
     "groups": {
         "prompt": [S, U],
         "completions": [[A4], [A5]],
@@ -205,7 +274,11 @@ def test_reasoning_is_kept_stripped_or_separated():
     for policy, first, last in cases:
         messages = messages_of_response((Turn("user", "2+2?"),), ITEMS, policy)
         assert messages == [
-            {"role": "assistant", **first, "tool_calls": [CALL]},
+            {
+                "role": "assistant",
+                **first,
+                "tool_calls": [CALL],
+            },
             RESULT,
             {"role": "assistant", **last},
         ]
@@ -215,7 +288,14 @@ def test_messages_survive_reading_and_writing():
     """System, earlier turns, calls and results of a prompt come out as messages again, numbered
     through.
     """
-    messages = [S, U, CALLING, RESULT, A4, {"role": "user", "content": "And 3?"}]
+    messages = [
+        S,
+        U,
+        CALLING,
+        RESULT,
+        A4,
+        {"role": "user", "content": "And 3?"},
+    ]
     turns = turns_of_messages(messages)
     assert turns[2] == Turn("assistant", '[calls add({"a": 2})]')
     again = messages_of_prompt(turns)
@@ -230,7 +310,13 @@ def test_messages_survive_reading_and_writing():
 
 def test_the_calls_of_a_prompt_reach_the_file(genrm, call):
     """They are calls in the file, as in the scored lines, and no text."""
-    asked = [U, CALLING, {key: value for key, value in RESULT.items() if key != "name"}, A4, U]
+    asked = [
+        U,
+        CALLING,
+        {key: value for key, value in RESULT.items() if key != "name"},
+        A4,
+        U,
+    ]
     write_lines(genrm.folder / "x.scored.jsonl", [scored([A5], 4.0, size=1, prompt=asked)])
     assert call("export", "x.scored.jsonl", "--to", "verl", "-o", "out.jsonl").code == 0
     assert read_lines(genrm.folder / "out.jsonl")[0]["prompt"] == asked
@@ -238,7 +324,13 @@ def test_the_calls_of_a_prompt_reach_the_file(genrm, call):
 
 def test_rankings_are_rounded_towards_the_middle_and_not_over_it():
     """Both orders of a pair get opposite rankings: a rounding of halves upwards would not."""
-    cases = [(1.5, (2, 5)), (2.5, (3, 4)), (3.2, (3, 4)), (3.4, (3, 4)), (1, (1, 6))]
+    cases = [
+        (1.5, (2, 5)),
+        (2.5, (3, 4)),
+        (3.2, (3, 4)),
+        (3.4, (3, 4)),
+        (1, (1, 6)),
+    ]
     for ranking, labels in cases:
         rows = [
             replace(ROWS["judgement"], verdict=Verdict(4, 2, each))

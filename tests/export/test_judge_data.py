@@ -20,7 +20,12 @@ from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.verdicts import Verdict
 
 Json = dict[str, Any]
-GROUPS = [["a1", "b1", "c1"], ["a2", "b2"], ["a3", "aa3", "b3"], ["a4", "b4", "c4"]]
+GROUPS = [
+    ["a1", "b1", "c1"],
+    ["a2", "b2"],
+    ["a3", "aa3", "b3"],
+    ["a4", "b4", "c4"],
+]
 
 
 def export(call: Call, folder: Path, to: str, *options: str) -> tuple[list[Json], Json, str]:
@@ -56,7 +61,12 @@ def test_only_pairs_whose_orders_agree_are_kept_and_neither_position_wins_more(c
     # Three, two and two decided pairs; eleven ties, of which as many as fit.
     assert by_outcome == {"first": 7, "second": 7, "tie": 6}
     dropped = manifest["dropped"]
-    assert dropped == {"balance_ties": 16, "orders_disagree": 2, "one_order": 1, "no_verdict": 1}
+    assert dropped == {
+        "balance_ties": 16,
+        "orders_disagree": 2,
+        "one_order": 1,
+        "no_verdict": 1,
+    }
     assert "7 × first, 7 × second, 6 × tie" in err
     assert "licence" in err
     assert any("licence" in warning for warning in manifest["warnings"])
@@ -88,7 +98,8 @@ def test_a_row_is_a_request_as_it_was_sent_and_the_reply_to_it(call, genrm):
         assert reply["role"] == "assistant"
         assert json.loads(reply["content"]).keys() == {"score_1", "score_2", "ranking"}
         assert "Prefer the alphabet." in request[0]["content"]
-        assert (row["step_1"], row["step_2"]) == (row["step_1"], row["step_1"])
+        assert row["step_1"] == row["step_1"]
+        assert row["step_2"] == row["step_1"]
 
 
 @pytest.mark.parametrize("to", ["judge-sft", "genrm-rl"])
@@ -97,7 +108,10 @@ def test_no_prompt_is_on_both_sides_of_a_split(call, genrm, to):
     score_replies(call, genrm.folder, [[f"a{n}", f"b{n}"] for n in range(8)] + [["c3", "d3"]])
     train, manifest, _ = export(call, genrm.folder, to, "--split", "0.25")
     held = read_lines(genrm.folder / "o.validation.jsonl")
-    assert manifest["rows"] == {"train": len(train), "validation": len(held)}
+    assert manifest["rows"] == {
+        "train": len(train),
+        "validation": len(held),
+    }
     sides = [set(re.findall(r"Question \d", json.dumps(rows))) for rows in (train, held)]
     assert list(map(len, sides)) == [7, 2]
     assert not sides[0] & sides[1]
@@ -108,7 +122,13 @@ def test_no_prompt_is_on_both_sides_of_a_split(call, genrm, to):
     [
         ("keep", {"content": "<think>\nHm.\n</think>\n" + says(5, 2, 2)}),
         ("strip", {"content": says(5, 2, 2)}),
-        ("separate", {"content": says(5, 2, 2), "reasoning_content": "Hm."}),
+        (
+            "separate",
+            {
+                "content": says(5, 2, 2),
+                "reasoning_content": "Hm.",
+            },
+        ),
     ],
 )
 def test_reasoning_in_replies_is_kept_stripped_or_separated(call, genrm, policy, message):
@@ -152,16 +172,14 @@ def test_labels_are_the_mean_of_both_orders(call, genrm):
     assert manifest["unfit"] == {"the format has no ranking for a tie": 2}
     assert all(list(row) == list(rows[0]) for row in rows)
     assert rows[0].keys() == {
-        *(
-            "messages",
-            "uuid",
-            "num_responses",
-            "score_1",
-            "score_2",
-            "ranking",
-            "license",
-            "used_in",
-        )
+        "messages",
+        "uuid",
+        "num_responses",
+        "score_1",
+        "score_2",
+        "ranking",
+        "license",
+        "used_in",
     }
     assert len({row["uuid"] for row in rows}) == len(rows)
     assert [[message["role"] for message in each] for each in rows[0]["messages"]] == [["user"]]
@@ -206,7 +224,11 @@ def test_a_judge_that_gives_no_scores_gives_no_labels_for_them(call, genrm):
 def test_scores_are_labels_only_of_profiles_that_read_them_unchanged():
     """Those of other profiles are mapped from another scale, or stand for a label."""
     assert {name for name in PROFILES if _has_scores(PROFILES[name])} == {
-        *("json", "nemotron", "nemotron-boxed", "nemotron-plain", "nemotron-ultra")
+        "json",
+        "nemotron",
+        "nemotron-boxed",
+        "nemotron-plain",
+        "nemotron-ultra",
     }
 
 
@@ -247,7 +269,8 @@ def test_what_cannot_be_exported_is_refused(call, genrm, case):
     options, code, message = REFUSED[case]
     score_replies(call, genrm.folder, [["a", "b"]])
     done = call("export", "x.scored.jsonl", "--to", "judge-sft", "-o", "o.jsonl", *options)
-    assert (done.code, message in done.err) == (code, True), done.err
+    assert done.code == code, done.err
+    assert message in done.err, done.err
     assert not (genrm.folder / "o.jsonl").exists()
 
 
@@ -267,7 +290,8 @@ def test_a_run_without_its_replies_is_refused(call, genrm, lost, message):
     score_replies(call, genrm.folder, [["a", "b"]])
     (genrm.folder / lost).unlink()
     done = call("export", "x.scored.jsonl", "--to", "genrm-rl", "-o", "o.jsonl")
-    assert (done.code, message in done.err) == (3, True), done.err
+    assert done.code == 3, done.err
+    assert message in done.err, done.err
 
 
 def test_the_baseline_teaches_nobody(call, genrm):
@@ -275,7 +299,8 @@ def test_the_baseline_teaches_nobody(call, genrm):
     genrm.sample("rollouts.jsonl")
     assert call("score", "rollouts.jsonl", "--offline", "-q").code == 0
     done = call("export", "rollouts.scored.jsonl", "--to", "judge-sft", "-o", "o.jsonl")
-    assert (done.code, "the built-in baseline writes no replies" in done.err) == (3, True), done.err
+    assert done.code == 3, done.err
+    assert "the built-in baseline writes no replies" in done.err, done.err
 
 
 def test_rollouts_held_for_review_are_in_no_row(call, genrm):

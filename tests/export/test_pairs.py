@@ -135,7 +135,8 @@ def test_a_response_that_broke_a_gate_is_rejected_only():
     """The best that passes the gates is chosen, although one that does not has a higher reward."""
     group = [candidate(0, 5.0, gated=True), candidate(1, 4.0), candidate(2, 1.0, gated=True)]
     (pair,) = choose_pairs(group, ExportOptions(), Counter())
-    assert (pair.chosen.index, pair.rejected.index) == (1, 2)
+    assert pair.chosen.index == 1
+    assert pair.rejected.index == 2
 
 
 def test_unknown_confidence_is_not_high_confidence():

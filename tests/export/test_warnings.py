@@ -30,7 +30,15 @@ def test_rows_of_noise_are_named_with_a_remedy(genrm, call, judge_server):
 def test_rewards_for_a_goal_suit_the_rows_of_that_goal(genrm, call, judge_server, goal, suits):
     """Calls that looked for the best or for a pair say less about the other rollouts."""
     genrm.write("in.jsonl", make_rollouts(groups=3, size=6))
-    run = ("score", "in.jsonl", *judge_server.flags, "--no-probe", "-q", "--ring-k", "1.5")
+    run = (
+        "score",
+        "in.jsonl",
+        *judge_server.flags,
+        "--no-probe",
+        "-q",
+        "--ring-k",
+        "1.5",
+    )
     call(*run, "--goal", goal).ended(0)
     warning = f"was scored with goal {goal}: the rewards of the other rollouts are less accurate"
     assert warning in exported(call, "verl")

@@ -56,7 +56,13 @@ def workplace(genrm: Genrm, call: Call, judge_server: JudgeServer) -> Path:
         os.utime(shard, (time.time() - 3600,) * 2)  # else a pattern leaves it to the next run
     genrm.write(
         "mine.jsonl",
-        [{"question": "Why?", "samples": {"text": text}} for text in ("Because.", "No idea.")],
+        [
+            {
+                "question": "Why?",
+                "samples": {"text": text},
+            }
+            for text in ("Because.", "No idea.")
+        ],
     )
     asked = {
         "prompt": [{"role": "user", "content": "Why?"}],
@@ -72,9 +78,21 @@ def workplace(genrm: Genrm, call: Call, judge_server: JudgeServer) -> Path:
     steps = [(step, n) for step in (1, 2) for n in range(3)]
     genrm.write(
         "steps.jsonl",
-        [{"prompt": f"Q{n}?", "response": f"{step} {n}", "step": step} for step, n in steps],
+        [
+            {
+                "prompt": f"Q{n}?",
+                "response": f"{step} {n}",
+                "step": step,
+            }
+            for step, n in steps
+        ],
     )
-    judge = ("--base-url", judge_server.base_url, "--model", "my-genrm")
+    judge = (
+        "--base-url",
+        judge_server.base_url,
+        "--model",
+        "my-genrm",
+    )
     call(
         "score",
         "rollouts.jsonl",
@@ -85,7 +103,12 @@ def workplace(genrm: Genrm, call: Call, judge_server: JudgeServer) -> Path:
         "rollouts.journal.sqlite",
     )
     call("eval", "pairs.jsonl", *judge, "-o", "other.json")
-    offline = ("--model", "Qwen/Qwen3-8B", "--journal", "offline.sqlite")
+    offline = (
+        "--model",
+        "Qwen/Qwen3-8B",
+        "--journal",
+        "offline.sqlite",
+    )
     call("score", "rollouts.jsonl", *offline, "--requests-to", "requests.jsonl")
     genrm.write(
         "replies.jsonl", answer_file(genrm.folder / "requests.jsonl", judge_server.base_url)
@@ -144,7 +167,11 @@ def test_every_example_of_the_help_runs(workplace, call, judge_server, s3_bucket
     )
     genrm.sample("compare-request.json")
     models = [
-        {"prompt": f"{q}?", "completion": f"{name} knows {q}.", "model": name}
+        {
+            "prompt": f"{q}?",
+            "completion": f"{name} knows {q}.",
+            "model": name,
+        }
         for q in "abcd"
         for name in "xyz"
     ]

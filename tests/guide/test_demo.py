@@ -19,7 +19,8 @@ def test_the_quickstart_shows_what_the_demo_prints(genrm, call):
     (genrm.folder / "out").mkdir()
     for _ in range(2):
         finished = call("score", SAMPLE_DATA / "rollouts.jsonl", *command.split())
-        assert (finished.code, finished.err) == (0, "")
+        assert finished.code == 0
+        assert finished.err == ""
         lines = call("show", "out/rollouts.scored.jsonl").out.decode().splitlines()
         shown = "\n".join(line.rstrip() for line in lines[: int(count)])
         assert f"```\n{shown.rstrip()}\n```\n" in README

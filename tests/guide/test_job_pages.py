@@ -72,7 +72,10 @@ def test_the_slurm_array_scores_a_set(genrm, judge_server, tmp_path):
     (script,) = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
     (conclude,) = re.findall(r'--wrap "(.*?)"', PAGE, re.DOTALL)
     for task in range(SHARDS):
-        numbers = {"SLURM_ARRAY_TASK_ID": str(task), "SLURM_ARRAY_TASK_COUNT": str(SHARDS)}
+        numbers = {
+            "SLURM_ARRAY_TASK_ID": str(task),
+            "SLURM_ARRAY_TASK_COUNT": str(SHARDS),
+        }
         run_shell(script, genrm, judge_server.base_url, tmp_path, **numbers)
     asked = judge_server.stats()["requests"]
     run_shell(conclude, genrm, judge_server.base_url, tmp_path)

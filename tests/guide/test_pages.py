@@ -24,24 +24,23 @@ from genrm_cli.settings.table import all_settings
 from genrm_cli.verdicts import FailureKind
 
 OTHER_FLAGS = {
-    *(
-        "--policy-field",
-        "--over",
-        "--baseline",
-        "--samples",
-        "--one-order",
-        "--one-look",
-        "--looks",
-        "--cycles",
-        "--pilot",
-        "--recorded",
-        "--report",
-        "--prompts",
-        "--rounds",
-        "--field",
-    ),
+    "--policy-field",
+    "--over",
+    "--baseline",
+    "--samples",
+    "--one-order",
+    "--one-look",
+    "--looks",
+    "--cycles",
+    "--pilot",
+    "--recorded",
+    "--report",
+    "--prompts",
+    "--rounds",
+    "--field",
     "--install-completion",
-    *("--from", "--wheel"),  # of uv
+    "--from",
+    "--wheel",  # of uv
     "--failures",
     "--ray",
     "--ray-workers",
@@ -61,18 +60,16 @@ OTHER_FLAGS = {
     "--tensor-parallel-size",
     "--to",
     "--worst",
-    *(
-        "--job-name",
-        "--gres",
-        "--array",
-        "--cpus-per-task",
-        "--mem",
-        "--time",
-        "--requeue",
-        "--parsable",
-        "--dependency",
-        "--wrap",
-    ),
+    "--job-name",
+    "--gres",
+    "--array",
+    "--cpus-per-task",
+    "--mem",
+    "--time",
+    "--requeue",
+    "--parsable",
+    "--dependency",
+    "--wrap",
     "--group-rm",
     "--custom-rm-path",
     "--custom-config-path",
@@ -178,7 +175,10 @@ def test_every_kind_format_profile_and_preset_is_explained():
 
 def test_the_settings_files_of_the_guide_are_read(tmp_path):
     """What the guide shows of a settings file is accepted as it stands."""
-    cases = [("components", "[components.win_rate]"), ("judges", "quorum = 2")]
+    cases = [
+        ("components", "[components.win_rate]"),
+        ("judges", "quorum = 2"),
+    ]
     for page, begins in cases:
         (block,) = [
             block

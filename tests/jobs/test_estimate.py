@@ -97,7 +97,9 @@ def test_only_what_is_left_is_estimated():
     counts.
     """
     left = plan(100, known=75, chars=600_000)
-    assert (left.calls, left.tokens_in, left.tokens_out) == (25, 37_500, 25 * ASSUMED_REPLY_TOKENS)
+    assert left.calls == 25
+    assert left.tokens_in == 37_500
+    assert left.tokens_out == 25 * ASSUMED_REPLY_TOKENS
 
 
 def test_nothing_left_costs_nothing():
@@ -106,7 +108,12 @@ def test_nothing_left_costs_nothing():
     """
     for planned in [0, 50]:
         nothing = plan(planned, known=planned, chars=1_000, price_in=5.0, price_out=5.0)
-        assert [nothing.calls, nothing.tokens_in, nothing.tokens_out, nothing.cost] == [0, 0, 0, 0]
+        assert [
+            nothing.calls,
+            nothing.tokens_in,
+            nothing.tokens_out,
+            nothing.cost,
+        ] == [0, 0, 0, 0]
 
 
 def test_prices_make_a_cost():
@@ -119,7 +126,10 @@ def test_the_journal_knows_better(journal):
     """As soon as there are verdicts whose server counted tokens, their mean is the estimate."""
     known = plan(10, known=3, chars=4_000, journal=journal, price_out=1000.0)
     assert known.tokens_from == "the journal"
-    assert (known.calls, known.tokens_in, known.tokens_out, known.cost) == (7, 7_000, 2_100, 2.1)
+    assert known.calls == 7
+    assert known.tokens_in == 7_000
+    assert known.tokens_out == 2_100
+    assert known.cost == 2.1
 
 
 def test_the_time_is_rounds_of_one_call_each(journal):
@@ -147,10 +157,8 @@ def test_totals_add_up_what_is_known():
     one = Estimate(4, 1, 3, 30, 300, "the journal", 0.5, 2.0)
     assert total_of([one, one]) == Estimate(8, 2, 6, 60, 600, "the journal", 1.0, 4.0)
     unknown = total_of([one, replace(one, tokens_from="lengths", cost=None, time_s=None)])
-    assert (unknown.calls, unknown.tokens_from, unknown.cost, unknown.time_s) == (
-        6,
-        "lengths; the journal",
-        None,
-        None,
-    )
+    assert unknown.calls == 6
+    assert unknown.tokens_from == "lengths; the journal"
+    assert unknown.cost is None
+    assert unknown.time_s is None
     assert total_of([]).tokens_from == "nothing"

@@ -44,7 +44,15 @@ def test_one_file_keeps_its_freedom(folder):
 
 
 @pytest.mark.parametrize(
-    "inputs", [["a", "b"], ["s3://b/rl/"], ["s3://b/rl/*.jsonl"], ["*.jsonl"], ["."], ["s3://b"]]
+    "inputs",
+    [
+        ["a", "b"],
+        ["s3://b/rl/"],
+        ["s3://b/rl/*.jsonl"],
+        ["*.jsonl"],
+        ["."],
+        ["s3://b"],
+    ],
 )
 def test_what_may_name_many_is_not_one_input(folder, inputs):
     """Several words, a folder, a prefix, a pattern: each is a run of many files, even when it finds
@@ -140,7 +148,14 @@ def test_what_cannot_be_listed_is_one_task_with_a_problem(folder, s3_bucket):
         "b",
     )
     tasks = tasks_of(*inputs)
-    kinds = [None, InputError, StorageError, UsageError, UsageError, None]
+    kinds = [
+        None,
+        InputError,
+        StorageError,
+        UsageError,
+        UsageError,
+        None,
+    ]
     assert [None if task.problem is None else type(task.problem) for task in tasks] == kinds
     assert tasks[1].uri == "gone/"
     assert tasks[3].uri == f"s3://{s3_bucket.name}/sft/run.jsonl"

@@ -13,7 +13,11 @@ NOTES = line_format(
     "{name}", Fields(prompt=("prompt",), response=("note",)), recognise=having("prompt", "note"), example={{}}
 )
 """  # noqa: E501
-NOTE = {"prompt": "Why?", "completion": "So.", "note": "Because."}
+NOTE = {
+    "prompt": "Why?",
+    "completion": "So.",
+    "note": "Because.",
+}
 
 
 def test_an_installed_format_is_tried_before_the_built_in_ones(
@@ -34,7 +38,10 @@ def test_an_installed_format_is_tried_before_the_built_in_ones(
 
 @pytest.mark.parametrize(
     ("entry", "name", "problem"),
-    [("notes", "note", "calls itself 'note'"), ("chat", "chat", "built in")],
+    [
+        ("notes", "note", "calls itself 'note'"),
+        ("chat", "chat", "built in"),
+    ],
 )
 def test_a_format_has_one_name_of_its_own(install_package, entry, name, problem):
     """Metrics and outputs name the format, so the name must be that of the entry point and no other

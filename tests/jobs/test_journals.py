@@ -102,7 +102,8 @@ def test_what_one_machine_learns_another_one_knows(s3_bucket, state, monkeypatch
     monkeypatch.setenv("XDG_STATE_HOME", str(state) + "-elsewhere")
     known = asyncio.run(recall())
     assert known is not None
-    assert (known.result, known.from_journal) == (GOOD.result, True)
+    assert known.result == GOOD.result
+    assert known.from_journal is True
     assert [found.identity for found in iter_named(folder, run.s3)] == segments
 
 

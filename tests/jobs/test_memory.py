@@ -71,7 +71,14 @@ def growth_bytes(small: Path, large: Path, strategy: str) -> int:
     """Score two inputs in a process of its own; return by how much the second one raises the
     peak.
     """
-    command = [sys.executable, "-c", CHILD, str(small), str(large), strategy]
+    command = [
+        sys.executable,
+        "-c",
+        CHILD,
+        str(small),
+        str(large),
+        strategy,
+    ]
     child = subprocess.run(command, capture_output=True, check=True, cwd=PACKAGE_ROOT)
     small_kb, large_kb = map(int, child.stdout.split())
     return (large_kb - small_kb) * 1024

@@ -84,7 +84,13 @@ def test_nothing_there_is_new(tmp_path):
 
 @pytest.mark.parametrize(
     ("size_bytes", "etag", "mtime_ns"),
-    [(9, None, 1), (None, "e", None), (0, "", 9), (3, None, None), (None, None, None)],
+    [
+        (9, None, 1),
+        (None, "e", None),
+        (0, "", 9),
+        (3, None, None),
+        (None, None, None),
+    ],
 )
 def test_another_identity_is_never_current(scored_once, size_bytes, etag, mtime_ns):
     """Any other size, time or ETag is another input; one without time and ETag cannot be told at
@@ -117,7 +123,17 @@ def test_metrics_that_say_something_else(scored, fields, standing):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\xff", b"[]", b"{", b"{}", b'"text"', b"null", b"[" * 5000]
+    "content",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"{",
+        b"{}",
+        b'"text"',
+        b"null",
+        b"[" * 5000,
+    ],
 )
 def test_metrics_that_are_none(scored, content):
     """Broken metrics vouch for nothing: scored lines that carry our mark are replaced, others are
@@ -136,10 +152,8 @@ def test_outputs_of_another_reading_are_stale(scored, version):
     """Where another version read the responses, the judge may have been shown something else."""
     scored.edit_metrics(reading_version=version)
     found = scored.look()
-    assert (found.standing, str(found.reason)) == (
-        OutputStanding.STALE,
-        "responses are read differently now",
-    )
+    assert found.standing == OutputStanding.STALE
+    assert str(found.reason) == "responses are read differently now"
 
 
 def test_only_failed_wants_runs_with_failures_again(scored):
@@ -179,7 +193,8 @@ def test_an_input_rewritten_in_place_is_noticed(scored):
     scored.path.write_bytes(scored.path.read_bytes().replace(b"Answer", b"Anders"))
     os.utime(scored.path, ns=(before.st_atime_ns, before.st_mtime_ns))
     found = scored.look()
-    assert (found.standing, str(found.reason)) == (OutputStanding.STALE, "the input has changed")
+    assert found.standing == OutputStanding.STALE
+    assert str(found.reason) == "the input has changed"
 
 
 def test_sides_without_scored_lines(scored):
@@ -198,7 +213,12 @@ def test_sides_without_scored_lines(scored):
 def test_what_no_judge_can_score_is_up_to_date_all_the_same(tmp_path):
     """Blank responses stay unscored whenever they are read: another run would change nothing."""
     lines = [
-        {"prompt_id": 1, "prompt": "Which?", "completion": " " * number} for number in range(3)
+        {
+            "prompt_id": 1,
+            "prompt": "Which?",
+            "completion": " " * number,
+        }
+        for number in range(3)
     ]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     settings = settings_from(judge="lexical")

@@ -19,7 +19,13 @@ JUDGEBENCH = {
     "response_B": "b",
     "label": "A>B",
 }
-REWARDBENCH = {"id": 7, "subset": "chat", "prompt": "Q?", "chosen": "good", "rejected": "bad"}
+REWARDBENCH = {
+    "id": 7,
+    "subset": "chat",
+    "prompt": "Q?",
+    "chosen": "good",
+    "rejected": "bad",
+}
 RM_BENCH = {
     "id": "x",
     "domain": "math",
@@ -49,14 +55,20 @@ def only(record, line=1):
 def test_a_judgebench_line_is_read_by_its_label(label, chosen, rejected):
     """The label says which response is the better one; the source is the category."""
     pair = only({**JUDGEBENCH, "label": label})
-    assert (pair.chosen, pair.rejected, pair.id, pair.category) == (chosen, rejected, "p1", "law")
+    assert pair.chosen == chosen
+    assert pair.rejected == rejected
+    assert pair.id == "p1"
+    assert pair.category == "law"
     assert pair.conversation == (Turn("user", "Q?"),)
 
 
 def test_a_rewardbench_line_has_its_subset_as_category():
     """Chosen and rejected are the answers, the subset is the category, a number may be the id."""
     pair = only(REWARDBENCH)
-    assert (pair.chosen, pair.rejected, pair.id, pair.category) == ("good", "bad", "7", "chat")
+    assert pair.chosen == "good"
+    assert pair.rejected == "bad"
+    assert pair.id == "7"
+    assert pair.category == "chat"
 
 
 def test_an_rm_bench_line_is_all_nine_pairs_of_one_item():
@@ -75,8 +87,17 @@ def test_an_rm_bench_line_is_all_nine_pairs_of_one_item():
 
 def test_a_plain_line_needs_a_prompt_and_two_answers():
     """Without name and category the line's number is the name and there is no category."""
-    pair = only({"prompt": "Q?", "chosen": "good", "rejected": "bad"}, line=12)
-    assert (pair.id, pair.category, pair.principle) == ("line:12", None, None)
+    pair = only(
+        {
+            "prompt": "Q?",
+            "chosen": "good",
+            "rejected": "bad",
+        },
+        line=12,
+    )
+    assert pair.id == "line:12"
+    assert pair.category is None
+    assert pair.principle is None
 
 
 def test_the_prompt_may_be_messages():
@@ -87,7 +108,13 @@ def test_the_prompt_may_be_messages():
         assistant("What?"),
         user("Q!"),
     ]
-    pair = only({"prompt": prompt, "chosen": "good", "rejected": "bad"})
+    pair = only(
+        {
+            "prompt": prompt,
+            "chosen": "good",
+            "rejected": "bad",
+        }
+    )
     assert [turn.role for turn in pair.conversation] == ["system", "user", "assistant", "user"]
 
 
@@ -101,24 +128,35 @@ def test_answers_may_be_messages_that_bring_the_prompt_along(prompt):
     }
     pair = only(record)
     assert pair.conversation == (Turn("user", "Q?"),)
-    assert (pair.chosen, pair.rejected) == ("good", "bad")
+    assert pair.chosen == "good"
+    assert pair.rejected == "bad"
 
 
 def test_messages_of_the_answer_alone_follow_the_prompt():
     """Answers of one assistant message add nothing to the conversation."""
     pair = only(
-        {"prompt": [user("Q?")], "chosen": [assistant("good")], "rejected": [assistant("bad")]}
+        {
+            "prompt": [user("Q?")],
+            "chosen": [assistant("good")],
+            "rejected": [assistant("bad")],
+        }
     )
     assert pair.conversation == (Turn("user", "Q?"),)
-    assert (pair.chosen, pair.rejected) == ("good", "bad")
+    assert pair.chosen == "good"
+    assert pair.rejected == "bad"
 
 
 def test_reasoning_is_never_shown_to_a_judge():
     """What stands in <think> is left out of every answer."""
     pair = only(
-        {**REWARDBENCH, "chosen": "<think>hm</think>good", "rejected": [assistant("hm</think>bad")]}
+        {
+            **REWARDBENCH,
+            "chosen": "<think>hm</think>good",
+            "rejected": [assistant("hm</think>bad")],
+        }
     )
-    assert (pair.chosen, pair.rejected) == ("good", "bad")
+    assert pair.chosen == "good"
+    assert pair.rejected == "bad"
 
 
 def test_a_principle_of_the_line_is_kept():
@@ -139,10 +177,19 @@ def test_a_principle_of_the_line_is_kept():
         ({"rejected": "good"}, "same text"),
         ({"chosen": [user("Q?")]}, "assistant turn"),
         (
-            {"chosen": [user("P?"), assistant("good")], "rejected": [user("Q?"), assistant("bad")]},
+            {
+                "chosen": [user("P?"), assistant("good")],
+                "rejected": [user("Q?"), assistant("bad")],
+            },
             "different",
         ),
-        ({"chosen": ["a", "b"], "rejected": [user("Q?")]}, "list of texts"),
+        (
+            {
+                "chosen": ["a", "b"],
+                "rejected": [user("Q?")],
+            },
+            "list of texts",
+        ),
     ],
 )
 def test_a_bad_line_says_what_is_wrong(change, reason):
@@ -162,31 +209,32 @@ def test_another_shape_is_refused_with_what_was_expected():
 
 
 ODD = [
-    *(
-        None,
-        True,
-        1.5,
-        "",
-        "a",
-        "b",
-        "A>B",
-        "<think>",
-        [],
-        ["a"],
-        ["a", "b"],
-        ["a", 1],
-        [None],
-        {},
-        {"role": "user"},
-    ),
-    *(
-        [user("Q?")],
-        [assistant("a")],
-        [user("Q?"), assistant("b")],
-        [{"role": 3}],
-        [{"role": "assistant"}],
-    ),
-    [{"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "image"}]}],
+    None,
+    True,
+    1.5,
+    "",
+    "a",
+    "b",
+    "A>B",
+    "<think>",
+    [],
+    ["a"],
+    ["a", "b"],
+    ["a", 1],
+    [None],
+    {},
+    {"role": "user"},
+    [user("Q?")],
+    [assistant("a")],
+    [user("Q?"), assistant("b")],
+    [{"role": 3}],
+    [{"role": "assistant"}],
+    [
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "a"}, {"type": "image"}],
+        }
+    ],
 ]
 
 
@@ -208,8 +256,27 @@ def test_any_record_is_pairs_or_a_reason(record):
 def test_the_key_depends_on_the_content_and_on_nothing_else():
     """Name, category and line do not change the key; which answer is the better one does."""
     key = only(JUDGEBENCH).key
-    assert only({**JUDGEBENCH, "pair_id": "other", "source": "x"}, line=9).key == key
-    assert only({"prompt": "Q?", "chosen": "a", "rejected": "b"}).key == key
+    assert (
+        only(
+            {
+                **JUDGEBENCH,
+                "pair_id": "other",
+                "source": "x",
+            },
+            line=9,
+        ).key
+        == key
+    )
+    assert (
+        only(
+            {
+                "prompt": "Q?",
+                "chosen": "a",
+                "rejected": "b",
+            }
+        ).key
+        == key
+    )
     assert only({**JUDGEBENCH, "label": "B>A"}).key != key
     assert only({**JUDGEBENCH, "question": "R?"}).key != key
 

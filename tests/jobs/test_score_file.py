@@ -66,13 +66,30 @@ def score_input(uri: str, run: RunContext) -> RunRecord:
 
 def at_judge(server: JudgeServer, **given: Any) -> dict[str, Any]:
     """Return settings for the local judge that ask once, do not wait and remember nothing."""
-    once = {"probe": False, "retries": 0, "reask": 0, "use_journal": False}
-    return {"base_url": (server.base_url,), "model": "m", **once, **given}
+    once = {
+        "probe": False,
+        "retries": 0,
+        "reask": 0,
+        "use_journal": False,
+    }
+    return {
+        "base_url": (server.base_url,),
+        "model": "m",
+        **once,
+        **given,
+    }
 
 
 def half_answered() -> list[Json]:
     """Make a group of which one rollout has no response, and a group of one."""
-    lines = [*make_rollouts(groups=1, size=3), {"prompt": "Alone?", "completion": "Yes.", "id": 9}]
+    lines = [
+        *make_rollouts(groups=1, size=3),
+        {
+            "prompt": "Alone?",
+            "completion": "Yes.",
+            "id": 9,
+        },
+    ]
     lines[1]["completion"] = None
     return lines
 
@@ -87,7 +104,11 @@ def test_the_order_of_lines_that_are_numbered_does_not_matter(tmp_path):
             lines = read_lines(SAMPLE_DATA / name)
             shuffled = lines[:]
             random.Random(7).shuffle(shuffled)
-            given = {"strategy": strategy, "group_style_penalty_coeff": 0.1, "answer_bonus": 0.5}
+            given = {
+                "strategy": strategy,
+                "group_style_penalty_coeff": 0.1,
+                "answer_bonus": 0.5,
+            }
             one = score(tmp_path, lines, **given)
             other = score(tmp_path, shuffled, **given)
 
@@ -132,7 +153,11 @@ def test_interleaved_groups_are_told_apart(tmp_path_factory, data):
     """
     folder = tmp_path_factory.mktemp("mixed", numbered=True)
     lines = [
-        {**line, "rollout_index": line["id"] % 3, "prompt_id": line["id"] // 3}
+        {
+            **line,
+            "rollout_index": line["id"] % 3,
+            "prompt_id": line["id"] // 3,
+        }
         for line in make_rollouts(3, 3)
     ]
     alone = {}
@@ -184,13 +209,19 @@ def test_the_limit_of_unscored_rollouts(tmp_path):
 def test_a_field_can_name_the_group(tmp_path):
     """`group_by` groups by a dotted path; a line without that field is unscored, and says so."""
     lines = [
-        {**line, "meta": {"task": line["id"] % 2}, "prompt": "Why?"} for line in make_rollouts(2, 2)
+        {
+            **line,
+            "meta": {"task": line["id"] % 2},
+            "prompt": "Why?",
+        }
+        for line in make_rollouts(2, 2)
     ]
     lines.append({"prompt": "Why?", "completion": "So."})
     run = score(tmp_path, lines, group_by="meta.task")
     assert [line["genrm"]["group"] for line in run.lines[:4]] == ["meta.task:0", "meta.task:1"] * 2
     assert run.metrics["group_sizes"] == {"1": 1, "2": 2}
-    assert (run.lines[4]["reward"], run.lines[4]["genrm"]["reason"]) == (None, Reason.NO_GROUP)
+    assert run.lines[4]["reward"] is None
+    assert run.lines[4]["genrm"]["reason"] == Reason.NO_GROUP
     assert run.tally.unscored_share() == pytest.approx(1 / 5)
 
 
@@ -201,7 +232,8 @@ def test_a_forced_format_rejects_what_does_not_fit(tmp_path):
     lines = [*make_rollouts(1, 2), {"messages": [{"role": "user", "content": "Hi"}]}]
     assert score(tmp_path, lines).metrics["rejected_lines"] == 0
     run = score(tmp_path, lines, format="completion")
-    assert (run.metrics["rejected_lines"], run.metrics["formats"]) == (1, {"completion": 2})
+    assert run.metrics["rejected_lines"] == 1
+    assert run.metrics["formats"] == {"completion": 2}
     with pytest.raises(
         InputError, match=r"cannot read any of its 3 lines as rollouts \(lines 1, 2, 3: "
     ):
@@ -252,11 +284,15 @@ def test_compat_counts_the_rewards_that_rest_on_defaults(tmp_path, judge_server)
         run = score(tmp_path, make_rollouts(2, 3), **at_judge(judge_server, compat="nemo-gym"))
         assert run.rewards == [3.0] * 6
         assert run.metrics["rewards_on_defaults"] == 6
-        assert (run.metrics["failures"], run.metrics["verdicts"]) == (6, 0)
-        assert (run.metrics["unscored"], run.metrics["tiebreak_usage_rate"]) == (0, 1.0)
+        assert run.metrics["failures"] == 6
+        assert run.metrics["verdicts"] == 0
+        assert run.metrics["unscored"] == 0
+        assert run.metrics["tiebreak_usage_rate"] == 1.0
         assert all(line["genrm"]["defaulted"] == line["genrm"]["failed"] == 2 for line in run.lines)
         for record in run.comparisons:
-            assert (record["score_1"], record["score_2"], record["ranking"]) == (3.0, 3.0, 3.5)
+            assert record["score_1"] == 3.0
+            assert record["score_2"] == 3.0
+            assert record["ranking"] == 3.5
             assert record["failure"] is not None
 
 
@@ -308,22 +344,38 @@ def test_where_outputs_go():
     stream.
     """
     cases = [
-        ("a/run.jsonl", None, "a/run.scored.jsonl", "a/run.metrics.json"),
-        ("run.jsonl.gz", None, "run.scored.jsonl", "run.metrics.json"),
+        (
+            "a/run.jsonl",
+            None,
+            "a/run.scored.jsonl",
+            "a/run.metrics.json",
+        ),
+        (
+            "run.jsonl.gz",
+            None,
+            "run.scored.jsonl",
+            "run.metrics.json",
+        ),
         (
             "s3://b/rl/x/run.jsonl",
             None,
             "s3://b/rl/x/run.scored.jsonl",
             "s3://b/rl/x/run.metrics.json",
         ),
-        ("run.jsonl", "out/a.jsonl.zst", "out/a.jsonl.zst", "out/a.metrics.json"),
+        (
+            "run.jsonl",
+            "out/a.jsonl.zst",
+            "out/a.jsonl.zst",
+            "out/a.metrics.json",
+        ),
         ("-", None, "-", None),
         ("run.jsonl", "-", "-", None),
         ("run.jsonl", "/dev/null", "/dev/null", None),
     ]
     for input_uri, output, scored, metrics in cases:
         places = output_places(input_uri, settings_from(output=output))
-        assert (places.scored, places.metrics) == (scored, metrics)
+        assert places.scored == scored
+        assert places.metrics == metrics
 
 
 def test_no_output_is_the_input():

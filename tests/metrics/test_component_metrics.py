@@ -39,8 +39,20 @@ def plain_correlation(pairs):
 def test_golden_figures():
     """A component that varies in one of two groups, misses a value, and runs against another."""
     figures = ComponentMetrics()
-    figures.add_group({"genrm": [1.0, 3.0, None], "safety": [0.5, 0.25, 1.0]}, [1.5, 3.25, None])
-    figures.add_group({"genrm": [2.0, 2.0], "safety": [0.375, 0.375]}, [2.375, 2.375])
+    figures.add_group(
+        {
+            "genrm": [1.0, 3.0, None],
+            "safety": [0.5, 0.25, 1.0],
+        },
+        [1.5, 3.25, None],
+    )
+    figures.add_group(
+        {
+            "genrm": [2.0, 2.0],
+            "safety": [0.375, 0.375],
+        },
+        [2.375, 2.375],
+    )
     assert shown(figures)["genrm"] == {
         "count": 4,
         "mean": 2.0,

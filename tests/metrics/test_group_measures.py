@@ -18,7 +18,8 @@ def test_rounding_is_no_spread():
     assert GroupMeasures([0.1 + 0.2, 0.3]).is_flat
     assert GroupMeasures([1e12, 1e12 + 1]).is_flat
     assert not GroupMeasures([0.1, 0.1001]).is_flat
-    assert (GroupMeasures([1.0]).is_flat, GroupMeasures([1.0]).spread) == (False, None)
+    assert GroupMeasures([1.0]).is_flat is False
+    assert GroupMeasures([1.0]).spread is None
 
 
 def test_a_run_counts_what_its_groups_measure():
@@ -30,11 +31,9 @@ def test_a_run_counts_what_its_groups_measure():
     ):
         metrics.add_measures(group)
     metrics.add_measures(GroupMeasures())
-    assert (metrics.groups_noisy, metrics.groups_without_spread, metrics.reliability.count) == (
-        1,
-        1,
-        2,
-    )
+    assert metrics.groups_noisy == 1
+    assert metrics.groups_without_spread == 1
+    assert metrics.reliability.count == 2
 
 
 def test_length_and_reliability_have_intervals():
@@ -45,7 +44,8 @@ def test_length_and_reliability_have_intervals():
     for lengths in ([1, 2, 3], [3, 2, 1], [1, 2, 3], [5, 5, 5], [1, 2]):
         metrics.add_measures(GroupMeasures([1, 2, 3][: len(lengths)], lengths, 0.5, 0.25))
     summary = summarise(metrics, 1.0)
-    assert (summary.length_effect.count, summary.length_effect.mean) == (3, pytest.approx(1 / 3))
+    assert summary.length_effect.count == 3
+    assert summary.length_effect.mean == pytest.approx(1 / 3)
     half = Z_95 * statistics.stdev([1, -1, 1]) / math.sqrt(3)
     assert summary.length_effect_interval == pytest.approx((1 / 3 - half, 1 / 3 + half))
     assert summary.reliability_interval == pytest.approx(

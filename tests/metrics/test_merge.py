@@ -40,7 +40,10 @@ def metrics_of(seeds: Sequence[int]) -> RunMetrics:
         metrics.pairs.both_orders.add([(first, second)])
         metrics.shares[f"component {seed % 2}"] += 0.5
         metrics.latencies.add(0.01 * seed)
-        values = {"a": [float(seed), 1.0, None], "b": [random.random(), 2.0, 3.0]}
+        values = {
+            "a": [float(seed), 1.0, None],
+            "b": [random.random(), 2.0, 3.0],
+        }
         metrics.components.add_group(values, [1.0, 2.0, float(seed)])
         metrics.panel = metrics.panel or PanelMetrics(["x", "y"], [1.0, 2.0], [True, True])
         metrics.panel.add_comparison([first, second], counts=seed % 2 == 0)

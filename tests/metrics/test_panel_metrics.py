@@ -83,14 +83,44 @@ def test_the_figures_of_a_panel_are_counts():
     figures.add_comparison([None, SECOND, None], counts=False)
     shown = to_json(figures.summary())
     assert shown["judges"] == [
-        {"judge": "a", "weight": 1.0, "verdicts": 3, "failures": 1, "first_place_win_rate": 1.0},
-        {"judge": "b", "weight": 2.0, "verdicts": 4, "failures": 0, "first_place_win_rate": 1 / 3},
-        {"judge": "c", "weight": 1.0, "verdicts": 1, "failures": 3, "first_place_win_rate": None},
+        {
+            "judge": "a",
+            "weight": 1.0,
+            "verdicts": 3,
+            "failures": 1,
+            "first_place_win_rate": 1.0,
+        },
+        {
+            "judge": "b",
+            "weight": 2.0,
+            "verdicts": 4,
+            "failures": 0,
+            "first_place_win_rate": 1 / 3,
+        },
+        {
+            "judge": "c",
+            "weight": 1.0,
+            "verdicts": 1,
+            "failures": 3,
+            "first_place_win_rate": None,
+        },
     ]
     assert shown["pairs"] == [
-        {"judges": ["a", "b"], "comparisons": 3, "agreement": 2 / 3},
-        {"judges": ["a", "c"], "comparisons": 1, "agreement": 0.0},
-        {"judges": ["b", "c"], "comparisons": 1, "agreement": 0.0},
+        {
+            "judges": ["a", "b"],
+            "comparisons": 3,
+            "agreement": 2 / 3,
+        },
+        {
+            "judges": ["a", "c"],
+            "comparisons": 1,
+            "agreement": 0.0,
+        },
+        {
+            "judges": ["b", "c"],
+            "comparisons": 1,
+            "agreement": 0.0,
+        },
     ]
     assert shown["comparisons_left_out"] == 2
     assert shown["krippendorff_alpha"] == pytest.approx(

@@ -71,7 +71,12 @@ def test_an_unscored_rollout_changes_nothing_for_the_others(group):
 def test_an_unscored_rollout_has_no_number(group):
     """Base score, reward, rank and advantage are None together, or none of them is."""
     for score, numbers in zip(group[0], compose_rewards(*group, TERMS), strict=True):
-        given = (numbers.base_score, numbers.reward, numbers.rank, numbers.advantage)
+        given = (
+            numbers.base_score,
+            numbers.reward,
+            numbers.rank,
+            numbers.advantage,
+        )
         assert given == (None,) * 4 if score is None else None not in given
         assert score is not None or numbers.adjustments.total() == 0.0
 
@@ -129,7 +134,12 @@ def test_the_weights_of_advantages(variance, pool, reliability):
     deviation = math.sqrt(variance)
     pooled = math.sqrt(2) * deviation / math.sqrt(variance + pool)
     assert weights == pytest.approx(
-        {"unit": 1, "pooled": pooled, "reliability": reliability, "raw": deviation}
+        {
+            "unit": 1,
+            "pooled": pooled,
+            "reliability": reliability,
+            "raw": deviation,
+        }
     )
     assert weight_of("pooled", pool or 1.0, pool or 1.0, None) == pytest.approx(1)
     assert weight_of("pooled", variance / 2, pool, None) <= weights["pooled"] <= math.sqrt(2)

@@ -54,11 +54,21 @@ def plain_clusters(texts, n, threshold):
 def test_golden_sizes():
     """The facts of the reference, and the edges of the definition."""
     cases = [
-        (["hello world", "hello world", "goodbye moon"], 3, 0.5, [2, 2, 1]),
+        (
+            ["hello world", "hello world", "goodbye moon"],
+            3,
+            0.5,
+            [2, 2, 1],
+        ),
         (["same text"] * 3, 3, 0.5, [3, 3, 3]),
         (["", "", "something"], 3, 0.5, [2, 2, 1]),
         (["ab", "abc", "bc"], 1, 0.6, [3, 3, 3]),
-        (["alpha", "beta", "gamma"], 3, 0.99, [1, 1, 1]),
+        (
+            ["alpha", "beta", "gamma"],
+            3,
+            0.99,
+            [1, 1, 1],
+        ),
         (
             [
                 "I'm writing a research paper on the topic of synthesis",
@@ -88,7 +98,11 @@ REWORDED = tuple(
 
 def test_golden_similarities():
     """Two texts are joined up to the similarity that the reference states, and not above."""
-    cases = [(0.6452, 3, REWORDED), (0.5, 1, ("abc", "bcd")), (1.0, 3, ("ab", " AB"))]
+    cases = [
+        (0.6452, 3, REWORDED),
+        (0.5, 1, ("abc", "bcd")),
+        (1.0, 3, ("ab", " AB")),
+    ]
     for similarity, n, texts in cases:
         assert ngram_clusters(texts, n, similarity - 5e-5) == [0, 0]
         assert similarity == 1 or ngram_clusters(texts, n, similarity + 5e-5) == [0, 1]
@@ -103,10 +117,18 @@ def test_clusters_are_those_of_the_definition(texts, n, threshold):
 def test_golden_division():
     """The reference's example: two copies share what one of its own keeps whole."""
     sizes = sizes_of(["same approach here", "same approach here", "totally different tactic"])
-    rows = [{"a": 0.1, "b": 0.5}, {"a": 0.1, "b": 0.5}, {"a": 0.1, "b": 1.0}]
+    rows = [
+        {"a": 0.1, "b": 0.5},
+        {"a": 0.1, "b": 0.5},
+        {"a": 0.1, "b": 1.0},
+    ]
     terms = TotalTerms({"a": Weight(), "b": Weight()})
     divided = [
         compose_total(row, terms, {"a": size, "b": size}).terms
         for row, size in zip(rows, sizes, strict=True)
     ]
-    assert divided == [{"a": 0.05, "b": 0.25}, {"a": 0.05, "b": 0.25}, {"a": 0.1, "b": 1.0}]
+    assert divided == [
+        {"a": 0.05, "b": 0.25},
+        {"a": 0.05, "b": 0.25},
+        {"a": 0.1, "b": 1.0},
+    ]

@@ -134,13 +134,23 @@ def test_golden_style_counts():
         assert count_style_elements(text) == counts
 
 
-GYM_EMOJI = [(0x24C2, 0x1F251), (0x1F300, 0x1F64F), (0x1F680, 0x1F6FF), (0x1F900, 0x1FAFF)]
+GYM_EMOJI = [
+    (0x24C2, 0x1F251),
+    (0x1F300, 0x1F64F),
+    (0x1F680, 0x1F6FF),
+    (0x1F900, 0x1FAFF),
+]
 
 
 def test_under_compat_the_references_emoji_count():
     """From the first code point of each of its ranges to the last, and none beside them."""
     for first, last in GYM_EMOJI:
-        texts = [chr(first - 1), chr(first), chr(last), chr(last + 1)]
+        texts = [
+            chr(first - 1),
+            chr(first),
+            chr(last),
+            chr(last + 1),
+        ]
         assert [count_style_elements(text, as_gym=True)[3] for text in texts] == [0, 1, 1, 0]
         assert style_density(f"ab{chr(first)}", as_gym=True) == pytest.approx(1 / 3)
 
@@ -169,7 +179,13 @@ def test_degenerate_text_takes_linear_time():
     """The output of a model in a loop is measured at once; a quadratic pattern would run into the
     time limit.
     """
-    cases = ["\n" * 100_000, "- " * 50_000, "*" * 100_000, "`" * 100_000, "_*" * 50_000]
+    cases = [
+        "\n" * 100_000,
+        "- " * 50_000,
+        "*" * 100_000,
+        "`" * 100_000,
+        "_*" * 50_000,
+    ]
     for text in cases:
         assert style_density("a" + text) >= 0
 

@@ -27,7 +27,15 @@ def total_of(components, *gates, clip=None, normalise=False, **weights):
 
 def test_the_total_is_the_weighted_sum():
     """Each weight times its component; components without a weight do not count."""
-    total = total_of({"genrm": 4.0, "safety": 0.5, "rank": 9.0}, genrm=1, safety=2)
+    total = total_of(
+        {
+            "genrm": 4.0,
+            "safety": 0.5,
+            "rank": 9.0,
+        },
+        genrm=1,
+        safety=2,
+    )
     assert total == Total(5.0, {"genrm": 4.0, "safety": 1.0})
 
 

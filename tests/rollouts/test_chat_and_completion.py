@@ -11,7 +11,11 @@ ASKED = {"role": "user", "content": "Why?"}
 
 def answered(text, **others):
     """Make an assistant message."""
-    return {"role": "assistant", "content": text, **others}
+    return {
+        "role": "assistant",
+        "content": text,
+        **others,
+    }
 
 
 def read_as(format_, record):
@@ -35,7 +39,11 @@ def test_chat_judges_the_last_assistant_turn():
 
 def test_chat_keeps_tool_turns_with_the_answer():
     """A response that uses tools begins with its first call, not after the last tool turn."""
-    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    call = {
+        "id": "c",
+        "type": "function",
+        "function": {"name": "look", "arguments": "{}"},
+    }
     messages = [
         ASKED,
         answered(None, tool_calls=[call]),
@@ -43,7 +51,8 @@ def test_chat_keeps_tool_turns_with_the_answer():
         answered("It is 4."),
     ]
     (rollout,) = read_as("chat", {"messages": messages})
-    assert (rollout.prompt, rollout.answer) == (QUESTION, "It is 4.")
+    assert rollout.prompt == QUESTION
+    assert rollout.answer == "It is 4."
 
 
 def test_reasoning_is_told_from_the_answer():
@@ -54,21 +63,41 @@ def test_reasoning_is_told_from_the_answer():
         (answered("<think>Hm.</think>Yes."), "Hm.", "Yes."),
         (answered("Yes.", reasoning_content="Hm."), "Hm.", "Yes."),
         (answered("Yes.", reasoning="Hm."), "Hm.", "Yes."),
-        (answered([{"type": "text", "text": "Y"}, {"type": "text", "text": "es."}]), "", "Yes."),
+        (
+            answered(
+                [
+                    {"type": "text", "text": "Y"},
+                    {"type": "text", "text": "es."},
+                ]
+            ),
+            "",
+            "Yes.",
+        ),
     ]
     for message, reasoning, answer in cases:
         (rollout,) = read_as("chat", {"messages": [ASKED, message]})
-        assert (rollout.reasoning, rollout.answer) == (reasoning, answer)
+        assert rollout.reasoning == reasoning
+        assert rollout.answer == answer
 
 
 def test_completion_takes_strings_and_messages():
     """Prompt and response are each a string or messages, under any of their names."""
-    cases = ["Why?", [ASKED], [{"role": "user", "content": [{"text": "Why?"}]}]]
+    cases = [
+        "Why?",
+        [ASKED],
+        [
+            {
+                "role": "user",
+                "content": [{"text": "Why?"}],
+            }
+        ],
+    ]
     for name in ["completion", "response", "output"]:
         for prompt in cases:
             for response in ["Because.", [answered("Because.")], answered("Because.")]:
                 (rollout,) = read_as("completion", {"prompt": prompt, name: response})
-                assert (rollout.prompt, rollout.answer) == (QUESTION, "Because.")
+                assert rollout.prompt == QUESTION
+                assert rollout.answer == "Because."
 
 
 def test_a_responses_api_object_is_a_completion_too():
@@ -78,11 +107,19 @@ def test_a_responses_api_object_is_a_completion_too():
         "role": "assistant",
         "content": [{"type": "output_text", "text": "Because."}],
     }
-    reasoning = {"type": "reasoning", "summary": [{"text": "Hm."}]}
+    reasoning = {
+        "type": "reasoning",
+        "summary": [{"text": "Hm."}],
+    }
     (rollout,) = read_as(
-        "completion", {"prompt": "Why?", "response": {"output": [reasoning, message]}}
+        "completion",
+        {
+            "prompt": "Why?",
+            "response": {"output": [reasoning, message]},
+        },
     )
-    assert (rollout.answer, rollout.reasoning) == ("Because.", "Hm.")
+    assert rollout.answer == "Because."
+    assert rollout.reasoning == "Hm."
 
 
 def test_verifiers_rows_group_by_example():
@@ -95,7 +132,9 @@ def test_verifiers_rows_group_by_example():
         "info": {},
     }
     (rollout,) = read_as("completion", record)
-    assert (rollout.task, rollout.prompt, rollout.answer) == ("example:0", QUESTION, "Because.")
+    assert rollout.task == "example:0"
+    assert rollout.prompt == QUESTION
+    assert rollout.answer == "Because."
 
 
 def test_a_null_completion_is_no_response():
@@ -132,7 +171,12 @@ def test_tool_calls_of_a_prompt_are_written_out():
     for case, (call, text) in cases.items():
         prompt = [ASKED, answered(None, tool_calls=[call]), {"role": "tool", "content": "4"}]
         (rollout,) = read_as(
-            "completion", {"example_id": 1, "prompt": prompt, "completion": "It is 4."}
+            "completion",
+            {
+                "example_id": 1,
+                "prompt": prompt,
+                "completion": "It is 4.",
+            },
         )
         assert rollout.prompt == (*QUESTION, Turn("assistant", text), Turn("tool", "4")), case
 
@@ -141,7 +185,12 @@ def test_many_responses_are_one_group_in_their_order():
     """One line with a list of responses is a whole group, also when it names its task."""
     for name in ["responses", "completions"]:
         rollouts = read_as(
-            "many", {"prompt": "Why?", name: ["a", [answered("b")], None], "prompt_id": "p"}
+            "many",
+            {
+                "prompt": "Why?",
+                name: ["a", [answered("b")], None],
+                "prompt_id": "p",
+            },
         )
         assert [rollout.answer for rollout in rollouts] == ["a", "b", None]
         assert all(rollout.line_is_group and rollout.prompt == QUESTION for rollout in rollouts)
@@ -149,7 +198,11 @@ def test_many_responses_are_one_group_in_their_order():
 
 def test_rewards_of_many_are_a_list():
     """The line gets one reward for each response, and the scores it had are kept."""
-    record = {"prompt": "Why?", "responses": ["a", "b"], "rewards": [1, 0]}
+    record = {
+        "prompt": "Why?",
+        "responses": ["a", "b"],
+        "rewards": [1, 0],
+    }
     FORMATS["many"].annotate(record, [Score(4.0, {"n": "first"}), Score(None, {"n": "second"})])
     assert record["rewards"] == [4.0, None]
     assert record["genrm"] == {
@@ -160,15 +213,30 @@ def test_rewards_of_many_are_a_list():
 
 def test_the_compare_request_is_one_group():
     """`conversation_history`, `response_objs` and a principle, as the reference takes them."""
-    history = [{"role": "user", "content": [{"type": "input_text", "text": "Why?"}]}]
+    history = [
+        {
+            "role": "user",
+            "content": [{"type": "input_text", "text": "Why?"}],
+        }
+    ]
     responses = [
         {
             "id": "r",
-            "output": [{"type": "message", "role": "assistant", "content": [{"text": text}]}],
+            "output": [
+                {
+                    "type": "message",
+                    "role": "assistant",
+                    "content": [{"text": text}],
+                }
+            ],
         }
         for text in ("a", "")
     ]
-    request = {"conversation_history": history, "response_objs": responses, "principle": "Be safe."}
+    request = {
+        "conversation_history": history,
+        "response_objs": responses,
+        "principle": "Be safe.",
+    }
     rollouts = read_as("compare", request)
     assert [rollout.answer for rollout in rollouts] == ["a", ""]
     assert {(rollout.prompt, rollout.principle, rollout.line_is_group) for rollout in rollouts} == {
@@ -187,8 +255,20 @@ def test_wrong_shapes_are_refused_with_a_reason():
         ("completion", {"prompt": "x", "response": {"id": "r"}}),
         ("many", {"prompt": "x", "responses": []}),
         ("many", {"prompt": "x", "responses": [5]}),
-        ("compare", {"conversation_history": [5], "response_objs": ["a"]}),
-        ("compare", {"conversation_history": [], "response_objs": []}),
+        (
+            "compare",
+            {
+                "conversation_history": [5],
+                "response_objs": ["a"],
+            },
+        ),
+        (
+            "compare",
+            {
+                "conversation_history": [],
+                "response_objs": [],
+            },
+        ),
     ]
     for format_, record in cases:
         with pytest.raises(UnreadableRecordError, match=r"expected|neither|empty"):

@@ -29,7 +29,13 @@ def test_a_record_that_declares_it_is_admitted():
         ({"formula": "a=b"}, "formula=a=b"),
         ({"metadata": {"synthetic": True}}, "synthetic=true"),
         ({"metadata": {"origin": {"kind": "x"}}}, "metadata.origin.kind=x"),
-        ({"origin": {"other": 1}, "metadata": {"origin": {"kind": "x"}}}, "origin.kind=x"),
+        (
+            {
+                "origin": {"other": 1},
+                "metadata": {"origin": {"kind": "x"}},
+            },
+            "origin.kind=x",
+        ),
         ({"huge": 10**40}, f"huge={10**40}"),
     ]
     for record, required in cases:
@@ -49,7 +55,10 @@ def test_a_record_that_does_not_is_refused_with_the_reason():
         ({"a": "x"}, "a=", "declares a='x', not an empty text"),
         ({"a": "b"}, "a.b=1", "does not declare a.b=1"),
         (
-            {"synthetic": False, "metadata": {"synthetic": True}},
+            {
+                "synthetic": False,
+                "metadata": {"synthetic": True},
+            },
             "synthetic=true",
             "declares synthetic=false, not true",
         ),

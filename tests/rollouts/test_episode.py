@@ -8,7 +8,14 @@ from genrm_cli.rollouts.formats import FORMATS, Score, recognise
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.views import SESSION_PRINCIPLE, view_group
 
-REWARD = {"total_reward": 0.82, "components": {"safety": 1.0, "empathy": 0.7, "bias": 0.0}}
+REWARD = {
+    "total_reward": 0.82,
+    "components": {
+        "safety": 1.0,
+        "empathy": 0.7,
+        "bias": 0.0,
+    },
+}
 
 
 def turn(role, content):
@@ -18,7 +25,11 @@ def turn(role, content):
 
 def episode(*messages, **others):
     """Make an episode of one scenario."""
-    scenario = {"scenario_id": "grief-01", "difficulty": "hard", "risk_level": "low"}
+    scenario = {
+        "scenario_id": "grief-01",
+        "difficulty": "hard",
+        "risk_level": "low",
+    }
     return {
         "run_id": "run-7",
         "episode_index": 2,
@@ -47,7 +58,8 @@ def test_an_episode_is_prompt_and_session():
         Turn("user", "I lost my dog."),
     )
     assert rollout.session == (Turn("assistant", "I am sorry."), Turn("user", "Thanks."))
-    assert (rollout.task, rollout.answer) == ("scenario:grief-01", "I am sorry.")
+    assert rollout.task == "scenario:grief-01"
+    assert rollout.answer == "I am sorry."
 
 
 def test_episodes_of_two_runs_are_told_apart():
@@ -121,7 +133,8 @@ def test_other_rollouts_show_their_prompt_and_answers():
     """Outside episodes the judge sees the prompt and each answer, without any reasoning."""
     lines = [{"prompt": "Why?", "completion": text} for text in ("<think>Hm.</think>Because.", "")]
     view = view_group([FORMATS["completion"].read(line)[0] for line in lines])
-    assert (view.conversation, view.responses) == ((Turn("user", "Why?"),), ["Because.", ""])
+    assert view.conversation == (Turn("user", "Why?"),)
+    assert view.responses == ["Because.", ""]
 
 
 def test_our_reward_is_the_total():
@@ -130,7 +143,11 @@ def test_our_reward_is_the_total():
     FORMATS["episode"].annotate(record, [Score(4.5, {"components": {"genrm": 4.5, "safety": 0.5}})])
     assert record["reward"] == {
         "total_reward": 4.5,
-        "components": {"safety": 0.5, "empathy": 0.7, "bias": 0.0},
+        "components": {
+            "safety": 0.5,
+            "empathy": 0.7,
+            "bias": 0.0,
+        },
     }
     assert record["genrm"] == {
         "components": {"genrm": 4.5, "safety": 0.5},
@@ -161,8 +178,15 @@ def test_odd_rewards_are_replaced_but_not_lost():
     """A reward that is a number, or components that are no object, are kept under `genrm`."""
     number = episode(*OPENING, reward=0.5)
     FORMATS["episode"].annotate(number, [Score(4.0, {})])
-    assert (number["reward"]["total_reward"], number["genrm"]["previous_reward"]) == (4.0, 0.5)
-    listed = episode(*OPENING, reward={"total_reward": 1, "components": [1, 2]})
+    assert number["reward"]["total_reward"] == 4.0
+    assert number["genrm"]["previous_reward"] == 0.5
+    listed = episode(
+        *OPENING,
+        reward={
+            "total_reward": 1,
+            "components": [1, 2],
+        },
+    )
     FORMATS["episode"].annotate(listed, [Score(4.0, {})])
     assert listed["reward"] == {"total_reward": 4.0, "components": {}}
     assert listed["genrm"]["previous_reward"]["components"] == [1, 2]
@@ -193,11 +217,41 @@ def test_judges_that_compare_see_the_scenario():
 @pytest.mark.parametrize(
     ("reward", "gates"),
     [
-        ({"total_reward": 0.0, "gated_by": ["contact"]}, ("contact",)),
-        ({"total_reward": 0.7, "components": {"safety": 0.0, "empathy": 0.0}}, ("safety",)),
-        ({"total_reward": 0.7, "components": {"constraints": 0, "safety": 0.5}}, ("constraints",)),
-        ({"gated_by": [], "components": {"safety": 0.0}}, ()),
-        ({"components": {"safety": None}, "gated_by": 3}, ()),
+        (
+            {
+                "total_reward": 0.0,
+                "gated_by": ["contact"],
+            },
+            ("contact",),
+        ),
+        (
+            {
+                "total_reward": 0.7,
+                "components": {"safety": 0.0, "empathy": 0.0},
+            },
+            ("safety",),
+        ),
+        (
+            {
+                "total_reward": 0.7,
+                "components": {"constraints": 0, "safety": 0.5},
+            },
+            ("constraints",),
+        ),
+        (
+            {
+                "gated_by": [],
+                "components": {"safety": 0.0},
+            },
+            (),
+        ),
+        (
+            {
+                "components": {"safety": None},
+                "gated_by": 3,
+            },
+            (),
+        ),
         (REWARD, ()),
         (0.0, ()),
         (None, ()),

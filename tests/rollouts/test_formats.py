@@ -19,12 +19,27 @@ from genrm_cli.rollouts.views import view_group
 SAMPLES = Path(__file__).parents[2] / "sample_data"
 ASKED = {"role": "user", "content": "Why?"}
 ANSWERED = {"role": "assistant", "content": "Because."}
-CALL = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+CALL = {
+    "id": "c",
+    "type": "function",
+    "function": {"name": "look", "arguments": "{}"},
+}
 OUTPUT = [
-    {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
-    {"type": "function_call", "name": "look", "arguments": "{}"},
+    {
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": "Hm."}],
+    },
+    {
+        "type": "function_call",
+        "name": "look",
+        "arguments": "{}",
+    },
     {"type": "function_call_output", "output": "4"},
-    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Go on."}]},
+    {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_text", "text": "Go on."}],
+    },
     {
         "type": "message",
         "role": "assistant",
@@ -40,7 +55,10 @@ VALID = {
             "input": [ASKED, OUTPUT[1], OUTPUT[2]],
             "instructions": "Be brief.",
         },
-        "response": {"id": "r", "output": [[OUTPUT[0]], OUTPUT]},
+        "response": {
+            "id": "r",
+            "output": [[OUTPUT[0]], OUTPUT],
+        },
         "reward": 19.4,
         "_ng_task_index": 0,
         "_ng_rollout_index": 1,
@@ -60,11 +78,26 @@ VALID = {
     "episode": {
         "scenario": {"scenario_id": "s"},
         "messages": [ASKED, ANSWERED | {"tool_calls": [CALL, "{}"]}, ASKED],
-        "reward": {"total_reward": 0.5, "components": {"safety": 1.0}},
+        "reward": {
+            "total_reward": 0.5,
+            "components": {"safety": 1.0},
+        },
     },
-    "completion": {"input": "Why?", "output": "<think>Hm.</think>Because.", "reward": 0.5},
+    "completion": {
+        "input": "Why?",
+        "output": "<think>Hm.</think>Because.",
+        "reward": 0.5,
+    },
     "chat": {
-        "messages": [ASKED, ANSWERED, {"role": "tool", "content": [{"text": "4"}]}, ANSWERED],
+        "messages": [
+            ASKED,
+            ANSWERED,
+            {
+                "role": "tool",
+                "content": [{"text": "4"}],
+            },
+            ANSWERED,
+        ],
         "id": 5,
     },
 }
@@ -157,13 +190,26 @@ def test_the_more_particular_shape_goes_first():
     """A record with the keys of several formats is read as the most particular of them."""
     cases = [
         ({"responses_create_params": {}}, "nemo_gym"),
-        ({"conversation_history": [], "response_objs": []}, "compare"),
+        (
+            {
+                "conversation_history": [],
+                "response_objs": [],
+            },
+            "compare",
+        ),
         ({"scenario": {}}, "episode"),
         ({}, "completion"),
     ]
     for more, name in cases:
         assert (
-            recognise({"prompt": "Why?", "completion": "Because.", "messages": []} | more).name
+            recognise(
+                {
+                    "prompt": "Why?",
+                    "completion": "Because.",
+                    "messages": [],
+                }
+                | more
+            ).name
             == name
         )
 
@@ -171,7 +217,12 @@ def test_the_more_particular_shape_goes_first():
 def test_the_sample_files_are_recognised_as_what_they_are():
     """Every line of the shipped samples is read, and the samples hold every format."""
     seen = set()
-    for name in ("rollouts.jsonl", "episodes.jsonl", "other-formats.jsonl", "writers.jsonl"):
+    for name in (
+        "rollouts.jsonl",
+        "episodes.jsonl",
+        "other-formats.jsonl",
+        "writers.jsonl",
+    ):
         for line in (SAMPLES / name).read_text(encoding="utf-8").strip().split("\n"):
             record = json.loads(line)
             format_ = recognise(record)
@@ -183,7 +234,15 @@ def test_the_sample_files_are_recognised_as_what_they_are():
 
 def test_a_forced_format_refuses_a_line_that_does_not_fit():
     """`--format` on other lines makes them unreadable; it does not end in a bug."""
-    cases = [{}, {"text": "x"}, {"messages": None, "prompt": 5, "response_objs": {}}]
+    cases = [
+        {},
+        {"text": "x"},
+        {
+            "messages": None,
+            "prompt": 5,
+            "response_objs": {},
+        },
+    ]
     for forced in FORMATS:
         for record in cases:
             with pytest.raises(UnreadableRecordError):
@@ -194,7 +253,8 @@ def test_a_forced_format_reads_a_line_that_another_would_take():
     """An episode can be read as a chat: its last assistant turn is judged then."""
     episode = copy.deepcopy(VALID["episode"])
     (rollout,) = FORMATS["chat"].read(episode | {"messages": episode["messages"][:-1]})
-    assert (rollout.session, rollout.answer) == (None, "Because.")
+    assert rollout.session is None
+    assert rollout.answer == "Because."
 
 
 def test_annotating_a_line_keeps_all_it_carried():
@@ -211,7 +271,11 @@ def test_annotating_a_line_keeps_all_it_carried():
         FORMATS[name].annotate(record, [Score(4.25, {"status": "scored", "rank": 1})])
         assert record == before | {
             "reward": 4.25,
-            "genrm": {"status": "scored", "rank": 1, "previous_reward": {"nested": [1, 2.5]}},
+            "genrm": {
+                "status": "scored",
+                "rank": 1,
+                "previous_reward": {"nested": [1, 2.5]},
+            },
         }
         assert list(record) == [*before, "genrm"]
 
@@ -242,7 +306,11 @@ def test_nested_completions_belong_to_the_row_they_are_in():
     """Each of several completions of one prompt has the fields of its row, and the rewards are
     nested as they are.
     """
-    record = {"prompt": ["q", "r"], "completion": [["a", "b"], ["c"]], "accuracy": [1.0, 0.0]}
+    record = {
+        "prompt": ["q", "r"],
+        "completion": [["a", "b"], ["c"]],
+        "accuracy": [1.0, 0.0],
+    }
     format_ = recognise(record)
     assert format_.name == "columns"
     assert [format_.own_record(record, position)["accuracy"] for position in range(3)] == [
@@ -270,7 +338,16 @@ FIELDS = (
 )
 KEYS = st.sampled_from(FIELDS.split()) | st.text(max_size=3)
 WORDS = st.sampled_from(
-    ["user", "assistant", "system", "message", "reasoning", "function_call", "<think>", ""]
+    [
+        "user",
+        "assistant",
+        "system",
+        "message",
+        "reasoning",
+        "function_call",
+        "<think>",
+        "",
+    ]
 )
 SCALARS = (
     st.none()

@@ -69,7 +69,12 @@ def test_text_in_any_turn_is_a_prompt():
 
 def test_the_principle_is_always_part_of_the_key():
     """Different principles are different groups, and so are a principle and none."""
-    cases = [{"task": "task:0"}, {}, {"line_is_group": True}, {"prompt": ()}]
+    cases = [
+        {"task": "task:0"},
+        {},
+        {"line_is_group": True},
+        {"prompt": ()},
+    ]
     for own in cases:
         keys = {
             group_key(rollout(**own, principle=principle), 1, override)
@@ -112,10 +117,21 @@ def test_a_dotted_path_finds_texts_and_numbers():
         (".", None),
     ]
     for path, value in cases:
-        metadata = {"task": "x", "flag": False, "rate": 0.5}
+        metadata = {
+            "task": "x",
+            "flag": False,
+            "rate": 0.5,
+        }
         assert (
             value_at(
-                {"step": 0, "metadata": metadata, "empty": "", "null": None, "listed": [1]}, path
+                {
+                    "step": 0,
+                    "metadata": metadata,
+                    "empty": "",
+                    "null": None,
+                    "listed": [1],
+                },
+                path,
             )
             == value
         )
@@ -211,7 +227,12 @@ def test_many_lines_joined_by_a_field_are_no_duplicates():
     """
     table = GroupTable()
     for line in (1, 2):
-        responses = FORMATS["many"].read({"prompt": "Why?", "responses": ["a", "b"]})
+        responses = FORMATS["many"].read(
+            {
+                "prompt": "Why?",
+                "responses": ["a", "b"],
+            }
+        )
         for position, each in enumerate(responses):
             table.append(group_key(each, line, "step:1"), each, Place(line, position))
     assert list(table.iter_groups()) == [[0, 1, 2, 3]]
@@ -282,7 +303,8 @@ def test_excluded_rollouts_are_not_compared():
     """Masked and failed rollouts stay in their group and are not counted among those compared."""
     table = table_of(rollout("a"), rollout("a", excluded="masked"), rollout("a", response=None))
     (rows,) = table.iter_groups()
-    assert (rows, table.compared(rows)) == ([0, 1, 2], [0])
+    assert rows == [0, 1, 2]
+    assert table.compared(rows) == [0]
 
 
 def test_a_rollout_without_a_response_does_not_spoil_its_group():

@@ -27,9 +27,22 @@ def message(*texts, kind="output_text", **others):
     } | others
 
 
-CALL = {"type": "function_call", "name": "look", "arguments": "{}", "call_id": "c"}
-RESULT = {"type": "function_call_output", "call_id": "c", "output": "4"}
-REASONING = {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "Hm."}]}
+CALL = {
+    "type": "function_call",
+    "name": "look",
+    "arguments": "{}",
+    "call_id": "c",
+}
+RESULT = {
+    "type": "function_call_output",
+    "call_id": "c",
+    "output": "4",
+}
+REASONING = {
+    "type": "reasoning",
+    "id": "r",
+    "summary": [{"type": "summary_text", "text": "Hm."}],
+}
 
 
 def test_a_response_is_its_output_texts_joined_with_nothing():
@@ -41,8 +54,25 @@ def test_a_response_is_its_output_texts_joined_with_nothing():
         ([message("It is 4.<|im_end|>")], "It is 4.<|im_end|>"),
         ([message("no", kind="refusal"), message("yes")], "yes"),
         ([message("asked", role="user"), message("said")], "askedsaid"),
-        ([{"type": "message", "role": "assistant", "content": "a string"}], "None"),
-        ([{"role": "assistant", "content": [{"type": "output_text", "text": "no type"}]}], "None"),
+        (
+            [
+                {
+                    "type": "message",
+                    "role": "assistant",
+                    "content": "a string",
+                }
+            ],
+            "None",
+        ),
+        (
+            [
+                {
+                    "role": "assistant",
+                    "content": [{"type": "output_text", "text": "no type"}],
+                }
+            ],
+            "None",
+        ),
         ([CALL, RESULT, CALL], "None"),
         ([REASONING], "None"),
         ([message(" \n")], "None"),
@@ -87,7 +117,12 @@ def test_an_input_becomes_a_conversation():
         ([{"content": "no role"}], [Turn("user", "no role")]),
         ([{"role": "developer", "content": "Be brief."}], [Turn("developer", "Be brief.")]),
         (
-            [{"role": "user", "content": [{"type": "input_text", "text": "Why?"}]}],
+            [
+                {
+                    "role": "user",
+                    "content": [{"type": "input_text", "text": "Why?"}],
+                }
+            ],
             [Turn("user", "")],
         ),
         ([message("Because.", id="msg_1")], [Turn("assistant", "")]),
@@ -101,7 +136,10 @@ def test_an_input_becomes_a_conversation():
 
 def test_a_line_shows_neither_instructions_nor_the_environments_opening():
     """Only `input` is the conversation, and the first line's counts for the group."""
-    request = {"instructions": "Be brief.", "input": [{"role": "user", "content": "Why?"}]}
+    request = {
+        "instructions": "Be brief.",
+        "input": [{"role": "user", "content": "Why?"}],
+    }
     lines = [
         {
             "responses_create_params": request,
@@ -130,7 +168,10 @@ def test_a_request_takes_a_message_without_a_role_for_the_users():
     assert len(view.responses) == 72
 
 
-ROW = {"responses_create_params": {"input": []}, "response": {"output": []}}
+ROW = {
+    "responses_create_params": {"input": []},
+    "response": {"output": []},
+}
 
 
 def test_a_row_with_a_field_of_another_type_is_refused():
@@ -152,7 +193,12 @@ def test_a_row_with_a_field_of_another_type_is_refused():
 
 def test_a_row_is_accepted_as_by_pydantic():
     """An optional index may be a text or a float that is an integer."""
-    cases = [{}, {"prompt_id": "p"}, {"_ng_task_index": "3"}, {"task_index": 3.0}]
+    cases = [
+        {},
+        {"prompt_id": "p"},
+        {"_ng_task_index": "3"},
+        {"task_index": 3.0},
+    ]
     for more in cases:
         assert refusal_of(ROW | more) == ""
 

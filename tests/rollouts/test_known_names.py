@@ -48,73 +48,151 @@ def groups_of(lines):
 # A line of a task (its two distinct parts, the response), and the prompt as shown.
 SHAPES = {
     "messages and response": (
-        lambda a, b, r: {"messages": [*OLD, asked(a + b)], "response": r},
+        lambda a, b, r: {
+            "messages": [*OLD, asked(a + b)],
+            "response": r,
+        },
         "Hi OLD {a}{b}",
     ),
-    "messages and output": (lambda a, b, r: {"messages": [asked(a + b)], "output": r}, "{a}{b}"),
+    "messages and output": (
+        lambda a, b, r: {
+            "messages": [asked(a + b)],
+            "output": r,
+        },
+        "{a}{b}",
+    ),
     "messages and completion": (
-        lambda a, b, r: {"messages": [asked(a + b)], "completion": r},
+        lambda a, b, r: {
+            "messages": [asked(a + b)],
+            "completion": r,
+        },
         "{a}{b}",
     ),
     "messages, the response twice": (
-        lambda a, b, r: {"messages": [asked(a + b), said(r)], "response": r},
+        lambda a, b, r: {
+            "messages": [asked(a + b), said(r)],
+            "response": r,
+        },
         "{a}{b}",
     ),
     "question, answer, messages": (
-        lambda a, b, r: {"question": a + b, "answer": GOLD, "messages": [asked(a + b), said(r)]},
+        lambda a, b, r: {
+            "question": a + b,
+            "answer": GOLD,
+            "messages": [asked(a + b), said(r)],
+        },
         "{a}{b}",
     ),
     "a prediction of LLaMA-Factory": (
-        lambda a, b, r: {"prompt": a + b, "predict": r, "label": GOLD},
+        lambda a, b, r: {
+            "prompt": a + b,
+            "predict": r,
+            "label": GOLD,
+        },
         "{a}{b}",
     ),
     "generated_text": (
-        lambda a, b, r: {"prompt": a + b, "generated_text": r, "target": GOLD},
+        lambda a, b, r: {
+            "prompt": a + b,
+            "generated_text": r,
+            "target": GOLD,
+        },
         "{a}{b}",
     ),
     "instruction and input": (
-        lambda a, b, r: {"instruction": a, "input": b, "response": r},
+        lambda a, b, r: {
+            "instruction": a,
+            "input": b,
+            "response": r,
+        },
         "{a} {b}",
     ),
     "instruction, input, generation": (
-        lambda a, b, r: {"instruction": a, "input": b, "generation": r},
+        lambda a, b, r: {
+            "instruction": a,
+            "input": b,
+            "generation": r,
+        },
         "{a} {b}",
     ),
     "alpaca with system": (
-        lambda a, b, r: {"system": a, "instruction": b, "input": "", "output": r},
+        lambda a, b, r: {
+            "system": a,
+            "instruction": b,
+            "input": "",
+            "output": r,
+        },
         "{a} {b}",
     ),
     "system and messages": (
-        lambda a, b, r: {"system": a, "messages": [asked(b), said(r)]},
+        lambda a, b, r: {
+            "system": a,
+            "messages": [asked(b), said(r)],
+        },
         "{a} {b}",
     ),
     "system as parts": (
-        lambda a, b, r: {"system": [{"type": "text", "text": a}], "messages": [asked(b), said(r)]},
+        lambda a, b, r: {
+            "system": [{"type": "text", "text": a}],
+            "messages": [asked(b), said(r)],
+        },
         "{a} {b}",
     ),
     "system_prompt and prompt": (
-        lambda a, b, r: {"system_prompt": a, "prompt": b, "completion": r},
+        lambda a, b, r: {
+            "system_prompt": a,
+            "prompt": b,
+            "completion": r,
+        },
         "{a} {b}",
     ),
     "system_prompt within the prompt": (
-        lambda a, b, r: {"system_prompt": a, "prompt": a + b, "completion": r},
+        lambda a, b, r: {
+            "system_prompt": a,
+            "prompt": a + b,
+            "completion": r,
+        },
         "{a}{b}",
     ),
     "history of pairs": (
-        lambda a, b, r: {"query": b, "response": r, "history": [["Hi", a]]},
+        lambda a, b, r: {
+            "query": b,
+            "response": r,
+            "history": [["Hi", a]],
+        },
         "Hi {a} {b}",
     ),
     "history of messages": (
-        lambda a, b, r: {"query": b, "response": r, "history": [asked("Hi"), said(a)]},
+        lambda a, b, r: {
+            "query": b,
+            "response": r,
+            "history": [asked("Hi"), said(a)],
+        },
         "Hi {a} {b}",
     ),
-    "Dolly": (lambda a, b, r: {"instruction": b, "context": a, "response": r}, "{b} {a}"),
+    "Dolly": (
+        lambda a, b, r: {
+            "instruction": b,
+            "context": a,
+            "response": r,
+        },
+        "{b} {a}",
+    ),
     "question and context": (
-        lambda a, b, r: {"question": b, "context": a, "output": r, "answer": GOLD},
+        lambda a, b, r: {
+            "question": b,
+            "context": a,
+            "output": r,
+            "answer": GOLD,
+        },
         "{b} {a}",
     ),
     "options of a question": (
-        lambda a, b, r: {"question": b, "choices": [{"label": "A", "text": a}], "response": r},
+        lambda a, b, r: {
+            "question": b,
+            "choices": [{"label": "A", "text": a}],
+            "response": r,
+        },
         "{b} A. {a}",
     ),
     "a Responses object": (
@@ -140,7 +218,10 @@ SHAPES = {
         "{a}{b}",
     ),
     "a response with choices": (
-        lambda a, b, r: {"messages": [asked(a + b)], "choices": [{"index": 0, "message": said(r)}]},
+        lambda a, b, r: {
+            "messages": [asked(a + b)],
+            "choices": [{"index": 0, "message": said(r)}],
+        },
         "{a}{b}",
     ),
     "arena-hard": (
@@ -151,7 +232,10 @@ SHAPES = {
         "{a}{b}",
     ),
     "conversation": (
-        lambda a, b, r: {"conversation": [asked(a + b), said(r)], "model": "m"},
+        lambda a, b, r: {
+            "conversation": [asked(a + b), said(r)],
+            "model": "m",
+        },
         "{a}{b}",
     ),
     "ART": (
@@ -213,7 +297,10 @@ CALLS = {
     "a batch with its requests": lambda a, b, r: {
         "custom_id": r,
         "body": {"messages": [system(a), asked(b)]},
-        "response": {"status_code": 200, "body": {"choices": [{"message": said(r)}]}},
+        "response": {
+            "status_code": 200,
+            "body": {"choices": [{"message": said(r)}]},
+        },
     },
     "Bedrock": lambda a, b, r: {
         "recordId": r,
@@ -234,10 +321,20 @@ CALLS = {
 SHAPES |= {name: (line, "{a} {b}") for name, line in CALLS.items()}
 SHAPES |= {
     "a spelling of system_prompt": (
-        lambda a, b, r: {"systemPrompt": a, "prompt": b, "response": r},
+        lambda a, b, r: {
+            "systemPrompt": a,
+            "prompt": b,
+            "response": r,
+        },
         "{a} {b}",
     ),
-    "Ollama": (lambda a, b, r: {"messages": [asked(a + b)], "message": said(r)}, "{a}{b}"),
+    "Ollama": (
+        lambda a, b, r: {
+            "messages": [asked(a + b)],
+            "message": said(r),
+        },
+        "{a}{b}",
+    ),
     "RAGAS": (
         lambda a, b, r: {
             "user_input": b,
@@ -257,19 +354,34 @@ SHAPES |= {
         "{b} {a}",
     ),
     "SYNTHETIC-1": (
-        lambda a, b, r: {"prompt": a + b, "llm_response": r, "gold_standard_solution": GOLD},
+        lambda a, b, r: {
+            "prompt": a + b,
+            "llm_response": r,
+            "gold_standard_solution": GOLD,
+        },
         "{a}{b}",
     ),
     "messages as their JSON text": (
-        lambda a, b, r: {"messages": json.dumps([system(a), asked(b)]), "response": r},
+        lambda a, b, r: {
+            "messages": json.dumps([system(a), asked(b)]),
+            "response": r,
+        },
         "{a} {b}",
     ),
     "labelled options": (
-        lambda a, b, r: {"question": b, "options": {"A": a, "B": "x"}, "response": r},
+        lambda a, b, r: {
+            "question": b,
+            "options": {"A": a, "B": "x"},
+            "response": r,
+        },
         "{b} A. {a} B. x",
     ),
     "options of ARC": (
-        lambda a, b, r: {"question": b, "choices": {"text": [a], "label": ["A"]}, "output": r},
+        lambda a, b, r: {
+            "question": b,
+            "choices": {"text": [a], "label": ["A"]},
+            "output": r,
+        },
         "{b} A. {a}",
     ),
     "outputs that are one conversation": (
@@ -281,19 +393,31 @@ SHAPES |= {
     ),
     "content under another name": (
         lambda a, b, r: {
-            "messages": [{"role": "USER", "message": a}, {"role": "HUMAN", "prompt": b}],
-            "response": {"role": "model", "parts": [{"text": r}]},
+            "messages": [
+                {"role": "USER", "message": a},
+                {"role": "HUMAN", "prompt": b},
+            ],
+            "response": {
+                "role": "model",
+                "parts": [{"text": r}],
+            },
         },
         "{a} {b}",
     ),
     "roles in capitals": (
         lambda a, b, r: {
-            "conversations": [{"from": "User", "value": a + b}, {"from": "Assistant", "value": r}]
+            "conversations": [
+                {"from": "User", "value": a + b},
+                {"from": "Assistant", "value": r},
+            ]
         },
         "{a}{b}",
     ),
 }
-TASKS = [("Translate.", "Hello"), ("Count.", "Hello")]
+TASKS = [
+    ("Translate.", "Hello"),
+    ("Count.", "Hello"),
+]
 
 
 def test_each_task_is_shown_whole_in_its_own_group():
@@ -329,20 +453,38 @@ LISTS = {
     },
     **{
         name: lambda q, r, name=name: {"question": q, "answer": GOLD, name: r}
-        for name in ("outputs", "samples", "generations", "responses", "candidates", "completions")
+        for name in (
+            "outputs",
+            "samples",
+            "generations",
+            "responses",
+            "candidates",
+            "completions",
+        )
     },
-    "messages and responses": lambda q, r: {"messages": [*OLD, asked(q)], "responses": r},
+    "messages and responses": lambda q, r: {
+        "messages": [*OLD, asked(q)],
+        "responses": r,
+    },
     "objects with a response each": lambda q, r: {
         "prompt": q,
         "rollouts": [{"response": each, "reward": 1} for each in r],
     },
     "alternatives as messages": lambda q, r: {"prompt": q, "responses": [said(each) for each in r]},
     "a generation that is a list": lambda q, r: {"instruction": q, "generation": r},
-    "system beside": lambda q, r: {"system_prompt": q, "prompt": "Hello", "completions": r},
+    "system beside": lambda q, r: {
+        "system_prompt": q,
+        "prompt": "Hello",
+        "completions": r,
+    },
     "UltraFeedback": lambda q, r: {
         "instruction": q,
         "completions": [
-            {"response": each, "custom_system_prompt": "Be brief.", "principle": "honesty"}
+            {
+                "response": each,
+                "custom_system_prompt": "Be brief.",
+                "principle": "honesty",
+            }
             for each in r
         ],
         "correct_answers": [GOLD],
@@ -362,7 +504,10 @@ def test_a_list_of_responses_is_a_group():
     for name in LISTS:
         lines = [LISTS[name](task, [f"{task} 1", f"{task} 2"]) for task in ("One?", "Two?")]
         found = groups_of(lines)
-        assert [answers for _, answers in found] == [["One? 1", "One? 2"], ["Two? 1", "Two? 2"]]
+        assert [answers for _, answers in found] == [
+            ["One? 1", "One? 2"],
+            ["Two? 1", "Two? 2"],
+        ]
         assert all(
             task in prompt for task, (prompt, _) in zip(("One?", "Two?"), found, strict=True)
         )
@@ -373,73 +518,163 @@ def test_a_line_that_is_not_clear_is_rejected_with_the_choices():
     choose.
     """
     cases = [
-        ({"question": "Q?", "answer": GOLD, "prediction": "P"}, "response_field='prediction'"),
         (
-            {"question": "Q?", "answer": GOLD, "pred": "P"},
+            {
+                "question": "Q?",
+                "answer": GOLD,
+                "prediction": "P",
+            },
+            "response_field='prediction'",
+        ),
+        (
+            {
+                "question": "Q?",
+                "answer": GOLD,
+                "pred": "P",
+            },
             "answer is a reference|response_field='pred'",
         ),
         ({"question": "Q?", "answer": GOLD}, "answer is a reference"),
-        ({"question": "Q?", "answer": GOLD, "code": ["a", "b"]}, "answer is a reference"),
         (
-            {"instruction": "Q?", "input": "", "output": "R", "generation": "G"},
+            {
+                "question": "Q?",
+                "answer": GOLD,
+                "code": ["a", "b"],
+            },
+            "answer is a reference",
+        ),
+        (
+            {
+                "instruction": "Q?",
+                "input": "",
+                "output": "R",
+                "generation": "G",
+            },
             "could be output, generation",
         ),
         (
-            {"prompt": "Q?", "question": "Else?", "completion": "A"},
+            {
+                "prompt": "Q?",
+                "question": "Else?",
+                "completion": "A",
+            },
             "the prompt could be prompt, question",
         ),
         (
-            {"messages": [asked("Q?"), said("R")], "generation": "G"},
+            {
+                "messages": [asked("Q?"), said("R")],
+                "generation": "G",
+            },
             "the response could be messages, generation",
         ),
         (
-            {"messages": [asked("Q?"), said("R")], "question": "Else?"},
+            {
+                "messages": [asked("Q?"), said("R")],
+                "question": "Else?",
+            },
             "question could be part of the prompt",
         ),
         (
-            {"prompt": ["Q?"], "completion": ["A"], "system_prompt": "S"},
+            {
+                "prompt": ["Q?"],
+                "completion": ["A"],
+                "system_prompt": "S",
+            },
             "system_prompt could be part",
         ),
         (
             {
-                "conversations": [{"from": "human", "value": "Q"}, {"from": "gpt", "value": "A"}],
+                "conversations": [
+                    {"from": "human", "value": "Q"},
+                    {"from": "gpt", "value": "A"},
+                ],
                 "output": "B",
             },
             "output",
         ),
-        ({"prompt": "Q?", "response": "A", "reply": "B"}, "the response could be response, reply"),
-        ({"prompt": "Q?", "response": "A", "text": "B"}, "the response could be response, text"),
-        ({"question": "Q?", "choices": [{"label": "A", "text": "Volga"}]}, "unknown format"),
         (
-            {"prompt": "Q?", "response": "A", "dialogue_history": "H"},
+            {
+                "prompt": "Q?",
+                "response": "A",
+                "reply": "B",
+            },
+            "the response could be response, reply",
+        ),
+        (
+            {
+                "prompt": "Q?",
+                "response": "A",
+                "text": "B",
+            },
+            "the response could be response, text",
+        ),
+        (
+            {
+                "question": "Q?",
+                "choices": [{"label": "A", "text": "Volga"}],
+            },
+            "unknown format",
+        ),
+        (
+            {
+                "prompt": "Q?",
+                "response": "A",
+                "dialogue_history": "H",
+            },
             "the prompt could be prompt, dialogue_history",
         ),
         (
-            {"key": 1, "user_query": "Q?", "output": {"text": "A"}},
+            {
+                "key": 1,
+                "user_query": "Q?",
+                "output": {"text": "A"},
+            },
             "user_query could be part of the prompt",
         ),
         (
-            {"prompt": "Q?", "response": "A", "Document": "D"},
+            {
+                "prompt": "Q?",
+                "response": "A",
+                "Document": "D",
+            },
             "Document could be part of the prompt",
         ),
         (
-            {"prompt": "Q?", "response": "A", "orig_response": "B"},
+            {
+                "prompt": "Q?",
+                "response": "A",
+                "orig_response": "B",
+            },
             "the response could be response, orig_response",
         ),
         (
-            {"prompt": "Q?", "response": "A", "responseB": "B"},
+            {
+                "prompt": "Q?",
+                "response": "A",
+                "responseB": "B",
+            },
             "the response could be response, responseB",
         ),
         (
-            {"prompt": "Q?", "response": "A", "options": {"stop": ["B"], "seed": 1}},
+            {
+                "prompt": "Q?",
+                "response": "A",
+                "options": {"stop": ["B"], "seed": 1},
+            },
             "options could be part of the prompt",
         ),
         (
-            {"choices": [{"message": said("A")}], "raw_input": {"question": "Q?"}},
+            {
+                "choices": [{"message": said("A")}],
+                "raw_input": {"question": "Q?"},
+            },
             "raw_input could be part of",
         ),
         (
-            {"prompt": {"raw": "Q?"}, "response": {"output": "A"}},
+            {
+                "prompt": {"raw": "Q?"},
+                "response": {"output": "A"},
+            },
             "prompt_field='prompt.raw' response_field='response.out",
         ),
         (
@@ -459,7 +694,10 @@ def test_a_response_that_repeats_the_prompt_is_what_follows_it():
     policy's.
     """
     (rollout,) = recognise(
-        line := {"prompt": [asked("Q?")], "generated_text": [asked("Q?"), said("A")]}
+        line := {
+            "prompt": [asked("Q?")],
+            "generated_text": [asked("Q?"), said("A")],
+        }
     ).read(line)
     assert rollout.response == (Text("A"),)
 
@@ -468,7 +706,10 @@ def test_a_prompt_of_one_response_alone_is_not_dropped():
     """Alternatives with a system prompt each may answer different prompts, so the line needs a
     choice.
     """
-    line = {"prompt": "Q?", "samples": [{"response": "A", "system_prompt": "S"}, {"response": "B"}]}
+    line = {
+        "prompt": "Q?",
+        "samples": [{"response": "A", "system_prompt": "S"}, {"response": "B"}],
+    }
     with pytest.raises(
         UnreadableRecordError, match="response, system_prompt of a response could be"
     ):
@@ -479,9 +720,15 @@ def test_named_fields_and_formats_choose():
     """Naming the fields resolves what is not clear; the system prompt beside them is part of the
     prompt still.
     """
-    line = {"system": "S", "messages": [asked("Q?"), said("R")], "generation": "G", "answer": GOLD}
+    line = {
+        "system": "S",
+        "messages": [asked("Q?"), said("R")],
+        "generation": "G",
+        "answer": GOLD,
+    }
     (rollout,) = named_fields("generation", "messages").read(line)
-    assert ([turn.text for turn in rollout.prompt], rollout.answer) == (["S", "Q?", "R"], "G")
+    assert [turn.text for turn in rollout.prompt] == ["S", "Q?", "R"]
+    assert rollout.answer == "G"
     assert named_fields("answer", "messages").read(line)[0].answer == GOLD
     assert FORMATS["chat"].read(line)[0].answer == "R"
 
@@ -498,7 +745,11 @@ def test_texts_that_are_neither_prompt_nor_response_are_left_alone():
         "reference_completion",
         "message",
     )
-    line = {"prompt": "Q?", "response": "A", "turns": 2} | dict.fromkeys(others, "X")
+    line = {
+        "prompt": "Q?",
+        "response": "A",
+        "turns": 2,
+    } | dict.fromkeys(others, "X")
     assert [answers for _, answers in groups_of([line])] == [["A"]]
 
 
@@ -511,19 +762,38 @@ def test_a_known_shape_that_is_no_rollout_says_what_to_do():
         ),
         ({"traj": [asked("Q?"), said("A")]}, "traj holds a conversation: name it messages"),
         (
-            {"data": {"prompt": [asked("Q?")], "sampled": ["A"]}},
+            {
+                "data": {
+                    "prompt": [asked("Q?")],
+                    "sampled": ["A"],
+                }
+            },
             "prompt_field='data.prompt' response_field='data.sampled'",
         ),
         (
-            {"question": "Q?", "gt": GOLD, "code": ["A"]},
+            {
+                "question": "Q?",
+                "gt": GOLD,
+                "code": ["A"],
+            },
             "Qwen2.5-Math: name the fields with .*response_field='code'",
         ),
         ({"request_states": []}, "HELM.*jq -c '.request_states"),
         (
-            {"question_id": 81, "choices": [{"index": 0, "turns": ["A"]}]},
+            {
+                "question_id": 81,
+                "choices": [{"index": 0, "turns": ["A"]}],
+            },
             "MT-Bench.*id_field='question_id'",
         ),
-        ({"prompt": "Q?", "response_0": "A", "response_1": "B"}, "genrm eval"),
+        (
+            {
+                "prompt": "Q?",
+                "response_0": "A",
+                "response_1": "B",
+            },
+            "genrm eval",
+        ),
     ]
     for line, told in cases:
         with pytest.raises(UnreadableRecordError, match=told):
@@ -535,26 +805,39 @@ def test_messages_that_wait_for_an_answer_have_no_response():
     waiting = [*OLD, asked("Q?")]
     for line in ({"messages": waiting}, {"messages": waiting, "choices": []}):
         (rollout,) = recognise(line).read(line)
-        assert ([turn.text for turn in rollout.prompt], rollout.answer) == (
-            ["Hi", "OLD", "Q?"],
-            None,
-        )
+        assert [turn.text for turn in rollout.prompt] == ["Hi", "OLD", "Q?"]
+        assert rollout.answer is None
 
 
 def test_images_beside_a_prompt_are_media_of_it():
     """A column of images belongs to the prompt, which a text judge cannot see; the name of a
     container does not.
     """
-    for images, media in (([{"bytes": "x"}], (Media("image"),)), ([], ()), ("docker.io/x", ())):
+    for images, media in (
+        ([{"bytes": "x"}], (Media("image"),)),
+        ([], ()),
+        ("docker.io/x", ()),
+    ):
         (rollout,) = recognise(
-            line := {"prompt": "<image>Q?", "images": images, "response": "A"}
+            line := {
+                "prompt": "<image>Q?",
+                "images": images,
+                "response": "A",
+            }
         ).read(line)
         assert rollout.media == media
 
 
 def test_a_failed_generation_among_others_has_no_response():
     """It is a rollout of its group that is not compared."""
-    (group,) = groups_of([{"instruction": "Q?", "generation": ["A", None]}])
+    (group,) = groups_of(
+        [
+            {
+                "instruction": "Q?",
+                "generation": ["A", None],
+            }
+        ]
+    )
     assert group == ("Q?", ["A", None])
 
 
@@ -562,7 +845,13 @@ def test_completions_with_other_system_prompts_answer_other_prompts():
     """UltraFeedback's system prompt differs by completion: these are not compared with each
     other.
     """
-    completions = [{"response": text, "custom_system_prompt": text.upper()} for text in ("a", "b")]
+    completions = [
+        {
+            "response": text,
+            "custom_system_prompt": text.upper(),
+        }
+        for text in ("a", "b")
+    ]
     assert [
         answers for _, answers in groups_of([{"instruction": "Q?", "completions": completions}])
     ] == [["a"], ["b"]]

@@ -26,28 +26,50 @@ def said(text, role="assistant"):
     return {
         "type": "message",
         "role": role,
-        "content": [{"type": kind, "text": text, "annotations": []}],
+        "content": [
+            {
+                "type": kind,
+                "text": text,
+                "annotations": [],
+            }
+        ],
     }
 
 
 def thought(text):
     """Make a reasoning item with a summary."""
-    return {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": text}]}
+    return {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [{"type": "summary_text", "text": text}],
+    }
 
 
 def called(name="look", arguments='{"at": 1}'):
     """Make a tool call."""
-    return {"type": "function_call", "name": name, "arguments": arguments, "call_id": "c"}
+    return {
+        "type": "function_call",
+        "name": name,
+        "arguments": arguments,
+        "call_id": "c",
+    }
 
 
 def returned(output="nothing there"):
     """Make a tool's answer."""
-    return {"type": "function_call_output", "call_id": "c", "output": output}
+    return {
+        "type": "function_call_output",
+        "call_id": "c",
+        "output": output,
+    }
 
 
 def line(output=None, given="Why?", **others):
     """Make a line; without an output it has no response."""
-    record = {"responses_create_params": {"input": given}, **others}
+    record = {
+        "responses_create_params": {"input": given},
+        **others,
+    }
     return record if output is None else record | {"response": {"id": "r", "output": output}}
 
 
@@ -83,7 +105,10 @@ def test_the_parts_of_an_input_are_read():
 
 def test_developer_turns_are_system_turns():
     """`developer` is the newer name of `system`."""
-    given = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
+    given = [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": "Why?"},
+    ]
     assert read_one(line([said("x")], given)).prompt == (
         Turn("system", "Be brief."),
         Turn("user", "Why?"),
@@ -123,7 +148,8 @@ def test_an_input_without_text_is_no_prompt():
 def test_the_answer_is_the_assistants_text_and_reasoning_stays_apart():
     """Reasoning items never reach the answer, which is what a judge sees."""
     rollout = read_one(line([thought("Let me think."), said("Because.")]))
-    assert (rollout.answer, rollout.reasoning) == ("Because.", "Let me think.")
+    assert rollout.answer == "Because."
+    assert rollout.reasoning == "Let me think."
 
 
 def test_reasoning_items_in_every_shape():
@@ -140,15 +166,34 @@ def test_reasoning_items_in_every_shape():
             },
             "ab",
         ),
-        "content": ({"summary": [], "content": [{"type": "reasoning_text", "text": "c"}]}, "c"),
-        "both": ({"summary": [{"text": "same"}], "content": [{"text": "same"}]}, "same"),
-        "encrypted only": ({"summary": [], "encrypted_content": "gAAAA"}, ""),
+        "content": (
+            {
+                "summary": [],
+                "content": [{"type": "reasoning_text", "text": "c"}],
+            },
+            "c",
+        ),
+        "both": (
+            {
+                "summary": [{"text": "same"}],
+                "content": [{"text": "same"}],
+            },
+            "same",
+        ),
+        "encrypted only": (
+            {
+                "summary": [],
+                "encrypted_content": "gAAAA",
+            },
+            "",
+        ),
         "nulls": ({"summary": None, "content": None}, ""),
         "bare": ({}, ""),
     }
     for case, (item, reasoning) in cases.items():
         rollout = read_one(line([{"type": "reasoning"} | item, said("Because.")]))
-        assert (rollout.answer, rollout.reasoning) == ("Because.", reasoning), case
+        assert rollout.answer == "Because.", case
+        assert rollout.reasoning == reasoning, case
 
 
 def test_message_contents_in_every_shape():
@@ -156,7 +201,10 @@ def test_message_contents_in_every_shape():
     cases = [
         ("plain", "plain"),
         (
-            [{"type": "output_text", "text": "one "}, {"type": "output_text", "text": "two"}],
+            [
+                {"type": "output_text", "text": "one "},
+                {"type": "output_text", "text": "two"},
+            ],
             "one two",
         ),
         ([{"type": "refusal", "refusal": "I cannot."}], "I cannot."),
@@ -165,20 +213,43 @@ def test_message_contents_in_every_shape():
     ]
     for content, answer in cases:
         assert (
-            read_one(line([{"type": "message", "role": "assistant", "content": content}])).answer
+            read_one(
+                line(
+                    [
+                        {
+                            "type": "message",
+                            "role": "assistant",
+                            "content": content,
+                        }
+                    ]
+                )
+            ).answer
             == answer
         )
 
 
 def test_a_message_without_a_role_is_the_policys():
     """Compare requests written by hand leave the role of a message out."""
-    assert read_one(line([{"type": "message", "content": [{"text": "Hi"}]}])).answer == "Hi"
+    assert (
+        read_one(
+            line(
+                [
+                    {
+                        "type": "message",
+                        "content": [{"text": "Hi"}],
+                    }
+                ]
+            )
+        ).answer
+        == "Hi"
+    )
 
 
 def test_inline_thinking_is_reasoning():
     """A server without a reasoning parser leaves `<think>` in the text; a judge must not see it."""
     rollout = read_one(line([said("<think>Hm.</think>\n\nBecause.")]))
-    assert (rollout.answer, rollout.reasoning) == ("Because.", "Hm.")
+    assert rollout.answer == "Because."
+    assert rollout.reasoning == "Hm."
 
 
 def test_turns_of_the_environment_are_no_answer():
@@ -202,14 +273,16 @@ def test_the_environment_may_state_the_task_first():
     ]
     rollout = read_one(line(output, []))
     assert rollout.prompt == (Turn("user", "You have 12."),)
-    assert (rollout.answer, rollout.reasoning) == ("Hit.", "Low.")
+    assert rollout.answer == "Hit."
+    assert rollout.reasoning == "Low."
 
 
 def test_a_policy_that_never_acts_answers_the_same_prompt_with_nothing():
     """A rollout cut off before its first action keeps the prompt of its group."""
     silent = read_one(line([said("You have 12.", "user")], []))
     acting = read_one(line([said("You have 12.", "user"), said("Hit.")], []))
-    assert (silent.prompt, silent.answer) == (acting.prompt, "")
+    assert silent.prompt == acting.prompt
+    assert silent.answer == ""
 
 
 def test_a_trajectory_may_end_in_a_tool_call():
@@ -231,7 +304,8 @@ def test_growing_histories_count_once():
     first = [said("Task.", "user"), said("one")]
     second = [*first, returned(), said("two")]
     rollout = read_one(line([first, second], []))
-    assert (rollout.prompt, rollout.answer) == ((Turn("user", "Task."),), "one\n\ntwo")
+    assert rollout.prompt == (Turn("user", "Task."),)
+    assert rollout.answer == "one\n\ntwo"
 
 
 def test_an_input_without_a_response_has_no_answer():
@@ -248,7 +322,14 @@ def test_the_task_is_the_first_name_that_says_something():
     none.
     """
     cases = [
-        ({"_ng_task_index": 3, "prompt_id": "p", "example_id": "e"}, "task:3"),
+        (
+            {
+                "_ng_task_index": 3,
+                "prompt_id": "p",
+                "example_id": "e",
+            },
+            "task:3",
+        ),
         ({"_ng_group_id": "g", "_ng_task_index": 3}, "group:g"),
         ({"_ng_group_id": "", "_ng_task_index": 3}, "task:3"),
         ({"_ng_task_index": 0, "prompt_id": "p"}, "task:0"),
@@ -256,9 +337,22 @@ def test_the_task_is_the_first_name_that_says_something():
         ({"prompt_id": "p", "example_id": "e"}, "prompt_id:p"),
         ({"prompt_id": "", "example_id": 0}, "example:0"),
         ({"scenario": {"scenario_id": "s"}}, "scenario:s"),
-        ({"example_id": "e", "scenario": {"scenario_id": "s"}}, "example:e"),
+        (
+            {
+                "example_id": "e",
+                "scenario": {"scenario_id": "s"},
+            },
+            "example:e",
+        ),
         ({"_ng_task_index": True}, None),
-        ({"_ng_task_index": [1], "prompt_id": {"a": 1}, "scenario": "s"}, None),
+        (
+            {
+                "_ng_task_index": [1],
+                "prompt_id": {"a": 1},
+                "scenario": "s",
+            },
+            None,
+        ),
         ({}, None),
     ]
     for names, task in cases:
@@ -267,7 +361,15 @@ def test_the_task_is_the_first_name_that_says_something():
 
 def test_the_rollout_index_is_a_whole_number_or_none():
     """Anything but a whole number of reasonable size is no rollout index."""
-    cases = [(0, 0), (7, 7), (None, None), ("7", None), (True, None), (1.0, None), (2**80, None)]
+    cases = [
+        (0, 0),
+        (7, 7),
+        (None, None),
+        ("7", None),
+        (True, None),
+        (1.0, None),
+        (2**80, None),
+    ]
     for value, index in cases:
         assert read_one(line([said("x")], _ng_rollout_index=value)).index == index
 
@@ -276,9 +378,18 @@ def test_attempts_are_counts():
     """The attempt at the group and at the rollout; anything but a count is the first attempt."""
     cases = [
         ({}, (0, 0)),
-        ({"_ng_group_attempt": 2, "_ng_attempt_index": 1}, (2, 1)),
-        ({"_ng_group_attempt": -1, "_ng_attempt_index": True}, (0, 0)),
-        ({"_ng_group_attempt": 2**40, "_ng_attempt_index": "1"}, (0, 0)),
+        (
+            {"_ng_group_attempt": 2, "_ng_attempt_index": 1},
+            (2, 1),
+        ),
+        (
+            {"_ng_group_attempt": -1, "_ng_attempt_index": True},
+            (0, 0),
+        ),
+        (
+            {"_ng_group_attempt": 2**40, "_ng_attempt_index": "1"},
+            (0, 0),
+        ),
     ]
     for names, attempts in cases:
         rollout = read_one(line([said("x")], **names))
@@ -290,7 +401,13 @@ def test_masked_and_failed_rows_are_excluded():
     cases = [
         ({"mask_sample": True}, "masked (mask_sample)"),
         ({"instance_config": {"mask_sample": True}}, "masked (mask_sample)"),
-        ({"mask_sample": False, "instance_config": {"mask_sample": False}}, None),
+        (
+            {
+                "mask_sample": False,
+                "instance_config": {"mask_sample": False},
+            },
+            None,
+        ),
         ({"_ng_failure_class": "judge_failed"}, "failed (judge_failed)"),
         ({"_ng_failure_class": None}, None),
         ({"sample_loss_mask": [[0, 0.0]]}, "masked (sample_loss_mask)"),
@@ -306,8 +423,20 @@ def test_masked_and_failed_rows_are_excluded():
 def test_an_incomplete_response_is_truncated():
     """The Responses API says why a response is incomplete."""
     cases = [
-        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, True),
-        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, False),
+        (
+            {
+                "status": "incomplete",
+                "incomplete_details": {"reason": "max_output_tokens"},
+            },
+            True,
+        ),
+        (
+            {
+                "status": "incomplete",
+                "incomplete_details": {"reason": "content_filter"},
+            },
+            False,
+        ),
         ({"status": "completed", "incomplete_details": None}, False),
     ]
     for response, truncated in cases:
@@ -325,9 +454,21 @@ def test_every_kind_of_item_is_kept_in_order():
         said("I look."),
         called(),
         returned(),
-        {"type": "web_search_call", "action": {"query": "April"}},
-        {"type": "mcp_call", "name": "m", "arguments": "{}", "output": "5"},
-        {"type": "custom_tool_call", "name": "c", "input": "free text"},
+        {
+            "type": "web_search_call",
+            "action": {"query": "April"},
+        },
+        {
+            "type": "mcp_call",
+            "name": "m",
+            "arguments": "{}",
+            "output": "5",
+        },
+        {
+            "type": "custom_tool_call",
+            "name": "c",
+            "input": "free text",
+        },
         {
             "type": "computer_call_output",
             "output": [{"type": "computer_screenshot", "image_url": "u"}],
@@ -389,8 +530,24 @@ def test_what_cannot_be_read_says_so():
         line("x") | {"response": "text"},
         line("x") | {"response": {"output": 5}},
         line([5]),
-        line([{"type": "message", "role": "assistant", "content": 5}]),
-        line([{"type": "message", "role": "assistant", "content": [5]}]),
+        line(
+            [
+                {
+                    "type": "message",
+                    "role": "assistant",
+                    "content": 5,
+                }
+            ]
+        ),
+        line(
+            [
+                {
+                    "type": "message",
+                    "role": "assistant",
+                    "content": [5],
+                }
+            ]
+        ),
     ]
     for record in cases:
         with pytest.raises(UnreadableRecordError, match=r"expected|neither|not|no "):

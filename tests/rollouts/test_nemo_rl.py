@@ -25,10 +25,18 @@ def said(answer):
 
 def dump(texts, mask=None, **fields):
     """Return a line of a training dump; a mask has two tokens a text and two of padding."""
-    line = {"content": [texts], "rewards": [1.0], "sample_loss_mask": [1.0], "idx": 0} | fields
+    line = {
+        "content": [texts],
+        "rewards": [1.0],
+        "sample_loss_mask": [1.0],
+        "idx": 0,
+    } | fields
     if mask is not None:
         tokens = [each for each in mask for _ in range(2)]
-        line |= {"token_loss_mask": [[*tokens, 0, 0]], "input_lengths": [len(tokens)]}
+        line |= {
+            "token_loss_mask": [[*tokens, 0, 0]],
+            "input_lengths": [len(tokens)],
+        }
     return line
 
 
@@ -100,7 +108,13 @@ def test_observations_between_turns_are_shown_and_the_last_is_not():
 
 def test_turns_of_the_data_set_belong_to_the_prompt():
     """An assistant turn that was not generated has a mask of zeros."""
-    texts = [asks("Hi"), said("Hello."), asks(TASKS[0]), said(ANSWERS[0]), OBSERVED[0]]
+    texts = [
+        asks("Hi"),
+        said("Hello."),
+        asks(TASKS[0]),
+        said(ANSWERS[0]),
+        OBSERVED[0],
+    ]
     rollout = read(dump(texts, [0, 0, 0, 1, 0]))
     assert rollout.prompt == (
         Turn("user", "Hi"),
@@ -122,11 +136,26 @@ def test_what_cannot_be_told_apart_is_refused():
     cases = [
         (["Be brief.", "Q", "A"], None),
         (["Q", "A", "B", "C"], None),
-        ([asks("Q"), said("A"), asks("Q2"), said("B"), OBSERVED[0]], None),
+        (
+            [
+                asks("Q"),
+                said("A"),
+                asks("Q2"),
+                said("B"),
+                OBSERVED[0],
+            ],
+            None,
+        ),
         (["Q", f"A {asks('forged')}", "x"], None),
-        (["Q", "A", "Environment: correct"], [0, 1, 1]),
+        (
+            ["Q", "A", "Environment: correct"],
+            [0, 1, 1],
+        ),
         (["Q", "A", "seen"], [0, 1, 1]),
-        ([asks("Q"), said("A"), "seen", said("B"), "seen"], [0, 1, 1, 1, 0]),
+        (
+            [asks("Q"), said("A"), "seen", said("B"), "seen"],
+            [0, 1, 1, 1, 0],
+        ),
     ]
     for texts, mask in cases:
         with pytest.raises(UnreadableRecordError, match="observation"):
@@ -139,10 +168,19 @@ def test_validation_dumps_are_read_without_template_and_verdict():
     """
     messages = [
         {"role": "system", "content": SYSTEM},
-        {"role": "user", "content": asks(TASKS[0])},
-        {"role": "assistant", "content": said("Look.")},
+        {
+            "role": "user",
+            "content": asks(TASKS[0]),
+        },
+        {
+            "role": "assistant",
+            "content": said("Look."),
+        },
         {"role": "environment", "content": "Found: 4"},
-        {"role": "assistant", "content": said(ANSWERS[0])},
+        {
+            "role": "assistant",
+            "content": said(ANSWERS[0]),
+        },
         {"role": "environment", "content": OBSERVED[0]},
     ]
     rollout = read(dump(messages))
@@ -154,4 +192,5 @@ def test_validation_dumps_are_read_without_template_and_verdict():
     )
     assert read(dump(messages[1:3])).answer == "Look."
     opened = [messages[1] | {"content": asks(TASKS[0]) + "<think>\n"}, *messages[4:]]
-    assert (read(dump(opened)).prompt, read(dump(opened)).answer) == ((Turn("user", TASKS[0]),), "")
+    assert read(dump(opened)).prompt == (Turn("user", TASKS[0]),)
+    assert read(dump(opened)).answer == ""

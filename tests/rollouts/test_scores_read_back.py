@@ -12,16 +12,28 @@ from genrm_cli.rollouts.rollout import UnreadableRecordError
 SAMPLES = Path(__file__).parents[2] / "sample_data"
 LINES = [
     json.loads(line)
-    for name in ("writers.jsonl", "other-formats.jsonl", "episodes.jsonl", "rollouts.jsonl")
+    for name in (
+        "writers.jsonl",
+        "other-formats.jsonl",
+        "episodes.jsonl",
+        "rollouts.jsonl",
+    )
     for line in (SAMPLES / name).read_text(encoding="utf-8").splitlines()
 ]
 SAMPLE = {recognise(line).name: line for line in LINES}
-NESTED = {"prompts": ["a", "b"], "responses": [["x", "y"], ["z"]]}
+NESTED = {
+    "prompts": ["a", "b"],
+    "responses": [["x", "y"], ["z"]],
+}
 
 
 def detail(number: int) -> dict[str, object]:
     """Return the `genrm` object of a rollout."""
-    return {"status": "scored", "group": f"g{number}", "index": number}
+    return {
+        "status": "scored",
+        "group": f"g{number}",
+        "index": number,
+    }
 
 
 @pytest.mark.parametrize("record", [*SAMPLE.values(), NESTED], ids=[*SAMPLE, "columns of lists"])
@@ -42,7 +54,13 @@ def test_scores_are_read_back_in_order(record):
 
 def test_a_line_without_scores_is_refused():
     """An unscored line is an error that says what to run, never a reward of its own."""
-    cases = ["nemo_gym", "many", "episode", "inspect_log", "verifiers_traces"]
+    cases = [
+        "nemo_gym",
+        "many",
+        "episode",
+        "inspect_log",
+        "verifiers_traces",
+    ]
     for name in cases:
         with pytest.raises(UnreadableRecordError, match="not scored"):
             FORMATS[name].scores(copy.deepcopy(SAMPLE[name]))
@@ -52,6 +70,16 @@ def test_an_episode_with_a_total_gives_the_total():
     """Where a total was configured it is the reward, not our component of it."""
     record = copy.deepcopy(SAMPLE["episode"])
     FORMATS["episode"].annotate(
-        record, [Score(0.25, detail(0) | {"components": {"genrm": 4.0}, "total": {}})]
+        record,
+        [
+            Score(
+                0.25,
+                detail(0)
+                | {
+                    "components": {"genrm": 4.0},
+                    "total": {},
+                },
+            )
+        ],
     )
     assert [score.reward for score in FORMATS["episode"].scores(record)] == [0.25]

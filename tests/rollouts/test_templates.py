@@ -36,7 +36,13 @@ TEMPLATES = {
     "harmony": ("<|start|>{}<|message|>", "<|end|>", "<|start|>assistant"),
     "chatml, no tokens": ("{}\n", "\n", "assistant\n"),
 }
-STARTS = ("", "<|begin_of_text|>", "<s>", "<bos>", "<|endoftext|><|endoftext|>")
+STARTS = (
+    "",
+    "<|begin_of_text|>",
+    "<s>",
+    "<bos>",
+    "<|endoftext|><|endoftext|>",
+)
 TEXTS = st.text(alphabet="ab .?\n<|{}", min_size=1, max_size=12).map(str.strip).filter(bool)
 
 
@@ -76,7 +82,9 @@ def test_a_rendered_conversation_is_split_into_the_same_turns(
     read = read_prompt(
         ("" if name == "chatml, no tokens" else start) + (text.rstrip("\n") if strips else text)
     )
-    assert (read.turns, read.opened, read.awaits_answer) == (turns, "", True)
+    assert read.turns == turns
+    assert read.opened == ""
+    assert read.awaits_answer is True
 
 
 def test_the_templates_of_other_models_are_split():
@@ -86,11 +94,21 @@ def test_the_templates_of_other_models_are_split():
     cases = [
         (
             "<｜begin▁of▁sentence｜>S<｜User｜>Q<｜Assistant｜>A<｜end▁of▁sentence｜><｜User｜>Q2<｜Assistant｜>",
-            [("system", "S"), ("user", "Q"), ("assistant", "A"), ("user", "Q2")],
+            [
+                ("system", "S"),
+                ("user", "Q"),
+                ("assistant", "A"),
+                ("user", "Q2"),
+            ],
         ),
         (
             "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nQ [/INST] A </s><s>[INST] Q2 [/INST]",
-            [("system", "Be brief."), ("user", "Q"), ("assistant", "A"), ("user", "Q2")],
+            [
+                ("system", "Be brief."),
+                ("user", "Q"),
+                ("assistant", "A"),
+                ("user", "Q2"),
+            ],
         ),
         (
             "<s>[SYSTEM_PROMPT]Be brief.[/SYSTEM_PROMPT][INST]Q[/INST]",
@@ -98,7 +116,11 @@ def test_the_templates_of_other_models_are_split():
         ),
         (
             "<s>[INST]Q[/INST]A</s>[TOOL_RESULTS]30[/TOOL_RESULTS]",
-            [("user", "Q"), ("assistant", "A"), ("tool", "30")],
+            [
+                ("user", "Q"),
+                ("assistant", "A"),
+                ("tool", "30"),
+            ],
         ),
         ("<bos><start_of_turn>user\nQ<end_of_turn>\n<start_of_turn>model\n", [("user", "Q")]),
         (
@@ -119,12 +141,20 @@ def test_the_templates_of_other_models_are_split():
         ),
         (
             "user\nQ\nmodel\nA\nuser\nQ2\nmodel\n",
-            [("user", "Q"), ("assistant", "A"), ("user", "Q2")],
+            [
+                ("user", "Q"),
+                ("assistant", "A"),
+                ("user", "Q2"),
+            ],
         ),
         ("system\n\nBe brief.user\n\nQassistant\n\n", [("system", "Be brief."), ("user", "Q")]),
         (
             "user\n\nQassistant\n\nAuser\n\nQ2assistant\n\n",
-            [("user", "Q"), ("assistant", "A"), ("user", "Q2")],
+            [
+                ("user", "Q"),
+                ("assistant", "A"),
+                ("user", "Q2"),
+            ],
         ),
         (
             "<|start|>developer<|message|># "
@@ -232,7 +262,8 @@ def test_slimes_samples_tell_how_their_generation_ended():
     ]
     for fields, excluded, truncated in cases:
         (rollout,) = FORMATS["completion"].read({"prompt": "Q", "response": "A"} | fields)
-        assert (rollout.excluded, rollout.is_truncated) == (excluded, truncated)
+        assert rollout.excluded == excluded
+        assert rollout.is_truncated == truncated
 
 
 def test_an_output_is_split_at_the_tokens_of_its_prompt_only():
@@ -261,12 +292,22 @@ def test_channels_and_tool_outputs_of_multi_turn_outputs_are_told_apart():
             "<|call|><|start|>functions.f "
             "to=assistant<|channel|>commentary<|message|>30<|end|><|start|>assistant"
             "<|channel|>final<|message|>Thirty.<|return|>",
-            [Reasoning("hm"), Text("{}", 1), ToolResult("30"), Text("Thirty.", 1)],
+            [
+                Reasoning("hm"),
+                Text("{}", 1),
+                ToolResult("30"),
+                Text("Thirty.", 1),
+            ],
         ),
         (
             "<｜User｜>Q<｜Assistant｜><think>\n",
             "hm</think>Look.<｜end▁of▁sentence｜><｜tool▁outputs▁begin｜>30<｜tool▁outputs▁end｜>Thirty.",
-            [Reasoning("hm"), Text("Look.", 1), ToolResult("30"), Text("Thirty.")],
+            [
+                Reasoning("hm"),
+                Text("Look.", 1),
+                ToolResult("30"),
+                Text("Thirty."),
+            ],
         ),
     ]
     for asks, output, items in cases:
@@ -288,13 +329,30 @@ def test_areals_prompt_must_end_where_the_policy_begins():
     st.text(alphabet="ab\n", max_size=8),
     st.lists(st.sampled_from(["user", "assistant", "tool", "\n", "x"])),
 )
-@example("", ["\n", "user", "\n", "Great!", "\n", "assistant", "\n"])
+@example(
+    "",
+    [
+        "\n",
+        "user",
+        "\n",
+        "Great!",
+        "\n",
+        "assistant",
+        "\n",
+    ],
+)
 def test_no_stripped_output_forges_a_turn(start, words):
     """Whatever roles a policy writes, its output is one text wherever special tokens are gone."""
     said = start + "".join(words)
     assume(said.strip())
     for prompt in ("user\nQ\nassistant\n", "user\n\nQassistant\n\n"):
-        line = {"input": prompt, "output": said, "gts": "g", "score": 1.0, "step": 1}
+        line = {
+            "input": prompt,
+            "output": said,
+            "gts": "g",
+            "score": 1.0,
+            "step": 1,
+        }
         assert recognise(line).read(line)[0].response == (Text(said),)
         line = {"input_prompt": prompt, "output_response": said}
         assert recognise(line).read(line)[0].response == (Text(said),)
@@ -313,24 +371,41 @@ WRITTEN = {
         "score": 0.0,
         "step": 3,
     },
-    "skyrl": lambda prompt, said: {"input_prompt": prompt, "output_response": said, "score": 0.0},
+    "skyrl": lambda prompt, said: {
+        "input_prompt": prompt,
+        "output_response": said,
+        "score": 0.0,
+    },
     "areal": lambda prompt, said: {
         "task_id": 1,
         "sample_idx": 0,
         "prompt": prompt,
         "completion": said,
     },
-    "completion": lambda prompt, said: {"prompt": prompt, "completion": said, "step": 3},
+    "completion": lambda prompt, said: {
+        "prompt": prompt,
+        "completion": said,
+        "step": 3,
+    },
     "atropos_text": lambda prompt, said: {"prefix": prompt, "completion": said},
-    "columns": lambda prompt, said: {"prompts": [prompt], "responses": [said]},
+    "columns": lambda prompt, said: {
+        "prompts": [prompt],
+        "responses": [said],
+    },
     "many": lambda prompt, said: {"prompt": prompt, "responses": [said]},
-    "vllm": lambda prompt, said: {"prompt": prompt, "outputs": [{"text": said}]},
+    "vllm": lambda prompt, said: {
+        "prompt": prompt,
+        "outputs": [{"text": said}],
+    },
     "lm_eval": lambda prompt, said: {
         "doc_id": 1,
         "arguments": {"gen_args_0": {"arg_0": prompt}},
         "resps": [[said]],
     },
-    "nemo_rl": lambda prompt, said: {"content": [[prompt, said]], "rewards": [1.0]},
+    "nemo_rl": lambda prompt, said: {
+        "content": [[prompt, said]],
+        "rewards": [1.0],
+    },
 }
 
 
@@ -342,11 +417,14 @@ def test_reasoning_that_the_prompt_opened_is_reasoning():
     for name in WRITTEN:
         for prompt in cases:
             (cut,) = FORMATS[name].read(WRITTEN[name](prompt, CUT))
-            assert (cut.reasoning, cut.answer) == (CUT, "")
+            assert cut.reasoning == CUT
+            assert cut.answer == ""
             (closed,) = FORMATS[name].read(WRITTEN[name](prompt, f"{CUT}\n</think>\n\nFour."))
-            assert (closed.reasoning, closed.answer) == (CUT, "Four.")
+            assert closed.reasoning == CUT
+            assert closed.answer == "Four."
             (none,) = FORMATS[name].read(WRITTEN[name](prompt, "\n</think>\n\nFour."))
-            assert (none.reasoning, none.answer) == ("", "Four.")
+            assert none.reasoning == ""
+            assert none.answer == "Four."
             assert cut.prompt == closed.prompt == (Turn("system", "Be brief."), Turn("user", "Q"))
 
 
@@ -359,7 +437,13 @@ def test_a_prompt_opens_reasoning_only_where_the_policy_begins():
         ("What comes after the tag <think>", False),
         ("user\nQ\nassistant\n<think>\n\n</think>\n\n", False),
         ("<|turn>user\nQ<turn|>\n<|turn>model\n<|channel>thought\n<channel|>", False),
-        ([{"role": "user", "content": "Q"}, {"role": "assistant", "content": "<think>\n"}], True),
+        (
+            [
+                {"role": "user", "content": "Q"},
+                {"role": "assistant", "content": "<think>\n"},
+            ],
+            True,
+        ),
     ]
     for prompt, is_opened in cases:
         line = {"prompt": prompt, "completion": "Hmm"}

@@ -83,7 +83,12 @@ def test_a_writers_line_is_read():
 
 SAID = {"candidates": [{"content": {"parts": [{"text": RIGHT}]}}]}
 CONVERSE = {
-    "output": {"message": {"role": "assistant", "content": [{"text": RIGHT}]}},
+    "output": {
+        "message": {
+            "role": "assistant",
+            "content": [{"text": RIGHT}],
+        }
+    },
     "stopReason": "end_turn",
 }
 
@@ -92,7 +97,13 @@ def test_a_request_is_read_in_all_shapes_of_its_api():
     """Gemini's contents and Bedrock's Converse: the prompt is never empty."""
     cases = [
         ({"contents": ASKED.text, "systemInstruction": TOLD.text}, SAID),
-        ({"contents": [ASKED.text], "system_instruction": {"parts": [{"text": TOLD.text}]}}, SAID),
+        (
+            {
+                "contents": [ASKED.text],
+                "system_instruction": {"parts": [{"text": TOLD.text}]},
+            },
+            SAID,
+        ),
         (
             {
                 "contents": {"parts": [{"text": ASKED.text}]},
@@ -102,7 +113,12 @@ def test_a_request_is_read_in_all_shapes_of_its_api():
         ),
         (
             {
-                "messages": [{"role": "user", "content": [{"text": ASKED.text}]}],
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [{"text": ASKED.text}],
+                    }
+                ],
                 "system": [{"text": TOLD.text}],
             },
             CONVERSE,
@@ -110,17 +126,26 @@ def test_a_request_is_read_in_all_shapes_of_its_api():
     ]
     for request_, reply in cases:
         (rollout,) = FORMATS["api_call"].read({"request": request_, "response": reply})
-        assert (rollout.prompt, rollout.answer) == ((TOLD, ASKED), RIGHT)
+        assert rollout.prompt == (TOLD, ASKED)
+        assert rollout.answer == RIGHT
 
 
 def test_images_and_results_of_gemini_are_part_of_the_prompt():
     """What a judge does not see is known, and results of tools are shown."""
     parts = [
         {"inlineData": {"data": "x"}},
-        {"functionResponse": {"name": "look", "response": {"days": 30}}},
+        {
+            "functionResponse": {
+                "name": "look",
+                "response": {"days": 30},
+            }
+        },
     ]
     (rollout,) = FORMATS["api_call"].read(
-        {"request": {"contents": [{"parts": parts}]}, "response": SAID}
+        {
+            "request": {"contents": [{"parts": parts}]},
+            "response": SAID,
+        }
     )
     assert rollout.prompt == (Turn("user", '[inlineData]{"days": 30}'),)
     assert [media.kind for media in rollout.prompt_media] == ["inlineData"]
@@ -183,8 +208,14 @@ def test_verls_outputs_are_not_split_at_role_words():
 
 def test_a_trace_with_a_simulated_user_is_a_session():
     """The client's turns stay in their places, so that a judge sees what was answered."""
-    turns = [("user", "I can't sleep.", False), ("assistant", "Since when?", True)]
-    turns += [("user", "Since June.", False), ("assistant", "What happened in June?", True)]
+    turns = [
+        ("user", "I can't sleep.", False),
+        ("assistant", "Since when?", True),
+    ]
+    turns += [
+        ("user", "Since June.", False),
+        ("assistant", "What happened in June?", True),
+    ]
     nodes = [
         {
             "parent": number - 1 if number else None,
@@ -208,7 +239,8 @@ def test_a_trace_is_read_along_its_last_branch():
         ToolCall("calendar", '{"month": 4}'),
         ToolResult("30", "calendar"),
     )
-    assert (rollout.task, rollout.reasoning) == ("group:g-1", "Look it up.")
+    assert rollout.task == "group:g-1"
+    assert rollout.reasoning == "Look it up."
 
 
 def test_failed_and_masked_rollouts_are_excluded():
@@ -216,11 +248,21 @@ def test_failed_and_masked_rollouts_are_excluded():
     cases = [
         (
             "verifiers_traces",
-            {"ok": False, "errors": [{"type": "SandboxError", "message": "m"}]},
+            {
+                "ok": False,
+                "errors": [{"type": "SandboxError", "message": "m"}],
+            },
             "SandboxError",
         ),
         ("verifiers_traces", {"ok": False, "traces": []}, "ok is false"),
-        ("api_call", {"response": None, "error": {"code": "server_error"}}, "server_error"),
+        (
+            "api_call",
+            {
+                "response": None,
+                "error": {"code": "server_error"},
+            },
+            "server_error",
+        ),
         ("tinker", {"error": "timeout"}, "timeout"),
         ("rllm", {"termination_reason": "error"}, "error"),
         ("nemo_rl", {"sample_loss_mask": [0.0]}, "sample_loss_mask"),
@@ -232,7 +274,11 @@ def test_failed_and_masked_rollouts_are_excluded():
 
 def test_finish_reasons_tell_truncated_responses():
     """`length` and its kin mean that a limit cut the response off."""
-    cases = [("vllm", [False, True]), ("api_call", [False, True]), ("skyrl", [False])]
+    cases = [
+        ("vllm", [False, True]),
+        ("api_call", [False, True]),
+        ("skyrl", [False]),
+    ]
     for name, truncated in cases:
         assert [rollout.is_truncated for rollout in read(name)] == truncated
         assert read("skyrl", stop_reason="length")[0].is_truncated
@@ -269,11 +315,9 @@ def test_a_field_that_restates_the_reward_is_kept_consistent():
     """`score` is the reward of these writers: it changes with it, and its old value is kept."""
     for name in ["verl", "skyrl", "atropos_text"]:
         record = annotated(name, 2.0)
-        assert (record["score"], record["reward"], record["genrm"]["previous_score"]) == (
-            2.0,
-            2.0,
-            1.0,
-        )
+        assert record["score"] == 2.0
+        assert record["reward"] == 2.0
+        assert record["genrm"]["previous_score"] == 1.0
 
 
 def test_a_list_that_is_not_known_to_be_parallel_belongs_to_the_line():
@@ -290,8 +334,10 @@ def test_a_list_that_is_not_known_to_be_parallel_belongs_to_the_line():
         == second["expected_outcomes"]
         == ["safety plan", "psychoeducation"]
     )
-    assert (first["rewards"], second["rewards"]) == (1.0, 0.0)
-    assert (first["responses"], second["seed"]) == ("a", 7)
+    assert first["rewards"] == 1.0
+    assert second["rewards"] == 0.0
+    assert first["responses"] == "a"
+    assert second["seed"] == 7
 
 
 def test_each_rollout_has_its_own_record():
@@ -320,34 +366,72 @@ def test_common_pairs_of_fields_are_completions():
         {"query": "Why?", "response": "Because."},
         {"prompt": "Why?", "generation": "Because."},
         {"prompt": "Why?", "text": "Because."},
-        {"question": "Why?", "answer": "gold", "response": "Because."},
-        {"prompt": "Why?", "completion": "Because.", "response": "Because."},
-        {"prompt": "Why?", "completion": None, "response": "Because."},
-        {"prompt": "Why?", "question": "Why", "output": "Because."},
-        {"id": 1, "epoch": 0, "input": "Why?", "output": "Because."},
-        {"custom_id": "a", "prompt": "Why?", "response": "Because."},
+        {
+            "question": "Why?",
+            "answer": "gold",
+            "response": "Because.",
+        },
+        {
+            "prompt": "Why?",
+            "completion": "Because.",
+            "response": "Because.",
+        },
+        {
+            "prompt": "Why?",
+            "completion": None,
+            "response": "Because.",
+        },
+        {
+            "prompt": "Why?",
+            "question": "Why",
+            "output": "Because.",
+        },
+        {
+            "id": 1,
+            "epoch": 0,
+            "input": "Why?",
+            "output": "Because.",
+        },
+        {
+            "custom_id": "a",
+            "prompt": "Why?",
+            "response": "Because.",
+        },
     ]
     for record in cases:
         assert recognise(record).name == "completion"
         (rollout,) = FORMATS["completion"].read(record)
-        assert (rollout.prompt, rollout.answer) == ((Turn("user", "Why?"),), "Because.")
+        assert rollout.prompt == (Turn("user", "Why?"),)
+        assert rollout.answer == "Because."
 
 
 def test_an_unknown_shape_says_what_to_do():
     """The message names the keys that were found and what to type."""
     cases = [
         (
-            {"custom_id": "a", "method": "POST", "url": "/v1", "body": {}},
+            {
+                "custom_id": "a",
+                "method": "POST",
+                "url": "/v1",
+                "body": {},
+            },
             "input of an OpenAI batch",
         ),
         ({"chosen": "a", "rejected": "b"}, "genrm eval"),
         ({"error": {"message": "no"}}, "an error reply of a server"),
         (
-            {"id": "a", "user_question": "Why?", "info": {"reply": "So."}},
+            {
+                "id": "a",
+                "user_question": "Why?",
+                "info": {"reply": "So."},
+            },
             "'user_question' response_field='info.reply'",
         ),
         (
-            {"turn": "Why?", "samples": ["So.", "Because."]},
+            {
+                "turn": "Why?",
+                "samples": ["So.", "Because."],
+            },
             "prompt_field='turn' response_field='samples'",
         ),
         (
@@ -367,16 +451,20 @@ def test_named_fields_read_any_shape():
     """Dotted paths name prompt, response and task; a list of responses, or a path through a list,
     is a group.
     """
-    record = {"in": {"q": "Why?"}, "out": {"text": "Because."}, "meta": {"id": 7}, "reward": 1}
+    record = {
+        "in": {"q": "Why?"},
+        "out": {"text": "Because."},
+        "meta": {"id": 7},
+        "reward": 1,
+    }
     by_path = named_fields("out.text", "in.q", "meta.id")
     (rollout,) = by_path.read(record)
-    assert (rollout.prompt, rollout.answer, rollout.task) == (
-        (Turn("user", "Why?"),),
-        "Because.",
-        "meta.id:7",
-    )
+    assert rollout.prompt == (Turn("user", "Why?"),)
+    assert rollout.answer == "Because."
+    assert rollout.task == "meta.id:7"
     by_path.annotate(record, [Score(2.0, {})])
-    assert (record["reward"], record["genrm"]["previous_reward"]) == (2.0, 1)
+    assert record["reward"] == 2.0
+    assert record["genrm"]["previous_reward"] == 1
     for path, many in (
         ("out", {"out": ["a", "b"]}),
         ("out.text", {"out": [{"text": "a"}, {"text": "b"}]}),
@@ -387,7 +475,8 @@ def test_named_fields_read_any_shape():
         named_fields(path).annotate(many, [Score(2.0, {}), Score(1.0, {})])
         assert many["rewards"] == [2.0, 1.0]
     (chat,) = named_fields("out").read({"out": [{"role": "assistant", "content": "a"}]})
-    assert (chat.answer, chat.line_is_group) == ("a", False)
+    assert chat.answer == "a"
+    assert chat.line_is_group is False
 
 
 def test_a_named_field_that_is_missing_says_what_there_is():

@@ -62,7 +62,8 @@ def message_of(path: Path) -> str:
 def test_groups_hold_what_their_lines_say(run_files):
     """Rollouts by index with text and reward, and the comparisons in the order of their file."""
     first, second = read(run_files)
-    assert (first.key, second.key) == ("task:1", "task:2")
+    assert first.key == "task:1"
+    assert second.key == "task:2"
     assert [each.rollout.answer for each in first.members] == ["Thirty.", "Thirty-one."]
     assert [each.line.reward for each in first.members] == [4.5, None]
     assert first.rewards == [4.5]
@@ -103,7 +104,10 @@ OF_FORMAT: dict[str, Json] = {
     "episode": {
         "scenario": {"scenario_id": "s"},
         "messages": [ASKED, ANSWERED],
-        "reward": {"total_reward": 0.5, "components": {"safety": 1.0}},
+        "reward": {
+            "total_reward": 0.5,
+            "components": {"safety": 1.0},
+        },
         "id": 5,
     },
     "nemo_gym": {
@@ -142,7 +146,12 @@ def of_an_unknown_code(line: Json) -> str:
     return "failure: kind: found 'late'; expected one of "
 
 
-DAMAGES = [missing, of_another_type, of_another_version, of_an_unknown_code]
+DAMAGES = [
+    missing,
+    of_another_type,
+    of_another_version,
+    of_an_unknown_code,
+]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -258,9 +267,22 @@ def test_a_damaged_review_is_refused(run_files, line, problem):
 def test_the_last_review_of_a_rollout_counts(run_files):
     """An expert may change a decision."""
     reviews = [
-        {"group": "task:1", "index": 0, "status": "held", "name": "A"},
-        {"group": "task:1", "index": 1, "status": "pending"},
-        {"group": "task:1", "index": 0, "status": "approved"},
+        {
+            "group": "task:1",
+            "index": 0,
+            "status": "held",
+            "name": "A",
+        },
+        {
+            "group": "task:1",
+            "index": 1,
+            "status": "pending",
+        },
+        {
+            "group": "task:1",
+            "index": 0,
+            "status": "approved",
+        },
     ]
     write_lines(run_files.with_name("x.review.jsonl"), reviews)
     settings = settings_from(judge="lexical")

@@ -20,7 +20,20 @@ from genrm_cli.storage.encoding.records import render_document, render_record
 Json = dict[str, Any]
 
 # No whole numbers with a point: to a schema 1.0 is an integer, to the reader a number.
-OTHER_VALUES = st.sampled_from([None, True, False, 7, -1.5, "a text", [], ["x"], [0.5], {}])
+OTHER_VALUES = st.sampled_from(
+    [
+        None,
+        True,
+        False,
+        7,
+        -1.5,
+        "a text",
+        [],
+        ["x"],
+        [0.5],
+        {},
+    ]
+)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, RolloutResult])
@@ -127,7 +140,15 @@ def test_a_member_inside_of_others_is_named_with_its_path():
     late = {"failure": {"kind": "late", "detail": ""}}
     with pytest.raises(FormError, match=r"^failure: kind: found 'late'; expected one of connect"):
         from_json(ComparisonRecord, verdict(0, 1, 5, 2) | late)
-    unclear = {"reliability": {"count": 1, "mean": "x", "std": None, "min": None, "max": None}}
+    unclear = {
+        "reliability": {
+            "count": 1,
+            "mean": "x",
+            "std": None,
+            "min": None,
+            "max": None,
+        }
+    }
     with pytest.raises(FormError, match=r"^reliability: mean: found 'x'; expected a number$"):
         from_json(RunRecord, metrics() | unclear)
 

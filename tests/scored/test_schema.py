@@ -27,7 +27,11 @@ def test_the_outputs_of_a_run_have_the_schema_of_the_guide(genrm, call, toml):
     written again.
     """
     rows = [
-        {"prompt": "q", "completion": text, "info": {"q": 1}}
+        {
+            "prompt": "q",
+            "completion": text,
+            "info": {"q": 1},
+        }
         for text in ("a", "b b", "a much longer c", "")
     ]
     genrm.write("in.jsonl", rows)

@@ -22,7 +22,13 @@ IDENTITIES = (
     "--identity",
     "man=I am a man of fifty.",
 )
-GOOD = ("--scripted-policy", "good", "--episodes", "1", "-q")
+GOOD = (
+    "--scripted-policy",
+    "good",
+    "--episodes",
+    "1",
+    "-q",
+)
 
 
 def stats(*rewards: float) -> RunningStats:
@@ -44,15 +50,52 @@ def done(call: Call, *arguments: object) -> None:
     assert finished.code == 0, finished.err
 
 
+def test_the_list_shows_what_would_be_played(call):
+    """`--list` prints a row each, and with `--json` lines that are scenarios again."""
+    cases = [
+        (
+            ("--risk", "CRISIS"),
+            ["suicidal_student_007", "domestic_threat_008", "teen_self_harm_009"],
+        ),
+        (
+            ("--difficulty", "beginner", "--limit", "2"),
+            ["exam_stress_001", "new_city_loneliness_002"],
+        ),
+        (
+            ("--scenario", "grief_father_006", "--scenario", "panic_bus_005"),
+            ["panic_bus_005", "grief_father_006"],
+        ),
+    ]
+    for arguments, expected in cases:
+        shown = call("collect", "--list", *arguments, COLUMNS="80")
+        rows = shown.out.decode().splitlines()
+        assert [row.split()[0] for row in rows[1:]] == expected
+        Path("mine.jsonl").write_bytes(call("collect", "--list", "--json", *arguments).out)
+        assert call("collect", "mine.jsonl", "--list", COLUMNS="80").out == shown.out
+
+
 def test_what_cannot_be_chosen_is_refused(call):
     """The error names the option, what was found, and what there is."""
     cases = [
         (("--scenario", "exam_stres_001"), "Did you mean exam_stress_001?"),
         (("--risk", "high"), "no scenario has 'high', for example subclinical"),
-        (("--risk", "crisis", "--difficulty", "beginner"), "no scenario has"),
+        (
+            (
+                "--risk",
+                "crisis",
+                "--difficulty",
+                "beginner",
+            ),
+            "no scenario has",
+        ),
         (("--identity", "woman"), "a name and what the client says"),
         (
-            ("--identity", "a=I am old.", "--identity", "a=I am young."),
+            (
+                "--identity",
+                "a=I am old.",
+                "--identity",
+                "a=I am young.",
+            ),
             "two identities have one name",
         ),
         (("--weights", "none.jsonl"), "no such file"),
@@ -98,7 +141,12 @@ def test_a_scenario_that_is_drawn_twice_meets_other_clients(call):
     """Each draw is a group with its own variant, and the run before decides how often each
     comes.
     """
-    few = ("--scenario", "exam_stress_001", "--scenario", "grief_father_006")
+    few = (
+        "--scenario",
+        "exam_stress_001",
+        "--scenario",
+        "grief_father_006",
+    )
     done(call, "collect", *few, *GOOD, "-o", "first.jsonl")
     lines = sessions_of("first.jsonl")
     lines[1]["reward"]["total_reward"] = 0.1
@@ -130,12 +178,15 @@ def test_identities_are_played_in_pairs_and_compared(call):
     metrics = json.loads(Path("pairs.metrics.json").read_text())["sessions"]
     for found in (summary, metrics):
         assert found["identities"][0].keys() >= {"mean", "interval"}
-        assert (found["identities"][0]["identity"], found["identities"][0]["scenarios"]) == (
-            "woman",
-            3,
-        )
+        assert found["identities"][0]["identity"] == "woman"
+        assert found["identities"][0]["scenarios"] == 3
         assert found["by"].keys() == {
-            *("scenario", "difficulty", "risk_level", "client_profile", "identity", "end_reason"),
+            "scenario",
+            "difficulty",
+            "risk_level",
+            "client_profile",
+            "identity",
+            "end_reason",
         }
     page = Path("report.html").read_text()
     assert "<h2>Sessions</h2>" in page

@@ -50,7 +50,11 @@ def options_for(folder: Path, **more: Any) -> CollectOptions:
 
 def agent(server: JudgeServer, model: str = "policy-model", **more: Any) -> AgentConfig:
     """Return a model behind the test server."""
-    sampling = {"temperature": 1.0, "max_reply_tokens": 512, **more}
+    sampling = {
+        "temperature": 1.0,
+        "max_reply_tokens": 512,
+        **more,
+    }
     return AgentConfig(JudgeSettings(base_url=(server.base_url,), model=model, **sampling))
 
 
@@ -106,7 +110,13 @@ def test_a_record_has_the_shape_that_trainers_read(tmp_path, judge_server):
     assert len(records) == 12
     for record in records:
         assert list(record) == [
-            *("run_id", "episode_index", "scenario", "messages", "policy", "reward", "metadata")
+            "run_id",
+            "episode_index",
+            "scenario",
+            "messages",
+            "policy",
+            "reward",
+            "metadata",
         ]
         assert {"scenario_id", "difficulty", "risk_level"} <= record["scenario"].keys()
         assert [message["role"] for message in record["messages"][:3]] == [
@@ -114,7 +124,11 @@ def test_a_record_has_the_shape_that_trainers_read(tmp_path, judge_server):
             "user",
             "assistant",
         ]
-        assert record["policy"] == {"name": "tested", "role": "policy", "base_model": "base"}
+        assert record["policy"] == {
+            "name": "tested",
+            "role": "policy",
+            "base_model": "base",
+        }
         assert set(record["reward"]["components"]) <= {*RULES, "relief", "contact"}
         metadata = record["metadata"]
         assert metadata["synthetic"] is True
@@ -216,7 +230,10 @@ def test_a_turn_that_is_too_long_truncates_the_session(tmp_path, judge_server, t
 def test_a_faulty_client_is_counted_and_left_out(tmp_path, judge_server):
     """Sessions whose client repeats itself are no episodes, unless they are asked for."""
     judge_server.behave(chat=CHAT[:1])
-    client = {READER: agent(judge_server, "c", temperature=0.0), SPEAKER: agent(judge_server, "c")}
+    client = {
+        READER: agent(judge_server, "c", temperature=0.0),
+        SPEAKER: agent(judge_server, "c"),
+    }
     options = options_for(tmp_path, policy=agent(judge_server), client=client, episodes=1)
     with pytest.raises(
         TooManyUnscoredError, match="none of the 3 sessions is in the output: 3 with client faults"
@@ -242,7 +259,10 @@ def test_a_faulty_client_is_counted_and_left_out(tmp_path, judge_server):
 def test_a_model_that_cannot_play_the_client_is_refused(tmp_path, judge_server):
     """A reader that labels all turns alike ends the run before any session, and names itself."""
     judge_server.behave(chat=["reflects"])
-    client = {READER: agent(judge_server, "small"), SPEAKER: agent(judge_server, "small")}
+    client = {
+        READER: agent(judge_server, "small"),
+        SPEAKER: agent(judge_server, "small"),
+    }
     options = options_for(tmp_path, policy=agent(judge_server), client=client, episodes=1)
     with pytest.raises(
         JudgeError, match="client's model: small cannot play its part: it does not tell a kind turn"
@@ -277,7 +297,9 @@ def test_branches_share_their_history(tmp_path, judge_server):
     assert {record["metadata"]["group"] for record in records} == {"exam_stress_001/v0/b3"}
     histories = {json.dumps(record["messages"][:6]) for record in records}
     thirds = {record["messages"][6]["content"] for record in records}
-    assert (len(records), len(histories), len(thirds)) == (4, 1, 4)
+    assert len(records) == 4
+    assert len(histories) == 1
+    assert len(thirds) == 4
     assert {
         record["metadata"]["tokens"]["policy"]["turns"] - record["metadata"]["turns"]
         for record in records
@@ -289,7 +311,10 @@ def test_a_group_of_one_client_is_asked_once_for_equal_questions(tmp_path, judge
     paid for once.
     """
     judge_server.behave(chat=CHAT)
-    client = {READER: agent(judge_server, "c", temperature=0.0), SPEAKER: agent(judge_server, "c")}
+    client = {
+        READER: agent(judge_server, "c", temperature=0.0),
+        SPEAKER: agent(judge_server, "c"),
+    }
     options = options_for(
         tmp_path, policy=agent(judge_server), client=client, episodes=4, keep_client_faults=True
     )
@@ -384,7 +409,11 @@ def test_no_two_episodes_share_a_call_of_the_policy():
 
 
 @pytest.mark.parametrize(
-    ("scenario", "kind"), [("postpartum_low_014", "good"), ("workplace_bullying_015", "bad")]
+    ("scenario", "kind"),
+    [
+        ("postpartum_low_014", "good"),
+        ("workplace_bullying_015", "bad"),
+    ],
 )
 def test_the_transcripts_of_the_guide_are_what_its_commands_play(tmp_path, scenario, kind):
     """Each turn of the guide's two sessions is one of the session that is played now, in its

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sessions import ENVIRONMENT, begin, samples, step
+from sessions import ENVIRONMENT, begin, sample, samples, step
 
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario
@@ -75,13 +75,25 @@ def test_a_certain_breach_ends_the_session():
     """
     scenario = next(each for each in samples() if "no diagnosis" in each.hard_constraints)
     state = step(begin(scenario), "You have depression.")
-    assert (state.end.reason, state.end.by, state.end.evidence) == (
-        "constraint_broken",
-        "policy",
-        "no diagnosis: you have depression",
-    )
+    assert state.end.reason == "constraint_broken"
+    assert state.end.by == "policy"
+    assert state.end.evidence == "no diagnosis: you have depression"
     values = ENVIRONMENT.components(state)
-    assert (ENVIRONMENT.total(values), ENVIRONMENT.gated_by(values)) == (
-        0,
-        ("safety", "constraints"),
+    assert ENVIRONMENT.total(values) == 0
+    assert ENVIRONMENT.gated_by(values) == ("safety", "constraints")
+
+
+def test_leaving_an_open_crisis_breaks_its_constraint():
+    """An end marker before safety and help were named is certain where the scenario forbids it."""
+    scenario = next(
+        each
+        for each in samples()
+        if any("never end the session" in t for t in each.hard_constraints)
     )
+    state = step(begin(scenario), "I see. [END]")
+    assert (state.end.reason, ENVIRONMENT.components(state)["constraints"]) == (
+        "constraint_broken",
+        0,
+    )
+    assert step(begin(scenario), "[END]").end.reason == "constraint_broken"
+    assert step(begin(sample("exam")), "I see. [END]").end.reason == "end_marker"

@@ -20,7 +20,11 @@ SAID = (
     "That sounds really hard, and it makes sense that you feel this way. What is it like for you?"
 )
 THERAPY = ("--environment", "therapeutic_session")
-EXAM = {"scenario_id": "exam_stress_001", "variant": 1, "seed": 3}
+EXAM = {
+    "scenario_id": "exam_stress_001",
+    "variant": 1,
+    "seed": 3,
+}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +47,15 @@ def turn(text: str, **fields: object) -> Json:
     """Make a row with a response of the policy."""
     content = [{"type": "output_text", "text": text}]
     return {
-        "response": {"output": [{"type": "message", "role": "assistant", "content": content}]},
+        "response": {
+            "output": [
+                {
+                    "type": "message",
+                    "role": "assistant",
+                    "content": content,
+                }
+            ]
+        },
         **fields,
     }
 
@@ -66,14 +78,16 @@ def test_a_session_is_the_one_that_is_played_here(agent):
     """
     state = begin(samples()[0], 1, 3)
     begun = post(agent, "/reset", EXAM)
-    assert (begun["observation"], begun["info"]["turn_index"]) == (state.messages[-1].text, 0)
+    assert begun["observation"] == state.messages[-1].text
+    assert begun["info"]["turn_index"] == 0
     gains = []
     while state.end is None:
         state = step(state, SAID)
         there = post(agent, "/step", turn(SAID))
         gains.append(there["reward"])
         assert there["observation"] == (observe(ENVIRONMENT, state).text or None)
-        assert (there["terminated"], there["truncated"]) == (state.end is not None, False)
+        assert there["terminated"] == (state.end is not None)
+        assert there["truncated"] is False
     assert there["info"]["end_reason"] == state.end.reason == "client_left"
     verified = post(agent, "/verify", {"kept": [1]})
     expected = observe(ENVIRONMENT, state)
@@ -149,7 +163,10 @@ def test_a_turn_without_words_is_not_taken(agent):
 
 def test_metrics_are_aggregated(agent):
     """NeMo Gym's agent asks the resources server for its metrics."""
-    rows = [{"_ng_task_index": 0, "reward": 0.5}, {"_ng_task_index": 0, "reward": 1.0}]
+    rows = [
+        {"_ng_task_index": 0, "reward": 0.5},
+        {"_ng_task_index": 0, "reward": 1.0},
+    ]
     metrics = post(agent, "/aggregate_metrics", {"verify_responses": rows})
     assert metrics["agent_metrics"]["mean/reward"] == 0.75
 
@@ -220,7 +237,8 @@ def test_a_model_plays_the_client(tmp_path, judge_server):
         assert stepped["info"]["turn_index"] == 1
         assert stepped["observation"] == "As your therapist I am here for you." != opening
         verified = post(served.client, "/verify", {})
-        assert (verified["_ng_failure_class"], verified["mask_sample"]) == ("user_failure", True)
+        assert verified["_ng_failure_class"] == "user_failure"
+        assert verified["mask_sample"] is True
         assert "speaks_as_therapist" in verified["failure_reason"]
 
 
@@ -250,13 +268,28 @@ def test_played_sessions_are_recorded_on_s3(genrm, s3, s3_bucket, aws, tmp_path)
     it is.
     """
     folder = f"s3://{s3_bucket.name}/rl/pixelated/therapeutic_session/"
-    flags = ("--record", folder, "--record-every", "1h", "--drain", "1s")
+    flags = (
+        "--record",
+        folder,
+        "--record-every",
+        "1h",
+        "--drain",
+        "1s",
+    )
     with serving(genrm, *THERAPY, *flags, **aws, XDG_STATE_HOME=str(tmp_path)) as served:
         for variant, seed in ((0, 0), (0, 0), (0, 7), (1, 0)):
             with httpx.Client(
                 base_url=served.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False
             ) as agent:
-                post(agent, "/reset", {**EXAM, "variant": variant, "seed": seed})
+                post(
+                    agent,
+                    "/reset",
+                    {
+                        **EXAM,
+                        "variant": variant,
+                        "seed": seed,
+                    },
+                )
                 row = turn(SAID)
                 row["response"]["model"] = "pixelated-moe"
                 done = post(agent, "/step", row)

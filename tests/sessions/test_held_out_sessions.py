@@ -66,7 +66,15 @@ def test_the_gates_find_what_they_found_first(values):
         (("safety",), Found(14, 2, 0)),
         (("safety", "bias"), Found(17, 2, 0)),
         (("rubric_safety", "rubric_bias"), Found(30, 40, 0)),
-        (("safety", "bias", "rubric_safety", "rubric_bias"), Found(30, 40, 0)),
+        (
+            (
+                "safety",
+                "bias",
+                "rubric_safety",
+                "rubric_bias",
+            ),
+            Found(30, 40, 0),
+        ),
     ]
     for gates, expected in cases:
         below = [label for label, of in values if any(of[gate] < GATE for gate in gates)]

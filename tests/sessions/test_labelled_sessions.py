@@ -27,7 +27,12 @@ from genrm_cli.rollouts.scenario import Scenario, parse_scenario
 from genrm_cli.sessions.session_rules import read_rule
 
 HERE = Path(__file__).parent
-LOW_BELOW = {"safety": 0.5, "empathy": 0.5, "bias": 0.75, "task_completion": 0.5}
+LOW_BELOW = {
+    "safety": 0.5,
+    "empathy": 0.5,
+    "bias": 0.75,
+    "task_completion": 0.5,
+}
 
 
 class Example(NamedTuple):

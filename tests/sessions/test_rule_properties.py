@@ -12,27 +12,23 @@ from genrm_cli.sessions.session_rules import RULES, read_rule
 
 PIECES = st.sampled_from(
     [
-        *(
-            "you should",
-            "stop taking your pills",
-            "kill yourself",
-            "I never said",
-            '"',
-            "'",
-            ". ",
-            "? ",
-            ", ",
-            "\n",
-        ),
-        *(
-            "women are weak",
-            "it sounds like",
-            "get over it",
-            "I want to die",
-            "safety plan",
-            "but",
-            "good idea",
-        ),
+        "you should",
+        "stop taking your pills",
+        "kill yourself",
+        "I never said",
+        '"',
+        "'",
+        ". ",
+        "? ",
+        ", ",
+        "\n",
+        "women are weak",
+        "it sounds like",
+        "get over it",
+        "I want to die",
+        "safety plan",
+        "but",
+        "good idea",
     ]
 )
 TEXTS = st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=12).map(" ".join))
@@ -96,13 +92,29 @@ def test_sentences_are_bounded_and_never_longer_than_their_text():
 @settings(max_examples=60, derandomize=True)
 @given(
     record=st.dictionaries(
-        st.sampled_from(["scenario", "metadata", "goal", "risk_level", "x"]),
+        st.sampled_from(
+            [
+                "scenario",
+                "metadata",
+                "goal",
+                "risk_level",
+                "x",
+            ]
+        ),
         st.recursive(
             st.none() | st.booleans() | st.integers() | st.text(max_size=5),
             lambda inner: (
                 st.lists(inner, max_size=3)
                 | st.dictionaries(
-                    st.sampled_from(["goal", "risk_level", "tasks", "client_profile", "scenario"]),
+                    st.sampled_from(
+                        [
+                            "goal",
+                            "risk_level",
+                            "tasks",
+                            "client_profile",
+                            "scenario",
+                        ]
+                    ),
                     inner,
                     max_size=3,
                 )

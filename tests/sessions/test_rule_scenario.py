@@ -12,7 +12,11 @@ def test_a_scenario_is_read_from_its_fields():
             "risk_level": "crisis",
             "expected_outcomes": "validation",
             "tasks": ["safety plan"],
-            "client_profile": {"faith": "muslim", "veteran": True, "age": 30},
+            "client_profile": {
+                "faith": "muslim",
+                "veteran": True,
+                "age": 30,
+            },
         }
     }
     assert parse_scenario(record) == Scenario(

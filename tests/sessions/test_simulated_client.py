@@ -158,8 +158,21 @@ def collect_with_model(genrm: Genrm, kind: str) -> list[Json]:
         "--client-model",
         os.environ.get("GENRM_TEST_MODEL", "m"),
     )
-    ways = ("--max-turns", 3, "--keep-client-faults", "--no-probe", "--concurrency", 4)
-    files = ("few.jsonl", "-o", f"{kind}.jsonl", "--episodes", 1)
+    ways = (
+        "--max-turns",
+        3,
+        "--keep-client-faults",
+        "--no-probe",
+        "--concurrency",
+        4,
+    )
+    files = (
+        "few.jsonl",
+        "-o",
+        f"{kind}.jsonl",
+        "--episodes",
+        1,
+    )
     _, err = genrm.start("collect", *files, "--scripted-policy", kind, *model, *ways).communicate()
     assert b"Traceback" not in err, err
     print(err.decode())

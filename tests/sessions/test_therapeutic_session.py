@@ -58,9 +58,12 @@ def test_the_samples_cover_difficulties_and_risks():
     assert len(samples()) == 24
     assert {scenario.origin for scenario in samples()} == {"synthetic"}
     assert min(Counter(scenario.difficulty for scenario in samples()).values()) >= 6
-    assert {"crisis", "moderate", "subclinical", "edge case"} == {
-        scenario.risk_level for scenario in samples()
-    }
+    assert {
+        "crisis",
+        "moderate",
+        "subclinical",
+        "edge case",
+    } == {scenario.risk_level for scenario in samples()}
     assert len({opening for scenario in samples() for opening in scenario.openings}) == 48
 
 
@@ -113,7 +116,8 @@ def test_a_session_ends_at_the_turn_limit():
     """At the limit the session is truncated, not terminated, and the policy has the last word."""
     state = step(begin(replace(sample("grief"), max_turns=1)), "I see.")
     assert state.end is not None
-    assert (state.end.reason, state.end.truncated) == ("turn_limit", True)
+    assert state.end.reason == "turn_limit"
+    assert state.end.truncated is True
     assert state.messages[-1].role == "assistant"
 
 
@@ -124,7 +128,8 @@ def test_a_client_in_crisis_does_not_calm_down_before_it_is_safe():
     safe = Reading(("asks_about_safety", "names_help"))
     for reading in [kind] * 12:
         calm = move_client(calm, reading, SCENARIO, in_crisis=True)
-    assert (calm.mood.distress > 0.5, calm.calm_turns) == (True, 0)
+    assert calm.mood.distress > 0.5
+    assert calm.calm_turns == 0
     for reading in (safe, *[kind] * 4):
         calm = move_client(calm, reading, SCENARIO, in_crisis=True)
     assert calm.is_stable
@@ -137,7 +142,9 @@ def test_a_hard_violation_ends_the_session():
     for said in cases:
         state = step(begin(sample("veteran")), said)
         assert state.end is not None
-        assert (state.end.reason, state.end.by, state.end.turn) == ("safety_violation", "policy", 1)
+        assert state.end.reason == "safety_violation"
+        assert state.end.by == "policy"
+        assert state.end.turn == 1
         assert state.end.evidence
         assert ENVIRONMENT.components(state)["safety"] == 0
         assert ENVIRONMENT.total(ENVIRONMENT.components(state)) == 0
@@ -148,10 +155,12 @@ def test_a_marker_of_the_policy_ends_the_session():
     for marker in ["[END]", "[end of session]", "<|end_of_session|>"]:
         state = begin(sample("exam"))
         over = step(state, f"Let us meet again next week. {marker}")
-        assert (over.end.reason, over.end.by) == ("end_marker", "policy")
+        assert over.end.reason == "end_marker"
+        assert over.end.by == "policy"
         assert over.messages[-1].text == "Let us meet again next week."
         alone = step(state, marker)
-        assert (alone.end.reason, alone.messages) == ("end_marker", state.messages)
+        assert alone.end.reason == "end_marker"
+        assert alone.messages == state.messages
 
 
 def test_a_marker_of_the_client_ends_the_session():
@@ -164,7 +173,8 @@ def test_a_marker_of_the_client_ends_the_session():
 
     state = run_dialogue(MODEL_ENVIRONMENT.reset(sample("exam"), 0, 0), answer)
     state = run_dialogue(MODEL_ENVIRONMENT.step(state, KIND), answer)
-    assert (state.end.reason, state.end.by) == ("end_marker", "client")
+    assert state.end.reason == "end_marker"
+    assert state.end.by == "client"
     assert state.messages[-1].text == "I have to go now."
 
 

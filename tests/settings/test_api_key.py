@@ -31,7 +31,13 @@ def test_a_named_variable_replaces_both():
 
 def test_a_key_that_cannot_be_sent_is_refused_unseen():
     """A key with characters that no key has is refused, and the message does not show it."""
-    cases = ["sk-secret\nX: y", "sk-secret\x00", "„sk-secret“", "sk-secret\u200b", "sk\tsecret"]
+    cases = [
+        "sk-secret\nX: y",
+        "sk-secret\x00",
+        "„sk-secret“",
+        "sk-secret\u200b",
+        "sk\tsecret",
+    ]
     for key in cases:
         with pytest.raises(
             UsageError, match=r"key in GENRM_API_KEY .* contains characters"
@@ -76,7 +82,13 @@ def test_a_file_without_a_key_that_can_be_sent_is_refused_unseen(tmp_path):
     """A file that is missing, empty, binary or holds more than a key is named; its content is not
     shown.
     """
-    cases = [None, b"", b" \n", b"\xff\xfesk-secret", b"sk-secret\nsk-secret"]
+    cases = [
+        None,
+        b"",
+        b" \n",
+        b"\xff\xfesk-secret",
+        b"sk-secret\nsk-secret",
+    ]
     for content in cases:
         file = tmp_path / "key"
         if content is not None:

@@ -52,23 +52,21 @@ def test_each_judge_has_its_own_settings_over_those_of_the_run(tmp_path):
     """A table applies to its judge alone; the run's settings fill in the rest."""
     settings, origins = resolve(tmp_path, TWO)
     first, second = judges_of(settings)
-    assert (first.name, first.weight, second.name, second.weight) == ("org/a", 2.0, "strict", 1.0)
+    assert first.name == "org/a"
+    assert first.weight == 2.0
+    assert second.name == "strict"
+    assert second.weight == 1.0
     assert first.judge.base_url == ("http://one/v1", "http://two/v1")
-    assert (first.judge.temperature, first.limits.concurrency, first.judge.profile) == (
-        0.5,
-        "32",
-        None,
-    )
-    assert (second.judge.temperature, second.limits.concurrency, second.judge.profile) == (
-        0.0,
-        "4",
-        "mt-bench",
-    )
-    assert (first.judge.judge_id, second.judge.judge_id) == (None, "strict")
-    assert (origins["judge"].value, origins["judge"].source) == (
-        ("org/a", "strict"),
-        "file genrm.toml",
-    )
+    assert first.judge.temperature == 0.5
+    assert first.limits.concurrency == "32"
+    assert first.judge.profile is None
+    assert second.judge.temperature == 0.0
+    assert second.limits.concurrency == "4"
+    assert second.judge.profile == "mt-bench"
+    assert first.judge.judge_id is None
+    assert second.judge.judge_id == "strict"
+    assert origins["judge"].value == ("org/a", "strict")
+    assert origins["judge"].source == "file genrm.toml"
     assert origins["quorum"].value == 1
 
 
@@ -82,12 +80,10 @@ def test_without_tables_there_is_one_judge():
     ):
         settings, _ = resolve_settings(given, {}, SettingsFile())
         (seat,) = judges_of(settings)
-        assert (seat.name, seat.weight, seat.judge, seat.limits) == (
-            name,
-            1.0,
-            settings.judge,
-            settings.limits,
-        )
+        assert seat.name == name
+        assert seat.weight == 1.0
+        assert seat.judge == settings.judge
+        assert seat.limits == settings.limits
 
 
 def test_an_invalid_panel_is_refused(tmp_path):

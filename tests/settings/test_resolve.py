@@ -28,19 +28,72 @@ def test_flag_before_environment_before_file_before_default():
     """A source overrides those after it, for every type, and the origin names it."""
     cases = [
         ("retries", "8", "16", 32, (8, 16, 32, 5)),
-        ("concurrency", "8", "16", 32, ("8", "16", "32", "auto")),
-        ("price_in", "1.5", "2e1", 30, (1.5, 20.0, 30.0, 0.0)),
-        ("call_timeout", "1.5", "2m", 30, (1.5, 120.0, 30.0, 600.0)),
-        ("base_url", ["a", "b"], "c, d", ["e"], (("a", "b"), ("c", "d"), ("e",), ())),
+        (
+            "concurrency",
+            "8",
+            "16",
+            32,
+            ("8", "16", "32", "auto"),
+        ),
+        (
+            "price_in",
+            "1.5",
+            "2e1",
+            30,
+            (1.5, 20.0, 30.0, 0.0),
+        ),
+        (
+            "call_timeout",
+            "1.5",
+            "2m",
+            30,
+            (1.5, 120.0, 30.0, 600.0),
+        ),
+        (
+            "base_url",
+            ["a", "b"],
+            "c, d",
+            ["e"],
+            (("a", "b"), ("c", "d"), ("e",), ()),
+        ),
         ("model", "a", "b", "c", ("a", "b", "c", None)),
-        ("probe", True, "off", True, (True, False, True, True)),
-        ("strict", False, "yes", True, (False, True, True, False)),
-        ("strategy", "circular", "ring", "all_pairs", ("circular", "ring", "all_pairs", "ring")),
-        ("unscored", "drop", "3.5", 2.5, ("drop", "3.5", "2.5", "null")),
+        (
+            "probe",
+            True,
+            "off",
+            True,
+            (True, False, True, True),
+        ),
+        (
+            "strict",
+            False,
+            "yes",
+            True,
+            (False, True, True, False),
+        ),
+        (
+            "strategy",
+            "circular",
+            "ring",
+            "all_pairs",
+            ("circular", "ring", "all_pairs", "ring"),
+        ),
+        (
+            "unscored",
+            "drop",
+            "3.5",
+            2.5,
+            ("drop", "3.5", "2.5", "null"),
+        ),
     ]
     for name, flag, environment, file, values in cases:
         variable = f"GENRM_{name.upper()}"
-        sources = ["flag", f"environment {variable}", "file genrm.toml", "default"]
+        sources = [
+            "flag",
+            f"environment {variable}",
+            "file genrm.toml",
+            "default",
+        ]
         for first, (value, source) in enumerate(zip(values, sources, strict=True)):
             settings, origins = resolve(
                 {name: flag} if first < 1 else {name: None},
@@ -49,21 +102,21 @@ def test_flag_before_environment_before_file_before_default():
             )
             assert value_of(settings, name) == value
             assert type(value_of(settings, name)) is type(value)
-            assert (origins[name].value, origins[name].source) == (value, source)
+            assert origins[name].value == value
+            assert origins[name].source == source
 
 
 def test_compat_takes_pairs_and_estimator_of_the_reference_unless_they_are_given():
     """Numbers of NeMo Gym are one setting away; an explicit strategy or estimator overrides it."""
     settings, origins = resolve({"compat": "nemo-gym"})
-    assert (settings.pairing.strategy, settings.rewards.estimator) == (
-        "circular",
-        "simple_tiebreaker",
-    )
+    assert settings.pairing.strategy == "circular"
+    assert settings.rewards.estimator == "simple_tiebreaker"
     assert {origins[name].source for name in ("strategy", "estimator")} == {"compat nemo-gym"}
     settings, _ = resolve(
         {"estimator": "win_rate"}, {"GENRM_COMPAT": "nemo-gym"}, {"strategy": "all_pairs"}
     )
-    assert (settings.pairing.strategy, settings.rewards.estimator) == ("all_pairs", "win_rate")
+    assert settings.pairing.strategy == "all_pairs"
+    assert settings.rewards.estimator == "win_rate"
 
 
 def test_a_preset_overrides_the_defaults_only():
@@ -118,7 +171,13 @@ def test_a_bad_value_is_refused_from_every_source():
 
 def test_a_value_of_the_wrong_type_in_the_file_is_refused():
     """True is not a number, and a list or table is not text."""
-    cases = ["retries", "concurrency", "call_timeout", "model", "base_url"]
+    cases = [
+        "retries",
+        "concurrency",
+        "call_timeout",
+        "model",
+        "base_url",
+    ]
     for value in [True, [1], {"a": 1}, None]:
         for name in cases:
             with pytest.raises(UsageError, match=name):
@@ -189,15 +248,35 @@ def test_a_judge_overrides_an_endpoint_of_a_lower_source():
     keeps both.
     """
     cases = [
-        ({"flags": {"judge": "lexical"}, "file": ENDPOINT}, "lexical", ()),
-        ({"environ": {"GENRM_JUDGE": "lexical"}, "file": ENDPOINT}, "lexical", ()),
         (
-            {"flags": {"base_url": ["http://y/v1"]}, "environ": {"GENRM_JUDGE": "lexical"}},
+            {
+                "flags": {"judge": "lexical"},
+                "file": ENDPOINT,
+            },
+            "lexical",
+            (),
+        ),
+        (
+            {
+                "environ": {"GENRM_JUDGE": "lexical"},
+                "file": ENDPOINT,
+            },
+            "lexical",
+            (),
+        ),
+        (
+            {
+                "flags": {"base_url": ["http://y/v1"]},
+                "environ": {"GENRM_JUDGE": "lexical"},
+            },
             None,
             ("http://y/v1",),
         ),
         (
-            {"flags": {"base_url": ["http://y/v1"]}, "file": {"judge": "lexical"}},
+            {
+                "flags": {"base_url": ["http://y/v1"]},
+                "file": {"judge": "lexical"},
+            },
             None,
             ("http://y/v1",),
         ),
@@ -205,7 +284,8 @@ def test_a_judge_overrides_an_endpoint_of_a_lower_source():
     ]
     for sources, judge, base_url in cases:
         settings, _ = resolve(**sources)
-        assert (settings.judge.judge, settings.judge.base_url) == (judge, base_url)
+        assert settings.judge.judge == judge
+        assert settings.judge.base_url == base_url
 
 
 def test_a_principle_can_be_read_from_a_file(tmp_path):
@@ -240,7 +320,12 @@ def test_the_settings_file_of_the_folder_counts(tmp_path):
 
 def test_a_broken_settings_file_is_a_usage_error(tmp_path):
     """A file that is missing, not TOML or not UTF-8 is named."""
-    cases = [b"repeats = = 3", b"repeats = 3\nrepeats = 4", b"model = '\xff'", None]
+    cases = [
+        b"repeats = = 3",
+        b"repeats = 3\nrepeats = 4",
+        b"model = '\xff'",
+        None,
+    ]
     for content in cases:
         file = tmp_path / "genrm.toml"
         if content is not None:
@@ -284,7 +369,8 @@ def test_the_lexical_baseline_overrides_a_profile_of_the_settings_file():
     settings, _ = resolve_settings(
         {"judge": "lexical"}, {}, SettingsFile("genrm.toml", {"profile": "json"})
     )
-    assert (settings.judge.judge, settings.judge.profile) == ("lexical", None)
+    assert settings.judge.judge == "lexical"
+    assert settings.judge.profile is None
 
 
 def test_names_of_other_programs_are_read_in_a_file(tmp_path):
@@ -295,7 +381,8 @@ def test_names_of_other_programs_are_read_in_a_file(tmp_path):
     names = "num_rollouts_per_prompt = 4\ncomparison_strategy = 'circular'\n"
     path.write_text(f"{names}[diversity]\nsimilarity_threshold = 0.25\n")
     settings, _ = resolve_settings({}, {}, read_settings_file(str(path), tmp_path))
-    assert (settings.serve.cohort_size, settings.pairing.strategy) == (4, "circular")
+    assert settings.serve.cohort_size == 4
+    assert settings.pairing.strategy == "circular"
     assert settings.rewards.diversity is not None
     assert settings.rewards.diversity.threshold == 0.25
     path.write_text(f"cohort_size = 2\n{names}")

@@ -38,9 +38,19 @@ def test_a_table_of_every_kind_is_read():
     """The name decides the kind where no kind is given; defaults are filled in."""
     cases = [
         ("[components.genrm]", "genrm", "genrm", {}),
-        ("[components.win_rate]", "win_rate", "win_rate", {}),
+        (
+            "[components.win_rate]",
+            "win_rate",
+            "win_rate",
+            {},
+        ),
         ("[components.rank]", "rank", "rank", {}),
-        ("[components.place]\nkind = 'rank'\nof = 'genrm'\nties = 'order'", "place", "rank", None),
+        (
+            "[components.place]\nkind = 'rank'\nof = 'genrm'\nties = 'order'",
+            "place",
+            "rank",
+            None,
+        ),
         (
             "[components.consistency]\nextract = 'boxed'",
             "consistency",
@@ -59,16 +69,47 @@ def test_a_table_of_every_kind_is_read():
             "complementarity",
             {"field": "x"},
         ),
-        ("[components.c]\nkind = 'rubric'\nset = 's'\njson_schema = false", "c", "rubric", None),
-        ("[components.safety]", "safety", "rule", {"rule": "safety"}),
-        ("[components.care]\nkind = 'rule'\nrule = 'empathy'", "care", "rule", {"rule": "empathy"}),
-        ("[components.quality]\nkind = 'field'", "quality", "field", {"field": "quality"}),
-        ("[components.mine]\npython = 'a.b:c'", "mine", "python", {"python": "a.b:c"}),
-        ("[components.safety]\nkind = 'field'\nfield = 'x'", "safety", "field", {"field": "x"}),
+        (
+            "[components.c]\nkind = 'rubric'\nset = 's'\njson_schema = false",
+            "c",
+            "rubric",
+            None,
+        ),
+        (
+            "[components.safety]",
+            "safety",
+            "rule",
+            {"rule": "safety"},
+        ),
+        (
+            "[components.care]\nkind = 'rule'\nrule = 'empathy'",
+            "care",
+            "rule",
+            {"rule": "empathy"},
+        ),
+        (
+            "[components.quality]\nkind = 'field'",
+            "quality",
+            "field",
+            {"field": "quality"},
+        ),
+        (
+            "[components.mine]\npython = 'a.b:c'",
+            "mine",
+            "python",
+            {"python": "a.b:c"},
+        ),
+        (
+            "[components.safety]\nkind = 'field'\nfield = 'x'",
+            "safety",
+            "field",
+            {"field": "x"},
+        ),
     ]
     for toml, name, kind, options in cases:
         (component,) = resolve(toml).rewards.components
-        assert (component.name, component.kind) == (name, kind)
+        assert component.name == name
+        assert component.kind == kind
         assert options is None or dict(component.options) == options
 
 
@@ -76,16 +117,36 @@ def test_a_short_of_every_kind_is_read():
     """`--component KIND` or `KIND:OPTION`; the name comes from the option."""
     cases = [
         ("genrm", "genrm", "genrm", {}),
-        ("rank:win_rate", "rank", "rank", {"of": "win_rate"}),
-        ("consistency:number", "consistency", "consistency", {"extract": "number"}),
+        (
+            "rank:win_rate",
+            "rank",
+            "rank",
+            {"of": "win_rate"},
+        ),
+        (
+            "consistency:number",
+            "consistency",
+            "consistency",
+            {"extract": "number"},
+        ),
         (
             "complementarity:info.passed",
             "complementarity",
             "complementarity",
             {"field": "info.passed"},
         ),
-        ("rubric:therapeutic", "rubric", "rubric", {"set": "therapeutic"}),
-        ("safety", "safety", "rule", {"rule": "safety"}),
+        (
+            "rubric:therapeutic",
+            "rubric",
+            "rubric",
+            {"set": "therapeutic"},
+        ),
+        (
+            "safety",
+            "safety",
+            "rule",
+            {"rule": "safety"},
+        ),
         ("rule:bias", "bias", "rule", {"rule": "bias"}),
         (
             "field:reward.components.Style-1",
@@ -93,7 +154,12 @@ def test_a_short_of_every_kind_is_read():
             "field",
             {"field": "reward.components.Style-1"},
         ),
-        ("python:mine.more:brevity", "brevity", "python", {"python": "mine.more:brevity"}),
+        (
+            "python:mine.more:brevity",
+            "brevity",
+            "python",
+            {"python": "mine.more:brevity"},
+        ),
     ]
     for short, name, kind, options in cases:
         assert resolve("", short).rewards.components == (
@@ -140,6 +206,25 @@ def test_a_table_that_cannot_be_used_is_refused():
         assert says in refusal(toml)
 
 
+def test_a_short_that_cannot_be_used_is_refused():
+    """The message names the setting."""
+    cases = [
+        ("tone", "component='tone': expected one of complementarity, consistency"),
+        ("genrm:x", "genrm takes no option"),
+        ("rubric", "requires set"),
+        ("field:...", "cannot derive a name"),
+        ("field:x.genrm", "give the component another name"),
+    ]
+    for short, says in cases:
+        assert says in refusal("", short)
+
+
+def test_a_name_may_be_given_once():
+    """Two flags, or a flag and a table, cannot define the same component."""
+    assert "'safety' is defined twice" in refusal("[components.safety]", "safety")
+    assert "a table [components.NAME]" in refusal("", "rubric:a", "rubric:b")
+
+
 def test_ranks_of_one_another_are_refused():
     """A cycle is named in the order in which each is the rank of the next."""
     tables = "".join(
@@ -179,22 +264,26 @@ def test_diversity_has_defaults_and_takes_everything():
     """Every key of the table arrives, those of the judge among them."""
     diversity = resolve("[diversity]").rewards.diversity
     assert diversity is not None
-    assert (diversity.method, diversity.threshold, diversity.n, diversity.fallback) == (
-        "ngram",
-        0.5,
-        3,
-        "unique",
-    )
+    assert diversity.method == "ngram"
+    assert diversity.threshold == 0.5
+    assert diversity.n == 3
+    assert diversity.fallback == "unique"
     diversity = resolve("[diversity]\nthreshold = 1\nn = 5").rewards.diversity
     assert diversity is not None
-    assert (diversity.threshold, diversity.n) == (1, 5)
+    assert diversity.threshold == 1
+    assert diversity.n == 5
     diversity = resolve(
         "[diversity]\nmethod = 'llm'\nfallback = 'uniform'\ncomponents = ['genrm']\n"
         "json_schema = false\nmodel = 'm'\nbase_url = 'http://x/v1'\napi_key_env = 'K'"
     ).rewards.diversity
     assert diversity is not None
-    assert (diversity.fallback, diversity.components) == ("uniform", ("genrm",))
-    assert dict(diversity.judge) == {"model": "m", "base_url": ("http://x/v1",), "api_key_env": "K"}
+    assert diversity.fallback == "uniform"
+    assert diversity.components == ("genrm",)
+    assert dict(diversity.judge) == {
+        "model": "m",
+        "base_url": ("http://x/v1",),
+        "api_key_env": "K",
+    }
 
 
 def test_a_total_is_read():
@@ -262,13 +351,21 @@ def test_a_grader_is_the_runs_judge_with_what_its_table_says():
     one, other = (
         seat.judge for seat in graders_of(resolve(f'model = "m"\nbase_url = "http://x/v1"\n{toml}'))
     )
-    assert (one.model, one.judge_id, one.temperature) == ("m", "ours", 0.7)
-    assert (other.model, other.judge_id, other.temperature) == ("other", None, 0)
+    assert one.model == "m"
+    assert one.judge_id == "ours"
+    assert one.temperature == 0.7
+    assert other.model == "other"
+    assert other.judge_id is None
+    assert other.temperature == 0
     panel = '[[judge]]\nmodel = "p"\nbase_url = "http://p/v1"\napi_key_env = "OWN"\n'
     elsewhere = toml.replace('model = "other"', 'base_url = "http://q/v1"')
     one, other = (seat.judge for seat in graders_of(resolve(f"{elsewhere}\n{panel}")))
-    assert (one.model, one.base_url, one.api_key_env) == ("p", ("http://p/v1",), "OWN")
-    assert (other.model, other.base_url, other.api_key_env) == ("p", ("http://q/v1",), "RUN")
+    assert one.model == "p"
+    assert one.base_url == ("http://p/v1",)
+    assert one.api_key_env == "OWN"
+    assert other.model == "p"
+    assert other.base_url == ("http://q/v1",)
+    assert other.api_key_env == "RUN"
 
 
 def test_a_variable_of_its_own_goes_before_the_runs_key_file():
@@ -277,14 +374,21 @@ def test_a_variable_of_its_own_goes_before_the_runs_key_file():
         "[components.a]\nkind = 'rubric'\nset = 's'\nbase_url = 'http://x/v1'\napi_key_env = 'A'"
     )
     (grader,) = graders_of(resolve(f"api_key_file = 'run.key'\n{table}"))
-    assert (grader.judge.api_key_env, grader.judge.api_key_file) == ("A", None)
+    assert grader.judge.api_key_env == "A"
+    assert grader.judge.api_key_file is None
 
 
 def test_every_module_of_components_is_a_kind():
     """A kind is added with one module."""
-    assert {"genrm", "win_rate", "rank", "consistency", "rubric", "field", "python"} < set(
-        kind_names()
-    )
+    assert {
+        "genrm",
+        "win_rate",
+        "rank",
+        "consistency",
+        "rubric",
+        "field",
+        "python",
+    } < set(kind_names())
     assert all(isinstance(find_kind(name), ComponentKind) for name in kind_names())
 
 

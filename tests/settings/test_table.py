@@ -84,8 +84,10 @@ def test_settings_are_built_by_flat_names():
     settings = settings_from(
         strategy="circular", repeats=3, panel=panel, components=(), max_total_tokens=9
     )
-    assert (settings.pairing.strategy, settings.pairing.repeats) == ("circular", 3)
-    assert (settings.panel.judges, settings.limits.max_total_tokens) == (panel, 9)
+    assert settings.pairing.strategy == "circular"
+    assert settings.pairing.repeats == 3
+    assert settings.panel.judges == panel
+    assert settings.limits.max_total_tokens == 9
     assert changed(settings, repeats=1, max_total_tokens=None) == settings_from(
         strategy="circular", panel=panel
     )

@@ -16,20 +16,30 @@ from genrm_cli.settings.sources.settings_file import SettingsFile, read_settings
 from genrm_cli.settings.table import all_settings
 
 NEEDS_TRUST = {
-    *("wandb", "mlflow", "tensorboard"),
+    "wandb",
+    "mlflow",
+    "tensorboard",
     "request_field",
-    *(
-        "base_url",
-        "api_key_env",
-        "api_key_file",
-        "ca_bundle",
-        "s3_endpoint_url",
-        "s3_profile",
-        "s3_region",
-    ),
-    *("journal", "output", "output_template", "set_name", "force", "log_json", "any_prefix"),
-    *("requests_to", "replies_from"),
-    *("listen", "allow_public", "record", "reference"),
+    "base_url",
+    "api_key_env",
+    "api_key_file",
+    "ca_bundle",
+    "s3_endpoint_url",
+    "s3_profile",
+    "s3_region",
+    "journal",
+    "output",
+    "output_template",
+    "set_name",
+    "force",
+    "log_json",
+    "any_prefix",
+    "requests_to",
+    "replies_from",
+    "listen",
+    "allow_public",
+    "record",
+    "reference",
 }
 BY_VALUE = {
     "principle": ("Be kind.", "@/etc/passwd"),
@@ -141,7 +151,8 @@ def test_what_is_harmless_needs_no_trust(folder):
         "[total]\nweights = { safety = 1 }\n",
     )
     resolve(folder, "estimator = 'adaptive'\n[[judge]]\nmodel = 'm'\nweight = 1\n")
-    assert (settings.pairing.strategy, settings.judge.principle) == ("all_pairs", "Be kind.")
+    assert settings.pairing.strategy == "all_pairs"
+    assert settings.judge.principle == "Be kind."
 
 
 def test_what_is_overridden_needs_no_trust(folder):
@@ -186,7 +197,8 @@ def test_the_list_is_the_users_alone(folder, tmp_path):
     """It has mode 0600 in a folder of mode 0700, and is refused if others can write it."""
     trust.trust(SettingsFile("genrm.toml", {"retries": 1}, is_named=False), folder)
     path = tmp_path / "config" / "genrm" / "trusted.json"
-    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
     assert list(trust.read_trusted()) == [str(folder / "genrm.toml")]
     path.chmod(0o622)
     with pytest.raises(UsageError, match="other users can write"):

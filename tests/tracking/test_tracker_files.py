@@ -20,11 +20,17 @@ def score_two_files(
     judge_server.behave(require_key=KEY)
     for name in ("a.jsonl", "b.jsonl"):
         genrm.write(name, make_rollouts())
-    judge = ("--base-url", judge_server.base_url, "--model", "my-genrm")
+    judge = (
+        "--base-url",
+        judge_server.base_url,
+        "--model",
+        "my-genrm",
+    )
     finished = _run_without_errors_for_warnings(
         genrm, "score", "a.jsonl", "b.jsonl", *judge, *flags, GENRM_API_KEY=KEY, **environment
     )
-    assert (finished.code, finished.out) == (0, b""), finished.err
+    assert finished.code == 0, finished.err
+    assert finished.out == b"", finished.err
     metrics = [json.loads((genrm.folder / f"{name}.metrics.json").read_bytes()) for name in "ab"]
     assert all(
         KEY.encode() not in path.read_bytes() for path in genrm.folder.rglob("*") if path.is_file()
@@ -50,17 +56,18 @@ def test_mlflow_has_one_run_with_the_totals(genrm, judge_server):
     """Both inputs are one run of the experiment, with numbers, parameters, and no key."""
     pytest.importorskip("mlflow")
     store = genrm.folder / "store"
-    places = {"MLFLOW_TRACKING_URI": store.as_uri(), "MLFLOW_ALLOW_FILE_STORE": "true"}
+    places = {
+        "MLFLOW_TRACKING_URI": store.as_uri(),
+        "MLFLOW_ALLOW_FILE_STORE": "true",
+    }
     totals = score_two_files(genrm, judge_server, "--mlflow", "rewards", **places)
     [run] = [path.parent for path in store.glob("*/*/params")]
     logged = {name: float((run / "metrics" / name).read_text().split()[1]) for name in totals}
     assert logged == totals
     params = {path.name: path.read_text() for path in (run / "params").iterdir()}
-    assert (params["judge"], params["strategy"], params["estimator"]) == (
-        "my-genrm",
-        "ring",
-        "adaptive",
-    )
+    assert params["judge"] == "my-genrm"
+    assert params["strategy"] == "ring"
+    assert params["estimator"] == "adaptive"
     assert (run / "tags" / "mlflow.runName").read_text() == "a and 1 more"
 
 
@@ -88,7 +95,13 @@ def test_wandb_has_one_offline_run_with_the_totals(genrm, judge_server):
     data = path.read_bytes()
     assert {name: _logged_by_wandb(data, name) for name in totals} == totals
     assert all(
-        word in data for word in (b"rewards", b"a and 1 more", b"settings_digest", b"my-genrm")
+        word in data
+        for word in (
+            b"rewards",
+            b"a and 1 more",
+            b"settings_digest",
+            b"my-genrm",
+        )
     )
 
 

@@ -70,8 +70,19 @@ def test_labelled_requests_have_the_types_of_nvidias(load, suffix):
     """The rows can be joined with those of Nemotron-RLHF-GenRM-v1."""
     from datasets import Dataset, Features, List, Value, concatenate_datasets
 
-    message = {"role": Value("string"), "content": Value("string")}
-    numbers = dict.fromkeys(("num_responses", "score_1", "score_2", "ranking"), Value("int64"))
+    message = {
+        "role": Value("string"),
+        "content": Value("string"),
+    }
+    numbers = dict.fromkeys(
+        (
+            "num_responses",
+            "score_1",
+            "score_2",
+            "ranking",
+        ),
+        Value("int64"),
+    )
     nvidias = Features(
         {
             "messages": List(List(message)),
@@ -88,7 +99,12 @@ def test_labelled_requests_have_the_types_of_nvidias(load, suffix):
         "num_responses": 2,
         "ranking": 6,
     }
-    theirs |= {"score_1": None, "score_2": None, "license": "cc-by-4.0", "used_in": ["super_v3"]}
+    theirs |= {
+        "score_1": None,
+        "score_2": None,
+        "license": "cc-by-4.0",
+        "used_in": ["super_v3"],
+    }
     joined = concatenate_datasets(
         [Dataset.from_list([theirs], features=nvidias), dataset.cast(nvidias)]
     )

@@ -145,11 +145,9 @@ def test_llamafactory(export, llamafactory_data, tmp_path, suffix):
     path = export("llamafactory", tasks, suffix=suffix)
     shutil.copy(path.with_name("out.dataset_info.json"), path.with_name("dataset_info.json"))
     (entry,) = get_dataset_list(["genrm"], str(path.parent))
-    assert (entry.load_from, path.with_name(entry.dataset_name), entry.ranking) == (
-        "file",
-        path,
-        True,
-    )
+    assert entry.load_from == "file"
+    assert path.with_name(entry.dataset_name) == path
+    assert entry.ranking is True
     loaded = load_dataset(
         "parquet" if suffix == ".parquet" else "json", data_files=str(path), split=entry.split
     )
@@ -159,7 +157,8 @@ def test_llamafactory(export, llamafactory_data, tmp_path, suffix):
     rows = list(align_dataset(loaded, entry, options, SimpleNamespace(local_process_index=0)))
     for row, task in zip(rows, tasks, strict=True):
         system = task.prompt[0]["content"] if task.prompt[0]["role"] == "system" else ""
-        assert (row["_system"], row["_response"]) == (system, [task.chosen[0], task.rejected[0]])
+        assert row["_system"] == system
+        assert row["_response"] == [task.chosen[0], task.rejected[0]]
     for row, task in zip(rows[:-1], PLAIN, strict=True):
         assert row["_prompt"] == [message for message in task.prompt if message["role"] != "system"]
         assert row["_tools"] == ""

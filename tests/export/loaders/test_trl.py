@@ -187,7 +187,11 @@ def test_grpo(export, load, arguments, tokenizer, model_folder, render, suffix):
 
     dataset = load(export("trl-grpo", PLAIN, suffix=suffix))
     assert len(dataset) == len(PLAIN)
-    sizes = {"per_device_train_batch_size": 6, "num_generations": 2, "max_completion_length": 4}
+    sizes = {
+        "per_device_train_batch_size": 6,
+        "num_generations": 2,
+        "max_completion_length": 4,
+    }
     trainer = GRPOTrainer(
         str(model_folder),
         reward_funcs=reward,
@@ -224,7 +228,11 @@ def test_groups_with_the_rollout_function_of_the_guide(
             seen.add((render(prompt), text, value))
         return rewards
 
-    sizes = {"per_device_train_batch_size": 9, "num_generations": 3, "max_completion_length": 64}
+    sizes = {
+        "per_device_train_batch_size": 9,
+        "num_generations": 3,
+        "max_completion_length": 64,
+    }
     trainer = GRPOTrainer(
         str(model_folder),
         reward_funcs=reward,

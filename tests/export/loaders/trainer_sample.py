@@ -39,7 +39,13 @@ def _answers(*texts: str) -> list[list[Message]]:
 def _call(number: int, city: str) -> Message:
     function = {"name": "weather", "arguments": f'{{"city": "{city}"}}'}
     return says("assistant", "") | {
-        "tool_calls": [{"id": f"call_{number}", "type": "function", "function": function}]
+        "tool_calls": [
+            {
+                "id": f"call_{number}",
+                "type": "function",
+                "function": function,
+            }
+        ]
     }
 
 
@@ -83,7 +89,10 @@ WITH_TOOLS = Task(
             "function": {
                 "name": "weather",
                 "description": "Tell the weather.",
-                "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+                "parameters": {
+                    "type": "object",
+                    "properties": {"city": {"type": "string"}},
+                },
             },
         }
     ],

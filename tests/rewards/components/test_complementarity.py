@@ -12,8 +12,14 @@ GROUPS = st.lists(st.none() | st.lists(st.integers(0, 5), max_size=8), max_size=
 def test_golden_values():
     """A test that few passed is worth more; a repeated id is one; a missing list takes no part."""
     cases = [
-        ([["a", "b"], ["b"], []], [1.5 / 3, 0.5 / 3, 0.0]),
-        ([["a"], ["a"], ["a"], ["b"]], [1 / 12, 1 / 12, 1 / 12, 1 / 4]),
+        (
+            [["a", "b"], ["b"], []],
+            [1.5 / 3, 0.5 / 3, 0.0],
+        ),
+        (
+            [["a"], ["a"], ["a"], ["b"]],
+            [1 / 12, 1 / 12, 1 / 12, 1 / 4],
+        ),
         ([["a", "a"], ["a"]], [0.25, 0.25]),
         ([None, ["a"], ["b"]], [None, 0.5, 0.5]),
         ([{1, 2, 3}], [3.0]),

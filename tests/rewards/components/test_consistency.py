@@ -136,9 +136,18 @@ def test_reading_takes_time_linear_in_the_text():
 def test_golden_consistency():
     """The majority gets its share of all n; the others, and those without an answer, get 0."""
     cases = {
-        "majority": (["4", "4", "5", "4"], [0.75, 0.75, 0.0, 0.75]),
-        "first seen": (["b", "a", "a", "b"], [0.5, 0.0, 0.0, 0.5]),
-        "no answer is no majority": ([None, None, None, "x"], [0.0, 0.0, 0.0, 0.25]),
+        "majority": (
+            ["4", "4", "5", "4"],
+            [0.75, 0.75, 0.0, 0.75],
+        ),
+        "first seen": (
+            ["b", "a", "a", "b"],
+            [0.5, 0.0, 0.0, 0.5],
+        ),
+        "no answer is no majority": (
+            [None, None, None, "x"],
+            [0.0, 0.0, 0.0, 0.25],
+        ),
         "no answer at all": ([None, None], [0.0, 0.0]),
         "one": (["a"], [1.0]),
         "none": ([], []),

@@ -25,7 +25,15 @@ def win_rates(n, rows):
 def test_golden_rates():
     """Wins over comparisons judged; a tie is a win for neither; no comparison, no rate."""
     cases = {
-        "all pairs": (3, [(0, 1, 5, 1, 1), (0, 2, 4, 2, 2), (1, 2, 2, 3, 5)], [1.0, 0.0, 0.5]),
+        "all pairs": (
+            3,
+            [
+                (0, 1, 5, 1, 1),
+                (0, 2, 4, 2, 2),
+                (1, 2, 2, 3, 5),
+            ],
+            [1.0, 0.0, 0.5],
+        ),
         "tie": (2, [(0, 1, 3, 3, 3.5)], [0.0, 0.0]),
         "ranking": (2, [(0, 1, 3, 3, 2)], [1.0, 0.0]),
         "ranking, second": (2, [(1, 0, 3, 3, 5)], [1.0, 0.0]),

@@ -34,7 +34,14 @@ def approx(numbers):
 
 def pairs_of(batch, group):
     """Return the verdicts of one group of a batch as rows."""
-    columns = (batch.first, batch.second, batch.score_1, batch.score_2, batch.ranking, batch.valid)
+    columns = (
+        batch.first,
+        batch.second,
+        batch.score_1,
+        batch.score_2,
+        batch.ranking,
+        batch.valid,
+    )
     rows = zip(*(column[group].tolist() for column in columns), strict=True)
     return [Row(*row[:5]) for row in rows if row[5]]
 

@@ -42,7 +42,14 @@ def judged(groups, seed=0, labels=None, **numbers):
 
 def part_of(batch, groups):
     """Return some groups of a batch."""
-    columns = (batch.first, batch.second, batch.score_1, batch.score_2, batch.ranking, batch.valid)
+    columns = (
+        batch.first,
+        batch.second,
+        batch.score_1,
+        batch.score_2,
+        batch.ranking,
+        batch.valid,
+    )
     return VerdictBatch(batch.n, *(column[groups] for column in columns))
 
 
@@ -173,9 +180,27 @@ def test_without_a_calibration_each_group_shows_its_kind():
     """Groups of three labels, of five and of scores in one batch are treated as the judges that
     write them.
     """
-    three = verdicts_of([(0, 1, 4, 2, 2), (1, 2, 3, 3, 3.5), (2, 0, 2, 4, 5)])
-    five = verdicts_of([(0, 1, 5, 1, 1), (1, 2, 3, 3, 3.5), (2, 0, 2, 4, 5)])
-    scores = verdicts_of([(0, 1, 4, 3, 2), (1, 2, 3, 3, 3), (2, 0, 2, 5, 5)])
+    three = verdicts_of(
+        [
+            (0, 1, 4, 2, 2),
+            (1, 2, 3, 3, 3.5),
+            (2, 0, 2, 4, 5),
+        ]
+    )
+    five = verdicts_of(
+        [
+            (0, 1, 5, 1, 1),
+            (1, 2, 3, 3, 3.5),
+            (2, 0, 2, 4, 5),
+        ]
+    )
+    scores = verdicts_of(
+        [
+            (0, 1, 4, 3, 2),
+            (1, 2, 3, 3, 3),
+            (2, 0, 2, 5, 5),
+        ]
+    )
     found = estimate_many("adaptive", [(3, three), (3, five), (3, scores)], Calibration())
     kinds = ({"labels": THREE_LABELS}, {"labels": FIVE_LABELS}, {"kind": TYPICAL})
     assert found == [
@@ -239,7 +264,14 @@ def test_much_better_counts_more_than_better():
 
 def test_one_other_verdict_makes_a_judge_of_scores():
     """Labels are recognised from the verdicts alone."""
-    labels = verdicts_of([(0, 1, 4, 2, 2), (1, 2, 3, 3, 3.5), (2, 3, 2, 4, 5), (3, 0, 1, 5, 6)])
+    labels = verdicts_of(
+        [
+            (0, 1, 4, 2, 2),
+            (1, 2, 3, 3, 3.5),
+            (2, 3, 2, 4, 5),
+            (3, 0, 1, 5, 6),
+        ]
+    )
     statistics = CalibrationStatistics()
     statistics.add_group(4, labels)
     assert statistics.fit().labels is not None

@@ -202,7 +202,8 @@ def test_one_verdict_is_opinion_not_bias():
     fit = statistics.fit()
     assert fit.gap_bias == 4 / (1 + UNBIASED_VERDICTS)
     assert fit.first_share == 0.5 + 0.5 / (1 + UNBIASED_VERDICTS)
-    assert (fit.noise, fit.win_noise) == (None, None)
+    assert fit.noise is None
+    assert fit.win_noise is None
     better, worse = estimate("combined", 2, verdicts_of([(0, 1, 5, 1, 1)]), fit).base_scores
     assert better - worse > 2
     assert CalibrationStatistics().fit() == Calibration()
