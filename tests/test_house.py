@@ -184,7 +184,7 @@ HOMES = {
         "serve",
         "sessions.hosting",
     ),
-    "numpy": (*PURE, "jobs.stores", "scored.groups", "export", "report"),
+    "numpy": (*PURE, "evaluation", "jobs.stores", "scored.groups", "export", "report"),
     "phonenumbers": ("rollouts.private_numbers",),
     "re2": ("regex",),
     "stdnum": ("rollouts.private_numbers",),

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError, naming
+from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError
 from genrm_cli.evaluation.accuracy import JudgeQuality, PairRecord, evaluate, evaluate_by_category
-from genrm_cli.evaluation.pair_records import record_of
+from genrm_cli.evaluation.pair_records import joint_record_of, record_of
+from genrm_cli.evaluation.panel_quality import PanelQuality, panel_quality
 from genrm_cli.groups.check import check_settings, refuse_defaults
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import judge_groups
@@ -50,7 +51,8 @@ class EvalResult:
     Attributes:
         partial: whether a limit left judgements unasked.
         rejects: the first rejected lines; `rejected_lines` counts all.
-        figures: quality over all pairs.
+        figures: quality over all pairs; of a panel, that of its joint verdicts.
+        by_judge: quality of each judge of a panel; empty for a single judge, which has no `panel`.
         redactions: matches masked in the texts sent, by kind.
     """
 
@@ -65,6 +67,8 @@ class EvalResult:
     rejects: tuple[RejectRecord, ...]
     figures: JudgeQuality
     by_category: Mapping[str, JudgeQuality]
+    by_judge: Mapping[str, JudgeQuality]
+    panel: PanelQuality | None
     redactions: Mapping[str, int]
     calls: int
     journal_hits: int
@@ -100,13 +104,6 @@ async def evaluate_judge(
         require_rl_prefix(uri, settings.storage.any_prefix)
         if is_same_place(pairs_uri, uri):
             raise UsageError(f"the output {uri} is the input; choose another one.")
-    if settings.panel.judges:
-        raise UsageError(
-            naming(
-                "genrm eval measures one judge at a time: name one of the panel with $model (and "
-                "$base_url, $profile)."
-            )
-        )
     refuse_defaults(settings, "a judge")
     started_s = time.monotonic()
     with run.open_source(pairs_uri) as source:
@@ -188,7 +185,7 @@ async def _judge(
 
         def take(case: Case, judged: JudgedGroup) -> None:
             for request, outcome in judged.results:
-                case.outcomes[request.shown[0] == CHOSEN] = outcome
+                case.outcomes[request.judge, request.shown[0] == CHOSEN] = outcome
             metrics.redactions.update(judged.redactions)
             metrics.groups_done += 1
 
@@ -211,7 +208,13 @@ def _result_of(
 ) -> EvalResult:
     settings = run.settings
     metrics = run.metrics
-    outcomes = tuple(map(record_of, pairs.cases))
+    plan = run.plan.with_judges(judges)
+    outcomes = tuple(joint_record_of(case, plan) for case in pairs.cases)
+    by_judge = [
+        [record_of(case, number) for case in pairs.cases]
+        for number in range(len(judges) if plan.is_panel else 0)
+    ]
+    weights = [judge.weight for judge in plan.judges]
     prices = settings.limits.price_in, settings.limits.price_out
     return EvalResult(
         input=input_version(source.identity),
@@ -224,6 +227,11 @@ def _result_of(
         rejects=tuple(pairs.rejects),
         figures=evaluate(outcomes, *prices),
         by_category=evaluate_by_category(outcomes, *prices),
+        by_judge={
+            judge.name: evaluate(records, *prices)
+            for judge, records in zip(plan.judges, by_judge, strict=False)
+        },
+        panel=panel_quality(by_judge, weights) if by_judge else None,
         redactions=dict(sorted(metrics.redactions.items())),
         calls=metrics.calls,
         journal_hits=metrics.journal_hits,

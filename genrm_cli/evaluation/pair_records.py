@@ -1,9 +1,11 @@
 """The pairs of a result file."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 
 from genrm_cli.evaluation.accuracy import OrderRecord, PairRecord, preference_of
+from genrm_cli.groups.comparisons import join_verdicts
+from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.pairs.labelled_pairs import Case
 from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.judging.profiles.score_tokens import sampled_of
@@ -13,11 +15,38 @@ from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 _NOT_ASKED = Outcome(Failure(FailureKind.NOT_ASKED, "not asked"))
 
 
-def record_of(case: Case) -> PairRecord:
-    """Return a pair as the result file has it."""
+def record_of(case: Case, judge: int = 0) -> PairRecord:
+    """Return a pair with the verdicts of one judge."""
+    return _record_of(case, [_outcome_of(case, judge, order) for order in (True, False)])
+
+
+def joint_record_of(case: Case, plan: GroupPlan) -> PairRecord:
+    """Return a pair as the result file has it, with the joint verdicts of a panel."""
+    if not plan.is_panel:
+        return record_of(case)
+    return _record_of(case, [_joint_outcome(case, plan, order) for order in (True, False)])
+
+
+def _joint_outcome(case: Case, plan: GroupPlan, chosen_first: bool) -> Outcome:
+    """Return the verdict of the panel, or the first failure, with the cost of all judges."""
+    outcomes = [_outcome_of(case, judge, chosen_first) for judge in range(len(plan.judges))]
+    given = [each.result if isinstance(each.result, Verdict) else None for each in outcomes]
+    joint = join_verdicts(given, plan)
+    failures = [each.result for each in outcomes if isinstance(each.result, Failure)]
+    return replace(
+        outcomes[0],
+        result=failures[0] if joint is None else joint,
+        attempts=sum(each.attempts for each in outcomes),
+        latency_s=max(each.latency_s for each in outcomes),
+        prompt_tokens=sum(each.prompt_tokens for each in outcomes),
+        completion_tokens=sum(each.completion_tokens for each in outcomes),
+    )
+
+
+def _record_of(case: Case, outcomes: Sequence[Outcome]) -> PairRecord:
+    """Return a pair with its outcomes: the chosen response first, then second."""
     orders = []
-    for chosen_first in (True, False):
-        outcome = _outcome_of(case.outcomes, chosen_first)
+    for outcome, chosen_first in zip(outcomes, (True, False), strict=True):
         verdict = outcome.result if isinstance(outcome.result, Verdict) else None
         result = sampled = None
         if verdict is not None:
@@ -38,14 +67,14 @@ def record_of(case: Case) -> PairRecord:
     )
 
 
-def _outcome_of(outcomes: Mapping[bool, Outcome], chosen_first: bool) -> Outcome:
+def _outcome_of(case: Case, judge: int, chosen_first: bool) -> Outcome:
     """Return the outcome of an order; grades of single responses become a verdict on both."""
-    outcome = outcomes.get(chosen_first, _NOT_ASKED)
+    outcome = case.outcomes.get((judge, chosen_first), _NOT_ASKED)
     if not isinstance(outcome.result, Grades):
         return outcome
     grades = outcome.result.values
     if len(grades) == 1:
-        other = outcomes.get(not chosen_first, _NOT_ASKED).result
+        other = case.outcomes.get((judge, not chosen_first), _NOT_ASKED).result
         if not isinstance(other, Grades):
             return replace(outcome, result=other)
         grades = (*grades, *other.values)

@@ -222,7 +222,9 @@ def used_verdicts(by_judge: JudgeVerdicts, plan: GroupPlan) -> Verdicts:
     A panel's verdict is the weighted mean of its judges'. With `both_orders`, a verdict counts only
     if that of the other order does: half a pair would carry the judge's position preference into
     the rewards."""
-    joined = {comparison: _join(verdicts, plan) for comparison, verdicts in by_judge.items()}
+    joined = {
+        comparison: join_verdicts(verdicts, plan) for comparison, verdicts in by_judge.items()
+    }
     both = plan.pairing.both_orders
     return {
         comparison: verdict
@@ -236,7 +238,7 @@ def swapped(comparison: Comparison) -> Comparison:
     return Comparison(comparison.j, comparison.i, comparison.judge_idx)
 
 
-def _join(verdicts: Sequence[Verdict | None], plan: GroupPlan) -> Verdict | None:
+def join_verdicts(verdicts: Sequence[Verdict | None], plan: GroupPlan) -> Verdict | None:
     """Return the weighted mean of the verdicts of all judges; None if too few agree."""
     if not plan.is_panel:
         return verdicts[0]

@@ -248,3 +248,22 @@ def test_defaults_of_the_reference_count_in_a_panel(genrm, call, judge_server, s
     assert metrics["rewards_on_defaults"] == 2
     assert metrics["mean_individual_score"] == 3.0
     assert metrics["std_individual_score"] == pytest.approx(1.0)
+
+
+def test_a_panel_is_evaluated_as_one_and_judge_by_judge(genrm, call, judge_server, start_judge):
+    """One judge takes the longer answer, the other always ties: joint figures are those of the
+    first, each judge has its own, and a second run asks nobody.
+    """
+    other = start_judge()
+    other.behave(verdict={"score_1": 3, "score_2": 3, "ranking": 3.5})
+    write_panel(genrm, judge_server, other)
+    pairs = [{"prompt": f"Q{n}?", "chosen": "good " * (9 + n), "rejected": "bad"} for n in range(4)]
+    genrm.write("pairs.jsonl", pairs)
+    finished = call("eval", "pairs.jsonl", "-o", "m.json", "--json", **KEYS).ended(0)
+    result = json.loads(finished.out)
+    assert (result["figures"]["accuracy"]["value"], result["calls"]) == (1.0, 16)
+    assert [each["accuracy"]["value"] for each in result["by_judge"].values()] == [1.0, 0.5]
+    assert (result["panel"]["pairs"], result["panel"]["reliability_of_one"]["value"]) == (4, None)
+    again = call("eval", "pairs.jsonl", "-o", "m.json", "--force", **KEYS).ended(0)
+    assert "the panel is worth" in again.out.decode()
+    assert judge_server.stats()["requests"] + other.stats()["requests"] == 16

@@ -19,6 +19,7 @@ from genrm_cli.errors import UsageError
 if TYPE_CHECKING:
     from genrm_cli.evaluation.accuracy import Difference, JudgeQuality, PairShare
     from genrm_cli.evaluation.evaluate import EvalResult
+    from genrm_cli.evaluation.panel_quality import Estimated, PanelQuality
 
 _OMITTED = (
     *(
@@ -119,6 +120,10 @@ def eval_(
         print_json(to_json(result))
     elif output != "-" and not settings.output.quiet:
         print_parts(_shares_table(result.figures), "", *_metric_lines(result.figures))
+        if result.panel is not None:
+            print_parts(
+                "", _categories_table(result.by_judge, "judge"), "", _panel_text(result.panel)
+            )
         if set(result.by_category) != {""}:
             print_parts("", _categories_table(result.by_category))
     if not settings.output.quiet:
@@ -182,9 +187,29 @@ def _coin_lines(accuracy: "PairShare") -> list[str]:
     return [f"this judge cannot be told from a coin on {counted(accuracy.pairs, 'pair')}{more}"]
 
 
-def _categories_table(by_category: "Mapping[str, JudgeQuality]") -> Table:
+def _panel_text(panel: "PanelQuality") -> str:
+    """Return what a panel is worth, in sentences."""
+    judges = _estimate_text(panel.effective_judges, ".2f")
+    correlation = _estimate_text(panel.error_correlation, ".2f")
+    together = _estimate_text(panel.reliability, ".2f")
+    alone = number_text(panel.reliability_of_one.value, ".2f")
+    return (
+        f"the panel is worth {judges} judges with independent errors; errors of two judges "
+        f"correlate by {correlation}.\nIts votes have {together} of their spread in common with "
+        f"the labels, those of one judge {alone} (on {counted(panel.pairs, 'pair')} that all "
+        "judged in both orders; the labels are taken as right)."
+    )
+
+
+def _estimate_text(found: "Estimated", form: str) -> str:
+    if found.low is None or found.high is None:
+        return number_text(found.value, form)
+    return f"{number_text(found.value, form)} ({found.low:{form}} to {found.high:{form}})"
+
+
+def _categories_table(by_category: "Mapping[str, JudgeQuality]", of: str = "category") -> Table:
     heads = numbers("accuracy", "95 % interval", "both orders", "flips", "first", "failed", "pairs")
-    table = Table([*names("category"), *heads])
+    table = Table([*names(of), *heads])
     for name, figures in by_category.items():
         shares = (figures.consistent_accuracy, figures.flip_rate, figures.first_place_preference)
         percentages = map(percent_text, (*(share.value for share in shares), figures.failure_rate))

@@ -38,15 +38,15 @@ class RejectRecord:
 
 @dataclass(slots=True)
 class Case:
-    """A pair without its texts, and its outcomes by order: whether the chosen response was shown
-    (or graded) first.
+    """A pair without its texts, and its outcomes by judge and order: whether the chosen response
+    was shown (or graded) first.
     """
 
     line: int
     pair: LabelledPair
     chosen_chars: int
     rejected_chars: int
-    outcomes: dict[bool, Outcome] = field(default_factory=dict)
+    outcomes: dict[tuple[int, bool], Outcome] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -86,9 +86,11 @@ def read_pairs(source: Source, run: RunContext) -> LabelledPairs:
         if len(found.rejects) < _MOST_REJECTS:
             found.rejects.append(bad)
 
+    orders = 2 * len(run.plan.judges)
     for line, pair in _iter_pairs(source, run.settings, reject):
         chars = len(pair.chosen), len(pair.rejected)
-        metrics.prompt_chars += 2 * (sum(chars) + sum(len(turn.text) for turn in pair.conversation))
+        shown = sum(chars) + sum(len(turn.text) for turn in pair.conversation)
+        metrics.prompt_chars += orders * shown
         found.cases.append(
             Case(
                 line,
@@ -100,8 +102,8 @@ def read_pairs(source: Source, run: RunContext) -> LabelledPairs:
         )
     metrics.lines = metrics.rejects + len({case.line for case in found.cases})
     metrics.groups = len(found.cases)
-    metrics.planned = 2 * len(found.cases)
-    metrics.planned_calls = metrics.planned * run.plan.judges[0].turns
+    metrics.planned = orders * len(found.cases)
+    metrics.planned_calls = 2 * len(found.cases) * sum(judge.turns for judge in run.plan.judges)
     first = "; ".join(
         f"{source.unit} {bad.line}: {bad.reason}" for bad in found.rejects[:_NAMED_REJECTS]
     )
