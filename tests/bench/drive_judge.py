@@ -47,7 +47,12 @@ def iter_prompts(count: int) -> Iterator[PairwisePrompt]:
 
 
 async def drive_genrm(
-    base_url: str, concurrency: int, count: int, *, adaptive: bool = False
+    base_url: str,
+    concurrency: int,
+    count: int,
+    *,
+    adaptive: bool = False,
+    http_client: str = "pyreqwest",
 ) -> list[float]:
     """Run the whole core: plan groups of 8, build requests, send, parse, journal; return when each
     verdict came.
@@ -59,7 +64,9 @@ async def drive_genrm(
             verdicts.append(time.perf_counter())
 
     with tempfile.TemporaryDirectory() as folder, Journal(f"{folder}/journal.sqlite") as journal:
-        async with JudgeClient(base_url, None, 10.0, concurrency) as client:
+        async with JudgeClient(
+            base_url, None, 10.0, concurrency, http_client=http_client
+        ) as client:
             limit = AdaptiveLimit(concurrency) if adaptive else Limit(concurrency)
             pool = EndpointPool([Endpoint(base_url, client, limit)], 300.0, lambda *_: None)
             policy = CallPolicy(600.0, 3600.0, 5, reask=3)
@@ -92,7 +99,9 @@ async def drive_openai(base_url: str, concurrency: int, count: int) -> list[floa
     replies: list[float] = []
     sampling = PROFILES["nemotron"].request_fields
 
-    async with openai.AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0) as client:
+    async with openai.AsyncOpenAI(
+        base_url=base_url, api_key="none", max_retries=0, timeout=600.0
+    ) as client:
 
         async def work() -> None:
             for prompt in prompts:
@@ -112,7 +121,7 @@ async def drive_openai(base_url: str, concurrency: int, count: int) -> list[floa
 def main() -> None:
     """Drive one stack and print its figures as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("stack", choices=("genrm", "genrm-auto", "openai"))
+    parser.add_argument("stack", choices=("genrm", "genrm-auto", "genrm-httpx", "openai"))
     parser.add_argument("base_url")
     parser.add_argument("concurrency", type=int)
     parser.add_argument("count", type=int)
@@ -121,6 +130,7 @@ def main() -> None:
     drives = {
         "genrm": drive_genrm,
         "genrm-auto": partial(drive_genrm, adaptive=True),
+        "genrm-httpx": partial(drive_genrm, http_client="httpx"),
         "openai": drive_openai,
     }
     drive = drives[arguments.stack]

@@ -34,6 +34,15 @@ _ROWS = (
         )
         for count in (64, 256, 1_024, 4_096)
     ),
+    *(
+        (
+            "calls",
+            f"the same with `--http-client httpx`, {count:,} in flight",
+            f"{{genrm-httpx_{count}:.2f}} ms, {{httpx_ratio_{count}:.1f}} times as much as with "
+            "pyreqwest",
+        )
+        for count in (64, 256, 1_024, 4_096)
+    ),
     (
         "schedule",
         "20,000 calls of very different lengths (log-normal, mean 0.5 s), 1,024 in flight",
