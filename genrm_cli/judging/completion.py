@@ -35,13 +35,16 @@ def parse_models(listing: object) -> dict[str, int | None]:
 
 
 def parse_completion(completion: object, mask: Callable[[str], str] = str) -> Reply:
-    """Parse a chat completion object. The choice with index 0 counts, or the first if none has it.
+    """Parse a chat completion object. The choice with index 0 counts, or the first if none has an
+    index.
 
     `mask` goes over the texts of the reply. `ValueError` for an object that has no choice with a
     message, or reports an error, even next to a half-finished reply."""
     try:
         choices = completion["choices"]  # type: ignore[index]
         choice = next((each for each in choices if _object(each).get("index") == 0), choices[0])
+        if choice.get("index") not in (0, None):
+            raise ValueError("no choice has index 0")
         message = choice["message"]
         error = _object(completion).get("error") or choice.get("error")
         if error or choice.get("finish_reason") == "error":

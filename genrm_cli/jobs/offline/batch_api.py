@@ -85,7 +85,11 @@ class BatchApi:
         content = await self._call(
             "POST", "/files", upload=(name, file), found=lambda: self.find_file(name)
         )
-        return content if isinstance(content, str) else str(content["id"])
+        if isinstance(content, str):
+            return content
+        if "id" not in content:
+            raise JudgeError(f"{self._name}: POST /files: the reply names no file.")
+        return str(content["id"])
 
     async def find_file(self, name: str) -> str | None:
         """Return the id of an uploaded file by its name; None if the server does not list it."""
@@ -152,7 +156,10 @@ class BatchApi:
                 if isinstance(error.__cause__, CallError) and _may_pass(error.__cause__):
                     raise  # what is not found is submitted again, and paid twice
                 return
-            entries = page.get("data") or []
+            listed = page.get("data")
+            if not isinstance(listed, list):
+                return
+            entries = [each for each in listed if isinstance(each, dict)]
             for entry in entries:
                 yield entry
             if not page.get("has_more") or not entries:
@@ -175,7 +182,11 @@ class BatchApi:
         async def call(timeout_s: float) -> Any:
             content = await self._client.call(method, path, timeout_s, body, upload=upload)
             reply = orjson.loads(content)
-            return reply.get("job", reply)  # Together wraps the batch that it creates
+            if isinstance(reply, dict):
+                reply = reply.get("job", reply)  # Together wraps the batch that it creates
+            if not isinstance(reply, dict):
+                raise ValueError("expected an object")
+            return reply
 
         return await self._retried(call, method, path, found)
 
@@ -248,7 +259,7 @@ def _parse_batch(batch: Any) -> Batch:
             total=int(counts.get("total") or 0),
             errors=tuple(_iter_errors(batch.get("errors"))),
         )
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise JudgeError(f"{batch!r:.100} is not a batch of OpenAI's API.") from error
 
 

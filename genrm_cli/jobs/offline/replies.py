@@ -5,8 +5,6 @@ from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 
-import orjson
-
 from genrm_cli.errors import BadInputLineError, naming
 from genrm_cli.judging.client import CallError
 from genrm_cli.judging.offline import parse_reply_line
@@ -88,7 +86,7 @@ class Replies(AbstractContextManager["Replies"]):
                 yield reply
 
     def _parse(self, number: int) -> Reply | CallError | None:
-        return parse_reply_line(orjson.loads(self._lines[number]))
+        return parse_reply_line(parse_record(self._lines[number]))
 
     def refused(self) -> list[tuple[int, str, str]]:
         """Return the reply lines ignored so far: their number, some places, and the reason."""

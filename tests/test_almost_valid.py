@@ -1,0 +1,286 @@
+"""Whatever others write where genrm reads, it is used, left out or refused with a reason.
+
+Any other error than genrm's own would be a traceback. `GENRM_FUZZ_BYTES=1000000 pytest -m slow -n 0
+tests/test_almost_valid.py` tries a million documents in each place."""
+
+import asyncio
+import contextlib
+import io
+import json
+import os
+import shutil
+
+import orjson
+import pytest
+from almost_json import Mangler
+from genrm_here import call_here
+from genrm_process import PACKAGE_ROOT
+
+from genrm_cli.errors import GenrmError, JudgeError
+from genrm_cli.jobs.offline.batch_api import BatchApi
+from genrm_cli.jobs.offline.replies import Replies
+from genrm_cli.jobs.replica import take_in_segments
+from genrm_cli.judging.client import CallError, JudgeClient
+from genrm_cli.judging.completion import parse_completion, parse_models
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.pacing.policy import CallPolicy
+from genrm_cli.scored.files import ScoredInput, read_metrics_beside
+from genrm_cli.scored.groups import ScoredRun
+from genrm_cli.settings import Settings
+from genrm_cli.storage.encoding.codec import pack
+from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.outputs import was_interrupted
+from genrm_cli.storage.source import open_source
+from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
+from genrm_cli.watching.history import follow, read_history
+
+FEW = 150
+MANY = int(os.environ.get("GENRM_FUZZ_BYTES", "5000"))
+S3 = S3Options()
+KEY = "00" * 32
+REPLY = {
+    "choices": [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "ok", "reasoning": None, "refusal": None},
+            "finish_reason": "stop",
+            "logprobs": {"content": [{"token": "4", "logprob": -0.1, "top_logprobs": []}]},
+        }
+    ],
+    "usage": {
+        "prompt_tokens": 9,
+        "completion_tokens": 2,
+        "prompt_tokens_details": {"cached_tokens": 1},
+    },
+}
+ERROR = {
+    "error": {"message": "Unsupported parameter: 'top_p'", "param": "top_p", "code": "x"},
+}
+MODELS = {"data": [{"id": "a", "max_model_len": 4096, "parent": None}, {"id": "b", "parent": "a"}]}
+BATCH = {
+    "id": "batch_1",
+    "status": "completed",
+    "metadata": {"genrm": "m"},
+    "output_file_id": "file-1",
+    "error_file_id": None,
+    "request_counts": {"completed": 1, "failed": 0, "total": 1},
+    "errors": {"data": [{"line": 1, "code": "x", "message": "y"}]},
+}
+LINE = {"custom_id": KEY, "response": {"status_code": 200, "body": REPLY}, "error": None}
+MARK = {"size_bytes": 9, "upload": "x", "mtime_ns": 1, "sha256": "00"}
+MANIFEST = {
+    "format": 1,
+    "outputs": [{"name": "a.scored.jsonl", "staged": ".a.1.tmp", "mark": MARK, "replaced": MARK}],
+}
+FAILED_LINE = {"custom_id": KEY, "response": None, "error": {"code": "x", "message": "y"}}
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory):
+    """Return a folder with the outputs of a run without a judge."""
+    folder = tmp_path_factory.mktemp("run")
+    source = PACKAGE_ROOT / "sample_data/rollouts.jsonl"
+    output = ("-o", folder / "x.scored.jsonl")
+    assert call_here(["score", source, "--offline", "-q", *output], {}).code == 0
+    return folder
+
+
+def completion(raw, folder):
+    """Read the body of a judge's reply."""
+    del folder
+    for parse in (parse_completion, parse_models):
+        with contextlib.suppress(ValueError):
+            parse(orjson.loads(raw))
+
+
+def replies(raw, folder):
+    """Read a file of replies of which one line is mangled."""
+    path = folder / "replies.jsonl"
+    good = json.dumps(LINE).encode()
+    path.write_bytes(good + b"\n" + raw + b"\n" + good + b"\n")
+    with Replies() as read, open_source(str(path), S3, 1_000_000) as source:
+        read.add(source)
+        assert sum(1 for _ in read.of(bytes.fromhex(KEY))) >= 2
+        read.refused()
+
+
+def metrics(raw, folder):
+    """Read a metrics file, and follow the history that it is part of."""
+    (folder / "x.metrics.json").write_bytes(raw)
+    follow(read_history([str(folder)], S3))
+    read_metrics_beside(ScoredInput(str(folder / "x.scored.jsonl"), ()), S3)
+
+
+def scored_lines(raw, folder):
+    """Read scored lines of which one is mangled."""
+    lines = (folder / "x.scored.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "y.scored.jsonl").write_bytes(b"".join([*lines[:3], raw + b"\n", *lines[4:6]]))
+    read_run(folder / "y.scored.jsonl")
+
+
+def comparison_lines(raw, folder):
+    """Read a run of whose comparisons one is mangled."""
+    shutil.copy(folder / "x.scored.jsonl", folder / "z.scored.jsonl")
+    (folder / "z.comparisons.jsonl").write_bytes(raw + b"\n")
+    read_run(folder / "z.scored.jsonl")
+
+
+def read_run(path):
+    """Read all groups of a run."""
+    with ScoredRun(ScoredInput(str(path), (str(path),)), Settings()) as run:
+        run.read(S3)
+        for _ in run.iter_groups():
+            pass
+
+
+def manifest(raw, folder):
+    """Look into the manifest of outputs."""
+    (folder / "m.json").write_bytes(raw)
+    was_interrupted(str(folder / "m.json"), [str(folder / "a.scored.jsonl")], S3)
+
+
+def journal_entries(raw, folder):
+    """Take in a segment of a journal, and read what it brought."""
+    segments = folder / "segments"
+    segments.mkdir(exist_ok=True)
+    (segments / "1.journal.zst").write_bytes(pack(raw))
+    for path in folder.glob("taken.sqlite*"):
+        path.unlink()
+    with Journal(str(folder / "taken.sqlite")) as journal:
+        take_in_segments(f"{segments}/", journal, S3)
+        for entry in list(journal.iter_entries()):
+            key = bytes.fromhex(entry["key"])
+            journal.recall_decided([key], with_reply=True)
+            journal.recall_failure(key)
+        list(journal.iter_notes())
+        journal.find_judge("m")
+        journal.mean_tokens()
+
+
+def entries_of_journal(folder):
+    """Return the entries of a journal: a verdict, grades, a failure and a note."""
+    outcomes = [
+        Outcome(Verdict(4, 2, 2), 1, 0.5, 900, 100, 0, "The first."),
+        Outcome(Grades((4.0, 2.5), ("good", "")), 1, 0.5, 900, 100, 0, "4 and 2.5"),
+        Outcome(Failure(FailureKind.AMBIGUOUS, "two verdicts", (0,)), 2),
+    ]
+    with Journal(str(folder / "given.sqlite")) as journal:
+        for number, outcome in enumerate(outcomes):
+            journal.enter(bytes([number]) * 32, "m", outcome)
+        journal.note_judge("m")
+        asyncio.run(journal.flush())
+        return [*journal.iter_entries(), *journal.iter_notes()]
+
+
+PLACES = {
+    "completion": (completion, [REPLY, MODELS]),
+    "replies": (replies, [LINE, FAILED_LINE]),
+    "metrics": (metrics, "x.metrics.json"),
+    "scored": (scored_lines, "x.scored.jsonl"),
+    "comparisons": (comparison_lines, "x.comparisons.jsonl"),
+    "manifest": (manifest, [MANIFEST]),
+    "journal": (journal_entries, None),
+}
+
+
+def documents_of(place, folder):
+    """Return valid documents of a place."""
+    given = PLACES[place][1]
+    if given is None:
+        return entries_of_journal(folder)
+    if isinstance(given, list):
+        return given
+    content = (folder / given).read_text()
+    return (
+        [json.loads(content)]
+        if given.endswith(".json")
+        else list(map(json.loads, content.splitlines()))
+    )
+
+
+def try_all(place, folder, count):
+    """Give a place mangled documents."""
+    mangler = Mangler(place)
+    documents = documents_of(place, folder)
+    for number in range(count):
+        raw = mangler.document(documents[number % len(documents)])
+        try:
+            PLACES[place][0](raw, folder)
+        except GenrmError:
+            pass
+        except Exception as error:
+            error.add_note(f"{place}, document {number}: {raw[:2000]!r}")
+            raise
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_is_almost_valid_is_no_traceback(place, run_folder):
+    """A hundred and fifty documents in each place are read, or refused with an error of ours."""
+    try_all(place, run_folder, FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", PLACES)
+def test_nothing_almost_valid_is_a_traceback(place, run_folder):
+    """So are five thousand."""
+    try_all(place, run_folder, MANY)
+
+
+HEADS = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\nX: \xe4\r\n\r\n",
+    b"HTTP/1.1 429 Wait\r\nRetry-After: 5\r\nContent-Length: %d\r\nX-Y: z\r\n\r\n",
+    b"HTTP/1.1 302 Found\r\nLocation: http://h/\r\nContent-Length: %d\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n",
+)
+POLICY = CallPolicy(30, 30, 0, 0, base_s=0.001, cap_s=0.001)
+
+
+async def answer_all(library, count):
+    """Give the replies of a mangled server to calls of a judge, and to those of a batch API."""
+    mangler = Mangler(library)
+    documents = [REPLY, ERROR, MODELS, BATCH, {"data": [BATCH, BATCH], "has_more": True}, LINE]
+    sent = b""
+
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(sent)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1")
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    async with server, JudgeClient(url, None, 10, 4, http_client=library) as client:
+        api = BatchApi(client, "batches", POLICY, 0.0)
+        calls = (
+            lambda: client.complete(b"{}", 30),
+            lambda: client.list_models(30),
+            lambda: api.look_at("batch_1"),
+            lambda: api.find_batch("m"),
+            lambda: api.find_file("requests.jsonl"),
+            lambda: api.create("file-1", "m"),
+            lambda: api.upload("requests.jsonl", io.BytesIO(b"{}")),
+        )
+        for number in range(count):
+            body = mangler.document(documents[number % len(documents)])
+            head = HEADS[number // len(documents) % len(HEADS)] % len(body)
+            sent = (mangler.torn(head) if number % 2 else head) + body
+            try:
+                await calls[number % len(calls)]()
+            except (CallError, JudgeError):
+                pass
+            except Exception as error:
+                error.add_note(f"reply {number}: {sent[:2000]!r}")
+                raise
+
+
+@pytest.mark.parametrize("library", ["pyreqwest", "httpx"])
+def test_what_a_server_almost_says_is_no_traceback(library):
+    """Torn heads and mangled bodies are replies, or failures of the call."""
+    asyncio.run(answer_all(library, FEW))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["pyreqwest", "httpx"])
+def test_nothing_that_a_server_says_is_a_traceback(library):
+    """So are five thousand."""
+    asyncio.run(answer_all(library, MANY))
