@@ -5,6 +5,7 @@ tests/test_almost_valid.py` tries a million documents in each place."""
 
 import asyncio
 import contextlib
+import copy
 import io
 import json
 import os
@@ -224,6 +225,18 @@ def test_what_is_almost_valid_is_no_traceback(place, run_folder):
 def test_nothing_almost_valid_is_a_traceback(place, run_folder):
     """So are five thousand."""
     try_all(place, run_folder, MANY)
+
+
+def test_a_count_that_is_no_number_is_unknown(tmp_path):
+    """NaN, which some servers write into their files, costs no reply."""
+    line = copy.deepcopy(LINE)
+    line["response"]["body"]["usage"]["completion_tokens"] = float("nan")
+    path = tmp_path / "replies.jsonl"
+    path.write_text(json.dumps(line) + "\n")
+    with Replies() as read, open_source(str(path), S3, 1_000_000) as source:
+        read.add(source)
+        (reply,) = read.of(bytes.fromhex(KEY))
+    assert (reply.text, reply.prompt_tokens, reply.completion_tokens) == ("ok", 9, None)
 
 
 HEADS = (

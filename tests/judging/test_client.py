@@ -323,6 +323,18 @@ def test_a_reply_that_reports_an_error_is_no_verdict(judge_server):
         assert "the server reports an error" in error.failure.detail
 
 
+def test_the_choice_with_index_0_is_read():
+    """Choices may come in any order; without an index the first counts, and another index alone is
+    no answer.
+    """
+    first, second = ({"index": index, "message": {"content": str(index)}} for index in (0, 1))
+    bare = {"message": {"content": "bare"}}
+    assert parse_completion({"choices": [second, first]}).text == "0"
+    assert parse_completion({"choices": [bare, bare | {"message": {}}]}).text == "bare"
+    with pytest.raises(ValueError, match="no choice has index 0"):
+        parse_completion({"choices": [second]})
+
+
 def test_text_parts_are_read():
     """The text parts of a content list are the answer; other parts are not."""
     thinking = {
