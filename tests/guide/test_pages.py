@@ -91,6 +91,7 @@ OTHER_FLAGS = {
     "--page",
     "--reason",
     "--sentinels",
+    "--runs",
     "--hold",
     "--reject",
     "--by",
