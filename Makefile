@@ -60,8 +60,9 @@ bench: $(READY)
 	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[bench]"
 	$(BIN)/python tests/bench/run.py $(PARTS)
 
-guide: $(INSTALLED)
+guide: $(READY)
 	$(BIN)/python tests/guide/settings_page.py > genrm_cli/guide/settings.md
+	$(BIN)/python tests/architecture_picture.py
 
 lock:
 	uv pip compile --quiet --universal --upgrade --python-version 3.11 --no-header --no-annotate pyproject.toml \

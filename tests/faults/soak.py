@@ -1,5 +1,8 @@
-"""Kill runners at random moments, again and again, while they score dumps that keep coming."""
+"""Kill runners at random moments, again and again, while they score dumps that keep coming.
 
+`GENRM_SOAK_KILLS=100` kills as often in each test; the moments differ from run to run."""
+
+import os
 import random
 import re
 import signal
@@ -16,6 +19,7 @@ from genrm_process import Finished, Genrm, Json
 from judge_server_fixture import JudgeServer
 from s3_cron import finish, is_dump, outputs_of, some_rollouts
 
+KILLS = int(os.environ.get("GENRM_SOAK_KILLS", "12"))
 DUE = 6  # dumps that wait at any time, so that no runner runs out of work
 
 

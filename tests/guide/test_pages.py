@@ -5,6 +5,7 @@ import re
 from dataclasses import fields
 from urllib.parse import urldefrag
 
+from architecture_picture import render_picture, shown_picture
 from pages import GUIDE, PAGES, README, ROOT, TEXTS
 from settings_page import render_settings_page
 
@@ -113,6 +114,19 @@ def test_the_readme_links_every_page():
 def test_the_settings_page_is_current():
     """If this fails, run `make guide`."""
     assert PAGES["settings"] == render_settings_page()
+
+
+def test_the_pages_of_contributors_are_current():
+    """The picture is made of the imports (if this fails, run `make guide`), every folder has its
+    row, and the files that are named exist.
+    """
+    assert shown_picture() == render_picture()
+    folders = {path.parent.name for path in GUIDE.parent.glob("*/__init__.py")}
+    assert folders <= set(re.findall(r"`([a-z_]+)`", PAGES["contributing"]))
+    for path in re.findall(
+        r"`([a-z_/]+(?:\.py|/))`", PAGES["architecture"] + PAGES["contributing"]
+    ):
+        assert (GUIDE.parent / path).exists() or (ROOT / path).exists(), path
 
 
 def test_every_link_leads_somewhere():

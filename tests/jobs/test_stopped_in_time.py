@@ -46,27 +46,30 @@ asyncio.run(run(sys.argv[1]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("computation", "code"),
-    [
-        ("waiting", 1),
-        ("copying", 1),
-        *((kind, -signal.SIGALRM) for kind in ("loop", "in a thread", "match")),
-    ],
-)
-def test_a_computation_that_never_yields_is_ended(computation, code):
+def test_a_computation_that_never_yields_is_ended() -> None:
     """The kernel ends what computes, even if it holds the interpreter's lock; what waits or copies
     is cancelled.
     """
-    child = start_process(
+    codes = {"waiting": 1, "copying": 1} | dict.fromkeys(
+        ("loop", "in a thread", "match"), -signal.SIGALRM
+    )
+    children = {computation: start(computation) for computation in codes}
+    for child in children.values():
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"computing\n"
+    for child in children.values():
+        child.send_signal(signal.SIGTERM)
+    for computation, child in children.items():
+        _, err = child.communicate(timeout=_LIMIT_S)
+        assert child.returncode == codes[computation], (computation, err)
+        assert (b"copied" in err) == (computation == "copying")
+
+
+def start(computation: str) -> "subprocess.Popen[bytes]":
+    """Start a process that computes in one of these ways."""
+    return start_process(
         [sys.executable, "-c", COMPUTE, computation],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=PACKAGE_ROOT,
     )
-    assert child.stdout is not None
-    assert child.stdout.readline() == b"computing\n"
-    child.send_signal(signal.SIGTERM)
-    _, err = child.communicate(timeout=_LIMIT_S)
-    assert child.returncode == code, err
-    assert (b"copied" in err) == (computation == "copying")

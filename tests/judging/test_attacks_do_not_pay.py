@@ -55,13 +55,13 @@ def test_a_verdict_only_where_it_wins_does_not_pay_a_response():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rings", [1, 2])
-@pytest.mark.parametrize("name", READERS)
-def test_hostile_texts_do_not_pay(name, rings):
-    """All of them, with every habit of a judge, under every estimator; with two rings, every
-    third.
+@pytest.mark.parametrize(("number", "name"), list(enumerate(READERS)))
+def test_hostile_texts_do_not_pay(number, name):
+    """A third of them for each family, and all its own, with every habit of a judge, under every
+    estimator; every other family with two rings.
     """
-    texts = [*CORPUS, *(iter_own(name) if name in FAMILIES else ())][:: 2 * rings - 1]
+    texts = [*CORPUS[number % 3 :: 3], *(iter_own(name) if name in FAMILIES else ())]
+    rings = 1 + number % 2
     for habit in HABITS:
         attack = Attack(name, habit, groups=100, rings=rings, estimators=tuple(ESTIMATORS))
         assert paid_by(attack, texts)[:3] == []

@@ -30,7 +30,7 @@ from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 HELPFULNESS = find_rubric_set("helpfulness")
 
-REPLIES = int(os.environ.get("GENRM_FUZZ_REPLIES", "50000"))
+REPLIES = int(os.environ.get("GENRM_FUZZ_REPLIES", "10000"))
 PARTIAL = 0.2  # share of the quotations that begin late; as many end early
 HONEST = {
     FailureKind.NO_VERDICT,
@@ -328,17 +328,15 @@ def test_no_text_is_more_than_grades_or_a_failure(name, text):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("grades", ["in turn", "all"])
 @pytest.mark.parametrize("name", GRADERS)
-def test_what_a_grader_quotes_is_never_its_grade(name, grades):
+def test_what_a_grader_quotes_is_never_its_grade(name):
     """Every hostile text and every other grade, quoted in each place: the judge's own grades are
     read, or none.
     """
     grader = GRADERS[name]
     counts: Counter[str] = Counter()
-    for number, (words, own) in enumerate(grader.says.items()):
-        texts = TEXTS if grades == "all" else TEXTS[number :: len(grader.says)]
-        for text in [*texts, *grader.says]:
+    for words, own in grader.says.items():
+        for text in [*TEXTS, *grader.says]:
             prompt = grader.show(text)
             quoted = iter_replies(grader, prompt.responses[0], words)
             counts.update(outcome_of(grader, reply, prompt, own) for _, reply in quoted)

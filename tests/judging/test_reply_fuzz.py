@@ -22,7 +22,7 @@ from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 pytestmark = pytest.mark.slow
 
-REPLIES = int(os.environ.get("GENRM_FUZZ_REPLIES", "50000"))
+REPLIES = int(os.environ.get("GENRM_FUZZ_REPLIES", "10000"))
 EVERY = pytest.mark.parametrize("name", READERS)
 PARTIAL = 0.2  # share of the quotations that begin late; as many end early
 BARE = {
