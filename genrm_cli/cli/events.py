@@ -304,7 +304,7 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
         "recovers"
     ),
     "record_failed": _warning(
-        "recorded groups cannot be published ({detail}); they are safe in hidden files, and the "
+        "records cannot be published ({detail}); they are safe in hidden files, and the "
         "next file is another try"
     ),
     "storage_failed": _warning("a group was refused: {detail}"),

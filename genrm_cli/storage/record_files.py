@@ -203,6 +203,7 @@ def _open_locked(paths: Sequence[Path]) -> list[int]:
             undo.callback(os.close, files[-1])
             if len(files) == 1:
                 fcntl.flock(files[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.stat()  # raises if another server removed it, still empty, before the lock
         undo.pop_all()
     return files[::-1]
 
