@@ -180,12 +180,13 @@ def _print_ranking(ranking: "Ranking") -> None:
         f"\nwins: share won against {ranking.baseline or 'all others'}, both orders alike. rank: "
         "ranks that remain "
         f"{accounted}. {_INTERVALS[ranking.interval]} Elo: strength against "
-        f"{ranking.baseline or 'the mean'}, ± half of the 95 % interval; adj.: if "
-        "all responses were equally long. The longer response won "
-        f"{percent_text(ranking.longer_preferred)} of the "
-        "decided verdicts.\n"
+        f"{ranking.baseline or 'the mean'}, ± half of the 95 % interval; adj.: if all responses "
+        "were equally long."
     )
-    print_parts(legend, *ranking.findings)
+    if ranking.longer_preferred is not None:
+        longer = percent_text(ranking.longer_preferred)
+        legend += f" The longer response won {longer} of the decided verdicts."
+    print_parts(legend, "", *ranking.findings)
 
 
 def _cells(row: "PolicyRow") -> tuple[str, ...]:
