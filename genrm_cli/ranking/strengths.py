@@ -5,18 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from genrm_cli.ranking.outcomes import Outcomes
+from genrm_cli.rewards.estimators.newton import ascend
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices
 
-_PSEUDO_WINS = (
-    0.25  # each way per ordered pair, if the maximum does not exist; more would shrink the gaps
-)
-_WEAK_PRIOR = (
-    0.01  # precision of gamma and beta: finite if the first, or the longer response, always wins
-)
-_STEPS = 60
-_TOLERANCE = 1e-9
-_MOST_STEP = 2.0  # longer Newton steps overshoot
+# Wins each way per ordered pair, if the maximum does not exist; more would shrink the gaps.
+_PSEUDO_WINS = 0.25
+# Precision of gamma and beta: finite if the first, or the longer response, always wins.
+_WEAK_PRIOR = 0.01
 _RIDGE = 1e-3  # of refits: in a resample, a policy may never lose
+_NONE = 1e-9  # divides where nothing was drawn, so that the rate is 0
+_TOLERANCE = 1e-11  # of the slope, over the number of outcomes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,32 +59,39 @@ def fit_strengths(outcomes: Outcomes, *, with_length: bool = False) -> Strengths
     weight = outcomes.weights
     longer = outcomes.longer
     scale = float(np.sqrt(np.mean(longer**2))) if with_length else 1.0
-    wins, shown = np.zeros((2, k, k), dtype=bool)
-    wins[first[won > 0], second[won > 0]] = wins[second[won < 1], first[won < 1]] = shown[
-        first, second
-    ] = True
-    if not scale or not _joins_all(wins | wins.T):
+    shown = np.zeros((k, k), dtype=bool)
+    shown[first, second] = True
+    beaten = np.zeros((k, k), dtype=bool)
+    beaten[first[won > 0], second[won > 0]] = True
+    beaten[second[won < 1], first[won < 1]] = True
+    if not scale or not _joins_all(beaten | beaten.T):
         return None
     n = len(np.unique(prompt))
-    separated = not _joins_all(wins)
+    separated = not _joins_all(beaten)
     swapped = bool((shown & shown.T).any())
     if separated:
         a, b = np.nonzero(shown)
-        prompt = np.concatenate(
-            [prompt, len(outcomes.chars) + np.arange(len(a))]
-        )  # each on a prompt of its own
-        first, second, longer = (
-            np.concatenate(each) for each in ((first, a), (second, b), (longer, 0.0 * a))
-        )
-        won, weight = (np.append(each, np.full(len(a), 2 * _PSEUDO_WINS)) for each in (won, weight))
-    terms = [np.ones(len(first))] * swapped + [np.tanh(longer / scale)] * with_length
-    design = np.column_stack([_contrasts(first, second, k), *terms])
-    centre = _WEAK_PRIOR * np.eye(design.shape[1])
-    centre[:k, :k] = 1 / k
-    (solution,), (curvature,) = _maximise(design, won[None], weight[None], centre)
+        # Each ordered pair on a prompt of its own, in equal lengths.
+        prompt = np.concatenate([prompt, len(outcomes.chars) + np.arange(len(a))])
+        first = np.concatenate([first, a])
+        second = np.concatenate([second, b])
+        longer = np.concatenate([longer, np.zeros(len(a))])
+        won = np.concatenate([won, np.full(len(a), 0.5)])
+        weight = np.concatenate([weight, np.full(len(a), 2 * _PSEUDO_WINS)])
+    columns = [_contrasts(first, second, k)]
+    if swapped:
+        columns.append(np.ones((len(first), 1)))
+    if with_length:
+        columns.append(np.tanh(longer / scale)[:, None])
+    design = np.hstack(columns)
+    # Strengths are free but for their sum, which no outcome shows.
+    prior = _WEAK_PRIOR * np.eye(design.shape[1])
+    prior[:k, :k] = 1 / k
+    (solution,), (curvature,) = _maximise(design, won[None], weight[None], prior)
+    surprise = weight * (won - _logistic(design @ solution))
     by_prompt = np.zeros((int(prompt.max()) + 1, design.shape[1]))
+    np.add.at(by_prompt, prompt, design * surprise[:, None])
     inverse = np.linalg.inv(curvature)
-    np.add.at(by_prompt, prompt, design * (weight * (won - _logistic(design @ solution)))[:, None])
     factor = n / (n - 1) if n > 1 else np.nan
     return Strengths(
         theta=solution[:k],
@@ -111,22 +116,25 @@ def resample(outcomes: Outcomes, rounds: int, seed: int) -> tuple[Floats, Floats
 
     Source: B. Efron and R. J. Tibshirani, An Introduction to the Bootstrap (1993), of clusters.
     """
-    (pairs, shares), k, prompts = outcomes.win_shares(), outcomes.k, len(outcomes.chars)
-    shown, place = np.unique(outcomes.first * k + outcomes.second, return_inverse=True)
-    totals = np.zeros((2, prompts, len(shown)))
-    np.add.at(totals[0], (outcomes.prompt, place), outcomes.weights * outcomes.won)
-    np.add.at(totals[1], (outcomes.prompt, place), outcomes.weights)
-    drawn = np.random.default_rng(seed).multinomial(
-        prompts, np.full(prompts, 1 / prompts), size=rounds
-    )
-    won = drawn @ totals[0]
-    weight = drawn @ totals[1]
+    k = outcomes.k
+    prompts = len(outcomes.chars)
+    pairs, shares = outcomes.win_shares()
+    # A draw only changes how often a prompt counts: sums by prompt and ordered pair suffice.
+    ordered = outcomes.first * k + outcomes.second
+    shown, place = np.unique(ordered, return_inverse=True)
+    won = np.zeros((prompts, len(shown)))
+    np.add.at(won, (outcomes.prompt, place), outcomes.weights * outcomes.won)
+    weight = np.zeros((prompts, len(shown)))
+    np.add.at(weight, (outcomes.prompt, place), outcomes.weights)
+    generator = np.random.default_rng(seed)
+    drawn = generator.multinomial(prompts, np.full(prompts, 1 / prompts), size=rounds)
+    weights = drawn @ weight
+    rates = (drawn @ won) / np.maximum(weights, _NONE)
     design = np.column_stack([_contrasts(shown // k, shown % k, k), np.ones(len(shown))])
-    solution, _ = _maximise(design, won / np.maximum(weight, 1e-9), weight, _RIDGE * np.eye(k + 1))
+    solution, _ = _maximise(design, rates, weights, _RIDGE * np.eye(k + 1))
     known = ~np.isnan(shares)
-    observed = (drawn @ np.where(known, shares, 0.0)) / np.maximum(
-        drawn @ known.astype(np.float64), 1e-9
-    )
+    counts = np.maximum(drawn @ known.astype(np.float64), _NONE)
+    observed = (drawn @ np.where(known, shares, 0.0)) / counts
     return solution[:, :k], observed - predicted_wins(solution[:, :k], solution[:, k:], pairs)
 
 
@@ -134,18 +142,24 @@ def _maximise(design: Floats, won: Floats, weight: Floats, prior: Floats) -> tup
     """Return the solutions [B, W] of B logistic fits with a common design [N, W], and their
     curvatures.
     """
-    solution = np.zeros((len(won), design.shape[1]))
-    for _ in range(_STEPS):
-        expected = _logistic(solution @ design.T)
-        slope = (weight * (won - expected)) @ design - solution @ prior
-        weighted = (weight * expected * (1 - expected))[:, :, None] * design
-        curvature = weighted.transpose(0, 2, 1) @ design + prior
-        step = np.linalg.solve(curvature, slope[:, :, None])[:, :, 0]
-        longest = np.abs(step).max(axis=1, keepdims=True)
-        if longest.max() < _TOLERANCE:
-            break
-        solution = solution + step * np.minimum(1.0, _MOST_STEP / np.maximum(longest, _MOST_STEP))
-    return solution, curvature
+
+    def surface(solution: Floats) -> tuple[Floats, Floats, Floats]:
+        odds = solution @ design.T
+        expected = _logistic(odds)
+        pull = solution @ prior
+        height = (weight * (won * odds - np.logaddexp(0.0, odds))).sum(axis=1)
+        height -= (solution * pull).sum(axis=1) / 2
+        slope = (weight * (won - expected)) @ design - pull
+        return height, slope, weight * expected * (1 - expected)
+
+    def curvature(spread: Floats) -> Floats:
+        weighted = spread[:, :, None] * design
+        return np.asarray(weighted.transpose(0, 2, 1) @ design + prior)
+
+    start = np.zeros((len(won), design.shape[1]))
+    tolerance = _TOLERANCE * max(1.0, float(weight.sum(axis=1).max()))
+    solution, _ = ascend(surface, curvature, start, tolerance)
+    return solution, curvature(surface(solution)[2])
 
 
 def _joins_all(edges: Flags) -> bool:

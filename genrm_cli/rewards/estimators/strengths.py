@@ -16,6 +16,7 @@ from genrm_cli.rewards.estimators.least_squares import (
     reliabilities_of,
     spread_of,
 )
+from genrm_cli.rewards.estimators.newton import ascend
 from genrm_cli.rewards.estimators.verdict_batch import (
     BatchEstimate,
     Flags,
@@ -25,9 +26,7 @@ from genrm_cli.rewards.estimators.verdict_batch import (
     rounded_array,
 )
 
-MAX_STEPS = 50
 TOLERANCE = 1e-10  # of the gradient, in verdicts
-_MAX_HALVINGS = 30
 _LEAST_STEEPNESS = 1e-3  # of a group without verdicts, or of verdicts that are all certain
 PRIOR_VARIANCE = 4.0  # of a log strength
 # base score of one deviation of strength: with few verdicts, 0.7 of one of quality, as with scores
@@ -166,33 +165,15 @@ def fit_strengths(
 
 
 def _maximise(batch: VerdictBatch, outcomes: Floats, choices: Choices) -> tuple[Floats, Flags]:
-    """Maximise the posterior by Newton steps, halved while they overshoot; return strengths [G, n],
-    converged [G].
-    """
-    solution = np.zeros((batch.groups, batch.n))
+    """Maximise the posterior; return strengths [G, n], converged [G]."""
     of_position = choices.position * batch.corrected()
-    height, slope, spread = _surface(batch, outcomes, choices, solution, of_position)
-    for _ in range(MAX_STEPS):
-        moving = np.abs(slope).max(axis=1, initial=0.0) > TOLERANCE
-        if not moving.any():
-            break
-        curvature = _curvature(batch, spread, choices)
-        step = np.linalg.solve(curvature, slope[..., None])[..., 0] * moving[:, None]
-        for _ in range(_MAX_HALVINGS):
-            reached, new_slope, new_spread = _surface(
-                batch, outcomes, choices, solution + step, of_position
-            )
-            # Near the top heights differ by rounding only; a step that loses no more than that is
-            # good.
-            lower = reached < height - 1e-12 * (1 + np.abs(height))
-            if not lower.any():
-                break
-            step[lower] /= 2
-        solution = solution + step
-        height = reached
-        slope = new_slope
-        spread = new_spread
-    return solution, np.abs(slope).max(axis=1, initial=0.0) <= TOLERANCE
+    strengths, slope = ascend(
+        lambda solution: _surface(batch, outcomes, choices, solution, of_position),
+        lambda spread: _curvature(batch, spread, choices),
+        np.zeros((batch.groups, batch.n)),
+        TOLERANCE,
+    )
+    return strengths, np.abs(slope).max(axis=1, initial=0.0) <= TOLERANCE
 
 
 def _surface(
