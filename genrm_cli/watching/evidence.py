@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.running_stats import (
     has_spread,
     sample_variance,
@@ -81,13 +82,13 @@ class Detector:
 
 
 def log_mean(logs: Sequence[float]) -> float:
-    """Return the logarithm of the mean of these logarithms' exponentials; minus infinity for
-    none.
+    """Return the logarithm of the mean of these logarithms' exponentials, rounded, as it is
+    compared with thresholds; minus infinity for none.
     """
     most = max(logs, default=-math.inf)
     if most == -math.inf:
         return most
-    return most + math.log(math.fsum(math.exp(log - most) for log in logs) / len(logs))
+    return rounded(most + math.log(math.fsum(math.exp(log - most) for log in logs) / len(logs)))
 
 
 @dataclass(frozen=True, slots=True)

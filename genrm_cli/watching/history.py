@@ -78,7 +78,7 @@ def read_history(folders: Sequence[str], s3: S3Options, *, flat: bool = False) -
     """
     records = []
     acknowledged = []
-    trouble = []
+    unreadable = []
     places = [f"{folder.rstrip('/')}/" for folder in folders]
     for found in chain.from_iterable(
         iter_named(each, s3, flat=True) if flat else iter_found(each, s3) for each in places
@@ -99,8 +99,12 @@ def read_history(folders: Sequence[str], s3: S3Options, *, flat: bool = False) -
                 moment_of(word.time)
                 acknowledged.append(word)
         except (BadLineError, FormError, ValueError):
-            trouble.append(f"{uri} cannot be read as part of the history")
-    return History(tuple(records), tuple(acknowledged), tuple(trouble))
+            unreadable.append(uri)
+    trouble: tuple[str, ...] = ()
+    if unreadable:
+        more = f" and {len(unreadable) - 1} more" * (len(unreadable) > 1)
+        trouble = (f"{unreadable[0]}{more} cannot be read as part of the history",)
+    return History(tuple(records), tuple(acknowledged), trouble)
 
 
 def acknowledge(folder: str, judge: str, signal: str, reason: str, s3: S3Options) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.running_stats import wilson_interval
 from genrm_cli.metrics.verdict_counts import GroupedCount
 from genrm_cli.scored.json_form import extended
@@ -205,7 +206,7 @@ class _Track:
                 before = self._after.get(name, 0.0)
                 # Evidence that confirms is summed from its dump on; what refutes may begin later.
                 self._after[name] = ratio + (before if self.is_pending else min(0.0, before))
-            if max(self._after.values()) <= -_CONFIRMED:
+            if rounded(max(self._after.values())) <= -_CONFIRMED:
                 self._end()
             elif self.is_pending and log_mean([*self._after.values()]) >= _CONFIRMED:
                 self._raise(State.STOP)

@@ -221,3 +221,6 @@ def test_the_command_is_blind_with_an_unreadable_history(
     shown = json.loads(call("watch", ".", "--json", "--fail-on", "look").ended(7).out)
     assert shown["state"] == "blind"
     assert "dump-2.metrics.json" in shown["dumps"][-1]["reasons"][-1]
+    (genrm.folder / "dump-1.metrics.json").write_text("{}")
+    refused = call("watch", ".").ended(3)
+    assert "dump-1.metrics.json and 1 more cannot be read" in refused.err

@@ -105,8 +105,10 @@ def watch(
             say_warning(f"{record.output} is dated in the future: {record.time}")
     followed = follow(history)
     if not followed.judged:
+        why = "".join(f" {text}." for text in history.trouble)
         raise InputError(
-            f"{', '.join(prefixes)}: no metrics files (*.metrics.json); `genrm score` writes them."
+            f"{', '.join(prefixes)}: no metrics files (*.metrics.json) of complete runs; `genrm "
+            f"score` writes them.{why}"
         )
     if page is not None:
         judges = _watched_judges(followed)
