@@ -6,15 +6,11 @@ import sqlite3
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import contextmanager
-from types import FrameType
-from typing import Any
 
 import httpx
 import pytest
-from genrm_process import Call, Genrm
-from judge_server_fixture import JudgeServer
 from served import judge_flags
 
 from genrm_cli.neutralise import fold
@@ -60,22 +56,22 @@ Run = Callable[[str, int], None]
 
 
 @contextmanager
-def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+def counting(monkeypatch):
     """Count what all threads of this process do meanwhile."""
-    costs: Counter[str] = Counter()
+    costs = Counter()
     open_file = sqlite3.connect
 
-    def on_statement(statement: str) -> None:
+    def on_statement(statement):
         is_commit = statement.startswith("COMMIT")
         costs["commits"] += is_commit
         costs["SQL statements"] += 1 - PER_COMMIT * is_commit
 
-    def connect(*arguments: Any, **named: Any) -> sqlite3.Connection:
+    def connect(*arguments, **named):
         connection = open_file(*arguments, **named)
         connection.set_trace_callback(on_statement)
         return connection
 
-    def on_call(frame: FrameType, event: str, function: Any) -> None:
+    def on_call(frame, event, function):
         if event == "call":
             if frame.f_code in _CODES:
                 costs[_CODES[frame.f_code]] += 1
@@ -93,13 +89,13 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
             threading.setprofile(None)
 
 
-def texts_of(group: int) -> list[str]:
+def texts_of(group):
     """Make up the responses of a group."""
     return [f"{group}/{place}{_FILLER}" for place in range(SIZE)]
 
 
 @pytest.fixture
-def runs(call: Call, genrm: Genrm, judge_server: JudgeServer) -> dict[str, Run]:
+def runs(call, genrm, judge_server):
     """Give a test the kinds of runs, each with a name for its files and a number of groups or
     turns.
     """
@@ -113,7 +109,7 @@ def runs(call: Call, genrm: Genrm, judge_server: JudgeServer) -> dict[str, Run]:
         256,
     ]
 
-    def score(name: str, groups: int) -> None:
+    def score(name, groups):
         lines = []
         for group in range(groups):
             prompt = f"Question {group}?"
@@ -122,7 +118,7 @@ def runs(call: Call, genrm: Genrm, judge_server: JudgeServer) -> dict[str, Run]:
         journal = ("--journal", f"{name}.sqlite")
         call("score", f"{name}.jsonl", *flags, "--force", "-q", *journal).ended(0)
 
-    async def serve_groups(name: str, groups: int) -> None:
+    async def serve_groups(name, groups):
         settings = settings_from(
             base_url=(judge_server.base_url,),
             model="judge",
@@ -150,7 +146,7 @@ def runs(call: Call, genrm: Genrm, judge_server: JudgeServer) -> dict[str, Run]:
                 replies = await asyncio.gather(*posts)
         assert {reply.json()["status"] for reply in replies} == {"scored"}
 
-    def collect(name: str, turns: int) -> None:
+    def collect(name, turns):
         policy = (
             "--policy-base-url",
             judge_server.base_url,

@@ -6,13 +6,10 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 from genrm_process import PACKAGE_ROOT, Genrm, make_rollouts, read_lines
-from judge_server_fixture import JudgeServer
 from processes import start_process
 
 import genrm_cli as genrm
@@ -22,7 +19,7 @@ PROMPT = "What is 2 + 2?"
 RESPONSES = ["4", "It is four.", "It is four, as two and two make four."]
 
 
-def settings_for(server: JudgeServer, **more: object) -> dict[str, Any]:
+def settings_for(server, **more):
     """Return the settings of a scorer that asks a judge server, without the probe."""
     return {
         "base_url": server.base_url,
@@ -32,12 +29,12 @@ def settings_for(server: JudgeServer, **more: object) -> dict[str, Any]:
     }
 
 
-def chat_calls(server: JudgeServer) -> int:
+def chat_calls(server):
     """Count the requests that the judge server was asked."""
     return len(server.stats()["recent"])
 
 
-def make_groups(count: int = 6, size: int = 4) -> Iterator[genrm.Group]:
+def make_groups(count=6, size=4):
     """Make the groups of `make_rollouts`."""
     rollouts = make_rollouts(count, size)
     for start in range(0, len(rollouts), size):
@@ -45,10 +42,10 @@ def make_groups(count: int = 6, size: int = 4) -> Iterator[genrm.Group]:
         yield genrm.Group.of(rollouts[start]["prompt"], responses)
 
 
-def run(work: Coroutine[Any, Any, Any]) -> Any:
+def run(work):
     """Run a coroutine and check that it leaves no task behind."""
 
-    async def alone() -> Any:
+    async def alone():
         try:
             return await work
         finally:
@@ -59,13 +56,13 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 @asynccontextmanager
-async def lexical(**more: object) -> AsyncIterator[genrm.Scorer]:
+async def lexical(**more):
     """Open a scorer that needs no network."""
     async with genrm.Scorer(judge="lexical", **more) as scorer:
         yield scorer
 
 
-def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def python(program, *arguments):
     """Run a program in a fresh interpreter."""
     return subprocess.run(
         [sys.executable, *arguments, "-c", program],
@@ -472,7 +469,7 @@ async def test_an_error_of_the_iterator_is_raised_as_it_is():
 async def test_groups_are_taken_lazily(judge_server):
     """No more groups are taken from the iterator than the calls in flight allow."""
     judge_server.behave(fault={"hang": True})
-    taken: list[genrm.Group] = []
+    taken = []
 
     def groups():
         for group in make_groups(20):

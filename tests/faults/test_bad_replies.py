@@ -1,5 +1,4 @@
 import json
-from typing import Any
 
 import pytest
 from disturbed_scoring import JOURNAL
@@ -10,7 +9,7 @@ from genrm_cli.judging.journal import Journal
 KEY = "sk-local/0123+456789abcdef"
 FOUR_OF_16 = 4  # a seed under which a share of 0.25 meets four of the sixteen comparisons
 
-BAD_REPLIES: dict[str, tuple[dict[str, Any], tuple[object, ...], str]] = {
+BAD_REPLIES = {
     "reset before the reply": ({"reset": "before"}, (), "connection"),
     "no reply": ({"hang": True}, ("--call-timeout", 0.4), "timeout"),
     "invalid JSON": ({"body": '{"choices": [{"message": {"content": "sco'}, (), "bad_body"),
@@ -70,7 +69,7 @@ def test_an_echoed_key_is_found_nowhere(scoring, status):
     or said.
     """
     if status == 401:
-        fault: dict[str, Any] = {"echo_authorization": True}
+        fault = {"echo_authorization": True}
     else:
         fault = {"content": f"You sent Bearer {KEY}. {render_judgement((4, 2, 2), 20)}"}
     scoring.server.behave(fault=fault, fault_share=0.25, seed=FOUR_OF_16)

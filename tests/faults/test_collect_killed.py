@@ -5,9 +5,8 @@ lost.
 import contextlib
 import json
 import sqlite3
-from pathlib import Path
 
-from genrm_process import Genrm, Json, read_lines
+from genrm_process import Genrm, read_lines
 
 IN_FLIGHT = 8
 KILLS = 10
@@ -20,14 +19,14 @@ CHAT = [
 ]
 
 
-def without_time(path: Path) -> list[Json]:
+def without_time(path):
     """Read records without the time at which their run began."""
     return [
         line | {"metadata": line["metadata"] | {"created_at": None}} for line in read_lines(path)
     ]
 
 
-def count_turns(journal: Path) -> int:
+def count_turns(journal):
     """Count the turns that a journal has."""
     if not journal.exists():
         return 0

@@ -2,7 +2,6 @@ import contextlib
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 from disturbed_scoring import JOURNAL, count_verdicts
@@ -62,7 +61,7 @@ def test_sigterm_under_load_keeps_what_was_answered(make_scoring):
     scoring.check_resumes()
 
 
-def _writes_outputs(folder: Path) -> bool:
+def _writes_outputs(folder):
     """Whether bytes are in a hidden file of the folder, which is not an output yet."""
     with contextlib.suppress(FileNotFoundError):  # it has just been renamed
         return any(

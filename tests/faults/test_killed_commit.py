@@ -8,15 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from genrm_process import PACKAGE_ROOT, Json
+from genrm_process import PACKAGE_ROOT
 
 _TESTS = Path(__file__).parents[1]
 _OUTPUTS = {"in.comparisons.jsonl", "in.metrics.json", "in.scored.jsonl"}
 
 
-def steps_of(
-    root: str, folder: Path, *, xattrs: bool, earlier: bool, **environment: str
-) -> list[Json]:
+def steps_of(root, folder, *, xattrs, earlier, **environment):
     """Kill a run at each of its steps; return what each left, and how the next run ended."""
     command = [
         sys.executable,
@@ -39,7 +37,7 @@ def steps_of(
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def without_times(outputs: dict[str, str]) -> dict[str, object]:
+def without_times(outputs):
     """Return outputs with what differs from run to run left out of the metrics."""
     metrics = json.loads(outputs["in.metrics.json"])
     return {
@@ -48,7 +46,7 @@ def without_times(outputs: dict[str, str]) -> dict[str, object]:
     }
 
 
-def check_steps(steps: list[Json]) -> None:
+def check_steps(steps):
     """Hold every step to the promise: the next run ends like a calm one, and a mixture has its
     manifest beside it.
     """

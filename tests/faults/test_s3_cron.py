@@ -1,15 +1,10 @@
 import json
 import os
 import signal
-from pathlib import Path
-from typing import Any
 
 import pytest
-from genrm_process import Json
-from judge_server_fixture import JudgeServer
 from polling import poll_until
 from s3_cron import JOURNAL_PREFIX, PREFIX, Cron, body_of, finish, outputs_of, some_rollouts
-from s3_disturber_fixture import DisturbedS3
 from soak import KILLS, Soak
 
 DENIED = {"code": "AccessDenied"}
@@ -22,7 +17,7 @@ SEGMENTED = (
     "1s",
 )
 # Together a tenth of all requests.
-DISTURBANCES: tuple[Json, ...] = (
+DISTURBANCES = (
     {
         "share": 0.03,
         "answer": {"code": "SlowDown"},
@@ -43,12 +38,12 @@ DISTURBANCES: tuple[Json, ...] = (
 
 @pytest.fixture
 def cron(
-    tmp_path: Path,
-    s3_bucket: Any,
-    disturbed_s3: DisturbedS3,
-    judge_server: JudgeServer,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Cron:
+    tmp_path,
+    s3_bucket,
+    disturbed_s3,
+    judge_server,
+    monkeypatch,
+):
     """Give a test an empty bucket, a healthy judge and a first machine."""
     for name in list(os.environ):
         if name.startswith(("GENRM_", "OPENAI_")):
@@ -58,12 +53,12 @@ def cron(
 
 
 @pytest.fixture
-def journal(cron: Cron) -> tuple[object, ...]:
+def journal(cron):
     """Give the arguments of a journal on S3 in small segments."""
     return ("--journal", cron.uri(JOURNAL_PREFIX), *SEGMENTED)
 
 
-def lease_of_another_machine(expiry_s: float) -> bytes:
+def lease_of_another_machine(expiry_s):
     """Make the content of a lease whose owner cannot be looked at."""
     lease = {
         "id": "x",
@@ -243,7 +238,7 @@ def test_a_version_that_changes_while_it_is_judged(cron):
     assert prompts_scored(cron) == [line["prompt"] for line in new]
 
 
-def prompts_scored(cron: Cron) -> list[str]:
+def prompts_scored(cron):
     """Return the prompts of the scored lines."""
     return [
         json.loads(line)["prompt"] for line in cron.get(PREFIX + "run.scored.jsonl").splitlines()

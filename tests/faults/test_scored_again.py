@@ -1,10 +1,10 @@
 import pytest
-from disturbed_scoring import JOURNAL, MODEL, Scoring
+from disturbed_scoring import JOURNAL, MODEL
 from genrm_process import read_lines
 
 
 @pytest.fixture
-def complete(scoring: Scoring) -> Scoring:
+def complete(scoring):
     """Give a test an input that has been scored, with its journal, and a judge with all counters at
     zero.
     """

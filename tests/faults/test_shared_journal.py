@@ -1,19 +1,16 @@
 """Runs on one journal: they share the work, and a killed one holds up nobody."""
 
 import signal
-import subprocess
-from pathlib import Path
 
 import pytest
 from genrm_process import Genrm, make_rollouts, read_lines
-from judge_server_fixture import JudgeServer
 
 GROUPS = 40
 PLANNED = 240
 IN_FLIGHT = 8
 
 
-def start(genrm: Genrm, server: JudgeServer, number: int) -> subprocess.Popen[bytes]:
+def start(genrm, server, number):
     """Start a run on the common input and journal with an output of its own."""
     where = (
         "in.jsonl",
@@ -29,7 +26,7 @@ def start(genrm: Genrm, server: JudgeServer, number: int) -> subprocess.Popen[by
 
 
 @pytest.fixture
-def genrm(tmp_path: Path) -> Genrm:
+def genrm(tmp_path):
     """Give a test the command and a folder with an input."""
     (tmp_path / "work").mkdir()
     genrm = Genrm(tmp_path / "work")
@@ -37,7 +34,7 @@ def genrm(tmp_path: Path) -> Genrm:
     return genrm
 
 
-def rewards(path: Path) -> list[float]:
+def rewards(path):
     """Read the rewards of an output."""
     return [line["reward"] for line in read_lines(path)]
 

@@ -1,10 +1,7 @@
-from typing import Any
-
 import pytest
-from disturbed_scoring import Scoring
 
 
-def check_partial(scoring: Scoring, stopped_by: str) -> dict[str, Any]:
+def check_partial(scoring, stopped_by):
     """Hold a stopped run to its word: marked as partial, some verdicts, and the rest not asked."""
     metrics = scoring.check_honest()
     assert metrics["partial"]

@@ -1,20 +1,17 @@
 """Both orders of a pair, and repeats: what they tell of a judge, and what rewards rest on."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
-from genrm_process import Json, make_rollouts
-from judge_server_fixture import JudgeServer
+from genrm_process import make_rollouts
 from scored_components import score_with
 
 from genrm_cli.settings import settings_from
 
 
-def score(folder: Path, judge: JudgeServer, **given: Any) -> tuple[Json, list[Json], list[Json]]:
+def score(folder, judge, **given):
     """Score one group of four; return metrics, scored lines and comparisons."""
-    once: dict[str, Any] = {
+    once = {
         "probe": False,
         "retries": 0,
         "reask": 0,

@@ -3,13 +3,9 @@ rollout holds.
 """
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
-from genrm_process import Json
-from judge_server_fixture import JudgeServer
-from scored_components import Scored, score
+from scored_components import score
 
 from genrm_cli.judging.lookup import profile_of
 from genrm_cli.rollouts.gym_view import view_gym_group
@@ -17,20 +13,20 @@ from genrm_cli.settings import settings_from
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.verdicts import Reason
 
-SAID: Json = {
+SAID = {
     "type": "message",
     "role": "assistant",
     "content": [{"type": "output_text", "text": "Fixed words."}],
 }
-USER: Json = {"role": "user", "content": "Why?"}
+USER = {"role": "user", "content": "Why?"}
 
 
-def part(text: str, kind: str = "output_text") -> Json:
+def part(text, kind="output_text"):
     """Make one part of a message."""
     return {"type": kind, "text": text}
 
 
-def message(*parts: Json | str, role: str = "assistant", **more: Any) -> Json:
+def message(*parts, role="assistant", **more):
     """Make a message item."""
     content = [part(each) if isinstance(each, str) else each for each in parts]
     return {
@@ -40,25 +36,25 @@ def message(*parts: Json | str, role: str = "assistant", **more: Any) -> Json:
     } | more
 
 
-CALL: Json = {
+CALL = {
     "type": "function_call",
     "name": "look",
     "arguments": '{"at": "door"}',
     "call_id": "c",
 }
-RESULT: Json = {
+RESULT = {
     "type": "function_call_output",
     "call_id": "c",
     "output": "41",
 }
-REASONING: Json = {
+REASONING = {
     "type": "reasoning",
     "id": "r",
     "summary": [{"type": "summary_text", "text": "Hm."}],
 }
-IMAGE: Json = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
+IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
 
-OUTPUTS: dict[str, list[Json]] = {
+OUTPUTS = {
     "one message": [message("It is 4.")],
     "several messages": [message("One."), message("Two.")],
     "several parts": [message("One ", "two.")],
@@ -82,7 +78,7 @@ OUTPUTS: dict[str, list[Json]] = {
     "blank": [message(" \n")],
     "nothing": [],
 }
-INPUTS: dict[str, object] = {
+INPUTS = {
     "text": [USER],
     "system and history": [
         {"role": "system", "content": "Be kind."},
@@ -112,7 +108,7 @@ REQUEST_EXTRAS = {
 }
 
 
-def line(output: list[Json], given: object = None, **more: Any) -> Json:
+def line(output, given=None, **more):
     """Make one NeMo Gym line."""
     request = {"input": [USER] if given is None else given}
     return {
@@ -123,7 +119,7 @@ def line(output: list[Json], given: object = None, **more: Any) -> Json:
     }
 
 
-def in_groups(groups: list[list[Json]]) -> list[Json]:
+def in_groups(groups):
     """Number the groups, and return their lines."""
     for number, lines in enumerate(groups):
         for each in lines:
@@ -131,7 +127,7 @@ def in_groups(groups: list[list[Json]]) -> list[Json]:
     return [each for lines in groups for each in lines]
 
 
-def compat(tmp_path: Path, server: JudgeServer, lines: list[Json], **settings: object) -> Scored:
+def compat(tmp_path, server, lines, **settings):
     """Score lines as NeMo Gym does."""
     given = {
         "model": "m",
@@ -143,7 +139,7 @@ def compat(tmp_path: Path, server: JudgeServer, lines: list[Json], **settings: o
     return score(tmp_path, lines, toml, max_unscored="1")
 
 
-def received(server: JudgeServer) -> list[list[tuple[str, str]]]:
+def received(server):
     """Return the role and the text of every message of every request, requests sorted."""
     requests = server.stats()["recent"]
     return sorted(
@@ -151,7 +147,7 @@ def received(server: JudgeServer) -> list[list[tuple[str, str]]]:
     )
 
 
-def shown_by_gym(lines: list[Json], principle: str | None = None) -> list[list[tuple[str, str]]]:
+def shown_by_gym(lines, principle=None):
     """Return what NeMo Gym's circular comparisons of lines send, sorted."""
     view = view_gym_group(lines)
     before = [*view.conversation, *([("principle", principle)] if principle else [])]
@@ -185,7 +181,7 @@ def test_the_judge_receives_gyms_conversation(tmp_path, judge_server):
 @pytest.mark.parametrize("response", [{}, {"output": None}])
 def test_an_empty_object_in_a_request_is_a_response(tmp_path, judge_server, response):
     """In a line of a file, too, it is shown as the word None; null is no response."""
-    request: Json = {
+    request = {
         "conversation_history": [USER],
         "response_objs": [response, {"output": [SAID]}, None],
     }

@@ -2,10 +2,7 @@
 Gym shows.
 """
 
-from typing import Any
-
 import pytest
-from genrm_process import Json
 
 import genrm_cli as genrm
 from genrm_cli.groups.plan import GroupPlan
@@ -13,7 +10,7 @@ from genrm_cli.rollouts.gym_view import view_gym_group
 from genrm_cli.serve.shapes.call import rollout_of
 
 
-def said(*texts: str) -> Json:
+def said(*texts):
     """Return a response of one message for each text."""
     parts = [{"type": "output_text", "text": text} for text in texts]
     return {
@@ -29,7 +26,7 @@ def said(*texts: str) -> Json:
 
 
 PROMPTS = ["Why?", [{"role": "user", "content": "How?"}]]
-RESPONSES: list[Json | None] = [
+RESPONSES = [
     said("<think>I wonder.</think>One.", "Two.</s>"),
     said("Three."),
     {},
@@ -42,7 +39,7 @@ async def test_the_python_api_shows_what_gym_shows(judge_server, prompt):
     """Messages are joined, thinking and tokens stay, and an empty object is the word None; null is
     no response.
     """
-    settings: dict[str, Any] = {
+    settings = {
         "base_url": judge_server.base_url,
         "model": "m",
         "profile": "nemotron",

@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from genrm_process import Json
 from scored_components import LEXICAL, completions, score, settings_of
 
 from genrm_cli.errors import UsageError
@@ -71,7 +70,7 @@ no_function = 3
 
 
 @pytest.fixture
-def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def functions(tmp_path, monkeypatch):
     """Write a module of functions into the folder that is worked in; its name."""
     name = f"functions_of_{tmp_path.name}"
     (tmp_path / f"{name}.py").write_text(FUNCTIONS)
@@ -422,7 +421,7 @@ def test_each_response_of_a_line_has_its_own_fields(tmp_path):
         {"role": "system", "content": "Be kind."},
         {"role": "user", "content": "Hi."},
     ]
-    lines: list[Json] = [
+    lines = [
         {
             "prompt": prompt,
             "responses": ["a", "b"],
@@ -447,7 +446,7 @@ def test_each_response_of_a_line_has_its_own_fields(tmp_path):
     ]
 
 
-def episode(text: str, **reward: object) -> Json:
+def episode(text, **reward):
     """Make a session of one reply."""
     turns = [
         {"role": "user", "content": "I feel low."},

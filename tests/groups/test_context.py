@@ -6,9 +6,7 @@ from functools import partial
 
 import pytest
 import scored_components
-from genrm_process import Json
-from judge_server_fixture import JudgeServer
-from scored_components import Scored, completions, score, settings_of
+from scored_components import completions, score, settings_of
 
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.previews.shown_groups import iter_shown_requests
@@ -19,12 +17,12 @@ CONTEXT = 4_096
 judge = partial(scored_components.judge, profile="nemotron", max_reply_tokens=512)
 
 
-def tell(server: JudgeServer, length: int | None = CONTEXT) -> None:
+def tell(server, length=CONTEXT):
     """Let the server tell its context as vLLM does."""
     server.behave(models=["m"], max_model_len=length)
 
 
-def sent(server: JudgeServer) -> list[list[str]]:
+def sent(server):
     """Return the texts of each request."""
     return [
         [message["content"] for message in one["body"]["messages"]]
@@ -32,12 +30,12 @@ def sent(server: JudgeServer) -> list[list[str]]:
     ]
 
 
-def shortened(scored: Scored) -> list[int | None]:
+def shortened(scored):
     """Return how many characters were cut out of each rollout."""
     return [line["genrm"].get("shortened") for line in scored.lines]
 
 
-def lines() -> list[Json]:
+def lines():
     """Make a group of two long responses and a short one."""
     return completions(*LONG[:2], "Short.")
 

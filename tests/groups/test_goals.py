@@ -2,12 +2,9 @@
 
 import json
 import signal
-from pathlib import Path
-from typing import Any
 
 import pytest
 from genrm_process import make_rollouts, read_lines
-from judge_server_fixture import JudgeServer
 from served import judge_flags, serving, texts
 
 import genrm_cli as genrm_api
@@ -34,7 +31,7 @@ COSTS = (
 )
 
 
-def run_of(judge: JudgeServer, *more: object) -> tuple[object, ...]:
+def run_of(judge, *more):
     """Return the arguments that score the input for a goal."""
     return (
         "score",
@@ -48,7 +45,7 @@ def run_of(judge: JudgeServer, *more: object) -> tuple[object, ...]:
     )
 
 
-def outputs_of(folder: Path) -> tuple[bytes, list[Any]]:
+def outputs_of(folder):
     """Return the scored lines, and the comparisons without their costs."""
     lines = read_lines(folder / "in.comparisons.jsonl")
     kept = [{name: value for name, value in line.items() if name not in COSTS} for line in lines]

@@ -6,12 +6,9 @@ texts of about the same length into one cluster."""
 
 import json
 import os
-from pathlib import Path
 
 import pytest
 from genrm_here import call_here
-from genrm_process import Call, Json
-from judge_server_fixture import JudgeServer
 from scored_components import LEXICAL, completions, judge, score, settings_of
 
 from genrm_cli.cli.options import run_to_end
@@ -46,7 +43,7 @@ scores = { 2 = "no", 5 = "yes" }
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+def call(tmp_path, monkeypatch):
     """Give a test the command within this process, in a folder of its own."""
     for name in list(os.environ):
         if name.startswith(("GENRM_", "OPENAI_")):
@@ -56,12 +53,12 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     return lambda *arguments, **environment: call_here(arguments, environment)
 
 
-def asked(server: JudgeServer) -> list[Json]:
+def asked(server):
     """Return the bodies of the last requests."""
     return [one["body"] for one in server.stats()["recent"]]
 
 
-def shown_to(server: JudgeServer) -> str:
+def shown_to(server):
     """Return all that was sent in the last requests."""
     return json.dumps(asked(server), ensure_ascii=False)
 
@@ -375,7 +372,7 @@ def test_what_the_journal_lacks_stays_missing(tmp_path, judge_server):
     assert score(tmp_path, lines, judge(judge_server) + RUBRIC + SAFE).rewards == [1.0, 0.25]
 
 
-def score_if_due(folder: Path, toml: str) -> str:
+def score_if_due(folder, toml):
     """Score what is not up to date, and say why, or that it is."""
     result = run_to_end(
         score_inputs([str(folder / "in.jsonl")], new_run(settings_of(toml, force=False)))

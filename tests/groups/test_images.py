@@ -8,8 +8,6 @@ from functools import partial
 
 import pytest
 import scored_components
-from genrm_process import Json
-from judge_server_fixture import JudgeServer
 from scored_components import completions, score
 
 from genrm_cli.groups.group import Group
@@ -28,7 +26,7 @@ ASKED["content"] += [{"type": "text", "text": "? Be brief."}]
 judge = partial(scored_components.judge, profile="nemotron-plain")
 
 
-def pictured(*texts: str, asked: Json = ASKED) -> list[Json]:
+def pictured(*texts, asked=ASKED):
     """Make a group about a picture."""
     return [
         {
@@ -39,12 +37,12 @@ def pictured(*texts: str, asked: Json = ASKED) -> list[Json]:
     ]
 
 
-def parts_sent(server: JudgeServer) -> list[list[Json]]:
+def parts_sent(server):
     """Return the parts of each request's only message."""
     return [one["body"]["messages"][0]["content"] for one in server.stats()["recent"]]
 
 
-def urls_in(parts: list[Json]) -> list[str]:
+def urls_in(parts):
     """Return the images of a message, in order."""
     return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
 

@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from collections import Counter
-from types import FrameType
 
 from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group
@@ -18,14 +17,14 @@ from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.scored.write_lines import comparison_json, scored_line
 
 
-def plan_of(strategy: str) -> GroupPlan:
+def plan_of(strategy):
     """Make a plan with one lexical judge."""
     return GroupPlan(
         PairingPlan(strategy), (JudgePlan("lexical"),), rewards=RewardPlan(estimator="combined")
     )
 
 
-def finish_group(size: int, plan: GroupPlan) -> list[float | None]:
+def finish_group(size, plan):
     """Take a group all the way from rollouts to records; return its rewards."""
     rollouts = [
         Rollout((Turn("user", "Why?"),), (Text(f"Because {index}. " + "word " * (index % 7)),))
@@ -41,11 +40,11 @@ def finish_group(size: int, plan: GroupPlan) -> list[float | None]:
     return rewards.rewards
 
 
-def count_lines(size: int, plan: GroupPlan) -> int:
+def count_lines(size, plan):
     """Count the lines of the package's Python that a group takes."""
-    counts: Counter[bool] = Counter()
+    counts = Counter()
 
-    def trace(frame: FrameType, event: str, arg: object) -> object:
+    def trace(frame, event, arg):
         if "genrm_cli" not in frame.f_code.co_filename:
             return None
         counts[True] += event == "line"

@@ -2,12 +2,8 @@
 counts.
 """
 
-from pathlib import Path
-from typing import Any
-
 import pytest
-from genrm_process import Json, make_rollouts
-from judge_server_fixture import JudgeServer
+from genrm_process import make_rollouts
 from scored_components import score_with
 
 from genrm_cli.errors import UsageError
@@ -15,7 +11,7 @@ from genrm_cli.settings import settings_from
 from genrm_cli.settings.judge_settings import PanelJudge
 from genrm_cli.verdicts import Reason
 
-QUICK: dict[str, Any] = {
+QUICK = {
     "probe": False,
     "retries": 0,
     "reask": 0,
@@ -25,14 +21,14 @@ QUICK: dict[str, Any] = {
 MEAN = "simple_tiebreaker"  # the estimator whose rewards can be read off the verdicts
 
 
-def score(folder: Path, size: int = 4, **given: Any) -> tuple[Json, list[Json], list[Json]]:
+def score(folder, size=4, **given):
     """Score one group; return metrics, scored lines and comparisons."""
     return score_with(folder, make_rollouts(groups=1, size=size), settings_from(**QUICK | given))[
         :3
     ]
 
 
-def judge(server: JudgeServer, model: str, weight: float = 1.0, **own: Any) -> PanelJudge:
+def judge(server, model, weight=1.0, **own):
     """Return one judge of a panel."""
     return PanelJudge(
         weight,

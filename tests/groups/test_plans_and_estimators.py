@@ -1,10 +1,7 @@
 """Rings, budgets and estimators, from the settings to the output."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
-from genrm_process import Json, make_rollouts
+from genrm_process import make_rollouts
 from scored_components import score_with
 
 import genrm_cli as genrm
@@ -17,9 +14,7 @@ from genrm_cli.settings.components import Component
 from genrm_cli.verdicts import Reason
 
 
-def score(
-    folder: Path, groups: int, size: int, **given: Any
-) -> tuple[Json, list[Json], list[Json]]:
+def score(folder, groups, size, **given):
     """Score groups of one size; return metrics, scored lines and comparisons."""
     judge = {} if "base_url" in given else {"judge": "lexical"}
     return score_with(

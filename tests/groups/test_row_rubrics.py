@@ -3,7 +3,6 @@ judge's end.
 """
 
 import json
-from typing import Any
 
 import pytest
 from scored_components import completions, judge, last_messages, score, settings_of
@@ -15,7 +14,7 @@ from genrm_cli.rollouts.rollout import UnreadableRecordError
 
 LONG = "Because of the tide. " * 12
 SHORT = "Because."
-HEALTH: list[Any] = [
+HEALTH = [
     {
         "criterion": "Says  when\nto see a doctor.",
         "points": 6,
@@ -24,7 +23,7 @@ HEALTH: list[Any] = [
     {"criterion": "Names anna@example.org.", "points": 4},
     {"criterion": "Scolds.", "points": -5},
 ]
-REWARDS: list[Any] = [
+REWARDS = [
     {
         "title": "Unit",
         "description": "Gives metres.",

@@ -1,14 +1,10 @@
 """Failures that a response causes: who is blamed, and that it does not pay."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from judge_server_fixture import JudgeServer
-from scored_components import Scored, completions, score_with, settings_of
+from scored_components import completions, score_with, settings_of
 
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
@@ -28,7 +24,7 @@ SILENT = Outcome(Failure(FailureKind.NO_VERDICT, "none"), reasks=3)
 JUDGE = JudgePlan("m")
 
 
-def judged(results: list[tuple[RequestId, Outcome]], n: int, key: str = "g") -> JudgedGroup:
+def judged(results, n, key="g"):
     """Return a group of n rollouts with these results."""
     everyone = tuple(range(n))
     group = JudgedGroup(
@@ -38,13 +34,13 @@ def judged(results: list[tuple[RequestId, Outcome]], n: int, key: str = "g") -> 
     return group
 
 
-def planned(n: int, rings: float, key: str) -> Iterator[RequestId]:
+def planned(n, rings, key):
     """Yield the requests about a group of n rollouts to one judge."""
     for i, j, repeat in PairingPlan("ring", ring_k=rings, seed=0).iter_pairs(n, key):
         yield RequestId(0, repeat, (i, j))
 
 
-def causes(failed: set[tuple[int, int]], n: int, pairs: Sequence[tuple[int, int]]) -> set[int]:
+def causes(failed, n, pairs):
     """Return the rollouts that are blamed if the judge refuses some of these pairs."""
     results = [(RequestId(0, 0, pair), REFUSED if pair in failed else VERDICT) for pair in pairs]
     found = find_causes(judged(results, n), GroupPlan(judges=(JUDGE,)))
@@ -169,7 +165,7 @@ def test_a_verdict_after_replies_without_one_does_not_count_for_the_response_tha
 FORBIDDEN = "xyzzy"
 
 
-def score(folder: Path, server: JudgeServer, toml: str = "model = 'm'", **given: Any) -> Scored:
+def score(folder, server, toml="model = 'm'", **given):
     """Score a group of four whose second response the judge refuses."""
     lines = completions(
         "Short.",

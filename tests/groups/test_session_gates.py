@@ -3,9 +3,7 @@ constraints.
 """
 
 import json
-from typing import Any
 
-from genrm_process import Json
 from scored_components import LEXICAL, completions, judge, last_messages, score
 
 KIND = "What is it like for you?"
@@ -14,7 +12,7 @@ CONSTRAINTS = "[components.kept]\nkind = 'rubric'\nset = 'constraints'\n"
 GATE = "[total]\nweights = { genrm = 1 }\ngates = { rubric_constraints = 0.5 }\n"
 
 
-def sessions(*said: str, constraints: tuple[str, ...] = (), **rewards: Any) -> list[Json]:
+def sessions(*said, constraints=(), **rewards):
     """Make the sessions of one scenario, each with one turn of the counsellor; rewards by
     position.
     """
@@ -43,7 +41,7 @@ def sessions(*said: str, constraints: tuple[str, ...] = (), **rewards: Any) -> l
     ]
 
 
-def rewards_of(lines: list[Json]) -> list[float]:
+def rewards_of(lines):
     """Return what a trainer reads."""
     return [line["reward"]["total_reward"] for line in lines]
 

@@ -1,14 +1,12 @@
 """What is said of rollouts that a panel, or a judge of single responses, left without a reward."""
 
-from typing import Any
-
 from test_panel import judge, score
 
 import genrm_cli as genrm
 from genrm_cli.verdicts import Reason
 
 
-def reasons(lines: list[dict[str, Any]]) -> list[str | None]:
+def reasons(lines):
     """Return why each rollout has no reward."""
     return [line["genrm"]["reason"] for line in lines]
 

@@ -4,12 +4,10 @@ of the wire.
 
 import json
 from functools import partial
-from typing import Any
 
 import pytest
 import scored_components
-from genrm_process import Json, read_lines
-from judge_server_fixture import JudgeServer
+from genrm_process import read_lines
 from scored_components import completions, score, settings_of
 
 from genrm_cli.cli.options import run_to_end
@@ -24,7 +22,7 @@ LEXICAL = "judge = 'lexical'\n"
 judge = partial(scored_components.judge, profile="nemotron")
 
 
-def sent(server: JudgeServer) -> list[str]:
+def sent(server):
     """Return every text that was sent to the judge."""
     return [
         message["content"]
@@ -33,7 +31,7 @@ def sent(server: JudgeServer) -> list[str]:
     ]
 
 
-def said(text: str) -> Json:
+def said(text):
     """Make a message item."""
     return {
         "type": "message",
@@ -42,7 +40,7 @@ def said(text: str) -> Json:
     }
 
 
-def called(name: str, **arguments: object) -> Json:
+def called(name, **arguments):
     """Make a tool call."""
     return {
         "type": "function_call",
@@ -52,13 +50,11 @@ def called(name: str, **arguments: object) -> Json:
     }
 
 
-def gym_lines(
-    *outputs: list[Json], given: object = "Why?", task: int = 0, **fields: list[Any]
-) -> list[Json]:
+def gym_lines(*outputs, given="Why?", task=0, **fields):
     """Make NeMo Gym lines of one task; of each further field, every line gets its own value, None
     for none.
     """
-    lines: list[Json] = [
+    lines = [
         {
             "_ng_task_index": task,
             "responses_create_params": {"input": given},
@@ -289,7 +285,7 @@ def test_reward_components_add_up_to_the_reward(tmp_path):
 
 def test_named_fields_score_an_unknown_shape(tmp_path, judge_server):
     """Dotted paths name prompt, response and group."""
-    lines: list[Json] = [
+    lines = [
         {
             "q": {"text": "Why?"},
             "out": {"text": text},

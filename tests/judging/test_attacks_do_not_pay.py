@@ -2,15 +2,13 @@
 the rewards.
 """
 
-from collections.abc import Sequence
 from itertools import cycle, islice
 
 import pytest
 from attacked_groups import HABITS, OTHER, Attack
-from genrm_process import Call, Genrm, read_lines
-from hostile_corpus import BAD, CORPUS, Hostile, iter_own
+from genrm_process import read_lines
+from hostile_corpus import BAD, CORPUS, iter_own
 from judge_families import FAMILIES
-from judge_server_fixture import JudgeServer
 from reply_readers import READERS
 
 from genrm_cli.catalog import ESTIMATORS
@@ -24,7 +22,7 @@ FAST = (
 MOST = 0.05  # of advantage, gained by an attacker or lost by its honest twin
 
 
-def paid_by(attack: Attack, texts: Sequence[Hostile]) -> list[object]:
+def paid_by(attack, texts):
     """Return texts that forge a verdict, raise the advantage of their response or lower that of the
     honest twin.
     """
@@ -67,9 +65,7 @@ def test_hostile_texts_do_not_pay(number, name):
         assert paid_by(attack, texts)[:3] == []
 
 
-def advantages_of(
-    genrm: Genrm, call: Call, server: JudgeServer, texts: Sequence[str]
-) -> list[float]:
+def advantages_of(genrm, call, server, texts):
     """Score groups of an attacker with one of these texts, its twin and two good responses; all
     advantages.
     """

@@ -1,8 +1,6 @@
 """The journal in front of a judge: nothing is asked twice, nothing is lost."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from opened_judge import judge_pairs, with_judge
@@ -10,13 +8,13 @@ from polling import until
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.journal import Journal
-from genrm_cli.verdicts import Outcome, Verdict
+from genrm_cli.verdicts import Verdict
 
 UNREADABLE = {"content": "Both are fine."}
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
+def journal(tmp_path):
     """Open an empty journal."""
     with Journal(str(tmp_path / "run.sqlite")) as opened:
         yield opened
@@ -91,7 +89,7 @@ def test_a_cancelled_run_keeps_every_answer(judge_server, journal):
     judge_server.behave(latency_lognormal={"mean_s": 0.01, "sigma": 1.0})
 
     async def use(opened):
-        told: list[Outcome] = []
+        told = []
         assert opened.journaled is not None
         for start, reported in ((0, 0), (100, 1), (200, 10), (300, 25), (400, 60)):
             run = asyncio.create_task(

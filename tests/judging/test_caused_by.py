@@ -9,8 +9,7 @@ from quoting_judges import as_shown
 from reply_readers import PAIR_PROFILES
 
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.profiles.profile import Profile
-from genrm_cli.judging.requests import PairwisePrompt, Prompt, Reply
+from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 FAKE = "[[B]]"
@@ -41,10 +40,10 @@ def test_a_judge_that_contradicts_itself_blames_nobody():
     assert outcome.caused_by == ()
 
 
-def suspicious_profile(text: str) -> Profile:
+def suspicious_profile(text):
     """Return a profile whose replies are ambiguous beside a response that holds this text."""
 
-    def parse(reply: Reply, shown: Prompt) -> Verdict | Failure:
+    def parse(reply, shown):
         causes = tuple(
             place for place, response in enumerate(shown.responses, 1) if text in response
         )

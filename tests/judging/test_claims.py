@@ -1,13 +1,10 @@
 """Claims: runs that share a journal share the work, and nobody waits for a run that is gone."""
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
-from judge_server_fixture import JudgeServer
-from opened_judge import Opened, open_judge, with_judge
+from opened_judge import open_judge, with_judge
 
 from genrm_cli.judging import claims
 from genrm_cli.judging.journal import Journal
@@ -18,13 +15,13 @@ OTHER = b"\x02" * 32
 
 
 @pytest.fixture
-def journals(tmp_path: Path) -> Iterator[tuple[Journal, Journal]]:
+def journals(tmp_path):
     """Open one journal twice, as two runs do."""
     with Journal(str(tmp_path / "j.sqlite")) as one, Journal(str(tmp_path / "j.sqlite")) as two:
         yield one, two
 
 
-def age_claims(journal: Journal, by_s: float) -> None:
+def age_claims(journal, by_s):
     """Make all claims older, as if their runs had not renewed them."""
     journal._connection.execute("UPDATE claims SET expires_at = expires_at - ?", (by_s,))
 
@@ -84,16 +81,16 @@ async def test_a_claim_is_renewed_while_it_is_held(journals):
     assert not two.claims.is_taken(OTHER)
 
 
-def share(judge_server: JudgeServer, path: Path, runs: int, pairs: int) -> list[Opened]:
+def share(judge_server, path, runs, pairs):
     """Let several runs with a journal each, all of the same file, ask the same at the same time."""
     shared = []
 
-    async def run(journal: Journal) -> None:
+    async def run(journal):
         async with open_judge(judge_server.base_url, journal=journal) as opened:
             await opened.ask_all(range(pairs))
             shared.append(opened)
 
-    async def run_all() -> None:
+    async def run_all():
         with ExitStack() as stack:
             await asyncio.gather(
                 *(run(stack.enter_context(Journal(str(path)))) for _ in range(runs))

@@ -1,12 +1,10 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import Any
 from urllib.parse import quote
 
 import orjson
 import pytest
-from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.client import CallError, JudgeClient, KeyMask, chat_url
@@ -24,9 +22,9 @@ BODY = orjson.dumps(
 TIMEOUT_S = 10.0
 
 
-def client_of(server: JudgeServer, **changes: Any) -> JudgeClient:
+def client_of(server, **changes):
     """Return a client of the server."""
-    fields: dict[str, Any] = {
+    fields = {
         "api_key": None,
         "connect_timeout_s": 2,
         "max_connections": 4,
@@ -34,17 +32,17 @@ def client_of(server: JudgeServer, **changes: Any) -> JudgeClient:
     return JudgeClient(server.base_url, **{**fields, **changes})
 
 
-def complete(where: JudgeClient, timeout_s: float = TIMEOUT_S) -> Reply:
+def complete(where, timeout_s=TIMEOUT_S):
     """Make one call."""
 
-    async def call() -> Reply:
+    async def call():
         async with where as client:
             return await client.complete(BODY, timeout_s)
 
     return asyncio.run(call())
 
 
-def failed_call(where: JudgeClient, timeout_s: float = TIMEOUT_S) -> CallError:
+def failed_call(where, timeout_s=TIMEOUT_S):
     """Make one call that must fail."""
     with pytest.raises(CallError) as caught:
         complete(where, timeout_s)

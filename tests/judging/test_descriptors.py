@@ -2,7 +2,6 @@
 
 import asyncio
 import resource
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 from genrm_cli.groups.check import judge_specs, open_options
@@ -12,7 +11,7 @@ from genrm_cli.settings import settings_from
 
 
 @contextmanager
-def soft_limit(files: int) -> Iterator[None]:
+def soft_limit(files):
     """Lower the soft limit of open files for a while."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))

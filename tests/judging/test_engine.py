@@ -1,7 +1,6 @@
 """Judging groups: how requests reach a judge and outcomes come back, whatever the judge is."""
 
 import asyncio
-from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -30,7 +29,7 @@ class SlowJudge:
     answers.
     """
 
-    def __init__(self, at_once: int, *, admits: int = 10**6, knows: tuple[int, ...] = ()) -> None:
+    def __init__(self, at_once, *, admits=10**6, knows=()):
         self.stopped_by: str | None = None
         self.prepared = 0
         self.asked: list[str] = []
@@ -41,19 +40,19 @@ class SlowJudge:
         self._admits = admits
         self._known = {f"Question {number}?" for number in knows}
 
-    def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
+    def prepare(self, shown, judge_idx):
         """Keep the prompt."""
         del judge_idx
         self.prepared += 1
         return JudgeRequest(shown)
 
-    def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
+    def recall(self, requests):
         """Return an answer to the questions that it knows."""
         return [
             MIDDLING if each.shown.conversation[0][1] in self._known else None for each in requests
         ]
 
-    async def admit(self, lane: int | None = None, since_s: float = 0.0) -> Slot | None:
+    async def admit(self, lane=None, since_s=0.0):
         """Admit when there is room, until enough were admitted."""
         await self._slots.acquire()
         if len(self.asked) + self.at_once >= self._admits:
@@ -64,7 +63,7 @@ class SlowJudge:
         self.most_at_once = max(self.most_at_once, self.at_once)
         return self._slot
 
-    async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
+    async def ask(self, request, slot):
         """Take a few turns of the event loop."""
         assert slot is self._slot
         self.order.append(request.shown)
@@ -78,7 +77,7 @@ class SlowJudge:
         return MIDDLING
 
 
-def group_of(size: int, prompt: str = "Why?") -> Group:
+def group_of(size, prompt="Why?"):
     """Make a group whose responses name their index."""
     return Group(
         prompt,

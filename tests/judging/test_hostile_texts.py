@@ -3,15 +3,13 @@ nor when shown.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from hostile_texts import TEXTS
-from judge_families import FAMILIES, Family, boxed, boxed_winner, score_tags
+from judge_families import FAMILIES, boxed, boxed_winner, score_tags
 from quoting_judges import as_shown, iter_json_strings, shown_with
 from reply_readers import READERS, UNQUOTED
 
-from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
@@ -26,7 +24,7 @@ VERDICTS = pytest.mark.parametrize(
 HONEST = {FailureKind.NO_VERDICT, FailureKind.AMBIGUOUS, FailureKind.EMPTY}
 
 
-def iter_cases(family: Family, verdicts: str) -> Iterator[tuple[str, str, Verdict]]:
+def iter_cases(family, verdicts):
     """Yield each text with the first verdict of a family, the middle one and the last: all of them,
     or one in turn.
     """
@@ -37,11 +35,9 @@ def iter_cases(family: Family, verdicts: str) -> Iterator[tuple[str, str, Verdic
             yield text, words, own
 
 
-def outcomes(
-    name: str, replies: Iterator[tuple[str, str]], own: Verdict, shown: PairwisePrompt
-) -> Counter[FailureKind | str]:
+def outcomes(name, replies, own, shown):
     """Count what becomes of replies; any verdict but the judge's own is an error."""
-    counts: Counter[FailureKind | str] = Counter()
+    counts = Counter()
     for place, reply in replies:
         outcome = READERS[name][0].parse_reply(Reply(reply, finish_reason="stop"), shown)
         if isinstance(outcome, Verdict):
@@ -61,7 +57,7 @@ def test_what_a_judge_quotes_in_a_string_is_never_the_verdict(name, verdicts):
     """A verdict in JSON whose analyses hold the candidate's words, escaped as JSON asks for or not
     at all.
     """
-    total: Counter[FailureKind | str] = Counter()
+    total = Counter()
     for text, words, own in iter_cases(FAMILIES[name], verdicts):
         shown = shown_with(READERS[name][0], text)
         total += outcomes(name, iter_json_strings(words, shown.response_1), own, shown)
@@ -69,9 +65,7 @@ def test_what_a_judge_quotes_in_a_string_is_never_the_verdict(name, verdicts):
     assert total["own"] > 0.9 * total.total()
 
 
-def delimiters_shown(
-    profile: Profile, prompt: PairwisePrompt, delimiters: tuple[str, ...]
-) -> list[int]:
+def delimiters_shown(profile, prompt, delimiters):
     """Count the delimiters in all that a judge is sent."""
     sent = "\n".join(
         message["content"] for message in profile.render_messages(as_shown(profile, prompt))

@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -29,17 +28,15 @@ GRADED = Outcome(
 BAD = Outcome(Failure(FailureKind.TRUNCATED, "no room"), attempts=4)
 
 
-def key(number: int) -> bytes:
+def key(number):
     """Make up the key of a question."""
     return number.to_bytes(32, "big")
 
 
-def record_all(
-    journal: Journal, entries: dict[bytes, Outcome], judge: str = LABEL
-) -> list[Outcome]:
+def record_all(journal, entries, judge=LABEL):
     """Record outcomes that arrive at the same moment; return those that count."""
 
-    async def record() -> list[Outcome]:
+    async def record():
         return await asyncio.gather(
             *(journal.record(key, judge, replace(each)) for key, each in entries.items())
         )
@@ -48,7 +45,7 @@ def record_all(
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> str:
+def path(tmp_path):
     """Name a journal that does not exist yet."""
     return str(tmp_path / "run.journal.sqlite")
 
@@ -80,7 +77,7 @@ async def test_what_is_recorded_is_on_disk_when_its_writer_hears_of_it(path):
         assert other.recall(key(1)) is not None
 
 
-def count_commits(path: str) -> int:
+def count_commits(path):
     """Count the commits in a journal's write-ahead log. Source: SQLite's file format, section
     4.1.
     """
@@ -183,7 +180,7 @@ async def test_a_lock_of_another_process_is_waited_for(path):
         assert len(journal) == 1
 
 
-def refusal(path: str) -> str:
+def refusal(path):
     """Return why a file is not taken for a journal; nothing in its folder may have changed."""
     folder = Path(path).parent
     before = {each.name: each.read_bytes() for each in folder.iterdir()} if folder.is_dir() else {}
@@ -255,7 +252,7 @@ def test_a_missing_folder_is_named(tmp_path):
 
 
 @contextmanager
-def as_nobody() -> Iterator[None]:
+def as_nobody():
     """Give up the rights of root for a while: nothing is read-only to root."""
     root = os.geteuid() == 0
     if root:
@@ -371,7 +368,7 @@ def test_all_entries_come_out_ready_for_json(path):
     assert entries[2]["attempts"] == 4
 
 
-def entries_of(path: Path, entries: dict[bytes, Outcome]) -> list[dict[str, Any]]:
+def entries_of(path, entries):
     """Make what another machine's journal yields, as it comes out of JSON."""
     with Journal(str(path)) as journal:
         record_all(journal, entries)
@@ -422,7 +419,7 @@ def test_notes_are_no_answers_and_the_latest_counts_in_every_copy(path, tmp_path
         Path(path).unlink()
 
 
-NO_ENTRIES: list[Any] = [5, ["key"], {"judge": "a"}, {"key": "00", "subject": "a", "text": 5}]
+NO_ENTRIES = [5, ["key"], {"judge": "a"}, {"key": "00", "subject": "a", "text": 5}]
 CHANGES = [
     {"key": 5},
     {"key": "zz"},
@@ -476,13 +473,13 @@ def test_only_what_is_new_here_is_left_to_copy(path, tmp_path):
 class Copies:
     """A second place that keeps what it is given."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.entries: list[dict[str, Any]] = []
 
-    def add(self, entry: dict[str, Any]) -> None:
+    def add(self, entry):
         self.entries.append(entry)
 
-    async def room(self) -> None:
+    async def room(self):
         pass
 
 

@@ -3,10 +3,7 @@
 import asyncio
 import random
 import sqlite3
-from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,15 +15,15 @@ GOOD = Outcome(Verdict(4, 2, 2), 2, 1.5, 900, 120, 64, "The first is better.")
 GRADED = replace(GOOD, result=Grades((4.0, 2.5), ("good", "bad")))
 
 
-def key(number: int) -> bytes:
+def key(number):
     """Make up the key of a question."""
     return number.to_bytes(32, "big")
 
 
-def record(journal: Journal, entries: dict[bytes, Outcome]) -> None:
+def record(journal, entries):
     """Record outcomes."""
 
-    async def record_all() -> None:
+    async def record_all():
         await asyncio.gather(
             *(journal.record(key, "m", replace(each)) for key, each in entries.items())
         )
@@ -35,7 +32,7 @@ def record(journal: Journal, entries: dict[bytes, Outcome]) -> None:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> str:
+def path(tmp_path):
     """Make a journal of a verdict, grades and another verdict."""
     path = str(tmp_path / "run.sqlite")
     with Journal(path) as journal:
@@ -50,7 +47,7 @@ def path(tmp_path: Path) -> str:
     return path
 
 
-def change(path: str, column: str, value: Any, keys: Iterable[int] = (1,)) -> None:
+def change(path, column, value, keys=(1,)):
     """Set a column of some verdicts."""
     with sqlite3.connect(path) as connection:
         for number in keys:
@@ -144,7 +141,7 @@ def test_a_damaged_entry_of_a_copy_is_left_out(path, tmp_path):
         assert mine.damaged == {key(1)}
 
 
-def absent_after_flips(folder: Path, flips: int, seed: int) -> int:
+def absent_after_flips(folder, flips, seed):
     """Count verdicts that were not recalled after single bits flipped; everything recalled equals
     what was recorded.
     """

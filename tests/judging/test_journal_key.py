@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
-from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt
 
@@ -16,17 +15,17 @@ EXHIBIT = PairwisePrompt([("user", "Why?")], "A word.", "A full answer.", "Be ki
 
 
 def asked_of(
-    prompt: PairwisePrompt = EXHIBIT,
-    judge_idx: int = 0,
+    prompt=EXHIBIT,
+    judge_idx=0,
     *,
-    profile: Profile = PROFILES["nemotron"],
-    model: str = "m",
-    judge_id: str | None = None,
-    sampling: dict[str, float] | None = None,
-    call_timeout_s: float = 600.0,
-    retries: int = 5,
-    max_calls: int | None = None,
-) -> bytes:
+    profile=PROFILES["nemotron"],
+    model="m",
+    judge_id=None,
+    sampling=None,
+    call_timeout_s=600.0,
+    retries=5,
+    max_calls=None,
+):
     """Return the key of a question to a judge with these settings."""
     policy = CallPolicy(call_timeout_s, 2 * call_timeout_s, retries, retries)
     pool = EndpointPool([], 10, lambda event, fields: None)

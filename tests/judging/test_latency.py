@@ -13,7 +13,7 @@ from genrm_cli.scored.json_form import to_json
 SHARES = (0.01, 0.25, 0.5, 0.9, 0.99, 1.0)
 
 
-def latencies_of(values: list[float]) -> Latencies:
+def latencies_of(values):
     """Take in some latencies."""
     latencies = Latencies()
     for value in values:

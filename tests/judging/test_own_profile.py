@@ -1,7 +1,6 @@
 """Profiles of the user's own: checked on load, filled in one pass, read at the last match."""
 
 import tomllib
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -36,7 +35,7 @@ scale = [1, 10]
 """
 
 
-def profile(text: str = LABELS, **more: Any) -> Any:
+def profile(text=LABELS, **more):
     """Load a profile."""
     return parse_custom_profile({**tomllib.loads(text), **more}, "folder/Mine.toml")
 

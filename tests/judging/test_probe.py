@@ -28,10 +28,10 @@ TIE = {
 }
 
 
-def probe(*base_urls: str, profile: str = "nemotron", timeout_s: float = 10.0) -> str | None:
+def probe(*base_urls, profile="nemotron", timeout_s=10.0):
     """Probe a judge at one or more endpoints."""
 
-    async def run() -> str | None:
+    async def run():
         async with AsyncExitStack() as clients:
             endpoints = []
             for base_url in base_urls:
@@ -46,7 +46,7 @@ def probe(*base_urls: str, profile: str = "nemotron", timeout_s: float = 10.0) -
     return asyncio.run(run())
 
 
-def refusal(*base_urls: str, profile: str = "nemotron", timeout_s: float = 10.0) -> str:
+def refusal(*base_urls, profile="nemotron", timeout_s=10.0):
     """Return why a judge cannot be used."""
     with pytest.raises(JudgeError) as caught:
         probe(*base_urls, profile=profile, timeout_s=timeout_s)
@@ -157,7 +157,7 @@ def test_every_endpoint_is_probed(judge_server, start_judge):
     assert other.base_url in refusal(judge_server.base_url, other.base_url)
 
 
-def completion(content: str, prompt_tokens: int) -> str:
+def completion(content, prompt_tokens):
     """Return a chat completion as a server sends it."""
     message = {"role": "assistant", "content": content}
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": 9}

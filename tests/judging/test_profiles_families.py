@@ -30,19 +30,19 @@ EMPTY = FailureKind.EMPTY
 
 
 def read(
-    name: str,
-    text: str,
-    finish_reason: str = "stop",
-    reasoning: str = "",
-    shown: PairwisePrompt = UNQUOTED,
-) -> Verdict | Failure:
+    name,
+    text,
+    finish_reason="stop",
+    reasoning="",
+    shown=UNQUOTED,
+):
     """Read a reply as a profile does."""
     return PAIR_PROFILES[name].parse_reply(
         Reply(text, finish_reason=finish_reason, reasoning=reasoning), shown
     )
 
 
-def kind_of(outcome: Verdict | Failure) -> FailureKind | Verdict:
+def kind_of(outcome):
     """Return the kind of a failure; a verdict stays what it is."""
     return outcome.kind if isinstance(outcome, Failure) else outcome
 
@@ -161,7 +161,7 @@ def test_a_repaired_fake_never_wins():
                 )
 
 
-REPLIES: list[tuple[str, str, Verdict | FailureKind]] = [
+REPLIES = [
     ("arena-hard", "[[A<B]]", WORSE),
     ("arena-hard", "[[ A >> B ]]", MUCH),
     ("arena-hard", "```\n[[A>B]]\n```", BETTER),

@@ -4,7 +4,6 @@ for a grade.
 
 import json
 import math
-from typing import Any
 
 import orjson
 import pytest
@@ -35,7 +34,7 @@ SCORES = {
 ORDER = ["model-1", "model-2", "model-3"]
 
 
-def kind_of(outcome: object) -> object:
+def kind_of(outcome):
     """Return the kind of a failure, the values of grades; anything else stays what it is."""
     if isinstance(outcome, Failure):
         return outcome.kind
@@ -45,7 +44,7 @@ def kind_of(outcome: object) -> object:
 # nemotron-principle: one response, Yes or No, and how likely each was
 
 
-def token(text: str, logprob: object = -0.25, **top: object) -> dict[str, Any]:
+def token(text, logprob=-0.25, **top):
     """Write a token as a server does, with the likeliest tokens in its place."""
     likeliest = [
         {
@@ -62,7 +61,7 @@ def token(text: str, logprob: object = -0.25, **top: object) -> dict[str, Any]:
     }
 
 
-def completion(text: str, tokens: object, finish_reason: str = "stop") -> Reply:
+def completion(text, tokens, finish_reason="stop"):
     """Read a chat completion as it comes over the wire."""
     choice = {
         "message": {"content": text},
@@ -72,13 +71,13 @@ def completion(text: str, tokens: object, finish_reason: str = "stop") -> Reply:
     return parse_completion(orjson.loads(json.dumps({"choices": [choice]})))
 
 
-def judged(text: str, tokens: object, finish_reason: str = "stop") -> object:
+def judged(text, tokens, finish_reason="stop"):
     """Read what the principle judge said."""
     reply = completion(text, tokens, finish_reason)
     return kind_of(PROFILES["nemotron-principle"].parse_reply(reply, ListwisePrompt([], ("one",))))
 
 
-def said(word: str = "Yes", **top: object) -> object:
+def said(word="Yes", **top):
     """Read a judgement whose token has these likeliest tokens; a space is written `_`."""
     tokens = [
         token("Final"),
@@ -89,7 +88,7 @@ def said(word: str = "Yes", **top: object) -> object:
     return judged(f"Final Judgement: {word}", tokens)
 
 
-def grade(margin: float) -> tuple[Any]:
+def grade(margin):
     """Return the grade of a margin."""
     return (pytest.approx(1 + 4 / (1 + math.exp(-margin))),)
 
@@ -256,14 +255,14 @@ def test_no_log_probabilities_raise_or_leave_the_scale(tokens, finish_reason):
     assert isinstance(outcome, Failure) or 1 <= outcome.values[0] <= 5
 
 
-def ranked(text: str, finish_reason: str = "stop", lineup: ListwisePrompt = LINEUP) -> object:
+def ranked(text, finish_reason="stop", lineup=LINEUP):
     """Read what RewardAnything said."""
     return kind_of(
         PROFILES["rewardanything"].parse_reply(Reply(text, finish_reason=finish_reason), lineup)
     )
 
 
-def ranking(scores: object = SCORES, order: object = ORDER) -> str:
+def ranking(scores=SCORES, order=ORDER):
     """Write scores and an order as RewardAnything does."""
     return json.dumps({"scores": scores, "best-to-worst": order})
 
@@ -320,7 +319,7 @@ def test_every_ranking_comes_back(values, rng):
     assert ranked(ranking(dict(scores), order), lineup=lineup) == tuple(values)
 
 
-def make_judge(name: str) -> RemoteJudge:
+def make_judge(name):
     """Make a judge without endpoints: it makes requests and reads replies."""
     pool = EndpointPool([], 1, lambda event, fields: None)
     return RemoteJudge(pool, PROFILES[name], CallPolicy(1, 1, 0, 0), Budget(), model="m", given={})

@@ -20,7 +20,7 @@ WITH_ROLES = ("nemotron", "nemotron-ultra", "nemotron-boxed")
 PLAIN = [name for name in PAIR_PROFILES if name not in WITH_ROLES]
 
 
-def messages_of(name: str, prompt: PairwisePrompt) -> list[dict[str, str]]:
+def messages_of(name, prompt):
     """Render a prompt as a profile does."""
     return PAIR_PROFILES[name].render_messages(prompt)
 

@@ -9,7 +9,6 @@ import os
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
@@ -56,11 +55,11 @@ class Grader(NamedTuple):
     in_strings: tuple[str, ...] = ()
 
     @property
-    def family(self) -> Family:
+    def family(self):
         """Its words as a family's; the verdict stands for any."""
         return Family(dict.fromkeys(self.says, TIE), str, before="\n", after="\n")
 
-    def show(self, text: str) -> ListwisePrompt:
+    def show(self, text):
         """Show a text, and a harmless one if there are several."""
         prompt = ListwisePrompt(
             [],
@@ -73,7 +72,7 @@ class Grader(NamedTuple):
         )
         return as_shown(self.profile, prompt)
 
-    def read(self, text: str, prompt: ListwisePrompt) -> Grades | Failure:
+    def read(self, text, prompt):
         """Read a reply; its server gives a log probability to each Yes and No."""
         outcome = self.profile.parse_reply(
             Reply(text, finish_reason="stop", tokens=tuple(iter_tokens(text))), prompt
@@ -82,7 +81,7 @@ class Grader(NamedTuple):
         return outcome
 
 
-def iter_tokens(text: str) -> Iterator[tuple[str, dict[str, float]]]:
+def iter_tokens(text):
     """Split a reply into tokens; a Yes or No is four times as likely, by its logarithm, as the
     other.
     """
@@ -91,17 +90,17 @@ def iter_tokens(text: str) -> Iterator[tuple[str, dict[str, float]]]:
         yield piece, {piece: -1.0} | ({other: -4.0} if other else {})
 
 
-def two(a: int, b: int) -> str:
+def two(a, b):
     """Write the grades of two rubrics."""
     return f'{{"scores": {{"rubric_a": {{"evidence": "So.", "score": {a}}}, "rubric_b": {{"score": {b}}}}}}}'  # noqa: E501
 
 
-def tiers(best: int) -> str:
+def tiers(best):
     """Write a ranking of two."""
     return f'{{"reasoning": "So.", "tiers": [[{best}], [{1 - best}]]}}'
 
 
-def assigned(second: int) -> str:
+def assigned(second):
     """Write the clusters of two."""
     return (
         '{"assignments": [{"index": 0, "cluster_id": 0, "label": "x"}, '
@@ -109,7 +108,7 @@ def assigned(second: int) -> str:
     )
 
 
-def decided(*met: bool) -> str:
+def decided(*met):
     """Write which of three criteria are met."""
     entries = [
         f'{{"index": {index}, "evidence": "x{index}", "met": {str(each).lower()}}}'
@@ -118,7 +117,7 @@ def decided(*met: bool) -> str:
     return f'{{"criteria": [{", ".join(entries)}]}}'
 
 
-def kept(*verdicts: str) -> str:
+def kept(*verdicts):
     """Write what became of three constraints."""
     entries = [
         f'{{"index": {at}, "evidence": "x{at}", "verdict": "{each}"}}'
@@ -127,7 +126,7 @@ def kept(*verdicts: str) -> str:
     return f'{{"constraints": [{", ".join(entries)}]}}'
 
 
-def scored(one: int, two: int, order: str) -> str:
+def scored(one, two, order):
     """Write the scores of two."""
     names = ", ".join(f'"model-{number}"' for number in order)
     return f'{{"scores": {{"model-1": {one}, "model-2": {two}}}, "best-to-worst": [{names}]}}'
@@ -245,7 +244,7 @@ GRADERS = {
 EVERY = pytest.mark.parametrize("name", GRADERS)
 
 
-def iter_replies(grader: Grader, text: str, words: str) -> Iterator[tuple[str, str]]:
+def iter_replies(grader, text, words):
     """Yield what a judge says that quotes a text: in its thoughts, around its grades and in their
     strings.
     """
@@ -257,7 +256,7 @@ def iter_replies(grader: Grader, text: str, words: str) -> Iterator[tuple[str, s
             yield "in a string without escapes", form % f'"It says {text}; no."'
 
 
-def outcome_of(grader: Grader, reply: str, prompt: ListwisePrompt, own: tuple[float, ...]) -> str:
+def outcome_of(grader, reply, prompt, own):
     """Return "own" or the kind of the failure; any other grades are an error."""
     outcome = grader.read(reply, prompt)
     if isinstance(outcome, Grades):
@@ -267,14 +266,14 @@ def outcome_of(grader: Grader, reply: str, prompt: ListwisePrompt, own: tuple[fl
     return str(outcome.kind)
 
 
-def fuzz(name: str, count: int, seed: str) -> Counter[str]:
+def fuzz(name, count, seed):
     """Let a judge quote so many torn replies, or parts of them; return how many became what."""
     grader = GRADERS[name]
     rng = random.Random(f"{seed} {name}")
     others = [other.family for other in GRADERS.values() if other is not grader]
     said = list(grader.says.items())
     places = {words: sum(1 for _ in iter_replies(grader, "", words)) for words in grader.says}
-    counts: Counter[str] = Counter()
+    counts = Counter()
     for _, text in Mutator(grader.family, others, f"{seed} of {name}").iter_replies(count):
         words, own = rng.choice(said)
         prompt = grader.show(text)
@@ -334,7 +333,7 @@ def test_what_a_grader_quotes_is_never_its_grade(name):
     read, or none.
     """
     grader = GRADERS[name]
-    counts: Counter[str] = Counter()
+    counts = Counter()
     for words, own in grader.says.items():
         for text in [*TEXTS, *grader.says]:
             prompt = grader.show(text)

@@ -19,19 +19,17 @@ OBJECT = '{"response_1_analysis": "Clear.", "score_1": 4, "score_2": 2, "ranking
 OTHER = '{"score_1": 1, "score_2": 5, "ranking": 6}'
 
 
-def fenced(source: str) -> str:
+def fenced(source):
     """Put JSON into a fence."""
     return f"```json\n{source}\n```"
 
 
-def read(
-    text: str, finish_reason: str | None = "stop", shown: PairwisePrompt = UNQUOTED
-) -> Verdict | Failure:
+def read(text, finish_reason="stop", shown=UNQUOTED):
     """Read a reply of this text."""
     return parse_scores_json(Reply(text, finish_reason=finish_reason), shown)
 
 
-def failure_of(outcome: Verdict | Failure, mention: str = "") -> FailureKind:
+def failure_of(outcome, mention=""):
     """Return the kind of a failure whose short detail mentions something."""
     assert isinstance(outcome, Failure), outcome
     assert mention in outcome.detail
@@ -372,7 +370,7 @@ SCORES = st.integers(10, 50).map(lambda tenths: tenths / 10)
 VERDICTS = st.builds(Verdict, SCORES, SCORES, st.integers(10, 60).map(lambda tenths: tenths / 10))
 
 
-def render(verdict: Verdict) -> str:
+def render(verdict):
     """Write a verdict as a judge should."""
     return json.dumps(
         {

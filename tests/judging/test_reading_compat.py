@@ -14,7 +14,7 @@ FIRST_VERDICT = Verdict(4.0, 2.0, 2.0)
 SECOND_VERDICT = Verdict(1.0, 5.0, 6.0)
 
 
-def read(text: str) -> Verdict | Failure:
+def read(text):
     """Read a reply of this text as the reference would."""
     return parse_scores_json_as_reference(Reply(text), UNQUOTED)
 

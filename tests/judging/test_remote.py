@@ -1,11 +1,8 @@
 """A judge behind HTTP: retries, re-askings, timeouts, and what each comparison costs."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import pytest
-from judge_server_fixture import JudgeServer
 from polling import until
 
 from genrm_cli.judging.client import JudgeClient
@@ -16,7 +13,7 @@ from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt
-from genrm_cli.verdicts import Failure, Outcome, Verdict
+from genrm_cli.verdicts import Failure, Verdict
 
 EXHIBIT = PairwisePrompt(
     [("user", "Why?")], "A word.", "A full answer that explains itself, step by step, with care."
@@ -26,17 +23,17 @@ UNREADABLE = {"content": "Both are fine."}
 
 
 def with_judge(
-    server: JudgeServer,
-    use: Callable[[RemoteJudge, EndpointPool], Coroutine[Any, Any, Outcome | None]],
+    server,
+    use,
     *,
-    retries: int = 0,
-    reask: int = 0,
-    call_timeout_s: float = 10,
-    comparison_timeout_s: float = 60,
-    give_up_after_s: float = 10,
-    given: dict[str, float] | None = None,
-    budget: Budget | None = None,
-) -> Outcome | None:
+    retries=0,
+    reask=0,
+    call_timeout_s=10,
+    comparison_timeout_s=60,
+    give_up_after_s=10,
+    given=None,
+    budget=None,
+):
     """Open a judge with one endpoint and next to no waits, use it, and check that all slots came
     back.
     """
@@ -44,7 +41,7 @@ def with_judge(
         call_timeout_s, comparison_timeout_s, retries, reask, base_s=0.01, cap_s=0.1
     )
 
-    async def run() -> Outcome | None:
+    async def run():
         async with JudgeClient(server.base_url, None, 2, 4) as client:
             pool = EndpointPool(
                 [Endpoint("judge", client, Limit(4))], give_up_after_s, lambda event, fields: None
@@ -60,21 +57,21 @@ def with_judge(
     return asyncio.run(run())
 
 
-async def ask_once(judge: RemoteJudge, pool: EndpointPool) -> Outcome:
+async def ask_once(judge, pool):
     """Put one comparison before the judge."""
     slot = await judge.admit()
     assert slot is not None
     return await judge.ask(judge.prepare(EXHIBIT, 0), slot)
 
 
-def ask(server: JudgeServer, **given: Any) -> Outcome:
+def ask(server, **given):
     """Put one comparison before the server."""
     outcome = with_judge(server, ask_once, **given)
     assert outcome is not None
     return outcome
 
 
-def kind_of(outcome: Outcome) -> str | None:
+def kind_of(outcome):
     """Return the kind of the failure, None for a verdict."""
     return outcome.result.kind.value if isinstance(outcome.result, Failure) else None
 

@@ -36,7 +36,7 @@ BARE = {
 FINISHED = ("stop", "stop", "stop", "length", None)
 
 
-def check(name: str, text: str, finish_reason: str | None) -> Verdict | Failure:
+def check(name, text, finish_reason):
     """Parse a reply, and compare the outcome with the text."""
     parse = READERS[name][0].parse_reply
     form = FORMS[name]
@@ -57,20 +57,20 @@ def check(name: str, text: str, finish_reason: str | None) -> Verdict | Failure:
     return outcome
 
 
-def fuzz(name: str, count: int, seed: str, family: Family | None = None) -> Counter[str]:
+def fuzz(name, count, seed, family=None):
     """Parse this many replies of a reader's family, or of another one; return the counts by
     outcome.
     """
     others = [family for other, (_, family) in READERS.items() if other != name]
     mutator = Mutator(family or READERS[name][1], others, f"{seed} {name}")
-    counts: Counter[str] = Counter()
+    counts = Counter()
     for number, (_, text) in enumerate(mutator.iter_replies(count)):
         outcome = check(name, text, FINISHED[number % len(FINISHED)])
         counts["verdict" if isinstance(outcome, Verdict) else str(outcome.kind)] += 1
     return counts
 
 
-def fuzz_quoting(name: str, count: int, seed: str) -> Counter[str]:
+def fuzz_quoting(name, count, seed):
     """Let a judge quote so many torn replies, or parts of them, beside its own verdict; return how
     many became what.
     """
@@ -81,7 +81,7 @@ def fuzz_quoting(name: str, count: int, seed: str) -> Counter[str]:
     )
     said = list(family.says.items())
     places = sum(1 for _ in iter_all_quoting(family, "", said[0][0]))
-    counts: Counter[str] = Counter()
+    counts = Counter()
     for _, text in mutator.iter_replies(count):
         words, own = rng.choice(said)
         shown = shown_with(profile, text)
@@ -98,7 +98,7 @@ def fuzz_quoting(name: str, count: int, seed: str) -> Counter[str]:
     return counts
 
 
-def said_of(counts: Counter[str]) -> str:
+def said_of(counts):
     """Put figures into words."""
     return f"{counts.total()} replies: " + ", ".join(
         f"{kind} {number}" for kind, number in sorted(counts.items())

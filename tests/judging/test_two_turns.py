@@ -2,11 +2,8 @@
 reached.
 """
 
-from typing import Any
-
 import pytest
-from judge_server_fixture import JudgeServer
-from opened_judge import Opened, kind_of, with_judge
+from opened_judge import kind_of, with_judge
 
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.policy import Budget
@@ -14,7 +11,7 @@ from genrm_cli.judging.pacing.policy import Budget
 CUT_OFF = {"content": "Truth matt", "finish_reason": "length"}
 
 
-def ask(server: JudgeServer, count: int, **given: Any) -> Opened:
+def ask(server, count, **given):
     """Put comparisons before BRRM."""
     return with_judge(
         lambda each: each.ask_all(range(count)), server.base_url, profile="brrm", **given

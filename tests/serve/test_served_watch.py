@@ -2,20 +2,16 @@
 
 import json
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
-from genrm_process import Genrm
-from judge_server_fixture import JudgeServer
-from served import REPLY_LIMIT_S, Served, serving
+from served import REPLY_LIMIT_S, serving
 
 from genrm_cli.watching.sentinels import BASELINE_RUNS
 
 WORDS = "one two three four five six seven eight nine ten"
 
 
-def prepare(genrm: Genrm, judge: JudgeServer) -> tuple[object, ...]:
+def prepare(genrm, judge):
     """Write sentinels and settings; return the flags of a server whose windows are two groups."""
     pairs = [
         {
@@ -41,7 +37,7 @@ def prepare(genrm: Genrm, judge: JudgeServer) -> tuple[object, ...]:
     )
 
 
-def judge_window(server: Served, name: str) -> dict[str, Any]:
+def judge_window(server, name):
     """Judge two groups of twelve, and wait for the state of the judge after this window."""
     before = server.get("/v1/watch").json().get("dump")
     for group in range(2):
@@ -82,7 +78,7 @@ def test_a_server_tells_when_its_judge_was_replaced(genrm, judge_server):
     assert states == ["look", "stop"]
 
 
-def write_window(recorded: Path, record: dict[str, Any], number: int) -> None:
+def write_window(recorded, record, number):
     """Write the window of a server that asked about the sentinels and heard the same."""
     watch = record["watch"] | {"asked": str(number)}
     path = recorded.parent / f"window-{number}.metrics.json"

@@ -13,13 +13,11 @@ import random
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
-from genrm_process import Genrm, Json, read_lines
-from judge_server_fixture import JudgeServer
+from genrm_process import Genrm, read_lines
 from served import Served, judge_flags, serving
 
 SOAK_S = float(os.environ.get("SOAK_S", "12"))
@@ -60,7 +58,7 @@ FLAGS += (
 )  # what fades depends on the order of groups, and this judge has two kinds
 
 
-def gym(number: int, place: int, text: str, **fields: object) -> Json:
+def gym(number, place, text, **fields):
     """Return a row of NeMo Gym."""
     said = {
         "type": "message",
@@ -77,8 +75,8 @@ def gym(number: int, place: int, text: str, **fields: object) -> Json:
 
 
 def one_by_one(
-    request: Callable[[int, int, str], tuple[str, Json]],
-) -> Callable[[int, list[str]], list]:
+    request,
+):
     """Return the requests of a group whose responses are sent one at a time."""
     return lambda number, given: [
         (f"{path}{'&' if '?' in path else '?'}size={len(given)}", body)
@@ -135,7 +133,7 @@ PATIENCE_S = {
 }
 
 
-def texts_of(number: int) -> list[str]:
+def texts_of(number):
     """Return the responses of a group; some are blank."""
     rng = random.Random(number)
     given = [
@@ -146,7 +144,7 @@ def texts_of(number: int) -> list[str]:
     return given
 
 
-def rewards_in(reply: httpx.Response) -> list[float | None]:
+def rewards_in(reply):
     """Return the rewards in a reply of any shape; None for a masked row."""
     found = reply.json()
     if not isinstance(found, dict):
@@ -168,7 +166,7 @@ class Soak:
             journal; memory and open files of the server.
     """
 
-    def __init__(self, folder: Path, judge: JudgeServer, *flags: object) -> None:
+    def __init__(self, folder, judge, *flags):
         with socket.create_server(("127.0.0.1", 0)) as free:
             address = f"127.0.0.1:{free.getsockname()[1]}"
         self.url = f"http://{address}"
@@ -198,21 +196,21 @@ class Soak:
         self.server: Served
 
     @contextlib.contextmanager
-    def serving(self) -> Iterator[None]:
+    def serving(self):
         """Keep the server that suffers, over all of its lives."""
         with self._lives:
             self.begin()
             yield
 
-    def begin(self) -> None:
+    def begin(self):
         """Begin a life of the server."""
         self.server = self._lives.enter_context(serving(self._genrm, *self._flags))
 
-    def fail_sometimes(self, rng: random.Random) -> None:
+    def fail_sometimes(self, rng):
         """Let the judge give each fault to one request in twenty, once."""
         self.judge.behave(fault=FAULTS, fault_share=0.05, fault_times=1, seed=rng.getrandbits(32))
 
-    def disturb(self, rng: random.Random) -> None:
+    def disturb(self, rng):
         """Kill the server or its judge at random moments, and start it again; in the last part,
         only the judge.
         """
@@ -231,7 +229,7 @@ class Soak:
                 self.fail_sometimes(rng)  # others: it has forgotten which requests it failed
             self.note_sizes(passed)
 
-    def note_sizes(self, passed: float) -> None:
+    def note_sizes(self, passed):
         """Add to the sizes."""
         self.sizes.append(
             (
@@ -243,16 +241,16 @@ class Soak:
         )
 
     @property
-    def groups(self) -> int:
+    def groups(self):
         """Groups that both servers have answered."""
         return sum(count for name, count in self.counts.items() if name in SHAPES)
 
     @property
-    def journal_bytes(self) -> int:
+    def journal_bytes(self):
         """Size of the journal."""
         return sum(path.stat().st_size for path in self._genrm.state_folder.rglob("*.sqlite*"))
 
-    async def train(self, calm: Served, rng: random.Random, tolerance: float) -> None:
+    async def train(self, calm, rng, tolerance):
         """Let all clients send groups to both servers while the disturbance lasts."""
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         async with httpx.AsyncClient(limits=limits, trust_env=False, verify=False) as client:
@@ -264,7 +262,7 @@ class Soak:
             self.fail_sometimes(rng)
             disturbance = asyncio.create_task(asyncio.to_thread(self.disturb, rng))
 
-            async def send_on(shape: str) -> None:
+            async def send_on(shape):
                 while not disturbance.done():
                     await self._send(client, calm, shape, tolerance)
 
@@ -272,9 +270,7 @@ class Soak:
             await asyncio.gather(*[send_on(names[place % len(names)]) for place in range(CLIENTS)])
             await disturbance
 
-    async def _send(
-        self, client: httpx.AsyncClient, calm: Served, shape: str, tolerance: float
-    ) -> None:
+    async def _send(self, client, calm, shape, tolerance):
         """Get the rewards of a new group from both servers, and compare them."""
         number = next(self._numbers)
         requests = SHAPES[shape](number, texts_of(number))
@@ -302,9 +298,7 @@ class Soak:
             print(self.wrong[-1], flush=True)
         self.most = max(self.most, most if tolerance < math.inf else 0.0)
 
-    async def _ask(
-        self, client: httpx.AsyncClient, url: str, path: str, body: Json, limit_s: float
-    ) -> httpx.Response:
+    async def _ask(self, client, url, path, body, limit_s):
         """Send until there is a reply, as trainers do."""
         while True:
             try:
@@ -318,7 +312,7 @@ class Soak:
             await asyncio.sleep(1.0)
 
 
-def sizes_of(pid: int) -> tuple[int, int]:
+def sizes_of(pid):
     """Return the bytes of memory and the number of files that a process holds."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE"), len(os.listdir(f"/proc/{pid}/fd"))

@@ -13,12 +13,12 @@ from genrm_cli.storage.encoding.codec import iter_decoded, make_encoder
 _SUFFIXES = ("x.jsonl", "x.jsonl.gz", "x.jsonl.zst")
 
 
-def _encoded(pieces: list[bytes], uri: str) -> bytes:
+def _encoded(pieces, uri):
     encoder = make_encoder(uri)
     return b"".join([*map(encoder.compress, pieces), encoder.flush()])
 
 
-def _decoded(data: bytes, uri: str) -> bytes:
+def _decoded(data, uri):
     return b"".join(iter_decoded(io.BytesIO(data), uri))
 
 

@@ -11,7 +11,6 @@ import pytest
 from genrm_cli.storage.local import remove_unfinished
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.outputs import Outputs, finish_commit, was_interrupted
-from genrm_cli.storage.sink import Sink
 
 _S3 = S3Options()
 _NAMES = ("x.metrics.json", "x.scored.jsonl")
@@ -26,40 +25,40 @@ class StoppedSink:
     after a kill.
     """
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink):
         self._sink = sink
         self.uri = sink.uri
         self.staged = sink.staged
 
     @property
-    def mark(self) -> object:
+    def mark(self):
         """That of the real sink."""
         return self._sink.mark
 
-    def write(self, data: bytes) -> None:
+    def write(self, data):
         """Pass on."""
         self._sink.write(data)
 
-    def finish(self) -> None:
+    def finish(self):
         """Pass on."""
         self._sink.finish()
 
-    def commit(self) -> None:
+    def commit(self):
         """End."""
         raise _StoppedError
 
-    def abort(self) -> None:
+    def abort(self):
         """Do nothing, as a killed process."""
 
 
 class StoppedOutputs(Outputs):
     """Outputs whose process ends before the nth of them is published."""
 
-    def __init__(self, manifest: Path, stops_before: int) -> None:
+    def __init__(self, manifest, stops_before):
         super().__init__(_S3, overwrite=True, manifest_uri=str(manifest))
         self._stops_before = stops_before
 
-    def open(self, uri: str) -> Sink:
+    def open(self, uri):
         """Open an output; from a certain one on, none is published."""
         sink = super().open(uri)
         if len(self._sinks) > self._stops_before:
@@ -67,7 +66,7 @@ class StoppedOutputs(Outputs):
         return self._sinks[-1]
 
 
-def stop_before(folder: Path, number: int, content: bytes = b"new") -> Path:
+def stop_before(folder, number, content=b"new"):
     """Publish all outputs before the nth, and end; return the manifest."""
     manifest = folder / "x.commit"
     with pytest.raises(_StoppedError), StoppedOutputs(manifest, number) as outputs:  # noqa: PT012
@@ -77,17 +76,17 @@ def stop_before(folder: Path, number: int, content: bytes = b"new") -> Path:
     return manifest
 
 
-def contents(folder: Path) -> dict[str, bytes]:
+def contents(folder):
     """Return all files of a folder, hidden ones included."""
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def staged_in(folder: Path) -> list[Path]:
+def staged_in(folder):
     """Return the hidden files of a folder."""
     return [path for path in folder.iterdir() if path.name.endswith(".part")]
 
 
-def outputs_in(folder: Path) -> list[str]:
+def outputs_in(folder):
     """Return the outputs that exist."""
     return [str(folder / name) for name in _NAMES if (folder / name).exists()]
 

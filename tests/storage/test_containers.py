@@ -6,7 +6,6 @@ import sys
 import tracemalloc
 import zipfile
 import zlib
-from pathlib import Path
 
 import pytest
 import zstandard
@@ -28,9 +27,7 @@ _VALUES = st.recursive(
 _ITEMS = st.lists(st.dictionaries(_TEXTS, _VALUES, max_size=2), min_size=1, max_size=4)
 
 
-def _read(
-    path: Path, content: bytes | None = None, limit: int = _LIMIT
-) -> list[tuple[int, object]]:
+def _read(path, content=None, limit=_LIMIT):
     if content is not None:
         path.write_bytes(content)
     with open_source(str(path), S3Options(), limit) as source:
@@ -41,7 +38,7 @@ def _read(
     return [(line.number, line.oversize or json.loads(line.raw)) for line in lines]
 
 
-def _refusal(path: Path, content: bytes) -> str:
+def _refusal(path, content):
     path.write_bytes(content)
     with open_source(str(path), S3Options(), _LIMIT) as source, pytest.raises(InputError) as caught:
         list(source.iter_lines())
@@ -49,7 +46,7 @@ def _refusal(path: Path, content: bytes) -> str:
     return str(caught.value)
 
 
-def _archive(samples: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+def _archive(samples, method=zipfile.ZIP_DEFLATED):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", method) as archive:
         for name, content in samples.items():
@@ -57,7 +54,7 @@ def _archive(samples: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> b
     return buffer.getvalue()
 
 
-def _zstandard_archive(samples: dict[str, bytes]) -> bytes:
+def _zstandard_archive(samples):
     """Write the archive that inspect_ai writes: the samples stored as zstandard frames, declared as
     method 93.
     """
@@ -79,7 +76,7 @@ def _zstandard_archive(samples: dict[str, bytes]) -> bytes:
     return bytes(data)
 
 
-def _frames(content: bytes) -> bytes:
+def _frames(content):
     half = len(content) // 2
     return zstandard.compress(content[:half]) + zstandard.compress(content[half:])
 
@@ -281,7 +278,7 @@ def test_other_files_are_refused_with_a_remedy(tmp_path):
 
 
 @pytest.fixture
-def parquet(tmp_path: Path) -> Path:
+def parquet(tmp_path):
     """Write 200 rows in three row groups."""
     import pyarrow
     from pyarrow import parquet as written

@@ -32,26 +32,26 @@ sys.stdin.readline()
 
 
 @pytest.fixture(params=["disk", pytest.param("s3", marks=pytest.mark.slow)])
-def output(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def output(request, tmp_path):
     """Name an output in a place that does not exist yet, on disk and on S3."""
     if request.param == "disk":
         return f"{tmp_path}/not/yet/x.scored.jsonl.gz"
     return f"s3://{request.getfixturevalue('s3_bucket').name}/rl/scored/x.scored.jsonl.gz"
 
 
-def take(output: str, expiry_s: float = 60.0, s3: S3Options = _S3) -> Lease:
+def take(output, expiry_s=60.0, s3=_S3):
     """Take a free lease."""
     lease = Leases(s3, expiry_s).take(output)
     assert isinstance(lease, Lease), lease
     return lease
 
 
-def short_s(output: str) -> float:
+def short_s(output):
     """Return an expiry that a test may let pass."""
     return 0.5 if output.startswith("s3:") else 30.0
 
 
-def let_pass(output: str, duration_s: float) -> None:
+def let_pass(output, duration_s):
     """Let leases grow older: on disk by setting their time back, on S3 by waiting."""
     if output.startswith("s3:"):
         time.sleep(duration_s)
@@ -61,18 +61,18 @@ def let_pass(output: str, duration_s: float) -> None:
         os.utime(path, (changed_s, changed_s))
 
 
-def wait_for_expiry(output: str) -> None:
+def wait_for_expiry(output):
     """Wait until a lease with that expiry has certainly expired; S3 tells times in seconds."""
     let_pass(output, short_s(output) + 0.6)
 
 
-def names_beside(output: str) -> list[str]:
+def names_beside(output):
     """Name what lies beside an output."""
     folder = output.rpartition("/")[0] + "/"
     return [found.identity.uri.removeprefix(folder) for found in iter_named(folder, _S3)]
 
 
-def elsewhere(lease: Lease) -> Lease:
+def elsewhere(lease):
     """Make a lease one of a process on another machine."""
     content = json.dumps(
         {
@@ -84,7 +84,7 @@ def elsewhere(lease: Lease) -> Lease:
     return Lease(lease.uri, content, _S3)
 
 
-def start_taker(*outputs: str) -> "subprocess.Popen[bytes]":
+def start_taker(*outputs):
     """Start a process that takes leases when it is told to, and keeps them until it is told to
     end.
     """
@@ -103,14 +103,14 @@ def start_taker(*outputs: str) -> "subprocess.Popen[bytes]":
     return start_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
 
-def say(process: "subprocess.Popen[bytes]") -> None:
+def say(process):
     """Tell a process to go on."""
     assert process.stdin is not None
     process.stdin.write(b"\n")
     process.stdin.flush()
 
 
-def hear(process: "subprocess.Popen[bytes]") -> bytes:
+def hear(process):
     """Read the next line of a process."""
     assert process.stdout is not None
     return process.stdout.readline().strip()

@@ -19,11 +19,11 @@ _PIECES = st.sampled_from(
 )
 
 
-def _in_chunks(data: bytes, size: int) -> list[bytes]:
+def _in_chunks(data, size):
     return [data[i : i + size] for i in range(0, len(data), size)]
 
 
-def _expected(data: bytes, limit: int) -> list[Line]:
+def _expected(data, limit):
     """Read the lines the plain way, all at once."""
     lines = []
     for number, piece in enumerate(data.split(b"\n"), 1):

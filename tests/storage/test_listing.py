@@ -5,7 +5,6 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
@@ -32,17 +31,17 @@ _TREE = (
 _HIDDEN = (".x.jsonl", "a/.x.jsonl", ".genrm/x.jsonl")
 
 
-def _uris(uri: str) -> list[str]:
+def _uris(uri):
     return [found.identity.uri for found in iter_found(uri, _S3)]
 
 
-def _make_files(folder: Path, names: tuple[str, ...]) -> None:
+def _make_files(folder, names):
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(b"{}\n")
 
 
-def _put(bucket: Any, keys: list[str]) -> None:
+def _put(bucket, keys):
     with ThreadPoolExecutor(8) as threads:
         list(
             threads.map(
@@ -53,7 +52,7 @@ def _put(bucket: Any, keys: list[str]) -> None:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     """Make an empty folder the current one."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -138,7 +137,7 @@ def test_patterns_mean_what_they_mean_in_the_standard_library(paths, parts):
                 _make_files(Path(folder), ("/".join(path),))
         pattern = "/".join([glob.escape(folder), *parts])
         expected = {path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path)}
-        found: list[str] = []
+        found = []
         with suppress(InputError):  # the folder before the wildcards is missing
             found = _uris("/".join([folder, *parts]))
         if not os.path.isdir("/".join([folder, *parts])):  # it is a folder of that very name
@@ -226,9 +225,7 @@ def test_found_file_has_the_identity_it_is_read_with(here, s3_bucket):
         assert 0 <= found.age_s < 60
 
 
-def _page(
-    keys: list[str], following: int | None, modified: str = "2026-01-01T00:00:00.000Z"
-) -> bytes:
+def _page(keys, following, modified="2026-01-01T00:00:00.000Z"):
     entries = "".join(
         f"<Contents><Key>{quote(key)}</Key><LastModified>{modified}</LastModified>"
         f"<ETag>&quot;e&quot;</ETag><Size>3</Size></Contents>"

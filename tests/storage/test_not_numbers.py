@@ -29,7 +29,7 @@ def test_not_a_number_reads_as_null_and_is_written_as_null():
             "n": 12345678901234567890123.0,
             "t": "NaN",
         }
-        nulls: list[str] = []
+        nulls = []
         parse_record(raw, nulls.append)
         assert nulls == [name]
         assert (

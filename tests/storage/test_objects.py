@@ -1,7 +1,6 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count, repeat
-from pathlib import Path
 
 import pytest
 
@@ -13,12 +12,12 @@ _S3 = S3Options()
 _URI = "s3://bucket/rl/x.lease"
 
 
-def _refusal(code: str) -> bytes:
+def _refusal(code):
     return f"<Error><Code>{code}</Code><Message>said by the server</Message></Error>".encode()
 
 
 @pytest.fixture(params=["disk", "s3"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def folder(request, tmp_path):
     """Give a place that does not exist yet, on disk and on S3."""
     if request.param == "disk":
         return f"{tmp_path}/not/yet"
@@ -73,7 +72,7 @@ def test_missing_object_is_no_error_but_a_missing_bucket_is(s3_bucket):
 
 def test_success_whose_reply_got_lost_is_a_success(scripted_s3):
     """If boto3 repeats a successful put and S3 refuses it, the object is recognised as our own."""
-    stored: list[dict[str, str]] = []
+    stored = []
 
     def answer(request):
         if request.method == "PUT":

@@ -6,11 +6,9 @@ import io
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 from genrm_process import Genrm, make_rollouts
-from s3_stores_fixture import RealStore
 
 from genrm_cli.storage.leases import Lease, Leases, OtherLease
 from genrm_cli.storage.listing import iter_named
@@ -20,28 +18,26 @@ pytestmark = pytest.mark.real_stores
 
 
 @pytest.fixture(scope="module")
-def client(real_store: RealStore) -> Any:
+def client(real_store):
     """Give one client for all tests of a store."""
     return real_store.client()
 
 
 @pytest.fixture
-def bucket(real_store: RealStore) -> str:
+def bucket(real_store):
     """Make a fresh bucket."""
     return real_store.make_bucket()
 
 
 @pytest.fixture
-def options(
-    real_store: RealStore, monkeypatch: pytest.MonkeyPatch, fresh_clients: None
-) -> S3Options:
+def options(real_store, monkeypatch, fresh_clients):
     """Point the package at the store, with credentials that it takes."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", real_store.access_key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", real_store.secret_key)
     return S3Options(endpoint_url=real_store.url)
 
 
-def names_in(bucket: str, options: S3Options) -> set[str]:
+def names_in(bucket, options):
     """Name all objects of a bucket."""
     return {
         found.identity.uri.removeprefix(f"s3://{bucket}/")

@@ -1,5 +1,3 @@
-from typing import Any
-
 import pytest
 
 from genrm_cli.errors import StorageError, UsageError
@@ -11,11 +9,11 @@ _S3 = S3Options()
 _LIMIT = 1 << 20
 
 
-def _body(bucket: Any, key: str) -> bytes:
+def _body(bucket, key):
     return bucket.client.get_object(Bucket=bucket.name, Key=key)["Body"].read()
 
 
-def _unfinished_uploads(bucket: Any) -> list[Any]:
+def _unfinished_uploads(bucket):
     return bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
 
 

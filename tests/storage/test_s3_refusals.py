@@ -14,7 +14,7 @@ _MULTIPART_BYTES = 9 << 20
 _UPLOAD = b"<InitiateMultipartUploadResult><UploadId>U1</UploadId></InitiateMultipartUploadResult>"
 
 
-def _refusal(code: str) -> bytes:
+def _refusal(code):
     return f"<Error><Code>{code}</Code><Message>said by the server</Message></Error>".encode()
 
 

@@ -1,9 +1,7 @@
 import re
 import shutil
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from polling import poll_until
@@ -25,7 +23,7 @@ _LISTING = b"<ListBucketResult></ListBucketResult>"
 Answer = tuple[int, dict[str, str], bytes]
 
 
-def _refusal(status: int, code: str) -> Answer:
+def _refusal(status, code):
     return (
         status,
         {},
@@ -33,7 +31,7 @@ def _refusal(status: int, code: str) -> Answer:
     )
 
 
-def _kind(request: Any) -> str:
+def _kind(request):
     """Name what a request wants, as S3 does."""
     query = request.path.partition("?")[2]
     if request.method == "POST":
@@ -50,11 +48,11 @@ def _kind(request: Any) -> str:
     )
 
 
-def _kinds(scripted_s3: Any) -> list[str]:
+def _kinds(scripted_s3):
     return [_kind(request) for request in scripted_s3.requests]
 
 
-def _accept(request: Any) -> Answer:
+def _accept(request):
     """Answer as a store that takes everything and holds no object."""
     kind = _kind(request)
     if kind == "head":
@@ -70,15 +68,15 @@ def _accept(request: Any) -> Answer:
     )
 
 
-def _accept_but(kind: str, answer: Answer) -> Callable[[Any], Answer]:
+def _accept_but(kind, answer):
     return lambda request: answer if _kind(request) == kind else _accept(request)
 
 
-def _uploads(bucket: Any) -> list[Any]:
+def _uploads(bucket):
     return bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
 
 
-def _keys(bucket: Any) -> list[str]:
+def _keys(bucket):
     return [
         item["Key"]
         for item in bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", [])
@@ -274,7 +272,7 @@ def test_joining_whose_reply_got_lost_is_no_failure(scripted_s3):
     """A repeated joining finds no upload as the first one ended it; the object's mark shows that it
     is ours.
     """
-    begun: dict[str, str] = {}
+    begun = {}
     answers = iter([_refusal(500, "InternalError"), _refusal(404, "NoSuchUpload")])
 
     def answer(request):

@@ -2,7 +2,6 @@ import os
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -10,12 +9,12 @@ from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.local import reserve_and_replace
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.sink import Sink, check_writable, exists, open_sink
+from genrm_cli.storage.sink import check_writable, exists, open_sink
 
 _S3 = S3Options()
 
 
-def _open(path: Path, *, overwrite: bool = False) -> Sink:
+def _open(path, *, overwrite=False):
     return open_sink(str(path), _S3, overwrite=overwrite)
 
 

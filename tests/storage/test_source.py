@@ -4,24 +4,23 @@ import subprocess
 import sys
 import threading
 import zipfile
-from pathlib import Path
 
 import pytest
 import zstandard
 
 from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.storage.location import S3Options
-from genrm_cli.storage.source import Source, open_source
+from genrm_cli.storage.source import open_source
 
 _LIMIT = 1 << 20
 _TEXT = b'{"n":1}\n\n{"n":"\xe2\x80\xa8"}\r\n{"n":3}'
 
 
-def _open(uri: str | Path) -> Source:
+def _open(uri):
     return open_source(str(uri), S3Options(), _LIMIT)
 
 
-def _write(path: Path, data: bytes) -> Path:
+def _write(path, data):
     if path.suffix == ".gz":
         data = gzip.compress(data)
     if path.suffix == ".zst":
@@ -189,7 +188,7 @@ def test_memory_stays_flat(tmp_path):
     assert peak < 10 << 20
 
 
-def _bomb(path: Path, content: bytes) -> Path:
+def _bomb(path, content):
     """Write 64 MB, or more as an archive, as a few kilobytes."""
     if path.suffix == ".eval":
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -199,7 +198,7 @@ def _bomb(path: Path, content: bytes) -> Path:
     return _write(path, content)
 
 
-def _count_lines(path: Path, max_unpacked: int) -> int:
+def _count_lines(path, max_unpacked):
     with open_source(str(path), S3Options(), _LIMIT, max_unpacked=max_unpacked) as source:
         return sum(1 for _ in source.iter_lines())
 

@@ -1,14 +1,10 @@
 """What a run may still spend."""
 
-from typing import Any
-
 from genrm_cli.judging.pacing.policy import Budget
 from genrm_cli.judging.requests import Reply
 
 
-def spent(
-    calls: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0, **limits: Any
-) -> str | None:
+def spent(calls=0, prompt_tokens=0, completion_tokens=0, **limits):
     """Say which of the limits so much spending reaches."""
     budget = Budget(**limits)
     for _ in range(calls):

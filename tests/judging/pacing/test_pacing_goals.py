@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from simulated_server import Run, SimulatedServer, run_judge
+from simulated_server import SimulatedServer, run_judge
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.pacing.limit import AdaptiveLimit, Limit
@@ -17,7 +17,7 @@ SEEDS = range(3)
 
 
 @cache
-def typical_s(count: int, **behaviour: float) -> float:
+def typical_s(count, **behaviour):
     """Return the median time of runs that must all judge every comparison."""
     runs = [run_judge(count, SimulatedServer(seed=seed, **behaviour)) for seed in SEEDS]
     assert [run.failed for run in runs] == [0] * len(runs)
@@ -35,7 +35,7 @@ def test_random_refusals_cost_little(share, capacity):
     assert typical_s(672, capacity=capacity, refused_share=share) <= 1.3 * without_s
 
 
-def check_token_bucket(per_s: float, count: int, refusal_s: float) -> None:
+def check_token_bucket(per_s, count, refusal_s):
     """Require at most 1.2 times the ideal time where so many calls a second are let through."""
     server = SimulatedServer(per_s=per_s, burst=per_s / 2, refusal_s=refusal_s)
     run = run_judge(count, server)
@@ -134,7 +134,7 @@ def test_a_blackout_is_recovered_from():
     assert len([at_s for at_s in server.answered_at_s if 220 < at_s <= 280]) / 60 >= 0.9 * 32 / 0.5
 
 
-def broken_run(broken_per_100: int, count: int) -> Run:
+def broken_run(broken_per_100, count):
     """Put comparisons before two servers, of which some break both."""
     servers = [SimulatedServer(capacity=32, seed=seed) for seed in SEEDS[:2]]
     return run_judge(count, *servers, broken=lambda number: number % 100 < broken_per_100)

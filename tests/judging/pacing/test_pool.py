@@ -3,7 +3,6 @@
 import asyncio
 import math
 import random
-from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -21,41 +20,39 @@ Events = list[tuple[str, dict[str, Any]]]
 CLIENT = JudgeClient("http://127.0.0.1:9/v1", None, 1, 1)  # never called here
 
 
-def endpoint(name: str, limit: int) -> Endpoint:
+def endpoint(name, limit):
     """Make an endpoint that takes so many calls at a time."""
     return Endpoint(name, CLIENT, Limit(limit), first_trial_s=0.02, last_trial_s=0.08)
 
 
-def make_pool(
-    *limits: int, give_up_after_s: float = 60.0, events: Events | None = None
-) -> EndpointPool:
+def make_pool(*limits, give_up_after_s=60.0, events=None):
     """Make a pool of endpoints a, b, c, ... with these limits."""
-    seen: Events = [] if events is None else events
+    seen = [] if events is None else events
     endpoints = [endpoint(name, limit) for name, limit in zip("abcdef", limits, strict=False)]
     return EndpointPool(
         endpoints, give_up_after_s, lambda event, fields: seen.append((event, fields))
     )
 
 
-def run(scenario: Coroutine[Any, Any, None]) -> None:
+def run(scenario):
     """Run a scenario in virtual time; one that waits for ever fails."""
     run_in_virtual_time(asyncio.wait_for(scenario, 1_000))
 
 
-async def take(pool: EndpointPool, *, retry: bool = False) -> Slot:
+async def take(pool, *, retry=False):
     """Take a slot, which must be there sooner or later."""
     slot = await pool.acquire(retry=retry)
     assert slot is not None
     return slot
 
 
-async def turn() -> None:
+async def turn():
     """Let everybody who can go on do so."""
     for _ in range(5):
         await asyncio.sleep(0)
 
 
-async def break_down(pool: EndpointPool, calls: int = 11) -> None:
+async def break_down(pool, calls=11):
     """Let so many calls in a row find the endpoint broken; the eleventh is the trial that confirms
     it.
     """
@@ -81,7 +78,7 @@ async def test_a_slot_that_comes_back_goes_to_whoever_waits():
     """Those who wait get slots in the order in which they came, one for each that is given back."""
     pool = make_pool(1)
     held = await take(pool)
-    order: list[int] = []
+    order = []
 
     async def wait(number):
         slot = await take(pool)
@@ -132,7 +129,7 @@ async def test_an_endpoint_is_suspected_when_its_calls_fail():
         ([Ending.REFUSED] * 100, False),
     ]
     for endings, is_suspected in cases:
-        events: Events = []
+        events = []
         pool = make_pool(1, events=events)
         for ending in endings:
             slot = await take(pool)
@@ -152,7 +149,7 @@ async def test_a_dead_endpoint_is_tried_with_one_call_at_a_time():
     """Of all who wait one is let through as a trial; it is taken back, and all go on, when that one
     is answered.
     """
-    events: Events = []
+    events = []
     pool = make_pool(8, events=events)
     await break_down(pool)
     waiting = [asyncio.create_task(take(pool)) for _ in range(4)]
@@ -254,7 +251,7 @@ async def test_one_clock_ends_all_waits_of_a_server_and_a_later_request_is_a_tri
 
 async def test_a_stop_wakes_all_who_wait():
     """After a stop, no slot is given out; all waits and pauses end; the first reason counts."""
-    events: Events = []
+    events = []
     pool = make_pool(1, events=events)
     held = await take(pool)
     waiting = [asyncio.create_task(pool.acquire(retry=bool(number % 2))) for number in range(4)]
@@ -361,7 +358,7 @@ async def test_a_lane_keeps_to_its_endpoint_while_it_has_room():
     assert names == ["b", "b", "b", "a", "b"]
 
 
-async def take_in(pool: EndpointPool, lane: int) -> Slot:
+async def take_in(pool, lane):
     """Take a slot for a comparison of a lane."""
     slot = await pool.acquire(lane=lane)
     assert slot is not None

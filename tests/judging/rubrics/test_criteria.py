@@ -13,7 +13,7 @@ ROW = (
 )
 
 
-def said(*met: object) -> str:
+def said(*met):
     """Write the reply that decides each criterion in turn."""
     return json.dumps(
         {

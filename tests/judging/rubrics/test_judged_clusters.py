@@ -9,7 +9,7 @@ from genrm_cli.judging.rubrics.grading import CLUSTERS
 from genrm_cli.verdicts import Failure, FailureKind
 
 
-def read(text: str, count: int) -> tuple[float, ...] | FailureKind:
+def read(text, count):
     """Read a reply on a lineup of so many responses: the values, or the kind of the failure."""
     outcome = CLUSTERS.parse_reply(
         Reply(text, finish_reason="stop"), ListwisePrompt([], ("x",) * count)
@@ -17,7 +17,7 @@ def read(text: str, count: int) -> tuple[float, ...] | FailureKind:
     return outcome.kind if isinstance(outcome, Failure) else outcome.values
 
 
-def assigned(*clusters: object) -> str:
+def assigned(*clusters):
     """Write the reply that assigns each response in turn."""
     return json.dumps(
         {

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet, parse_rubric_set
+from genrm_cli.judging.rubrics.rubric_sets import Rubric, parse_rubric_set
 
 HOUSE = """
 name = "house-style"
@@ -32,7 +32,7 @@ description = "Is it warm?"
 """
 
 
-def load(text: str = HOUSE, where: str = "folder/Mine.toml") -> RubricSet:
+def load(text=HOUSE, where="folder/Mine.toml"):
     """Read a set from TOML."""
     return parse_rubric_set(tomllib.loads(text), where)
 

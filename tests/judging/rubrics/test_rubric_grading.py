@@ -58,17 +58,17 @@ OWN = '{"scores": {"rubric_a": {"score": 1}, "rubric_b": {"score": 1}}}'
 OTHER = '{"scores": {"rubric_a": {"score": 3}, "rubric_b": {"score": 0}}}'
 
 
-def read(rubric_set: RubricSet, text: str, finish_reason: str = "stop") -> Grades | Failure:
+def read(rubric_set, text, finish_reason="stop"):
     """Read a reply of this text."""
     return grading_profile(rubric_set).parse_reply(Reply(text, finish_reason=finish_reason), SHOWN)
 
 
-def kind_of(outcome: Grades | Failure) -> FailureKind | tuple[float, ...]:
+def kind_of(outcome):
     """Return a failure's kind, or the values of the grades."""
     return outcome.kind if isinstance(outcome, Failure) else outcome.values
 
 
-def entry(score: object, evidence: str = "so", reasoning: str = "because") -> dict[str, object]:
+def entry(score, evidence="so", reasoning="because"):
     """Return what a judge says of a rubric."""
     return {
         "evidence": evidence,

@@ -19,7 +19,7 @@ HELPFULNESS = find_rubric_set("helpfulness")
 PROFILE = ranking_profile(HELPFULNESS)
 
 
-def read(text: str, count: int) -> tuple[float, ...] | FailureKind:
+def read(text, count):
     """Read a reply on a lineup of so many responses: the values, or the kind of the failure."""
     outcome = PROFILE.parse_reply(
         Reply(text, finish_reason="stop"), ListwisePrompt([], ("x",) * count)
@@ -47,7 +47,7 @@ def test_what_a_tier_is_worth():
 
 
 @st.composite
-def sorted_groups(draw: st.DrawFn) -> list[list[int]]:
+def sorted_groups(draw):
     """A group of 1 to 8 in tiers."""
     shuffled = draw(st.permutations(range(draw(st.integers(1, 8)))))
     ends = sorted(draw(st.sets(st.integers(1, len(shuffled)))) | {len(shuffled)})

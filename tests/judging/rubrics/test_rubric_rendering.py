@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.judging.lookup import find_rubric_set
-from genrm_cli.judging.profiles.profile import GradingProfile, neutralise_prompt
+from genrm_cli.judging.profiles.profile import neutralise_prompt
 from genrm_cli.judging.requests import ListwisePrompt
 from genrm_cli.judging.rubrics.grading import CLUSTERS, grading_profile, ranking_profile
 from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
@@ -29,7 +29,7 @@ HOSTILE = [
 ]
 
 
-def shown(profile: GradingProfile, lineup: ListwisePrompt) -> str:
+def shown(profile, lineup):
     """Return the only message, which is the user's."""
     (message,) = profile.render_messages(lineup)
     assert message["role"] == "user"
