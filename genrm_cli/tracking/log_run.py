@@ -149,9 +149,10 @@ def tracked_run(
         "genrm_version": __version__,
     }
     metrics = to_json(record)
-    counted: Record = {each.name: metrics[each.name] for each in fields(RunSummary)} | dict(
-        more or {}
-    )
+    counted: Record = {
+        each.name: metrics[each.name] for each in fields(RunSummary) if each.name in metrics
+    }
+    counted |= more or {}
     if limits.price_in or limits.price_out:
         tokens = record.prompt_tokens, record.completion_tokens
         counted["cost"] = cost_of(*tokens, limits.price_in, limits.price_out)
