@@ -297,3 +297,28 @@ def test_what_a_server_almost_says_is_no_traceback(library):
 def test_nothing_that_a_server_says_is_a_traceback(library):
     """So are five thousand."""
     asyncio.run(answer_all(library, MANY))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["writers", "rollouts", "episodes", "labelled-pairs"])
+def test_no_almost_valid_rollout_ends_a_command_with_a_traceback(name, tmp_path):
+    """Every command that reads lines of others reads the good ones, or says why it cannot."""
+    lines = (PACKAGE_ROOT / f"sample_data/{name}.jsonl").read_bytes().splitlines()[:40]
+    mangler = Mangler(name)
+    path, output = tmp_path / "in.jsonl", tmp_path / "out.scored.jsonl"
+    score = ["--offline", "-q", "--force", "--max-unscored", "1"]
+    commands = (
+        ["score", path, *score, "-o", output],
+        ["score", path, *score, "-o", output, "--group-by", "prompt"],
+        ["validate", path],
+        ["eval", path, "--offline", "-q"],
+        ["report", output, "-o", tmp_path / "page.html", "--force", "-q"],
+    )
+    for turn in range(MANY // 200):
+        documents = [
+            mangler.document(json.loads(line)) if (turn + place) % 4 == 0 else line
+            for place, line in enumerate(lines)
+        ]
+        path.write_bytes(b"\n".join(documents) + b"\n")
+        for command in commands:
+            call_here(command, {"HOME": str(tmp_path)})

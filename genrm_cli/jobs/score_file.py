@@ -43,7 +43,12 @@ from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.parse_lines import format_of
 from genrm_cli.scored.run_record import FileRecord, RunRecord, WatchedRun
 from genrm_cli.settings import Settings
-from genrm_cli.storage.encoding.records import parse_record_exactly, render_document, render_record
+from genrm_cli.storage.encoding.records import (
+    exact_record,
+    parse_record,
+    render_document,
+    render_record,
+)
 from genrm_cli.storage.leases import Lease
 from genrm_cli.storage.location import folder_of, name_below
 from genrm_cli.storage.outputs import Outputs
@@ -369,8 +374,10 @@ def _write_scored_lines(
                 score if score.reward is not None else Score(given, score.detail)
                 for score in scores
             ]
-        record = parse_record_exactly(line.raw)
-        if "scenario" in record:
-            run.metrics.sessions.add(record, scores[0].reward)
-        format_of(record, settings.input).annotate(record, scores)
+        parsed = parse_record(line.raw)
+        if "scenario" in parsed:
+            run.metrics.sessions.add(parsed, scores[0].reward)
+        format_ = format_of(parsed, settings.input)
+        record = exact_record(line.raw, parsed)
+        format_.annotate(record, scores)
         sink.write(render_record(record))

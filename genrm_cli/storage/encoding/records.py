@@ -86,9 +86,8 @@ def parse_record(raw: bytes, on_null: Callable[[str], object] = str) -> Record:
     """Parse a line as a JSON object, or raise `BadLineError`; the last value of a repeated key
     counts.
 
-    Integers beyond 64 bits become floats; use `parse_record_exactly` for a record that will be
-    written. `on_null` is called with each value that is no finite number and therefore becomes
-    null."""
+    Integers beyond 64 bits become floats; use `exact_record` for a record that will be written.
+    `on_null` is called with each value that is no finite number and therefore becomes null."""
     record = parse_value(raw, on_null)
     if not isinstance(record, dict):
         kind = (
@@ -132,10 +131,12 @@ def parse_value(raw: bytes, on_null: Callable[[str], object] = str) -> object:
     return value
 
 
-def parse_record_exactly(raw: bytes) -> Record:
-    """Parse a line that `parse_record` accepts, so that `render_record` reproduces every number."""
+def exact_record(raw: bytes, parsed: Record) -> Record:
+    """Return the record of a line, so that `render_record` reproduces every number: what
+    `parse_record` returned, or one whose long numbers can only be written.
+    """
     if _LONG_NUMBER not in raw.translate(_DIGITS):
-        return parse_record(raw)
+        return parsed
     record: Record = json.loads(
         raw, parse_int=_as_written, parse_float=_as_written, parse_constant=lambda name: None
     )
