@@ -221,7 +221,7 @@ class RowMaker:
         options = self.options
         if candidate.is_gated:
             return Drop.GATED
-        if options.min_reward is not None and candidate.reward < options.min_reward:
+        if options.min_reward is not None and rounded(candidate.reward) < options.min_reward:
             return Drop.MIN_REWARD
         if self._used[candidate.prompt] >= options.best_of:
             return Drop.BEST_OF

@@ -70,7 +70,7 @@ def choose_pairs(
     return sorted(
         pairs,
         key=lambda pair: (
-            pair.rejected.reward - pair.chosen.reward,
+            rounded(pair.rejected.reward - pair.chosen.reward),
             pair.chosen.index,
             pair.rejected.index,
         ),
@@ -106,7 +106,8 @@ def _select(
             rewards = [candidate.reward for candidate in ranked]
             typical = fmean(rewards) - 2 * pstdev(rewards)
             worse = min(
-                others, key=lambda other: (abs(other.reward - typical), other.reward, other.index)
+                others,
+                key=lambda other: (rounded(abs(other.reward - typical)), other.reward, other.index),
             )
         case "best-random":
             worse = Random(f"{options.seed} {key}").choice(others)
@@ -128,7 +129,7 @@ def _taught(
         teacher = best.get(student.prompt)
         if teacher is None:
             dropped[Drop.NO_TEACHER] += 1
-        elif teacher.reward < student.reward:
+        elif rounded(teacher.reward) < rounded(student.reward):
             dropped[Drop.TEACHER_WORSE] += 1
         else:
             yield teacher, student
@@ -142,7 +143,7 @@ def _compared(
         if i in by_index and j in by_index:
             pair = sorted(
                 (by_index[i], by_index[j]),
-                key=lambda candidate: (-candidate.reward, candidate.index),
+                key=lambda candidate: (-rounded(candidate.reward), candidate.index),
             )
             yield pair[0], pair[1]
 
@@ -155,7 +156,7 @@ def _why_dropped(
     preferences: Preferences | None,
 ) -> Drop | None:
     """Return why a pair is dropped, by the first filter that it fails; None if it passes all."""
-    if better.reward <= worse.reward:
+    if rounded(better.reward) <= rounded(worse.reward):
         return Drop.TIE
     if better.is_gated:
         return Drop.GATED
@@ -169,9 +170,12 @@ def _why_dropped(
             return Drop.ORDERS_DISAGREE
         if (preferred > 0) != (better.index < worse.index):
             return Drop.AGAINST_REWARDS
-    if better.reward - worse.reward < options.min_gap:
+    gap = rounded(better.reward - worse.reward)
+    if gap < options.min_gap:
         return Drop.MIN_GAP
-    if options.min_confidence is not None and (sure is None or sure < options.min_confidence):
+    if options.min_confidence is not None and (
+        sure is None or rounded(sure) < options.min_confidence
+    ):
         return Drop.UNKNOWN_CONFIDENCE if sure is None else Drop.MIN_CONFIDENCE
     shorter, longer = sorted((better.chars, worse.chars))
     ratio = longer / shorter if shorter else math.inf

@@ -29,7 +29,7 @@ from genrm_cli.groups.sabotage import (
     without_selected,
 )
 from genrm_cli.judging.profiles.answer import MEANINGS
-from genrm_cli.metrics.figures import attempt
+from genrm_cli.metrics.figures import attempt, rounded
 from genrm_cli.metrics.running_stats import odds_interval
 from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.component import Column, GroupKind, Values
@@ -248,6 +248,8 @@ class _Work:
             lifts = _lifts(weighed, clusters, judged, self.plan.rewards)
             totals = _totals(weighed, clusters, judged, self.plan.rewards, lifts)
             rewards = with_totals(rewards, [total.value for total in totals])
+        if not self.plan.shows_as_gym:  # whose numbers are reproduced to the last digit
+            rewards = [reward.rounded() for reward in rewards]
         sabotaged = self.culprits
         counts = count_results(judged, self.group.used, len(self.plan.judges))
         reasons = Reasons(
@@ -380,7 +382,7 @@ class _Work:
         reliability = self.estimate.reliability
         if least is None or reliability is None:
             return False
-        return odds_interval(reliability, self.estimate.uncertainty or 0.0)[1] < least
+        return rounded(odds_interval(reliability, self.estimate.uncertainty or 0.0)[1]) < least
 
     def _clusters(self) -> Clusters | None:
         diversity = self.plan.rewards.diversity

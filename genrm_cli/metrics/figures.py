@@ -13,8 +13,9 @@ outputs are written. Rewards are not figures: a rollout whose reward cannot be c
 """
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from dataclasses import fields, is_dataclass, replace
 from traceback import extract_tb
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from genrm_cli.errors import FigureError, GenrmError, StoppedError
 
@@ -34,6 +35,24 @@ def rounded(value: float) -> float:
 def rounded_all(values: Iterable[float]) -> list[float]:
     """Return the rounded numbers."""
     return [rounded(value) for value in values]
+
+
+def rounded_figures(figures: _T) -> _T:
+    """Return figures with every number rounded that is no integer: in dataclasses, tables, tuples.
+
+    Integrals, exponentials and sums in another order then give the same metrics file everywhere.
+    """
+    made: Any = figures
+    if isinstance(figures, float):
+        made = rounded(figures)
+    elif is_dataclass(figures) and not isinstance(figures, type):
+        names = [each.name for each in fields(figures)]
+        made = replace(figures, **{name: rounded_figures(getattr(figures, name)) for name in names})
+    elif isinstance(figures, Mapping):
+        made = {name: rounded_figures(value) for name, value in figures.items()}
+    elif type(made) is tuple:
+        made = tuple(rounded_figures(each) for each in made)
+    return cast(_T, made)
 
 
 def attempt(

@@ -18,7 +18,7 @@ from genrm_cli.ranking.board import (
 from genrm_cli.ranking.looks import LEAST_PROMPTS, critical_z, share_interval
 from genrm_cli.ranking.outcomes import Outcomes
 from genrm_cli.ranking.strengths import Strengths, fit_strengths, predicted_wins, resample
-from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats
+from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, rounded_array
 
 ELO = float(400 / np.log(10))
 """Elo points of a strength of 1: ten times the odds are 400 points."""
@@ -333,7 +333,7 @@ def most_different(outcomes: Outcomes, count: int) -> list[tuple[int, int, int, 
     the first won.
     """
     pairs, shares = outcomes.win_shares()
-    sides = np.where(np.isnan(shares), 0.0, np.abs(shares - 0.5))
+    sides = rounded_array(np.where(np.isnan(shares), 0.0, np.abs(shares - 0.5)))
     order = np.argsort(-sides, axis=None, kind="stable")[:count].tolist()
     places = [divmod(at, len(pairs)) for at in order if sides.flat[at] > 0]
     return [(prompt, *pairs[pair].tolist(), float(shares[prompt, pair])) for prompt, pair in places]

@@ -8,6 +8,7 @@ from random import Random
 
 import numpy as np
 
+from genrm_cli.metrics.figures import rounded
 from genrm_cli.ranking.looks import POWER, critical_z, power_z
 from genrm_cli.rewards.estimators.verdict_batch import Floats
 
@@ -39,7 +40,7 @@ def near_pairs(theta: Sequence[float]) -> set[Pair]:
 
     Source: simulated for 8 policies 100 Elo apart: standard errors of gaps are 22, and 29 with all
     pairs."""
-    ranked = sorted(range(len(theta)), key=lambda each: -theta[each])
+    ranked = sorted(range(len(theta)), key=lambda each: -rounded(theta[each]))
     return {
         (min(pair), max(pair))
         for apart in (1, 2)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from genrm_cli.metrics.figures import rounded_all
+from genrm_cli.metrics.figures import rounded, rounded_all
 from genrm_cli.metrics.running_stats import has_spread, sample_variance
 from genrm_cli.rewards.shaping import Adjustments, ShapingTerms, TextShape, plan_adjustments
 
@@ -28,6 +28,13 @@ class RolloutReward(NamedTuple):
     reward: float | None
     rank: int | None
     advantage: float | None
+
+    def rounded(self) -> "RolloutReward":
+        """Return the numbers as outputs have them."""
+        return self._replace(
+            base_score=None if self.base_score is None else rounded(self.base_score),
+            reward=None if self.reward is None else rounded(self.reward),
+        )
 
 
 NO_REWARD = RolloutReward(None, Adjustments(), None, None, None)
@@ -183,7 +190,9 @@ def compose_total(
     added = {
         name: weight * present[name] / sizes.get(name, 1) + 0.0 for name, weight in weighed.items()
     }
-    closed = (name for name, least in terms.gates if present.get(name, least) < least)
+    closed = (
+        name for name, least in terms.gates if rounded(present.get(name, least)) < rounded(least)
+    )
     gated_by = tuple(dict.fromkeys([*broken, *closed]))
     divisor = math.fsum(weighed.values()) if terms.normalise else 1.0
     # First the required names with a weight, then those with a gate, each once.

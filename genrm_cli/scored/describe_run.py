@@ -16,7 +16,7 @@ from genrm_cli.groups.graders import graders_in
 from genrm_cli.groups.plan import GroupPlan, RewardPlan
 from genrm_cli.groups.sabotage import suspects_by_chance
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
-from genrm_cli.metrics.figures import attempt, rounded
+from genrm_cli.metrics.figures import attempt, rounded, rounded_figures
 from genrm_cli.metrics.plan_reliability import (
     expected_reliability,
     rings_needed,
@@ -67,7 +67,7 @@ def run_totals(
         summary = found or replace(summary, **nulls, failed_figures=failed)
     return extended(
         RunTotals,
-        summary,
+        rounded_figures(summary),
         limit=settings.limits.limit,
         judge=judge_record(settings, judges),
         reward_made_of=reward_record(settings, plan.rewards),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from genrm_cli.metrics.figures import rounded
 from genrm_cli.rewards.component import Column, GroupKind, Values
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.settings import checks
@@ -19,7 +20,9 @@ def rank_values(
     their positions, so all are 0.5 in a group without spread; with `order`, the first in the group
     has the lower position."""
     positions: list[float | None] = [None] * len(values)
-    ranked = sorted((value, index) for index, value in enumerate(values) if value is not None)
+    ranked = sorted(
+        (rounded(value), index) for index, value in enumerate(values) if value is not None
+    )
     if len(ranked) == 1:
         positions[ranked[0][1]] = 1.0
         return positions

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from genrm_cli.rewards.estimators.verdict_batch import Floats
+from genrm_cli.metrics.figures import rounded
+from genrm_cli.metrics.running_stats import LEAST_SPREAD
+from genrm_cli.rewards.estimators.verdict_batch import Floats, rounded_array
 
 _NOISE_FLOOR = 0.02
 _MAX_CORRELATION = 0.98
@@ -139,9 +141,12 @@ class Moments(NamedTuple):
 def noise_of(moments: Moments) -> JudgeNoise | None:
     """Return the judge that the moments show; None if they show no signal."""
     strengths, directions = np.linalg.eigh(moments.signal)
-    slopes = math.sqrt(max(0.0, strengths[-1])) * directions[:, -1]
+    # Sums that cancel leave some 1e-17, which would be a judge with an unbounded error.
+    if strengths[-1] <= LEAST_SPREAD * float(np.trace(moments.own)):
+        return None
+    slopes = math.sqrt(strengths[-1]) * directions[:, -1]
     slopes *= 1 if slopes[GAP] + slopes[RANKING] >= 0 else -1
-    if slopes[GAP] + slopes[RANKING] <= 0:
+    if rounded(float(slopes[GAP] + slopes[RANKING])) <= 0:
         return None
     level_slope = max(0.0, float(slopes[LEVEL]))
     prompt = moments.prompt[_GAPS, _GAPS]
@@ -175,7 +180,8 @@ def kind_of(moments: Moments) -> JudgeNoise:
     within = moments.own - moments.prompt
     deviations = np.sqrt(np.maximum(np.diagonal(within), LEVEL_FLOOR))
     signal: Floats = moments.signal / np.outer(deviations, deviations)
-    agreement = float(within[GAP, RANKING] / (deviations[GAP] * deviations[RANKING]))
+    signal = rounded_array(signal)
+    agreement = rounded(float(within[GAP, RANKING] / (deviations[GAP] * deviations[RANKING])))
     if _blend(agreement, moments.verdicts, _AGREEMENT, _AGREEMENT_VERDICTS) > _LEAST_AGREEMENT:
         level = _blend(float(signal[LEVEL].mean()), moments.pairs, _LEVEL_SIGNAL, _LEVEL_PAIRS)
         return TYPICAL if level > _LEAST_LEVEL else COMPARING

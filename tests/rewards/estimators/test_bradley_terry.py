@@ -16,14 +16,16 @@ from genrm_cli.rewards.estimators.strengths import PRIOR_VARIANCE, position_log_
 
 def naive_strengths(n, verdicts, place):
     """Climb the logarithm of the posterior by small steps along its gradient."""
+    leads = [v.score_1 - v.score_2 or 3.5 - v.ranking for v in verdicts]
+    of_tie = place * sum(lead != 0 for lead in leads) / max(1, len(leads))
     strengths = [0.0] * n
     step = 1 / (0.25 + len(verdicts) / 2)
     for _ in range(20_000):
         slopes = [-0.25 * x for x in strengths]
-        for i, j, score_1, score_2, ranking in verdicts:
-            lead = score_1 - score_2 or 3.5 - ranking
+        for (i, j, *_), lead in zip(verdicts, leads, strict=True):
             won = 0.5 if lead == 0 else float(lead > 0)
-            surprise = won - 1 / (1 + math.exp(-(strengths[i] - strengths[j] + place)))
+            advantage = strengths[i] - strengths[j] + (place if lead else of_tie)
+            surprise = won - 1 / (1 + math.exp(-advantage))
             slopes[i] += surprise
             slopes[j] -= surprise
         strengths = [x + step * slope for x, slope in zip(strengths, slopes, strict=True)]
@@ -43,10 +45,7 @@ def scores_of(n, verdicts, first_share=0.5):
 def test_the_top_of_the_posterior_is_found(verdicts, first_share):
     """The same strengths as by plain gradient ascent, written from the definition."""
     judged = {place for v in verdicts for place in (v.i, v.j)}
-    prefers = any(
-        v.score_1 != v.score_2 or v.ranking != 3.5 for v in verdicts
-    )  # else there is nothing to correct
-    strengths = naive_strengths(MAX_N, verdicts, position_log_odds(first_share) if prefers else 0.0)
+    strengths = naive_strengths(MAX_N, verdicts, position_log_odds(first_share))
     expected = [3 + strengths[place] / 2 if place in judged else None for place in range(MAX_N)]
     assert scores_of(MAX_N, verdicts, first_share) == approx(expected)
 
