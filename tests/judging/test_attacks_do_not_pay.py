@@ -61,7 +61,7 @@ def test_hostile_texts_do_not_pay(number, name):
     texts = [*CORPUS[number % 3 :: 3], *(iter_own(name) if name in FAMILIES else ())]
     rings = 1 + number % 2
     for habit in HABITS:
-        attack = Attack(name, habit, groups=100, rings=rings, estimators=tuple(ESTIMATORS))
+        attack = Attack(name, habit, groups=50, rings=rings, estimators=tuple(ESTIMATORS))
         assert paid_by(attack, texts)[:3] == []
 
 
