@@ -37,6 +37,7 @@ _OMITTED = (
         "api_key_env",
         "api_key_file",
         "ca_bundle",
+        "http_client",
     ),
     *(
         "probe",
