@@ -13,7 +13,7 @@ import pytest
 from genrm_process import read_lines
 
 GOLDEN = Path(__file__).with_name("golden_runs.json")
-WORDS = [
+WORDS = ("calm", "river", "stone", "window", "garden", "paper", "copper", "winter", "engine", "bread")
     "calm",
     "river",
     "stone",
