@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +131,16 @@ def here(text: str, judge_server: JudgeServer, s3_bucket: Any, batch_url: str = 
     return text.replace("s3://bucket/", f"s3://{s3_bucket.name}/")
 
 
+def listens(genrm: Genrm, words: Sequence[str]) -> bool:
+    """Start a server on a free port, and say whether it listens."""
+    server = genrm.start(*words, "--listen", "127.0.0.1:0")
+    assert server.stderr is not None
+    found = any(b"listening on" in line for line in server.stderr)
+    server.terminate()
+    server.communicate()
+    return found
+
+
 def examples() -> dict[str, list[str]]:
     """Return the examples in the help of each command."""
     found = {}
@@ -192,11 +202,7 @@ def test_every_example_of_the_help_runs(workplace, call, judge_server, s3_bucket
         stdin = (workplace / words[words.index("<") + 1]).read_bytes() if "<" in words else b""
         words = words[: next((n for n, word in enumerate(words) if word in "<>"), None)]
         if words[0] == "serve":
-            server = genrm.start(*words, "--listen", "127.0.0.1:0")
-            assert server.stderr is not None
-            assert any(b"listening on" in line for line in server.stderr), command
-            server.terminate()
-            server.communicate()
+            assert listens(genrm, words), command
             continue
         ended = call(*words, stdin=stdin)
         assert ended.code == 0, f"{command}\n{ended.err}"
@@ -224,6 +230,9 @@ def test_every_command_runs(
             (workplace / "genrm.toml").write_text(here(block, judge_server, s3_bucket))
     for command in COMMANDS[name]:
         _, *words = shlex.split(here(command, judge_server, s3_bucket, batch_url), comments=True)
+        if words[0] == "serve":
+            assert listens(Genrm(workplace), words), command
+            continue
         stdin = b""
         if "<" in words:
             stdin = (workplace / words.pop()).read_bytes()
