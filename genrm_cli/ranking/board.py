@@ -27,7 +27,6 @@ class PolicyRow:
         elo_length: the strength if all responses were equally long.
         win_rate: against the baseline, or else the mean against all others, on prompts that all
             answered.
-        first_share: share of draws of the prompts in which it is the best.
         chars: mean characters of its responses. `verdicts` and `failed` count the comparisons about
             it.
     """
@@ -46,7 +45,6 @@ class PolicyRow:
     win_rate: float | None
     lo: float | None
     hi: float | None
-    first_share: float | None
     chars: float | None
     prompts: int
     verdicts: int
@@ -91,8 +89,7 @@ class Leaderboard:
     Attributes:
         policies: best first; in the order of `over` for a curve.
         baseline: the policy that strengths are relative to; None for the mean of all.
-        over: the field whose values the policies are; None for no curve. `seed` is that of the
-            draws of prompts.
+        over: the field whose values the policies are; None for no curve.
         interval: whether all intervals hold at any number of prompts, however often somebody
             looks, or for one look at a planned number.
         comparisons_accounted: comparisons between policies that `better` accounts for, by
@@ -114,7 +111,6 @@ class Leaderboard:
     interval: Literal["anytime", "one look"]
     multiplicity: str = "bonferroni"
     comparisons_accounted: int
-    seed: int
     n_prompts: int
     n_verdicts: int
     by_rule: int

@@ -33,7 +33,7 @@ class RankOptions:
             other.
         both_orders: show each pair in both orders; else in one, at random.
         limit: most prompts; None for all.
-        seed: random seed of pairs and intervals.
+        seed: random seed of pairs.
         one_look: whether the number of prompts was planned and the ranking is looked at once, so
             that intervals need not hold at any time.
         recorded: name of the judge of recorded verdicts, which are then ranked; None to read

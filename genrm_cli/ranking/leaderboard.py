@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from genrm_cli.metrics.running_stats import student_95
+from genrm_cli.metrics.running_stats import LEAST_SPREAD, student_95
 from genrm_cli.ranking.board import (
     BoardFacts,
     Interval,
@@ -17,14 +17,17 @@ from genrm_cli.ranking.board import (
 )
 from genrm_cli.ranking.looks import LEAST_PROMPTS, critical_z, share_interval
 from genrm_cli.ranking.outcomes import Outcomes
-from genrm_cli.ranking.strengths import Strengths, fit_strengths, predicted_wins, resample
+from genrm_cli.ranking.strengths import (
+    Strengths,
+    fit_strengths,
+    predicted_wins,
+    residual_errors,
+)
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, rounded_array
 
 ELO = float(400 / np.log(10))
 """Elo points of a strength of 1: ten times the odds are 400 points."""
-_MOST_RESAMPLED = 24  # policies: of more, resampling takes minutes
 _OVERLAP = 2.0  # deviations between the lengths of two policies
-_ROUNDS = 1_000  # draws: shares of first places are right to 1.5 points
 
 
 def build_leaderboard(
@@ -32,17 +35,16 @@ def build_leaderboard(
     *,
     baseline: str | None = None,
     over: str | None = None,
-    seed: int = 0,
     one_look: bool = False,
 ) -> Leaderboard:
     """Compute all statistics of a ranking of at least one comparison.
 
     Args:
         outcomes: who won each comparison.
-        baseline: see `Leaderboard`; likewise `over` and `seed`.
+        baseline: see `Leaderboard`; likewise `over`.
         one_look: see `critical_z`.
     """
-    return _Statistics(outcomes, baseline, over, seed, one_look=one_look).leaderboard()
+    return _Statistics(outcomes, baseline, over, one_look=one_look).leaderboard()
 
 
 class _Statistics:
@@ -53,7 +55,6 @@ class _Statistics:
         outcomes: Outcomes,
         baseline: str | None,
         over: str | None,
-        seed: int,
         *,
         one_look: bool,
     ) -> None:
@@ -61,7 +62,6 @@ class _Statistics:
         self.names = outcomes.table.policies
         self.k = outcomes.k
         self.over = over
-        self.seed = seed
         self.one_look = one_look
         self.judged = ~outcomes.by_rule
         self.anchor = None if baseline is None else self.names.index(baseline)
@@ -72,13 +72,12 @@ class _Statistics:
         self.fit = fit_strengths(outcomes)
         self.by_length = None if self.fit is None else fit_strengths(outcomes, with_length=True)
         self.predicted = np.full(len(self.pairs), 0.5)
+        self.residual_errors = np.zeros(len(self.pairs))
         if self.fit is not None:
             self.predicted = predicted_wins(self.fit.theta, self.fit.gamma or 0.0, self.pairs)
+            self.residual_errors = residual_errors(self.fit, self.pairs, self.shares)
         self.elo, self.cov = self._in_elo(self.fit)
         self.errors = np.sqrt(np.maximum(0.0, np.diag(self.cov)))
-        self.drawn = None
-        if self.fit is not None and self.k <= _MOST_RESAMPLED and self.n >= LEAST_PROMPTS:
-            self.drawn = resample(outcomes, _ROUNDS, seed)
 
     def _in_elo(self, fit: Strengths | None) -> tuple[Floats, Floats]:
         """Return [K] strengths against the baseline or the mean of all in Elo points, and their
@@ -125,7 +124,6 @@ class _Statistics:
             over=self.over,
             interval="one look" if self.one_look else "anytime",
             comparisons_accounted=self.accounted,
-            seed=self.seed,
             n_prompts=len(of.chars),
             n_verdicts=judged,
             by_rule=int(of.by_rule.sum()),
@@ -195,15 +193,16 @@ class _Statistics:
         None for fewer than 20 prompts, or if they are not more than the policies.
 
         K fitted numbers leave n - K degrees of freedom: without them, a field of five without
-        cycles looks cyclic in 15 to 21 % of draws of 20 prompts.
+        cycles looks cyclic in 11 % of draws of 20 prompts.
 
         Source: the correction of a clustered covariance for fitted parameters; J. G. MacKinnon and
         H. White, Journal of Econometrics 29 (1985) 305.
         """
-        if self.drawn is None or w is None or self.k == 2 or n < max(LEAST_PROMPTS, self.k + 1):
+        if self.fit is None or w is None or self.k == 2 or n < max(LEAST_PROMPTS, self.k + 1):
             return None
-        deviation = float(self.drawn[1][:, number].std()) * (n / (n - self.k)) ** 0.5
-        return round((w - float(self.predicted[number])) / deviation, 2) if deviation > 0 else None
+        error = float(self.residual_errors[number]) * (n / (n - self.k)) ** 0.5
+        residual = w - float(self.predicted[number])
+        return round(residual / error, 2) if error > LEAST_SPREAD else None
 
     def _policy_rows(self, pairs: Sequence[PairRow]) -> list[PolicyRow]:
         of = self.of
@@ -211,10 +210,6 @@ class _Statistics:
         half = self._z(self.n) * self.errors
         band = self._z(self.n, self.accounted) * self.errors
         ranks = self._ranks(pairs)
-        firsts = np.full(self.k, np.nan)
-        if self.drawn is not None:
-            best = self.drawn[0].argmax(axis=1)
-            firsts = np.bincount(best, minlength=self.k) / len(best)
         rows = []
         for policy, name in enumerate(self.names):
             own = (of.first == policy) | (of.second == policy)
@@ -238,7 +233,6 @@ class _Statistics:
                 win_rate=rate,
                 lo=low,
                 hi=high,
-                first_share=_number(firsts[policy]),
                 chars=round(float(known.mean()), 1) if known.any() else None,
                 prompts=len(known),
                 verdicts=int((own & self.judged).sum()),

@@ -221,7 +221,6 @@ def _ranking(
         outcomes,
         baseline=baseline,
         over=options.over,
-        seed=options.seed,
         one_look=options.one_look,
     )
     numbers = {

@@ -12,8 +12,6 @@ from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices
 _PSEUDO_WINS = 0.25
 # Precision of gamma and beta: finite if the first, or the longer response, always wins.
 _WEAK_PRIOR = 0.01
-_RIDGE = 1e-3  # of refits: in a resample, a policy may never lose
-_NONE = 1e-9  # divides where nothing was drawn, so that the rate is 0
 _TOLERANCE = 1e-11  # of the slope, over the number of outcomes
 
 
@@ -27,6 +25,7 @@ class Strengths:
         gamma: advantage of the first position; None if no pair was shown in both orders.
         beta: weight of z = tanh(length difference / its root mean square); None without this term.
         cov: covariance of theta, then gamma, then beta, of those there are; prompts are its unit.
+        influence: [P, W] how far each prompt moves each of them.
         separated: whether some policies never lost, or never won, against the rest: then the
             maximum of the likelihood does not exist, and each ordered pair got a quarter of a win
             each way.
@@ -36,6 +35,7 @@ class Strengths:
     gamma: float | None
     beta: float | None
     cov: Floats
+    influence: Floats
     separated: bool
 
 
@@ -87,68 +87,66 @@ def fit_strengths(outcomes: Outcomes, *, with_length: bool = False) -> Strengths
     # Strengths are free but for their sum, which no outcome shows.
     prior = _WEAK_PRIOR * np.eye(design.shape[1])
     prior[:k, :k] = 1 / k
-    (solution,), (curvature,) = _maximise(design, won[None], weight[None], prior)
+    solution, curvature = _maximise(design, won, weight, prior)
     surprise = weight * (won - _logistic(design @ solution))
-    by_prompt = np.zeros((int(prompt.max()) + 1, design.shape[1]))
-    np.add.at(by_prompt, prompt, design * surprise[:, None])
-    inverse = np.linalg.inv(curvature)
+    prompts = len(outcomes.chars)
+    pulls = np.zeros((max(prompts, int(prompt.max()) + 1), design.shape[1]))
+    np.add.at(pulls, prompt, design * surprise[:, None])
+    influence = pulls @ np.linalg.inv(curvature)
     factor = n / (n - 1) if n > 1 else np.nan
     return Strengths(
         theta=solution[:k],
         gamma=float(solution[k]) if swapped else None,
         beta=float(solution[-1]) if with_length else None,
-        cov=inverse @ (factor * by_prompt.T @ by_prompt) @ inverse,
+        cov=factor * influence.T @ influence,
+        influence=influence[:prompts],
         separated=separated,
     )
 
 
-def predicted_wins(theta: Floats, gamma: Floats | float, pairs: Indices) -> Floats:
-    """Return the win rates that strengths [..., K] predict for pairs [M, 2], as the mean of both
+def predicted_wins(theta: Floats, gamma: float, pairs: Indices) -> Floats:
+    """Return the win rates that strengths [K] predict for pairs [M, 2], as the mean of both
     orders.
     """
-    gaps = theta[..., pairs[:, 0]] - theta[..., pairs[:, 1]]
+    gaps = theta[pairs[:, 0]] - theta[pairs[:, 1]]
     return (_logistic(gaps + gamma) + _logistic(gaps - gamma)) / 2
 
 
-def resample(outcomes: Outcomes, rounds: int, seed: int) -> tuple[Floats, Floats]:
-    """Return strengths [B, K], and observed minus predicted win rates [B, M], of B draws of the
-    prompts.
+def residual_errors(fit: Strengths, pairs: Indices, shares: Floats) -> Floats:
+    """Return the standard errors [M] of the differences between win rates and predicted ones.
 
-    Source: B. Efron and R. J. Tibshirani, An Introduction to the Bootstrap (1993), of clusters.
+    Args:
+        fit: of the outcomes behind the win rates.
+        pairs: of policies, [M, 2].
+        shares: what the first policy of each pair won on each prompt, [P, M]; NaN where unknown.
+
+    Source: the delta method over clusters, as for `fit_strengths`.
     """
-    k = outcomes.k
-    prompts = len(outcomes.chars)
-    pairs, shares = outcomes.win_shares()
-    # A draw only changes how often a prompt counts: sums by prompt and ordered pair suffice.
-    ordered = outcomes.first * k + outcomes.second
-    shown, place = np.unique(ordered, return_inverse=True)
-    won = np.zeros((prompts, len(shown)))
-    np.add.at(won, (outcomes.prompt, place), outcomes.weights * outcomes.won)
-    weight = np.zeros((prompts, len(shown)))
-    np.add.at(weight, (outcomes.prompt, place), outcomes.weights)
-    generator = np.random.default_rng(seed)
-    drawn = generator.multinomial(prompts, np.full(prompts, 1 / prompts), size=rounds)
-    weights = drawn @ weight
-    rates = (drawn @ won) / np.maximum(weights, _NONE)
-    design = np.column_stack([_contrasts(shown // k, shown % k, k), np.ones(len(shown))])
-    solution, _ = _maximise(design, rates, weights, _RIDGE * np.eye(k + 1))
     known = ~np.isnan(shares)
-    counts = np.maximum(drawn @ known.astype(np.float64), _NONE)
-    observed = (drawn @ np.where(known, shares, 0.0)) / counts
-    return solution[:, :k], observed - predicted_wins(solution[:, :k], solution[:, k:], pairs)
+    counts = np.maximum(1, known.sum(axis=0))
+    rates = np.where(known, shares, 0.0).sum(axis=0) / counts
+    gaps = fit.theta[pairs[:, 0]] - fit.theta[pairs[:, 1]]
+    position = fit.gamma or 0.0
+    up = _slope(gaps + position) / 2
+    down = _slope(gaps - position) / 2
+    k = len(fit.theta)
+    moved = (up + down)[:, None] * _contrasts(pairs[:, 0], pairs[:, 1], k) @ fit.influence[:, :k].T
+    if fit.gamma is not None:
+        moved += np.outer(up - down, fit.influence[:, k])
+    pulls = np.where(known, shares - rates, 0.0) / counts - moved.T
+    n = int(known.any(axis=1).sum())
+    return np.asarray(np.sqrt((pulls**2).sum(axis=0) * n / max(1, n - 1)))
 
 
 def _maximise(design: Floats, won: Floats, weight: Floats, prior: Floats) -> tuple[Floats, Floats]:
-    """Return the solutions [B, W] of B logistic fits with a common design [N, W], and their
-    curvatures.
-    """
+    """Return the solution [W] of a logistic fit with a design [N, W], and its curvature."""
 
-    def surface(solution: Floats) -> tuple[Floats, Floats, Floats]:
-        odds = solution @ design.T
+    def surface(solutions: Floats) -> tuple[Floats, Floats, Floats]:
+        odds = solutions @ design.T
         expected = _logistic(odds)
-        pull = solution @ prior
+        pull = solutions @ prior
         height = (weight * (won * odds - np.logaddexp(0.0, odds))).sum(axis=1)
-        height -= (solution * pull).sum(axis=1) / 2
+        height -= (solutions * pull).sum(axis=1) / 2
         slope = (weight * (won - expected)) @ design - pull
         return height, slope, weight * expected * (1 - expected)
 
@@ -156,10 +154,10 @@ def _maximise(design: Floats, won: Floats, weight: Floats, prior: Floats) -> tup
         weighted = spread[:, :, None] * design
         return np.asarray(weighted.transpose(0, 2, 1) @ design + prior)
 
-    start = np.zeros((len(won), design.shape[1]))
-    tolerance = _TOLERANCE * max(1.0, float(weight.sum(axis=1).max()))
-    solution, _ = ascend(surface, curvature, start, tolerance)
-    return solution, curvature(surface(solution)[2])
+    start = np.zeros((1, design.shape[1]))
+    tolerance = _TOLERANCE * max(1.0, float(weight.sum()))
+    solutions, _ = ascend(surface, curvature, start, tolerance)
+    return solutions[0], curvature(surface(solutions)[2])[0]
 
 
 def _joins_all(edges: Flags) -> bool:
@@ -173,6 +171,11 @@ def _joins_all(edges: Flags) -> bool:
 def _contrasts(first: Indices, second: Indices, k: int) -> Floats:
     """Return [N, K] rows with 1 for the first policy and -1 for the second."""
     return np.asarray(np.eye(k)[first] - np.eye(k)[second])
+
+
+def _slope(odds: Floats) -> Floats:
+    share = _logistic(odds)
+    return share * (1 - share)
 
 
 def _logistic(odds: Floats) -> Floats:

@@ -52,6 +52,8 @@ def write_run(folder: Path, name: str, shift: float, day: int) -> Path:
         "judges": [],
         "pairs": [],
         "krippendorff_alpha": 0.4321,
+        "correlation": None,
+        "worth": [],
         "comparisons_left_out": 0,
     }
     written = metrics(
