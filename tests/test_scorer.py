@@ -13,6 +13,7 @@ from genrm_process import PACKAGE_ROOT, Genrm, make_rollouts, read_lines
 from processes import start_process
 
 import genrm_cli as genrm
+from genrm_cli.metrics.figures import rounded
 from genrm_cli.verdicts import Reason
 
 PROMPT = "What is 2 + 2?"
@@ -269,7 +270,7 @@ def test_tables_of_a_settings_file_are_dictionaries():
     result = genrm.score(PROMPT, ["4", "It is four."], judge="lexical", **tables)
     genrm_values, win_rates = (result.columns[name].values for name in ("genrm", "win_rate"))
     assert result.rewards == [
-        base + 0.5 * rate for base, rate in zip(genrm_values, win_rates, strict=True)
+        rounded(base + 0.5 * rate) for base, rate in zip(genrm_values, win_rates, strict=True)
     ]
 
 

@@ -403,5 +403,5 @@ def test_rewards_follow_from_base_scores_and_adjustments_with_every_term(tmp_pat
         group_style_penalty_coeff=0.3,
     )
     shifts = [line["reward"] - line["genrm"]["base_score"] for line in run.lines]
-    assert math.isclose(sum(shifts), 0, abs_tol=1e-9)
+    assert math.isclose(sum(shifts), 0, abs_tol=1e-7)
     assert shifts[0] > shifts[3]  # the shortest gains, the longest loses
