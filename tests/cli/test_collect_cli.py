@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from genrm_process import Genrm, read_lines
+from genrm_process import read_lines
 
 from genrm_cli.sessions.therapy.session import TherapeuticSession
 
@@ -20,7 +20,7 @@ CHAT = [
 
 
 @pytest.fixture
-def few(genrm: Genrm) -> Path:
+def few(genrm):
     """Write every eighth sample scenario."""
     scenarios = tomllib.loads(TherapeuticSession().sample_scenarios())["scenario"]
     return genrm.write("few.jsonl", scenarios[::8])

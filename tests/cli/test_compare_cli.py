@@ -1,9 +1,6 @@
 import json
-from typing import Any
 
 import pytest
-from genrm_process import Call
-from judge_server_fixture import JudgeServer
 
 LEXICAL = ("--judge", "lexical")
 CIRCULAR = ("--strategy", "circular")
@@ -60,7 +57,7 @@ REFERENCE_REPLY = {
 LENGTH = ("--group-answer-length-penalty-coeff", 0.05)
 
 
-def reply(score_1: float, score_2: float, ranking: float) -> dict[str, Any]:
+def reply(score_1, score_2, ranking):
     """Script one verdict."""
     numbers = {
         "score_1": score_1,
@@ -70,7 +67,7 @@ def reply(score_1: float, score_2: float, ranking: float) -> dict[str, Any]:
     return {"content": f"```json\n{json.dumps(numbers)}\n```"}
 
 
-def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
+def judge(server, *more):
     """Name a judge that is asked one thing after the other."""
     return (
         *server.flags,
@@ -226,7 +223,7 @@ def test_compat_gives_the_references_defaults(call, judge_server):
 COMPAT = ("--json", "--compat", "nemo-gym")
 
 
-def compare_as_gym(call: Call, server: JudgeServer, request: dict[str, Any], *more: object) -> Any:
+def compare_as_gym(call, server, request, *more):
     """Run `compare -` as NeMo Gym would answer a request."""
     stdin = json.dumps(request).encode()
     return call("compare", "-", *judge(server, *COMPAT, *more), stdin=stdin)

@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from genrm_process import Json, make_rollouts, read_lines
-from judge_server_fixture import JudgeServer
+from genrm_process import make_rollouts, read_lines
 
 MODEL = "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603"
 ADDRESS = "ana.lima@example.com"
@@ -14,7 +13,7 @@ REDACT_ALL = tuple(
 )
 
 
-def private_rollouts() -> list[Json]:
+def private_rollouts():
     """Make one group of four with private data in prompt, answers and principle."""
     return [
         {
@@ -28,7 +27,7 @@ def private_rollouts() -> list[Json]:
     ]
 
 
-def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
+def judge(server, *more):
     """Name a judge on the command line."""
     return (
         "--base-url",
@@ -39,7 +38,7 @@ def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
     )
 
 
-def sent(server: JudgeServer) -> str:
+def sent(server):
     """Return all messages that the judge was sent, as one text."""
     return json.dumps([request["body"]["messages"] for request in server.stats()["recent"]])
 
@@ -147,7 +146,7 @@ def test_a_pattern_that_cannot_be_used_is_a_usage_error(call):
             assert part in " ".join(finished.err.split())
 
 
-def declared_rollouts() -> list[Json]:
+def declared_rollouts():
     """Make two groups of two: one declares itself in full, of the other one line says false and one
     nothing.
     """

@@ -92,20 +92,6 @@ def test_the_endpoint_of_openais_library_is_the_default(call):
     assert source("--offline")["value"] == []
 
 
-def test_sizes_take_units(call):
-    """Sizes are bytes, or numbers with a unit of 1000 or 1024."""
-    cases = [
-        ("64MB", 64_000_000),
-        ("64MiB", 64 * 1024**2),
-        ("1.5 GB", 1_500_000_000),
-        ("2k", 2_000),
-        ("5000", 5_000),
-    ]
-    for text, size in cases:
-        settings = json.loads(call("config", "--max-line-bytes", text, "--json").out)
-        assert settings["max_line_bytes"]["value"] == size
-
-
 def test_the_shell_completes_values(call):
     """Choices are completed in every shell."""
     for shell in ["bash", "zsh", "fish"]:

@@ -2,13 +2,12 @@ import json
 import signal
 
 import pytest
-from genrm_process import Json
 
 LEXICAL = ("--judge", "lexical")
 PAIRS = "labelled-pairs.jsonl"
 
 
-def make_pairs(count: int) -> list[Json]:
+def make_pairs(count):
     """Make pairs whose better answer is the longer one."""
     return [
         {

@@ -1,10 +1,9 @@
 import gzip
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_process import SAMPLE_DATA, Genrm
+from genrm_process import SAMPLE_DATA
 from scored_lines import read_lines, scored, total, write_lines
 
 from genrm_cli.export.formats import FORMATS
@@ -17,18 +16,18 @@ GROUP = [scored("best", 5.0), scored("middle", 3.0, index=1), scored("worst", 1.
 
 
 @pytest.fixture
-def folder(genrm: Genrm) -> Path:
+def folder(genrm):
     """Give a test the folder of the command."""
     return genrm.folder
 
 
-def manifest_of(folder: Path, stem: str = "out") -> dict[str, Any]:
+def manifest_of(folder, stem="out"):
     """Read a manifest."""
     manifest: dict[str, Any] = json.loads((folder / f"{stem}.manifest.json").read_text())
     return manifest
 
 
-def pairs_in(path: Path) -> list[tuple[str, str]]:
+def pairs_in(path):
     """Return the chosen and rejected texts of rows in the form of TRL's DPO."""
     return [
         (row["chosen"][-1]["content"], row["rejected"][-1]["content"]) for row in read_lines(path)
@@ -219,7 +218,7 @@ def test_undeclared_metadata_is_refused(call, folder):
     ]
 
 
-def as_episode(line: dict[str, Any], **before: Any) -> dict[str, Any]:
+def as_episode(line, **before):
     """Make a scored session of a scored line, with what its collection recorded."""
     detail = line["genrm"] | {"previous_reward": {"total_reward": 0.0, **before}}
     reward = {
@@ -383,22 +382,6 @@ def test_sessions_are_exported_whole_or_at_a_turn(call, folder):
     assert row["chosen"][0]["content"] == "good"
     assert row["rejected"][0]["content"] == "bad"
     assert manifest_of(folder, "turn")["dropped"] == {"mixed_prompts": 2}
-
-
-def test_reasoning_that_alone_differs_is_warned_about(call, folder):
-    """Kept, such pairs are counted in a warning; stripped, they are equal texts and are dropped."""
-    lines = [scored("<think>a</think>Yes.", 5.0), scored("<think>b</think>Yes.", 1.0, index=1)]
-    write_lines(folder / "x.scored.jsonl", lines)
-    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").ended(0)
-    assert "1 pairs differ only in their reasoning" in done.err
-    done = call(
-        "export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "new.jsonl", "--reasoning", "strip"
-    )
-    assert done.code == 3
-    assert "1 × dropped: equal texts" in done.err
-    done = call(
-        "export", "x.scored.jsonl", "--to", "axolotl", "-o", "new.jsonl", "--reasoning", "separate"
-    ).ended(2)
 
 
 def test_compressed_and_parquet_outputs(call, folder):

@@ -3,9 +3,7 @@
 import ast
 import pickle
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -66,7 +64,7 @@ def test_a_text_names_settings():
     assert message.render(render_flag) == "--shard needs --no-journal, $1 and --min-age-s."
 
 
-def sources() -> dict[Path, str]:
+def sources():
     """Return the modules of the package, by their paths in it."""
     package = Path(genrm_cli.__file__).parent
     return {
@@ -75,7 +73,7 @@ def sources() -> dict[Path, str]:
     }
 
 
-def iter_named(tree: ast.AST) -> Iterator[SettingRef]:
+def iter_named(tree):
     """Yield each setting that a message of a module names."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
@@ -96,7 +94,7 @@ def iter_named(tree: ast.AST) -> Iterator[SettingRef]:
                     yield SettingRef(ref.name, False if off else None)
 
 
-def flags_of(command: Any) -> set[str]:
+def flags_of(command):
     """Return the flags of a command and of its subcommands."""
     own = {flag for each in command.params for flag in (*each.opts, *each.secondary_opts)}
     return own.union(
@@ -128,7 +126,7 @@ def test_help_names_settings_that_there_are():
     assert named <= {setting.name for setting in all_settings()} | {"offline"}
 
 
-def iter_texts(tree: ast.AST) -> Iterator[str]:
+def iter_texts(tree):
     """Yield the string literals of a module that are not documentation."""
     documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):

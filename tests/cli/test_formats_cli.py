@@ -1,12 +1,8 @@
 import json
-import subprocess
-import sys
 
 import pytest
 
 from genrm_cli.catalog import INPUT_FORMATS
-
-TWO_LINES = '{"prompt": "Why?", "completion": "So."}\n{"prompt": "Why?", "completion": "No."}\n'
 
 
 def test_every_printed_example_is_read_as_its_format(genrm, call):
@@ -38,30 +34,6 @@ def test_an_unknown_format_is_refused_with_a_guess(call):
     assert finished.code == 2
     assert finished.out == b""
     assert "Did you mean nemo_gym?" in finished.err
-
-
-def test_the_command_of_a_refusal_leads_to_rewards(genrm, call):
-    """What the message tells to type makes a file that is scored, and leaves the first as it
-    was.
-    """
-    for case, (name, content) in {
-        "utf-16": ("in.jsonl", TWO_LINES.encode("utf-16")),
-    }.items():
-        path = genrm.folder / name
-        path.write_bytes(content)
-        refused = call("score", name, "--judge", "lexical").ended(3)
-        command = (
-            refused.err.partition("\ngenrm: done")[0]
-            .partition(": ")[2]
-            .rpartition("convert it")[2]
-            .partition(": ")[2]
-        )
-        subprocess.run(
-            command.replace("python3", sys.executable), shell=True, check=True, cwd=genrm.folder
-        )
-        assert path.read_bytes() == content, case
-        (converted,) = genrm.names() - {name}
-        assert call("score", converted, "--judge", "lexical").code == 0, case
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,8 @@
 """A judge that repeats hostile candidates word for word gives the rewards that it gives without."""
 
 import pytest
-from genrm_process import Call, Genrm, Json, read_lines
+from genrm_process import read_lines
 from hostile_texts import TEXTS
-from judge_server_fixture import JudgeServer
 
 from genrm_cli.judging.lookup import profile_for
 
@@ -16,7 +15,7 @@ CHOSEN = [
 GROUP_SIZE = 7
 
 
-def hostile_lines() -> list[Json]:
+def hostile_lines():
     """Make groups of hostile responses; their prompts are hostile, too."""
     return [
         {
@@ -28,9 +27,7 @@ def hostile_lines() -> list[Json]:
 
 
 @pytest.fixture
-def judged(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> tuple[Genrm, Call, tuple[object, ...]]:
+def judged(genrm, call, judge_server):
     """Write the input, and give a test the command with a judge."""
     genrm.write("in.jsonl", hostile_lines())
     return (
@@ -66,7 +63,7 @@ def test_quoting_changes_no_reward(judged, judge_server, profile):
     assert len(set(rewards[0])) > 5
 
 
-def sent_to(judge_server: JudgeServer) -> list[Json]:
+def sent_to(judge_server):
     """Return the last requests."""
     return [each["body"] for each in judge_server.stats()["recent"]]
 

@@ -2,18 +2,16 @@
 
 import asyncio
 import json
-from pathlib import Path
 
 import pytest
-from genrm_process import Genrm, make_rollouts
+from genrm_process import make_rollouts
 
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
 
 @pytest.fixture
-def path(genrm: Genrm) -> Path:
+def path(genrm):
     """Make a journal with two verdicts of a, one of b, and one failure."""
     path = genrm.folder / "run.journal.sqlite"
     entries = [
@@ -23,7 +21,7 @@ def path(genrm: Genrm) -> Path:
         (b"4", "a", Outcome(Failure(FailureKind.TIMEOUT, "no reply within 600 s"), 2)),
     ]
 
-    async def record() -> None:
+    async def record():
         with Journal(str(path)) as journal:
             await asyncio.gather(*(journal.record(*entry) for entry in entries))
 
@@ -61,21 +59,3 @@ def test_what_is_no_journal_is_refused(call, genrm):
     assert "in.jsonl" in other.err
     assert rollouts.read_bytes() == before
     assert genrm.names() == {"in.jsonl"}
-
-
-def test_the_journal_of_a_run_can_be_looked_into(call, genrm, judge_server):
-    """`score` names its journal, and its verdicts are found in it."""
-    genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
-    scored = call(
-        "score",
-        "in.jsonl",
-        "--base-url",
-        judge_server.base_url,
-        "--model",
-        "org/genrm",
-        "--no-probe",
-    ).ended(0)
-    assert "in.journal.sqlite" in scored.err.replace("\n", "")
-    entries = [json.loads(line) for line in call("journal", "in.journal.sqlite").out.splitlines()]
-    label = f"org/genrm · nemotron-plain-{PROFILES['nemotron-plain'].version} · not probed"
-    assert [entry["judge"] for entry in entries] == [label] * 6

@@ -9,46 +9,6 @@ from genrm_process import make_rollouts
 
 
 @pytest.mark.parametrize(
-    ("flags", "profile", "why"),
-    [
-        (("--model", "m", "--profile", "json"), "json", "set"),
-        (("--model", "m", "--no-probe"), "nemotron-plain", "default"),
-        (("--model", "m"), "nemotron", "by probe"),
-        (
-            (
-                "--model",
-                "RM-R1-7B",
-                "--no-probe",
-                "--max-unscored",
-                1,
-            ),
-            "rm-r1",
-            "by model name",
-        ),
-        (("--model", "m", "--compat", "nemo-gym"), "nemotron", "as in NeMo Gym"),
-    ],
-)
-def test_the_judge_is_named_before_the_run_and_in_its_summary(
-    genrm,
-    call,
-    judge_server,
-    flags,
-    profile,
-    why,
-):
-    """Model, profile with the reason for it, and endpoint."""
-    genrm.write("in.jsonl", make_rollouts())
-    finished = call(
-        "score", "in.jsonl", "--base-url", judge_server.base_url, *flags, "--reask", 0
-    ).ended(0)
-    named = f"{flags[1]}, profile {profile} ({why}), {judge_server.base_url}"
-    lines = finished.err.splitlines()
-    assert f"judge: {named}" in lines[:2]
-    skipped = ", probe skipped" if "--no-probe" in flags else ""
-    assert f"judge         {named}{skipped}" in lines[2:]
-
-
-@pytest.mark.parametrize(
     ("roles", "profile", "calls"),
     [
         ("accept", "nemotron", 2),
@@ -135,37 +95,7 @@ def test_a_judge_that_moved_continues(genrm, call, judge_server, start_judge):
     assert moved.stats()["requests"] == 4
 
 
-@pytest.mark.parametrize(("ranking", "warned"), [(6, True), (1, False)])
-def test_a_panel_that_does_not_agree_is_a_warning(
-    genrm,
-    call,
-    judge_server,
-    start_judge,
-    ranking,
-    warned,
-):
-    """Two judges of opposite taste agree less than by chance, and the run says so; two of one taste
-    agree.
-    """
-    other = start_judge()
-    judge_server.behave(script=[{"content": verdict(1 + 5 * (n % 2))} for n in range(4)])
-    other.behave(
-        script=[{"content": verdict(abs(ranking - 1 - 5 * (n % 2)) + 1)} for n in range(4)]
-    )
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=4))
-    judges = "".join(
-        f'[[judge]]\nmodel = "{name}"\nbase_url = "{server.base_url}"\nconcurrency = 1\n'
-        for name, server in (("a", judge_server), ("b", other))
-    )
-    (genrm.folder / "genrm.toml").write_text(judges)
-    finished = call("score", "in.jsonl", "--no-probe", "--config", "genrm.toml").ended(0)
-    assert (
-        "the judges of the panel do not agree (Krippendorff's alpha -" in finished.err
-    ) == warned
-    assert "judge         panel of 2: a, profile nemotron-plain (default), " in finished.err
-
-
-def verdict(ranking: int) -> str:
+def verdict(ranking):
     """Return a judge's reply for the first response (ranking 1) or the second (6)."""
     scores = (5, 1) if ranking < 4 else (1, 5)
     return json.dumps(

@@ -2,8 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from genrm_process import Genrm, make_rollouts, read_lines
-from judge_server_fixture import JudgeServer
+from genrm_process import make_rollouts, read_lines
 
 # A settings file that was only found in the folder may name neither endpoints nor keys.
 NAMED = {"GENRM_CONFIG": "genrm.toml"}
@@ -19,7 +18,7 @@ GRADERS = [
 ]
 
 
-def write_panel(genrm: Genrm, *servers: JudgeServer, **rules: object) -> None:
+def write_panel(genrm, *servers, **rules):
     """Write a settings file with a judge for each server, `a`, `b`, ..., each with a key of its
     own.
     """
@@ -33,7 +32,7 @@ def write_panel(genrm: Genrm, *servers: JudgeServer, **rules: object) -> None:
     (genrm.folder / "genrm.toml").write_text("\n".join(lines))
 
 
-def keys_seen(server: JudgeServer) -> set[str]:
+def keys_seen(server):
     """Return what a server was given as a key."""
     return {request["headers"].get("authorization", "") for request in server.stats()["recent"]}
 
@@ -121,21 +120,6 @@ def test_a_budget_is_that_of_the_whole_panel(genrm, call, judge_server, start_ju
     assert genrm.metrics()["failures_by_kind"] == {"not_asked": 11}
     assert call("score", "in.jsonl", **KEYS).code == 0
     assert judge_server.stats()["requests"] + other.stats()["requests"] == 16
-
-
-def test_one_judge_named_on_the_command_line_goes_before_the_panel(genrm, call, judge_server):
-    """The stand-in, or a model; the metrics know no panel then."""
-    write_panel(genrm, judge_server, judge_server)
-    genrm.write("in.jsonl", make_rollouts(groups=1))
-    assert call("score", "in.jsonl", "--judge", "lexical").code == 0
-    assert genrm.metrics()["panel"] is None
-    assert genrm.metrics()["judge"]["name"] == "lexical-2"
-    assert judge_server.stats()["requests"] == 0
-    assert call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "c").code == 0
-    assert genrm.metrics()["panel"] is None
-    assert genrm.metrics()["judge"]["name"] == "c"
-    assert judge_server.stats()["requests"] == 4
-    assert keys_seen(judge_server) == {""}
 
 
 @pytest.mark.parametrize(("profile", "calls"), GRADERS)

@@ -1,18 +1,18 @@
 """The probe's result goes with the rewards: into the summary, the metrics and the report."""
 
 import pytest
-from genrm_process import Genrm, make_rollouts
+from genrm_process import make_rollouts
 
 GREEN = "Nothing measured here speaks against it"
 
 
-def probe_of(genrm: Genrm) -> object:
+def probe_of(genrm):
     """Return the result of the probe in the metrics."""
     return genrm.metrics()["judge"]["probe"]
 
 
 @pytest.fixture
-def judged(genrm: Genrm) -> Genrm:
+def judged(genrm):
     """Give a test rollouts whose rewards have nothing to do with length."""
     genrm.write(
         "in.jsonl",

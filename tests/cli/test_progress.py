@@ -23,7 +23,7 @@ class Pace(NamedTuple):
     latencies: Latencies
 
 
-def busy() -> tuple[RunMetrics, Pace]:
+def busy():
     """Return the progress of a run with a real judge, a quarter of which is done."""
     latencies = Latencies()
     for tenths in range(1, 101):

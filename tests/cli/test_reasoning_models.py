@@ -3,11 +3,9 @@ settings.
 """
 
 import json
-from typing import Any
 
 import pytest
 from genrm_process import make_rollouts
-from judge_server_fixture import JudgeServer
 
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
@@ -17,22 +15,14 @@ from genrm_cli.judging.request_form import RefusedField, RequestForm
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.settings.kinds import parse_request_field
 
-PAIRS = [
-    {
-        "prompt": "Hi?",
-        "chosen": "A full answer, with a reason.",
-        "rejected": "No.",
-    }
-]
-
 
 @pytest.fixture(autouse=True)
-def reasoning(judge_server: JudgeServer) -> None:
+def reasoning(judge_server):
     """Make the judge refuse what OpenAI's reasoning models refuse."""
     judge_server.behave(is_reasoning_model=True)
 
 
-def sent(judge_server: JudgeServer) -> list[dict[str, Any]]:
+def sent(judge_server):
     """Return the fields of each request besides its messages."""
     bodies = [request["body"] for request in judge_server.stats()["recent"]]
     return [{name: value for name, value in body.items() if name != "messages"} for body in bodies]
@@ -101,23 +91,6 @@ def test_several_endpoints_and_judges_of_a_model_learn_together(genrm, call, jud
     finished = call("score", "in.jsonl", "--config", "genrm.toml").ended(0)
     assert [finished.err.count(f"{model} does not take") for model in "ab"] == [3, 3]
     assert judge_server.stats()["by_status"]["400"] == 6
-
-
-def test_without_a_probe_and_for_pairs_it_is_the_same(genrm, call, judge_server):
-    """The first calls of a run learn, too, and no refused call counts against a budget."""
-    genrm.write("in.jsonl", make_rollouts())
-    budget = (
-        "--no-probe",
-        "--max-calls",
-        8,
-        "--concurrency",
-        1,
-        "--no-journal",
-    )
-    assert call("score", "in.jsonl", *judge_server.flags, *budget).code == 0
-    assert judge_server.stats()["by_status"] == {"200": 8, "400": 3}
-    genrm.write("pairs.jsonl", PAIRS)
-    assert call("eval", "pairs.jsonl", *judge_server.flags, "-o", "-").code == 0
 
 
 def test_what_a_user_fixed_is_not_changed(genrm, call, judge_server):

@@ -1,9 +1,8 @@
 import json
 import re
-from pathlib import Path
 
 import pytest
-from genrm_process import SAMPLE_DATA, Genrm
+from genrm_process import SAMPLE_DATA
 from hostile_texts import TEXTS
 from report_pages import unpacked
 from scored_lines import scored, verdict, write_lines
@@ -22,7 +21,7 @@ FAILURE = {
 
 
 @pytest.fixture
-def run(genrm: Genrm) -> Path:
+def run(genrm):
     """Give a test a scored group with comparisons."""
     write_lines(
         genrm.folder / "x.comparisons.jsonl",

@@ -3,9 +3,6 @@
 import html
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 from scored_lines import metrics, scored, verdict, write_lines
 
@@ -24,7 +21,7 @@ _WORDS = (  # numbers of the page's own sentences
 )
 
 
-def write_run(folder: Path, name: str, shift: float, day: int) -> Path:
+def write_run(folder, name, shift, day):
     """Write a scored file with every kind of figure, its comparisons and its metrics."""
     lines = []
     asked = []
@@ -52,7 +49,7 @@ def write_run(folder: Path, name: str, shift: float, day: int) -> Path:
         "judges": [],
         "pairs": [],
         "krippendorff_alpha": 0.4321,
-        "correlation": None,
+        "correlation": 0.217,
         "worth": [],
         "comparisons_left_out": 0,
     }
@@ -69,7 +66,7 @@ def write_run(folder: Path, name: str, shift: float, day: int) -> Path:
     return write_lines(folder / f"{name}.scored.jsonl", lines)
 
 
-def iter_numbers(value: Any) -> Iterator[str]:
+def iter_numbers(value):
     """Yield every number in a JSON value in all the forms in which the page writes it, those in
     texts as they are.
     """
@@ -158,22 +155,6 @@ def test_run_and_report_name_the_rollouts_that_made_the_judge_fail(genrm, call, 
     assert run["sabotaged"]["count"] == 1
     assert run["sabotaged"]["of"] == 4
     assert "sabotaged" in [reason["tag"] for reason in run["reasons"]]
-
-
-def test_the_figures_hold_a_row_for_each_group(genrm, call):
-    """Each number of the list of groups is in the figures, in the order of the file."""
-    run = write_run(genrm.folder, "x", 1.0, 1)
-    found = json.loads(call("report", run, "-o", "out.html", "--json").out)["runs"][0]["by_group"]
-    assert [row["key"] for row in found] == [f"task:{letter}" for letter in "abcdefghijkl"]
-    for name in (
-        "size",
-        "mean",
-        "spread",
-        "reliability",
-        "length",
-        "failed",
-    ):
-        assert any(row[name] for row in found), name
 
 
 def test_rewards_are_shown_by_step_and_against_the_earlier_score(genrm, call):

@@ -3,10 +3,8 @@ disk.
 """
 
 import json
-from pathlib import Path
 
 import pytest
-from genrm_process import Genrm
 from report_pages import unpacked
 from scored_lines import scored, verdict, write_lines
 
@@ -14,7 +12,7 @@ PAIR = [scored("best", 5.0), scored("low", 1.0, index=1)]
 
 
 @pytest.fixture
-def run(genrm: Genrm) -> Path:
+def run(genrm):
     """Give a test a scored pair with its comparison."""
     write_lines(genrm.folder / "x.comparisons.jsonl", [verdict(0, 1, 5, 2)])
     return write_lines(genrm.folder / "x.scored.jsonl", PAIR)

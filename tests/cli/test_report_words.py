@@ -3,12 +3,10 @@ where they belong.
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_process import Call, Genrm, make_rollouts, read_lines
-from judge_server_fixture import JudgeServer
+from genrm_process import make_rollouts, read_lines
 from report_pages import unpacked
 from scored_lines import write_lines
 
@@ -23,14 +21,14 @@ PROFILE = (
 
 
 @pytest.fixture
-def run(genrm: Genrm, call: Call, judge_server: JudgeServer) -> Path:
+def run(genrm, call, judge_server):
     """Score a group without keeping replies."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
     assert call("score", "in.jsonl", "--base-url", judge_server.base_url, *PROFILE).code == 0
     return genrm.folder / "in.scored.jsonl"
 
 
-def comparisons(page: Path) -> list[dict[str, Any]]:
+def comparisons(page):
     """Return the comparisons of the first group of a page."""
     found: list[dict[str, Any]] = unpacked(page.read_text(encoding="utf-8"), "block-0")[0][
         "comparisons"

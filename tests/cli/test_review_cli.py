@@ -1,11 +1,9 @@
 """`genrm review`: what experts look at, what they decide, and how exports obey."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_process import Genrm
 from scored_lines import read_lines, write_lines
 from scored_lines import scored as make_scored
 
@@ -13,9 +11,7 @@ Json = dict[str, Any]
 KIND = "That sounds hard. What is it like for you?"
 
 
-def episode(
-    index: int, *said: str, reward: float = 3.0, risk: str = "moderate", **metadata: Any
-) -> Json:
+def episode(index, *said, reward=3.0, risk="moderate", **metadata):
     """Make a scored session in which the counsellor says these turns."""
     messages = [{"role": "user", "content": "I am tired."}]
     for turn in said:
@@ -41,7 +37,7 @@ def episode(
 
 
 @pytest.fixture
-def scored(genrm: Genrm) -> Path:
+def scored(genrm):
     """Write four scored sessions, two of them worth a look."""
     return write_lines(
         genrm.folder / "run.scored.jsonl",
@@ -54,7 +50,7 @@ def scored(genrm: Genrm) -> Path:
     )
 
 
-def statuses(folder: Path) -> list[tuple[int, str, str]]:
+def statuses(folder):
     """Return index, status and name of each line of the review file."""
     return [
         (line["index"], line["status"], line["name"])
@@ -132,22 +128,6 @@ def test_pending_sessions_can_be_exported_with_a_warning(call, scored):
     done = call("export", scored, *options).ended(0)
     assert "2 sessions were exported that no expert has reviewed" in done.err
     assert len(read_lines(scored.parent / "out.jsonl")) == 3
-
-
-@pytest.mark.parametrize("review", ["It made me cry.", None, 3])
-def test_other_reviews_are_no_statuses(call, scored, review):
-    """A field of the same name may hold anything; only the four statuses mean one."""
-    write_lines(scored, [line | {"metadata": {"review": review}} for line in read_lines(scored)])
-    options = (
-        "--to",
-        "trl-sft",
-        "--best-of",
-        9,
-        "-o",
-        scored.parent / "out.jsonl",
-    )
-    assert call("export", scored, *options).code == 0
-    assert len(read_lines(scored.parent / "out.jsonl")) == 4
 
 
 def test_severity_is_a_clinicians_order(call, genrm):

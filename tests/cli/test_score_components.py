@@ -5,7 +5,7 @@ from genrm_process import make_rollouts, read_lines
 LEXICAL = ("--judge", "lexical")
 
 
-def said(text: str) -> str:
+def said(text):
     """Return what was said, without its line breaks."""
     return " ".join(text.split())
 

@@ -2,7 +2,6 @@ import gzip
 import io
 import json
 import zipfile
-from typing import Any
 
 import pytest
 from genrm_process import make_rollouts, read_lines
@@ -36,7 +35,7 @@ SAMPLES = [
 ]
 
 
-def _eval_log(samples: list[dict[str, Any]]) -> bytes:
+def _eval_log(samples):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", "{}")
@@ -47,7 +46,7 @@ def _eval_log(samples: list[dict[str, Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def _parquet(rows: list[dict[str, Any]]) -> bytes:
+def _parquet(rows):
     import pyarrow
     from pyarrow import parquet
 
@@ -105,52 +104,11 @@ def test_parquet_of_other_columns_is_refused(genrm, call):
     )
 
 
-def test_folders_hold_parquet_and_logs(genrm, call):
-    """A folder is searched for lines, Parquet and logs; other JSON, tables and reward profiles are
-    left alone.
-    """
-    folder = genrm.folder / "runs"
-    folder.mkdir()
-    (folder / "a.eval").write_bytes(_eval_log(SAMPLES))
-    (folder / "b.parquet").write_bytes(
-        _parquet([{"prompt": "Why?", "completion": "So " * n} for n in (1, 2)])
-    )
-    (folder / "b_reward_profiling.jsonl").write_text('{"mean/reward": 1}\n')
-    (folder / "config.json").write_text("[{}]")
-    (folder / "notes.csv").write_text("a,b\n")
-    call("score", "runs/", *LEXICAL, "--min-age", "0").ended(0)
-    assert {path.name for path in folder.iterdir() if ".scored" in path.name} == {
-        "a.scored.jsonl",
-        "b.scored.jsonl",
-    }
-
-
 def test_the_output_is_not_named_like_a_container(genrm, call):
     """-o x.parquet is a usage error, as the output would be JSON lines."""
     genrm.write("in.jsonl", make_rollouts())
     finished = call("score", "in.jsonl", *LEXICAL, "-o", "out.parquet").ended(2)
     assert "JSON lines" in finished.err
-
-
-def test_not_a_number_in_another_field_becomes_null(genrm, call):
-    """A NaN in a field that is not used leaves the rollout scored; it is counted, and its first
-    line named.
-    """
-    for value in ["NaN", "1e400"]:
-        lines = [
-            json.dumps({**line, "extra": {"kl": 0.125}}) for line in make_rollouts(groups=1, size=3)
-        ]
-        (genrm.folder / "in.jsonl").write_text("\n".join(lines).replace("0.125", value))
-        finished = call("score", "in.jsonl", *LEXICAL).ended(0)
-        text = (genrm.folder / "in.scored.jsonl").read_text()
-        assert text.count('"extra":{"kl":null}') == 3
-        assert (
-            finished.err.count(f"3 numbers NaN or infinite ({value} in line 1, ...) read as null")
-            == 1
-        )
-        assert all(
-            line["genrm"]["status"] == "scored" for line in map(json.loads, text.splitlines())
-        )
 
 
 @pytest.mark.parametrize(

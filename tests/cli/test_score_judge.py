@@ -4,14 +4,13 @@ from collections import defaultdict
 import pytest
 from genrm_process import make_rollouts, read_lines
 from judge_behaviour import choose_verdict
-from judge_server_fixture import JudgeServer
 
 MODEL = "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603"
 PROBES = 2  # calls of the probe when all is well
 MEAN = ("--estimator", "simple_tiebreaker")  # rewards that can be read off the verdicts
 
 
-def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
+def judge(server, *more):
     """Name a judge on the command line."""
     return (
         "--base-url",
@@ -22,7 +21,7 @@ def judge(server: JudgeServer, *more: object) -> tuple[object, ...]:
     )
 
 
-def implied_rewards(answers: list[str]) -> list[float]:
+def implied_rewards(answers):
     """Work out by hand what a judge that prefers the longer answer gives a circle of
     comparisons.
     """

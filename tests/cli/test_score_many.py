@@ -4,14 +4,11 @@ import os
 import re
 import signal
 import sqlite3
-import time
-from pathlib import Path
-from typing import Any
 from unittest.mock import ANY
 
 import pytest
 import zstandard
-from genrm_process import Finished, Genrm, make_rollouts, read_lines, without_rewards
+from genrm_process import make_rollouts, read_lines, without_rewards
 
 LEXICAL = ("--judge", "lexical")
 NOW = ("--min-age", "0")
@@ -19,7 +16,7 @@ SUFFIXES = ("scored.jsonl", "metrics.json", "comparisons.jsonl")
 BEFORE_OUR_TIME = (1_600_000_000, 1_600_000_000)
 
 
-def fill(genrm: Genrm, *names: str) -> dict[str, list[dict[str, Any]]]:
+def fill(genrm, *names):
     """Write a rollout file under each name, no two of them alike; return what each holds."""
     content = {}
     for number, name in enumerate(names):
@@ -39,7 +36,7 @@ def fill(genrm: Genrm, *names: str) -> dict[str, list[dict[str, Any]]]:
     return content
 
 
-def state_of(folder: Path) -> dict[str, tuple[int, bytes]]:
+def state_of(folder):
     """Take down every file below a folder, with its time and content."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {
@@ -48,17 +45,17 @@ def state_of(folder: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-def names_below(folder: Path) -> set[str]:
+def names_below(folder):
     """Name all files below a folder, but no journals."""
     return {name for name in state_of(folder) if ".journal.sqlite" not in name}
 
 
-def last_line(finished: Finished) -> str:
+def last_line(finished):
     """Return what a log grep would look for."""
     return finished.err.splitlines()[-1]
 
 
-def file_lines(finished: Finished, status: str) -> list[str]:
+def file_lines(finished, status):
     """Return the lines on stderr about files that ended so."""
     return [
         line
@@ -136,19 +133,6 @@ def test_a_template_places_the_outputs(call, genrm):
         assert (genrm.folder / f"out/{name}/run.metrics.json").exists()
     again = call("score", "in/", "out/", *LEXICAL, *NOW, *template)
     assert last_line(again).startswith("genrm: done: 2 files: 2 up to date; ")
-
-
-def test_a_missing_folder_does_not_stop_the_others(call, genrm):
-    """A folder that is not there is an error with 3 and one line; what else was given is scored,
-    before and after.
-    """
-    fill(genrm, "a/run.jsonl", "b/run.jsonl")
-    finished = call("score", "a/", "nowhere/", "nowhere-else/", "b/", *LEXICAL, *NOW).ended(3)
-    assert len(file_lines(finished, "failed")) == 2
-    assert "nowhere/: the folder nowhere does not exist" in finished.err
-    assert (genrm.folder / "a/run.scored.jsonl").exists()
-    assert (genrm.folder / "b/run.scored.jsonl").exists()
-    assert last_line(finished).endswith("; exit 3")
 
 
 def test_the_second_run_does_nothing(call, genrm, judge_server):
@@ -289,42 +273,6 @@ def test_partial_results_are_completed_by_the_next_runs(call, genrm, judge_serve
     assert all((genrm.folder / name.replace(".", ".scored.", 1)).exists() for name in content)
 
 
-def test_young_files_wait(call, genrm):
-    """With --min-age, a file of a folder that just changed waits, with 0; one that is old or named
-    is scored.
-    """
-    fill(genrm, "old.jsonl", "young.jsonl", "named.jsonl")
-    os.utime(genrm.folder / "old.jsonl", BEFORE_OUR_TIME)
-    finished = call("score", "named.jsonl", ".", *LEXICAL, "--min-age", "60s").ended(0)
-    (waiting,) = file_lines(finished, "skipped")
-    assert waiting.startswith("skipped: young.jsonl: ")
-    assert re.search(r"too new, \d+ s old: .*--min-age 0", waiting)
-    assert {"old.scored.jsonl", "named.scored.jsonl"} < genrm.names()
-    assert "young.scored.jsonl" not in genrm.names()
-    os.utime(genrm.folder / "young.jsonl", (time.time() - 30,) * 2)
-    assert "1 skipped" in last_line(call("score", ".", *LEXICAL, "--min-age", "60s"))
-    assert "1 scored" in last_line(call("score", ".", *LEXICAL, "--min-age", "20s"))
-
-
-def test_a_folder_names_what_it_leaves_out(call, genrm):
-    """Arrays and tables, but no output of ours; a folder with nothing to read is 3, as is a
-    pattern.
-    """
-    fill(genrm, "a.jsonl")
-    assert call("score", ".", *LEXICAL).code == 0
-    for name in ("array.json", "b.csv", "c.tsv", "d.json.gz"):
-        (genrm.folder / name).write_text("[]")
-    finished = call("score", ".", *LEXICAL)
-    assert finished.code == 0
-    assert "left out array.json, b.csv, c.tsv and 1 more; of a folder" in finished.err
-    for nothing in ("*.ndjson", "empty"):
-        (genrm.folder / "empty").mkdir(exist_ok=True)
-        refused = call("score", nothing, *LEXICAL)
-        assert refused.code == 3, refused.err
-        assert f"failed: {nothing}: no rollout files" in refused.err, refused.err
-    assert call("score", "a.jsonl", "empty/", *LEXICAL).code == 0
-
-
 def test_too_many_unscored_stay_6_until_they_are_scored(call, genrm):
     """Outputs that are up to date keep their exit code, alone and in a folder; a higher limit
     accepts them.
@@ -366,34 +314,6 @@ def test_a_bad_file_does_not_stop_the_others(genrm, call):
     assert "\x1b" not in finished.err
     assert "\r" not in finished.err
     assert finished.out == b""
-
-
-def test_json_is_one_object(call, genrm):
-    """--json prints one object on stdout with a result for each file that was not up to date."""
-    fill(genrm, "a.jsonl", "b.jsonl")
-    assert call("score", "b.jsonl", *LEXICAL).code == 0
-    (genrm.folder / "bad.jsonl").write_text("no rollouts\n")
-    finished = call("score", ".", *LEXICAL, *NOW, "--json")
-    run = json.loads(finished.out)
-    assert finished.out.count(b"\n") == 1
-    assert run["files"] == 3
-    assert run["scored"] == 1
-    assert run["up_to_date"] == 1
-    assert run["failed"] == 1
-    assert run["exit_code"] == 3
-    results = {result["input"]: result for result in run["results"]}
-    assert results.keys() == {"a.jsonl", "bad.jsonl"}
-    assert results["a.jsonl"]["output"] == "a.scored.jsonl"
-    assert results["a.jsonl"]["status"] == "scored"
-    assert results["a.jsonl"]["exit_code"] == 0
-    assert results["a.jsonl"]["metrics"] == json.loads(
-        (genrm.folder / "a.metrics.json").read_bytes()
-    )
-    assert results["bad.jsonl"]["metrics"] is None
-    assert run["error"] is None
-    assert "cannot read its only line" in results["bad.jsonl"]["error"]
-    assert results["bad.jsonl"]["status"] == "failed"
-    assert results["bad.jsonl"]["exit_code"] == 3
 
 
 def test_a_dry_run_does_nothing(call, genrm, judge_server):
@@ -457,34 +377,6 @@ def test_a_judge_that_is_down_ends_the_run(call, genrm, judge_server):
     judge_server.behave()
     again = call("score", ".", *judge_server.flags, *NOW, "--no-probe").ended(0)
     assert "up to date" in last_line(again)
-
-
-def test_outputs_say_where_they_come_from(call, genrm, judge_server):
-    """The metrics hold versions, the settings' digest, the judge, the input's identity and the
-    time.
-    """
-    fill(genrm, "a.jsonl", "b.jsonl")
-    assert call("score", ".", *judge_server.flags, *NOW).code == 0
-    metrics = json.loads((genrm.folder / "b.metrics.json").read_bytes())
-    status = (genrm.folder / "b.jsonl").stat()
-    place = str(genrm.folder / "b.jsonl")
-    identity = {
-        "uri": "b.jsonl",
-        "place": place,
-        "size_bytes": status.st_size,
-        "etag": None,
-        "mtime_ns": status.st_mtime_ns,
-        "ctime_ns": status.st_ctime_ns,
-        "inode": status.st_ino,
-    }
-    assert metrics["input"] == identity
-    assert metrics["versions"].keys() == {"genrm", "python"}
-    assert len(metrics["settings_digest"]) == 64
-    assert metrics["judge"]["name"] == "m"
-    assert (
-        time.time() - 60
-        < time.mktime(time.strptime(metrics["time"][:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
-    )
 
 
 @pytest.mark.parametrize(

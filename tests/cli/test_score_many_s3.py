@@ -1,10 +1,9 @@
 import gzip
 import json
 import re
-from typing import Any
 
 import pytest
-from genrm_process import Finished, make_rollouts, without_rewards
+from genrm_process import make_rollouts, without_rewards
 from s3_objects import get, keys_in
 
 LEXICAL = ("--judge", "lexical")
@@ -14,20 +13,20 @@ SUFFIXES = ("scored.jsonl", "metrics.json", "comparisons.jsonl")
 BODY = "".join(json.dumps(line) + "\n" for line in make_rollouts(groups=1, size=2)).encode()
 
 
-def put(bucket: Any, *keys: str, body: bytes = BODY) -> None:
+def put(bucket, *keys, body=BODY):
     """Make objects, compressed where the name says so."""
     for key in keys:
         content = gzip.compress(body) if key.endswith(".gz") else body
         bucket.client.put_object(Bucket=bucket.name, Key=key, Body=content)
 
 
-def state_of(bucket: Any) -> dict[str, tuple[str, object]]:
+def state_of(bucket):
     """Take down the ETag and the time of every object."""
     contents = bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", [])
     return {item["Key"]: (item["ETag"], item["LastModified"]) for item in contents}
 
 
-def last_line(finished: Finished) -> str:
+def last_line(finished):
     """Return what a log grep would look for."""
     return finished.err.splitlines()[-1]
 
@@ -131,37 +130,6 @@ def test_metrics_say_where_objects_come_from(call, s3_bucket, aws):
         "Metadata"
     ]
     assert metrics["output_mark"]["upload"] == scored["genrm-upload"]
-
-
-def test_a_dry_run_writes_nothing_on_s3(
-    call,
-    genrm,
-    s3_bucket,
-    aws,
-    disturbed_s3,
-    judge_server,
-):
-    """Only requests that read are made: no lease, no trial of conditional puts, no output; and no
-    call.
-    """
-    put(s3_bucket, "rl/a.jsonl", "rl/b.jsonl.gz")
-    arguments = (
-        "score",
-        f"s3://{s3_bucket.name}/rl/",
-        *judge_server.flags,
-        *NOW,
-        "--dry-run",
-        "--json",
-    )
-    finished = call(*arguments, "--s3-endpoint-url", disturbed_s3.url, **aws).ended(0)
-    plan = json.loads(finished.out)
-    assert [result["output"].rpartition("/")[2] for result in plan["results"]] == [
-        "a.scored.jsonl",
-        "b.scored.jsonl",
-    ]
-    assert {request["method"] for request in disturbed_s3.requests()} <= {"GET", "HEAD"}
-    assert judge_server.stats()["requests"] == 0
-    assert genrm.names() == set()
 
 
 def test_a_listing_that_is_refused_fails_alone(call, s3_bucket, aws, disturbed_s3):

@@ -10,9 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from genrm_process import COMMAND, Genrm, make_rollouts
-from judge_server_fixture import JudgeServer
-from s3_disturber_fixture import DisturbedS3
+from genrm_process import COMMAND, make_rollouts
 
 from genrm_cli.storage.leases import Lease, Leases
 from genrm_cli.storage.local import unfinished_path
@@ -23,7 +21,7 @@ NOW = ("--min-age", 0)
 LEXICAL = ("--judge", "lexical")
 
 
-def at(judge: JudgeServer, *more: object) -> tuple[object, ...]:
+def at(judge, *more):
     """Return the arguments that name a judge, without probe and further tries."""
     return (
         *judge.flags,
@@ -36,19 +34,19 @@ def at(judge: JudgeServer, *more: object) -> tuple[object, ...]:
     )
 
 
-def through(disturbed_s3: DisturbedS3) -> tuple[str, ...]:
+def through(disturbed_s3):
     """Return the arguments that name the endpoint that fails when told to."""
     return ("--s3-endpoint-url", disturbed_s3.url)
 
 
-def body(groups: int = 1, size: int = 3) -> bytes:
+def body(groups=1, size=3):
     """Render rollouts as the content of a file or object."""
     return b"".join(
         json.dumps(line).encode() + b"\n" for line in make_rollouts(groups=groups, size=size)
     )
 
 
-def rewards_in(genrm: Genrm, name: str = "in.scored.jsonl") -> list[float | None]:
+def rewards_in(genrm, name="in.scored.jsonl"):
     """Return the rewards of a scored file."""
     return [json.loads(line)["reward"] for line in (genrm.folder / name).read_bytes().splitlines()]
 
@@ -327,7 +325,7 @@ def test_what_a_killed_run_left_beside_finished_outputs_is_removed(genrm, call, 
     assert (genrm.folder / "in.scored.jsonl").stat().st_ino == before.st_ino
 
 
-def entries_of(uris: list[str]) -> list[CommitEntry]:
+def entries_of(uris):
     """Return the entries of outputs that have all been published."""
     with Outputs(S3Options(), overwrite=True) as outputs:
         entries = []

@@ -87,20 +87,6 @@ def test_a_busy_judge_passes_the_probe(genrm, call, judge_server):
     }  # two of the probe, two comparisons
 
 
-def test_no_probe_goes_straight_to_the_comparisons(genrm, call, judge_server):
-    """With --no-probe every request is a comparison; when all fail, the run ends with 6 and says so
-    in numbers.
-    """
-    judge_server.behave(require_key="secret")
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    call("score", "in.jsonl", *judge_server.flags, "--no-probe", "--retries", 0).ended(6)
-    assert judge_server.stats()["by_status"] == {"401": 3}
-    metrics = genrm.metrics()
-    assert metrics["failures_by_kind"] == {"auth": 3}
-    assert metrics["unscored"] == 3
-    assert metrics["reward"]["count"] == 0
-
-
 def test_a_judge_that_refuses_the_key_in_mid_run_is_waited_for(genrm, call, judge_server):
     """A key that expired may be put right while the run waits; when it is not, --give-up-after ends
     it with 4.

@@ -1,11 +1,9 @@
 """Shards: runs that only ask, and one that concludes what they recorded."""
 
 import json
-from pathlib import Path
 
 import pytest
-from genrm_process import Call, Finished, Json, make_rollouts, read_lines
-from judge_server_fixture import JudgeServer
+from genrm_process import make_rollouts, read_lines
 
 SHARDS = 3
 COSTS = (
@@ -32,7 +30,7 @@ CASES = {
 }
 
 
-def arguments(judge: JudgeServer, *more: str) -> tuple[str, ...]:
+def arguments(judge, *more):
     """Return the options of a run."""
     return (
         *judge.flags,
@@ -45,7 +43,7 @@ def arguments(judge: JudgeServer, *more: str) -> tuple[str, ...]:
     )
 
 
-def outputs_of(folder: Path, stem: str = "in") -> tuple[bytes, list[Json]]:
+def outputs_of(folder, stem="in"):
     """Return the scored lines, and the comparisons without what a run measures anew."""
     comparisons = read_lines(folder / f"{stem}.comparisons.jsonl")
     kept = [
@@ -54,7 +52,7 @@ def outputs_of(folder: Path, stem: str = "in") -> tuple[bytes, list[Json]]:
     return (folder / f"{stem}.scored.jsonl").read_bytes(), kept
 
 
-def remove_outputs(folder: Path) -> None:
+def remove_outputs(folder):
     """Remove everything that a run left in a folder."""
     for path in [
         *folder.glob("*.scored.jsonl"),
@@ -66,7 +64,7 @@ def remove_outputs(folder: Path) -> None:
         path.unlink()
 
 
-def run_shards(call: Call, *given: str, count: int = SHARDS, **environment: str) -> list[Finished]:
+def run_shards(call, *given, count=SHARDS, **environment):
     """Run all shards, then the run that concludes; return how each ended."""
     shards = [
         call(*given, "--shard", f"{number}/{count}", **environment) for number in range(count)

@@ -2,16 +2,14 @@
 
 import gzip
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
-from genrm_process import Call, Genrm, Json, read_lines
+from genrm_process import Json, read_lines
 
 OFFLINE = ("--offline", "--together", "--min-age", "0")
 
 
-def rollout(task: int, index: int, answer: str, prompt: str | None = None) -> Json:
+def rollout(task, index, answer, prompt=None):
     """Make a line as NeMo Gym writes it: its shards hold some rollouts of many tasks."""
     asked = {"input": [{"role": "user", "content": prompt or f"Question {task}?"}]}
     said = {
@@ -28,7 +26,7 @@ def rollout(task: int, index: int, answer: str, prompt: str | None = None) -> Js
     }
 
 
-def write(path: Path, lines: list[Json]) -> None:
+def write(path, lines):
     """Write lines, compressed or as a JSON array where the name says so."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = (
@@ -39,7 +37,7 @@ def write(path: Path, lines: list[Json]) -> None:
     path.write_bytes(gzip.compress(text.encode()) if path.name.endswith(".gz") else text.encode())
 
 
-def write_shards(folder: Path, names: list[str], tasks: int = 6, size: int = 4) -> list[Json]:
+def write_shards(folder, names, tasks=6, size=4):
     """Spread the rollouts of each task over files; return all lines, file by file."""
     shards: dict[str, list[Json]] = {name: [] for name in names}
     for task in range(tasks):
@@ -53,12 +51,12 @@ def write_shards(folder: Path, names: list[str], tasks: int = 6, size: int = 4) 
     return [line for name in sorted(names) for line in shards[name]]
 
 
-def scored_of(folder: Path, *names: str) -> bytes:
+def scored_of(folder, *names):
     """Return scored lines, one file after another."""
     return b"".join((folder / name).read_bytes() for name in names)
 
 
-def warnings_in(err: str) -> str:
+def warnings_in(err):
     """Return what a run warned about."""
     return "\n".join(line for line in err.splitlines() if "warning" in line)
 
@@ -122,35 +120,6 @@ def test_contradicting_task_ids_give_way_to_the_prompt(call, genrm):
     assert sorted(by_group.values(), key=str) == [{"Prompt 0"}, {"Prompt 1"}, {"Prompt 2"}]
 
 
-def test_shards_may_number_their_rollouts_alike(call, genrm):
-    """Files of one seed each number their rollouts from 0: these are no duplicates, and no attempts
-    of each other.
-    """
-    for seed in range(3):
-        lines = [rollout(task, 0, f"Seed {seed} {'word ' * seed}") for task in range(2)]
-        write(genrm.folder / f"rs{seed}.jsonl", lines)
-    finished = call(
-        "score", *(f"rs{seed}.jsonl" for seed in range(3)), *OFFLINE, "--strict", "--json"
-    )
-    (result,) = json.loads(finished.out)["results"]
-    assert result["metrics"]["duplicate_rollouts"] == 0
-    assert result["metrics"]["scored"] == 6
-
-
-def test_bad_lines_are_named_with_their_file(call, genrm):
-    """A set has one rejects file, which says of each line where it is; so does the error of
-    --strict.
-    """
-    write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
-    with (genrm.folder / "b.jsonl").open("a") as file:
-        file.write("{torn\n")
-    assert call("score", "a.jsonl", "b.jsonl", *OFFLINE).code == 0
-    (reject,) = read_lines(genrm.folder / "together.rejects.jsonl")
-    assert reject["input"] == "b.jsonl"
-    assert reject["line"] == 13
-    assert "b.jsonl:13" in call("score", "a.jsonl", "b.jsonl", *OFFLINE, "--strict", "--force").err
-
-
 def test_a_file_without_rollouts_fails_the_set(call, genrm):
     """A file of which no line can be read is most likely a mistake, and is named."""
     write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
@@ -204,20 +173,7 @@ def test_a_set_is_leased_as_a_whole(call, genrm):
     assert not list(genrm.folder.glob("*scored*"))
 
 
-def test_validate_offers_to_score_torn_groups_together(call, genrm):
-    """Prompts that several files answer are counted; with --together their groups are whole."""
-    write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
-    apart = call("validate", "a.jsonl", "b.jsonl", "--offline")
-    assert b"6 prompts in several files" in apart.out
-    assert b"--together" in apart.out
-    together: dict[str, Any] = json.loads(
-        call("validate", "a.jsonl", "b.jsonl", "--offline", "--together", "--json").out
-    )
-    assert together["files"] == 2
-    assert together["group_sizes"] == {"4": 6}
-
-
-def write_scored_set(call: Call, genrm: Genrm) -> list[str]:
+def write_scored_set(call, genrm):
     """Score a set of three files, and the same lines in one file; return the names of the set's
     scored lines.
     """
@@ -245,26 +201,6 @@ def test_a_scored_set_is_exported_as_one_file(call, genrm):
     assert [each["rollouts"] for each in manifest["inputs"]] == [8, 8, 8]
     assert {each["scored_with"]["estimator"] for each in manifest["inputs"]} == {"adaptive"}
     assert manifest["incomplete_groups"] == 0
-
-
-def test_a_scored_set_is_reported_as_one_file(call, genrm):
-    """The figures of a set are those of one file with all its lines."""
-    scored = write_scored_set(call, genrm)
-    figures = [
-        json.loads(call("report", *given, "--json", "-o", page).out)["runs"][0]
-        for given, page in (
-            (("whole.scored.jsonl",), "a.html"),
-            ((*scored, "--together"), "b.html"),
-        )
-    ]
-    assert [each.pop("uri") for each in figures] == [
-        "whole.scored.jsonl",
-        "shards/together (3 files)",
-    ]
-    for each in figures:
-        assert each.pop("time")
-        assert each.pop("cost")["calls"] == 0
-    assert figures[0] == figures[1]
 
 
 def test_a_scored_set_is_shown_as_one_file(call, genrm):

@@ -1,11 +1,9 @@
-from typing import Any
-
 from genrm_process import make_rollouts
 
 TASK = [{"role": "user", "content": "Name a river."}]
 
 
-def chat(reply: Any, **fields: Any) -> dict[str, Any]:
+def chat(reply, **fields):
     """Make a line of messages."""
     return {
         "messages": [*TASK, {"role": "assistant", "content": reply}],
@@ -50,18 +48,6 @@ def test_a_group_is_listed_with_what_is_not_compared(genrm, call):
     ]
 
 
-def test_groups_are_chosen_by_key_and_number(genrm, call):
-    """--group shows one group, --limit several; without them the first group is shown."""
-    genrm.write("in.jsonl", make_rollouts(groups=3, size=2))
-    shown = [
-        call("show", "in.jsonl", *options).out.decode()
-        for options in ((), ("--limit", 2), ("--limit", 9))
-    ]
-    assert [text.count("=== group") for text in shown] == [1, 2, 3]
-    key = shown[2].split("=== group ")[3].partition(": ")[0]
-    assert call("show", "in.jsonl", "--group", key).out.decode() == shown[2].split("\n\n")[2]
-
-
 def test_nothing_to_show_is_an_error(genrm, call):
     """Where nothing can be shown, the exit code is 3 and the error says why."""
     cases = [
@@ -83,22 +69,6 @@ def test_nothing_to_show_is_an_error(genrm, call):
         assert finished.code == 3
         assert finished.out == b""
         assert message in finished.err
-
-
-def test_a_scored_file_without_such_groups_says_so(genrm, call):
-    """Asked for failures, the worst groups or an unknown group, `show` does not print nothing."""
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    assert call("score", "in.jsonl", "--offline").code == 0
-    for options, says in (
-        (("--failures",), "no group has a failed comparison"),
-        (("--worst", 1), "too few verdicts"),
-    ):
-        shown = call("show", "in.scored.jsonl", *options)
-        assert shown.code == 0
-        assert shown.out == b""
-        assert says in shown.err
-    unknown = call("show", "in.scored.jsonl", "--group", "nobody").ended(3)
-    assert "no group 'nobody'" in unknown.err
 
 
 def test_an_output_is_known_by_the_run_that_wrote_it(genrm, call):

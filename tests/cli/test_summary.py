@@ -16,24 +16,6 @@ LEXICAL = ("--judge", "lexical")
 LAST = re.compile(r"genrm: done: .*; exit (\d+)")
 
 
-def test_what_was_not_asked_is_no_failure(genrm, call, judge_server):
-    """With --max-calls the summary and the last line agree: no failure, and how many were not
-    asked.
-    """
-    genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
-    judge = (*judge_server.flags, "--no-probe")
-    finished = call("score", "in.jsonl", *judge, "--max-calls", 2).ended(6)
-    *_, error, done = finished.err.splitlines()
-    assert "comparisons   6: 2 verdicts, 0 failures, 4 not asked; 2 calls, " in finished.err
-    assert "2 verdicts, 0 failures, 4 not asked, 2 calls; " in done
-    assert error.startswith("genrm: error: --max-calls stopped the run")
-    again = call("score", "in.jsonl", *judge)
-    assert (
-        "comparisons   6: 4 verdicts, 2 reused from an earlier run, 0 failures; 4 calls, "
-        in again.err
-    )
-
-
 @pytest.mark.parametrize(
     ("code", "arguments"),
     [
@@ -153,44 +135,6 @@ def test_rewards_that_follow_length_are_warned_of(genrm, call, capsys):
         assert ("responses win" in shown) == bool(says)
         assert says in shown
         assert "--min-reliability with 0 groups: fewer than 500 say little" in shown
-
-
-@pytest.mark.parametrize(
-    ("ranking", "score", "warned"),
-    [
-        (5, 2, "scores and ranking disagree in"),
-        (4, 4, "only repeats the scores"),
-        (2, 2, None),
-    ],
-)
-def test_a_ranking_that_means_nothing_is_warned_of(
-    genrm,
-    call,
-    judge_server,
-    ranking,
-    score,
-    warned,
-):
-    """A judge whose rankings contradict or repeat its scores in more than a fifth of the verdicts
-    gets a warning.
-    """
-    genrm.write("in.jsonl", make_rollouts())
-    judge_server.behave(
-        verdict={
-            "score_1": 4,
-            "score_2": score,
-            "ranking": ranking,
-        }
-    )
-    finished = call("score", "in.jsonl", *judge_server.flags, "--no-probe").ended(0)
-    message = " ".join(finished.err.split())
-    expected = [
-        "scores and ranking disagree in",
-        "the ranking only repeats the scores",
-    ]
-    assert [text for text in expected if text in message] == [
-        text for text in expected if warned and warned in text
-    ]
 
 
 def test_an_up_to_date_input_keeps_its_metrics_in_json(genrm, call):

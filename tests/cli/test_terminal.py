@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from genrm_process import Genrm, Json
+from genrm_process import Genrm
 from terminals import on_terminal
 
 # The title, the clipboard (OSC 52), a cleared screen, a C1 introducer, a reordered line, a carriage
@@ -17,7 +17,7 @@ _OWN = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[lh]|\x1b\[[12]?K|\x1b\[1A|\r")
 _RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-def on_hostile_terminal(genrm: Genrm, *commands: tuple[str, ...]) -> list[str]:
+def on_hostile_terminal(genrm, *commands):
     """Run commands in a pseudo-terminal, each in a folder with hostile files; return what each has
     printed.
     """
@@ -30,7 +30,7 @@ def on_hostile_terminal(genrm: Genrm, *commands: tuple[str, ...]) -> list[str]:
     )
 
 
-def unsafe_part(text: str) -> bytes:
+def unsafe_part(text):
     """Return what else than Rich's own colours and cursor was printed of a shown hostile text, with
     what is around.
     """
@@ -44,7 +44,7 @@ def unsafe_part(text: str) -> bytes:
     )
 
 
-def hostile_lines() -> list[Json]:
+def hostile_lines():
     """Make a group whose ids, prompt and answers are hostile, and a line that is rejected with its
     keys.
     """
@@ -59,7 +59,7 @@ def hostile_lines() -> list[Json]:
     return [*lines, {HOSTILE: 1}]
 
 
-def write_hostile(genrm: Genrm) -> None:
+def write_hostile(genrm):
     """Write files that are hostile throughout, one of them by its name as well."""
     genrm.write("in.jsonl", hostile_lines())
     genrm.write(f"{HOSTILE}.jsonl", hostile_lines())

@@ -4,13 +4,13 @@ import re
 from typing import Any
 
 import pytest
-from genrm_process import COMMAND, Finished, make_rollouts, read_lines
+from genrm_process import COMMAND, make_rollouts, read_lines
 from processes import start_process
 
 LEXICAL = ("--judge", "lexical")
 
 
-def metrics_of(finished: Finished) -> dict[str, Any]:
+def metrics_of(finished):
     """Return the metrics of the only input from what --json printed."""
     metrics: dict[str, Any] = json.loads(finished.out)["results"][0]["metrics"]
     return metrics
@@ -104,7 +104,7 @@ def test_a_new_file_in_a_folder_is_scored_on_a_terminal(genrm, options, code):
     assert code in said.decode()
 
 
-def _read(terminal: int) -> bytes:
+def _read(terminal):
     try:
         return os.read(terminal, 65_536)
     except OSError:  # the other end is closed

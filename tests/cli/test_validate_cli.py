@@ -3,31 +3,6 @@ import json
 from genrm_process import make_rollouts
 
 
-def test_the_report_of_the_sample_rollouts(genrm, call, judge_server):
-    """Formats, groups, comparisons and requests go to stdout; no judge is asked, and nothing is
-    written.
-    """
-    genrm.sample("rollouts.jsonl")
-    finished = call(
-        "validate", "rollouts.jsonl", *judge_server.flags, "--strategy", "all_pairs", "--repeats", 2
-    ).ended(0)
-    report = finished.out.decode()
-    comparisons = 2 * (5 * 6 + 28 + 21)  # one response of a group of eight is blank
-    for text in (
-        "format       nemo_gym: 36 lines; prompt: responses_create_params; response: response; "
-        "not read: ",
-        "             line 1: prompt '",
-        "groups       7, by task index\n",
-        "5 of 4, 2 of 8",
-        f"comparisons  {comparisons} ",
-        f"calls        {comparisons}\n",
-        "cost         unknown: set --price-in",
-    ):
-        assert text in report
-    assert genrm.names() == {"rollouts.jsonl"}
-    assert judge_server.stats()["requests"] == 0
-
-
 def test_the_report_as_json(genrm, call):
     """--json prints the same report as one object, with every problem that it counts."""
     genrm.sample("bad-lines.jsonl")
@@ -78,20 +53,6 @@ def test_strict_ends_with_3_if_there_are_problems(genrm, call):
     assert call("validate", "good.jsonl", "--strict").code == 0
 
 
-def test_problems_are_counted_by_kind(genrm, call):
-    """A problem of many lines is one line of the report, with its count and the first places."""
-    (genrm.folder / "in.jsonl").write_text("nonsense\n" * 250)
-    finished = call("validate", "in.jsonl")
-    assert b"problems     250" in finished.out
-    assert finished.out.count(b"not JSON") == 1
-    assert b"  250 lines: not JSON" in finished.out
-    assert b"(lines 1, 2, 3, 4, 5, ...)" in finished.out
-    (problem,) = json.loads(call("validate", "in.jsonl", "--json").out)["problems"]
-    assert problem["unit"] == "line"
-    assert problem["count"] == 250
-    assert problem["where"] == ["1", "2", "3", "4", "5"]
-
-
 ROLLOUTS = make_rollouts()
 
 
@@ -139,16 +100,6 @@ def test_an_input_of_which_nothing_can_be_scored_ends_with_3(genrm, call):
         as_json = call("validate", "in.jsonl", *options, "--json")
         assert as_json.code == 3, case
         assert json.loads(as_json.out)["can_be_scored"] is False, case
-
-
-def test_a_field_that_only_some_lines_lack_is_a_problem(genrm, call):
-    """Lines without the field that --group-by names are counted; the others can be scored."""
-    genrm.write("in.jsonl", [*({**line, "task": 1} for line in ROLLOUTS[:4]), ROLLOUTS[4]])
-    finished = call("validate", "in.jsonl", "--group-by", "task").ended(0)
-    assert (
-        b"  1 line: no field task, which --group-by names: it is not compared (line 5)"
-        in finished.out
-    )
 
 
 def test_a_folder_is_reported_file_by_file_and_in_total(genrm, call):

@@ -1,10 +1,9 @@
 import json
-from typing import Any
 
 TASK = {"role": "user", "content": "Name a river."}
 
 
-def chat(reply: Any, task: str = "river", **fields: Any) -> dict[str, Any]:
+def chat(reply, task="river", **fields):
     """Make a line of messages."""
     return {
         "messages": [TASK, {"role": "assistant", "content": reply}],

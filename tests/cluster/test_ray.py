@@ -5,14 +5,11 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from genrm_process import Finished, Genrm, make_rollouts
-from judge_server_fixture import JudgeServer
+from genrm_process import Finished, make_rollouts
 
 from genrm_cli.errors import StorageError
 from genrm_cli.settings.judge_settings import LimitSettings
@@ -27,12 +24,12 @@ ACTOR = "ray::Worker"
 
 
 @pytest.fixture
-def needs_ray() -> None:
+def needs_ray():
     """Skip a test where Ray is not installed."""
     pytest.importorskip("ray", reason="needs ray: pip install 'genrm-cli[ray]'")
 
 
-def arguments(judge: JudgeServer) -> tuple[str, ...]:
+def arguments(judge):
     """Return the command and the options of a run."""
     given = (
         "score",
@@ -51,7 +48,7 @@ def arguments(judge: JudgeServer) -> tuple[str, ...]:
     )
 
 
-def on_ray(judge: JudgeServer, workers: int = 2) -> tuple[str, ...]:
+def on_ray(judge, workers=2):
     """Return the same on a local cluster."""
     return (
         *arguments(judge),
@@ -62,7 +59,7 @@ def on_ray(judge: JudgeServer, workers: int = 2) -> tuple[str, ...]:
     )
 
 
-def scored_without_ray(genrm: Genrm, judge: JudgeServer, latency_s: float) -> bytes:
+def scored_without_ray(genrm, judge, latency_s):
     """Write the input; return the scored lines of an undistributed run, and remove all that it
     wrote.
     """
@@ -77,14 +74,14 @@ def scored_without_ray(genrm: Genrm, judge: JudgeServer, latency_s: float) -> by
     return scored
 
 
-def finish(process: "subprocess.Popen[bytes]") -> Finished:
+def finish(process):
     """Wait for the end of a run."""
     out, err = process.communicate(timeout=LIMIT_S)
     assert b"Traceback" not in err, err.decode()
     return Finished(process.returncode, out, err.decode())
 
 
-def iter_descendants(pid: int) -> Iterator[tuple[int, str]]:
+def iter_descendants(pid):
     """Yield the processes below a process, with their titles."""
     parents = {}
     for path in Path("/proc").glob("[0-9]*"):
@@ -102,7 +99,7 @@ def iter_descendants(pid: int) -> Iterator[tuple[int, str]]:
                 )
 
 
-def kill_one(pid: int, title: str) -> None:
+def kill_one(pid, title):
     """Kill an actor of a run as the kernel would."""
     os.kill(
         next(child for child, name in iter_descendants(pid) if name.startswith(title)),
@@ -110,7 +107,7 @@ def kill_one(pid: int, title: str) -> None:
     )
 
 
-def wait_for_end(pids: list[int]) -> None:
+def wait_for_end(pids):
     """Wait until these processes are gone."""
     give_up_at = time.monotonic() + LIMIT_S
     while any(Path(f"/proc/{pid}/exe").exists() for pid in pids):

@@ -5,19 +5,15 @@ the rows hold.
 import json
 import re
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_process import Call, read_lines
+from genrm_process import read_lines
 from judged_lines import by_name, says, score_replies
 
 from genrm_cli.export.balance import balanced_ties
-from genrm_cli.export.formats import FORMATS
-from genrm_cli.export.judged import _has_scores, _labelled
-from genrm_cli.export.rows import Judgement
+from genrm_cli.export.judged import _has_scores
 from genrm_cli.judging.lookup import PROFILES
-from genrm_cli.verdicts import Verdict
 
 Json = dict[str, Any]
 GROUPS = [
@@ -28,7 +24,7 @@ GROUPS = [
 ]
 
 
-def export(call: Call, folder: Path, to: str, *options: str) -> tuple[list[Json], Json, str]:
+def export(call, folder, to, *options):
     """Export `x.scored.jsonl`; return rows, manifest and messages."""
     done = call("export", "x.scored.jsonl", "--to", to, "-o", "o.jsonl", "--force", *options)
     assert done.code == 0, done.err
@@ -39,7 +35,7 @@ def export(call: Call, folder: Path, to: str, *options: str) -> tuple[list[Json]
     )
 
 
-def couples(rows: list[Json]) -> Counter[frozenset[str]]:
+def couples(rows):
     """Count the rows of each pair."""
     return Counter(frozenset((row["first_id"], row["second_id"])) for row in rows)
 
@@ -117,32 +113,6 @@ def test_no_prompt_is_on_both_sides_of_a_split(call, genrm, to):
     assert not sides[0] & sides[1]
 
 
-@pytest.mark.parametrize(
-    ("policy", "message"),
-    [
-        ("keep", {"content": "<think>\nHm.\n</think>\n" + says(5, 2, 2)}),
-        ("strip", {"content": says(5, 2, 2)}),
-        (
-            "separate",
-            {
-                "content": says(5, 2, 2),
-                "reasoning_content": "Hm.",
-            },
-        ),
-    ],
-)
-def test_reasoning_in_replies_is_kept_stripped_or_separated(call, genrm, policy, message):
-    """It is what stands before the last closing tag."""
-    score_replies(
-        call,
-        genrm.folder,
-        [["a", "b"]],
-        lambda *shown: "<think>\nHm.\n</think>\n" + by_name(*shown),
-    )
-    rows, _, _ = export(call, genrm.folder, "judge-sft", "--reasoning", policy)
-    assert rows[0]["messages"][-1] == {"role": "assistant", **message}
-
-
 def test_requests_in_roles_of_their_own_are_put_as_one_message(call, genrm):
     """Other chat templates lack the roles `response_1` and `response_2`; the reply fits the request
     in words.
@@ -183,21 +153,6 @@ def test_labels_are_the_mean_of_both_orders(call, genrm):
     }
     assert len({row["uuid"] for row in rows}) == len(rows)
     assert [[message["role"] for message in each] for each in rows[0]["messages"]] == [["user"]]
-
-
-def test_means_between_two_rankings_are_opposite_in_both_orders():
-    """The mean of 1.9 and 1.1 is 1.5 in one order, and 7 less 5.5 in the other, up to the last
-    bit.
-    """
-    verdicts = Verdict(4, 2, 1.9), Verdict(2, 4, 5.9)
-    replies = [
-        Judgement("0" * 64, shown, "j", [], {}, verdict, has_scores=True)
-        for shown, verdict in zip(((0, 1), (1, 0)), verdicts, strict=True)
-    ]
-    rankings = [
-        FORMATS["genrm-rl"].render(_labelled(reply, replies))["ranking"] for reply in replies
-    ]
-    assert rankings == [2, 5]
 
 
 def test_a_judge_that_gives_no_scores_gives_no_labels_for_them(call, genrm):

@@ -1,10 +1,10 @@
 """What an export says about the rewards behind its rows."""
 
 import pytest
-from genrm_process import Call, make_rollouts
+from genrm_process import make_rollouts
 
 
-def exported(call: Call, to: str) -> str:
+def exported(call, to):
     """Return what the export of `in.scored.jsonl` says, in one line."""
     done = call("export", "in.scored.jsonl", "--to", to, "-o", f"{to}.jsonl").ended(0)
     return " ".join(done.err.split())

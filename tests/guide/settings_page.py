@@ -1,7 +1,6 @@
 """The guide's page of all settings, made from their declarations; `make guide` writes it."""
 
 from genrm_cli.cli.console import help_text
-from genrm_cli.settings.declare import Setting
 from genrm_cli.settings.table import all_settings
 
 _INTRODUCTION = """\
@@ -18,7 +17,7 @@ be repeated, the file takes a list, and the environment values with commas betwe
 """  # noqa: E501
 
 
-def render_settings_page() -> str:
+def render_settings_page():
     """Return the page as Markdown: a table for each section of the help."""
     panels = dict.fromkeys(setting.panel for setting in all_settings())
     tables = [
@@ -29,7 +28,7 @@ def render_settings_page() -> str:
     return "\n".join([_INTRODUCTION, *tables])
 
 
-def _row(setting: Setting) -> str:
+def _row(setting):
     off = setting.negative if setting.switch_off else None
     flags = ", ".join(f"`{name}`" for name in (setting.flag, setting.short_flag, off) if name)
     default = "" if setting.default in (None, ()) else f"`{setting.default}`"

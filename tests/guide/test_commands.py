@@ -7,15 +7,11 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 from answered_requests import answer_file
 from batch_server import serving
-from genrm_process import SAMPLE_DATA, Call, Genrm, make_rollouts, read_lines
-from judge_server_fixture import JudgeServer
+from genrm_process import SAMPLE_DATA, Genrm, make_rollouts, read_lines
 from pages import README, TEXTS
 from typer.main import get_command
 
@@ -25,7 +21,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PREFIX = "rl/pixelated/therapeutic_session"
 
 
-def commands_of(page: str) -> list[str]:
+def commands_of(page):
     """Return the lines of unlabelled code blocks that call genrm."""
     blocks = [
         block.replace("\\\n", "")
@@ -44,7 +40,7 @@ COMMANDS = {
 
 
 @pytest.fixture
-def workplace(genrm: Genrm, call: Call, judge_server: JudgeServer) -> Path:
+def workplace(genrm, call, judge_server):
     """Give the files that the pages name: samples, a labelled set, one in a shape of its own, and a
     journal.
     """
@@ -118,20 +114,20 @@ def workplace(genrm: Genrm, call: Call, judge_server: JudgeServer) -> Path:
 
 
 @pytest.fixture
-def batch_url() -> Iterator[str]:
+def batch_url():
     """URL of a server with a batch API."""
     with serving(looks=0) as server:
         yield server.url
 
 
-def here(text: str, judge_server: JudgeServer, s3_bucket: Any, batch_url: str = "") -> str:
+def here(text, judge_server, s3_bucket, batch_url=""):
     """Return a text with the endpoints and the bucket that exist here."""
     text = re.sub(r"http://[a-z]+:8000/v1", judge_server.base_url, text)
     text = text.replace("https://api.openai.com/v1", batch_url)
     return text.replace("s3://bucket/", f"s3://{s3_bucket.name}/")
 
 
-def listens(genrm: Genrm, words: Sequence[str]) -> bool:
+def listens(genrm, words):
     """Start a server on a free port, and say whether it listens."""
     server = genrm.start(*words, "--listen", "127.0.0.1:0")
     assert server.stderr is not None
@@ -141,7 +137,7 @@ def listens(genrm: Genrm, words: Sequence[str]) -> bool:
     return found
 
 
-def examples() -> dict[str, list[str]]:
+def examples():
     """Return the examples in the help of each command."""
     found = {}
     commands = get_command(app.app)

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from batch_server import serving
@@ -19,14 +18,14 @@ SHARDS = 4
 
 
 @pytest.fixture
-def genrm(tmp_path: Path) -> Genrm:
+def genrm(tmp_path):
     """Give a test the command, and an empty folder to run it in."""
     folder = tmp_path / "work"
     folder.mkdir()
     return Genrm(folder)
 
 
-def write_shards(genrm: Genrm) -> None:
+def write_shards(genrm):
     """Write the rollouts of each prompt into four files."""
     lines = make_rollouts(groups=6, size=4)
     for number in range(4):
@@ -34,14 +33,14 @@ def write_shards(genrm: Genrm) -> None:
 
 
 def run_shell(
-    command: str,
-    genrm: Genrm,
-    base_url: str,
-    folder: Path,
+    command,
+    genrm,
+    base_url,
+    folder,
     *,
-    codes: tuple[int, ...] = (0,),
-    **environment: str,
-) -> int:
+    codes=(0,),
+    **environment,
+):
     """Run a command of the page with genrm on PATH and the test's own judge; return its exit
     code, one of `codes`.
     """
@@ -122,7 +121,7 @@ def test_the_slurm_script_judges_without_an_endpoint(genrm, judge_server, tmp_pa
 
 
 @pytest.mark.slow
-def test_the_cron_script_judges_through_a_batch_api(genrm: Genrm, tmp_path: Path) -> None:
+def test_the_cron_script_judges_through_a_batch_api(genrm, tmp_path):
     """Run until it exits with 0, it submits each request of two rounds once, and never waits."""
     genrm.write("rollouts.jsonl", make_rollouts())
     _, script = re.findall(r"```bash\n(.*?)```", PAGES["no-endpoint"], re.DOTALL)

@@ -146,7 +146,7 @@ def test_every_link_leads_somewhere():
             assert not heading or heading in anchors, link
 
 
-def _anchor(heading: str) -> str:
+def _anchor(heading):
     words = re.sub(r"[^a-z0-9 _-]", "", heading.lstrip("# ").lower())
     return words.replace(" ", "-")
 

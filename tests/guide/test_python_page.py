@@ -4,7 +4,6 @@ import asyncio
 import re
 from typing import Any
 
-from judge_server_fixture import JudgeServer
 from pages import PAGES
 
 LOOP, TRL = re.findall(r"```python\n(.*?)```", PAGES["python"], re.DOTALL)
@@ -12,7 +11,7 @@ PROMPTS = ["What is 2 + 2?"] * 3 + ["Why is the sky blue?"] * 3
 COMPLETIONS = ["4", "It is four.", "It is four, since two and two make four."] * 2
 
 
-def execute(example: str, server: JudgeServer) -> dict[str, Any]:
+def execute(example, server):
     """Run an example with the address of a judge that answers; return its names."""
     names: dict[str, Any] = {}
     assert "http://localhost:8000/v1" in example

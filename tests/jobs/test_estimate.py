@@ -1,10 +1,7 @@
 """What a run will cost and how long it takes, before it is paid for."""
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +10,6 @@ from genrm_cli.jobs.estimate import (
     ASSUMED_REPLY_TOKENS,
     Estimate,
     estimate_rest,
-    total_of,
 )
 from genrm_cli.judging.journal import Journal
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -23,23 +19,21 @@ from genrm_cli.verdicts import Outcome, Verdict
 LATENCY_S = 3.0
 
 
-def estimate(metrics: RunMetrics, journal: Journal | None = None, **settings: Any) -> Estimate:
+def estimate(metrics, journal=None, **settings):
     """Estimate a run with these counts."""
     return estimate_rest(
         replace(new_run(settings_from(**{"model": "m"} | settings)), metrics=metrics), journal
     )
 
 
-def plan(
-    planned: int, known: int = 0, chars: int = 0, journal: Journal | None = None, **settings: Any
-) -> Estimate:
+def plan(planned, known=0, chars=0, journal=None, **settings):
     """Estimate a run of which this many requests are known, with instructions of no length."""
     metrics = RunMetrics(planned=planned, known=known, prompt_chars=chars)
     return estimate(metrics, journal, **settings)
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
+def journal(tmp_path):
     """Open a journal of three verdicts: two of a server that counts tokens, and one of a server
     that does not.
     """
@@ -49,7 +43,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         Outcome(Verdict(3, 3, 3), latency_s=4.0),
     ]
 
-    async def record() -> None:
+    async def record():
         await asyncio.gather(
             *(journal.record(bytes([n]), "m", outcome) for n, outcome in enumerate(outcomes))
         )
@@ -74,7 +68,7 @@ def test_tokens_are_estimated_from_text_lengths():
     )
 
 
-def own_profile(path: Path, content: str, request: str = "") -> str:
+def own_profile(path, content, request=""):
     """Write a profile with one message."""
     path.write_text(
         f'{request}[[messages]]\nrole = "user"\ncontent = "{content}{{response_1}}{{response_2}}"\n'
@@ -100,20 +94,6 @@ def test_only_what_is_left_is_estimated():
     assert left.calls == 25
     assert left.tokens_in == 37_500
     assert left.tokens_out == 25 * ASSUMED_REPLY_TOKENS
-
-
-def test_nothing_left_costs_nothing():
-    """An input without comparisons, or with all of them in the journal, needs no call, no token and
-    no money.
-    """
-    for planned in [0, 50]:
-        nothing = plan(planned, known=planned, chars=1_000, price_in=5.0, price_out=5.0)
-        assert [
-            nothing.calls,
-            nothing.tokens_in,
-            nothing.tokens_out,
-            nothing.cost,
-        ] == [0, 0, 0, 0]
 
 
 def test_prices_make_a_cost():
@@ -150,15 +130,3 @@ def test_a_time_that_is_not_known_is_not_guessed(journal):
     """Without a verdict the latency is unknown, and with `auto` the slots are."""
     assert plan(100, concurrency="4").time_s is None
     assert plan(100, journal=journal).time_s is None
-
-
-def test_totals_add_up_what_is_known():
-    """A cost or a time that is unknown of one input is unknown of all."""
-    one = Estimate(4, 1, 3, 30, 300, "the journal", 0.5, 2.0)
-    assert total_of([one, one]) == Estimate(8, 2, 6, 60, 600, "the journal", 1.0, 4.0)
-    unknown = total_of([one, replace(one, tokens_from="lengths", cost=None, time_s=None)])
-    assert unknown.calls == 6
-    assert unknown.tokens_from == "lengths; the journal"
-    assert unknown.cost is None
-    assert unknown.time_s is None
-    assert total_of([]).tokens_from == "nothing"

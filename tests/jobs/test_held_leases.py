@@ -7,7 +7,7 @@ from genrm_process import Genrm, make_rollouts
 
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.jobs.batch import BatchReport, score_inputs
-from genrm_cli.jobs.context import RunContext, new_run
+from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.due.decisions import Status
 from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.settings import settings_from
@@ -16,19 +16,19 @@ from genrm_cli.storage.location import S3Options
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Write three inputs into a folder of their own."""
     for name in ("a.jsonl", "b.jsonl", "c.jsonl"):
         Genrm(tmp_path).write(name, make_rollouts())
     return tmp_path
 
 
-def a_run() -> RunContext:
+def a_run():
     """Return a run that needs no server, over files however new."""
     return new_run(settings_from(judge="lexical", min_age=0.0))
 
 
-def statuses(report: BatchReport) -> dict[str, Status]:
+def statuses(report):
     """Return the results by the names of the inputs."""
     return {Path(result.uri).name: result.status for result in report.results}
 

@@ -2,11 +2,8 @@
 
 import json
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import pytest
-from genrm_process import Json
 
 from genrm_cli.errors import TooManyUnscoredError
 from genrm_cli.jobs.context import new_run
@@ -17,7 +14,7 @@ from genrm_cli.settings import settings_from
 from genrm_cli.verdicts import Reason
 
 
-def preview(folder: Path, lines: list[Json], **given: Any) -> Preview:
+def preview(folder, lines, **given):
     """Return what `genrm validate` finds in lines."""
     path = folder / "in.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -43,7 +40,7 @@ def test_a_run_whose_groups_all_have_one_rollout_is_no_success():
     refuse_unscored(alone, settings_from(default_score=3.0))
 
 
-def with_principles(*principles: str) -> list[Json]:
+def with_principles(*principles):
     """Make two rollouts of NeMo Gym for each principle, all with one prompt."""
     message = {"role": "user", "content": "Hello"}
     reply = {
@@ -81,7 +78,7 @@ def test_compat_rejects_the_lines_that_gym_refuses(tmp_path):
     assert dict(preview(tmp_path, lines).counts.group_sizes) == {2: 2}
 
 
-def over_steps() -> list[Json]:
+def over_steps():
     """Make two rollouts of each of two tasks at each of two steps."""
     return [
         {

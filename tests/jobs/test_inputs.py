@@ -1,32 +1,30 @@
 import os
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import InputError, StorageError, UsageError
-from genrm_cli.jobs.due.inputs import OutputPlaces, Task, is_one_input, iter_tasks, output_places
+from genrm_cli.jobs.due.inputs import OutputPlaces, is_one_input, iter_tasks, output_places
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.storage.location import is_rollout_file
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """Give a test an empty folder to work in."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def make(folder: Path, *names: str) -> None:
+def make(folder, *names):
     """Make empty files."""
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
 
 
-def tasks_of(*inputs: str, **given_settings: Any) -> list[Task]:
+def tasks_of(*inputs, **given_settings):
     """Return what a command line means."""
     return list(iter_tasks(inputs, settings_from(**given_settings)))
 
@@ -170,12 +168,3 @@ def test_only_the_outputs_of_a_place_have_sides(folder):
         "a.jsonl", settings_from(output_template="{dir}/{stem}.scored.jsonl.zst")
     )
     assert places.sides() == ["a.comparisons.jsonl", "a.rejects.jsonl", "a.metrics.json"]
-
-
-def test_a_listing_is_lazy(folder):
-    """The first task comes before the second input is looked at."""
-    make(folder, "a/run.jsonl")
-    tasks = iter_tasks(["a", "b"], Settings())
-    assert next(tasks).uri == "a/run.jsonl"
-    make(folder, "b/run.jsonl")
-    assert next(tasks).uri == "b/run.jsonl"

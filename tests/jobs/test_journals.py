@@ -16,7 +16,7 @@ GOOD = Outcome(Verdict(4, 2, 2), 2, 1.5, 900, 120, 64, "reply")
 
 
 @pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def state(tmp_path, monkeypatch):
     """Give a state folder of the test's own."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path / "state"

@@ -2,7 +2,6 @@ import json
 import random
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from genrm_process import PACKAGE_ROOT
@@ -24,7 +23,7 @@ print(*peaks_kb)
 """
 
 
-def write_rollouts(paths: list[Path], rollouts: int) -> None:
+def write_rollouts(paths, rollouts):
     """Write rollouts of 4 KB in groups of 8, the groups interleaved as a rollout server writes
     them, over files.
     """
@@ -67,7 +66,7 @@ def test_memory_grows_little_with_the_comparisons_of_a_group(tmp_path):
     assert growth_bytes(small, large, "all_pairs") < 2_000 * 31_125
 
 
-def growth_bytes(small: Path, large: Path, strategy: str) -> int:
+def growth_bytes(small, large, strategy):
     """Score two inputs in a process of its own; return by how much the second one raises the
     peak.
     """

@@ -11,12 +11,12 @@ from genrm_process import make_rollouts
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
-from genrm_cli.jobs.due.inputs import OutputPlaces, output_places
+from genrm_cli.jobs.due.inputs import output_places
 from genrm_cli.jobs.due.output_state import OutputStanding, OutputState, look_at_outputs
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.settings.table import changed
-from genrm_cli.storage.location import InputIdentity, S3Options
+from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.source import identity_of
 
 S3 = S3Options()
@@ -50,36 +50,15 @@ class Scored:
 
 
 @pytest.fixture
-def scored(tmp_path: Path) -> Scored:
+def scored(tmp_path):
     """Give a test an input that has just been scored."""
     return Scored(tmp_path)
 
 
 @pytest.fixture(scope="module")
-def scored_once(tmp_path_factory: pytest.TempPathFactory) -> Scored:
+def scored_once(tmp_path_factory):
     """Give property tests outputs that they leave as they are."""
     return Scored(tmp_path_factory.mktemp("once"))
-
-
-def test_what_was_just_scored_is_current(scored):
-    """With its metrics, to be shown in place of new ones."""
-    found = scored.look()
-    assert found.standing is OutputStanding.CURRENT
-    assert found.metrics is not None
-    assert found.metrics.rollouts == 2
-
-
-def test_nothing_there_is_new(tmp_path):
-    """No output, not even the folder of one."""
-    places = output_places(str(tmp_path / "gone" / "in.jsonl"), SETTINGS)
-    assert (
-        look_at_outputs(places, [InputIdentity("in.jsonl", 1, None, 1)], SETTINGS, S3).standing
-        is OutputStanding.NEW
-    )
-    assert (
-        look_at_outputs(OutputPlaces("-"), [InputIdentity("-")], SETTINGS, S3).standing
-        is OutputStanding.NEW
-    )
 
 
 @pytest.mark.parametrize(

@@ -56,12 +56,12 @@ class Place:
 
 
 @pytest.fixture
-def place(s3_bucket: Any, disturbed_s3: DisturbedS3) -> Place:
+def place(s3_bucket, disturbed_s3):
     """Give a folder with nothing in it."""
     return Place(s3_bucket, disturbed_s3)
 
 
-async def has_room(segments: JournalReplica) -> bool:
+async def has_room(segments):
     """Say whether a call may be made now."""
     try:
         async with asyncio.timeout(0.05):

@@ -3,24 +3,21 @@ import json
 import math
 import random
 import statistics
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from genrm_process import SAMPLE_DATA, Json, make_rollouts, read_lines, without_rewards
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judge_server_fixture import JudgeServer
 
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import InputError, JudgeError, TooManyUnscoredError, UsageError
 from genrm_cli.jobs.batch import score_inputs
-from genrm_cli.jobs.context import RunContext, new_run
+from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.due.inputs import output_places
 from genrm_cli.jobs.score_file import refuse_unscored
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.json_form import to_json
-from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import settings_from
 from genrm_cli.verdicts import Reason
 
@@ -39,7 +36,7 @@ class Scored(NamedTuple):
         return [line["reward"] for line in self.lines]
 
 
-def score(folder: Path, lines: list[Json], **given: Any) -> Scored:
+def score(folder, lines, **given):
     """Score lines with the embedded judge, or with what the settings say."""
     path = folder / "in.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -52,7 +49,7 @@ def score(folder: Path, lines: list[Json], **given: Any) -> Scored:
     )
 
 
-def score_input(uri: str, run: RunContext) -> RunRecord:
+def score_input(uri, run):
     """Score one input, or raise what kept it from being scored."""
     batch = run_to_end(score_inputs([uri], run))
     if batch.fatal is not None:
@@ -64,7 +61,7 @@ def score_input(uri: str, run: RunContext) -> RunRecord:
     return batch.last.scored
 
 
-def at_judge(server: JudgeServer, **given: Any) -> dict[str, Any]:
+def at_judge(server, **given):
     """Return settings for the local judge that ask once, do not wait and remember nothing."""
     once = {
         "probe": False,
@@ -80,7 +77,7 @@ def at_judge(server: JudgeServer, **given: Any) -> dict[str, Any]:
     }
 
 
-def half_answered() -> list[Json]:
+def half_answered():
     """Make a group of which one rollout has no response, and a group of one."""
     lines = [
         *make_rollouts(groups=1, size=3),
@@ -225,21 +222,6 @@ def test_a_field_can_name_the_group(tmp_path):
     assert run.tally.unscored_share() == pytest.approx(1 / 5)
 
 
-def test_a_forced_format_rejects_what_does_not_fit(tmp_path):
-    """With `format` set no line is read as anything else; those that do not fit are rejected, not
-    misread.
-    """
-    lines = [*make_rollouts(1, 2), {"messages": [{"role": "user", "content": "Hi"}]}]
-    assert score(tmp_path, lines).metrics["rejected_lines"] == 0
-    run = score(tmp_path, lines, format="completion")
-    assert run.metrics["rejected_lines"] == 1
-    assert run.metrics["formats"] == {"completion": 2}
-    with pytest.raises(
-        InputError, match=r"cannot read any of its 3 lines as rollouts \(lines 1, 2, 3: "
-    ):
-        score(tmp_path, lines, format="nemo_gym")
-
-
 def test_an_input_that_is_something_else_replaces_nothing(tmp_path):
     """An input without one readable line is refused with a hint at what it is, and old outputs
     stay.
@@ -255,16 +237,6 @@ def test_an_input_that_is_something_else_replaces_nothing(tmp_path):
         with pytest.raises(InputError, match=hint):
             score_input(str(tmp_path / "in.jsonl"), new_run(settings))
         assert (tmp_path / "in.scored.jsonl").read_text() == "old", case
-
-
-def test_judges_repeat_the_whole_list(tmp_path, judge_server):
-    """With three judges each comparison is asked three times, whole lists one after the other."""
-    run = score(tmp_path, make_rollouts(1, 3), **at_judge(judge_server, repeats=3))
-    once = [(record["i"], record["j"]) for record in run.comparisons[:3]]
-    assert len(set(once)) == 3
-    asked = [(record["judge_idx"], (record["i"], record["j"])) for record in run.comparisons]
-    assert asked == [(judge_idx, pair) for judge_idx in range(3) for pair in once]
-    assert judge_server.stats()["requests"] == 9
 
 
 def test_compat_gives_no_rewards_without_an_answer(tmp_path, judge_server):
@@ -313,7 +285,7 @@ def test_verdicts_that_the_reference_would_fill_are_failures_here(tmp_path, judg
     ]
 
 
-def without(record: dict[str, Any], name: str) -> dict[str, Any]:
+def without(record, name):
     """Return a record without one of its keys."""
     return {key: value for key, value in record.items() if key != name}
 
@@ -329,53 +301,6 @@ def test_judging_again_keeps_what_was_there(tmp_path):
         assert second["genrm"]["previous_reward"] == first["reward"]
         assert second["genrm"]["previous_genrm"] == first["genrm"]
         assert third["genrm"]["previous_genrm"] == without(second["genrm"], "previous_genrm")
-
-
-def test_the_digest_names_what_decides_a_reward(tmp_path):
-    """Two runs with other rewards have other digests; how fast and where does not matter."""
-    lines = make_rollouts(1, 3)
-    digest = score(tmp_path, lines).metrics["settings_digest"]
-    assert score(tmp_path, lines, concurrency="3", quiet=True).metrics["settings_digest"] == digest
-    assert score(tmp_path, lines, answer_bonus=0.5).metrics["settings_digest"] != digest
-
-
-def test_where_outputs_go():
-    """`<stem>.scored.jsonl` beside the input or what -o says, the others beside that; none beside a
-    stream.
-    """
-    cases = [
-        (
-            "a/run.jsonl",
-            None,
-            "a/run.scored.jsonl",
-            "a/run.metrics.json",
-        ),
-        (
-            "run.jsonl.gz",
-            None,
-            "run.scored.jsonl",
-            "run.metrics.json",
-        ),
-        (
-            "s3://b/rl/x/run.jsonl",
-            None,
-            "s3://b/rl/x/run.scored.jsonl",
-            "s3://b/rl/x/run.metrics.json",
-        ),
-        (
-            "run.jsonl",
-            "out/a.jsonl.zst",
-            "out/a.jsonl.zst",
-            "out/a.metrics.json",
-        ),
-        ("-", None, "-", None),
-        ("run.jsonl", "-", "-", None),
-        ("run.jsonl", "/dev/null", "/dev/null", None),
-    ]
-    for input_uri, output, scored, metrics in cases:
-        places = output_places(input_uri, settings_from(output=output))
-        assert places.scored == scored
-        assert places.metrics == metrics
 
 
 def test_no_output_is_the_input():

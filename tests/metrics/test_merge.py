@@ -1,7 +1,6 @@
 """Metrics of the parts of a run merge into those of the whole run."""
 
 import json
-from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -9,23 +8,23 @@ import pytest
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.run_summary import summarise
-from genrm_cli.scored.json_form import Json, to_json
+from genrm_cli.scored.json_form import to_json
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
 
-def summary_of(metrics: RunMetrics, wall_time_s: float) -> Json:
+def summary_of(metrics, wall_time_s):
     """Return the summary of a run as it is written."""
     return to_json(summarise(metrics, wall_time_s))
 
 
-def random_verdict(random: Random) -> Verdict:
+def random_verdict(random):
     """Draw a verdict; scores tie now and then."""
     return Verdict(
         float(random.randint(1, 5)), float(random.randint(1, 5)), float(random.randint(1, 6))
     )
 
 
-def metrics_of(seeds: Sequence[int]) -> RunMetrics:
+def metrics_of(seeds):
     """Count one group of comparisons for each seed."""
     metrics = RunMetrics()
     for seed in seeds:
@@ -51,7 +50,7 @@ def metrics_of(seeds: Sequence[int]) -> RunMetrics:
     return metrics
 
 
-def shown(value: object) -> object:
+def shown(value):
     """Compare numbers up to rounding."""
     if isinstance(value, dict):
         return {key: shown(member) for key, member in value.items()}

@@ -2,7 +2,6 @@
 
 import math
 import random
-from collections.abc import Sequence
 from itertools import permutations
 
 import pytest
@@ -21,7 +20,7 @@ TIE = Verdict(3, 3, 3.5)
 UNITS = st.lists(st.lists(st.integers(-1, 1).map(float), max_size=4), max_size=8)
 
 
-def alpha_of(units: list[list[float]]) -> float | None:
+def alpha_of(units):
     """Compute alpha with the class under test."""
     alpha = Alpha()
     for unit in units:
@@ -29,7 +28,7 @@ def alpha_of(units: list[list[float]]) -> float | None:
     return alpha.value()
 
 
-def alpha_by_definition(units: list[list[float]]) -> float | None:
+def alpha_by_definition(units):
     """Compute alpha from all ordered pairs: disagreement within the units over that of all
     values.
     """
@@ -138,9 +137,7 @@ def test_a_judge_that_grades_has_no_first_place():
     assert [judge["verdicts"] for judge in judges] == [1, 1]
 
 
-def panel_of(
-    judges: Sequence[tuple[float, float]], groups: int = 60, size: int = 6, taste: float = 0.0
-) -> PanelMetrics:
+def panel_of(judges, groups=60, size=6, taste=0.0):
     """Judge groups along a ring; each judge has a weight of the rollouts' quality in its leads, and
     one of a taste of its own that no other judge shares. All have `taste` in common, too.
     """
@@ -164,7 +161,7 @@ def panel_of(
 
 
 @pytest.mark.parametrize("noise", [(0.0, 0.0), (0.0, 1.0), (0.0, 3.0)])
-def test_a_judge_that_adds_nothing_does_not_raise_the_reliability(noise) -> None:
+def test_a_judge_that_adds_nothing_does_not_raise_the_reliability(noise):
     """Two good judges are more reliable than each; a third without signal, however consistent in a
     taste of its own, makes them less so.
     """
@@ -175,7 +172,7 @@ def test_a_judge_that_adds_nothing_does_not_raise_the_reliability(noise) -> None
     assert panel_of([good, noise]).worth(0.0).reliability < 0.2
 
 
-def test_the_reliability_of_a_panel_is_its_correlation_with_the_quality() -> None:
+def test_the_reliability_of_a_panel_is_its_correlation_with_the_quality():
     """Of like judges with independent errors it is the squared correlation of their mean score with
     the quality: 2 r / (1 + r).
     """
@@ -186,7 +183,7 @@ def test_the_reliability_of_a_panel_is_its_correlation_with_the_quality() -> Non
     assert found.worth(0.0).reliability == pytest.approx(2 * one / (1 + one), abs=0.02)
 
 
-def test_errors_in_common_make_a_panel_worth_less() -> None:
+def test_errors_in_common_make_a_panel_worth_less():
     """Judges that share a taste correlate more, and only the right correlation of their errors says
     what they are worth; the effective number is Kish's.
     """

@@ -6,14 +6,13 @@ import threading
 import pytest
 
 from genrm_cli.metrics.progress import RunProgress
-from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
 KINDS = list(FailureKind)
 
 
 @pytest.fixture
-def switching() -> object:
+def switching():
     """Let threads take turns as often as they can."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -21,7 +20,7 @@ def switching() -> object:
     sys.setswitchinterval(before)
 
 
-def count_some(metrics: RunMetrics, start: int) -> None:
+def count_some(metrics, start):
     """Count failures of every kind and a verdict, in an order that depends on `start`."""
     for number in range(len(KINDS)):
         metrics.add_outcome(Outcome(Failure(KINDS[(start + number) % len(KINDS)], "why")))

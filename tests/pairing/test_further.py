@@ -6,7 +6,7 @@ from itertools import combinations, permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.pairing import PairingPlan, count_first, plan_for_silent, plan_further, plan_ring
+from genrm_cli.pairing import PairingPlan, count_first, plan_further, plan_ring
 
 GOALS = st.sampled_from(["best", "pair"])
 
@@ -74,11 +74,3 @@ def test_every_rollout_is_compared_before_verdicts_choose(n, goal):
     plan = PairingPlan(goal=goal)
     first = [*plan.iter_pairs(n, "key")][: count_first(n, goal)]
     assert {index for i, j, _ in first for index in (i, j)} == set(range(n))
-
-
-def test_a_silent_rollout_meets_the_best_one_that_it_has_not_met():
-    """In the position in which it was not shown before; where it has met all, nobody is left."""
-    scores = {0: 1.0, 1: 0.0, 2: 2.0, 3: -1.0}
-    assert plan_for_silent([1], scores, [(1, 2), (3, 0)]) == [(0, 1)]
-    assert plan_for_silent([3], scores, [(0, 3)]) == [(3, 2)]
-    assert plan_for_silent([1], scores, [(1, 0), (1, 2), (3, 1)]) == []

@@ -1,6 +1,5 @@
 """The page in a real browser, offline and opened from disk."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ CORPUS += ["plain"] * (-len(CORPUS) % 4)  # groups of four
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     """Start Debian's Chromium; skip where it or Playwright is missing."""
     playwright = pytest.importorskip("playwright.sync_api", reason=f"needs {HOW}")
     if CHROMIUM is None:
@@ -70,7 +69,7 @@ class Opened:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """Make pages of the sample and of hostile texts."""
     folder = tmp_path_factory.mktemp("pages")
     genrm = Genrm(folder)

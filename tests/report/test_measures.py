@@ -1,8 +1,6 @@
 """What a report measures of groups and runs, and what it must not claim to know."""
 
 import gzip
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,9 +10,9 @@ from scored_lines import metrics, scored, verdict
 
 from genrm_cli.report.blocks import packed
 from genrm_cli.report.content import Tag, add_tags
-from genrm_cli.report.figures import RunFigures, figures_of, histogram_of, mean_of, share_of
+from genrm_cli.report.figures import figures_of, histogram_of, mean_of, share_of
 from genrm_cli.report.judge_trust import judge_trust
-from genrm_cli.report.measure_group import GroupFigures, measure_group
+from genrm_cli.report.measure_group import measure_group
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.scored.json_form import from_json
@@ -23,11 +21,11 @@ from genrm_cli.scored.run_record import RunRecord
 
 
 def group_of(
-    answers: list[str],
-    rewards: list[float | None],
-    asked: Sequence[tuple[int, int, float, float]] = (),
-    **detail: Any,
-) -> ScoredGroup:
+    answers,
+    rewards,
+    asked=(),
+    **detail,
+):
     """Make a group with verdicts (first, second, score of each)."""
     members = [
         member_of(answer, reward, len(answers), index=index, **detail)
@@ -40,13 +38,13 @@ def group_of(
     )
 
 
-def member_of(answer: str, reward: float | None, size: int, **detail: Any) -> ScoredRollout:
+def member_of(answer, reward, size, **detail):
     """Make a scored rollout; further arguments go into its `genrm` object."""
     line = parse_scored_line(Score(reward, scored(answer, reward, size=size, **detail)["genrm"]))
     return ScoredRollout(Rollout((Turn("user", "Why?"),), (Text(answer),)), line)
 
 
-def figures(*groups: ScoredGroup, time: str = "2026-01-01") -> RunFigures:
+def figures(*groups, time="2026-01-01"):
     """Return the figures of groups."""
     measured = [measure_group(group, "") for group in groups]
     return figures_of(
@@ -54,7 +52,7 @@ def figures(*groups: ScoredGroup, time: str = "2026-01-01") -> RunFigures:
     )
 
 
-def measured(answers: list[str], rewards: list[float | None], asked: Any = ()) -> GroupFigures:
+def measured(answers, rewards, asked=()):
     """Measure a group."""
     return measure_group(group_of(answers, rewards, asked), "")
 

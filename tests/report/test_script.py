@@ -37,7 +37,7 @@ FORBIDDEN = (
 
 
 @pytest.fixture(scope="module")
-def node() -> str:
+def node():
     """Find Node.js; skip where it is missing or old."""
     found = shutil.which("node")
     if found is None:

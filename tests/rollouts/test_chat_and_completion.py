@@ -55,51 +55,6 @@ def test_chat_keeps_tool_turns_with_the_answer():
     assert rollout.answer == "It is 4."
 
 
-def test_reasoning_is_told_from_the_answer():
-    """Reasoning is found inline, pre-filled, unclosed, or in a field of its own; other text is
-    answer.
-    """
-    cases = [
-        (answered("<think>Hm.</think>Yes."), "Hm.", "Yes."),
-        (answered("Yes.", reasoning_content="Hm."), "Hm.", "Yes."),
-        (answered("Yes.", reasoning="Hm."), "Hm.", "Yes."),
-        (
-            answered(
-                [
-                    {"type": "text", "text": "Y"},
-                    {"type": "text", "text": "es."},
-                ]
-            ),
-            "",
-            "Yes.",
-        ),
-    ]
-    for message, reasoning, answer in cases:
-        (rollout,) = read_as("chat", {"messages": [ASKED, message]})
-        assert rollout.reasoning == reasoning
-        assert rollout.answer == answer
-
-
-def test_completion_takes_strings_and_messages():
-    """Prompt and response are each a string or messages, under any of their names."""
-    cases = [
-        "Why?",
-        [ASKED],
-        [
-            {
-                "role": "user",
-                "content": [{"text": "Why?"}],
-            }
-        ],
-    ]
-    for name in ["completion", "response", "output"]:
-        for prompt in cases:
-            for response in ["Because.", [answered("Because.")], answered("Because.")]:
-                (rollout,) = read_as("completion", {"prompt": prompt, name: response})
-                assert rollout.prompt == QUESTION
-                assert rollout.answer == "Because."
-
-
 def test_a_responses_api_object_is_a_completion_too():
     """A response may be a whole Responses API object."""
     message = {

@@ -129,14 +129,6 @@ def test_openings_that_differ_move_into_the_transcripts():
     ]
 
 
-def test_other_rollouts_show_their_prompt_and_answers():
-    """Outside episodes the judge sees the prompt and each answer, without any reasoning."""
-    lines = [{"prompt": "Why?", "completion": text} for text in ("<think>Hm.</think>Because.", "")]
-    view = view_group([FORMATS["completion"].read(line)[0] for line in lines])
-    assert view.conversation == (Turn("user", "Why?"),)
-    assert view.responses == ["Because.", ""]
-
-
 def test_our_reward_is_the_total():
     """`total_reward` is what trainers read; what the episode brought is kept under `genrm`."""
     record = episode(*OPENING, reward=REWARD)
@@ -172,24 +164,6 @@ def test_an_episode_without_a_reward_gets_an_object():
     for record in (episode(*OPENING), episode(*OPENING, reward=None)):
         FORMATS["episode"].annotate(record, [Score(None, {})])
         assert record["reward"] == {"total_reward": None, "components": {}}
-
-
-def test_odd_rewards_are_replaced_but_not_lost():
-    """A reward that is a number, or components that are no object, are kept under `genrm`."""
-    number = episode(*OPENING, reward=0.5)
-    FORMATS["episode"].annotate(number, [Score(4.0, {})])
-    assert number["reward"]["total_reward"] == 4.0
-    assert number["genrm"]["previous_reward"] == 0.5
-    listed = episode(
-        *OPENING,
-        reward={
-            "total_reward": 1,
-            "components": [1, 2],
-        },
-    )
-    FORMATS["episode"].annotate(listed, [Score(4.0, {})])
-    assert listed["reward"] == {"total_reward": 4.0, "components": {}}
-    assert listed["genrm"]["previous_reward"]["components"] == [1, 2]
 
 
 def test_judges_that_compare_see_the_scenario():

@@ -1,6 +1,5 @@
 """The group key, and the groups of an input."""
 
-import random
 import sys
 
 from hypothesis import given
@@ -29,12 +28,6 @@ def table_of(*rollouts):
     return table
 
 
-def test_a_task_goes_before_the_prompt():
-    """Rollouts with a task are grouped by it, regardless of their prompts."""
-    assert group_key(rollout("task:0"), 1) == group_key(rollout("task:0", prompt=()), 2)
-    assert group_key(rollout("task:0"), 1) != group_key(rollout("task:1"), 1)
-
-
 def test_without_a_task_the_prompt_is_the_key():
     """Equal conversations are one group; another role or text is another group."""
     keys = [
@@ -59,12 +52,6 @@ def test_without_task_and_prompt_a_rollout_is_its_own_group():
     for prompt in cases:
         assert group_key(rollout(prompt=prompt), 1) != group_key(rollout(prompt=prompt), 2)
         assert group_key(rollout(prompt=prompt), 1) == group_key(rollout(prompt=prompt), 1)
-
-
-def test_text_in_any_turn_is_a_prompt():
-    """An empty system turn before the question does not make the prompt empty."""
-    keys = {group_key(rollout(prompt=(Turn("system", ""), *QUESTION)), line) for line in (1, 2)}
-    assert len(keys) == 1
 
 
 def test_the_principle_is_always_part_of_the_key():
@@ -145,18 +132,6 @@ def test_moving_text_between_turns_changes_the_digest(turns):
     assert (digest_of_prompt(prompt) == digest_of_prompt(joined)) == (prompt == joined)
 
 
-def test_groups_come_in_order_of_appearance():
-    """Interleaved groups are told apart and come by their first rollout."""
-    table = table_of(rollout("b"), rollout("a"), rollout("b"), rollout("c"), rollout("a"))
-    assert list(table.iter_groups()) == [[0, 2], [1, 4], [3]]
-    assert len(table) == 5
-
-
-def test_an_empty_table_has_no_groups():
-    """An empty input is not an error."""
-    assert list(GroupTable().iter_groups()) == []
-
-
 def test_rollouts_are_ordered_by_index_where_all_have_one():
     """The rollout index decides, negative ones included; one missing and the place in the input
     does.
@@ -197,14 +172,6 @@ def test_every_row_is_in_exactly_one_group(tasks):
     assert sorted(row for rows in groups for row in rows) == list(range(len(tasks)))
     assert len(groups) == len(set(tasks))
     assert all(len({tasks[row] for row in rows}) == 1 for rows in groups)
-
-
-def test_place_is_kept():
-    """The table returns line and position, also of lines beyond 2**32."""
-    table = GroupTable()
-    place = Place(line=5_000_000_000, position=63)
-    table.append("a", rollout(), place)
-    assert table.place(0) == place
 
 
 def test_the_second_of_a_name_is_a_duplicate():
@@ -336,17 +303,6 @@ def test_the_table_keeps_no_text():
             table.append(group_key(each, line), each, Place(line, 0))
         columns = [value for value in vars(table).values() if hasattr(value, "itemsize")]
         assert sum(sys.getsizeof(column) for column in columns) < 56 * 2000
-
-
-@given(st.integers(0, 2**32))
-def test_groups_do_not_depend_on_other_groups(seed):
-    """Adding rollouts of other tasks leaves the order within a group as it was."""
-    source = random.Random(seed)
-    alone = [rollout("a", source.randrange(100)) for _ in range(6)]
-    more = [rollout(f"other:{number}", 0) for number in range(5)]
-    (order,) = table_of(*alone).iter_groups()
-    together = next(table_of(*alone, *more).iter_groups())
-    assert order == together
 
 
 def set_of(*files):

@@ -87,12 +87,6 @@ def test_a_response_is_its_output_texts_joined_with_nothing():
         assert gym_response_text({"id": "r", "output": output}) == text
 
 
-def test_anything_else_is_the_word_none():
-    """A response that is no object, or holds no output, is shown as None."""
-    for response in [{}, None, "text", [], 5]:
-        assert gym_response_text(response) == "None"
-
-
 def test_lengths_are_measured_on_summaries_and_texts():
     """Reasoning is what the summaries hold, its content aside; an empty text is no None here."""
     items = [

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from genrm_cli.rollouts.formats import FORMATS, named_fields, recognise
+from genrm_cli.rollouts.formats import named_fields, recognise
 from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.rollouts.rollout import Media, Text, UnreadableRecordError
 
@@ -714,23 +714,6 @@ def test_a_prompt_of_one_response_alone_is_not_dropped():
         UnreadableRecordError, match="response, system_prompt of a response could be"
     ):
         recognise(line).read(line)
-
-
-def test_named_fields_and_formats_choose():
-    """Naming the fields resolves what is not clear; the system prompt beside them is part of the
-    prompt still.
-    """
-    line = {
-        "system": "S",
-        "messages": [asked("Q?"), said("R")],
-        "generation": "G",
-        "answer": GOLD,
-    }
-    (rollout,) = named_fields("generation", "messages").read(line)
-    assert [turn.text for turn in rollout.prompt] == ["S", "Q?", "R"]
-    assert rollout.answer == "G"
-    assert named_fields("answer", "messages").read(line)[0].answer == GOLD
-    assert FORMATS["chat"].read(line)[0].answer == "R"
 
 
 def test_texts_that_are_neither_prompt_nor_response_are_left_alone():

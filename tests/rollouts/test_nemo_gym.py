@@ -196,38 +196,6 @@ def test_reasoning_items_in_every_shape():
         assert rollout.reasoning == reasoning, case
 
 
-def test_message_contents_in_every_shape():
-    """A message's content is a string, text parts, a refusal, or nothing."""
-    cases = [
-        ("plain", "plain"),
-        (
-            [
-                {"type": "output_text", "text": "one "},
-                {"type": "output_text", "text": "two"},
-            ],
-            "one two",
-        ),
-        ([{"type": "refusal", "refusal": "I cannot."}], "I cannot."),
-        ([], ""),
-        (None, ""),
-    ]
-    for content, answer in cases:
-        assert (
-            read_one(
-                line(
-                    [
-                        {
-                            "type": "message",
-                            "role": "assistant",
-                            "content": content,
-                        }
-                    ]
-                )
-            ).answer
-            == answer
-        )
-
-
 def test_a_message_without_a_role_is_the_policys():
     """Compare requests written by hand leave the role of a message out."""
     assert (

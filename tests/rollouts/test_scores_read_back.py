@@ -27,7 +27,7 @@ NESTED = {
 }
 
 
-def detail(number: int) -> dict[str, object]:
+def detail(number):
     """Return the `genrm` object of a rollout."""
     return {
         "status": "scored",

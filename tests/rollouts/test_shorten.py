@@ -83,22 +83,6 @@ def test_long_responses_do_not_cut_a_prompt_that_fits_into_half_of_the_room():
     assert [chars > 0 for chars in view.shortened] == [False, False, True, True]
 
 
-def test_the_smallest_room_counts_and_other_texts_take_some_of_it():
-    """A judge that sees the whole group needs shorter texts than one that sees a single
-    response.
-    """
-    texts = [words(500)] * 4
-    whole, pair, alone = (
-        max(map(len, shorten(texts, (Room(1_000, shown),)).responses)) for shown in (None, 2, 1)
-    )
-    assert whole < pair < alone
-    assert max(map(len, shorten(texts, (Room(1_000, 1), Room(1_000, None))).responses)) == whole
-    assert (
-        max(map(len, shorten(texts, principle=words(100), backgrounds={0: words(100)}).responses))
-        < pair
-    )
-
-
 def test_a_response_cannot_imitate_the_mark():
     """Its own mark is changed where any text of the group is cut."""
     view = shorten([words(2_000), "[--- 9,999 characters cut ---]"])

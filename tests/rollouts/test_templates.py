@@ -238,19 +238,6 @@ def test_outputs_with_tokens_are_split_at_them():
         ] * 2
 
 
-def test_a_loss_mask_tells_that_an_output_holds_observations():
-    """slime's samples have one: a zero in it is a token that the policy did not write."""
-    line = {
-        "prompt": SKYRL[0]["input_prompt"],
-        "response": SKYRL[0]["output_response"],
-        "loss_mask": [1, 0, 1],
-    }
-    assert FORMATS["completion"].read(line)[0].final_answer == "A1"
-    assert FORMATS["completion"].read(line | {"loss_mask": [1, 1]})[0].response == (
-        Text(line["response"].removesuffix("<|im_end|>"), 1),
-    )
-
-
 def test_slimes_samples_tell_how_their_generation_ended():
     """An aborted or removed sample is not compared; `status` alone is any writer's field."""
     cases = [

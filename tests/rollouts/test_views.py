@@ -184,11 +184,6 @@ def test_why_a_rollout_is_not_compared():
     )
 
 
-def test_media_are_named():
-    """A transcript names what it cannot show."""
-    assert shown(Media("output_image")) == "[--- output_image: NOT SHOWN ---]"
-
-
 @given(st.text(max_size=400), st.integers(100, 300))
 def test_a_cut_keeps_both_ends_and_says_how_much(text, limit):
     """A text is never longer than the limit, keeps its start and end, and the mark gives the number
@@ -322,17 +317,6 @@ def test_transcripts_show_the_tools_in_the_system_turn():
         assert (
             view_group([*rollouts, Rollout(prompt, CALLED)]).conversation == prompt
         )  # not the tools of all
-
-
-def test_a_long_tool_definition_is_cut():
-    """As are long calls and results."""
-    tool = json.dumps(
-        {
-            "type": "function",
-            "function": {"name": "add", "description": "x" * 5_000},
-        }
-    )
-    assert len(view_group([rollout(*CALLED, tools=(tool,))]).conversation[0].text) < 2_100
 
 
 OWN = items_of_text("Yes.")

@@ -320,26 +320,6 @@ def test_a_field_that_restates_the_reward_is_kept_consistent():
         assert record["genrm"]["previous_score"] == 1.0
 
 
-def test_a_list_that_is_not_known_to_be_parallel_belongs_to_the_line():
-    """Outcomes that both responses must reach are not dealt out, one a response; rewards are."""
-    record = {
-        "prompt": "Plan.",
-        "responses": ["a", {"text": "b", "seed": 7}],
-        "expected_outcomes": ["safety plan", "psychoeducation"],
-        "rewards": [1.0, 0.0],
-    }
-    first, second = (FORMATS["many"].own_record(record, position) for position in (0, 1))
-    assert (
-        first["expected_outcomes"]
-        == second["expected_outcomes"]
-        == ["safety plan", "psychoeducation"]
-    )
-    assert first["rewards"] == 1.0
-    assert second["rewards"] == 0.0
-    assert first["responses"] == "a"
-    assert second["seed"] == 7
-
-
 def test_each_rollout_has_its_own_record():
     """Columns are dealt out by row; of other lists only those that the format knows."""
     cases = [

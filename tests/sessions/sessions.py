@@ -1,11 +1,10 @@
 """Sessions of the shipped scenarios for the tests."""
 
-from collections.abc import Callable
 from functools import cache
 
-from genrm_cli.sessions.environment import Ask, Dialogue, T
-from genrm_cli.sessions.environments import ScenarioSet, read_scenarios
-from genrm_cli.sessions.therapy.session import SessionState, TherapeuticSession
+from genrm_cli.sessions.environment import T
+from genrm_cli.sessions.environments import read_scenarios
+from genrm_cli.sessions.therapy.session import TherapeuticSession
 from genrm_cli.sessions.therapy.session_scenario import SessionScenario
 from genrm_cli.storage.location import S3Options
 
@@ -13,7 +12,7 @@ ENVIRONMENT = TherapeuticSession()
 MODEL_ENVIRONMENT = TherapeuticSession(has_models=True)
 
 
-def run_dialogue(dialogue: Dialogue[T], answer: Callable[[Ask], str]) -> T:
+def run_dialogue(dialogue, answer):
     """Run a dialogue to its end and return its result."""
     try:
         ask = next(dialogue)
@@ -25,39 +24,37 @@ def run_dialogue(dialogue: Dialogue[T], answer: Callable[[Ask], str]) -> T:
 
 
 @cache
-def sample_set() -> ScenarioSet:
+def sample_set():
     """Return the scenarios that come with the program, with their digests."""
     return read_scenarios("samples", ENVIRONMENT, S3Options())
 
 
-def samples() -> list[SessionScenario]:
+def samples():
     """Return the scenarios that come with the program."""
     return [each for each in sample_set().scenarios if isinstance(each, SessionScenario)]
 
 
-def sample(name: str) -> SessionScenario:
+def sample(name):
     """Return a scenario by the beginning of its id."""
     return next(scenario for scenario in samples() if scenario.scenario_id.startswith(name))
 
 
-def refuse(ask: Ask) -> str:
+def refuse(ask):
     """Fail a test whose client should not need a model."""
     raise AssertionError(ask)
 
 
-def begin(scenario: SessionScenario, variant: int = 0, seed: int = 0) -> SessionState:
+def begin(scenario, variant=0, seed=0):
     """Begin a session with the scripted client."""
     return run_dialogue(ENVIRONMENT.reset(scenario, variant, seed), refuse)
 
 
-def step(
-    state: SessionState, action: str, environment: TherapeuticSession = ENVIRONMENT
-) -> SessionState:
+def step(state, action, environment=ENVIRONMENT):
     """Take one turn of the counsellor."""
     return run_dialogue(environment.step(state, action), refuse)
 
 
-def play(kind: str, scenario: SessionScenario, variant: int = 0) -> SessionState:
+def play(kind, scenario, variant=0):
     """Play a whole session with a scripted counsellor."""
     state = begin(scenario, variant)
     while state.end is None:

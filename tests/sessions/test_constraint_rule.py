@@ -10,7 +10,7 @@ from genrm_cli.sessions.rules.phrase_list import RuleResult
 from genrm_cli.sessions.session_rules import read_rule
 
 
-def read_blocks(name: str) -> list[tuple[str, str]]:
+def read_blocks(name):
     """Read lines below headings, as pairs of both."""
     pairs = []
     heading = ""
@@ -22,7 +22,7 @@ def read_blocks(name: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def screen(constraint: str, *said: str) -> RuleResult:
+def screen(constraint, *said):
     """Return the findings in a session of these turns of the therapist."""
     turns = [
         turn for each in said for turn in (Turn("user", "I do not know."), Turn("assistant", each))

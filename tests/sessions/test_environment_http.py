@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 
 import httpx
 import pytest
 from genrm_process import Genrm
-from served import REPLY_LIMIT_S, TOKEN, Json, Served, serving
+from served import REPLY_LIMIT_S, TOKEN, serving
 from sessions import ENVIRONMENT, begin, samples, step
 
 from genrm_cli.http.router import AccessLimits
@@ -28,14 +27,14 @@ EXAM = {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def server(tmp_path_factory):
     """Keep a server with the scripted client."""
     with serving(Genrm(tmp_path_factory.mktemp("sessions")), *THERAPY) as served:
         yield served
 
 
 @pytest.fixture
-def agent(server: Served) -> Iterator[httpx.Client]:
+def agent(server):
     """Give a test an agent with cookies of its own."""
     with httpx.Client(
         base_url=server.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False
@@ -43,7 +42,7 @@ def agent(server: Served) -> Iterator[httpx.Client]:
         yield client
 
 
-def turn(text: str, **fields: object) -> Json:
+def turn(text, **fields):
     """Make a row with a response of the policy."""
     content = [{"type": "output_text", "text": text}]
     return {
@@ -60,14 +59,14 @@ def turn(text: str, **fields: object) -> Json:
     }
 
 
-def post(agent: httpx.Client, path: str, row: Json) -> Json:
+def post(agent, path, row):
     """Send a row that must be answered."""
     reply = agent.post(path, json=row)
     assert reply.status_code == 200, reply.text
     return reply.json()
 
 
-def error_of(reply: httpx.Response) -> tuple[int, str]:
+def error_of(reply):
     """Return status and kind of an error."""
     return reply.status_code, reply.json()["error"]["type"]
 
@@ -124,16 +123,6 @@ def test_a_repeated_step_is_taken_once(agent):
     first = post(agent, "/step", row)
     assert post(agent, "/step", row) == first
     assert post(agent, "/step", turn(SAID, _ng_step_request_id="two"))["info"]["turn_index"] == 2
-
-
-def test_tasks_are_rows_that_begin_sessions(server, agent):
-    """What `/tasks` lists is a data set for NeMo Gym: the policy's instructions, and what `/reset`
-    needs.
-    """
-    rows = [json.loads(line) for line in server.get("/tasks").text.splitlines()]
-    assert len(rows) == 24
-    assert all(row["responses_create_params"]["input"][0]["role"] == "system" for row in rows)
-    assert all(post(agent, "/reset", row)["observation"] for row in rows[::8])
 
 
 def test_a_request_that_cannot_be_served_says_why(agent):

@@ -11,7 +11,6 @@ import pytest
 from sessions import ENVIRONMENT, begin, play, samples, step
 
 from genrm_cli.sessions.therapy.session import SessionState
-from genrm_cli.sessions.therapy.session_scenario import SessionScenario
 
 VARIANTS = 10
 SPRAYED = (
@@ -50,7 +49,7 @@ QUESTIONS = (
 )
 
 
-def shuffled(state: SessionState) -> str:
+def shuffled(state):
     """Say the same sentences in another order."""
     return " ".join(Random(state.turn_index).sample(SENTENCES, len(SENTENCES)))
 
@@ -80,14 +79,14 @@ GAMES: dict[str, Callable[[SessionState], str]] = {
 }
 
 
-def reward_of(state: SessionState) -> float:
+def reward_of(state):
     """Return the reward of a session."""
     total = ENVIRONMENT.total(ENVIRONMENT.components(state))
     assert total is not None
     return total
 
 
-def rewards(game: str, scenario: SessionScenario) -> list[float]:
+def rewards(game, scenario):
     """Play some variants of a scenario by a game, or by a scripted counsellor."""
     played = []
     for variant in range(VARIANTS):

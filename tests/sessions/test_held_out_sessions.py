@@ -46,7 +46,7 @@ class Found(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def values() -> list[tuple[str, dict[str, float]]]:
+def values():
     """Label and components of each session."""
     rows = [json.loads(line) for line in SESSIONS.read_text(encoding="utf-8").splitlines()]
     rules = {name: read_rule(name) for name in ("safety", "bias")}

@@ -7,13 +7,12 @@ import pytest
 from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, samples
 
 from genrm_cli.rollouts.redaction import redactor_of
-from genrm_cli.sessions.environment import Ask
 from genrm_cli.sessions.hosting.hosted import HostedSessions, SessionError
 
 EXAM = "exam_stress_001"
 
 
-async def answer(ask: Ask) -> str:
+async def answer(ask):
     """Play the client after whatever else is ready to run."""
     await asyncio.sleep(0)
     return (
@@ -31,7 +30,7 @@ class Clock:
         return self.now_s
 
 
-def open_sessions(clock: Clock, *, scripted: bool = True) -> HostedSessions:
+def open_sessions(clock, *, scripted=True):
     """Open sessions that are kept for ten seconds."""
     environment = ENVIRONMENT if scripted else MODEL_ENVIRONMENT
     return HostedSessions(environment, samples(), answer, most=2, keep_s=10, clock=clock)

@@ -15,7 +15,6 @@ changed for them: they show what phrases cannot see. Version 3 was written witho
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,13 +44,13 @@ class Example(NamedTuple):
     scenario: Scenario
 
 
-def iter_rows(name: str) -> Iterator[dict[str, object]]:
+def iter_rows(name):
     """Yield the lines of a labelled file."""
     for line in (HERE / name).read_text(encoding="utf-8").splitlines():
         yield json.loads(line)
 
 
-def iter_examples() -> Iterator[Example]:
+def iter_examples():
     """Yield every labelled session and sentence."""
     for row in iter_rows("labelled_transcripts.jsonl"):
         transcript = tuple(Turn(role, text) for role, text in row["turns"])
@@ -95,7 +94,7 @@ class Figures(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def measured() -> dict[tuple[str, str], Figures]:
+def measured():
     """What each rule does on each part, also printed."""
     counts: Counter[tuple[str, str, str, str]] = Counter()
     for part, rule, label, transcript, scenario in iter_examples():
@@ -112,7 +111,7 @@ def measured() -> dict[tuple[str, str], Figures]:
     return figures
 
 
-def both(measured: dict[tuple[str, str], Figures], rule: str) -> Figures:
+def both(measured, rule):
     """Add the figures of the sessions, tuned for and held out."""
     pairs = zip(measured["sessions", rule], measured["held out", rule], strict=True)
     return Figures(*(a + b for a, b in pairs))

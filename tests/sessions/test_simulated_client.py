@@ -1,14 +1,9 @@
 """The simulated client: its numbers, its faults, and what it makes of good and bad counsellors."""
 
-import json
-import os
-import tomllib
 from dataclasses import astuple, replace
-from itertools import pairwise
 from statistics import mean, stdev
 
 import pytest
-from genrm_process import Genrm, Json, read_lines
 from hypothesis import given
 from hypothesis import strategies as st
 from sessions import ENVIRONMENT, play, sample, samples
@@ -25,10 +20,6 @@ from genrm_cli.sessions.therapy.simulated_client import (
     move_client,
     move_mood,
 )
-
-MODEL_URL = os.environ.get("GENRM_TEST_MODEL_URL", "")
-"""A server with a real model, such as http://127.0.0.1:8000/v1; `GENRM_TEST_MODEL` names the model.
-"""
 
 SHARES = st.floats(0, 1)
 
@@ -76,7 +67,7 @@ def test_the_scripted_client_is_never_at_fault():
 CLIENT = ClientState((Mood(0.3, 0.8, 0.6), Mood(0.35, 0.75, 0.55)), ((),))
 
 
-def heard(*replies: str) -> list[Turn]:
+def heard(*replies):
     """Return a session in which the client says these replies."""
     turns = [Turn("user", "I am so tired of it.")]
     for reply in replies:
@@ -116,7 +107,7 @@ def test_each_fault_is_found():
         assert fault in client_faults(sample("exam"), heard(*replies), CLIENT)
 
 
-def effect_size(low: list[float], high: list[float]) -> float:
+def effect_size(low, high):
     """Return Cohen's d of two samples, by their mean deviation; infinite if neither varies."""
     spread = (stdev(low) ** 2 + stdev(high) ** 2) ** 0.5 / 2**0.5
     return (mean(high) - mean(low)) / spread if spread else float("inf")
@@ -148,60 +139,3 @@ def test_counsellors_come_out_in_order_on_every_scenario():
             ]
         print(f"{scenario.scenario_id:28}" + "".join(f"{size:8.1f}" for size in sizes))
         assert min(sizes) >= 0.8, scenario.scenario_id
-
-
-def collect_with_model(genrm: Genrm, kind: str) -> list[Json]:
-    """Let a counsellor meet the clients that a real model plays; return all sessions."""
-    model = (
-        "--client-base-url",
-        MODEL_URL,
-        "--client-model",
-        os.environ.get("GENRM_TEST_MODEL", "m"),
-    )
-    ways = (
-        "--max-turns",
-        3,
-        "--keep-client-faults",
-        "--no-probe",
-        "--concurrency",
-        4,
-    )
-    files = (
-        "few.jsonl",
-        "-o",
-        f"{kind}.jsonl",
-        "--episodes",
-        1,
-    )
-    _, err = genrm.start("collect", *files, "--scripted-policy", kind, *model, *ways).communicate()
-    assert b"Traceback" not in err, err
-    print(err.decode())
-    failures = genrm.folder / f"{kind}_failures.jsonl"
-    return read_lines(genrm.folder / f"{kind}.jsonl") + (
-        read_lines(failures) if failures.exists() else []
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3_600)
-@pytest.mark.skipif(not MODEL_URL, reason="GENRM_TEST_MODEL_URL names no server")
-def test_a_real_model_plays_the_client(tmp_path):
-    """Each session ends for a recorded reason, and better counsellors get more reward, whatever the
-    model is worth.
-    """
-    tables = tomllib.loads(ENVIRONMENT.sample_scenarios())["scenario"][::6]
-    (tmp_path / "few.jsonl").write_text("".join(json.dumps(table) + "\n" for table in tables))
-    genrm = Genrm(tmp_path)
-    rewards = {}
-    relief = {}
-    for kind in COUNSELLORS:
-        sessions = collect_with_model(genrm, kind)
-        assert [bool(each["metadata"]["end_reason"]) for each in sessions] == [True] * len(tables)
-        played = [each for each in sessions if each["reward"] is not None]
-        rewards[kind] = [each["reward"]["total_reward"] for each in played]
-        relief[kind] = [each["metadata"]["hidden"]["relief"] for each in played]
-        print(kind, "rewards", rewards[kind], "relief", relief[kind])
-    for name, measure in (("reward", rewards), ("relief", relief)):
-        sizes = (effect_size(measure[low], measure[high]) for low, high in pairwise(COUNSELLORS))
-        print(name, *(f"d {size:.1f}" for size in sizes))
-    assert mean(rewards["bad"]) < mean(rewards["fair"]) < mean(rewards["good"])

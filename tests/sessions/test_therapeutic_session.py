@@ -17,9 +17,8 @@ from sessions import (
 )
 
 from genrm_cli.errors import InputError
-from genrm_cli.sessions.environment import Ask
 from genrm_cli.sessions.environments import read_scenarios
-from genrm_cli.sessions.therapy.model_client import READER, SPEAKER, parse_labels
+from genrm_cli.sessions.therapy.model_client import READER, parse_labels
 from genrm_cli.sessions.therapy.session_scenario import parse_scenario_table
 from genrm_cli.sessions.therapy.simulated_client import (
     LABELS,
@@ -46,7 +45,7 @@ TABLE = {
 SCENARIO = parse_scenario_table({**TABLE, "difficulty": "intermediate"}, "here")
 
 
-def labelled(*names: str) -> str:
+def labelled(*names):
     """Return the reply of a client's reader that finds these labels."""
     return json.dumps({label: label in names for label in LABELS})
 
@@ -187,26 +186,6 @@ def test_what_is_hidden_reaches_neither_policy_nor_scenario_record():
     assert not any(
         hidden in shown for hidden in (*scenario.facts, scenario.persona, scenario.safety_answer)
     )
-
-
-def test_the_models_of_a_client_see_its_mood_and_never_decide_it():
-    """The reader labels, the speaker words; the numbers follow the labels by rule."""
-    asked: list[Ask] = []
-
-    def answer(ask):
-        asked.append(ask)
-        return (
-            labelled("validates", "reflects")
-            if ask.role == READER
-            else "I feel great now, everything is solved!"
-        )
-
-    state = run_dialogue(MODEL_ENVIRONMENT.reset(sample("exam"), 0, 0), answer)
-    state = run_dialogue(MODEL_ENVIRONMENT.step(state, KIND), answer)
-    assert [ask.role for ask in asked] == [READER, SPEAKER]
-    assert "Mood:" in asked[1].conversation[0].text
-    assert state.client.labels == (("reflects", "validates"),)
-    assert 0 < state.client.moods[0].distress - state.client.mood.distress < 0.16
 
 
 def test_labels_are_read_from_a_reply():

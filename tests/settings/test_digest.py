@@ -15,7 +15,7 @@ DECIDING = """
 """  # noqa: E501
 
 
-def another(value: object) -> object:
+def another(value):
     """Return another value of the same type."""
     if isinstance(value, bool):
         return not value

@@ -1,18 +1,15 @@
 """`[[judge]]` tables of a settings file."""
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from genrm_cli.errors import UsageError
-from genrm_cli.settings import Settings
-from genrm_cli.settings.panel import MAX_JUDGES, OWN_KEYS, judges_of
-from genrm_cli.settings.resolve import Origin, resolve_settings
+from genrm_cli.settings.panel import MAX_JUDGES, judges_of
+from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.sources.keys import find_api_key
-from genrm_cli.settings.sources.settings_file import SettingsFile, read_settings_file
-from genrm_cli.settings.table import all_settings, digest_of
+from genrm_cli.settings.sources.settings_file import read_settings_file
+from genrm_cli.settings.table import digest_of
 
 TWO = """
 temperature = 0.5
@@ -36,11 +33,11 @@ temperature = 0
 
 
 def resolve(
-    folder: Path,
-    text: str,
-    flags: dict[str, Any] | None = None,
-    environ: dict[str, str] | None = None,
-) -> tuple[Settings, dict[str, Origin]]:
+    folder,
+    text,
+    flags=None,
+    environ=None,
+):
     """Resolve the settings of a folder whose settings file holds this text."""
     (folder / "genrm.toml").write_text(text)
     file = replace(read_settings_file(None, folder), is_named=True)
@@ -68,22 +65,6 @@ def test_each_judge_has_its_own_settings_over_those_of_the_run(tmp_path):
     assert origins["judge"].value == ("org/a", "strict")
     assert origins["judge"].source == "file genrm.toml"
     assert origins["quorum"].value == 1
-
-
-def test_without_tables_there_is_one_judge():
-    """Its name is its judge_id, else the stand-in's, else the model's; its weight is 1."""
-    for given, name in (
-        ({"model": "m"}, "m"),
-        ({"judge": "lexical"}, "lexical"),
-        ({"judge_id": "x"}, "x"),
-        ({}, ""),
-    ):
-        settings, _ = resolve_settings(given, {}, SettingsFile())
-        (seat,) = judges_of(settings)
-        assert seat.name == name
-        assert seat.weight == 1.0
-        assert seat.judge == settings.judge
-        assert seat.limits == settings.limits
 
 
 def test_an_invalid_panel_is_refused(tmp_path):
@@ -213,9 +194,3 @@ def test_the_digest_covers_every_judge(tmp_path):
     ):
         assert digest(TWO.replace(old, new)) == base, new
     assert base != digest_of(resolve(tmp_path, TWO, {"model": "org/a"})[0])
-
-
-def test_the_keys_of_a_judge_are_settings():
-    """Every key of a table is a setting of the judge, its limits or its journal."""
-    panels = {setting.name: setting.panel for setting in all_settings()}
-    assert {panels[name] for name in OWN_KEYS} == {"Judge", "Limits", "Journal"}

@@ -297,18 +297,6 @@ def test_a_principle_can_be_read_from_a_file(tmp_path):
     assert resolve({"principle": "a@b"})[0].judge.principle == "a@b"
 
 
-def test_an_unreadable_principle_is_a_usage_error(tmp_path):
-    """A missing or binary file is named."""
-    for content in [None, b"\xff\xfe"]:
-        file = tmp_path / "principle.txt"
-        if content is not None:
-            file.write_bytes(content)
-        with pytest.raises(UsageError, match=r"cannot read .*principle\.txt"):
-            resolve(environ={"GENRM_PRINCIPLE": f"@{file}"})
-        with pytest.raises(UsageError, match=r"principle: cannot read"):
-            resolve(file={"principle": "@a\x00b"})
-
-
 def test_the_settings_file_of_the_folder_counts(tmp_path):
     """It is `genrm.toml`, if there is one."""
     assert read_settings_file(None, tmp_path) == SettingsFile()

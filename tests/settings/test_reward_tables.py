@@ -6,7 +6,6 @@ import pytest
 
 from genrm_cli.errors import UsageError
 from genrm_cli.extensions import Seam
-from genrm_cli.settings import Settings
 from genrm_cli.settings.components import (
     Component,
     ComponentKind,
@@ -21,13 +20,13 @@ from genrm_cli.settings.sources.settings_file import SettingsFile
 from genrm_cli.settings.table import digest_of
 
 
-def resolve(toml: str = "", *shorts: str) -> Settings:
+def resolve(toml="", *shorts):
     """Return the settings of a file with this text, and of these `--component` flags."""
     flags = {"component": shorts} if shorts else {}
     return resolve_settings(flags, {}, SettingsFile("genrm.toml", tomllib.loads(toml)))[0]
 
 
-def refusal(toml: str = "", *shorts: str) -> str:
+def refusal(toml="", *shorts):
     """Return why a file is refused."""
     with pytest.raises(UsageError) as caught:
         resolve(toml, *shorts)
@@ -258,32 +257,6 @@ def test_pairs_are_judged_only_where_something_is_made_of_verdicts():
     for toml, asked in cases:
         settings = resolve(toml)
         assert needs_verdicts(settings.rewards.components, settings.rewards.total) is asked
-
-
-def test_diversity_has_defaults_and_takes_everything():
-    """Every key of the table arrives, those of the judge among them."""
-    diversity = resolve("[diversity]").rewards.diversity
-    assert diversity is not None
-    assert diversity.method == "ngram"
-    assert diversity.threshold == 0.5
-    assert diversity.n == 3
-    assert diversity.fallback == "unique"
-    diversity = resolve("[diversity]\nthreshold = 1\nn = 5").rewards.diversity
-    assert diversity is not None
-    assert diversity.threshold == 1
-    assert diversity.n == 5
-    diversity = resolve(
-        "[diversity]\nmethod = 'llm'\nfallback = 'uniform'\ncomponents = ['genrm']\n"
-        "json_schema = false\nmodel = 'm'\nbase_url = 'http://x/v1'\napi_key_env = 'K'"
-    ).rewards.diversity
-    assert diversity is not None
-    assert diversity.fallback == "uniform"
-    assert diversity.components == ("genrm",)
-    assert dict(diversity.judge) == {
-        "model": "m",
-        "base_url": ("http://x/v1",),
-        "api_key_env": "K",
-    }
 
 
 def test_a_total_is_read():

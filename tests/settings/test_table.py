@@ -12,7 +12,6 @@ from genrm_cli.rollouts.redaction import MARKS
 from genrm_cli.settings import Settings, changed, settings_from
 from genrm_cli.settings.declare import Panel
 from genrm_cli.settings.judge_settings import PanelJudge
-from genrm_cli.settings.reward_settings import PRESETS
 from genrm_cli.settings.table import all_settings, value_of
 
 
@@ -55,27 +54,6 @@ def test_the_catalog_names_what_is_implemented():
     ]
     for named, implemented in cases:
         assert set(named) == set(implemented)
-
-
-# Source: the Nemotron 3 Nano report, arXiv 2512.20848 §3.3; the recipes of NeMo RL
-# (examples/nemo_gym).
-def test_presets_are_those_released():
-    """Each preset has the published coefficients."""
-    cases = [
-        ("nemotron-3-nano", (0.5, 0.5, 0.2, 0.5, 0.5, 0.0)),
-        ("nemotron-3-super", (0.5, 0.5, 0.2, 0.3, 0.35, 0.05)),
-        ("nemotron-3-super-rlvr", (0.5, 0.5, 0.2, 0.1, 0.1, 0.1)),
-        ("nemotron-3-ultra", (0.5, 0.5, 0.2, 0.1, 0.25, 0.0)),
-        ("nemotron-3.5-lightning", (0.5, 0.5, 0.2, 0.12, 0.12, 0.0)),
-    ]
-    for preset, coefficients in cases:
-        rewards = settings_from(**PRESETS[preset]).rewards
-        lengths = (
-            rewards.group_reasoning_length_penalty_coeff,
-            rewards.group_answer_length_penalty_coeff,
-        )
-        bonuses = rewards.reasoning_bonus, rewards.answer_bonus, rewards.top_percentile
-        assert (*bonuses, *lengths, rewards.group_style_penalty_coeff) == coefficients
 
 
 def test_settings_are_built_by_flat_names():

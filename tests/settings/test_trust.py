@@ -9,7 +9,6 @@ import pytest
 
 import genrm_cli
 from genrm_cli.errors import UsageError
-from genrm_cli.settings import Settings
 from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.sources import settings_file as trust
 from genrm_cli.settings.sources.settings_file import SettingsFile, read_settings_file
@@ -49,7 +48,7 @@ BY_VALUE = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """Give a test a working folder, and a folder for the user's configuration."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     work = tmp_path / "work"
@@ -57,7 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return work
 
 
-def resolve(folder: Path, text: str, flags=None, environ=None) -> Settings:  # type: ignore[no-untyped-def]
+def resolve(folder, text, flags=None, environ=None):  # type: ignore[no-untyped-def]
     """Resolve the settings of a folder whose settings file holds this text."""
     (folder / "genrm.toml").write_text(text)
     with contextlib.chdir(folder):

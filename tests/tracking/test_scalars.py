@@ -7,12 +7,12 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.describe_run import run_totals
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.table import digest_of
-from genrm_cli.tracking.log_run import TrackedRun, run_name, tracked_run
+from genrm_cli.tracking.log_run import run_name, tracked_run
 
 SETTINGS = settings_from(judge="lexical", price_in=2.0, price_out=10.0)
 
 
-def tracked(*inputs: str) -> TrackedRun:
+def tracked(*inputs):
     """Return what trackers are told about a run that made two calls, one of which failed."""
     metrics = RunMetrics(calls=2, prompt_tokens=1_000_000, completion_tokens=100_000)
     metrics.failures["timeout"] = 1

@@ -1,21 +1,16 @@
 """The files that the real trackers write, read back; `make test-slow` installs their libraries."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
-from genrm_process import Finished, Genrm, make_rollouts
-from judge_server_fixture import JudgeServer
+from genrm_process import Finished, make_rollouts
 from served import judge_flags, serving, texts
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 KEY = "sk-local-0123456789abcdef"
 
 
-def score_two_files(
-    genrm: Genrm, judge_server: JudgeServer, *flags: object, **environment: str
-) -> dict[str, Any]:
+def score_two_files(genrm, judge_server, *flags, **environment):
     """Score two files with a judge that requires a key, and return the sum of their metrics."""
     judge_server.behave(require_key=KEY)
     for name in ("a.jsonl", "b.jsonl"):
@@ -43,9 +38,7 @@ def score_two_files(
     }
 
 
-def _run_without_errors_for_warnings(
-    genrm: Genrm, *arguments: object, **environment: str
-) -> Finished:
+def _run_without_errors_for_warnings(genrm, *arguments, **environment):
     """Run the command; warnings of the trackers' libraries are not ours."""
     process = genrm.start(*arguments, PYTHONWARNINGS="ignore", **environment)
     out, err = process.communicate(timeout=120)
@@ -81,7 +74,7 @@ def test_tensorboard_has_one_folder_for_each_run(genrm, judge_server):
     assert _read_scalars(accumulator, folders[0], totals) == totals
 
 
-def _read_scalars(accumulator: Any, folder: Path, names: dict[str, Any]) -> dict[str, float]:
+def _read_scalars(accumulator, folder, names):
     events = accumulator.EventAccumulator(str(folder))
     events.Reload()
     return {name: events.Tensors(name)[0].tensor_proto.float_val[0] for name in names}
@@ -105,7 +98,7 @@ def test_wandb_has_one_offline_run_with_the_totals(genrm, judge_server):
     )
 
 
-def _logged_by_wandb(data: bytes, name: str) -> float:
+def _logged_by_wandb(data, name):
     """Return a number of an offline file, which is protobuf: the field of its JSON follows that of
     its name.
     """

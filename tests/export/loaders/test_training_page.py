@@ -75,10 +75,10 @@ def test_the_page_trains_a_better_model(no_hub, tmp_path):
         process.communicate()
 
 
-def _port_of(bound: socket.socket) -> str:
+def _port_of(bound):
     bound.bind(("127.0.0.1", 0))
     return str(bound.getsockname()[1])
 
 
-def _with_ports(text: str, ports: dict[str, str]) -> str:
+def _with_ports(text, ports):
     return re.sub(r"\b(8000|8330)\b", lambda match: ports[match[0]], text)

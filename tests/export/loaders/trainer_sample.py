@@ -27,16 +27,16 @@ class Task(NamedTuple):
         return self.responses[-1]
 
 
-def says(role: str, content: str) -> Message:
+def says(role, content):
     """Make a message."""
     return {"role": role, "content": content}
 
 
-def _answers(*texts: str) -> list[list[Message]]:
+def _answers(*texts):
     return [[says("assistant", text)] for text in texts]
 
 
-def _call(number: int, city: str) -> Message:
+def _call(number, city):
     function = {"name": "weather", "arguments": f'{{"city": "{city}"}}'}
     return says("assistant", "") | {
         "tool_calls": [
@@ -49,7 +49,7 @@ def _call(number: int, city: str) -> Message:
     }
 
 
-def _result(number: int, text: str) -> Message:
+def _result(number, text):
     return says("tool", text) | {"tool_call_id": f"call_{number}"}
 
 
@@ -99,7 +99,7 @@ WITH_TOOLS = Task(
 )
 
 
-def lines_of(tasks: list[Task]) -> list[dict[str, Any]]:
+def lines_of(tasks):
     """Return the scored lines of some tasks; rewards fall from 5 by 2."""
     lines = []
     for number, task in enumerate(tasks):

@@ -1,16 +1,14 @@
 """Answering files of requests through a batch API, and what such servers do."""
 
 import json
-import random
 import signal
-import subprocess
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from answered_requests import Json, vllm_line
-from batch_server import BatchServer, judged, serving
-from genrm_process import Call, Finished, Genrm, make_rollouts
+from batch_server import judged, serving
+from genrm_process import make_rollouts
 
 GROUPS = 3
 REQUESTS = 12
@@ -25,25 +23,25 @@ PLAIN = (
 )
 
 
-def ask(call: Call, genrm: Genrm, *given: object) -> None:
+def ask(call, genrm, *given):
     """Write the requests of three groups of four."""
     genrm.write("in.jsonl", make_rollouts(groups=GROUPS, size=4))
     call(*PLAIN, "--requests-to", "requests.jsonl", *given).ended(0)
 
 
-def batch(call: Call, server: BatchServer, *given: object) -> Finished:
+def batch(call, server, *given):
     """Answer the requests through the batch API."""
     return call("batch", "requests*.jsonl", "--base-url", server.url, *given)
 
 
-def read(call: Call, genrm: Genrm, *given: object, code: int = 0) -> dict[str, Any]:
+def read(call, genrm, *given, code=0):
     """Score with the replies; return the metrics."""
     call(*PLAIN, "--replies-from", "replies*.jsonl", "--force", *given).ended(code)
     metrics: dict[str, Any] = genrm.metrics()
     return metrics
 
 
-def test_a_batch_is_a_pipe(call: Call, genrm: Genrm) -> None:
+def test_a_batch_is_a_pipe(call, genrm):
     """Requests go out as they are written, replies come back, and the outputs are those of any
     file of replies; each step of the API is made once.
     """
@@ -71,13 +69,13 @@ def test_a_batch_is_a_pipe(call: Call, genrm: Genrm) -> None:
 Finish = Callable[[list[Json], list[Json]], str]
 
 
-def once(change: Callable[[list[Json], list[Json]], str]) -> Finish:
+def once(change):
     """Return a change of the first batch alone."""
     left = [change]
     return lambda good, bad: left.pop()(good, bad) if left else "completed"
 
 
-def _expire(good: list[Json], bad: list[Json]) -> str:
+def _expire(good, bad):
     error = {"code": "batch_expired", "message": "too late"}
     bad.extend(
         {
@@ -91,12 +89,12 @@ def _expire(good: list[Json], bad: list[Json]) -> str:
     return "expired"
 
 
-def _drop(good: list[Json], bad: list[Json]) -> str:
+def _drop(good, bad):
     good.pop()
     return "completed"
 
 
-def _double(good: list[Json], bad: list[Json]) -> str:
+def _double(good, bad):
     body = {**good[0]["response"]["body"], "id": "another"}
     good.append(
         {
@@ -107,22 +105,22 @@ def _double(good: list[Json], bad: list[Json]) -> str:
     return "completed"
 
 
-def _add_foreign(good: list[Json], bad: list[Json]) -> str:
+def _add_foreign(good, bad):
     good.insert(0, {**good[0], "custom_id": "0" * 64})
     return "completed"
 
 
-def _tear(good: list[Any], bad: list[Json]) -> str:
+def _tear(good, bad):
     good[-1] = json.dumps(good[-1])[:-60]
     return "completed"
 
 
-def _spoil(good: list[Any], bad: list[Json]) -> str:
+def _spoil(good, bad):
     good[1] = "{not JSON}\n"
     return "completed"
 
 
-def _empty(good: list[Json], bad: list[Json]) -> str:
+def _empty(good, bad):
     good[0]["response"]["body"]["choices"][0]["message"]["content"] = ""
     return "completed"
 
@@ -139,9 +137,7 @@ def _empty(good: list[Json], bad: list[Json]) -> str:
         (_empty, 1),
     ],
 )
-def test_what_lacks_a_verdict_goes_to_the_next_file(
-    call: Call, genrm: Genrm, change: Finish, missing: int
-) -> None:
+def test_what_lacks_a_verdict_goes_to_the_next_file(call, genrm, change, missing):
     """Partial, missing, torn and empty replies cost another batch of those requests alone; odd
     lines cost nothing.
     """
@@ -176,7 +172,7 @@ def test_what_lacks_a_verdict_goes_to_the_next_file(
         },
     ],
 )
-def test_servers_differ(call: Call, genrm: Genrm, given: dict[str, Any]) -> None:
+def test_servers_differ(call, genrm, given):
     """Empty ids and files, vLLM's lines, and statuses in capitals or of another name are
     understood.
     """
@@ -211,9 +207,7 @@ NOT_YET = {"message": "Cannot find file file-0. Ensure that the file is uploaded
     ],
     ids=str,
 )
-def test_faults_that_pass_are_waited_out(
-    call: Call, genrm: Genrm, faults: dict[str, list[Any]]
-) -> None:
+def test_faults_that_pass_are_waited_out(call, genrm, faults):
     """Calls are made again, but a file or a batch that arrived without its reply is found, and not
     made twice.
     """
@@ -225,12 +219,12 @@ def test_faults_that_pass_are_waited_out(
         assert count_uploads(server) == 1
 
 
-def count_uploads(server: BatchServer) -> int:
+def count_uploads(server):
     """Return the number of files of requests that the server has."""
     return sum(name.startswith("genrm-") for name, _ in server.files.values())
 
 
-def test_a_request_that_is_refused_is_not_written_again(call: Call, genrm: Genrm) -> None:
+def test_a_request_that_is_refused_is_not_written_again(call, genrm):
     """A batch with errors alone leaves failures, in the server's words, and no further requests."""
     refusal = (
         400,
@@ -256,14 +250,12 @@ def test_a_request_that_is_refused_is_not_written_again(call: Call, genrm: Genrm
     assert "too long" in genrm.metrics()["failure_examples"]["refused"]
 
 
-def test_a_reply_that_never_can_be_read_is_asked_for_as_often_as_a_call(
-    call: Call, genrm: Genrm
-) -> None:
+def test_a_reply_that_never_can_be_read_is_asked_for_as_often_as_a_call(call, genrm):
     """Rounds end after `--reask` further replies, whatever came before: asked for ever, a judge
     that answers only where a response wins would be paid until it does.
     """
 
-    def unreadable(body: Json) -> tuple[int, Json]:
+    def unreadable(body):
         return 200, {
             "choices": [
                 {
@@ -292,7 +284,7 @@ def test_a_reply_that_never_can_be_read_is_asked_for_as_often_as_a_call(
     assert genrm.metrics()["failures_by_kind"] == {"no_verdict": REQUESTS}
 
 
-def test_a_batch_that_fails_ends_the_command(call: Call, genrm: Genrm) -> None:
+def test_a_batch_that_fails_ends_the_command(call, genrm):
     """The server's reason is told, with the line; the next call submits the requests again."""
     error = {
         "code": "invalid_json_line",
@@ -308,7 +300,7 @@ def test_a_batch_that_fails_ends_the_command(call: Call, genrm: Genrm) -> None:
     assert read(call, genrm)["failures"] == 0
 
 
-def test_a_full_queue_is_waited_for(call: Call, genrm: Genrm) -> None:
+def test_a_full_queue_is_waited_for(call, genrm):
     """A batch over the account's limit is submitted again when another has ended; alone, it ends
     the command.
     """
@@ -327,10 +319,10 @@ def test_a_full_queue_is_waited_for(call: Call, genrm: Genrm) -> None:
         assert batch(call, server, "--force").code == 4
 
 
-def test_a_cancelled_batch_leaves_its_finished_replies(call: Call, genrm: Genrm) -> None:
+def test_a_cancelled_batch_leaves_its_finished_replies(call, genrm):
     """`--cancel` ends a batch in progress; what it answered counts, and the outputs are partial."""
 
-    def cancel(good: list[Json], bad: list[Json]) -> str:
+    def cancel(good, bad):
         del good[4:]
         return "cancelled"
 
@@ -342,7 +334,7 @@ def test_a_cancelled_batch_leaves_its_finished_replies(call: Call, genrm: Genrm)
     assert read(call, genrm, code=6)["verdicts"] == 4
 
 
-def test_a_batch_of_another_project_is_told(call: Call, genrm: Genrm) -> None:
+def test_a_batch_of_another_project_is_told(call, genrm):
     """The id in the state means nothing to this key: the message says what to check, and how to
     submit again.
     """
@@ -356,7 +348,7 @@ def test_a_batch_of_another_project_is_told(call: Call, genrm: Genrm) -> None:
         batch(call, server, "--force").ended(0)
 
 
-def test_one_call_submits_and_the_next_collects(call: Call, genrm: Genrm) -> None:
+def test_one_call_submits_and_the_next_collects(call, genrm):
     """Without a wait each call leaves at once with exit code 6, and submits nothing twice; then
     the replies are there, and another call does nothing.
     """
@@ -385,9 +377,7 @@ def test_one_call_submits_and_the_next_collects(call: Call, genrm: Genrm) -> Non
         ("{\n", "requests.jsonl:1: "),
     ],
 )
-def test_a_file_without_requests_to_one_model_is_refused(
-    call: Call, genrm: Genrm, content: str, says: str
-) -> None:
+def test_a_file_without_requests_to_one_model_is_refused(call, genrm, content, says):
     """Before anything is sent, with the line."""
     (genrm.folder / "requests.jsonl").write_text(content)
     with serving() as server:
@@ -395,7 +385,7 @@ def test_a_file_without_requests_to_one_model_is_refused(
         assert server.calls.total() == 0
 
 
-def test_other_requests_under_the_same_name_are_refused(call: Call, genrm: Genrm) -> None:
+def test_other_requests_under_the_same_name_are_refused(call, genrm):
     """The batch in progress answers those that were there when it was submitted."""
     ask(call, genrm)
     with serving() as server:
@@ -420,15 +410,13 @@ _KILLED_AT = [
 ]
 
 
-def start(genrm: Genrm, server: BatchServer) -> "subprocess.Popen[bytes]":
+def start(genrm, server):
     """Start the command."""
     return genrm.start("batch", "requests*.jsonl", "--base-url", server.url, "-q")
 
 
 @pytest.mark.parametrize(("route", "when"), _KILLED_AT)
-def test_a_killed_command_submits_nothing_twice(
-    call: Call, genrm: Genrm, route: str, when: str
-) -> None:
+def test_a_killed_command_submits_nothing_twice(call, genrm, route, when):
     """Wherever it is killed, the next one finds the file or the batch that was made, and takes its
     replies.
     """
@@ -445,7 +433,7 @@ def test_a_killed_command_submits_nothing_twice(
 
 
 @pytest.mark.slow
-def test_ten_kills_lose_nothing(call: Call, genrm: Genrm, soak_rng: random.Random) -> None:
+def test_ten_kills_lose_nothing(call, genrm, soak_rng):
     """Killed ten times at moments of chance, commands with many batches submit each request once
     and collect them all.
     """
@@ -463,7 +451,7 @@ def test_ten_kills_lose_nothing(call: Call, genrm: Genrm, soak_rng: random.Rando
 
 
 @pytest.mark.slow
-def test_an_interrupted_command_leaves_its_batch(call: Call, genrm: Genrm) -> None:
+def test_an_interrupted_command_leaves_its_batch(call, genrm):
     """Ctrl-C ends the command, and the batch goes on: the next one collects its replies."""
     ask(call, genrm)
     with serving(looks=3) as server:

@@ -5,14 +5,11 @@ import random
 import re
 import signal
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from answered_requests import Json, answer_file, openai_line, vllm_line
 from batch_server import serving
-from genrm_process import PACKAGE_ROOT, Call, Finished, Genrm, make_rollouts, read_lines
-from judge_server_fixture import JudgeServer
+from genrm_process import PACKAGE_ROOT, make_rollouts, read_lines
 
 from genrm_cli.judging.journal import Journal
 
@@ -81,11 +78,11 @@ CASES = {
 
 
 def write_replies(
-    genrm: Genrm,
-    judge: JudgeServer,
-    requests: Path,
-    line: Callable[[str, int, Json], Json] = vllm_line,
-) -> list[str]:
+    genrm,
+    judge,
+    requests,
+    line=vllm_line,
+):
     """Answer a file of requests, in another order; return the option that names the file of
     replies.
     """
@@ -96,7 +93,7 @@ def write_replies(
     return ["--replies-from", name]
 
 
-def rounds_of(call: Call, genrm: Genrm, judge: JudgeServer, *given: str) -> tuple[int, Finished]:
+def rounds_of(call, genrm, judge, *given):
     """Write requests and answer them until the outputs are there; return the number of rounds and
     the last run.
     """
@@ -112,7 +109,7 @@ def rounds_of(call: Call, genrm: Genrm, judge: JudgeServer, *given: str) -> tupl
     raise AssertionError("no end of rounds")
 
 
-def outputs_of(genrm: Genrm) -> tuple[bytes, list[Json], dict[str, str]]:
+def outputs_of(genrm):
     """Return scored lines, comparisons without what only a call has, and replies by key; remove
     what the run left.
     """
@@ -132,7 +129,7 @@ def outputs_of(genrm: Genrm) -> tuple[bytes, list[Json], dict[str, str]]:
     return found
 
 
-def remove_outputs(genrm: Genrm) -> None:
+def remove_outputs(genrm):
     """Remove outputs and journals."""
     for pattern in (
         "*.scored*",
@@ -276,32 +273,6 @@ def test_refused_requests_are_not_asked_again(call, genrm, judge_server):
     assert genrm.metrics()["failures_by_kind"].keys() == {"refused"}
 
 
-def test_a_run_says_which_commands_follow(call, genrm, judge_server):
-    """The commands name the files, and the last one works as it is printed."""
-    genrm.write("in.jsonl", make_rollouts())
-    finished = genrm.run(
-        "score", "in.jsonl", *PLAIN, "--requests-to=my requests.jsonl", "--requests-per-file", 5
-    )
-    first, second, then = [
-        line.strip() for line in finished.err.splitlines() if line.startswith("  ")
-    ]
-    assert first == "vllm run-batch -i 'my requests.jsonl' -o 'my replies.jsonl' --model m"
-    assert "'my requests.part2.jsonl'" in second
-    for path in sorted(genrm.folder.glob("my requests*.jsonl")):
-        write_replies(genrm, judge_server, path)
-    assert then == (
-        "genrm score in.jsonl --model m --profile nemotron-plain --requests-per-file 5 "
-        "--replies-from "
-        "'my replies.jsonl' --replies-from 'my replies.part2.jsonl'"
-    )
-    pattern = ("--replies-from", "my replies*.jsonl")
-    assert call("score", "in.jsonl", *PLAIN, *pattern).code == 0
-    assert genrm.metrics()["verdicts"] == 8
-    assert (
-        "refused" not in call("score", "in.jsonl", *PLAIN, *pattern).err
-    )  # all inputs are up to date
-
-
 def test_refused_fields_are_changed_in_later_requests(call, genrm, judge_server):
     """Each round of a reasoning model's refusals changes a field of all requests, as in a live
     run.
@@ -318,34 +289,6 @@ def test_refused_fields_are_changed_in_later_requests(call, genrm, judge_server)
     offline = outputs_of(genrm)
     call(*given, "-q", "--base-url", judge_server.base_url, "--no-probe").ended(0)
     assert outputs_of(genrm) == offline
-
-
-def test_refused_replies_are_explained(call, genrm, judge_server):
-    """Lines that refuse a field are not foreign; a field that the user set stays, and its refusals
-    are failures.
-    """
-    judge_server.behave(verdict="hash", is_reasoning_model=True)
-    genrm.write("in.jsonl", make_rollouts())
-    given = ("score", "in.jsonl", *PLAIN)
-    assert call(*given, "--requests-to", "requests.jsonl", "-q").code == 0
-    replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
-    finished = call(*given, *replies, "--requests-to", "requests-2.jsonl")
-    assert "7 replies refused (replies.jsonl:" in finished.err
-    assert (
-        "the server refuses a field of the request, which is changed in later requests"
-        in finished.err
-    )
-    fixed = (
-        *given,
-        "--request-field",
-        "temperature=0.6",
-        "--journal",
-        "fixed.sqlite",
-    )
-    assert call(*fixed, "--requests-to", "fixed-requests.jsonl", "-q").code == 0
-    replies = write_replies(genrm, judge_server, genrm.folder / "fixed-requests.jsonl")
-    assert call(*fixed, *replies).code == 6
-    assert genrm.metrics()["failures_by_kind"] == {"refused": 8}
 
 
 def test_refusals_of_answered_requests_change_nothing(call, genrm, judge_server):
@@ -465,11 +408,11 @@ def test_ten_kills_ask_nothing_twice_and_lose_nothing(genrm, judge_server, soak_
     assert genrm.names() == {"in.jsonl", *(path.name for path in genrm.folder.glob("replies-*"))}
 
 
-def _torn(lines: list[Json]) -> bytes:
+def _torn(lines):
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)[:-40]
 
 
-def _other(line: Json) -> Json:
+def _other(line):
     body = {
         **line["response"]["body"],
         "usage": {"prompt_tokens": 1},
@@ -480,7 +423,7 @@ def _other(line: Json) -> Json:
     }
 
 
-def _rendered(*lines: Any) -> bytes:
+def _rendered(*lines):
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
@@ -624,25 +567,6 @@ def test_settings_that_contradict_files_are_refused(call, genrm):
         given = (option.format(here=genrm.folder.name) for option in options)
         assert call("score", "in.jsonl", *PLAIN, *given).code == 2
         assert genrm.names() == {"in.jsonl"}
-
-
-def test_requests_are_not_replaced(call, genrm):
-    """A file of requests may be in work: only `--force` replaces it."""
-    genrm.write("in.jsonl", make_rollouts())
-    given = (
-        "score",
-        "in.jsonl",
-        *PLAIN,
-        "--requests-to",
-        "requests.jsonl",
-    )
-    assert call(*given).code == 0
-    before = (genrm.folder / "requests.jsonl").read_bytes()
-    refused = call(*given)
-    assert refused.code == 2
-    assert "no request is left" not in refused.err
-    assert call(*given, "--force").code == 0
-    assert (genrm.folder / "requests.jsonl").read_bytes() == before
 
 
 def test_shards_and_sets_of_files_take_replies(call, genrm, judge_server):

@@ -14,7 +14,7 @@ from genrm_cli.judging.profiles.answer import MEANINGS
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS, estimate, estimate_many
-from genrm_cli.rewards.estimators.judge_noise import COMPARING, SCORING, TYPICAL
+from genrm_cli.rewards.estimators.judge_noise import SCORING, TYPICAL
 from genrm_cli.rewards.estimators.labels import FIVE_LABELS, LABELS, THREE_LABELS
 from genrm_cli.rewards.estimators.verdict_batch import VerdictBatch
 
@@ -155,27 +155,6 @@ def test_noise_settles_as_scores():
     assert kinds == [SCORING] * 6
 
 
-def test_levels_that_say_nothing_do_not_count():
-    """A judge whose scores differ as the rollouts do around a level of their own is one that
-    compares.
-    """
-    generator = default_rng(6)
-    (batch, _) = judged(300)
-    shift = generator.integers(-1, 2, batch.score_1.shape)
-    gap = batch.score_1 - batch.score_2
-    levels = VerdictBatch(
-        N,
-        batch.first,
-        batch.second,
-        3 + shift + gap / 2,
-        3 + shift - gap / 2,
-        batch.ranking,
-        batch.valid,
-    )
-    assert fit_of(levels).kind == COMPARING
-    assert fit_of(batch).kind == TYPICAL
-
-
 def test_without_a_calibration_each_group_shows_its_kind():
     """Groups of three labels, of five and of scores in one batch are treated as the judges that
     write them.
@@ -260,21 +239,3 @@ def test_much_better_counts_more_than_better():
     assert (
         correlation("adaptive", batch, truth, 192) > correlation("adaptive", cut, truth, 192) + 0.02
     )
-
-
-def test_one_other_verdict_makes_a_judge_of_scores():
-    """Labels are recognised from the verdicts alone."""
-    labels = verdicts_of(
-        [
-            (0, 1, 4, 2, 2),
-            (1, 2, 3, 3, 3.5),
-            (2, 3, 2, 4, 5),
-            (3, 0, 1, 5, 6),
-        ]
-    )
-    statistics = CalibrationStatistics()
-    statistics.add_group(4, labels)
-    assert statistics.fit().labels is not None
-    statistics.add_group(4, verdicts_of([(0, 1, 4, 3, 2)]))
-    assert statistics.fit().labels is None
-    assert Calibration().labels is None

@@ -69,20 +69,6 @@ def test_thousands_of_equal_verdicts_converge():
     assert made.base_scores[0] > made.base_scores[1]
 
 
-def test_the_first_place_explains_what_it_can():
-    """Where the first usually wins a win in the first place says less than one in the second."""
-    circle = [Row(i, (i + 1) % 6, 5, 1, 1) for i in range(6)]
-    assert scores_of(6, circle, 0.9) == pytest.approx([3.0] * 6)
-    as_first = [Row(0, 1, 5, 1, 1)]
-    as_second = [Row(1, 0, 1, 5, 6)]
-    leads = [
-        scores_of(2, verdict, 0.8)[0] - scores_of(2, verdict, 0.8)[1]
-        for verdict in (as_first, as_second)
-    ]
-    unbiased = scores_of(2, as_first)
-    assert 0 < leads[0] < unbiased[0] - unbiased[1] < leads[1]
-
-
 def test_the_log_odds_of_the_place_are_found_from_its_share():
     """Between two rollouts of the prior; to a tenth, by numerical integration."""
     for place in [-1.5, 0.0, 0.4, 2.0]:

@@ -1,7 +1,6 @@
 """The calibration from a run's verdicts, against the definitions written pair by pair."""
 
 import math
-import pickle
 from itertools import product
 
 import numpy as np
@@ -16,7 +15,7 @@ from drawn_verdicts import (
     linear_judge,
     pairs_of,
 )
-from verdict_rows import Row, verdicts_of
+from verdict_rows import verdicts_of
 
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators.calibration import (
@@ -25,7 +24,6 @@ from genrm_cli.rewards.estimators.calibration import (
     CalibrationStatistics,
 )
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS, estimate
-from genrm_cli.rewards.estimators.verdict_batch import verdict_array
 
 PLAN = [(i, j) for i, j, _ in PairingPlan("ring", ring_k=2).iter_pairs(8)]
 # With repeats and reversed orders, so that some verdicts share both rollouts.
@@ -153,32 +151,6 @@ def test_parts_of_a_run_add_up():
     assert merged.gap_bias == pytest.approx(whole.gap_bias)
 
 
-def test_arrays_say_what_their_verdicts_say():
-    """Spooled arrays, also after statistics were pickled halfway, give the same calibration to the
-    last bit.
-    """
-    batch, _ = linear_judge(80, 8, TANGLED, failures=0.1)
-    groups = [verdicts_of(pairs_of(batch, group)) for group in range(80)]
-    one = CalibrationStatistics()
-    other = CalibrationStatistics()
-    for number, verdicts in enumerate(groups):
-        one.add_group(8, verdicts)
-        other.add_arrays(8, np.frombuffer(verdict_array(verdicts).tobytes()).reshape(-1, 5))
-        other = pickle.loads(pickle.dumps(other)) if number == 40 else other
-    assert one.fit() == other.fit()
-
-
-def test_waiting_verdicts_stay_few():
-    """However many kinds of groups there are, and however large; and none is lost."""
-    statistics = CalibrationStatistics()
-    for count in [*range(1, 200), 5000, *range(1, 200)]:
-        statistics.add_group(8, verdicts_of(Row(index % 7, 7, 4, 2, 2) for index in range(count)))
-        assert (
-            sum(len(group) for groups in statistics._waiting.values() for group in groups) <= 4096
-        )
-    assert statistics.fit().groups == 399
-
-
 def test_wins_are_split_into_signal_and_noise():
     """To a few hundredths, where a win is the sign of a difference of two qualities and of
     noise.
@@ -232,16 +204,3 @@ def test_a_judge_that_always_says_the_same_has_no_signal():
             made = estimate(name, 8, verdicts_of(pairs_of(batch, 0)), fit)
             assert max(made.base_scores) - min(made.base_scores) < 1e-9
             assert made.reliability is None or made.reliability < 1e-9
-
-
-def test_a_judge_that_only_ranks_still_orders():
-    """Where all scores are equal the weights rest on the ranking, on a scale of some spread."""
-    batch, quality = linear_judge(300, 8, PLAN)
-    batch.score_1[:] = batch.score_2[:] = 3.0
-    fit = fit_of(batch)
-    made = [
-        estimate("adaptive", 8, verdicts_of(pairs_of(batch, group)), fit).base_scores
-        for group in range(300)
-    ]
-    assert np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(made, quality, strict=True)]) > 0.7
-    assert np.std(made, axis=1).mean() > 0.1
