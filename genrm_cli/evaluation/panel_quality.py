@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrm_cli.evaluation.accuracy import PairRecord
+from genrm_cli.metrics.figures import rounded
 
 Floats = NDArray[np.float64]
 _ROUNDS = 1_000  # draws of lines: ends of an interval are right to a tenth of its width
@@ -123,4 +124,4 @@ def _figures(sums: Floats, share: Floats) -> Floats:
 
 
 def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
+    return None if np.isnan(value) else rounded(float(value))
