@@ -372,6 +372,12 @@ def test_what_the_journal_lacks_stays_missing(tmp_path, judge_server):
     assert score(tmp_path, lines, judge(judge_server) + RUBRIC + SAFE).rewards == [1.0, 0.25]
 
 
+def test_only_components_needs_a_journal():
+    """Without one there is nothing to compute from."""
+    with pytest.raises(UsageError, match="omit use_journal=False"):
+        check_settings(settings_of("model = 'm'", only_components=True, use_journal=False))
+
+
 def score_if_due(folder, toml):
     """Score what is not up to date, and say why, or that it is."""
     result = run_to_end(

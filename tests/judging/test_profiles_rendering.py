@@ -142,3 +142,19 @@ def test_what_a_profile_sends_belongs_to_its_version():
             hashlib.sha256(json.dumps(sent, default=dict).encode()).hexdigest()[:16]
             == DIGESTS[name]
         )
+
+
+def test_ultra_numbers_several_principles():
+    """Lines and items become a numbered list; an indented line belongs to the one before; a single
+    one stays.
+    """
+    cases = {
+        "Be kind.\n\nBe right.": "1. Be kind.\n2. Be right.",
+        "- Be kind,\n  always.\n* Be right.": "1. Be kind, always.\n2. Be right.",
+        "1. Be kind.\n2. Be right.": "1. Be kind.\n2. Be right.",
+        "- Be kind.": "- Be kind.",
+        "": "",
+    }
+    for principle, sent in cases.items():
+        prompt = PairwisePrompt([("user", "Why?")], "a", "b", principle)
+        assert messages_of("nemotron-ultra", prompt)[1] == {"role": "principle", "content": sent}
