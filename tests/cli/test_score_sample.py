@@ -100,7 +100,9 @@ def test_every_line_says_how_its_reward_came_about(run):
             assert detail["reason"] == Reason.BLANK
             continue
         assert math.isclose(
-            line["reward"], detail["base_score"] + sum(detail["adjustments"].values())
+            line["reward"],
+            detail["base_score"] + sum(detail["adjustments"].values()),
+            rel_tol=1e-8,
         )
 
 
