@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, combinations_with_replacement
 
-from genrm_cli.metrics.running_stats import Mergeable
+from genrm_cli.metrics.running_stats import LEAST_SPREAD, Mergeable
 from genrm_cli.metrics.verdict_counts import Agreement, VerdictCounts
 from genrm_cli.pairing import Comparison
 from genrm_cli.verdicts import MIDDLE_RANKING, Verdict, preferred
@@ -206,7 +206,7 @@ class PanelMetrics(Mergeable):
             spread = math.sqrt(
                 self._products.get((one, one), 0.0) * self._products.get((other, other), 0.0)
             )
-            if spread > 0:
+            if spread > LEAST_SPREAD:
                 pull = reach[one] * reach[other]
                 total += pull * self._products[one, other] / spread
                 of += pull
