@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from generated_records import KINDS, records_of
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from scored_lines import metrics, verdict
@@ -38,23 +38,16 @@ OTHER_VALUES = st.sampled_from(
 
 @pytest.mark.parametrize("kind", [*KINDS, RolloutResult])
 @given(data=st.data())
-def test_any_record_is_read_back_as_it_was_written(kind, data):
-    """As a line and as an indented document, with every field, null where its type allows it."""
+def test_any_record_is_read_back_as_it_was_written(kind: type, data: st.DataObject) -> None:
+    """As a line and as an indented document, with every field, null where its type allows it; the
+    keys are in the order of the schema, so that files of two runs can be compared.
+    """
     record = data.draw(records_of(kind))
     written = to_json(record)
     assert from_json(kind, parse_written(render_record(written))) == record
     assert from_json(kind, parse_written(render_document(written))) == record
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@given(data=st.data())
-def test_the_order_of_keys_is_that_of_the_schema(kind, data):
-    """A second reading and writing moves no key, so that files of two runs can be compared."""
-    written = to_json(data.draw(records_of(kind)))
     documented = list(json_schema(kind)["properties"])
     assert list(written) == [name for name in documented if name in written]
-    again = to_json(from_json(kind, parse_written(render_record(written))))
-    assert render_record(again) == render_record(written)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -125,6 +118,7 @@ def test_the_published_schema_describes_every_kind():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=2)
 @given(data=st.data())
 def test_each_missing_member_is_named(kind, data):
     """Every member that is required, one at a time."""
