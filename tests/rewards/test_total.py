@@ -62,6 +62,8 @@ def test_a_gate_closes_below_its_least():
         assert total.value == pytest.approx(value)
         assert total.gated_by == (("safety",) if value == 0 else ())
         assert total.terms == {"genrm": 4.0, "safety": safety}
+    by_rounding = total_of({"genrm": 4.0, "safety": 1 - 0.9}, ("safety", 0.1), genrm=1)
+    assert by_rounding.value == 4.0
 
 
 def test_a_gate_needs_its_component_even_without_a_weight():
