@@ -3,6 +3,7 @@ counterfactual pairs.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -132,6 +133,28 @@ def test_hard_and_uncertain_scenarios_are_due_more_often():
     assert easy == pytest.approx(both / 10)
     for known in ({}, {"a": stats(1.0), "b": stats(1.0)}):
         assert len(set(scenario_weights(["a", "b"], known))) == 1
+
+
+def test_a_scenario_that_is_drawn_twice_meets_other_clients(call):
+    """Each draw is a group with its own variant, and the run before decides how often each
+    comes.
+    """
+    few = (
+        "--scenario",
+        "exam_stress_001",
+        "--scenario",
+        "grief_father_006",
+    )
+    done(call, "collect", *few, *GOOD, "-o", "first.jsonl")
+    lines = sessions_of("first.jsonl")
+    lines[1]["reward"]["total_reward"] = 0.1
+    Path("first.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done(
+        call, "collect", *few, *GOOD, "--weights", "first.jsonl", "--limit", 6, "-o", "second.jsonl"
+    )
+    groups = [line["metadata"]["group"] for line in sessions_of("second.jsonl")]
+    assert len(set(groups)) == len(groups) == 6
+    assert Counter(group.split("/")[0] for group in groups)["grief_father_006"] >= 5
 
 
 def test_identities_are_played_in_pairs_and_compared(call):
