@@ -28,6 +28,7 @@ _MARK = "genrm"  # metadata by which a batch is found again
 _PAGES = 20
 _NOT_FOUND_YET = "cannot find file"  # OpenAI, right after an upload
 _MISSING = (404, 405)
+_ENDED_BY = (400, 409)  # what a server answers that is asked to cancel what has ended
 _QUOTA = ("token_limit_exceeded", "enqueued", "quota")
 
 
@@ -126,10 +127,16 @@ class BatchApi:
         return _parse_batch(await self._call("GET", f"/batches/{batch_id}"))
 
     async def cancel(self, batch_id: str) -> None:
-        """Cancel a batch; its finished requests keep their replies."""
-        await self._call(
-            "POST", f"/batches/{batch_id}/cancel", b"{}"
-        )  # without a body, the length would be missing
+        """Cancel a batch, unless it has ended; its finished requests keep their replies."""
+        try:
+            # Without a body, the length would be missing.
+            await self._call("POST", f"/batches/{batch_id}/cancel", b"{}")
+        except JudgeError as error:
+            if (
+                not isinstance(error.__cause__, CallError)
+                or error.__cause__.status not in _ENDED_BY
+            ):
+                raise
 
     async def download(self, file_id: str) -> Spool:
         """Return the content of a file, which the caller closes."""

@@ -121,6 +121,12 @@ async def answer_files(
     settings = run.settings
     leases = Leases(run.s3, settings.storage.lease_expiry)
     places = [file.replies_uri for file in files]
+    for file in files:
+        if places.count(file.replies_uri) > 1:
+            raise UsageError(
+                f"the replies to several files would be written to {file.replies_uri}; rename "
+                f"{file.uri}."
+            )
     for place in places:
         await run.in_thread(partial(check_writable, place, run.s3))
     async with cancelled_by_signals(), _open_api(run) as api, leased(places, leases, run) as held:
@@ -181,6 +187,8 @@ class _Submitting:
         self._run = run
         self._ends_at_s = time.monotonic() + wait_s
         self._forces = run.settings.output.force
+        self._submits = True
+        self._failures: list[str] = []
 
     async def resume(self) -> None:
         """Read the states of all files, and complete the step that a killed run did not note.
@@ -190,16 +198,17 @@ class _Submitting:
         """
         for file in self._files:
             read = await self._run.in_thread(partial(_read_file, file, self._run))
-            file.is_done = read.is_answered and not self._forces
             before = read.state
-            if file.is_done or before is None or before.answered:
-                file.state = read.fresh_state()
-                continue
-            if before.sha256 != read.sha256:
+            is_redone = read.is_answered and self._forces and before is not None and before.answered
+            if before is not None and before.sha256 != read.sha256 and not is_redone:
                 raise InputError(
                     f"{file.uri}: its requests have changed since they were submitted; write them "
                     f"to a file of another name, or remove {file.state_uri}."
                 )
+            file.is_done = read.is_answered and not self._forces
+            if file.is_done or before is None or is_redone:
+                file.state = read.fresh_state()
+                continue
             file_id = before.file_id or await self._api.find_file(before.name)
             batch_id = before.batch_id
             if file_id is not None and batch_id is None:
@@ -214,9 +223,12 @@ class _Submitting:
                 await self._submit(file)
 
     async def cancel(self) -> None:
-        """Cancel the batches in progress."""
+        """Cancel the batches in progress; what was not submitted stays so."""
+        self._submits = False
         for file in self._pending():
-            if file.state.batch_id is not None:
+            if file.state.batch_id is None:
+                file.is_done = True
+            else:
                 await self._api.cancel(file.state.batch_id)
 
     async def wait(self) -> None:
@@ -224,16 +236,17 @@ class _Submitting:
 
         Raises:
             PendingError: the time was up before all had ended.
-            JudgeError: a batch failed.
+            JudgeError: a batch ended without a reply; those of the other files are written.
         """
         look_s = _FIRST_LOOK_S
         while True:
             submitted = [file for file in self._pending() if file.is_submitted]
             ended = [file for file in submitted if await self._has_ended(file)]
             if not self._pending():
-                return
-            if ended or not any(file.is_submitted for file in self._pending()):
-                await self.submit()  # there is room now for those that the server had none for
+                break
+            has_room = ended or not any(file.is_submitted for file in self._pending())
+            if has_room and self._submits:
+                await self.submit()
             left_s = self._ends_at_s - time.monotonic()
             if left_s <= 0:
                 names = ", ".join(file.uri for file in self._pending())
@@ -242,6 +255,10 @@ class _Submitting:
                 )
             await asyncio.sleep(min(look_s, left_s))
             look_s = min(_LOOK_S, look_s * _SLOWER)
+        if self._failures:
+            raise JudgeError(
+                f"{'; '.join(self._failures)}. Run the same command again to submit again."
+            )
 
     def _pending(self) -> list[_Work]:
         return [file for file in self._files if not file.is_done]
@@ -265,8 +282,9 @@ class _Submitting:
         try:
             batch = await self._api.look_at(file.state.batch_id or "")
             self._tell(file, batch)
-            if batch.has_ended and (batch.status != "failed" or batch.files):
-                await self._write_replies(file, batch)
+            if not batch.has_ended:
+                return False
+            if await self._write_replies(file, batch):
                 return True
         except MissingError:
             if not self._forces:
@@ -274,28 +292,37 @@ class _Submitting:
             await self._forget(file)
             await self._submit(file)
             return False
-        if not batch.has_ended:
-            return False
         await self._forget(file)
-        if not batch.waits_for_quota or file.is_alone:
-            reasons = "; ".join(batch.errors[:3]) or "the server gives no reason"
-            raise JudgeError(f"batch {batch.id} of {file.uri} failed: {reasons}.")
-        return False
+        if batch.waits_for_quota and not file.is_alone:
+            return False
+        reasons = "; ".join(batch.errors[:3]).rstrip(".") or "the server gives no reason"
+        self._failures.append(
+            f"batch {batch.id} of {file.uri}: {batch.status} without a reply: {reasons}"
+        )
+        file.is_done = True
+        return True
 
     async def _forget(self, file: _Work) -> None:
         """Forget a batch without replies: its requests need another upload."""
         await self._note(file, replace(file.state, name=_new_name(), file_id=None, batch_id=None))
 
-    async def _write_replies(self, file: _Work, batch: Batch) -> None:
-        """Write the replies and the errors of a batch into one file, whole or not at all."""
+    async def _write_replies(self, file: _Work, batch: Batch) -> bool:
+        """Write the replies and the errors of a batch into one file, whole or not at all; False if
+        there are none.
+        """
         with Outputs(self._run.s3, overwrite=self._forces, mode=_MODE) as outputs:
             sink = outputs.open(file.replies_uri)
+            size_bytes = 0
             for file_id in batch.files:
                 with await self._api.download(file_id) as spool:
                     await self._run.in_thread(partial(_copy, spool, sink))
+                    size_bytes += len(spool)
+            if not size_bytes:
+                return False
             await self._run.in_thread(outputs.commit)
         await self._note(file, replace(file.state, answered=True))
         file.is_done = True
+        return True
 
     async def _note(self, file: _Work, state: BatchState) -> None:
         file.state = state

@@ -294,7 +294,7 @@ def test_a_batch_that_fails_ends_the_command(call, genrm):
     ask(call, genrm)
     with serving(looks=0, invalid=[error]) as server:
         said = batch(call, server).ended(4).err
-        reason = "failed: line 3: invalid_json_line: This line is not parseable."
+        reason = "failed without a reply: line 3: invalid_json_line: This line is not parseable."
         assert reason in " ".join(said.split())
         batch(call, server).ended(0)
     assert read(call, genrm)["failures"] == 0
@@ -313,8 +313,8 @@ def test_a_full_queue_is_waited_for(call, genrm):
     with serving(looks=0, invalid=[{}, error, {}, {}]) as server:
         batch(call, server).ended(0)
         assert len(server.batches) == 3
-    for replies in genrm.folder.glob("replies*.jsonl"):
-        replies.unlink()
+    for path in (*genrm.folder.glob("replies*"), *genrm.folder.glob("*.batch.json")):
+        path.unlink()
     with serving(looks=0, invalid=[error, error]) as server:
         assert batch(call, server, "--force").code == 4
 
@@ -332,6 +332,56 @@ def test_a_cancelled_batch_leaves_its_finished_replies(call, genrm):
         batch(call, server, "--cancel").ended(0)
         assert server.calls["POST /batches/cancel"] == 1
     assert read(call, genrm, code=6)["verdicts"] == 4
+
+
+def test_cancelling_submits_nothing(call, genrm):
+    """Files without a batch stay as they are, and a batch that has just ended is no error."""
+    ask(call, genrm)
+    with serving(looks=0, faults={"POST /batches/cancel": [409]}) as server:
+        batch(call, server, "--cancel").ended(0)
+        assert server.calls.total() == 0
+        batch(call, server, "--wait", 0)
+        batch(call, server, "--cancel").ended(0)
+        assert server.calls["POST /batches"] == 1
+    assert read(call, genrm)["failures"] == 0
+
+
+def test_a_batch_without_a_reply_is_submitted_again_by_the_next_call(call, genrm):
+    """An empty file of replies would end every later run: none is written."""
+
+    def expire(good, bad):
+        good.clear()
+        return "expired"
+
+    ask(call, genrm)
+    with serving(looks=0, finish=once(expire)) as server:
+        said = " ".join(batch(call, server).ended(4).err.split())
+        assert "batch_0 of requests.jsonl: expired without a reply" in said
+        assert not (genrm.folder / "replies.jsonl").exists()
+        batch(call, server).ended(0)
+    assert read(call, genrm)["failures"] == 0
+
+
+def test_deleted_replies_are_collected_again(call, genrm):
+    """The batch is known: its replies cost nothing more."""
+    ask(call, genrm)
+    with serving(looks=0) as server:
+        batch(call, server).ended(0)
+        (genrm.folder / "replies.jsonl").unlink()
+        batch(call, server).ended(0)
+        assert server.calls["POST /batches"] == 1
+    assert read(call, genrm)["failures"] == 0
+
+
+def test_files_whose_replies_have_one_name_are_refused(call, genrm):
+    """Before anything is sent."""
+    ask(call, genrm)
+    (genrm.folder / "x.jsonl").write_bytes((genrm.folder / "requests.jsonl").read_bytes())
+    (genrm.folder / "requests.jsonl").rename(genrm.folder / "requests-x.jsonl")
+    with serving() as server:
+        given = ("batch", "x.jsonl", "requests-x.jsonl", "--base-url", server.url)
+        assert "would be written to replies-x.jsonl" in call(*given).ended(2).err
+        assert server.calls.total() == 0
 
 
 def test_a_batch_of_another_project_is_told(call, genrm):
@@ -385,11 +435,12 @@ def test_a_file_without_requests_to_one_model_is_refused(call, genrm, content, s
         assert server.calls.total() == 0
 
 
-def test_other_requests_under_the_same_name_are_refused(call, genrm):
-    """The batch in progress answers those that were there when it was submitted."""
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_other_requests_under_the_same_name_are_refused(call, genrm, is_answered):
+    """The batch answers those that were there when it was submitted, and so do its replies."""
     ask(call, genrm)
-    with serving() as server:
-        batch(call, server, "--wait", 0).ended(6)
+    with serving(looks=0 if is_answered else 5) as server:
+        batch(call, server, *(() if is_answered else ("--wait", 0)))
         content = (genrm.folder / "requests.jsonl").read_text()
         (genrm.folder / "requests.jsonl").write_text(content.partition("\n")[0] + "\n")
         said = " ".join(batch(call, server).ended(3).err.split())
