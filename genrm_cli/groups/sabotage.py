@@ -34,7 +34,7 @@ are absent.
 # 300 suspected, that is accurate to 12 %. Large groups are drawn at least so often.
 _DRAWN_ROLLOUTS = 20_000
 _LEAST_DRAWS = 20
-_MANY_GROUPS = 20  # so many that one suspect in each changes the rates of failures by little
+_MANY_GROUPS = 20  # so many that a few suspects change the rates of failures by little
 _CHANCE = 0.001  # the probability with which a run of innocents blames anybody
 _BETTER = Verdict(4.0, 2.0, 2.0)  # the margin where no verdict of the group prefers either response
 
@@ -164,59 +164,47 @@ def suspects_by_chance(
 
 @dataclass(slots=True)
 class SuspectCounts:
-    """Counts over the comparisons of a run, to tell suspects from chance.
-
-    `clear` counts those without a suspect.
-    """
+    """Counts over the comparisons of a run, to tell suspects from chance."""
 
     groups: int = 0
     suspects: int = 0
-    every: Counter[str] = field(default_factory=Counter)
-    clear: Counter[str] = field(default_factory=Counter)
+    results: Counter[str] = field(default_factory=Counter)
 
     def add_group(self, judged: JudgedGroup, causes: Causes) -> None:
         """Add a group with the causes that were found in it."""
         self.groups += 1
-        pairs = [
-            (request, outcome)
-            for request, outcome in judged.results
-            if len(request.shown) == 2 and _may_be_suspicious(outcome)
-        ]
         suspects = set[int]()
-        for request, _ in pairs:
+        for request, outcome in judged.results:
+            if len(request.shown) != 2 or not _may_be_suspicious(outcome):
+                continue
             suspects.update(causes.get(request, ()))
-        self.suspects += len(suspects)
-        for request, outcome in pairs:
             kind = "answered"
             if isinstance(outcome.result, Failure):
                 kind = "failed"
             elif outcome.reasks:
                 kind = "reasked"
-            self.every[kind] += 1
-            if not suspects.intersection(request.shown):
-                self.clear[kind] += 1
+            self.results[kind] += 1
+        self.suspects += len(suspects)
 
-    def expected(self, pairing: PairingPlan, group_sizes: Mapping[int, int]) -> float:
+    def expected(self, pairing: PairingPlan, group_sizes: Mapping[int, int]) -> float | None:
         """Return how many suspects chance explains; see `suspects_by_chance`.
 
-        A large run is hardly changed by its suspects. In a small one they may be most of the
-        failures, so the rates are those without them.
+        None for few groups: a suspect's own failures would be most of those that give the rates.
         """
-        counts = self.every if self.groups >= _MANY_GROUPS else self.clear
-        total = counts.total()
-        if not total:
-            return 0.0
-        rates = (counts["failed"] / total, counts["reasked"] / total)
+        total = self.results.total()
+        if self.groups < _MANY_GROUPS or not total:
+            return None
+        rates = (self.results["failed"] / total, self.results["reasked"] / total)
         return suspects_by_chance(pairing, group_sizes, *rates)
 
-    def is_chance(self, pairing: PairingPlan, group_sizes: Mapping[int, int]) -> bool:
-        """Return whether chance alone gives as many suspects in more than 1 of 1,000 runs.
+    def is_chance(self, expected: float | None) -> bool:
+        """Return whether chance alone gives as many suspects in more than 1 of 1,000 runs; False if
+        it is unknown what chance gives.
 
         Their number is taken as a Poisson variable: suspects are rare, and groups independent.
         """
-        expected = self.expected(pairing, group_sizes)
         if not expected:
-            return self.suspects == 0
+            return False
         below = 0.0
         for count in range(self.suspects):
             below += math.exp(count * math.log(expected) - expected - math.lgamma(count + 1))

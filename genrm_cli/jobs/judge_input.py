@@ -17,6 +17,7 @@ from genrm_cli.jobs.offline.read_replies import recall_groups, waits_for_replies
 from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.metrics.figures import rounded
 from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.verdicts import StoppedBy
@@ -120,9 +121,12 @@ def _conclude(
     them.
     """
     suspects = outcomes.suspects
-    if suspects.suspects and suspects.is_chance(index.plan.pairing, run.metrics.group_sizes):
-        index.plan = replace(index.plan, rewards=replace(index.plan.rewards, attributes=False))
-        run.metrics.suspects_cleared = suspects.suspects
+    if suspects.suspects:
+        expected = suspects.expected(index.plan.pairing, run.metrics.group_sizes)
+        run.metrics.sabotaged_by_chance = None if expected is None else rounded(expected)
+        if suspects.is_chance(expected):
+            index.plan = replace(index.plan, rewards=replace(index.plan.rewards, attributes=False))
+            run.metrics.suspects_cleared = suspects.suspects
     statistics = outcomes.statistics(map(len, index.table.iter_groups()))
     calibration = statistics.fit()
     # Inputs are calibrated each on its own, but say together how reliable their rewards are.

@@ -36,7 +36,7 @@ class RunSummary:
             did not explain as many; they do not count in `sabotaged`.
         sabotaged: rollouts suspected of making requests fail; `sabotaged_most` names the one with
             most of them; `sabotaged_by_chance` is the number that the run's own rates of failures
-            give if texts have no influence, None without suspects.
+            give if texts have no influence; None without suspects, or below 20 groups.
         comparisons_planned: `verdicts` + `journal_hits` + `failures`.
         expected_verdicts: of `verdicts` and `journal_hits`, those that are expected values over
             score tokens.
@@ -210,7 +210,6 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         unscored=metrics.statuses["unscored"],
         unscored_share=metrics.unscored_share(),
         sabotaged_most=metrics.sabotaged_most.name or None,
-        sabotaged_by_chance=None,
         comparisons_planned=metrics.planned,
         failures=metrics.failed,
         failures_by_kind=_count(metrics.failures),

@@ -14,9 +14,8 @@ from genrm_cli.groups.check import judge_specs
 from genrm_cli.groups.compile import judge_name
 from genrm_cli.groups.graders import graders_in
 from genrm_cli.groups.plan import GroupPlan, RewardPlan
-from genrm_cli.groups.sabotage import suspects_by_chance
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
-from genrm_cli.metrics.figures import attempt, rounded, rounded_figures
+from genrm_cli.metrics.figures import attempt, rounded_figures
 from genrm_cli.metrics.plan_reliability import (
     expected_reliability,
     rings_needed,
@@ -45,7 +44,6 @@ from genrm_cli.settings.components import find_kind
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.location import InputIdentity, Mark
 from genrm_cli.storage.sink import place_of
-from genrm_cli.verdicts import FailureKind
 
 
 def run_totals(
@@ -133,27 +131,10 @@ def _scaled(summary: RunSummary, share: float) -> RunSummary:
     )
 
 
-def _with_chance(summary: RunSummary, metrics: RunMetrics, pairing: PairingPlan) -> RunSummary:
-    """Return the summary with the number of suspects that chance explains."""
-    if not metrics.sabotaged and not metrics.suspects_cleared:
-        return summary
-    failed = sum(
-        count for kind, count in metrics.failures.items() if FailureKind(kind).depends_on_texts
-    )
-    expected = suspects_by_chance(
-        pairing,
-        metrics.group_sizes,
-        failed / metrics.finished,
-        metrics.verdicts_after_reask / metrics.finished,
-    )
-    return replace(summary, sabotaged_by_chance=rounded(expected))
-
-
 _FURTHER_FIGURES: Mapping[
     tuple[str, ...], Callable[[RunSummary, RunMetrics, PairingPlan], RunSummary]
 ] = {
     ("reliability_interval", "rings_needed"): _with_reliability,
-    ("sabotaged_by_chance",): _with_chance,
 }
 """The figures that also depend on the plan, each with what adds them."""
 

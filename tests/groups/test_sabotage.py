@@ -108,12 +108,13 @@ def test_random_failures_hardly_ever_blame_anyone():
         (2_500, 0.1, 0, True),
         (300, 0.02, 0, True),
         (300, 0.02, 30, False),
+        (300, 0.01, 300, False),
         (1, 0.0, 1, False),
     ],
 )
 def test_a_run_tells_suspects_from_chance(groups, failing, attacked, is_chance):
     """Of 20,000 innocent rollouts with 10 % failures none is blamed; texts on which the judge
-    always fails are, in one group in ten, and in a run of one group.
+    always fails are, in one group in ten and in every group. A run of one group knows no chance.
     """
     draw = np.random.default_rng(3)
     plan = GroupPlan(judges=(JUDGE,))
@@ -126,7 +127,9 @@ def test_a_run_tells_suspects_from_chance(groups, failing, attacked, is_chance):
         group = judged(results, 8)
         counts.add_group(group, find_causes(group, plan))
     assert counts.suspects >= attacked
-    assert counts.is_chance(PairingPlan("ring", 1.0), {8: groups}) == is_chance
+    expected = counts.expected(PairingPlan("ring", 1.0), {8: groups})
+    assert (expected is None) == (groups == 1)
+    assert counts.is_chance(expected) == is_chance
 
 
 def test_replies_without_a_verdict_hardly_ever_blame_anyone():
