@@ -16,7 +16,8 @@ from small_server import answering, answering_each
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.client import CallError, JudgeClient
-from genrm_cli.judging.http.interface import MAX_REPLY_BYTES, HttpReply
+from genrm_cli.judging.http.interface import MAX_REPLY_BYTES, HttpOptions, HttpReply
+from genrm_cli.judging.http.over_httpx import HttpxClient
 from genrm_cli.verdicts import FailureKind
 
 KEY = "sk-local-0123456789abcdef"
@@ -279,6 +280,17 @@ def test_the_proxy_of_the_environment_is_used(open_client, monkeypatch):
         "http://judge.invalid/v1/chat/completions",
         "/chat/completions",
     ]
+
+
+def test_the_password_of_a_proxy_is_not_shown(monkeypatch):
+    """An invalid proxy is named without its user, even where the error quotes the password."""
+    for name in ("HTTP_PROXY", "NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    for proxy in ("http://user:s3cret@proxy:99999x", "http://user:s3cret/2@proxy"):
+        monkeypatch.setenv("http_proxy", proxy)
+        with pytest.raises(ValueError, match="the proxy proxy.* is not a valid URL") as caught:
+            HttpxClient(HttpOptions("http://judge.invalid/v1", {}, 2, 1))
+        assert "s3cret" not in str(caught.value)
 
 
 @pytest.fixture

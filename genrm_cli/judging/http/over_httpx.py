@@ -41,8 +41,10 @@ class HttpxClient:
         try:
             proxy = _proxy_of(options.base_url)
             self._proxy = None if proxy is None else httpx.Proxy(proxy)
-        except httpx.InvalidURL as error:
-            raise ValueError(f"the proxy {proxy}: {error}") from error
+        except httpx.InvalidURL:
+            # The error may quote a part of the password.
+            shown = str(proxy).rpartition("@")[2]
+            raise ValueError(f"the proxy {shown} of the environment is not a valid URL") from None
 
     async def send(self, request: HttpRequest) -> HttpReply:
         """Send a request and return its reply."""
