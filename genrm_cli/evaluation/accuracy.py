@@ -5,11 +5,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import fmean, median
+from statistics import NormalDist, fmean, median
 
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.group_measures import count_verdicts
-from genrm_cli.metrics.running_stats import LEAST_SPREAD, clustered_interval, wilson_interval
+from genrm_cli.metrics.running_stats import (
+    LEAST_SPREAD,
+    POWER,
+    Z_95,
+    clustered_interval,
+    wilson_interval,
+)
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.pairing import Comparison
 from genrm_cli.scored.lines import OutcomeRecord
@@ -24,6 +30,9 @@ class Preference(StrEnum):
     TIE = "tie"
 
 
+_LEAST_PAIRS = 10
+# At an accuracy just beyond the critical value, half of the evaluations tell.
+_FOR_POWER = 1 + NormalDist().inv_cdf(POWER) / Z_95
 _CREDIT = {Preference.RIGHT: 1.0, Preference.TIE: 0.5, Preference.WRONG: 0.0}
 
 
@@ -319,16 +328,18 @@ def difference_of(one: PairShare, other: PairShare) -> Difference:
 
 
 def pairs_to_tell(accuracy: PairShare) -> int | None:
-    """Return about how many pairs would show that a judge of this accuracy is no coin.
+    """Return about how many pairs would show in 80 % of cases that a judge of this accuracy is no
+    coin.
 
-    None if the interval tells already, or if the accuracy is .5 or less.
+    None if the interval tells already, if the accuracy is .5 or less, or for fewer than 10 pairs:
+    their accuracy says too little.
     """
-    if accuracy.value is None or accuracy.low is None:
+    if accuracy.value is None or accuracy.low is None or accuracy.pairs < _LEAST_PAIRS:
         return None
     if accuracy.low > 0.5 or accuracy.value <= 0.5:
         return None
     wider = (accuracy.value - accuracy.low) / (accuracy.value - 0.5)
-    return math.ceil(accuracy.pairs * wider**2)
+    return math.ceil(accuracy.pairs * (wider * _FOR_POWER) ** 2)
 
 
 def accuracy_of(outcomes: Iterable[PairRecord]) -> PairShare:

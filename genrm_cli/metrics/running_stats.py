@@ -11,6 +11,7 @@ from statistics import NormalDist
 from typing import Any, Self
 
 Z_95 = 1.959963984540054  # the normal distribution's 97.5 % point
+POWER = 0.8
 LEAST_SPREAD = 1e-9
 """A smaller spread is rounding, not signal."""
 

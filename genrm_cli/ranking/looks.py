@@ -11,6 +11,7 @@ from statistics import NormalDist
 
 from genrm_cli.metrics.running_stats import (
     LEAST_SPREAD,
+    POWER,
     clustered_interval,
     joint_z_95,
     student_95,
@@ -26,7 +27,6 @@ _NEWTON_STEPS = 4  # from a start that is right to 2 %
 # prompts, Student's interval holds it in 81 % of cases, Wilson's in 97 %.
 _USUAL = (0.1, 0.9)
 _USUAL_PROMPTS = 50
-POWER = 0.8
 # A sequence that is looked at after every prompt has crossed by then in 80 % of cases if it stands
 # beyond in 72 %: `python tests/bench/ranking.py --looks`.
 _POWER_AT_THE_END = 0.72

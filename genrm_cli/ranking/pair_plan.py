@@ -9,7 +9,8 @@ from random import Random
 import numpy as np
 
 from genrm_cli.metrics.figures import rounded
-from genrm_cli.ranking.looks import POWER, critical_z, power_z
+from genrm_cli.metrics.running_stats import POWER
+from genrm_cli.ranking.looks import critical_z, power_z
 from genrm_cli.rewards.estimators.verdict_batch import Floats
 
 Pair = tuple[int, int]

@@ -1,6 +1,7 @@
 """From outcomes in both orders to figures."""
 
 from dataclasses import asdict, fields
+from math import comb
 from random import Random
 
 import pytest
@@ -17,6 +18,7 @@ from genrm_cli.evaluation.accuracy import (
     pairs_to_tell,
     preference_of,
 )
+from genrm_cli.metrics.running_stats import wilson_interval
 from genrm_cli.verdicts import FailureKind, Verdict, verdict_after_swap
 
 RIGHT = Preference.RIGHT
@@ -272,9 +274,16 @@ def test_intervals_of_averaged_orders_hold_the_accuracy(consistent):
 
 
 def test_a_judge_that_may_be_a_coin_needs_more_pairs():
-    """The number follows the width of the interval, and there is none for a judge that is told
-    apart or is no better.
+    """The number tells in four of five evaluations, and there is none for a judge that is told
+    apart or is no better, or for a few pairs.
     """
-    assert pairs_to_tell(PairShare(0.6, 0.45, 0.73, 40, 40)) == 90
+    needed = pairs_to_tell(PairShare(0.6, *wilson_interval(0.6, 40), 40, 40))
+    power = sum(
+        comb(needed, right) * 0.6**right * 0.4 ** (needed - right)
+        for right in range(needed + 1)
+        if wilson_interval(right / needed, needed)[0] > 0.5
+    )
+    assert power == pytest.approx(0.8, abs=0.03)
+    assert pairs_to_tell(PairShare(0.6, 0.2, 0.9, 9, 9)) is None
     assert pairs_to_tell(PairShare(0.6, 0.51, 0.68, 400, 400)) is None
     assert pairs_to_tell(PairShare(0.5, 0.4, 0.6, 40, 40)) is None

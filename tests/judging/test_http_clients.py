@@ -288,7 +288,7 @@ def test_the_password_of_a_proxy_is_not_shown(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     for proxy in ("http://user:s3cret@proxy:99999x", "http://user:s3cret/2@proxy"):
         monkeypatch.setenv("http_proxy", proxy)
-        with pytest.raises(ValueError, match="the proxy proxy.* is not a valid URL") as caught:
+        with pytest.raises(ValueError, match="the proxy proxy") as caught:
             HttpxClient(HttpOptions("http://judge.invalid/v1", {}, 2, 1))
         assert "s3cret" not in str(caught.value)
 

@@ -177,13 +177,19 @@ def _length_text(bias: "Difference") -> str:
 def _coin_lines(accuracy: "PairShare") -> list[str]:
     """Return a sentence if the judge may be no better than a coin."""
     from genrm_cli.evaluation.accuracy import pairs_to_tell
+    from genrm_cli.metrics.running_stats import POWER
 
     if accuracy.low is None or accuracy.high is None or accuracy.low > _COIN:
         return []
     if accuracy.high < _COIN:
         return ["this judge is worse than a coin: check the labels and the profile"]
     needed = pairs_to_tell(accuracy)
-    more = "" if needed is None else f"; about {needed:,} pairs would tell, at this accuracy"
+    share = round(100 * POWER)
+    more = (
+        ""
+        if needed is None
+        else f"; about {needed:,} pairs would tell in {share} % of cases, at this accuracy"
+    )
     return [f"this judge cannot be told from a coin on {counted(accuracy.pairs, 'pair')}{more}"]
 
 
