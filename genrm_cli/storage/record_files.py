@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import mmap
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -22,9 +23,9 @@ from pathlib import Path
 from genrm_cli.errors import SettingRef, StorageError
 from genrm_cli.json_types import Record
 from genrm_cli.settings.resolve import state_folder
-from genrm_cli.storage.local import sync_folder
+from genrm_cli.storage.local import publish_new, sync_folder
 from genrm_cli.storage.location import S3Options, is_s3, require_rl_prefix
-from genrm_cli.storage.objects import replace_object
+from genrm_cli.storage.objects import read_object, replace_object
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.tasks import in_thread
 
@@ -60,6 +61,7 @@ class RecordFiles:
         self._s3 = s3
         self._hidden = _hidden_folder(self._folder)
         self._begun = datetime.now(UTC)
+        self._id = secrets.token_hex(4)  # not the pid, which in every container may be 1
         self._count = 0
         self._stem: str | None = None
         self._files: list[int] = []
@@ -79,7 +81,7 @@ class RecordFiles:
         if self._stem is None:
             self._count += 1
             self._begun = datetime.now(UTC)
-            self._stem = f"{self.kind}-{self._begun:%Y%m%dT%H%M%SZ}-{os.getpid()}-{self._count:05}"
+            self._stem = f"{self.kind}-{self._begun:%Y%m%dT%H%M%SZ}-{self._id}-{self._count:05}"
         return self._stem
 
     def _append(self, *parts: bytes, begins: bool = False) -> None:
@@ -175,23 +177,41 @@ class RecordFiles:
             if path.suffix == ".jsonl":
                 _drop_partial_line(path)
         has_rows = main.stat().st_size > 0
+        name = stem
+        while has_rows and any(
+            self._holds(self._target(path, stem, name), path) is False for path in (*others, main)
+        ):
+            name = f"{stem}-{secrets.token_hex(4)}"
         for path in (*others, main):
             if has_rows:
-                self._publish(path, f"{self._folder}/{path.name[1:]}")
+                self._publish(path, self._target(path, stem, name))
             else:
                 path.unlink()
         if has_rows:
-            self._on_event("recorded", {"output": f"{self._folder}/{main.name[1:]}"})
+            self._on_event("recorded", {"output": self._target(main, stem, name)})
+
+    def _target(self, path: Path, stem: str, name: str) -> str:
+        return f"{self._folder}/{name}{path.name[1:].removeprefix(stem)}"
+
+    def _holds(self, uri: str, path: Path) -> bool | None:
+        """Whether a file of this name is a hidden one, published before a kill; None if there is no
+        such file.
+        """
+        found = read_object(uri, self._s3)
+        return None if found is None else found == path.read_bytes()
 
     def _publish(self, path: Path, uri: str) -> None:
-        if not is_s3(uri):
-            path.rename(uri)
+        """Give a file its name, if it does not have it yet, and replace no other one."""
+        if self._holds(uri, path):
+            path.unlink()
+        elif not is_s3(uri):
+            publish_new(path, Path(uri))
             sync_folder(path.parent)
-            return
-        with Outputs(self._s3, overwrite=True) as outputs, path.open("rb") as file:
-            shutil.copyfileobj(file, outputs.open(uri), _COPY_BYTES)
-            outputs.commit()
-        path.unlink()
+        else:
+            with Outputs(self._s3, overwrite=False) as outputs, path.open("rb") as file:
+                shutil.copyfileobj(file, outputs.open(uri), _COPY_BYTES)
+                outputs.commit()
+            path.unlink()
 
 
 def _open_locked(paths: Sequence[Path]) -> list[int]:

@@ -19,11 +19,10 @@ class Rows(RecordFiles):
     kind = "rows"
     suffixes = (".more.jsonl", ".main.jsonl")
 
-    def __init__(self, folder, events, number=0):
+    def __init__(self, folder, events):
         super().__init__(
             str(folder), 3600, lambda name, _: events.append(name), S3Options(), any_prefix=True
         )
-        self._count = number  # no two servers of one process have files of one name
 
     def add(self, *parts, begins=False):
         """Append a row."""
@@ -61,12 +60,12 @@ def test_the_next_server_completes_what_a_killed_one_left(tmp_path):
     events = []
 
     async def record():
-        for number, data in enumerate((b"1\n2\n", b"")):
-            killed = Rows(tmp_path, [], number)
+        for data in (b"1\n2\n", b""):
+            killed = Rows(tmp_path, [])
             killed.add(b"m\n", data)
             with killed.kill().open("ab") as file:
                 file.write(b'{"cut')
-        running = Rows(tmp_path, [], 2)
+        running = Rows(tmp_path, [])
         running.add(b"m\n", b"3\n")
         await Rows(tmp_path, events).complete_left()
         running.kill()
@@ -76,6 +75,34 @@ def test_the_next_server_completes_what_a_killed_one_left(tmp_path):
     visible = [path for path in tmp_path.iterdir() if not path.name.startswith(".")]
     assert sorted(path.read_bytes() for path in visible) == [b"1\n2\n", b"m\n"]
     assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_servers_of_one_second_and_one_pid_keep_each_others_rows(tmp_path):
+    """Names differ by more than time and process; a file that has the name anyway is not replaced,
+    and one that a killed server had published already is not published again.
+    """
+    events = []
+
+    async def record():
+        one = Rows(tmp_path, events)
+        other = Rows(tmp_path, events)
+        assert one.stem.split("-")[2] != other.stem.split("-")[2]
+        one.add(b"m\n", b"1\n")
+        other.add(b"m\n", b"2\n")
+        (tmp_path / f"{one.stem}.main.jsonl").write_bytes(b"3\n")
+        (tmp_path / f"{other.stem}.more.jsonl").write_bytes(b"m\n")
+        await one.close()
+        await other.close()
+
+    asyncio.run(record())
+    visible = [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")]
+    assert events == ["recorded", "recorded"]
+    assert sorted(path.read_bytes() for path in tmp_path.glob("*.main.jsonl")) == [
+        b"1\n",
+        b"2\n",
+        b"3\n",
+    ]
+    assert len(visible) == len(list(tmp_path.iterdir())) == 5
 
 
 def test_a_row_that_the_disk_has_no_room_for_is_refused(tmp_path):
