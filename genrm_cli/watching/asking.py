@@ -21,13 +21,8 @@ from genrm_cli.rollouts.rollout import Rollout, Text
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.verdicts import Outcome, Verdict, preferred
 from genrm_cli.watching.canaries import CANARIES
-from genrm_cli.watching.records import WatchRecord
+from genrm_cli.watching.records import MARGINS, WatchRecord
 from genrm_cli.watching.sentinels import MISSING, Count
-
-_MARGINS = (0.5, 1.0, 2.0, 3.0)
-"""Upper bounds of the differences of scores by which audits are divided; larger ones are the last
-stratum.
-"""
 
 _NAMED_GROUPS = 10
 
@@ -133,7 +128,7 @@ class Audits:
     """
 
     strata: list[list[int]] = field(
-        default_factory=lambda: [[0, 0] for _ in range(len(_MARGINS) + 1)]
+        default_factory=lambda: [[0, 0] for _ in range(len(MARGINS) + 1)]
     )
     longer: float = 0.0
     lengths: int = 0
@@ -141,7 +136,7 @@ class Audits:
 
     def add(self, margin: float, lead: int, judged: JudgedGroup) -> None:
         """Add an audit of a pair whose first rollout the judge prefers; `lead` is the auditor's."""
-        stratum = self.strata[sum(margin > bound for bound in _MARGINS)]
+        stratum = self.strata[sum(margin > bound for bound in MARGINS)]
         stratum[0] += lead < 1
         stratum[1] += 1
         better, worse = (shape.answer_chars for shape in judged.shapes)

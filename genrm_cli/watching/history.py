@@ -1,7 +1,7 @@
 """The history of a watched judge: the metrics files of its runs, in the order of their times."""
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
@@ -14,8 +14,9 @@ from genrm_cli.storage.encoding.records import BadLineError, parse_record, rende
 from genrm_cli.storage.listing import iter_found, iter_named
 from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.objects import create_object, read_object
-from genrm_cli.watching.records import WatchedRecord, WatchRecord
-from genrm_cli.watching.signals import COUNTS, MEANS
+from genrm_cli.watching.records import MARGINS, WatchedRecord, WatchRecord
+from genrm_cli.watching.sentinels import VERDICTS
+from genrm_cli.watching.signals import COUNTS, MEANS, SIGNALS
 from genrm_cli.watching.timeline import Judgement, Observation, State, Timeline
 
 METRICS_SUFFIX = ".metrics.json"
@@ -36,8 +37,8 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What earlier runs left in a folder: records and acknowledgements, and as sentences what
-    cannot be read.
+    """What earlier runs left in a folder: records and acknowledgements that fit together, and as
+    sentences what cannot be read or does not fit.
     """
 
     records: tuple[WatchedRecord, ...] = ()
@@ -76,9 +77,9 @@ def read_history(folders: Sequence[str], s3: S3Options, *, flat: bool = False) -
     Raises:
         StorageError: one cannot be listed, or a file cannot be read.
     """
-    records = []
+    records: dict[str, WatchedRecord] = {}
     acknowledged = []
-    unreadable = []
+    unreadable: dict[str, str] = {}
     places = [f"{folder.rstrip('/')}/" for folder in folders]
     for found in chain.from_iterable(
         iter_named(each, s3, flat=True) if flat else iter_found(each, s3) for each in places
@@ -92,19 +93,75 @@ def read_history(folders: Sequence[str], s3: S3Options, *, flat: bool = False) -
                 continue
             if uri.endswith(METRICS_SUFFIX):
                 record = from_json(WatchedRecord, parse_written(content))
-                moment_of(record.time)
-                records.append(record)
+                _check_record(record)
+                records[uri] = record
             else:
                 word = from_json(Acknowledgement, parse_record(content))
-                moment_of(word.time)
+                _check_acknowledgement(word)
                 acknowledged.append(word)
-        except (BadLineError, FormError, ValueError):
-            unreadable.append(uri)
+        except (BadLineError, FormError, ValueError) as error:
+            unreadable[uri] = str(error).rstrip(".")
+    unreadable |= _of_other_length(records)
     trouble: tuple[str, ...] = ()
     if unreadable:
-        more = f" and {len(unreadable) - 1} more" * (len(unreadable) > 1)
-        trouble = (f"{unreadable[0]}{more} cannot be read as part of the history",)
-    return History(tuple(records), tuple(acknowledged), trouble)
+        (uri, why), *others = unreadable.items()
+        more = f" and {len(others)} more" * bool(others)
+        trouble = (f"{uri}{more} cannot be read as part of the history: {why}",)
+    fitting = (record for uri, record in records.items() if uri not in unreadable)
+    return History(tuple(fitting), tuple(acknowledged), trouble)
+
+
+def _check_acknowledgement(word: Acknowledgement) -> None:
+    """Raise ValueError unless a timeline can follow it."""
+    moment_of(word.time)
+    if word.signal not in SIGNALS:
+        raise ValueError(
+            f"signal: found {word.signal!r:.60}; expected a signal of `genrm guide watch`"
+        )
+
+
+def _check_record(record: WatchedRecord) -> None:
+    """Raise ValueError unless a timeline can follow it."""
+    moment_of(record.time)
+    watch = record.watch or WatchRecord()
+    for name in ("sentinels", "auditor_sentinels"):
+        if odd := set(getattr(watch, name) or "") - VERDICTS:
+            raise ValueError(f"watch: {name}: found {min(odd)!r}; expected + - = or ?")
+    if len(watch.audits) not in (0, len(MARGINS) + 1):
+        found = len(watch.audits)
+        raise ValueError(f"watch: audits: found {found} strata; expected {len(MARGINS) + 1}")
+    pairs = [("watch: audits", pair) for pair in watch.audits]
+    pairs += [(f"watch: canaries: {name}", pair) for name, pair in watch.canaries.items()]
+    totals = {name: read(record) for name, read in COUNTS.items()}
+    pairs += [(name, (count.count, count.of)) for name, count in totals.items()]
+    for place, pair in pairs:
+        if len(pair) != 2 or not 0 <= pair[0] <= pair[1]:
+            raise ValueError(f"{place}: found {[*pair]!r:.60}; expected a count and its total")
+
+
+def _of_other_length(records: Mapping[str, WatchedRecord]) -> dict[str, str]:
+    """Return by URI why records do not fit: most records of their judge that asked the same
+    sentinels hold another number of them.
+    """
+    lengths: defaultdict[tuple[str, ...], Counter[int]] = defaultdict(Counter)
+    for record in records.values():
+        for key, length in _lengths(record):
+            lengths[key][length] += 1
+    usual = {key: counts.most_common(1)[0][0] for key, counts in lengths.items()}
+    return {
+        uri: f"watch: {key[-1]}: found {length} verdicts; other runs have {usual[key]}"
+        for uri, record in records.items()
+        for key, length in _lengths(record)
+        if length != usual[key]
+    }
+
+
+def _lengths(record: WatchedRecord) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Yield how many verdicts a run has on sentinels, by judge, set and who was asked."""
+    watch = record.watch or WatchRecord()
+    for name in ("sentinels", "auditor_sentinels"):
+        if (said := getattr(watch, name)) is not None:
+            yield (judge_identity(record.judge), watch.sentinel_set or "", name), len(said)
 
 
 def acknowledge(folder: str, judge: str, signal: str, reason: str, s3: S3Options) -> str:

@@ -5,6 +5,11 @@ from dataclasses import dataclass, field
 
 from genrm_cli.scored.run_record import RunRecord, WatchedRun
 
+MARGINS = (0.5, 1.0, 2.0, 3.0)
+"""Upper bounds of the differences of scores by which audits are divided; larger ones are the last
+stratum.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchRecord(WatchedRun):

@@ -25,6 +25,7 @@ _LEAST_RATE = 0.02
 """Least rate of an unchanged judge to assume: ten runs without a departure do not rule out the
 few that a batch of another size or a new cache brings.
 """
+VERDICTS = frozenset("+-=" + MISSING)
 Count = tuple[int, int]
 """How many were bad, and of how many."""
 
@@ -47,7 +48,7 @@ class Sentinels:
     usual: tuple[str | None, ...] = ()
     departed: list[Count] = field(default_factory=list)
     is_learning: bool = False
-    _identity: str | None = None
+    _identity: tuple[str | None, int] | None = None
     _asked: str | None = None
 
     @property
@@ -61,11 +62,12 @@ class Sentinels:
         """
         if run is None or watch.asked == self._asked:
             return None
-        if watch.sentinel_set != self._identity:
+        identity = (watch.sentinel_set, len(run))
+        if identity != self._identity:
             self.runs = []
             self.usual = ()
             self.departed = []
-            self._identity = watch.sentinel_set
+            self._identity = identity
         self._asked = watch.asked
         self.is_learning = not self.is_armed and run.count(MISSING) <= _MOST_MISSING * len(run)
         if self.is_learning:

@@ -8,6 +8,8 @@ import pytest
 from genrm_process import Call, Genrm
 from judge_server_fixture import JudgeServer
 
+from genrm_cli.storage.location import S3Options
+from genrm_cli.watching.history import follow, read_history
 from genrm_cli.watching.sentinels import BASELINE_RUNS
 
 WORDS = "one two three four five six seven eight nine ten"
@@ -162,6 +164,40 @@ def test_a_watch_that_sees_nothing_says_blind(
     (genrm.folder / "torn.metrics.json").write_text('{"format": 1')
     torn = call("score", write_dump(genrm.folder, 2), *watched, "--fail-on", "look").ended(7)
     assert "torn.metrics.json cannot be read as part of the history" in torn.err
+
+
+def test_a_record_that_does_not_fit_is_left_out_and_named(
+    genrm: Genrm, call: Call, watched: tuple[str, ...]
+) -> None:
+    """Its members have their types, but nothing could be computed with the others: the watch is
+    blind and says why, and so are later runs, whatever the odd record is.
+    """
+    score_dumps(call, genrm, watched, range(2))
+    good = json.loads((genrm.folder / "dump-1.metrics.json").read_text())
+    odd = genrm.folder / "odd.metrics.json"
+    for change, why in (
+        ({"audits": [[1, 10]]}, "audits: found 1 strata; expected 5"),
+        ({"audits": [[1, 10, 1]] * 5}, "audits: found [1, 10, 1]"),
+        ({"canaries": {"courtesy": [5, 2]}}, "canaries: courtesy: found [5, 2]"),
+        ({"sentinels": "+" * 59}, "sentinels: found 59 verdicts; other runs have 60"),
+        ({"sentinels": "+" * 59 + "x"}, "sentinels: found 'x'"),
+    ):
+        odd.write_text(json.dumps({**good, "watch": {**good["watch"], **change}}))
+        history = read_history([str(genrm.folder)], S3Options())
+        assert len(history.records) == 2
+        assert f"odd.metrics.json cannot be read as part of the history: watch: {why}" in str(
+            history.trouble
+        )
+        assert follow(history).state == "blind"
+    good["watch"]["sentinels"] = "+" * 59
+    for number in range(2):  # now every record but that of the next run is odd
+        good["watch"]["asked"] = str(number)
+        (genrm.folder / f"dump-{number}.metrics.json").write_text(json.dumps(good))
+    odd.unlink()
+    word = {"judge": "gone", "signal": "gone", "reason": "", "time": good["time"]}
+    (genrm.folder / "gone.acknowledged.json").write_text(json.dumps(word))
+    call("score", write_dump(genrm.folder, 2), *watched).ended(0)
+    assert b"signal: found 'gone'" in call("watch", ".", "--fail-on", "look").ended(7).out
 
 
 def test_the_page_needs_no_script(genrm: Genrm, call: Call, watched: tuple[str, ...]) -> None:
