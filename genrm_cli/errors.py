@@ -24,6 +24,11 @@ INTERRUPTED = 130
 """Exit code of a run that Ctrl-C or SIGTERM ended."""
 
 
+def how_to_install(extra: str) -> str:
+    """Return the command that installs an extra. genrm is on no package index."""
+    return f"pip install '.[{extra}]' in the clone"
+
+
 @dataclass(frozen=True, slots=True)
 class SettingRef:
     """A setting that a message names, optionally with a value: `SettingRef("min_age", 0)`.

@@ -129,12 +129,14 @@ def plan_text(plan: JsonObject) -> str:
     known = f", {plan['known']:,} of them answered in an earlier run" if plan["known"] else ""
     cost = f", cost about {plan['cost']:,.2f}" if plan["cost"] is not None else ""
     time = f", about {duration_text(plan['time_s'])}" if plan["time_s"] else ""
+    made = (
+        f"{counted(plan['planned'], 'comparison')}{known}: {counted(plan['calls'], 'call')} to make"
+    )
+    if not plan["calls"]:
+        return made
     return (
-        f"{counted(plan['planned'], 'comparison')}{known}: {counted(plan['calls'], 'call')} to "
-        "make, about "
-        f"{plan['tokens_in']:,} tokens in and {plan['tokens_out']:,} out (estimated from "
-        f"{plan['tokens_from']})"
-        f"{cost}{time}"
+        f"{made}, about {plan['tokens_in']:,} tokens in and {plan['tokens_out']:,} out (estimated "
+        f"from {plan['tokens_from']}){cost}{time}"
     )
 
 

@@ -15,7 +15,7 @@ from genrm_cli.cli.options import (
     with_settings,
 )
 from genrm_cli.cli.sessions.host import ClientOptions, HostOptions, host
-from genrm_cli.errors import UsageError, naming
+from genrm_cli.errors import UsageError, how_to_install, naming
 from genrm_cli.settings import Settings
 from genrm_cli.settings.sources.keys import find_token
 
@@ -66,9 +66,7 @@ def serve(invocation: Invocation, client: ClientOptions, hosted: HostOptions) ->
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn", "prometheus_client"):
             raise
-        raise UsageError(
-            f"genrm serve needs {error.name}: pip install 'genrm-cli[serve]'."
-        ) from error
+        raise UsageError(f"genrm serve needs {error.name}: {how_to_install('serve')}.") from error
     settings = invocation.settings
     keys = invocation.api_keys
     token = find_token()

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
-from genrm_cli.errors import SettingRef, UsageError
+from genrm_cli.errors import SettingRef, UsageError, how_to_install
 from genrm_cli.regex import compile_regex
 from genrm_cli.rollouts.private_forms import EMAIL, MARKS, Form
 
@@ -70,7 +70,7 @@ def _number_forms(names: Sequence[str]) -> list[tuple[str, Form]]:
     except ModuleNotFoundError as error:
         raise UsageError(
             SettingRef("redact_pattern", names[0]),
-            f" needs {error.name}: pip install 'genrm-cli[redact]'.",
+            f" needs {error.name}: {how_to_install('redact')}.",
         ) from error
     return [(name, form) for name in names for form in NUMBERS[name]]
 

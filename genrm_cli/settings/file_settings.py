@@ -234,14 +234,14 @@ class TrackingSettings:
     """
 
     wandb: str | None = setting(
-        "Log the run to this project of Weights & Biases; requires genrm-cli[wandb]."
+        "Log the run to this project of Weights & Biases; requires the extra wandb."
     )
     mlflow: str | None = setting(
-        "Log the run to this experiment of MLflow; requires genrm-cli[mlflow]."
+        "Log the run to this experiment of MLflow; requires the extra mlflow."
     )
     tensorboard: str | None = setting(
         "Log the run to a new subfolder of this folder for TensorBoard; requires "
-        "genrm-cli[tensorboard]."
+        "the extra tensorboard."
     )
 
 

@@ -111,7 +111,7 @@ class JudgeSettings:
     redact_pattern: tuple[str, ...] = reward_setting(
         f"Mask matches in all text sent to the judge: {listed(REDACTIONS)}, or a regular "
         "expression (RE2). Repeatable. The summary counts the matches. phone and identity require "
-        "genrm-cli[redact].",
+        "the extra redact.",
         (),
         kind=REDACTION,
         trust=False,

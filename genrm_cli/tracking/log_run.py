@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from genrm_cli import __version__
-from genrm_cli.errors import SettingRef, UsageError
+from genrm_cli.errors import SettingRef, UsageError, how_to_install
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.run_summary import RunSummary
@@ -107,7 +107,7 @@ def load_trackers(settings: TrackingSettings) -> dict[str, OpenRun]:
             if target:
                 loaded[name] = partial(open_run, importlib.import_module(module), target)
         except ImportError as error:
-            extra = f"requires the {name} extra: pip install 'genrm-cli[{name}]'. ({error})"
+            extra = f"requires the {name} extra: {how_to_install(name)}. ({error})"
             raise UsageError(SettingRef(name), f" {extra}") from error
     return loaded
 

@@ -26,7 +26,7 @@ ACTOR = "ray::Worker"
 @pytest.fixture
 def needs_ray():
     """Skip a test where Ray is not installed."""
-    pytest.importorskip("ray", reason="needs ray: pip install 'genrm-cli[ray]'")
+    pytest.importorskip("ray", reason="needs ray: pip install '.[ray]'")
 
 
 def arguments(judge):
@@ -265,4 +265,4 @@ def test_without_ray_the_extra_is_named(call, genrm):
     ended = genrm.run(
         *given, PYTHONPATH=f"{genrm.folder}:{genrm.environment()['PYTHONPATH']}"
     ).ended(2)
-    assert "pip install 'genrm-cli[ray]'" in ended.err
+    assert "pip install '.[ray]'" in ended.err

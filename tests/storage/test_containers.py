@@ -312,7 +312,7 @@ def test_the_rows_of_parquet_are_records(parquet):
 def test_parquet_without_its_library_names_the_extra(parquet, monkeypatch):
     """Without pyarrow the error says what to install."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert "pip install 'genrm-cli[parquet]'" in _refusal(parquet, parquet.read_bytes())
+    assert "pip install '.[parquet]'" in _refusal(parquet, parquet.read_bytes())
 
 
 def test_a_damaged_parquet_file_is_refused(parquet):

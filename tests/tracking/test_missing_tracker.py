@@ -21,7 +21,7 @@ def test_a_missing_library_ends_the_run_before_any_call(
     finished = call("score", "in.jsonl", *judge_server.flags, f"--{name}", "x")
     assert finished.code == 2
     assert "in.scored.jsonl" not in genrm.names()
-    assert f"pip install 'genrm-cli[{name}]'" in finished.err
+    assert f"pip install '.[{name}]'" in finished.err
     assert judge_server.stats()["requests"] == 0
 
 

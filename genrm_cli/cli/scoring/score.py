@@ -21,7 +21,7 @@ from genrm_cli.cli.options import (
 )
 from genrm_cli.cli.scoring.summary import counts_text, done_text, show_summary
 from genrm_cli.cli.tables import print_parts
-from genrm_cli.errors import GenrmError, UsageError
+from genrm_cli.errors import GenrmError, UsageError, how_to_install
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import changed
 from genrm_cli.settings.declare import setting
@@ -52,7 +52,7 @@ class ClusterOptions:
     ray: str | None = setting(
         "Run on a Ray cluster. auto: join this machine's cluster, or start one; local: start one; "
         "HOST:PORT: join "
-        "another. Requires genrm-cli[ray].",
+        "another. Requires the extra ray.",
         panel="Cluster",
         kind=replace(TEXT, metavar="ADDRESS"),
     )
@@ -77,7 +77,7 @@ def _scoring(cluster: ClusterOptions) -> "Callable[..., Coroutine[Any, Any, Any]
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "ray":
             raise
-        raise UsageError("--ray requires the ray extra: pip install 'genrm-cli[ray]'.") from error
+        raise UsageError(f"--ray requires the ray extra: {how_to_install('ray')}.") from error
     address = os.environ.get("RAY_ADDRESS") or "auto" if ray == "auto" else ray
     return functools.partial(score_on_cluster, address=address, workers=workers)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import orjson
 
-from genrm_cli.errors import InputError, UsageError
+from genrm_cli.errors import InputError, UsageError, how_to_install
 from genrm_cli.json_types import Record
 from genrm_cli.storage.encoding.records import EXCERPT_BYTES, Line
 from genrm_cli.storage.spool import Spool
@@ -31,7 +31,7 @@ def iter_rows(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
         from pyarrow import parquet
     except ImportError as error:
         raise InputError(
-            f"{uri}: reading Parquet needs pyarrow: pip install 'genrm-cli[parquet]'"
+            f"{uri}: reading Parquet needs pyarrow: {how_to_install('parquet')}"
         ) from error
     number = 0
     try:
@@ -65,7 +65,7 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
             import pyarrow
         except ImportError as error:
             raise UsageError(
-                f"{uri}: writing Parquet needs pyarrow: pip install 'genrm-cli[parquet]'"
+                f"{uri}: writing Parquet needs pyarrow: {how_to_install('parquet')}"
             ) from error
         self._arrow = pyarrow
         self._uri = uri
