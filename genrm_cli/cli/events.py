@@ -144,10 +144,20 @@ def forecast_text(plan: JsonObject) -> str:
     """Return the prompts and policies of a ranking, and the smallest difference that it can show,
     in one line.
     """
+    from genrm_cli.ranking.looks import LEAST_PROMPTS
+
     found = plan["forecast"]
     pilot = ", a pilot that decides about the rest of the budget" if plan["is_pilot"] else ""
     shows = "they do not join all policies"
-    if found is not None:
+    if not plan["estimate"]["planned"]:
+        shows = "no pair needs a judge"
+    elif found is not None and found["smallest_difference"] is None:
+        few = f"fewer than {LEAST_PROMPTS} prompts"
+        shows = (
+            f"{few if plan['prompts'] < LEAST_PROMPTS else 'so few comparisons'} cannot show any "
+            "difference"
+        )
+    elif found is not None:
         shows = (
             f"shows differences from {100 * found['smallest_difference']:.1f} points of the win "
             "rate in "

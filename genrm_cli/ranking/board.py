@@ -21,7 +21,8 @@ class PolicyRow:
             worse.
         elo: strength against the baseline, or else the mean of all; 400 points are a factor of ten
             in the odds. Its 95 % interval is `elo_lo` to `elo_hi`; the band `band_lo` to `band_hi`
-            holds for all policies together.
+            holds for all policies together. Both are None with fewer than 20 prompts, or if they
+            reach further than 800 points, odds of 100 to 1.
         bound: `>=` if the policy never lost, `<=` if it never won: its strength then rests on an
             assumption.
         elo_length: the strength if all responses were equally long.
@@ -146,6 +147,7 @@ class BoardFacts:
 
     Attributes:
         prompts: with at least one outcome.
+        is_unjudged: whether nothing is known but that equal responses tie.
         is_joined: whether a chain of comparisons joins all policies.
         is_separated: see `Strengths.separated`.
         cycle: a pair whose win rate is surely not the predicted one, and the predicted one.
@@ -153,6 +155,7 @@ class BoardFacts:
     """
 
     prompts: int
+    is_unjudged: bool
     is_joined: bool
     is_separated: bool
     cycle: tuple[PairRow, float] | None
@@ -164,9 +167,12 @@ def board_warnings(board: Leaderboard, facts: BoardFacts) -> Iterator[str]:
     if facts.prompts < LEAST_PROMPTS:
         yield (
             f"only {facts.prompts} prompt{'s' * (facts.prompts != 1)}: the table describes them, "
-            "and nothing else is sure."
+            "and nothing else is sure. Elo has no interval."
         )
-    if not facts.is_joined:
+    if facts.is_unjudged:
+        reason = "all others failed" if board.failed else "all responses are equal"
+        yield f"nothing was judged: {reason}, so there is no Elo."
+    elif not facts.is_joined:
         yield "no chain of comparisons joins all policies, so they have no common Elo."
     elif facts.is_separated:
         yield "some policies never lost or never won: their Elo is a bound; read the win rates."

@@ -236,4 +236,5 @@ class ContestJudging:
         scale = (options.budget or 0) / max(1, self.pairs.calls) if self.is_pilot else 1.0
         deviation = assumed_deviation(options.samples, both_orders=options.both_orders)
         counts = self.pairs.counts() * max(1.0, scale)
-        return forecast(counts, deviation, self.anchor, one_look=options.one_look)
+        prompts = len(self.contest.rows if self.is_pilot else self.pairs.chosen)
+        return forecast(counts, deviation, self.anchor, prompts=prompts, one_look=options.one_look)

@@ -27,6 +27,7 @@ from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, rounded_ar
 
 ELO = float(400 / np.log(10))
 """Elo points of a strength of 1: ten times the odds are 400 points."""
+_WIDEST = 800.0  # half of an interval of Elo: odds of 100 to 1
 _OVERLAP = 2.0  # deviations between the lengths of two policies
 
 
@@ -69,7 +70,8 @@ class _Statistics:
         every_pair = self.k * (self.k - 1) // 2
         self.accounted = every_pair if self.anchor is None else self.k - 1
         self.n = len(np.unique(outcomes.prompt))
-        self.fit = fit_strengths(outcomes)
+        self.is_unjudged = not self.judged.any() and bool((outcomes.won == 0.5).all())
+        self.fit = None if self.is_unjudged else fit_strengths(outcomes)
         self.by_length = None if self.fit is None else fit_strengths(outcomes, with_length=True)
         self.predicted = np.full(len(self.pairs), 0.5)
         self.residual_errors = np.zeros(len(self.pairs))
@@ -78,6 +80,9 @@ class _Statistics:
             self.residual_errors = residual_errors(self.fit, self.pairs, self.shares)
         self.elo, self.cov = self._in_elo(self.fit)
         self.errors = np.sqrt(np.maximum(0.0, np.diag(self.cov)))
+        if self.errors.max() < LEAST_SPREAD:  # ties only: how prompts differ is unknown
+            self.errors = np.full(self.k, np.nan)
+            self.cov = np.full((self.k, self.k), np.nan)
 
     def _in_elo(self, fit: Strengths | None) -> tuple[Floats, Floats]:
         """Return [K] strengths against the baseline or the mean of all in Elo points, and their
@@ -98,7 +103,7 @@ class _Statistics:
     def _interval(
         self, share: float, error: float | None, n: int, verdicts: int, comparisons: int = 1
     ) -> Interval:
-        if error is None:
+        if error is None or self.is_unjudged:
             return None, None
         z = critical_z(n, comparisons, one_look=self.one_look)
         return share_interval(share, error, n, verdicts, z)
@@ -139,6 +144,7 @@ class _Statistics:
         )
         facts = BoardFacts(
             prompts=self.n,
+            is_unjudged=self.is_unjudged,
             is_joined=self.fit is not None,
             is_separated=self.fit is not None and self.fit.separated,
             cycle=self._cycle(pairs),
@@ -161,7 +167,7 @@ class _Statistics:
         shares = shares[~np.isnan(shares)]
         n = len(shares)
         w = float(shares.mean()) if n else None
-        error = float(shares.std(ddof=1) / np.sqrt(n)) if n > 1 else None
+        error = float(shares.std(ddof=1) / np.sqrt(n)) if n > 1 and not self.is_unjudged else None
         low, high = self._interval(w or 0.0, error, n, verdicts)
         low_sim, high_sim = self._interval(w or 0.0, error, n, verdicts, self.accounted)
         better = None
@@ -207,8 +213,8 @@ class _Statistics:
     def _policy_rows(self, pairs: Sequence[PairRow]) -> list[PolicyRow]:
         of = self.of
         by_length, _ = self._in_elo(self.by_length)
-        half = self._z(self.n) * self.errors
-        band = self._z(self.n, self.accounted) * self.errors
+        half = self._half_widths(1)
+        band = self._half_widths(self.accounted)
         ranks = self._ranks(pairs)
         rows = []
         for policy, name in enumerate(self.names):
@@ -240,6 +246,11 @@ class _Statistics:
             )
             rows.append(row)
         return rows
+
+    def _half_widths(self, comparisons: int) -> Floats:
+        """Return [K] half widths of the intervals of Elo; NaN where the interval says nothing."""
+        widths = self._z(self.n, comparisons) * self.errors
+        return np.where((self.n < LEAST_PROMPTS) | (widths > _WIDEST), np.nan, widths)
 
     def _bound(self, policy: int, own: Flags) -> Literal[">=", "<="] | None:
         if self.fit is None or policy == self.anchor or not own.any():

@@ -10,7 +10,7 @@ import numpy as np
 
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.running_stats import POWER
-from genrm_cli.ranking.looks import critical_z, power_z
+from genrm_cli.ranking.looks import LEAST_PROMPTS, critical_z, power_z
 from genrm_cli.rewards.estimators.verdict_batch import Floats
 
 Pair = tuple[int, int]
@@ -23,6 +23,7 @@ Offers = Mapping[int, Sequence[tuple[Pair, int]]]
 _OF_PROMPTS = 0.064
 _OF_SAMPLES = 0.080
 _OF_ONE_ORDER = 0.063
+_LARGEST_DIFFERENCE = 0.5  # of a win rate from one half
 
 
 def all_pairs(policies: int, anchor: int | None, *, is_curve: bool) -> set[Pair]:
@@ -108,14 +109,15 @@ class Forecast:
     """What a plan can show about a typical gap: the median of the pairs that count.
 
     Attributes:
-        half_width: of the 95 % interval of a win rate.
+        half_width: of the 95 % interval of a win rate; None with fewer than 20 prompts or above .5,
+            all there is. Likewise `smallest_difference`.
         smallest_difference: from a win rate of one half, shown with this `power`; all comparisons
             are accounted for.
         deviation: assumed, of the share won on a prompt.
     """
 
-    half_width: float
-    smallest_difference: float
+    half_width: float | None
+    smallest_difference: float | None
     power: float
     deviation: float
 
@@ -128,10 +130,15 @@ def assumed_deviation(samples: int, *, both_orders: bool) -> float:
 
 
 def forecast(
-    counts: Floats, deviation: float, anchor: int | None, *, one_look: bool = False
+    counts: Floats,
+    deviation: float,
+    anchor: int | None,
+    *,
+    prompts: int,
+    one_look: bool = False,
 ) -> Forecast | None:
-    """Return what comparisons on these numbers of prompts [K, K] can show; None if they do not join
-    all policies.
+    """Return what comparisons on these numbers of prompts [K, K], and on so many `prompts` in all,
+    can show; None if they do not join all policies.
 
     The variance of a gap is the resistance between two policies where each pair conducts by its
     number of prompts.
@@ -150,12 +157,16 @@ def forecast(
     ]
     resistance = float(np.median(resistances))
     # The number of prompts of a direct comparison that would be as accurate.
-    prompts = max(1, round(1 / resistance))
+    direct = max(1, round(1 / resistance))
     error = deviation * resistance**0.5
-    z = critical_z(prompts, len(resistances), one_look=one_look) + power_z(one_look=one_look)
+    z = critical_z(direct, len(resistances), one_look=one_look) + power_z(one_look=one_look)
+
+    def possible(width: float) -> float | None:
+        return width if prompts >= LEAST_PROMPTS and width < _LARGEST_DIFFERENCE else None
+
     return Forecast(
-        half_width=critical_z(prompts, one_look=one_look) * error,
-        smallest_difference=z * error,
+        half_width=possible(critical_z(direct, one_look=one_look) * error),
+        smallest_difference=possible(z * error),
         power=POWER,
         deviation=deviation,
     )

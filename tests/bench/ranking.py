@@ -63,7 +63,7 @@ def held(board: Leaderboard, truth: Leaderboard) -> Iterator[tuple[str, float]]:
             yield "pairs", row.lo <= found[1] <= row.hi
     for place, row in enumerate(truth.policies, 1):
         own = next(each for each in board.policies if each.name == row.name)
-        yield "Elo", own.elo_lo <= rows[row.name].elo <= own.elo_hi
+        yield "Elo", own.elo_lo is None or own.elo_lo <= rows[row.name].elo <= own.elo_hi
         if own.lo is not None:
             yield "field", own.lo <= rows[row.name].win_rate <= own.hi
         if own.rank_lo is not None:

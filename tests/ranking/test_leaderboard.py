@@ -169,13 +169,30 @@ def test_a_policy_that_always_wins_has_a_bound() -> None:
 
 @pytest.mark.parametrize("lines", [["01= 10="] * 25, ["011 101"] * 25, ["01= 10="]])
 def test_a_judge_that_sees_no_difference_separates_nothing(lines) -> None:
-    """Ties everywhere, or the first position everywhere, give one half, ranks 1 to 2, and no
+    """Ties everywhere, or the first position everywhere, give one half, no interval of Elo, and no
     claim.
     """
     board = build_leaderboard(outcomes_of(lines))
     assert [row.win_rate for row in board.policies] == [0.5, 0.5]
     assert [row.elo for row in board.policies] == pytest.approx([0, 0], abs=1e-6)
+    assert [row.elo_se for row in board.policies] == [None, None]
     assert board.pairs[0].better is None
+
+
+def test_equal_responses_are_no_verdict() -> None:
+    """If a rule alone made the ties, there is no Elo, no error and no rank, and a warning says
+    why.
+    """
+    table = OutcomeTable(["p0", "p1"])
+    for _ in range(25):
+        table.begin_prompt({0: 9.0, 1: 9.0})
+        table.add(0, 1, 0.0, 0.5)
+        table.add(1, 0, 0.0, 0.5)
+    board = build_leaderboard(table.outcomes())
+    row = board.policies[0]
+    assert (row.win_rate, row.elo, row.elo_se, row.lo, row.rank_lo) == (0.5, *[None] * 4)
+    assert (board.pairs[0].se, board.pairs[0].lo, board.cov) == (None, None, None)
+    assert board.warnings == ("nothing was judged: all responses are equal, so there is no Elo.",)
 
 
 def test_one_prompt_has_no_interval_and_few_make_no_claim() -> None:
@@ -194,6 +211,7 @@ def test_one_prompt_has_no_interval_and_few_make_no_claim() -> None:
         None,
         None,
     )
+    assert (few.policies[0].elo_lo, few.policies[0].band_hi) == (None, None)
     assert "only 19 prompts" in few.warnings[0]
 
 

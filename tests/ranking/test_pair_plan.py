@@ -38,7 +38,7 @@ def test_a_budget_is_spread_evenly(policies, prompts, budget) -> None:
     assert uses.max() - uses.min() <= 1
     per_prompt = Counter(len(plan.chosen.get(prompt, ())) for prompt in range(prompts))
     assert max(per_prompt) - min(per_prompt) <= 1
-    assert forecast(plan.counts(), 0.4, None) is not None
+    assert forecast(plan.counts(), 0.4, None, prompts=prompts) is not None
 
 
 def test_a_budget_for_everything_plans_everything_once() -> None:
@@ -56,13 +56,15 @@ def test_the_forecast_is_that_of_the_normal_test() -> None:
     """
     found = [prompts_to_show(gap, 0.38, one_look=True) for gap in (0.02, 0.05, 0.1)]
     assert found == pytest.approx([2_835, 454, 114], abs=1)
-    two = forecast(np.array([[0, 454], [454, 0]]), 0.38, None, one_look=True)
+    two = forecast(np.array([[0, 454], [454, 0]]), 0.38, None, prompts=454, one_look=True)
     assert two.smallest_difference == pytest.approx(0.05, abs=1e-4)
     assert two.half_width == pytest.approx(1.96 * 0.38 / 454**0.5, rel=1e-3)
-    five = forecast(100 * (1 - np.eye(5)), 0.38, None, one_look=True)
+    five = forecast(100 * (1 - np.eye(5)), 0.38, None, prompts=454, one_look=True)
     assert five.half_width == pytest.approx(1.96 * 0.38 * (2 / 500) ** 0.5, rel=1e-3)
-    assert forecast(np.diag([0.0, 0.0]), 0.38, None) is None
-    anytime = forecast(np.array([[0, 454], [454, 0]]), 0.38, None)
+    assert forecast(np.diag([0.0, 0.0]), 0.38, None, prompts=454) is None
+    anytime = forecast(np.array([[0, 454], [454, 0]]), 0.38, None, prompts=454)
+    few = forecast(np.array([[0, 19], [19, 0]]), 0.38, None, prompts=19, one_look=True)
+    assert (few.half_width, few.smallest_difference) == (None, None)
     assert anytime.half_width / two.half_width == pytest.approx(critical_z(454) / 1.96, rel=1e-3)
 
 
