@@ -16,7 +16,7 @@ from genrm_cli.export.make_rows import RowMaker
 from genrm_cli.export.read_scored import ExportInput, LeftOut
 from genrm_cli.export.row_spool import SideNumbers
 from genrm_cli.metrics.group_measures import reliability_word
-from genrm_cli.metrics.plan_reliability import remedy_text
+from genrm_cli.metrics.plan_reliability import remedy_text, unmeasured_text
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.json_form import Json, to_json
 
@@ -151,13 +151,15 @@ def judging_warnings(runs: Sequence[ScoredRun], unit: str) -> list[str]:
         word = reliability_word(metrics.reliability_interval)
         if mean is None:
             warnings.append(
-                f"the reliability of the rewards of {run.name} is unknown: too few comparisons. "
-                "Raise ring_k."
+                f"the reliability of the rewards of {run.name} is unknown: "
+                f"{unmeasured_text(map(int, metrics.group_sizes), 'ring_k')}."
             )
         elif word in ("low", "unknown"):
             low, high = metrics.reliability_interval or (0.0, 1.0)
             remedy = (
-                remedy_text(metrics.rings_needed, mean, "ring_k")
+                remedy_text(
+                    metrics.rings_needed, mean, "ring_k", is_panel=metrics.panel is not None
+                )
                 if word == "low"
                 else "score more groups together"
             )

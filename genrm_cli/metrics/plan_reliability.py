@@ -8,7 +8,7 @@ reliability of a run gives s, and s the reliability of every other plan.
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 _STEPS = 4  # quarters of a ring: finer steps change the reliability by less than its error
 _LARGEST = 48  # rollouts: the prediction hardly changes with larger groups, its cost does
 _HALVINGS = 60  # of an interval of the logarithm of s, down to the last bits
+_SHOWS_NOISE = 4  # rollouts
 _KEPT = 256  # plans whose modes are kept: three searches try almost the same rings
 _LEAST_LOG = math.log(1e-9)
 _MOST_LOG = math.log(1e9)
@@ -76,12 +77,39 @@ def rings_needed(
     )
 
 
-def remedy_text(needed: RingsNeeded | None, mean: float, ring_k: str) -> str:
+def unmeasured_text(group_sizes: Iterable[int], ring_k: str) -> str:
+    """Return why the reliability of a run is unknown, and what would show it.
+
+    Noise shows where two verdicts on a group share no rollout, which takes four rollouts.
+
+    Args:
+        ring_k: see `remedy_text`.
+    """
+    if max(group_sizes, default=0) < _SHOWS_NOISE:
+        return (
+            f"groups of fewer than {_SHOWS_NOISE} rollouts cannot show judge noise; score larger "
+            "groups, or measure the judge with genrm eval"
+        )
+    return (
+        f"too few comparisons to measure judge noise; score more groups together, or raise {ring_k}"
+    )
+
+
+def remedy_text(
+    needed: RingsNeeded | None, mean: float, ring_k: str, *, is_panel: bool = False
+) -> str:
     """Return what would make the rewards of a run of this mean reliability reliable.
 
     Args:
         ring_k: the setting as the user knows it.
+        is_panel: whether several judges asked; without rings, their agreement limits the
+            reliability.
     """
+    if needed is None and is_panel:
+        return (
+            "the judges agree too little for more calls to help: measure them with genrm eval, and "
+            "add some whose errors differ"
+        )
     if needed is None:
         return f"raise {ring_k}"
     if mean >= RELIABLE_FROM:

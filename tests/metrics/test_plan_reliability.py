@@ -8,6 +8,7 @@ from genrm_cli.metrics.plan_reliability import (
     remedy_text,
     rings_needed,
     typical_size,
+    unmeasured_text,
 )
 from genrm_cli.pairing import PairingPlan
 
@@ -40,6 +41,13 @@ def test_the_remedy_fits_what_is_known():
     ]
     for needed, mean, says in cases:
         assert says in remedy_text(needed, mean, "ring_k")
+    assert "genrm eval" in remedy_text(None, 0.5, "ring_k", is_panel=True)
+
+
+def test_small_groups_are_not_told_to_be_compared_more():
+    """Groups of two and three have no two comparisons without a common rollout at any ring_k."""
+    assert "raise ring_k" in unmeasured_text([2, 4], "ring_k")
+    assert "ring_k" not in unmeasured_text([2, 3], "ring_k")
 
 
 def test_the_typical_group_is_that_of_the_median_rollout():

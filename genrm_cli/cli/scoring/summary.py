@@ -9,7 +9,7 @@ from genrm_cli.cli.events import STATUS_TEXTS, judge_text
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.group_measures import reliability_word
-from genrm_cli.metrics.plan_reliability import remedy_text
+from genrm_cli.metrics.plan_reliability import remedy_text, unmeasured_text
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.storage.location import folder_of, sibling
@@ -155,13 +155,14 @@ def _reliability_text(metrics: "RunTotals") -> str:
     if metrics.goal != "rewards":
         parts.append(f"unknown: verdicts chose the pairs (--goal {metrics.goal})")
     elif mean is None:
-        parts.append("unknown: too few comparisons to measure judge noise; raise --ring-k")
+        parts.append(f"unknown: {unmeasured_text(map(int, metrics.group_sizes), '--ring-k')}")
     else:
         word = reliability_word(metrics.reliability_interval)
         interval = _interval_text(metrics.reliability_interval, "{:.2f}")
         parts.append(f"{mean:.2f}{interval}, {_RELIABILITY_MEANS[word]}")
         if word in ("low", "fair"):
-            parts.append(remedy_text(metrics.rings_needed, mean, "--ring-k"))
+            is_panel = metrics.panel is not None
+            parts.append(remedy_text(metrics.rings_needed, mean, "--ring-k", is_panel=is_panel))
     if metrics.groups_noisy:
         parts.append(
             f"mostly noise in {metrics.groups_noisy:,} of {counted(metrics.groups, 'group')}"
