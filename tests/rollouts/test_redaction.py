@@ -261,6 +261,6 @@ def test_numbers_need_an_extra(monkeypatch, name):
     for module in ("phonenumbers", "stdnum"):
         monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.delitem(sys.modules, "genrm_cli.rollouts.private_numbers", raising=False)
-    with pytest.raises(UsageError, match=rf"{name}.* needs \w+: .*genrm-cli\[redact\]"):
+    with pytest.raises(UsageError, match=rf"{name}.* needs \w+: .*\[redact\]"):
         Redactor([name])
     assert Redactor(["email", "x+"]).redact("xx a@b.org", Counter()) == "[REDACTED] [EMAIL]"
