@@ -20,7 +20,7 @@ import pytest
 from genrm_process import Genrm, read_lines
 from served import Served, judge_flags, serving
 
-SOAK_S = float(os.environ.get("SOAK_S", "12"))
+SOAK_S = float(os.environ.get("SOAK_S", "20"))
 CLIENTS = 50
 LIMIT_S = 600.0
 WARM_UP = (
@@ -156,6 +156,17 @@ def rewards_in(reply):
     )
 
 
+def lasting_port():
+    """Return a free port that no client gets by chance while the server is down.
+
+    Clients get theirs from 32768 on; a server that begins again would find its own in use.
+    """
+    for port in random.sample(range(20_000, 32_000), 100):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    pytest.fail("no port is free")
+
+
 class Soak:
     """A server that suffers, one that does not, and the clients of both.
 
@@ -167,8 +178,7 @@ class Soak:
     """
 
     def __init__(self, folder, judge, *flags):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            address = f"127.0.0.1:{free.getsockname()[1]}"
+        address = f"127.0.0.1:{lasting_port()}"
         self.url = f"http://{address}"
         self.judge = judge
         self._genrm = Genrm(folder)
@@ -194,6 +204,7 @@ class Soak:
         self.counts: Counter[str] = Counter()
         self._numbers = iter(range(10**9))
         self.server: Served
+        self.broken: Exception | None = None
 
     @contextlib.contextmanager
     def serving(self):
@@ -212,8 +223,16 @@ class Soak:
 
     def disturb(self, rng):
         """Kill the server or its judge at random moments, and start it again; in the last part,
-        only the judge.
+        only the judge. Without a server the clients would ask for ever: they learn what broke.
         """
+        try:
+            self.disturb_until_the_end(rng)
+        except Exception as error:
+            self.broken = error
+            raise
+
+    def disturb_until_the_end(self, rng):
+        """Disturb until the time is over."""
         begun_s = time.monotonic()
         while (passed := (time.monotonic() - begun_s) / SOAK_S) < 1:
             time.sleep(rng.uniform(0.2, 4.0 if SOAK_S < 300 else 15.0))
@@ -300,7 +319,7 @@ class Soak:
 
     async def _ask(self, client, url, path, body, limit_s):
         """Send until there is a reply, as trainers do."""
-        while True:
+        while self.broken is None:
             try:
                 reply = await client.post(url + path, content=json.dumps(body), timeout=limit_s)
                 if reply.status_code == 200:
@@ -310,6 +329,7 @@ class Soak:
             except httpx.TransportError as error:
                 self.counts[type(error).__name__] += 1
             await asyncio.sleep(1.0)
+        raise self.broken
 
 
 def sizes_of(pid):
@@ -358,4 +378,5 @@ def test_a_soak(tmp_path, start_judge, soak_rng, estimator, tolerance):
     (*_, resident, _), (_, groups, journal, resident_then, files) = unkilled[0], unkilled[-1]
     assert resident_then - resident < 50_000_000  # a server takes 40 MB in its first seconds
     assert files < 200
-    assert journal < 1_000_000 + 20_000 * groups
+    # SQLite's own log grows to 4 MB before it is emptied, however few groups there are.
+    assert journal < 6_000_000 + 20_000 * groups
