@@ -137,7 +137,7 @@ PURE = (
     "scored.run_record",
     "report.judge_trust",
     "http.replies",
-    "serve.cohort",
+    "serve.cohorts.cohort",
     "sessions.counts",
     "sessions.environment",
     "sessions.therapy.simulated_client",

@@ -79,11 +79,15 @@ def listen_on(settings: ServeSettings, *, has_token: bool) -> socket.socket:
                 SettingRef("allow_public"),
                 " if the network is yours alone.",
             )
-        return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+        listening = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
     except OSError as error:
         raise UsageError(
             SettingRef("listen", settings.listen), f": {error.strerror or error}."
         ) from error
+    # Accepted connections inherit it. asyncio sets it only on sockets made with the protocol TCP,
+    # which create_server does not name; without it each reply on a kept connection takes 40 ms.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -13,15 +13,15 @@ from starlette.routing import Router
 from genrm_cli.http.replies import JsonReply
 from genrm_cli.http.router import AccessLimits, Answer, build_router, error_response, response_of
 from genrm_cli.scored.json_form import to_json
+from genrm_cli.serve.cohorts.rounds import RoundsService
 from genrm_cli.serve.prometheus import ServiceCollector
-from genrm_cli.serve.rounds import RoundsService
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
 from genrm_cli.serve.shapes import nemo_gym, own, samples
 from genrm_cli.serve.shapes.call import Call, Handler
 from genrm_cli.settings.file_settings import ServeSettings
 
-_LOOK_LIMIT_S = 2.0
+_READY_TIMEOUT_S = 2.0  # a probe of Kubernetes or a balancer waits a few seconds
 SHAPES = (own, nemo_gym, samples)
 
 
@@ -54,9 +54,10 @@ def build_app(
             return error_response(
                 404, "not_found", "nothing is watched: the settings have no [watch] table"
             )
-        latest = service.watch.latest
-        blind = {"state": "blind", "reasons": ["no window has ended yet"]}
-        return response_of(JsonReply(blind if latest is None else to_json(latest)))
+        if service.watch.latest is None:
+            blind = {"state": "blind", "reasons": ["no window has ended yet"]}
+            return response_of(JsonReply(blind))
+        return response_of(JsonReply(to_json(service.watch.latest)))
 
     async def healthz() -> JsonReply:
         return JsonReply({"status": "ok", "open": service.open_groups, "waiting": service.waiting})
@@ -65,7 +66,7 @@ def build_app(
         status = "ready"
         if service.is_draining:
             status = "draining"
-        elif not await scorer.open_judges.is_reachable(_LOOK_LIMIT_S):
+        elif not await scorer.open_judges.is_reachable(_READY_TIMEOUT_S):
             status = "judge down"
         return JsonReply({"status": status}, 200 if status == "ready" else 503)
 

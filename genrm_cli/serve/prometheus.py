@@ -28,13 +28,16 @@ class ServiceCollector(Collector):
         """Yield all metrics."""
         yield from self._of_groups()
         yield from self._of_judges()
-        if self._service.steps is not None and (rate := self._service.steps.win_rate) is not None:
+        steps = self._service.steps
+        rate = None if steps is None else steps.win_rate
+        if rate is not None:
             text = (
                 "Win rate against the reference answers in the latest step, and its 95 % interval"
             )
             shares = {name: getattr(rate, f"{name}_percent") for name in ("win", "low", "high")}
             yield _labelled(GaugeMetricFamily, "reference_win_percent", text, "value", shares)
-        if (watch := self._service.watch) is not None and watch.latest is not None:
+        watch = self._service.watch
+        if watch is not None and watch.latest is not None:
             yield from _watched(watch.latest)
 
     def _of_groups(self) -> Iterator[Metric]:
@@ -46,7 +49,7 @@ class ServiceCollector(Collector):
             (
                 "oldest_group_age_seconds",
                 "Age of the oldest group without an answer",
-                service.known.oldest_s,
+                service.table.oldest_s,
             ),
             ("waiting_requests", "Requests that wait for an answer", service.waiting),
             (

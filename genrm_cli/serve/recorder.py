@@ -18,7 +18,7 @@ from genrm_cli.rollouts.formats import Score, recognise
 from genrm_cli.scored.describe_run import run_record, run_totals
 from genrm_cli.scored.json_form import Json, to_json
 from genrm_cli.scored.write_lines import comparison_json, scored_line
-from genrm_cli.serve.cohort import Member
+from genrm_cli.serve.cohorts.cohort import Member
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.record_files import RecordFiles

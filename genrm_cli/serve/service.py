@@ -13,31 +13,35 @@ from genrm_cli.judging.opening.judge_spec import ignore_event
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts, ServiceCounts
-from genrm_cli.serve.cohort import (
+from genrm_cli.serve.cohorts.cohort import (
     BusyError,
     Cohort,
     DisagreementError,
     DrainingError,
-    Joining,
+    JoinResult,
     Member,
     SupersededError,
 )
-from genrm_cli.serve.kept import KeptCohort, KeptCohorts, KnownGroup, KnownGroups
+from genrm_cli.serve.cohorts.group_table import GroupEntry, GroupTable
+from genrm_cli.serve.cohorts.kept_cohorts import KeptCohort, KeptCohorts
 from genrm_cli.serve.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.steps import JudgeWatch, StepMetrics
 from genrm_cli.settings.file_settings import ServeSettings
 
-_LOOK_S = 0.05
-_TOGETHER_S = 0.02
-_MOST_TOGETHER = 64
+_DRAIN_POLL_S = 0.05
+# A fit over several groups costs little more than over one: groups that end close together are
+# concluded in one. A group waits at most this long for others, which nobody notices next to the
+# seconds that a judge takes.
+_BATCH_WAIT_S = 0.02
+_MAX_BATCH = 64
 
 
 class RewardService:
     """Judges groups and cohorts, each once, however often they are requested.
 
     Attributes:
-        known: groups and cohorts that repeated requests may name.
+        entry: groups and cohorts that repeated requests may name.
         open_groups: number of those that have no answer yet.
         being_judged: comparisons of groups whose members have come, and that have no answer yet.
     """
@@ -57,14 +61,16 @@ class RewardService:
         self.steps = steps
         self.plan = scorer.plan
         self.counts = ServiceCounts()
-        self.known = KnownGroups(settings)
-        self.open_groups = self.being_judged = self.waiting = 0
+        self.table = GroupTable(settings)
+        self.open_groups = 0
+        self.being_judged = 0
+        self.waiting = 0
         self.is_draining = False
         self.journal = KeptCohorts(
             scorer.journal, f"{scorer.owner} {settings.listen}", settings.keep
         )
         self._attempts: dict[str, int] = {}
-        self._ready: list[KnownGroup] = []
+        self._ready: list[GroupEntry] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -74,25 +80,25 @@ class RewardService:
 
     def knows(self, name: str) -> bool:
         """Whether a cohort of this name is open or kept."""
-        return name in self.known.cohorts
+        return name in self.table.cohorts
 
     def restore(self, key: str) -> Cohort | None:
         """Return the cohort kept under a name, which members may join again; None without one."""
         kept = self.journal.read(key)
         if kept is None:
             return None
-        if (known := self.known.cohorts.get(kept.name)) is not None:
-            return known.cohort
+        entry = self.table.cohorts.get(kept.name)
+        if entry is not None:
+            return entry.cohort
         answers = {id_: asyncio.get_running_loop().create_future() for id_ in kept.answers}
         for id_, answer in answers.items():
             answer.set_result(kept.answers[id_].answer(kept.name))
         arriving = self._scorer.arriving(kept.name, None)
-        known = KnownGroup(
-            kept.cohort(), arriving, answers.pop(""), time.monotonic(), key, late=answers
-        )
-        self.known.cohorts[kept.name] = known
-        self.known.keep(known)
-        return known.cohort
+        answer = answers.pop("")
+        entry = GroupEntry(kept.cohort(), arriving, answer, time.monotonic(), key, late=answers)
+        self.table.cohorts[kept.name] = entry
+        self.table.keep(entry)
+        return entry.cohort
 
     def supersede(self, group: str, attempt: int) -> None:
         """Give up the cohort of the attempt before, if its members still wait: nobody will complete
@@ -111,8 +117,9 @@ class RewardService:
         self._attempts[group] = attempt
         if len(self._attempts) > self._settings.max_cohorts:
             del self._attempts[next(iter(self._attempts))]
-        if (known := self.known.cohorts.get(name_of_attempt(group, latest))) is not None:
-            self._fail(known, over)
+        entry = self.table.cohorts.get(name_of_attempt(group, latest))
+        if entry is not None:
+            self._fail(entry, over)
 
     async def join(
         self,
@@ -132,28 +139,28 @@ class RewardService:
         `needs_all`, the answer of a cohort that lacks members is not kept: those who ask again form
         a new one. Raises `RefusedError` if the request cannot be served, and `GenrmError` if the
         group cannot be judged."""
-        if name not in self.known.cohorts and key is None:
+        if name not in self.table.cohorts and key is None:
             self.restore(name)
-        known = self.known.cohorts.get(name)
-        if known is None:
+        entry = self.table.cohorts.get(name)
+        if entry is None:
             self._refuse_above(
                 self._settings.max_cohorts, self.open_groups, "cohorts are open (max_cohorts)"
             )
-            known = self._begin(self.known.cohorts, Cohort(name, size), member)
-            known.key = key or name
-            known.needs_all = needs_all
+            entry = self._begin(self.table.cohorts, Cohort(name, size), member)
+            entry.key = key or name
+            entry.needs_all = needs_all
             wait_s = self._settings.cohort_deadline if deadline_s is None else deadline_s
-            known.deadline = asyncio.get_running_loop().call_later(wait_s, self._end_waiting, known)
-        joining = self._enter(known, member, size)
-        if joining is Joining.NEW:
-            index = known.cohort.index_of(member.id)
+            entry.deadline = asyncio.get_running_loop().call_later(wait_s, self._end_waiting, entry)
+        joining = self._enter(entry, member, size)
+        if joining is JoinResult.NEW:
+            index = entry.cohort.index_of(member.id)
             if index is not None:
-                known.arriving.add(index, member.rollout, member.line)
-            if known.cohort.is_complete:
-                self._close(known)
-        answer = known.answer_of(member.id)
+                entry.arriving.add(index, member.rollout, member.line)
+            if entry.cohort.is_complete:
+                self._close(entry)
+        answer = entry.answer_of(member.id)
         if answer is None:
-            answer = known.late[member.id] = asyncio.ensure_future(self._judge_late(known, member))
+            answer = entry.late[member.id] = asyncio.ensure_future(self._judge_late(entry, member))
         return await self._wait(answer)
 
     async def judge(
@@ -164,20 +171,20 @@ class RewardService:
 
         Raises as `join` does.
         """
-        known = self.known.groups.get(name)
-        if known is None:
+        entry = self.table.groups.get(name)
+        if entry is None:
             self._refuse_above(
                 self._settings.queue, self.being_judged, "comparisons are waiting (queue)"
             )
             cohort = Cohort(name, len(members))
             for member in members:
                 cohort.join(member, len(members))
-            known = self._begin(self.known.groups, cohort, members[0])
-            self._close(known, deadline_s)
+            entry = self._begin(self.table.groups, cohort, members[0])
+            self._close(entry, deadline_s)
         else:
             for member in members:
-                self._enter(known, member, len(members))
-        return await self._wait(known.answer)
+                self._enter(entry, member, len(members))
+        return await self._wait(entry.answer)
 
     async def _wait(self, answer: "asyncio.Future[GroupAnswer]") -> GroupAnswer:
         self.waiting += 1
@@ -186,121 +193,115 @@ class RewardService:
         finally:
             self.waiting -= 1
 
-    def _enter(self, known: KnownGroup, member: Member, size: int) -> Joining:
+    def _enter(self, entry: GroupEntry, member: Member, size: int) -> JoinResult:
         try:
-            joining = known.cohort.join(member, size)
+            joining = entry.cohort.join(member, size)
         except DisagreementError as error:
             self.counts.disagreements += 1
-            self._on_event("disagreement", {"group": known.cohort.name, "detail": str(error)})
+            self._on_event("disagreement", {"group": entry.cohort.name, "detail": str(error)})
             raise
-        if joining in (Joining.NEW, Joining.LATE):
-            self.known.hold(known, member)
-        self.counts.repeated += joining is Joining.REPEATED
-        self.counts.late += joining is Joining.LATE
+        if joining in (JoinResult.NEW, JoinResult.LATE):
+            self.table.hold(entry, member)
+        self.counts.repeated += joining is JoinResult.REPEATED
+        self.counts.late += joining is JoinResult.LATE
         return joining
 
-    def _begin(self, among: dict[str, KnownGroup], cohort: Cohort, member: Member) -> KnownGroup:
+    def _begin(self, among: dict[str, GroupEntry], cohort: Cohort, member: Member) -> GroupEntry:
         self._refuse_above(
-            self._settings.max_held, self.known.held_bytes, "bytes of responses are held (max_held)"
+            self._settings.max_held, self.table.held_bytes, "bytes of responses are held (max_held)"
         )
         arriving = self._scorer.arriving(group_key(member.rollout, 1), cohort.size)
         answer = asyncio.get_running_loop().create_future()
-        known = KnownGroup(cohort, arriving, answer, time.monotonic())
+        entry = GroupEntry(cohort, arriving, answer, time.monotonic())
         for each in cohort.members.values():
-            self.known.hold(known, each)
-        among[cohort.name] = known
+            self.table.hold(entry, each)
+        among[cohort.name] = entry
         self.open_groups += 1
-        return known
+        return entry
 
     def _refuse_above(self, most: int, count: int, what: str) -> None:
         """Refuse a further group while the server is full or shutting down."""
-        if count < most and not self.is_draining:
+        error: BusyError
+        if self.is_draining:
+            error = DrainingError("the server is shutting down")
+        elif count >= most:
+            error = BusyError(f"{count} {what}")
+        else:
             return
-        error = (
-            DrainingError("the server is shutting down")
-            if self.is_draining
-            else BusyError(f"{count} {what}")
-        )
         self.counts.refused += 1
         self._on_event("refused", {"detail": str(error)})
         raise error
 
-    def _end_waiting(self, known: KnownGroup) -> None:
+    def _end_waiting(self, entry: GroupEntry) -> None:
         self.counts.deadlines += 1
-        cohort = known.cohort
+        cohort = entry.cohort
         self._on_event(
             "deadline", {"group": cohort.name, "size": cohort.size, "came": len(cohort.members)}
         )
-        self._close(known)
+        self._close(entry)
 
-    def _close(self, known: KnownGroup, deadline_s: float | None = None) -> None:
+    def _close(self, entry: GroupEntry, deadline_s: float | None = None) -> None:
         """Settle the members of a group, and judge it."""
-        known.cohort.is_closed = True
-        if known.deadline is not None:
-            known.deadline.cancel()
-        group = _group_of(known.cohort.in_order())
-        known.requests = self.plan.count_requests(len(group.rollouts))
+        entry.cohort.is_closed = True
+        if entry.deadline is not None:
+            entry.deadline.cancel()
+        group = _group_of(entry.cohort.in_order())
+        entry.requests = self.plan.count_requests(len(group.rollouts))
         if self.steps is not None:
-            known.requests += self.steps.references.count_requests(group)
-        self.being_judged += known.requests
-        task = asyncio.ensure_future(self._judge(known, group, deadline_s))
+            entry.requests += self.steps.references.count_requests(group)
+        self.being_judged += entry.requests
+        task = asyncio.ensure_future(self._judge(entry, group, deadline_s))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _judge(self, known: KnownGroup, group: Group, deadline_s: float | None) -> None:
+    async def _judge(self, entry: GroupEntry, group: Group, deadline_s: float | None) -> None:
         try:
-            judging = known.arriving.judge(group, deadline_s)
+            judging = entry.arriving.judge(group, deadline_s)
             if self.steps is None:
-                known.judged = await judging
+                entry.judged = await judging
             else:
                 comparing = self.steps.references.compare(group, deadline_s)
-                known.judged, known.compared = await asyncio.gather(judging, comparing)
+                entry.judged, entry.compared = await asyncio.gather(judging, comparing)
         except Exception as error:  # noqa: BLE001  (those who wait get it)
-            self.being_judged -= known.requests
-            self._fail(known, error)
+            self.being_judged -= entry.requests
+            self._fail(entry, error)
             return
-        self.being_judged -= known.requests
-        self._ready.append(known)
-        if len(self._ready) >= _MOST_TOGETHER or not self.being_judged:
+        self.being_judged -= entry.requests
+        self._ready.append(entry)
+        if len(self._ready) >= _MAX_BATCH or not self.being_judged:
             self._conclude_ready()
         elif len(self._ready) == 1:
-            asyncio.get_running_loop().call_later(_TOGETHER_S, self._conclude_ready)
+            asyncio.get_running_loop().call_later(_BATCH_WAIT_S, self._conclude_ready)
 
     def _conclude_ready(self) -> None:
         """Answer the groups that have been judged; several together cost little more than one."""
-        ready = [
-            known for known in self._ready if not known.answer.done()
-        ]  # draining may have given some up
+        # Draining may have given some up.
+        ready = [entry for entry in self._ready if not entry.answer.done()]
         self._ready = []
         if not ready:
             return
         judged = []
-        for known in ready:
-            members = known.cohort.in_order()
-            if known.judged is not None:
-                judged.append(
-                    (
-                        _digest_of(known.key or known.cohort.name, members),
-                        _group_of(members),
-                        known.judged,
-                    )
-                )
+        for entry in ready:
+            members = entry.cohort.in_order()
+            part = _digest_of(entry.key or entry.cohort.name, members)
+            if entry.judged is not None:
+                judged.append((part, _group_of(members), entry.judged))
         try:
             results, calibration = self._scorer.conclude(judged)
             answers = [
-                self._answer_of(known, known.cohort.in_order(), rewards, calibration)
-                for known, rewards in zip(ready, results, strict=True)
+                self._answer_of(entry, entry.cohort.in_order(), rewards, calibration)
+                for entry, rewards in zip(ready, results, strict=True)
             ]
             self._store(ready, answers, [part for part, _, _ in judged])
         except Exception as error:  # noqa: BLE001  (those who wait get it)
-            for known in ready:
-                self._fail(known, error)
+            for entry in ready:
+                self._fail(entry, error)
             return
-        for known, answer in zip(ready, answers, strict=True):
-            self._answer(known, answer)
+        for entry, answer in zip(ready, answers, strict=True):
+            self._answer(entry, answer)
 
     def _store(
-        self, ready: Sequence[KnownGroup], answers: Sequence[GroupAnswer], parts: Sequence[bytes]
+        self, ready: Sequence[GroupEntry], answers: Sequence[GroupAnswer], parts: Sequence[bytes]
     ) -> None:
         """Record groups, and keep the answers of cohorts. A group that is repeated after a kill is
         not recorded again.
@@ -310,58 +311,58 @@ class RewardService:
         kept = {}
         recorded = []
         try:
-            for known, answer, part in zip(ready, answers, parts, strict=True):
-                is_final = known.is_to_keep(answer.counts)
+            for entry, answer, part in zip(ready, answers, parts, strict=True):
+                is_final = entry.is_final(answer.counts)
                 is_worth_it = answer.counts.scored and not (
-                    known.needs_all and answer.counts.shortfall
+                    entry.needs_all and answer.counts.shortfall
                 )
-                if self.recorder and known.judged and is_worth_it and not self.journal.has(part):
-                    self.recorder.add(known.cohort.in_order(), known.judged, answer.rewards)
+                if self.recorder and entry.judged and is_worth_it and not self.journal.has(part):
+                    self.recorder.add(entry.cohort.in_order(), entry.judged, answer.rewards)
                     recorded += [part] if is_final else []
-                if known.key is not None and is_final:
-                    kept[known.key] = KeptCohort.of(known.cohort, {"": answer})
+                if entry.key is not None and is_final:
+                    kept[entry.key] = KeptCohort.of(entry.cohort, {"": answer})
         finally:  # a full disk refuses all of them, and they are asked for again
             self.journal.write(kept, recorded)
 
-    def _answer(self, known: KnownGroup, answer: GroupAnswer) -> None:
+    def _answer(self, entry: GroupEntry, answer: GroupAnswer) -> None:
         self.open_groups -= 1
-        if self.steps is not None and known.judged is not None:
-            self.steps.add(known.judged, answer.rewards, known.compared)
-            known.compared = None
+        if self.steps is not None and entry.judged is not None:
+            self.steps.add(entry.judged, answer.rewards, entry.compared)
+            entry.compared = None
         counts = answer.counts
         self.counts.add(counts, answer.rewards.rewards)
-        self.counts.wasted += known.arriving.wasted
-        waited_s = round(time.monotonic() - known.opened_s, 3)
+        self.counts.wasted += entry.arriving.wasted
+        waited_s = round(time.monotonic() - entry.opened_s, 3)
         self._on_event(
             "group",
             {"group": answer.name, "status": counts.status, "waited_s": waited_s, **asdict(counts)},
         )
-        if known.key is not None:  # its members are sent their own results only
+        if entry.key is not None:  # its members are sent their own results only
             answer = replace(
                 answer, rewards=replace(answer.rewards, verdicts={}, by_judge={}, comparisons=[])
             )
-        known.answer.set_result(answer)
-        if not known.is_to_keep(counts):
-            self.known.forget(known)
+        entry.answer.set_result(answer)
+        if not entry.is_final(counts):
+            self.table.forget(entry)
             return
-        if known.cohort.is_complete and not counts.unanswered:  # no late member can need them
-            known.judged = None
-            known.arriving.release()
-            known.cohort.release_texts()
-            self.known.release(known)
-        self.known.keep(known)
+        if entry.cohort.is_complete and not counts.unanswered:  # no late member can need them
+            entry.judged = None
+            entry.arriving.release()
+            entry.cohort.release_texts()
+            self.table.release(entry)
+        self.table.keep(entry)
 
-    def _fail(self, known: KnownGroup, error: Exception) -> None:
-        if known.answer.done():
+    def _fail(self, entry: GroupEntry, error: Exception) -> None:
+        if entry.answer.done():
             return
         self.open_groups -= 1
-        self.known.forget(known)
-        if known.deadline is not None:
-            known.deadline.cancel()
+        self.table.forget(entry)
+        if entry.deadline is not None:
+            entry.deadline.cancel()
         if isinstance(error, StorageError):
             self._on_event("storage_failed", {"detail": str(error)})
-        known.answer.set_exception(error)
-        known.answer.exception()  # nobody may be waiting
+        entry.answer.set_exception(error)
+        entry.answer.exception()  # nobody may be waiting
 
     async def drain(self) -> None:
         """Accept no further group; wait until all open ones are answered, at most for `drain`
@@ -373,52 +374,52 @@ class RewardService:
         self._on_event("draining", {"open": self.open_groups, "waiting": self.waiting})
         ends_s = time.monotonic() + self._settings.drain
         while self.open_groups and time.monotonic() < ends_s:
-            await asyncio.sleep(_LOOK_S)
-        for known in self.known.iter_open():
-            self._fail(known, DrainingError("the server is shutting down"))
+            await asyncio.sleep(_DRAIN_POLL_S)
+        for entry in self.table.iter_open():
+            self._fail(entry, DrainingError("the server is shutting down"))
 
-    async def _judge_late(self, known: KnownGroup, member: Member) -> GroupAnswer:
-        await asyncio.shield(known.answer)
-        if known.judged is None:  # a restart has lost the texts that it could be compared with
+    async def _judge_late(self, entry: GroupEntry, member: Member) -> GroupAnswer:
+        await asyncio.shield(entry.answer)
+        if entry.judged is None:  # a restart has lost the texts that it could be compared with
             members = [member]
             index = 0
-            judged = await known.arriving.judge(_group_of(members))
+            judged = await entry.arriving.judge(_group_of(members))
         else:
-            known.arriving.forget_failures()
-            is_late = member.id in known.cohort.late
-            members = known.cohort.in_order(*([member.id] if is_late else []))
+            entry.arriving.forget_failures()
+            is_late = member.id in entry.cohort.late
+            members = entry.cohort.in_order(*([member.id] if is_late else []))
             index = [each.id for each in members].index(member.id)
             if is_late:
-                judged = await known.arriving.judge_late(
-                    known.judged, _group_of(members), index, None
+                judged = await entry.arriving.judge_late(
+                    entry.judged, _group_of(members), index, None
                 )
             else:
-                judged = await known.arriving.judge(_group_of(members))
+                judged = await entry.arriving.judge(_group_of(members))
         rewards, calibration = self._scorer.reward_late(judged)
         if self.recorder is not None and rewards.scores[index].reward is not None:
             self.recorder.add_late(member, rewards, index)
-        answer = self._answer_of(known, members, rewards, calibration)
+        answer = self._answer_of(entry, members, rewards, calibration)
         done = {
             id_: task.result()
-            for id_, task in known.late.items()
+            for id_, task in entry.late.items()
             if task.done() and not task.exception()
         }
-        answers = {"": known.answer.result(), **done, member.id: answer}
-        if known.key is not None:
-            self.journal.write({known.key: KeptCohort.of(known.cohort, answers)})
+        answers = {"": entry.answer.result(), **done, member.id: answer}
+        if entry.key is not None:
+            self.journal.write({entry.key: KeptCohort.of(entry.cohort, answers)})
         return answer
 
     def _answer_of(
         self,
-        known: KnownGroup,
+        entry: GroupEntry,
         members: Sequence[Member],
         rewards: GroupRewards,
         calibration: CalibrationRecord,
     ) -> GroupAnswer:
-        reference = None if known.compared is None else known.compared.wins.rate()
-        counts = GroupCounts.of(rewards, known.cohort.size, self.counts.rewards.mean, reference)
+        reference = None if entry.compared is None else entry.compared.wins.rate()
+        counts = GroupCounts.of(rewards, entry.cohort.size, self.counts.rewards.mean, reference)
         return GroupAnswer(
-            known.cohort.name, tuple(member.id for member in members), rewards, calibration, counts
+            entry.cohort.name, tuple(member.id for member in members), rewards, calibration, counts
         )
 
 

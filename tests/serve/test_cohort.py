@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
-from genrm_cli.serve.cohort import Cohort, DisagreementError, Joining, Member, in_order
+from genrm_cli.serve.cohorts.cohort import Cohort, DisagreementError, JoinResult, Member, in_order
 
 
 def member(id_, text="text", prompt="Why?", principle=None, reference=None):
@@ -18,9 +18,9 @@ def test_a_cohort_is_complete_with_its_last_member():
     """Each member is new, and the last one completes the cohort."""
     cohort = Cohort("g", 3)
     assert [(cohort.join(member(id_), 3), cohort.is_complete) for id_ in "abc"] == [
-        (Joining.NEW, False),
-        (Joining.NEW, False),
-        (Joining.NEW, True),
+        (JoinResult.NEW, False),
+        (JoinResult.NEW, False),
+        (JoinResult.NEW, True),
     ]
 
 
@@ -42,10 +42,10 @@ def test_a_repeated_member_is_the_same_member():
     """The same id with the same content is a retry, before and after the cohort closed."""
     cohort = Cohort("g", 2)
     cohort.join(member("a"), 2)
-    assert cohort.join(member("a"), 2) is Joining.REPEATED
+    assert cohort.join(member("a"), 2) is JoinResult.REPEATED
     cohort.join(member("b"), 2)
     cohort.is_closed = True
-    assert cohort.join(member("b"), 2) is Joining.REPEATED
+    assert cohort.join(member("b"), 2) is JoinResult.REPEATED
 
 
 def test_a_member_that_comes_after_the_end_is_late():
@@ -57,9 +57,9 @@ def test_a_member_that_comes_after_the_end_is_late():
         cohort.join(member(id_), 4)
     cohort.is_closed = True
     assert [cohort.join(member(id_), 4) for id_ in "cdc"] == [
-        Joining.LATE,
-        Joining.LATE,
-        Joining.REPEATED,
+        JoinResult.LATE,
+        JoinResult.LATE,
+        JoinResult.REPEATED,
     ]
     assert [each.id for each in cohort.in_order()] == ["a", "b"]
     assert [each.id for each in cohort.in_order("c")] == ["a", "b", "c"]
@@ -88,7 +88,7 @@ def test_a_contradiction_is_named_and_changes_nothing():
         with pytest.raises(DisagreementError, match=said):
             cohort.join(request_, size)
         assert list(cohort.members) == ["a"]
-        assert cohort.join(member("b"), 2) is Joining.NEW
+        assert cohort.join(member("b"), 2) is JoinResult.NEW
 
 
 @given(st.permutations(range(6)))

@@ -12,8 +12,10 @@ import httpx
 import pytest
 from served import judge_flags, serving, texts
 
+from genrm_cli.http.server import listen_on
 from genrm_cli.serve.run import serve
 from genrm_cli.settings import settings_from
+from genrm_cli.settings.file_settings import ServeSettings
 
 
 def metric(served, name):
@@ -435,3 +437,13 @@ def test_an_id_that_is_not_utf8_is_refused(served):
     )
     assert reply.status_code == 422
     assert "not UTF-8" in reply.text
+
+
+def test_replies_on_a_kept_connection_are_not_held_back():
+    """The listening socket passes TCP_NODELAY to the connections that it accepts."""
+    with (
+        listen_on(ServeSettings(listen="127.0.0.1:0"), has_token=False) as listening,
+        socket.create_connection(listening.getsockname()),
+        listening.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

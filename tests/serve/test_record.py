@@ -10,7 +10,7 @@ from served import judge_flags, serving, texts
 
 from genrm_cli.errors import StorageError
 from genrm_cli.judging.journal import Journal
-from genrm_cli.serve.kept import KeptCohorts
+from genrm_cli.serve.cohorts.kept_cohorts import KeptCohorts
 from genrm_cli.storage.location import is_scored_file
 
 

@@ -4,7 +4,7 @@ members.
 
 import asyncio
 
-from genrm_cli.serve.rounds import Rounds
+from genrm_cli.serve.cohorts.rounds import Rounds
 
 SIZE = 3
 

@@ -7,9 +7,10 @@ import pytest
 
 from genrm_cli.errors import InputError
 from genrm_cli.serve.app import build_app
+from genrm_cli.serve.reference_answers import ReferenceAnswers
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
-from genrm_cli.serve.steps import ReferenceAnswers, StepMetrics
+from genrm_cli.serve.steps import StepMetrics
 from genrm_cli.settings import settings_from
 from genrm_cli.tracking.log_run import RunLog, tracked_run
 

@@ -17,8 +17,8 @@ from genrm_cli.rollouts.reading.known_names import part_named
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
-from genrm_cli.serve.cohort import Member, index_in
-from genrm_cli.serve.rounds import RoundsService
+from genrm_cli.serve.cohorts.cohort import Member, index_in
+from genrm_cli.serve.cohorts.rounds import RoundsService
 from genrm_cli.serve.service import RewardService
 from genrm_cli.settings.file_settings import ServeSettings
 from genrm_cli.settings.kinds import ON_FAILURE
@@ -48,9 +48,11 @@ class Call:
     @property
     def on_failure(self) -> float | Literal["mean"] | None:
         """The replacement for a missing reward: that of the URL, or else of the settings."""
-        if (said := self.query.get("on_failure", self.settings.on_failure)) is None:
+        setting = self.query.get("on_failure", self.settings.on_failure)
+        if setting is None:
             return None
-        if (parsed := ON_FAILURE.parse(said)) is None:
+        parsed = ON_FAILURE.parse(setting)
+        if parsed is None:
             raise UnreadableRecordError(f"?on_failure is not {ON_FAILURE.expected}")
         return "mean" if parsed == "mean" else float(parsed)
 
@@ -69,20 +71,18 @@ class Call:
         counts = answer.counts
         instead = self.on_failure
         if instead == "mean":
-            instead = (
-                counts.reward_mean_before if counts.reward_mean is None else counts.reward_mean
-            )
+            instead = counts.reward_mean
+            if instead is None:
+                instead = counts.reward_mean_before
         if instead is None:
             why = score.reason_text or shortfall
             raise NoRewardError(
                 f"group {answer.name!r}: no reward for {answer.ids[score.index]!r}: {why}"
             )
         self.service.counts.defaults_sent += 1
-        return (
-            min(instead, counts.reward_min)
-            if score.sabotaged and counts.reward_min is not None
-            else instead
-        )
+        if score.sabotaged and counts.reward_min is not None:
+            return min(instead, counts.reward_min)
+        return instead
 
     def cohort_size_of(self, value: object) -> int:
         """Return the size of a cohort: as the request has it, as its URL says (`?size=8`), or as
@@ -90,7 +90,8 @@ class Call:
         """
         if value is not None:
             return size_of(value)
-        if (size := self.query.get("size")) is not None:
+        size = self.query.get("size")
+        if size is not None:
             return size_of(index_in(size), "?size")
         if self.settings.cohort_size is None:
             raise UnreadableRecordError(
@@ -119,8 +120,8 @@ class Route:
 
 
 MAX_SIZE = 1_024  # a cohort is planned at its first member, while all others wait
-MAX_ID_CHARS = 512
-MAX_DEADLINE_S = 86_400
+MAX_ID_CHARS = 512  # ids stand in logs, journal keys and URLs
+MAX_DEADLINE_S = 86_400  # a longer one is a mistake of units
 
 
 def identifier_of(value: object, name: str) -> str:

@@ -22,7 +22,7 @@ from genrm_cli.rollouts.gym_view import refuse_as_gym, refuse_unanswered
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
-from genrm_cli.serve.cohort import Member, SupersededError
+from genrm_cli.serve.cohorts.cohort import Member, SupersededError
 from genrm_cli.serve.service import name_of_attempt
 from genrm_cli.serve.shapes.call import (
     Call,
@@ -47,7 +47,8 @@ async def _verify(call: Call) -> JsonReply:
     # A task index is used for other prompts, too, as in validation.
     group = f"{group_key(rollout, 1)} {digest_of_prompt(rollout.prompt):016x}"
     attempt = rollout.group_attempt
-    if (given := row.get("_ng_group_attempt")) not in (None, attempt):
+    given = row.get("_ng_group_attempt")
+    if given not in (None, attempt):
         raise UnreadableRecordError(
             f"_ng_group_attempt is {given!r}, expected an integer of 0 or more"
         )

@@ -17,7 +17,7 @@ from typing import Self
 
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.serve.answers import GroupAnswer
-from genrm_cli.serve.cohort import Cohort, Member
+from genrm_cli.serve.cohorts.cohort import Cohort, Member
 from genrm_cli.serve.service import RewardService
 
 IsGone = Callable[[], Awaitable[bool]]
@@ -38,6 +38,10 @@ class Ticket:
     is_gone: IsGone
     has_left: bool = False
     is_delivered: bool = False
+
+    def is_over_for(self, digest: bytes) -> bool:
+        """Whether a request of this member with this digest cannot be a retry."""
+        return self.is_delivered or (self.has_left and self.digest != digest)
 
 
 @dataclass(slots=True)
@@ -93,22 +97,17 @@ class Rounds:
         still known."""
         if not is_kept or not self.round:
             self._begin_round(serial)
-        if member_id is None:  # only a client that left without an answer repeats an equal response
-            equal = (ticket for ticket in self.tickets.values() if ticket.digest == digest)
-            known = next(
-                (ticket for ticket in equal if ticket.has_left and not ticket.is_delivered), None
-            )
+        if member_id is None:
+            repeated = self._left_by(digest)
         else:
-            known = self.tickets.get(member_id)
-            if known is not None and (
-                known.is_delivered or (known.has_left and known.digest != digest)
-            ):
+            repeated = self.tickets.get(member_id)
+            if repeated is not None and repeated.is_over_for(digest):
                 self._begin_round(serial)  # an epoch later, or dispatched again after an accident
-                known = None
-        if known is not None:
-            known.has_left = False
-            known.is_gone = is_gone
-            return known
+                repeated = None
+        if repeated is not None:
+            repeated.has_left = False
+            repeated.is_gone = is_gone
+            return repeated
         if len(self.tickets) >= size:
             self._begin_round(serial)
         id_ = member_id or digest.hex()[:24]
@@ -118,6 +117,13 @@ class Rounds:
             id_ = f"{digest.hex()[:24]}-{number}"
         ticket = self.tickets[id_] = Ticket(self.round, id_, digest, is_gone)
         return ticket
+
+    def _left_by(self, digest: bytes) -> Ticket | None:
+        """Return the ticket of an equal response whose client left without an answer."""
+        for ticket in self.tickets.values():
+            if ticket.digest == digest and ticket.has_left and not ticket.is_delivered:
+                return ticket
+        return None
 
     def _begin_round(self, serial: int) -> None:
         self.round = f"{self.name}#{serial}"
@@ -131,9 +137,8 @@ class RoundsService:
         self._service = service
         self._keep_s = keep_s
         self._groups: dict[str, Rounds] = {}
-        self._serial = (
-            time.time_ns()
-        )  # rounds that the journal keeps from before a restart have other names
+        # Not 0: rounds that the journal keeps from before a restart have other names.
+        self._serial = time.time_ns()
 
     async def join(
         self,

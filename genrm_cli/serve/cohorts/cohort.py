@@ -16,7 +16,7 @@ from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.rollout import Rollout
 
 
-class Joining(Enum):
+class JoinResult(Enum):
     """The effect of a request on its cohort."""
 
     NEW = "new"
@@ -87,11 +87,10 @@ def in_order(ids: Iterable[str]) -> list[str]:
 
 def index_in(id_: str) -> int | None:
     """Return the non-negative integer that an id spells; None for other ids."""
-    return (
-        int(id_)
-        if id_.isascii() and id_.isdecimal() and len(id_) < 10 and str(int(id_)) == id_
-        else None
-    )
+    is_short_number = id_.isascii() and id_.isdecimal() and len(id_) < 10
+    if not is_short_number or str(int(id_)) != id_:  # "07" is another id than "7"
+        return None
+    return int(id_)
 
 
 @dataclass(slots=True)
@@ -105,7 +104,7 @@ class Cohort:
     is_closed: bool = False
     _has_indices: bool = True
 
-    def join(self, member: Member, size: int) -> Joining:
+    def join(self, member: Member, size: int) -> JoinResult:
         """Process a request of a member; raise `DisagreementError`, and change nothing, if it
         contradicts another.
         """
@@ -118,8 +117,7 @@ class Cohort:
         if first is not None and first.task != member.task:
             raise DisagreementError(
                 f"group {self.name!r}: messages, principle or reference of member {member.id!r} "
-                "are not those of "
-                f"{first.id!r}"
+                f"are not those of {first.id!r}"
             )
         known = self.members.get(member.id) or self.late.get(member.id)
         if known is not None:
@@ -128,20 +126,19 @@ class Cohort:
                     f"group {self.name!r}: member {member.id!r} came before with another content; "
                     "give each response its own member id"
                 )
-            return Joining.REPEATED
+            return JoinResult.REPEATED
         if len(self.members) + len(self.late) >= self.size:
             raise DisagreementError(
                 f"group {self.name!r}: its {self.size} members have come, {member.id!r} is one "
-                "more; "
-                "give each group of each step its own id"
+                "more; give each group of each step its own id"
             )
         if self.is_closed:
             self.late[member.id] = member
-            return Joining.LATE
+            return JoinResult.LATE
         self.members[member.id] = member
         index = index_in(member.id)
         self._has_indices = self._has_indices and index is not None and index < self.size
-        return Joining.NEW
+        return JoinResult.NEW
 
     def release_texts(self) -> None:
         """Drop the texts of a cohort that takes no late member."""

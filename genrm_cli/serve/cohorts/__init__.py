@@ -1,0 +1,1 @@
+"""Cohorts: their members, rounds and answers, in memory and in the journal."""

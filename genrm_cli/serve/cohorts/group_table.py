@@ -1,0 +1,118 @@
+"""Groups and cohorts by name, from their first request until their answers expire."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from genrm_cli.groups.arriving import ArrivingGroup
+from genrm_cli.groups.group import JudgedGroup
+from genrm_cli.serve.answers import GroupAnswer, GroupCounts
+from genrm_cli.serve.cohorts.cohort import Cohort, Member
+from genrm_cli.serve.reference_answers import ReferenceComparisons
+from genrm_cli.settings.file_settings import ServeSettings
+
+_TIMER_SLACK_S = 0.05
+"""Added to a timer, which may ring a little before the time that it was set for."""
+
+
+@dataclass(slots=True)
+class GroupEntry:
+    """A group or cohort from its first request until it is forgotten.
+
+    Attributes:
+        key: name under which the answer of a cohort is kept in the journal; None for a group.
+        judged: None before it was judged, and for a cohort from before a restart.
+        compared: its comparisons with the reference answer to its prompt; None if there is none.
+    """
+
+    cohort: Cohort
+    arriving: ArrivingGroup
+    answer: "asyncio.Future[GroupAnswer]"
+    opened_s: float
+    key: str | None = None
+    needs_all: bool = False
+    deadline: asyncio.TimerHandle | None = None
+    judged: JudgedGroup | None = None
+    compared: ReferenceComparisons | None = None
+    requests: int = 0
+    size_bytes: int = 0
+    late: dict[str, "asyncio.Future[GroupAnswer]"] = field(default_factory=dict)
+
+    def is_final(self, counts: GroupCounts) -> bool:
+        """Whether a repeated request gets the same answer; otherwise it is judged again."""
+        if self.key is None:
+            return counts.scored > 0 and not counts.unanswered
+        return counts.scored > 0 and not (self.needs_all and counts.shortfall)
+
+    def answer_of(self, member_id: str) -> "asyncio.Future[GroupAnswer] | None":
+        """Return the answer for a member; None if the member is to be judged now.
+
+        A late member is, and one without a reward because the judge did not answer, as far as texts
+        are known."""
+        answer = self.late.get(member_id) or (
+            self.answer if member_id in self.cohort.members else None
+        )
+        if answer is None or self.judged is None or not answer.done():
+            return answer
+        if answer.exception() is not None:
+            return None
+        found = answer.result()
+        is_over = found.score_of(member_id).reward is not None or not found.counts.unanswered
+        return answer if is_over else None
+
+
+class GroupTable:
+    """Groups and cohorts by name, from the first request until their answers were kept long enough.
+
+    `held_bytes` is the length of the responses that they hold, as JSON.
+    """
+
+    def __init__(self, settings: ServeSettings) -> None:
+        self.groups: dict[str, GroupEntry] = {}
+        self.cohorts: dict[str, GroupEntry] = {}
+        self.held_bytes = 0
+        self._keep_s = settings.keep
+        self._most = settings.max_cohorts
+        self._kept: deque[tuple[float, GroupEntry]] = deque()
+
+    def hold(self, entry: GroupEntry, member: Member) -> None:
+        """Count the texts of a new member."""
+        entry.size_bytes += member.size_bytes
+        self.held_bytes += member.size_bytes
+
+    def keep(self, entry: GroupEntry) -> None:
+        """Forget an answered group after a while."""
+        self._kept.append((time.monotonic() + self._keep_s, entry))
+        asyncio.get_running_loop().call_later(self._keep_s + _TIMER_SLACK_S, self._forget_stale)
+        self._forget_stale()
+
+    def _forget_stale(self) -> None:
+        """Forget answers that were kept long enough, and the oldest ones of too many."""
+        now_s = time.monotonic()
+        while self._kept and (self._kept[0][0] <= now_s or len(self._kept) > self._most):
+            self.forget(self._kept.popleft()[1])
+
+    def release(self, entry: GroupEntry) -> None:
+        """Count the texts of a group no more."""
+        self.held_bytes -= entry.size_bytes
+        entry.size_bytes = 0
+
+    def forget(self, entry: GroupEntry) -> None:
+        """Let another group have the name."""
+        self.release(entry)
+        for among in (self.groups, self.cohorts):
+            if among.get(entry.cohort.name) is entry:
+                del among[entry.cohort.name]
+
+    def iter_open(self) -> Iterator[GroupEntry]:
+        """Yield the groups without an answer."""
+        every = (*self.groups.values(), *self.cohorts.values())
+        return (entry for entry in every if not entry.answer.done())
+
+    @property
+    def oldest_s(self) -> float:
+        """Age of the oldest group without an answer; 0 if there is none."""
+        now_s = time.monotonic()
+        return max((now_s - entry.opened_s for entry in self.iter_open()), default=0.0)

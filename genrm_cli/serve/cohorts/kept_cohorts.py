@@ -1,0 +1,150 @@
+"""Answered cohorts in the journal: a member that asks again after a kill gets the same reward."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import orjson
+
+from genrm_cli.groups.results import GroupRewards, RolloutScore
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.journal_file import KeptRecords
+from genrm_cli.rewards.component import Column
+from genrm_cli.scored.json_form import FormError, from_json, to_json
+from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts
+from genrm_cli.serve.cohorts.cohort import NO_ROLLOUT, Cohort, Member
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """A `GroupAnswer` without comparisons."""
+
+    ids: tuple[str, ...]
+    scores: tuple[RolloutScore, ...]
+    columns: Mapping[str, tuple[float | None, ...]]
+    calibration: CalibrationRecord
+    counts: GroupCounts
+    weight: float
+
+    @classmethod
+    def of(cls, answer: GroupAnswer) -> Self:
+        """Return an answer as it is kept."""
+        rewards = answer.rewards
+        return cls(
+            ids=tuple(answer.ids),
+            scores=tuple(rewards.scores),
+            columns={name: tuple(column.values) for name, column in rewards.columns.items()},
+            calibration=answer.calibration,
+            counts=answer.counts,
+            weight=rewards.weight,
+        )
+
+    def answer(self, name: str) -> GroupAnswer:
+        """Return the answer for the members of the cohort of this name."""
+        rewards = GroupRewards(
+            None,
+            list(self.scores),
+            {},
+            {},
+            self.counts.reliability,
+            converged=True,
+            columns={name: Column(list(values)) for name, values in self.columns.items()},
+            weight=self.weight,
+        )
+        return GroupAnswer(name, self.ids, rewards, self.calibration, self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCohort:
+    """An answered cohort, without the texts of its members.
+
+    Attributes:
+        name: of the cohort; a round's is not the name under which it is kept.
+        task: as of its members.
+        members: digest of each member that came in time, by id; likewise `late`.
+        answers: answer of each late member by id, and of all others by the empty id.
+    """
+
+    name: str
+    size: int
+    task: str
+    members: Mapping[str, str]
+    late: Mapping[str, str]
+    answers: Mapping[str, KeptAnswer]
+
+    @classmethod
+    def of(cls, cohort: Cohort, answers: Mapping[str, GroupAnswer]) -> Self:
+        """Return a cohort and its answers as they are kept."""
+        task = next(iter(cohort.members.values())).task
+        return cls(
+            name=cohort.name,
+            size=cohort.size,
+            task=task,
+            members={id_: member.digest.hex() for id_, member in cohort.members.items()},
+            late={id_: member.digest.hex() for id_, member in cohort.late.items()},
+            answers={id_: KeptAnswer.of(answer) for id_, answer in answers.items()},
+        )
+
+    def cohort(self) -> Cohort:
+        """Return the cohort, closed."""
+        members = self._without_texts(self.members)
+        late = self._without_texts(self.late)
+        return Cohort(self.name, self.size, members, late, is_closed=True)
+
+    def _without_texts(self, digests: Mapping[str, str]) -> dict[str, Member]:
+        return {
+            id_: Member(id_, {}, NO_ROLLOUT, bytes.fromhex(digest), self.task)
+            for id_, digest in digests.items()
+        }
+
+
+class KeptCohorts:
+    """The answered cohorts of one server in its journal."""
+
+    def __init__(self, journal: Journal | None, owner: str, keep_s: float) -> None:
+        """Keep them in a journal, if there is one; `owner` tells this server from others on it,
+        after a restart too.
+        """
+        self._records: KeptRecords | None = None if journal is None else journal.kept_records()
+        self._owner = owner
+        self._keep_s = keep_s
+        self._unwritten: set[bytes] = set()
+
+    def read(self, name: str) -> KeptCohort | None:
+        """Return the cohort kept under a name; None without one."""
+        record = self._read(name)
+        if record is None:
+            return None
+        try:
+            return from_json(KeptCohort, orjson.loads(record))
+        except (FormError, orjson.JSONDecodeError):  # of another version
+            return None
+
+    def _read(self, name: str) -> bytes | None:
+        return None if self._records is None else self._records.read(self._key_of(name))
+
+    def write(self, cohorts: Mapping[str, KeptCohort], marks: Iterable[bytes] = ()) -> None:
+        """Keep cohorts by name, and marks. Marks that the disk has no room for wait in memory."""
+        self._unwritten.update(marks)
+        records = {
+            self._key_of(name): orjson.dumps(to_json(cohort)) for name, cohort in cohorts.items()
+        }
+        records |= {self._key_of(mark.hex()): b"" for mark in self._unwritten}
+        if self._records is not None and records:
+            self._records.write(records, self._keep_s)
+        self._unwritten.clear()
+
+    def has(self, mark: bytes) -> bool:
+        """Whether a mark is kept."""
+        if mark in self._unwritten:
+            return True
+        return self._read(mark.hex()) is not None
+
+    def drop(self, name: str) -> None:
+        """Forget a cohort."""
+        if self._records is not None:
+            self._records.drop(self._key_of(name))
+
+    def _key_of(self, name: str) -> bytes:
+        return hashlib.sha256(f"{self._owner}\0{name}".encode("utf-8", "surrogatepass")).digest()
