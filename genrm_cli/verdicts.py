@@ -192,7 +192,7 @@ class Reason(StrEnum):
     NOT_PLANNED = "not_planned", "no comparison was planned for this rollout"
     NOT_ASKED = "not_asked", "the run stopped before its comparisons"
     NO_VERDICT = "no_verdict", "every comparison of the rollout failed"
-    SABOTAGED = "sabotaged", "it is suspected of making comparisons fail"
+    CAUSED_FAILURES = "caused_failures", "it is suspected of making comparisons fail"
     NO_BOTH_ORDERS = "no_both_orders", "no pair has verdicts in both orders"
     NO_QUORUM = "no_quorum", "none of its comparisons has verdicts from enough judges of the panel"
     TOO_NOISY = "too_noisy", "the reliability of its group is below the minimum"

@@ -213,7 +213,7 @@ def compile_rewards(settings: Settings) -> RewardPlan:
     return RewardPlan(
         estimator=given.estimator,
         advantage=given.advantage,
-        on_sabotage=given.on_sabotage,
+        on_caused_failures=given.on_caused_failures,
         failed_lose=given.unscored == "lowest",
         min_reliability=given.min_reliability,
         single_score=given.default_score,

@@ -92,10 +92,10 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
         metrics.shortened_rollouts += score.shortened > 0
         metrics.neutralised += score.neutralised > 0
         metrics.copies += score.equal_to is not None
-        if score.sabotaged:
-            metrics.sabotaged += 1
-            name = f"rollout {score.index} of {judged.key!r}, in {score.sabotaged}"
-            metrics.sabotaged_most.merge(Worst(score.sabotaged, name))
+        if score.caused_failures:
+            metrics.caused_failures += 1
+            name = f"rollout {score.index} of {judged.key!r}, in {score.caused_failures}"
+            metrics.caused_failures_most.merge(Worst(score.caused_failures, name))
         if score.status == "scored" and score.numbers.reward is not None:
             metrics.reward.add(score.numbers.reward)
         if (why := score.why_unscored) is not None:

@@ -82,8 +82,8 @@ class RewardPlan:
 
     Attributes:
         estimator: verdicts → base scores.
-        on_sabotage: whether rollouts that made comparisons fail `lose` these, are left `unscored`,
-            or `keep` what the other comparisons give.
+        on_caused_failures: whether rollouts that made comparisons fail `lose` these, are left
+            `unscored`, or `keep` what the other comparisons give.
         attributes: whether failures that concentrate on a rollout are attributed to it.
         failed_lose: whether rollouts whose comparisons all failed get the lowest score of their
             group.
@@ -103,7 +103,7 @@ class RewardPlan:
 
     estimator: str = "adaptive"
     advantage: str = "pooled"
-    on_sabotage: str = "lose"
+    on_caused_failures: str = "lose"
     attributes: bool = True
     failed_lose: bool = False
     min_reliability: float | None = None

@@ -7,10 +7,10 @@ from functools import cached_property
 from html import escape
 from typing import Literal
 
+from genrm_cli.groups.caused_failures import Causes
 from genrm_cli.groups.comparisons import JudgeVerdicts, verdict_of
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.groups.sabotage import Causes
 from genrm_cli.json_types import JsonObject
 from genrm_cli.metrics.running_stats import sample_variance
 from genrm_cli.rewards.component import Column
@@ -35,7 +35,7 @@ class RolloutScore:
         comparisons: number of verdicts that count for it.
         failed: number of failed requests about it.
         defaulted: number of comparisons that count with a default (setting `compat`).
-        sabotaged: number of failed requests that its text caused.
+        caused_failures: number of failed requests that its text caused.
         total: the derivation of the reward from components; None if the reward comes from verdicts
             alone.
         shortened: characters cut out of its prompt and response so that they fit into the judges'
@@ -53,7 +53,7 @@ class RolloutScore:
     comparisons: int
     failed: int
     defaulted: int
-    sabotaged: int = 0
+    caused_failures: int = 0
     total: Total | None = None
     shortened: int = 0
     neutralised: int = 0
@@ -304,7 +304,7 @@ class Reasons:
     """Find the reason why a rollout of a group has no reward.
 
     Attributes:
-        sabotaged: the rollouts whose texts made requests fail.
+        caused_failures: the rollouts whose texts made requests fail.
         noisy: whether the group's reliability is below the limit.
     """
 
@@ -313,7 +313,7 @@ class Reasons:
     by_judge: JudgeVerdicts
     columns: Mapping[str, Column]
     base_scores: Sequence[float | None]
-    sabotaged: Collection[int]
+    caused_failures: Collection[int]
     noisy: bool
 
     def of(self, index: int, total: Total | None) -> Explanation:
@@ -343,8 +343,8 @@ class Reasons:
 
     def _why_no_verdict(self, index: int) -> Reason:
         plan = self.plan
-        if index in self.sabotaged and plan.rewards.on_sabotage == "unscored":
-            return Reason.SABOTAGED
+        if index in self.caused_failures and plan.rewards.on_caused_failures == "unscored":
+            return Reason.CAUSED_FAILURES
         if index not in self._opponents:
             if self.judged.size == 1:
                 return Reason.ALONE

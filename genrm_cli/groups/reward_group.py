@@ -5,6 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from genrm_cli.errors import GenrmError, StoppedError
+from genrm_cli.groups.caused_failures import (
+    Causes,
+    find_causes,
+    scores_of_losers,
+    with_losses,
+    without_selected,
+)
 from genrm_cli.groups.comparisons import (
     JudgeVerdicts,
     used_verdicts,
@@ -20,13 +27,6 @@ from genrm_cli.groups.results import (
     Status,
     count_results,
     results_of,
-)
-from genrm_cli.groups.sabotage import (
-    Causes,
-    find_causes,
-    scores_of_losers,
-    with_losses,
-    without_selected,
 )
 from genrm_cli.judging.profiles.answer import MEANINGS
 from genrm_cli.metrics.figures import attempt, rounded
@@ -119,7 +119,7 @@ def _reward(
         failed = dict.fromkeys(NOISE_FIGURES, calibration.failed)
         if plan.rewards.uses_reliability:
             return [_without_rewards(group, plan, calibration.failed) for group in groups]
-    loses = plan.rewards.on_sabotage == "lose"
+    loses = plan.rewards.on_caused_failures == "lose"
     losing = [_losing(group, plan) for group in groups if group.causes and loses]
     estimates = _estimate([*groups, *losing], plan, calibration)
     lost = iter(zip(losing, estimates[len(groups) :], strict=True))
@@ -250,7 +250,7 @@ class _Work:
             rewards = with_totals(rewards, [total.value for total in totals])
         if not self.plan.shows_as_gym:  # whose numbers are reproduced to the last digit
             rewards = [reward.rounded() for reward in rewards]
-        sabotaged = self.culprits
+        caused_failures = self.culprits
         counts = count_results(judged, self.group.used, len(self.plan.judges))
         reasons = Reasons(
             judged,
@@ -258,7 +258,7 @@ class _Work:
             self.group.by_judge,
             columns,
             self._base_scores(),
-            sabotaged,
+            caused_failures,
             noisy=self._is_noisy(),
         )
         errors = self._with_copies(self.estimate.standard_errors)
@@ -280,7 +280,7 @@ class _Work:
                     comparisons=compared,
                     failed=failed,
                     defaulted=defaulted,
-                    sabotaged=sabotaged[own],
+                    caused_failures=caused_failures[own],
                     total=total,
                     shortened=judged.shortened.get(own, 0),
                     neutralised=judged.neutralised.get(own, 0),
@@ -323,7 +323,7 @@ class _Work:
         scores = [*self.estimate.base_scores]
         if self.lost is not None:
             scores = scores_of_losers(scores, self.lost[1].base_scores, self.culprits)
-        elif self.plan.rewards.on_sabotage == "unscored":
+        elif self.plan.rewards.on_caused_failures == "unscored":
             scores = [
                 None if index in self.culprits else score for index, score in enumerate(scores)
             ]
@@ -344,7 +344,7 @@ class _Work:
         """Return the rollouts without a score because requests about them failed, if these lose."""
         if not self.plan.rewards.failed_lose:
             return []
-        unscored = self.culprits if self.plan.rewards.on_sabotage == "unscored" else ()
+        unscored = self.culprits if self.plan.rewards.on_caused_failures == "unscored" else ()
         failed = {
             index
             for id_, outcome in self.judged.results
@@ -449,7 +449,7 @@ class _Work:
             kind = find_kind(component.kind)
             if isinstance(kind, GroupKind) and judged.is_comparable:
                 values = kind.compute(component, judged.size, used, columns)
-                if self.group.causes and rewards.on_sabotage != "keep":
+                if self.group.causes and rewards.on_caused_failures != "keep":
                     lost = {} if self.lost is None else self.lost[0].used
                     instead = kind.compute(component, judged.size, lost, columns)
                     for index in self.culprits:

@@ -123,7 +123,7 @@ def _conclude(
     suspects = outcomes.suspects
     if suspects.suspects:
         expected = suspects.expected(index.plan.pairing, run.metrics.group_sizes)
-        run.metrics.sabotaged_by_chance = None if expected is None else rounded(expected)
+        run.metrics.caused_failures_by_chance = None if expected is None else rounded(expected)
         if suspects.is_chance(expected):
             index.plan = replace(index.plan, rewards=replace(index.plan.rewards, attributes=False))
             run.metrics.suspects_cleared = suspects.suspects

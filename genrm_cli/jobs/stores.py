@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager
 import numpy as np
 import orjson
 
+from genrm_cli.groups.caused_failures import SuspectCounts
 from genrm_cli.groups.group import JudgedGroup
-from genrm_cli.groups.sabotage import SuspectCounts
 from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.rewards.compose import weight_of
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics

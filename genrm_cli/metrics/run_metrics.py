@@ -84,9 +84,9 @@ class RunMetrics(Mergeable):
     verdicts_after_reask: int = 0
     verdicts_set_aside: int = 0
     suspects_cleared: int = 0
-    sabotaged_by_chance: float | None = None
-    sabotaged: int = 0
-    sabotaged_most: Worst = field(default_factory=Worst)
+    caused_failures_by_chance: float | None = None
+    caused_failures: int = 0
+    caused_failures_most: Worst = field(default_factory=Worst)
     neutralised: int = 0
     copies: int = 0
     expected_verdicts: int = 0

@@ -33,10 +33,11 @@ class RunSummary:
         verdicts_after_reask: verdicts that came only after a reply without one; of these,
             `verdicts_set_aside` do not count, since the rollout that they favour is suspected.
         suspects_cleared: rollouts with so many failures that they would be suspected, if chance
-            did not explain as many; they do not count in `sabotaged`.
-        sabotaged: rollouts suspected of making requests fail; `sabotaged_most` names the one with
-            most of them; `sabotaged_by_chance` is the number that the run's own rates of failures
-            give if texts have no influence; None without suspects, or below 20 groups.
+            did not explain as many; they do not count in `caused_failures`.
+        caused_failures: rollouts suspected of making requests fail; `caused_failures_most` names
+            the one with most of them; `caused_failures_by_chance` is the number that the run's own
+            rates of failures give if texts have no influence; None without suspects, or below
+            20 groups.
         comparisons_planned: `verdicts` + `journal_hits` + `failures`.
         expected_verdicts: of `verdicts` and `journal_hits`, those that are expected values over
             score tokens.
@@ -113,9 +114,9 @@ class RunSummary:
     verdicts_after_reask: int
     verdicts_set_aside: int
     suspects_cleared: int
-    sabotaged: int
-    sabotaged_most: str | None
-    sabotaged_by_chance: float | None
+    caused_failures: int
+    caused_failures_most: str | None
+    caused_failures_by_chance: float | None
     neutralised: int
     copies: int
     comparisons_planned: int
@@ -209,7 +210,7 @@ def summarise(metrics: RunMetrics, wall_time_s: float) -> RunSummary:
         single=metrics.statuses["single"],
         unscored=metrics.statuses["unscored"],
         unscored_share=metrics.unscored_share(),
-        sabotaged_most=metrics.sabotaged_most.name or None,
+        caused_failures_most=metrics.caused_failures_most.name or None,
         comparisons_planned=metrics.planned,
         failures=metrics.failed,
         failures_by_kind=_count(metrics.failures),
@@ -293,7 +294,7 @@ _NULLS: Mapping[str, Any] = {
 _SAME_NAMES = {each.name for each in fields(RunMetrics)} & {
     each.name for each in fields(RunSummary)
 }
-_SAME_NAMES -= {*FIGURES, "sabotaged_most", "failures", "failed_figures"}
+_SAME_NAMES -= {*FIGURES, "caused_failures_most", "failures", "failed_figures"}
 
 
 def _count(value: Any) -> Any:

@@ -76,7 +76,11 @@ def _marks(group: GroupFigures) -> list[tuple[str, str]]:
         ("not-asked", "comparisons that were not asked", bool(group.not_asked)),
         ("flips", "pairs that flip when swapped", bool(measures.verdicts.flips)),
         ("long-wins", "a strong length effect", effect is not None and abs(effect) > _LENGTH_WINS),
-        ("sabotaged", "rollouts suspected of making the judge fail", bool(group.sabotaged)),
+        (
+            "caused_failures",
+            "rollouts suspected of making the judge fail",
+            bool(group.caused_failures),
+        ),
         ("repeated", "responses repeated", bool(group.duplicates)),
         ("disputed", "pairs against the earlier score", group.agreement[0] < group.agreement[1]),
     )

@@ -82,8 +82,8 @@ class RunFigures:
             only planned.
         replies: answered requests whose replies are known.
         first_place: verdicts for the response shown first, of those that prefer one.
-        sabotaged: rollouts suspected of making the judge fail; `sabotaged_by_chance` is the number
-            that chance explains, None without a metrics file.
+        caused_failures: rollouts suspected of making the judge fail; `caused_failures_by_chance`
+            is the number that chance explains, None without a metrics file.
         repeated: responses equal to another of their group.
         panel_agreement: Krippendorff's alpha of a panel of judges.
         cost: calls, tokens, seconds and, with prices, money, in all and for 1,000 rollouts; empty
@@ -130,7 +130,7 @@ class RunFigures:
     ties: Share
     first_place: Share
     flips: Share
-    sabotaged: Share
+    caused_failures: Share
     repeated: Share
     components: Mapping[str, Mean]
     panel_agreement: float | None = None
@@ -142,7 +142,7 @@ class RunFigures:
     by_earlier: tuple[tuple[float, Mean], ...]
     agreement: Share
     rings_needed: RingsNeeded | None = None
-    sabotaged_by_chance: float | None = None
+    caused_failures_by_chance: float | None = None
     look_here: Mapping[str, tuple[tuple[str, float], ...]]
     format: int = FORMAT
 
@@ -202,7 +202,7 @@ def figures_of(
         ties=share_of(verdicts.ties, verdicts.verdicts),
         first_place=share_of(verdicts.first_wins, verdicts.decided),
         flips=share_of(verdicts.flips, verdicts.both_orders.pairs),
-        sabotaged=share_of(_total(groups, "sabotaged"), rollouts),
+        caused_failures=share_of(_total(groups, "caused_failures"), rollouts),
         repeated=share_of(_total(groups, "duplicates"), rollouts),
         components={name: mean_of(values) for name, values in components.items()},
         sessions=sessions,
@@ -231,7 +231,7 @@ def _recorded(metrics: RunRecord, prices: tuple[float, float]) -> Record:
         "partial": _why_partial(metrics),
         "probe": next((each for each in get_args(ProbeResult)[::-1] if each in probes), None),
         "rings_needed": metrics.rings_needed,
-        "sabotaged_by_chance": metrics.sabotaged_by_chance,
+        "caused_failures_by_chance": metrics.caused_failures_by_chance,
         "panel_agreement": None if metrics.panel is None else metrics.panel.krippendorff_alpha,
         "repeat_agreement": metrics.repeat_agreement,
         "cost": cost,

@@ -81,7 +81,7 @@ def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Ground
         yield from _judging(figures)
     yield from _length(figures.length_effect)
     agreement = figures.agreement
-    sabotaged = figures.sabotaged.count
+    caused_failures = figures.caused_failures.count
     repeated = figures.repeated.count
     if agreement.value is not None:
         text = (
@@ -89,11 +89,12 @@ def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Ground
             "before."
         )
         yield Ground("fine" if agreement.value > 0.5 else "care", text, "disputed")
-    if sabotaged:
+    if caused_failures:
         yield Ground(
             "care",
-            f"{sabotaged:,} rollouts are suspected of making requests fail{_by_chance(figures)}.",
-            "sabotaged",
+            f"{caused_failures:,} rollouts are suspected of making requests fail"
+            f"{_by_chance(figures)}.",
+            "caused_failures",
         )
     if repeated:
         yield Ground(
@@ -102,7 +103,7 @@ def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Ground
 
 
 def _by_chance(figures: RunFigures) -> str:
-    chance = figures.sabotaged_by_chance
+    chance = figures.caused_failures_by_chance
     if chance is None:
         return "; some may be innocent"
     return f"; about {chance:,.1f} are expected by chance"

@@ -34,7 +34,7 @@ class GroupFigures:
         not_asked: requests that were planned but not made.
         replies: answered requests whose replies are known.
         unscored: rollouts without a reward, by the code of the reason.
-        sabotaged: rollouts suspected of making the judge fail.
+        caused_failures: rollouts suspected of making the judge fail.
         duplicates: responses equal to an earlier one except for case, spaces and punctuation.
         varying: components that differ between its rollouts.
         points: for each reward, the training step and the score that its line had before; None
@@ -52,7 +52,7 @@ class GroupFigures:
     not_asked: int
     replies: int
     unscored: Counter[str]
-    sabotaged: int
+    caused_failures: int
     duplicates: int
     varying: tuple[str, ...]
     is_baseline: bool
@@ -106,7 +106,7 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
             for each in group.members
             if each.line.reward is None
         ),
-        sum(bool(each.line.sabotaged) for each in group.members),
+        sum(bool(each.line.caused_failures) for each in group.members),
         len(said) - len(set(said)),
         _varying(group),
         group.line.is_baseline,

@@ -37,7 +37,7 @@ def _result(score: RolloutScore, rewards: GroupRewards) -> Json:
         "advantage": rewards.advantage_of(score),
         "comparisons": score.comparisons,
         "failed": score.failed,
-        "sabotaged": score.sabotaged or None,
+        "caused_failures": score.caused_failures or None,
         "components": {name: column.values[score.index] for name, column in columns.items()}
         if columns
         else None,

@@ -34,7 +34,7 @@ class GroupCounts:
             rewards.
         reward_mean_before: of all rewards that the server gave before.
         reward_spread: highest minus lowest reward.
-        sabotaged: members suspected of making requests fail.
+        caused_failures: members suspected of making requests fail.
         unanswered: comparisons that failed because of the judge, whatever the texts.
         reference: how often the members beat the reference answer to their prompt; None if there is
             none.
@@ -52,7 +52,7 @@ class GroupCounts:
     reward_mean_before: float | None
     reward_min: float | None
     reward_spread: float | None
-    sabotaged: int
+    caused_failures: int
     unanswered: int
     reference: WinRate | None = None
 
@@ -81,7 +81,7 @@ class GroupCounts:
             reward_mean_before=reward_mean_before,
             reward_min=min(known, default=None),
             reward_spread=max(known) - min(known) if known else None,
-            sabotaged=sum(score.sabotaged > 0 for score in rewards.scores),
+            caused_failures=sum(score.caused_failures > 0 for score in rewards.scores),
             unanswered=sum(
                 each.failure is not None and not each.failure.kind.depends_on_texts
                 for each in failures

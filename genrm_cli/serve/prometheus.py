@@ -113,7 +113,9 @@ class ServiceCollector(Collector):
             metrics.failures,
         )
         text = "Rollouts suspected of making the judge fail"
-        yield CounterMetricFamily("genrm_sabotaged_rollouts", text, metrics.sabotaged)
+        yield CounterMetricFamily(
+            "genrm_rollouts_with_caused_failures", text, metrics.caused_failures
+        )
         yield CounterMetricFamily("genrm_judge_calls", "Calls to judges", metrics.calls)
         tokens = {"prompt": metrics.prompt_tokens, "completion": metrics.completion_tokens}
         yield _labelled(CounterMetricFamily, "judge_tokens", "Tokens of judges", "kind", tokens)

@@ -37,7 +37,7 @@ COMPATIBLE: Mapping[str, Mapping[str, str | float | bool]] = {
         "estimator": "simple_tiebreaker",
         "advantage": "unit",
         "default_score": REFERENCE_SCORE,
-        "on_sabotage": "keep",
+        "on_caused_failures": "keep",
     }
 }
 
@@ -97,7 +97,7 @@ class RewardSettings:
     advantage: str = reward_setting(
         f"How advantages are scaled. {explained(ADVANTAGES)}.", "pooled", choices=ADVANTAGES
     )
-    on_sabotage: Literal["lose", "unscored", "keep"] = reward_setting(
+    on_caused_failures: Literal["lose", "unscored", "keep"] = reward_setting(
         "Reward of a rollout suspected of making the judge fail. lose: it loses these comparisons. "
         "unscored: none. keep: what its other comparisons give.",
         "lose",

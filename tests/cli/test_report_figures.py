@@ -152,9 +152,9 @@ def test_run_and_report_name_the_rollouts_that_made_the_judge_fail(genrm, call, 
     assert "1 rollout suspected of making requests fail" in done.err
     assert "most often rollout 2 of '" in done.err
     run = json.loads(call("report", "in.scored.jsonl", "-o", "out.html", "--json").out)["runs"][0]
-    assert run["sabotaged"]["count"] == 1
-    assert run["sabotaged"]["of"] == 4
-    assert "sabotaged" in [reason["tag"] for reason in run["reasons"]]
+    assert run["caused_failures"]["count"] == 1
+    assert run["caused_failures"]["of"] == 4
+    assert "caused_failures" in [reason["tag"] for reason in run["reasons"]]
 
 
 def test_rewards_are_shown_by_step_and_against_the_earlier_score(genrm, call):

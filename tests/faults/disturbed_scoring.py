@@ -52,7 +52,7 @@ class Scoring:
             "--force",
             "--concurrency",
             8,
-            "--on-sabotage",
+            "--on-caused-failures",
             "keep",
         )  # disturbances hit a quarter of the comparisons
         return (

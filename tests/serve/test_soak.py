@@ -52,7 +52,7 @@ FLAGS = (
     "--retries",
     "20",
 )
-FLAGS += ("--on-sabotage", "keep")  # replies without a verdict are the judge's fault here
+FLAGS += ("--on-caused-failures", "keep")  # replies without a verdict are the judge's fault here
 FLAGS += (
     "--calibration-half-life",
     "100000",

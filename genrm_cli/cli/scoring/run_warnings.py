@@ -67,16 +67,17 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
     if cleared := metrics.suspects_cleared:
         yield (
             f"failures concentrate on {counted(cleared, 'rollout')}, as chance explains (about "
-            f"{metrics.sabotaged_by_chance or 0.0:,.1f} expected): none of them loses by it. So "
-            "many failures make rewards worse; see the failures above."
+            f"{metrics.caused_failures_by_chance or 0.0:,.1f} expected): none of them loses by it. "
+            "So many failures make rewards worse; see the failures above."
         )
-    if metrics.sabotaged:
-        chance = metrics.sabotaged_by_chance
+    if metrics.caused_failures:
+        chance = metrics.caused_failures_by_chance
         expected = "" if chance is None else f" (about {chance:,.1f} expected by chance)"
         yield (
-            f"{counted(metrics.sabotaged, 'rollout')} suspected of making requests fail{expected}, "
-            f"most often {metrics.sabotaged_most}; "
-            "--on-sabotage sets their rewards. Read their texts: a policy may be learning this."
+            f"{counted(metrics.caused_failures, 'rollout')} suspected of making requests fail"
+            f"{expected}, most often {metrics.caused_failures_most}; "
+            "--on-caused-failures sets their rewards. Read their texts: a policy may be learning "
+            "this."
         )
     if metrics.rewards_on_defaults:
         yield (

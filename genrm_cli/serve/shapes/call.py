@@ -80,7 +80,7 @@ class Call:
                 f"group {answer.name!r}: no reward for {answer.ids[score.index]!r}: {why}"
             )
         self.service.counts.defaults_sent += 1
-        if score.sabotaged and counts.reward_min is not None:
+        if score.caused_failures and counts.reward_min is not None:
             return min(instead, counts.reward_min)
         return instead
 

@@ -85,7 +85,7 @@ def _verified(row: Json, score: RolloutScore, answer: GroupAnswer, call: Call) -
         counted = [] if score.reward is None else [score]
     except NoRewardError as error:
         counted = [each for each in answer.rewards.scores if each.reward is not None]
-        if score.sabotaged:
+        if score.caused_failures:
             counted = [each for each in counted if each.reward == answer.counts.reward_min][:1]
         row = masked(
             row,

@@ -168,8 +168,8 @@ def test_a_response_that_made_the_judge_fail_gets_no_more_than_the_lowest_reward
     missing = {
         "id": "b",
         "reward": None,
-        "reason": "sabotaged",
-        "sabotaged": 2,
+        "reason": "caused_failures",
+        "caused_failures": 2,
     }
     clients = [RewardClient(on_failure=given) for given in ("mean", 2.5, "0")]
     assert [client.number_in(missing, metrics) for client in clients] == [2.0, 2.0, 0.0]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scored_components import completions, score_with, settings_of
 
+from genrm_cli.groups.caused_failures import SuspectCounts, find_causes, suspects_by_chance
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
-from genrm_cli.groups.sabotage import SuspectCounts, find_causes, suspects_by_chance
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.pairing import PairingPlan
@@ -162,7 +162,7 @@ def test_a_verdict_after_replies_without_one_does_not_count_for_the_response_tha
     (rewards,) = reward_verdicts([verdicts_of(group, plan)], plan, CalibrationStatistics().fit())
     assert [each.caused_by for each in rewards.comparisons if each.failure] == [(0,), (0,)]
     assert min(rewards.rewards) == rewards.rewards[0]
-    assert not find_causes(group, replace(plan, rewards=RewardPlan(on_sabotage="keep")))
+    assert not find_causes(group, replace(plan, rewards=RewardPlan(on_caused_failures="keep")))
 
 
 FORBIDDEN = "xyzzy"
@@ -188,39 +188,40 @@ def test_a_rollout_that_the_judge_refuses_has_the_lowest_reward(tmp_path, judge_
     rewards = [line["reward"] for line in lines]
     assert code == 0
     assert min(rewards) == rewards[1] < sorted(rewards)[1]
-    assert [line["genrm"].get("sabotaged") for line in lines] == [None, 2, None, None]
+    assert [line["genrm"].get("caused_failures") for line in lines] == [None, 2, None, None]
     assert [each["caused_by"] for each in comparisons if each["failure"]] == [[1], [1]]
-    assert metrics["sabotaged"] == 1
-    assert metrics["sabotaged_most"].startswith("rollout 1 of ")
-    assert metrics["sabotaged_most"].endswith(", in 2")
-    kept = score(tmp_path, judge_server, on_sabotage="keep")
+    assert metrics["caused_failures"] == 1
+    assert metrics["caused_failures_most"].startswith("rollout 1 of ")
+    assert metrics["caused_failures_most"].endswith(", in 2")
+    kept = score(tmp_path, judge_server, on_caused_failures="keep")
     assert [*kept.rewards[:1], *kept.rewards[2:]] == [*rewards[:1], *rewards[2:]]
 
 
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"on_sabotage": "unscored"}, Reason.SABOTAGED),
-        ({"on_sabotage": "keep"}, Reason.NO_VERDICT),
+        ({"on_caused_failures": "unscored"}, Reason.CAUSED_FAILURES),
+        ({"on_caused_failures": "keep"}, Reason.NO_VERDICT),
     ],
 )
 def test_the_user_may_leave_it_unscored(tmp_path, judge_server, given, reason):
     """With the reason that the setting gives."""
     scored = score(tmp_path, judge_server, **given)
     assert scored.reasons == [None, reason, None, None]
-    assert scored.lines[1]["genrm"]["sabotaged"] == 2
+    assert scored.lines[1]["genrm"]["caused_failures"] == 2
 
 
 def test_a_rollout_whose_comparisons_all_failed_may_get_the_lowest_score(tmp_path, judge_server):
     """It has that advantage, too, whatever made them fail; one that was not asked about stays
     unscored.
     """
-    scored = score(tmp_path, judge_server, on_sabotage="keep", unscored="lowest")
+    scored = score(tmp_path, judge_server, on_caused_failures="keep", unscored="lowest")
     assert scored.rewards[1] == min(scored.rewards[0], *scored.rewards[2:])
     assert scored.lines[1]["genrm"]["advantage"] < 0
     assert scored.lines[1]["genrm"]["failed"] == 2
     assert (
-        score(tmp_path, judge_server, on_sabotage="unscored", unscored="lowest").rewards[1] is None
+        score(tmp_path, judge_server, on_caused_failures="unscored", unscored="lowest").rewards[1]
+        is None
     )
     assert (
         score(tmp_path, judge_server, unscored="lowest", max_calls=0, use_journal=False).rewards
@@ -232,7 +233,7 @@ def test_compat_keeps_the_default_of_a_failure(tmp_path, judge_server):
     """As in NeMo Gym, nobody is blamed."""
     scored = score(tmp_path, judge_server, compat="nemo-gym")
     assert scored.rewards[1] == 3.0
-    assert scored.metrics["sabotaged"] == 0
+    assert scored.metrics["caused_failures"] == 0
 
 
 def test_it_loses_in_every_judge_and_component(tmp_path, judge_server):
@@ -241,8 +242,8 @@ def test_it_loses_in_every_judge_and_component(tmp_path, judge_server):
     scored = score(tmp_path, judge_server, panel)
     assert scored.component("win_rate")[1] == 0.0
     assert min(scored.component("genrm")) == scored.component("genrm")[1]
-    assert scored.lines[1]["genrm"]["sabotaged"] == 4
-    unscored = score(tmp_path, judge_server, panel, on_sabotage="unscored")
+    assert scored.lines[1]["genrm"]["caused_failures"] == 4
+    unscored = score(tmp_path, judge_server, panel, on_caused_failures="unscored")
     assert unscored.component("win_rate")[1] is None
     assert unscored.rewards[1] is None
 
@@ -263,7 +264,7 @@ def test_a_response_that_is_refused_where_it_is_graded_alone_gets_the_lowest_gra
     scored = score(tmp_path, judge_server, toml)
     assert scored.rewards[1] is not None
     assert scored.rewards[1] <= min(reward for reward in scored.rewards if reward is not None)
-    assert scored.lines[1]["genrm"]["sabotaged"] == 1
+    assert scored.lines[1]["genrm"]["caused_failures"] == 1
 
 
 def test_one_failure_of_a_grade_blames_nobody():
@@ -284,4 +285,4 @@ def test_it_loses_where_the_whole_group_is_shown_at_once():
     found = verdicts_of(judged([(RequestId(0, 0, (2, 1, 0)), ambiguous)], 3), plan)
     (rewards,) = reward_verdicts([found], plan, CalibrationStatistics().fit())
     assert [score.reward for score in rewards.scores] == [None, 2.0, None]
-    assert [score.sabotaged for score in rewards.scores] == [0, 1, 0]
+    assert [score.caused_failures for score in rewards.scores] == [0, 1, 0]

@@ -71,7 +71,7 @@ def find_causes(judged: JudgedGroup, plan: GroupPlan) -> Causes:
             alone[request.judge].append((request, failure is not None, is_certain))
         elif len(request.shown) == 2 and request.judge < len(plan.judges):
             pairs.append(
-                (request, _failed_for(request, outcome, plan.rewards.on_sabotage != "keep"))
+                (request, _failed_for(request, outcome, plan.rewards.on_caused_failures != "keep"))
             )
     for asked in alone.values():
         if 2 * sum(is_failed for _, is_failed, _ in asked) < len(asked):
