@@ -12,13 +12,10 @@ from genrm_cli.evaluation.pair_records import joint_record_of, record_of
 from genrm_cli.evaluation.panel_quality import PanelQuality, panel_quality
 from genrm_cli.groups.check import check_settings, refuse_defaults
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.judge_group import judge_groups
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
-from genrm_cli.jobs.estimate import add_known, estimate_rest
 from genrm_cli.jobs.journals import check_journal_place, open_journal
-from genrm_cli.jobs.judge_input import asking
-from genrm_cli.jobs.offline.exchange import check_offline, open_exchange
-from genrm_cli.jobs.offline.read_replies import waits_for_replies
+from genrm_cli.jobs.judging_session import JudgingSession
+from genrm_cli.jobs.offline.open_exchange import check_offline, open_exchange
 from genrm_cli.jobs.pairs.labelled_pairs import (
     CHOSEN,
     Case,
@@ -161,42 +158,26 @@ async def _judge(
     metrics = run.metrics
     pairing = PairingPlan("all_pairs", both_orders=True)
     plan = replace(run.plan, pairing=pairing, lineups_in_both_orders=True, keep_replies=False)
+
+    def iter_rest() -> Iterator[tuple[Case, Group]]:
+        for case, group in pairs.iter_groups(source, run.settings):
+            if not case.outcomes:
+                yield case, group
+
+    def keep(case: Case, judged: JudgedGroup) -> None:
+        for request, outcome in judged.results:
+            case.outcomes[request.judge, request.shown[0] == CHOSEN] = outcome
+        metrics.redactions.update(judged.redactions)
+        metrics.groups_done += 1
+
     async with (
         open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
         open_journal(journal_for, run) as journal,
     ):
-        if judges.is_remote:
-            if metrics.planned:
-                await judges.settle(journal)
-                plan = plan.with_judges(judges.specs)
-            run.progress.pace = judges
-        if judges.is_remote and run.exchange is None:
-            if journal is not None and journal.has_verdicts:
-                groups = (group for _, group in pairs.iter_groups(source, run.settings))
-                add_known(groups, plan, judges.with_journal(journal), metrics)
-            run.on_event("plan", estimate_rest(run, journal).as_dict())
-        store = None if journal is None else run.exchange
-        judge_set = judges.with_journal(journal, metrics.add_outcome, store)
-
-        def iter_rest() -> Iterator[tuple[Case, Group]]:
-            return (
-                each for each in pairs.iter_groups(source, run.settings) if not each[0].outcomes
-            )
-
-        def take(case: Case, judged: JudgedGroup) -> None:
-            for request, outcome in judged.results:
-                case.outcomes[request.judge, request.shown[0] == CHOSEN] = outcome
-            metrics.redactions.update(judged.redactions)
-            metrics.groups_done += 1
-
-        offline = None if store is None or journal is None else (store, journal)
-        if offline is not None and await waits_for_replies(
-            iter_rest, plan, run, judge_set, offline, take
-        ):
-            return None
-        async with asking(judges, run):
-            await judge_groups(iter_rest(), plan, judge_set, take)
-        return judges.specs
+        session = JudgingSession(judges, plan, run, journal)
+        await session.settle()
+        is_judged = await session.judge(iter_rest, keep)
+        return judges.specs if is_judged else None
 
 
 def _result_of(

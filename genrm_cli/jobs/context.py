@@ -13,8 +13,8 @@ from typing import TypeVar
 from genrm_cli.groups.check import judge_specs, open_options
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.jobs.offline.exchange import FileExchange
 from genrm_cli.jobs.shards import Shard, limits_of_shard, shard_of
-from genrm_cli.judging.offline import ReplyStore
 from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions, ignore_event
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.metrics.progress import RunProgress
@@ -57,7 +57,7 @@ class RunContext:
     threads: Executor | None = None
     started_s: float = field(default_factory=time.monotonic)
     shards_stopped_by: StoppedBy | None = None
-    exchange: ReplyStore | None = None
+    exchange: FileExchange | None = None
     watch: Callable[..., Awaitable[WatchedRun]] | None = None
 
     @property

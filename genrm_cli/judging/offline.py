@@ -1,7 +1,7 @@
 """A judge that reads replies from files."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -25,11 +25,15 @@ _OK = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A request to be made elsewhere, whose earlier reply, if any, was a `failure`.
+class PendingRequest:
+    """A request without a verdict.
 
-    `id` is its `custom_id`: the key of the request, or that of its second turn. `turns_left` turns
-    follow its reply; `reasks` replies so far held no verdict."""
+    Attributes:
+        id: its `custom_id`: the key of the request, or that of its second turn.
+        turns_left: turns that follow its reply.
+        failure: of its last reply; None without one.
+        reasks: replies so far that held no verdict.
+    """
 
     id: bytes
     model: str
@@ -47,27 +51,12 @@ class Wanted:
 class ReplyStore(Protocol):
     """The replies to requests made elsewhere, and the requests that are still to be made."""
 
-    @property
-    def stopped_by(self) -> StoppedBy:
-        """The setting that disables calls."""
+    def replies_to(self, id_: bytes) -> Iterable[Reply | CallError]:
+        """Return the replies to a request, usually one; they count as used."""
 
-    @property
-    def replies_to(self) -> Callable[[bytes], Iterable[Reply | CallError]]:
-        """Returns the replies to a request, usually one; they count as used."""
-
-    def want(self, wanted: Wanted) -> bool:
-        """Take a request that has no verdict; False if nobody will make it."""
-
-    def note_later(self, stages: int) -> None:
-        """Note that a group needs this many stages of requests after those that it waits for."""
-
-    def end_input(self, waiting: int) -> None:
-        """Note that an input was read, and how many of its groups wait for replies."""
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a later run will have replies to what is wanted now, so that this one writes no
-        outputs.
+    def add(self, request: PendingRequest) -> bool:
+        """Add a request that is to be made; False if this run writes no requests, or not this
+        one.
         """
 
 
@@ -96,8 +85,8 @@ class OfflineJudge(CachedJudge):
 
     @property
     def stopped_by(self) -> StoppedBy:
-        """The setting because of which nobody is asked."""
-        return self._store.stopped_by
+        """The setting that disables calls."""
+        return StoppedBy.REPLIES_FROM
 
     async def admit(self, lane: int | None = None, since_s: float = 0.0) -> Slot | None:
         """Permit no call."""
@@ -124,7 +113,7 @@ class OfflineJudge(CachedJudge):
             return self.recall([renewed])[0]
         outcome = Outcome(_NO_REPLY)
         try:
-            wanted = self._read(request, outcome)
+            pending = self._read(request, outcome)
         except _OutdatedError:
             return self._recall(request, None)
         result = None if outcome.result is _NO_REPLY else outcome.result
@@ -140,22 +129,22 @@ class OfflineJudge(CachedJudge):
         if result is not None and (not isinstance(result, Failure) or result.caused_by):
             return outcome
         failure = result if isinstance(result, Failure) else None
-        wanted = replace(wanted, failure=failure, reasks=outcome.reasks)
-        is_wanted = self._store.want(wanted)
-        return None if is_wanted or result is None else outcome
+        is_added = self._store.add(replace(pending, failure=failure, reasks=outcome.reasks))
+        return None if is_added or result is None else outcome
 
-    def _read(self, request: JudgeRequest, outcome: Outcome) -> Wanted:
+    def _read(self, request: JudgeRequest, outcome: Outcome) -> PendingRequest:
         """Read replies until one gives a verdict, as a live judge is asked again; return the turn
         that lacks one.
         """
-        wanted = Wanted(request.key, self._judge.model, request.body, int(self._has_two_turns))
+        turns_left = int(self._has_two_turns)
+        pending = PendingRequest(request.key, self._judge.model, request.body, turns_left)
         if self._has_two_turns:
             second = self._next_turn(request, outcome)
             if second is None:
-                return wanted
+                return pending
             outcome.turns = 2
-            wanted = Wanted(_second_id(second), self._judge.model, second.body)
-        for reply in self._replies_to(wanted.id, request):
+            pending = PendingRequest(_second_id(second), self._judge.model, second.body)
+        for reply in self._replies_to(pending.id, request):
             _count(outcome, reply)
             outcome.result = (
                 reply if isinstance(reply, Failure) else self._judge.read(reply, request)
@@ -163,7 +152,7 @@ class OfflineJudge(CachedJudge):
             if not isinstance(outcome.result, Failure) or outcome.result.caused_by:
                 break
             outcome.reasks += outcome.result.kind.is_parse_failure
-        return wanted
+        return pending
 
     def _replies_to(
         self, id_: bytes, request: JudgeRequest, *, adapts: bool = True

@@ -7,9 +7,10 @@ from statistics import fmean
 
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.judge_group import judge_groups, known_results
+from genrm_cli.groups.judge_group import known_results
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.reward_group import verdicts_of
+from genrm_cli.jobs.judging_session import JudgingSession
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.ranking.contest import Contest
@@ -160,9 +161,9 @@ class ContestJudging:
             if new := [pair for pair in pairs if pair not in self._asked.get(prompt, ())]:
                 yield prompt, self._group(prompt, new)
 
-    async def ask(self, judges: JudgeSet) -> None:
+    async def ask(self, session: JudgingSession) -> None:
         """Ask about all that was chosen and not asked before."""
-        await judge_groups(self.iter_groups(), self.plan, judges, self._take)
+        await session.ask(self.iter_groups(), self._take)
         self._asked = {prompt: set(pairs) for prompt, pairs in self.pairs.chosen.items()}
 
     def _take(self, prompt: int, judged: JudgedGroup) -> None:

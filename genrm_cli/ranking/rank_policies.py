@@ -20,7 +20,7 @@ from genrm_cli.jobs.journals import (
     open_journal,
     take_in_others,
 )
-from genrm_cli.jobs.judge_input import asking
+from genrm_cli.jobs.judging_session import JudgingSession
 from genrm_cli.jobs.score_file import refuse_problems, refuse_unreadable
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
@@ -170,21 +170,19 @@ async def rank_policies(
                 await run.in_thread(
                     partial(take_in_others, journal, _scored_uris(uris, settings), run)
                 )
-            await judges.settle(journal)
-            run.progress.pace = judges if judges.is_remote else None
-            judge_set = judges.with_journal(journal, metrics.add_outcome)
-            work = ContestJudging(contest, run.plan.with_judges(judges.specs), metrics)
+            session = JudgingSession(judges, run.plan, run, journal)
+            await session.settle()
+            work = ContestJudging(contest, session.plan, metrics)
             plan = await run.in_thread(
                 lambda: _choose(work, judges.with_journal(journal), journal, run)
             )
-            if judges.is_remote:
-                run.on_event("plan", plan.estimate.as_dict())
+            session.announce()
             run.on_event("forecast", to_json(plan))
-            async with asking(judges, run):
-                await work.ask(judge_set)
+            async with session.asking():
+                await work.ask(session)
                 if work.is_pilot:
                     await run.in_thread(work.choose_rest)
-                    await work.ask(judge_set)
+                    await work.ask(session)
         outcomes = work.outcomes()
         if not len(outcomes.won):
             kinds = ", ".join(f"{count} × {kind}" for kind, count in metrics.failures.most_common())

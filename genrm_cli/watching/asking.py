@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.judge_group import Tag, judge_groups
+from genrm_cli.groups.judge_group import Tag
 from genrm_cli.groups.plan import GroupPlan, RewardPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import InputIndex
+from genrm_cli.jobs.judging_session import JudgingSession
 from genrm_cli.jobs.pairs.labelled_pairs import read_pairs
 from genrm_cli.jobs.stores import OutcomeStore
-from genrm_cli.judging.engine import JudgeSet
+from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import AGAINST_FIRST, PairingPlan
 from genrm_cli.rollouts.rollout import Rollout, Text
@@ -28,18 +29,17 @@ _NAMED_GROUPS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
-    """The judges that are asked, with the plan of their run. `fresh` returns them without memory of
-    earlier answers.
+class Panel:
+    """Judges that the watch asks, outside the journal: an answer of an earlier run would hide a
+    change. The metrics of `run` count the calls.
     """
 
+    judges: OpenJudges
     plan: GroupPlan
-    fresh: Callable[[], JudgeSet]
+    run: RunContext
 
     async def compare(
-        self,
-        pairs: Iterable[tuple[Tag, Group]],
-        take: Callable[[Tag, JudgedGroup], None],
+        self, pairs: Iterable[tuple[Tag, Group]], keep: Callable[[Tag, JudgedGroup], None]
     ) -> None:
         """Ask about groups of two, in an order that the key of each decides."""
         plan = replace(
@@ -49,7 +49,7 @@ class Watched:
             rewards=RewardPlan(),
             keep_replies=False,
         )
-        await judge_groups(pairs, plan, self.fresh(), take)
+        await JudgingSession(self.judges, plan, self.run).ask(pairs, keep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +87,13 @@ def sentinel_set_of(uri: str, auditor: JudgeConfig | None, run: RunContext) -> t
     return sha256(named.encode()).hexdigest()[:16], len(pairs.cases)
 
 
-async def ask_sentinels(uri: str, judges: Watched, run: RunContext) -> str:
+async def ask_sentinels(uri: str, judges: Panel) -> str:
     """Ask about all sentinels once; return what was said, one character for each sentinel.
 
     Raises:
         InputError: the file cannot be read, or holds no labelled pair.
     """
+    run = judges.run
     with run.open_source(uri) as source:
         pairs = read_pairs(source, replace(run, metrics=RunMetrics()))
         said = [MISSING] * (len(judges.plan.judges) * len(pairs.cases))
@@ -156,7 +157,7 @@ class Audits:
         )
 
 
-async def ask_auditor(dump: Dump, count: float, auditor: Watched) -> Audits:
+async def ask_auditor(dump: Dump, count: float, auditor: Panel) -> Audits:
     """Ask the auditor about pairs that the first judge decided, at most one in each group."""
     audits = Audits()
 
@@ -185,7 +186,7 @@ async def ask_auditor(dump: Dump, count: float, auditor: Watched) -> Audits:
     return audits
 
 
-async def ask_canaries(dump: Dump, count: float, judges: Watched) -> dict[str, Count]:
+async def ask_canaries(dump: Dump, count: float, judges: Panel) -> dict[str, Count]:
     """Ask the judges about responses and their harmless changes; return how many changed ones won,
     by change.
     """

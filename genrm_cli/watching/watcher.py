@@ -27,7 +27,7 @@ from genrm_cli.storage.location import folder_of
 from genrm_cli.storage.sink import place_of
 from genrm_cli.watching.asking import (
     Dump,
-    Watched,
+    Panel,
     ask_auditor,
     ask_canaries,
     ask_sentinels,
@@ -90,65 +90,65 @@ class Watcher:
 
     async def _ask(self, dump: Dump, judges: OpenJudges, run: RunContext) -> WatchRecord:
         index = dump.index
-        async with self.judges(index.plan, judges, run) as asking:
+        async with self.open_panels(index.plan, judges, run) as panels:
+            # Dumps of one run share the sentinels: the first that ends asks, the others wait.
             async with self._asking:
                 if self._asked is None and self.table.sentinels is not None:
-                    self._asked = await asking.sentinels()
+                    self._asked = await self.ask_sentinels(panels)
             found = self._asked or WatchRecord()
-            if asking.auditor is not None:
+            if panels.auditor is not None:
                 count = self.table.audit_share * index.metrics.planned
-                found = (await ask_auditor(dump, count, asking.auditor)).into(found)
+                found = (await ask_auditor(dump, count, panels.auditor)).into(found)
             if self.table.canaries:
                 count = self.table.canaries * index.metrics.rollouts
-                found = replace(found, canaries=await ask_canaries(dump, count, asking.judges))
-            return asking.with_cost(found)
+                found = replace(found, canaries=await ask_canaries(dump, count, panels.judges))
+            return panels.with_cost(found)
+
+    async def ask_sentinels(self, panels: "Panels") -> WatchRecord:
+        """Ask the judges and the auditor about the sentinels in the settings."""
+        uri = self.table.sentinels or ""
+        auditor = panels.auditor
+        return WatchRecord(
+            sentinel_set=self._set,
+            asked=uuid4().hex[:12],
+            sentinels=await ask_sentinels(uri, panels.judges),
+            auditor_sentinels=None if auditor is None else await ask_sentinels(uri, auditor),
+        )
 
     @asynccontextmanager
-    async def judges(
+    async def open_panels(
         self, plan: GroupPlan, judges: OpenJudges, run: RunContext
-    ) -> AsyncIterator["Asking"]:
-        """Yield what asks the judges, and the auditor if there is one, outside the journal."""
-        spent = RunMetrics()
-        watched = Watched(plan, lambda: judges.with_journal(None, spent.add_outcome))
+    ) -> AsyncIterator["Panels"]:
+        """Yield the judges, and the auditor if there is one."""
+        run = replace(run, metrics=RunMetrics())
+        panel = Panel(judges, plan, run)
         if self._auditor is None:
-            yield Asking(self.table, self._set, run, spent, watched)
+            yield Panels(panel, None, run.metrics)
             return
         spec = JudgeSpec(self._auditor, profile_of(self._auditor))
+        auditor_plan = replace(
+            plan, judges=(JudgePlan(spec.config.name, spec.profile),), is_panel=False, rooms=()
+        )
         async with open_judges([spec], run.open_options, run.on_event) as opened:
-            own = replace(
-                plan, judges=(JudgePlan(spec.config.name, spec.profile),), is_panel=False, rooms=()
-            )
-            auditor = Watched(own, lambda: opened.with_journal(None, spent.add_outcome))
-            yield Asking(self.table, self._set, run, spent, watched, auditor)
+            yield Panels(panel, Panel(opened, auditor_plan, run), run.metrics)
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """The open judges that watching asks; `spent` counts the calls."""
+class Panels:
+    """The open judges that watching asks; `metrics` counts the calls of both."""
 
-    table: WatchTable
-    sentinel_set: str
-    run: RunContext
-    spent: RunMetrics
-    judges: Watched
-    auditor: Watched | None = None
-
-    async def sentinels(self) -> WatchRecord:
-        """Ask the judges and the auditor about the sentinels."""
-        uri = self.table.sentinels or ""
-        return WatchRecord(
-            sentinel_set=self.sentinel_set,
-            asked=uuid4().hex[:12],
-            sentinels=await ask_sentinels(uri, self.judges, self.run),
-            auditor_sentinels=None
-            if self.auditor is None
-            else await ask_sentinels(uri, self.auditor, self.run),
-        )
+    judges: Panel
+    auditor: Panel | None
+    metrics: RunMetrics
 
     def with_cost(self, found: WatchRecord) -> WatchRecord:
         """Return what was found, with the cost of all calls."""
-        names = ("calls", "prompt_tokens", "completion_tokens")
-        return replace(found, **{name: getattr(self.spent, name) for name in names})
+        return replace(
+            found,
+            calls=self.metrics.calls,
+            prompt_tokens=self.metrics.prompt_tokens,
+            completion_tokens=self.metrics.completion_tokens,
+        )
 
 
 def _read_history(given: str | None, output: str, run: RunContext) -> History:

@@ -74,8 +74,8 @@ class WatchedWindows:
         name = f"window-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
         found = WatchRecord()
         if self._watcher.table.sentinels is not None and time.monotonic() >= self._next_s:
-            async with self._watcher.judges(plan, judges, self._run) as asking:
-                found = asking.with_cost(await asking.sentinels())
+            async with self._watcher.open_panels(plan, judges, self._run) as panels:
+                found = panels.with_cost(await self._watcher.ask_sentinels(panels))
             self._next_s = time.monotonic() + _ASKED_EVERY_S
         timeline = self._timelines[judge_identity(totals.judge)]
         self.latest = timeline.add(observe(name, totals, found))

@@ -68,7 +68,7 @@ class Replies(AbstractContextManager["Replies"]):
             self._states.append(_UNUSED)
             self._places.extend((len(self.uris) - 1, line.number))
 
-    def of(self, id_: bytes) -> Iterable[Reply | CallError]:
+    def replies_to(self, id_: bytes) -> Iterable[Reply | CallError]:
         """Return the replies to a request of this run, parsed one by one."""
         first = self._numbers.get(id_)
         if first is None:

@@ -1,49 +1,31 @@
-"""Requests in the form of OpenAI's batch input, in files of bounded size."""
+"""Requests in the form of OpenAI's batch input, in files of bounded size.
+
+A model whose requests need several files has `x.jsonl`, `x.part2.jsonl`, ...; with several models,
+each file is named after its model, too: `x.judge-1.jsonl`.
+"""
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from genrm_cli.judging.offline import CHAT_URL, Wanted
+from genrm_cli.judging.offline import CHAT_URL, PendingRequest
 from genrm_cli.storage.local import remove_unfinished
-from genrm_cli.storage.location import is_s3, stem_of
+from genrm_cli.storage.location import is_s3, is_stream, stem_of
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import Sink, is_streamed
 
-MOST_BYTES = 190_000_000  # of one file; OpenAI takes 200 MB
-ID_PART = 8
-"""Bytes that identify a request: ids are hashes."""
-_ODD = re.compile("[^A-Za-z0-9._-]+")
-
-
-class _Writer(Protocol):
-    def write(self, data: bytes, /) -> object:
-        """Add bytes."""
-
-
-AnyWriter = TypeVar("AnyWriter", bound=_Writer)
+_MAX_BYTES = 190_000_000  # of one file; OpenAI takes 200 MB
+_NOT_IN_NAMES = re.compile("[^A-Za-z0-9._-]+")  # models are named like org/model:tag
 
 
 @dataclass(slots=True)
-class RequestFile(Generic[AnyWriter]):
-    """A file of requests to one model, with the first `ID_PART` bytes of the id of each."""
+class RequestFile:
+    """A file of requests to one model."""
 
     model: str
-    content: AnyWriter = field(repr=False)
+    sink: Sink
     requests: int = 0
     size_bytes: int = 0
-    ids: bytearray = field(default_factory=bytearray, repr=False)
-
-
-def render_request(wanted: Wanted) -> bytes:
-    """Return the line of a request."""
-    return b'{"custom_id":"%s","method":"POST","url":"%s","body":%s}\n' % (
-        wanted.id.hex().encode(),
-        CHAT_URL.encode(),
-        wanted.body,
-    )
 
 
 def replies_of(uri: str) -> str:
@@ -54,78 +36,76 @@ def replies_of(uri: str) -> str:
     return f"{folder}{slash}replies-{name}"
 
 
-class RequestFiles(Generic[AnyWriter]):
-    """The requests of a run by model, each once, in files of bounded size; none is without a
-    request.
-    """
+class RequestFiles:
+    """The requests of a run, each once; no file is without a request."""
 
-    def __init__(self, most: int | None, open_part: Callable[[str, int], AnyWriter]) -> None:
-        """Write at most so many requests into a file; open the n-th file of a model, from 1, when
-        there is one.
-        """
-        self._most = most
-        self._open_part = open_part
-        self._open: dict[str, RequestFile[AnyWriter]] = {}
-        self._parts: Counter[str] = Counter()
+    def __init__(
+        self, uri: str, models: Sequence[str], max_requests: int, outputs: Outputs
+    ) -> None:
+        """Write at most `max_requests` into a file; a stream is one file of any size."""
+        self._uri = uri
+        self._model_suffixes = _model_suffixes(list(dict.fromkeys(models)))
+        self._max_requests = max_requests
+        self._outputs = outputs
         self._ids: set[bytes] = set()
-        self.files: list[RequestFile[AnyWriter]] = []
+        self._parts: dict[str, list[RequestFile]] = {}
 
     def __len__(self) -> int:
         return len(self._ids)
 
-    def add(self, wanted: Wanted) -> None:
-        """Add a request, unless it is there; raise what opening or writing a file raises."""
-        if wanted.id in self._ids:
-            return
-        self._ids.add(wanted.id)
-        line = render_request(wanted)
-        file = self._open.get(wanted.model)
-        is_full = file is not None and self._most is not None
-        if file is None or (
-            is_full and (file.requests == self._most or file.size_bytes + len(line) > MOST_BYTES)
-        ):
-            self._parts[wanted.model] += 1
-            file = RequestFile(
-                wanted.model, self._open_part(wanted.model, self._parts[wanted.model])
-            )
-            self._open[wanted.model] = file
-            self.files.append(file)
-        file.content.write(line)
-        file.requests += 1
-        file.ids += wanted.id[:ID_PART]
-        file.size_bytes += len(line)
+    @property
+    def files(self) -> list[RequestFile]:
+        """The files that have a request."""
+        return [file for parts in self._parts.values() for file in parts]
 
-
-def part_opener(uri: str, models: Iterable[str], outputs: Outputs) -> Callable[[str, int], Sink]:
-    """Return a function that opens the n-th file of a model below a URI.
-
-    A model whose requests need several files has `x.jsonl`, `x.part2.jsonl`, ...; with several
-    models, the name of each one is part of the name: `x.judge-1.jsonl`."""
-    names = dict(_iter_names(list(dict.fromkeys(models))))
-    stem = stem_of(uri)
-    latest = dict[str, Sink]()
-
-    def open_part(model: str, part: int) -> Sink:
-        """Open a file.
+    def add(self, request: PendingRequest) -> None:
+        """Add a request, unless it is there.
 
         Raises:
-            UsageError: it exists.
-            StorageError: it cannot be written.
+            UsageError: its file exists.
+            StorageError: its file cannot be written.
         """
-        place = f"{stem}{names[model]}{f'.part{part}' if part > 1 else ''}{uri.removeprefix(stem)}"
+        if request.id in self._ids:
+            return
+        self._ids.add(request.id)
+        line = b'{"custom_id":"%s","method":"POST","url":"%s","body":%s}\n' % (
+            request.id.hex().encode(),
+            CHAT_URL.encode(),
+            request.body,
+        )
+        parts = self._parts.setdefault(request.model, [])
+        if not parts or self._is_full(parts[-1], len(line)):
+            if parts:
+                parts[-1].sink.finish()  # a full file keeps no buffer and no upload threads
+            parts.append(self._open(request.model, len(parts) + 1))
+        file = parts[-1]
+        file.sink.write(line)
+        file.requests += 1
+        file.size_bytes += len(line)
+
+    def _is_full(self, file: RequestFile, more_bytes: int) -> bool:
+        if is_stream(self._uri):
+            return False
+        return file.requests == self._max_requests or file.size_bytes + more_bytes > _MAX_BYTES
+
+    def _open(self, model: str, part: int) -> RequestFile:
+        stem = stem_of(self._uri)
+        suffix = f".part{part}" if part > 1 else ""
+        place = f"{stem}{self._model_suffixes[model]}{suffix}{self._uri.removeprefix(stem)}"
         if not is_s3(place) and not is_streamed(place):
             remove_unfinished([place])
-        if model in latest:
-            latest[model].finish()  # a full file keeps no buffer, and no threads that upload it
-        latest[model] = outputs.open(place)
-        return latest[model]
-
-    return open_part
+        return RequestFile(model, self._outputs.open(place))
 
 
-def _iter_names(models: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield each model with what tells its files from those of the others."""
-    shown = [_ODD.sub("-", model.rstrip("/").rpartition("/")[2]) or "model" for model in models]
-    for number, (model, name) in enumerate(zip(models, shown, strict=True), 1):
-        more = "" if shown.count(name) == 1 else f"-{number}"
-        yield model, "" if len(models) == 1 else f".{name}{more}"
+def _model_suffixes(models: list[str]) -> dict[str, str]:
+    """Return by model what tells its files from those of the others."""
+    if len(models) == 1:
+        return {models[0]: ""}
+    names = [
+        _NOT_IN_NAMES.sub("-", model.rstrip("/").rpartition("/")[2]) or "model" for model in models
+    ]
+    suffixes = {}
+    for number, (model, name) in enumerate(zip(models, names, strict=True), 1):
+        is_unique = names.count(name) == 1
+        suffixes[model] = f".{name}" if is_unique else f".{name}-{number}"
+    return suffixes

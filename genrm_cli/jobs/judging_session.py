@@ -1,0 +1,193 @@
+"""Ask the judges about the groups of an input, for `score`, `eval`, `rank` and the watch.
+
+The steps have one order, because each needs what the one before decided:
+
+1. settle: a judge's profile and context length are part of every request and of its key.
+2. recall: groups whose answers the journal, or files of replies, hold are finished. No call is made
+   for them, and the plan that is announced has only the rest. A run whose requests go into files
+   ends here, unless no group lacks a reply.
+3. announce the plan, then probe the judges: a user sees the cost before the first call.
+4. ask about the rest.
+5. record what stopped the run: a limit counts only if it left a request without an answer.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+from genrm_cli.errors import StoppedError
+from genrm_cli.groups.check import asks_nothing, why_nothing_is_asked
+from genrm_cli.groups.group import Group, JudgedGroup
+from genrm_cli.groups.judge_group import judge_groups, recall_group
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.estimate import estimate_rest
+from genrm_cli.jobs.index import correct_plan
+from genrm_cli.judging.engine import JudgeSet
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.verdicts import StoppedBy
+
+# Replies of files that wait for a commit: many share one fsync, and memory stays bounded.
+_MAX_UNCOMMITTED = 1_000
+
+Tag = TypeVar("Tag")
+Keep = Callable[[Tag, JudgedGroup], None]
+"""Takes each group as it is finished, with the tag that names it."""
+
+
+@dataclass(slots=True)
+class _Recalled:
+    """What the journal or files of replies hold about the groups of an input.
+
+    Attributes:
+        known: requests whose answer is in the journal, and `known_calls` those made for them.
+        pending: groups that lack an answer.
+        later_stages: stages of requests that follow those, at most.
+    """
+
+    requests: int = 0
+    known: int = 0
+    known_calls: int = 0
+    pending: int = 0
+    later_stages: int = 0
+
+
+class JudgingSession:
+    """The requests about one input.
+
+    Attributes:
+        plan: has the profiles of the judges once they are settled.
+    """
+
+    def __init__(
+        self,
+        judges: OpenJudges,
+        plan: GroupPlan,
+        run: RunContext,
+        journal: Journal | None = None,
+    ) -> None:
+        """Ask nothing yet; `run` counts what is asked. Without a journal, nothing is recalled, and
+        files of replies are not read.
+        """
+        self.plan = plan
+        self._judges = judges
+        self._run = run
+        self._journal = journal
+        self._exchange = None if journal is None else run.exchange
+
+    @cached_property
+    def judge_set(self) -> JudgeSet:
+        """The judges behind the journal, or behind the exchange."""
+        on_outcome = self._run.metrics.add_outcome
+        return self._judges.with_journal(self._journal, on_outcome, self._exchange)
+
+    async def settle(self) -> None:
+        """Choose the profiles and context lengths of the judges, and announce the judges."""
+        await self._judges.settle(self._journal)
+        self.plan = self.plan.with_judges(self._judges.specs)
+        if self._judges.is_remote and self._exchange is None:
+            self._run.progress.pace = self._judges
+
+    async def judge(
+        self, iter_rest: Callable[[], Iterator[tuple[Tag, Group]]], keep: Keep[Tag], **fields: Any
+    ) -> bool:
+        """Take all steps after the first; False if groups wait for replies that a later run will
+        have.
+
+        Args:
+            iter_rest: yields the groups that are not finished.
+            keep: takes each group as it is finished.
+            fields: of the event that announces the plan.
+        """
+        metrics = self._run.metrics
+        has_verdicts = self._journal is not None and self._journal.has_verdicts
+        if self._exchange is not None:
+            found = await self._recall(iter_rest(), keep)
+            if self._exchange.end_input(found.pending, found.later_stages):
+                return False
+        elif has_verdicts or not self._judges.is_remote:
+            found = await self._recall(iter_rest(), keep)
+            metrics.known = found.known
+            metrics.known_calls = found.known_calls
+            correct_plan(metrics, found.requests)
+        self.announce(**fields)
+        async with self.asking():
+            await self.ask(iter_rest(), keep)
+        correct_plan(metrics, metrics.finished)
+        return True
+
+    def announce(self, **fields: Any) -> None:
+        """Announce what is left to ask, with the estimated cost."""
+        if self._judges.is_remote and not asks_nothing(self._run.settings):
+            self._run.on_event("plan", fields | estimate_rest(self._run, self._journal).as_dict())
+
+    @asynccontextmanager
+    async def asking(self) -> AsyncIterator[None]:
+        """Probe the judges if any request is unanswered, and finally record what stopped the
+        run.
+        """
+        metrics = self._run.metrics
+        if metrics.planned > metrics.known:
+            await self._judges.probe()
+        yield
+        metrics.stopped_by = self._stopped_by()
+        if self._judges.is_remote:
+            metrics.latencies = self._judges.latencies
+
+    async def ask(self, groups: Iterable[tuple[Tag, Group]], keep: Keep[Tag]) -> None:
+        """Ask about groups."""
+        await judge_groups(groups, self.plan, self.judge_set, keep)
+
+    async def _recall(self, groups: Iterator[tuple[Tag, Group]], keep: Keep[Tag]) -> _Recalled:
+        """Finish the groups about which nothing has to be asked."""
+        found = _Recalled()
+        judges = self.judge_set
+        is_whole = False
+        while not is_whole:
+            is_whole = await self._run.in_thread(
+                lambda: self._recall_some(groups, judges, keep, found)
+            )
+            if self._exchange is not None and self._journal is not None:
+                await self._journal.flush()
+        return found
+
+    def _recall_some(
+        self,
+        groups: Iterator[tuple[Tag, Group]],
+        judges: JudgeSet,
+        keep: Keep[Tag],
+        found: _Recalled,
+    ) -> bool:
+        """Recall groups until many replies wait for a commit, which belongs to the thread of the
+        event loop; return whether no group is left.
+        """
+        for tag, group in groups:
+            if self._run.stop.is_set():
+                raise StoppedError
+            recalled = recall_group(group, self.plan, judges)
+            found.requests += recalled.requests
+            found.known += recalled.known
+            found.known_calls += recalled.known_calls
+            if recalled.judged is not None:
+                keep(tag, recalled.judged)
+            else:
+                found.pending += 1
+                found.later_stages = max(found.later_stages, recalled.later)
+            if self._journal is not None and self._journal.entered > _MAX_UNCOMMITTED:
+                return False
+        return True
+
+    def _stopped_by(self) -> StoppedBy | None:
+        """Return what kept requests from being answered: the deadline cuts off calls, a budget
+        prevents new ones.
+        """
+        metrics = self._run.metrics
+        not_asked = metrics.failures["not_asked"]
+        stopped_by = self._run.shards_stopped_by or self._judges.stopped_by
+        if not_asked and (why := why_nothing_is_asked(self._run.settings)):
+            return stopped_by or why
+        is_cut = not_asked or (stopped_by == StoppedBy.DEADLINE and metrics.failed)
+        return stopped_by if is_cut else None
