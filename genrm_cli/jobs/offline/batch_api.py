@@ -122,7 +122,7 @@ class BatchApi:
                 return batch
         return None
 
-    async def look_at(self, batch_id: str) -> Batch:
+    async def get(self, batch_id: str) -> Batch:
         """Return a batch as it is now."""
         return _parse_batch(await self._call("GET", f"/batches/{batch_id}"))
 

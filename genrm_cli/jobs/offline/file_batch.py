@@ -1,0 +1,252 @@
+"""The batch of a file of requests, which a killed run leaves for the next one.
+
+What is known of a batch is kept in a small file beside the requests, `NAME.batch.json`, which is
+replaced before each next step: it names the upload, then has the id of the uploaded file, then that
+of the batch. A killed run therefore leaves at most one step that is not noted, and the next run
+looks for its upload or its batch by that name before it makes another. The replies appear whole, in
+one step; with them, the work on a file is done.
+"""
+
+import hashlib
+import uuid
+from dataclasses import dataclass, replace
+from functools import partial
+
+import orjson
+
+from genrm_cli.errors import BadInputLineError, InputError, naming
+from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.offline.batch_api import Batch, BatchApi, MissingError
+from genrm_cli.jobs.offline.request_files import replies_of
+from genrm_cli.scored.json_form import from_json
+from genrm_cli.storage.encoding.records import Line, parse_record
+from genrm_cli.storage.location import sibling
+from genrm_cli.storage.objects import read_object, replace_object
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.sink import exists
+
+_STATE_SUFFIX = ".batch.json"
+_FORMAT = 1
+_MODE = 0o600  # replies hold texts of rollouts, as a journal does
+_PIECE_BYTES = 1 << 20  # copied at once; any size that fits in memory will do
+_NAMED_REASONS = 3  # a batch may fail with one reason a line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchState:
+    """How far the batch of a file has come: the content of its `.batch.json`.
+
+    Attributes:
+        sha256: of the file of requests.
+        requests: number of requests in it.
+        name: name of the upload, and mark of the batch.
+        answered: whether the replies were written.
+    """
+
+    sha256: str
+    requests: int
+    name: str
+    file_id: str | None = None
+    batch_id: str | None = None
+    answered: bool = False
+    format: int = _FORMAT
+
+
+class FileBatch:
+    """A file of requests and its batch; `resume` comes first.
+
+    Attributes:
+        is_done: whether nothing is left to do in this run.
+        failure: why the batch ended without a reply; None unless it did.
+    """
+
+    def __init__(self, uri: str, api: BatchApi, run: RunContext) -> None:
+        self.uri = uri
+        self.is_done = False
+        self.failure: str | None = None
+        self._api = api
+        self._run = run
+        self._replaces = run.settings.output.force
+        self._replies_uri = replies_of(uri)
+        self._state_uri = sibling(uri, _STATE_SUFFIX)
+        self._is_alone = False
+        self._progress: tuple[str, int] | None = None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a batch of it is in progress."""
+        return not self.is_done and self._state.batch_id is not None
+
+    async def resume(self) -> None:
+        """Read the state, and complete the step that a killed run did not note.
+
+        Raises:
+            InputError: the file holds no requests, or others than those that were submitted.
+        """
+        run = self._run
+        sha256, requests = await run.in_thread(self._read_requests)
+        before = await run.in_thread(self._read_state)
+        is_answered = await run.in_thread(partial(exists, self._replies_uri, run.s3))
+        self.is_done = is_answered and not self._replaces
+        self._state = BatchState(sha256=sha256, requests=requests, name=_new_name())
+        if before is None or (is_answered and before.answered and self._replaces):
+            return
+        if before.sha256 != sha256:
+            raise InputError(
+                f"{self.uri}: its requests have changed since they were submitted; write them "
+                f"to a file of another name, or remove {self._state_uri}."
+            )
+        if self.is_done:
+            return
+        file_id = before.file_id or await self._api.find_file(before.name)
+        batch_id = before.batch_id
+        if file_id is not None and batch_id is None:
+            batch = await self._api.find_batch(before.name)
+            batch_id = None if batch is None else batch.id
+        self._state = replace(before, file_id=file_id, batch_id=batch_id)
+
+    async def submit(self, *, is_alone: bool) -> None:
+        """Upload the requests and create the batch; `is_alone` if no other one is in progress."""
+        self._is_alone = is_alone
+        file_id = self._state.file_id
+        if file_id is None:
+            await self._save(self._state)
+            with self._run.open_source(self.uri) as source:
+                file_id = await self._api.upload(self._state.name, source.content)
+            await self._save(replace(self._state, file_id=file_id))
+        batch = await self._api.create(file_id, self._state.name)
+        await self._save(replace(self._state, batch_id=batch.id))
+        self._report(batch)
+
+    async def cancel(self) -> None:
+        """Cancel the batch if one is in progress; what was not submitted stays so."""
+        if self._state.batch_id is None:
+            self.is_done = True
+        elif not self.is_done:
+            await self._api.cancel(self._state.batch_id)
+
+    async def poll(self) -> bool:
+        """Read the status of the batch, and write the replies if it has ended; return whether the
+        file is done.
+
+        A batch that failed only because too much was submitted at once is submitted again later.
+        """
+        if self._state.batch_id is None:
+            return False
+        try:
+            batch = await self._api.get(self._state.batch_id)
+            self._report(batch)
+            if not batch.has_ended:
+                return False
+            has_replies = await self._write_replies(batch)
+        except MissingError:
+            if not self._replaces:
+                raise
+            await self._forget()
+            await self.submit(is_alone=self._is_alone)
+            return False
+        if has_replies:
+            await self._save(replace(self._state, answered=True))
+        else:
+            await self._forget()
+            if batch.waits_for_quota and not self._is_alone:
+                return False
+            reasons = "; ".join(batch.errors[:_NAMED_REASONS]).rstrip(".")
+            self.failure = (
+                f"batch {batch.id} of {self.uri}: {batch.status} without a reply: "
+                f"{reasons or 'the server gives no reason'}"
+            )
+        self.is_done = True
+        return True
+
+    async def _write_replies(self, batch: Batch) -> bool:
+        """Write the replies and the errors of a batch into one file, whole or not at all; False if
+        there are none.
+        """
+        in_thread = self._run.in_thread
+        with Outputs(self._run.s3, overwrite=self._replaces, mode=_MODE) as outputs:
+            sink = outputs.open(self._replies_uri)
+            size_bytes = 0
+            for file_id in batch.files:
+                # Not into the sink at once: a download that breaks off begins again.
+                with await self._api.download(file_id) as spool:
+                    size_bytes += len(spool)
+                    content = spool.flush()
+                    content.seek(0)
+                    while piece := await in_thread(partial(content.read, _PIECE_BYTES)):
+                        await in_thread(partial(sink.write, piece))
+            if size_bytes:
+                await in_thread(outputs.commit)
+        return size_bytes > 0
+
+    async def _forget(self) -> None:
+        """Forget a batch without replies: its requests need another upload."""
+        await self._save(replace(self._state, name=_new_name(), file_id=None, batch_id=None))
+
+    async def _save(self, state: BatchState) -> None:
+        self._state = state
+        content = orjson.dumps(state, option=orjson.OPT_INDENT_2) + b"\n"
+        await self._run.in_thread(partial(replace_object, self._state_uri, self._run.s3, content))
+
+    def _report(self, batch: Batch) -> None:
+        progress = (batch.status, batch.done)
+        if progress != self._progress:
+            self._progress = progress
+            fields = {
+                "batch": batch.id,
+                "status": batch.status,
+                "done": batch.done,
+                "requests": self._state.requests,
+            }
+            self._run.on_event("batch", fields)
+
+    def _read_requests(self) -> tuple[str, int]:
+        """Return the digest and the number of the requests.
+
+        Raises:
+            InputError: the file is missing, a line is no request, or they name several models.
+        """
+        digest = hashlib.sha256()
+        models = set()
+        requests = 0
+        with self._run.open_source(self.uri) as source:
+            for line in source.iter_lines():
+                digest.update(line.raw)
+                digest.update(b"\n")
+                models.add(_model_in(self.uri, line))
+                requests += 1
+        if len(models) != 1:
+            named = ", ".join(sorted(models)) or "no model"
+            raise InputError(
+                f"{self.uri}: a batch is for one model, and the requests name {named}."
+            )
+        return digest.hexdigest(), requests
+
+    def _read_state(self) -> BatchState | None:
+        content = read_object(self._state_uri, self._run.s3)
+        try:
+            return None if content is None else from_json(BatchState, orjson.loads(content))
+        except ValueError as error:
+            raise InputError(
+                f"{self._state_uri}: not the state of a batch ({error}). Find the batch at the "
+                "provider; without the file, the requests are submitted again."
+            ) from error
+
+
+def _model_in(uri: str, line: Line) -> str:
+    """Return the model that a request names."""
+    try:
+        record = parse_record(line.raw)
+    except BadInputLineError as error:
+        raise InputError(f"{uri}:{line.number}: {error}") from error
+    body = record.get("body")
+    if not isinstance(record.get("custom_id"), str) or not isinstance(body, dict):
+        raise InputError(
+            f"{uri}:{line.number}: not a request of a batch; ",
+            naming("$requests_to writes files of requests."),
+        )
+    return str(body.get("model"))
+
+
+def _new_name() -> str:
+    return f"genrm-{uuid.uuid4().hex}.jsonl"
