@@ -1,5 +1,5 @@
 # One command each: `make demo` shows real rewards, `make test` runs the suite. Both make their own environment.
-.PHONY: demo test test-numeric test-slow test-loaders test-versions test-all lint types bench guide lock clean
+.PHONY: demo test test-numeric test-slow test-loaders test-versions test-all lint types bench guide site lock clean
 
 PYTHON ?= python3
 # The versions that were tested; `make lock` renews them. `make LOCK= test` takes the newest of everything.
@@ -64,9 +64,16 @@ guide: $(READY)
 	$(BIN)/python tests/guide/settings_page.py > genrm_cli/guide/settings.md
 	$(BIN)/python tests/architecture_picture.py
 
+# The guide as static pages in .site/out. The generator takes only pages beside its configuration.
+site: $(READY)
+	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[site]"
+	rm -rf .site/pages
+	cp -r genrm_cli/guide .site/pages
+	$(BIN)/zensical build --strict --config-file .site/mkdocs.yml
+
 lock:
 	uv pip compile --quiet --universal --upgrade --python-version 3.11 --no-header --no-annotate pyproject.toml \
-	    --extra dev --extra slow --extra bench --extra parquet --output-file .ci/requirements.lock
+	    --extra dev --extra slow --extra bench --extra parquet --extra site --output-file .ci/requirements.lock
 
 clean:
 	rm -rf .venv .venv-* out
