@@ -1,11 +1,17 @@
 """Choose the endpoint and the time of the next call, and end the run when a limit is reached.
 
-Calls that finish comparisons in progress come first: second turns, then retries, then new
-comparisons. If no endpoint answers for too long, the run is given up.
+Calls wait in three lines: second turns, then retries, then new comparisons, because a comparison
+in progress is finished before another begins. Each time a slot becomes free, the first line that
+has a call waiting gets it.
 
-Each endpoint has a lane, in which one group after another makes its requests, so that prompts with
-the same beginning go to one server, whose prefix cache serves them. A lane with a full endpoint
-uses another endpoint that is still free a moment later, because its own lane does not need it then.
+A waiting call may prefer an endpoint: that of its group, or that of its first turn. A server's
+prefix cache serves prompts with the same beginning, so a free slot goes to the first call of the
+line that prefers its endpoint. If there is none, the call at the head of the line takes the
+endpoint with the least load, and no slot stays idle.
+
+`_failing_since_s` is the start of the first call that failed after the last answer. When it is
+`give_up_after_s` ago and no endpoint can be expected to answer, all waiting calls fail. A run ends
+with them. A server goes on (`resumes`), and its next request is a trial call.
 """
 
 import asyncio
@@ -13,19 +19,21 @@ import contextlib
 import math
 from collections import deque
 from collections.abc import Callable
-from itertools import chain
 from typing import Any, NamedTuple
 
 from genrm_cli.errors import JudgeError, Message, SettingRef
 from genrm_cli.judging.pacing.endpoint import Ending, Endpoint, loop_time_s
 from genrm_cli.verdicts import StoppedBy
 
-GRACE_S = 60.0  # after the deadline, for calls in flight
-_LENT_AFTER_S = 0.01
-_LEAST_PAUSING = 64  # comparisons waiting for a retry, above which no new one begins
+# After the deadline, for calls in flight: long enough for most replies that were paid for, and
+# short enough for a job scheduler's grace period.
+GRACE_S = 60.0
+# Comparisons that wait for a retry, above which no new one begins. Each holds its texts, so
+# without a bound a storm of refusals would fill the memory.
+_LEAST_PAUSING = 64
+_MARGIN_S = 0.001  # timers may fire a little early; without it, a call would wait for the next one
 
 OnEvent = Callable[[str, dict[str, Any]], None]
-Waiting = deque["asyncio.Future[Slot | None]"]
 
 
 class Slot(NamedTuple):
@@ -36,8 +44,23 @@ class Slot(NamedTuple):
     on_trial: bool
 
 
+class _Waiter(NamedTuple):
+    """A call that waits for a slot, and the endpoint that it prefers."""
+
+    slot: "asyncio.Future[Slot | None]"
+    preferred: Endpoint | None
+
+    def fits(self, now_s: float) -> bool:
+        """Whether its preference can be met now, or no longer counts."""
+        preferred = self.preferred
+        return preferred is None or preferred.down or preferred.is_free(now_s)
+
+
+_Line = deque[_Waiter]
+
+
 class EndpointPool:
-    """Hand out slots on the endpoint of a lane, or else on the endpoint with the least load.
+    """Hand out slots on the preferred endpoint, or else on the endpoint with the least load.
 
     Attributes:
         stopped_by: why no more calls are made; None while the run continues.
@@ -63,11 +86,10 @@ class EndpointPool:
         self.last_call_ends_s = math.inf
         self._give_up_after_s = give_up_after_s
         self._on_event = on_event
-        self._second_turns: Waiting = deque()
-        self._retries: Waiting = deque()
-        self._newcomers: Waiting = deque()  # without a lane
-        self._in_lanes: list[Waiting] = [deque() for _ in endpoints]
-        self._lending: asyncio.TimerHandle | None = None
+        self._second_turns: _Line = deque()
+        self._retries: _Line = deque()
+        self._newcomers: _Line = deque()
+        self._lines = (self._second_turns, self._retries, self._newcomers)
         self._given_up: JudgeError | None = None
         self._silent: Message | None = (
             None  # with `resumes`: why requests from before `_silent_at_s` are given up
@@ -113,52 +135,34 @@ class EndpointPool:
             return None
         if self._silent is not None and since_s <= self._silent_at_s:
             raise JudgeError(self._silent)
-        first_in_line = _is_empty(self._second_turns) and _is_empty(self._retries)
         if retry:
-            return await self._acquire(self._retries, first_in_line=first_in_line)
-        waiting = self._newcomers
-        home = None
-        if lane is not None and len(self.endpoints) > 1:
-            number = lane % len(self.endpoints)
-            if not self.endpoints[number].down:
-                waiting = self._in_lanes[number]
-                home = self.endpoints[number]
-        first_in_line = first_in_line and _is_empty(waiting) and self._has_room()
-        return await self._acquire(waiting, first_in_line=first_in_line, home=home)
+            return await self._acquire(self._retries)
+        return await self._acquire(
+            self._newcomers, None if lane is None else self.endpoints[lane % len(self.endpoints)]
+        )
 
     async def acquire_second_turn(self, first: Endpoint | None = None) -> Slot | None:
         """Wait for the slot of a second turn; None after the deadline, but not after a budget is
         used up.
 
-        The endpoint that answered the `first` turn is best asked again. Raises as `acquire`.
+        The endpoint that answered the `first` turn is preferred. Raises as `acquire`.
         """
         if self.stopped_by == StoppedBy.DEADLINE and self._given_up is None:
             return None
-        if (
-            first is not None
-            and _is_empty(self._second_turns)
-            and self._given_up is None
-            and first.is_free(now_s := loop_time_s())
-        ):
-            return Slot(first, now_s, first.begin(now_s))
-        return await self._acquire(self._second_turns, first_in_line=_is_empty(self._second_turns))
+        return await self._acquire(self._second_turns, first)
 
-    async def _acquire(
-        self, waiting: Waiting, *, first_in_line: bool, home: Endpoint | None = None
-    ) -> Slot | None:
+    async def _acquire(self, line: _Line, preferred: Endpoint | None = None) -> Slot | None:
         if self._given_up is not None:
             raise self._given_up
         if self._resumes and (self._silent is not None or not self.is_up):
             self._try_soon()
-        if first_in_line and (slot := self._take(home)) is not None:
-            return slot
-        if home is not None:
-            self._lend_soon()
-        future: asyncio.Future[Slot | None] = asyncio.get_running_loop().create_future()
-        waiting.append(future)
+        waiter = _Waiter(asyncio.get_running_loop().create_future(), preferred)
+        line.append(waiter)
+        self._wake()
         try:
-            return await future
+            return await waiter.slot
         except asyncio.CancelledError:
+            future = waiter.slot
             is_answered = future.done() and not future.cancelled() and future.exception() is None
             if is_answered and (slot := future.result()) is not None:
                 self.release_unused(slot)
@@ -177,7 +181,7 @@ class EndpointPool:
             waits_s = endpoint.free_in_s(now_s)
             endpoint.try_soon(ends_rest=is_first)
             if 0 < (sooner_s := endpoint.free_in_s(now_s)) < waits_s:
-                asyncio.get_running_loop().call_later(sooner_s + 0.001, self._wake)
+                asyncio.get_running_loop().call_later(sooner_s + _MARGIN_S, self._wake)
 
     def release(
         self, slot: Slot, ending: Ending, detail: str = "", retry_after_s: float | None = None
@@ -191,12 +195,6 @@ class EndpointPool:
         )
         self._note_ending(slot, ending, detail)
         if changed:
-            if endpoint.down:  # other endpoints answer what waits for it
-                number = next(
-                    number for number, each in enumerate(self.endpoints) if each is endpoint
-                )
-                self._newcomers.extend(self._in_lanes[number])
-                self._in_lanes[number].clear()
             state = "endpoint_down" if endpoint.down else "endpoint_up"
             self._on_event(state, {"endpoint": endpoint.name, "detail": detail})
             if all(each.down for each in self.endpoints):
@@ -205,7 +203,7 @@ class EndpointPool:
                     {"detail": self._last_detail, "give_up_after_s": self._give_up_after_s},
                 )
         if (free_in_s := endpoint.free_in_s(now_s)) > 0:
-            asyncio.get_running_loop().call_later(free_in_s + 0.001, self._wake)
+            asyncio.get_running_loop().call_later(free_in_s + _MARGIN_S, self._wake)
         self._give_up_if_silent()
         self._wake()
 
@@ -234,67 +232,39 @@ class EndpointPool:
             self.stopped_by = reason
             self._over.set()
             self._on_event("stopped", {"reason": reason})
-            second_turns = self._second_turns if reason == StoppedBy.DEADLINE else ()
-            for future in chain(second_turns, *self._lines()[1:]):
-                if not future.done():
-                    future.set_result(None)
-
-    def _lines(self) -> list[Waiting]:
-        """Return what waits: second turns, then retries, then new comparisons."""
-        return [self._second_turns, self._retries, *self._in_lanes, self._newcomers]
+            for line in self._lines:
+                if line is not self._second_turns or reason == StoppedBy.DEADLINE:
+                    _end(line, lambda waiting: waiting.set_result(None))
 
     def _has_room(self) -> bool:
         """Whether a new comparison may begin. Waiting ones hold no slot."""
         return self._pausing < _LEAST_PAUSING or self._pausing < 2 * self.limit
 
-    def _take(self, home: Endpoint | None = None) -> Slot | None:
-        """Take a slot of the endpoint of a lane, or of the one with the least load; trials come
-        first.
-        """
+    def _wake(self) -> None:
+        """Hand free slots to the calls that wait."""
         now_s = loop_time_s()
+        for line in self._lines:
+            while line:
+                waiter = next((each for each in line if each.fits(now_s)), line[0])
+                if not waiter.slot.done():
+                    begins = line is not self._newcomers or self._has_room()
+                    slot = self._take(waiter.preferred, now_s) if begins else None
+                    if slot is None:
+                        return
+                    waiter.slot.set_result(slot)
+                line.remove(waiter)
+
+    def _take(self, preferred: Endpoint | None, now_s: float) -> Slot | None:
+        """Take a slot of an endpoint whose trial is due, of the preferred one, or of the one with
+        the least load.
+        """
         chosen = next((each for each in self.endpoints if each.is_due(now_s)), None)
+        if chosen is None and preferred is not None and preferred.is_free(now_s):
+            chosen = preferred
         if chosen is None:
-            free = [each for each in self.endpoints if each.is_free(now_s) and home in (None, each)]
+            free = (each for each in self.endpoints if each.is_free(now_s))
             chosen = min(free, key=Endpoint.rank, default=None)
         return None if chosen is None else Slot(chosen, now_s, chosen.begin(now_s))
-
-    def _lend_soon(self) -> None:
-        """Let lanes that wait use any endpoint that is free in a moment: its own lane does not need
-        it then.
-        """
-        if self._lending is None and any(each.is_free(loop_time_s()) for each in self.endpoints):
-            self._lending = asyncio.get_running_loop().call_later(_LENT_AFTER_S, self._lend)
-
-    def _lend(self) -> None:
-        self._lending = None
-        for waiting in self._in_lanes:
-            self._hand_over(waiting, is_new=True)
-
-    def _wake(self) -> None:
-        """Hand free slots to the waiting comparisons."""
-        for waiting in (self._second_turns, self._retries):
-            if not self._hand_over(waiting):
-                return
-        if not self._hand_over(self._newcomers, is_new=True) or not any(self._in_lanes):
-            return
-        for endpoint, waiting in zip(self.endpoints, self._in_lanes, strict=True):
-            self._hand_over(waiting, endpoint, is_new=True)
-        if any(self._in_lanes):
-            self._lend_soon()
-
-    def _hand_over(
-        self, waiting: Waiting, home: Endpoint | None = None, *, is_new: bool = False
-    ) -> bool:
-        """Hand slots to what waits in one line; False if not all of it got one."""
-        while waiting:
-            if waiting[0].done():
-                waiting.popleft()
-                continue
-            slot = self._take(home) if not is_new or self._has_room() else None
-            if slot is None:
-                return False
-            waiting.popleft().set_result(slot)
-        return True
 
     def _note_ending(self, slot: Slot, ending: Ending, detail: str) -> None:
         """Start the clock of giving up at the first failure after an answer; stop it at an
@@ -359,17 +329,13 @@ class EndpointPool:
                 silent, " Try again once it is back: answers in a journal are reused."
             )
             self._over.set()
-        for line in self._lines():
-            for future in line:
-                if not future.done():
-                    future.set_exception(error)
-            line.clear()  # the next request is first in line
+        for line in self._lines:
+            _end(line, lambda waiting: waiting.set_exception(error))
 
 
-def _is_empty(waiting: Waiting) -> bool:
-    """Whether nobody waits in a line. Drops cancelled requests from its head: nothing would wake
-    those behind them.
-    """
-    while waiting and waiting[0].done():
-        waiting.popleft()
-    return not waiting
+def _end(line: _Line, answer: Callable[["asyncio.Future[Slot | None]"], None]) -> None:
+    """Answer all calls that wait in a line, and empty it."""
+    for waiter in line:
+        if not waiter.slot.done():  # its caller left
+            answer(waiter.slot)
+    line.clear()

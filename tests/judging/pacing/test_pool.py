@@ -365,6 +365,21 @@ async def take_in(pool, lane):
     return slot
 
 
+async def test_a_free_slot_goes_to_the_first_call_that_prefers_its_endpoint():
+    """Without such a call it goes to the head of the line, so no slot stays idle."""
+    pool = make_pool(1, 1)
+    held_a, held_b = await take_in(pool, 0), await take_in(pool, 1)
+    waiting = [asyncio.create_task(take_in(pool, lane)) for lane in (0, 1, 0)]
+    await turn()
+    pool.release(held_b, Ending.ANSWERED)
+    await turn()
+    assert [task.done() for task in waiting] == [False, True, False]
+    pool.release(await waiting[1], Ending.ANSWERED)
+    assert (await waiting[0]).endpoint.name == "b"
+    pool.release(held_a, Ending.ANSWERED)
+    assert (await waiting[2]).endpoint.name == "a"
+
+
 async def test_what_waits_for_an_endpoint_that_goes_down_is_answered_elsewhere():
     """A lane whose endpoint is down has none of its own, and does not wait for it."""
     pool = make_pool(12, 1)
