@@ -15,7 +15,7 @@ from genrm_cli.judging.journal_file import Connection, Execute, JournalErrors
 
 EXPIRY_S = 5.0
 _RENEWAL_S = 1.5
-LOOK_S = 0.2
+POLL_S = 0.2
 # Keys are hashes, so the first bytes identify them. A row of whole keys would cost a commit four
 # times as many pages.
 _PART = 8
@@ -49,7 +49,7 @@ class Claims:
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._others: set[bytes] = set()
-        self._looked_at_s = -LOOK_S
+        self._looked_at_s = -POLL_S
         self._version = self._data_version()
         self.is_shared = False
         self.held: set[bytes] = set()
@@ -77,13 +77,13 @@ class Claims:
         self.wanted.discard(key[:_PART])
 
     def is_taken(self, key: bytes) -> bool:
-        """Return whether another run was asking at the last check, at most `LOOK_S` ago.
+        """Return whether another run was asking at the last check, at most `POLL_S` ago.
 
         Raises:
             StorageError: the journal cannot be read.
         """
         now_s = time.monotonic()
-        if now_s - self._looked_at_s >= LOOK_S:
+        if now_s - self._looked_at_s >= POLL_S:
             self._looked_at_s = now_s
             with self._errors:
                 self._look(self._connection.execute)

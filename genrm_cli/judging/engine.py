@@ -4,7 +4,7 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Protocol
 
 from genrm_cli.errors import GenrmError
-from genrm_cli.judging.claims import LOOK_S
+from genrm_cli.judging.claims import POLL_S
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lexical import judge_lexically
 from genrm_cli.judging.pacing.pool import Slot
@@ -89,15 +89,22 @@ class RecallPolicy:
     with_replies: bool = False  # also recall the judge's replies, which takes longer
 
 
-class OnceJudge:
-    """A live judge that is asked equal requests once: while one is in flight, and while its outcome
-    is a recent one.
+class CachedJudge:
+    """A live judge that is asked each request once, and whose outcomes are kept in a journal.
 
     Two equal requests would get two samples of a judge's opinion, and equal responses different
-    rewards."""
+    rewards. So a request waits for an equal one that is in flight. Without a journal, only the
+    latest outcomes are known."""
 
-    def __init__(self, judge: RemoteJudge) -> None:
+    def __init__(
+        self,
+        judge: RemoteJudge,
+        journal: Journal | None = None,
+        policy: RecallPolicy = RecallPolicy(),
+    ) -> None:
         self._judge = judge
+        self._journal = journal
+        self._policy = policy
         self._in_flight: dict[bytes, asyncio.Future[Outcome]] = {}
         self._recent: OrderedDict[bytes, Outcome] = OrderedDict()
 
@@ -111,40 +118,64 @@ class OnceJudge:
         return self._judge.prepare(shown, judge_idx)
 
     def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
-        """Return the outcomes of equal requests."""
-        return [self._recall_recent(request.key) for request in requests]
+        """Return the stored outcomes, and failures where the policy forbids to ask."""
+        stored = self._stored([request.key for request in requests])
+        return [stored.get(request.key) or self._forbidden(request.key) for request in requests]
+
+    def _stored(self, keys: Sequence[bytes]) -> Mapping[bytes, Outcome | None]:
+        if self._journal is None:
+            return {key: self._recall_recent(key) for key in keys}
+        return self._journal.recall_decided(keys, with_reply=self._policy.with_replies)
 
     def _recall_recent(self, key: bytes) -> Outcome | None:
-        known = self._recent.get(key)
-        return None if known is None else replace(known, from_journal=True)
+        outcome = self._recent.get(key)
+        return None if outcome is None else replace(outcome, from_journal=True)
+
+    def _forbidden(self, key: bytes) -> Outcome | None:
+        """Return the failure of a request without a stored outcome that the policy forbids to
+        make; None for others.
+        """
+        policy = self._policy
+        if self._journal is None:
+            return None
+        if policy.with_failures and (failed := self._journal.recall_failure(key)) is not None:
+            return failed
+        if policy.only_known:
+            setting = StoppedBy.CONCLUDE if policy.with_failures else StoppedBy.ONLY_COMPONENTS
+            return _not_asked(f"not in the journal ({setting})")
+        if policy.only_failed and not self._journal.has_failed(key):
+            return _not_asked("never asked before (only_failed)")
+        return None
 
     async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Wait for permission to make another call."""
+        if self._journal is not None:
+            await self._journal.room()
         return await self._judge.admit(lane, since_s)
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
-        """Ask, and remember the outcome before returning it. A request that proves outdated is
-        prepared again.
+        """Ask, unless an equal request is in flight or was answered during the wait for the
+        slot.
         """
         key = request.key
-        held = slot
         while (earlier := self._in_flight.get(key)) is not None:
-            self._judge.dismiss(held)
+            self._judge.dismiss(slot)
             await asyncio.wait({earlier})
             if not earlier.cancelled():
-                return await self._renewed(request, replace(earlier.result(), from_journal=True))
-            if (again := await self.admit()) is None:  # its caller left: this request takes over
-                return self._not_asked()
-            held = again
-        if (
-            known := self._recall_recent(key)
-        ) is not None:  # answered while this request waited for its slot
-            self._judge.dismiss(held)
-            return known
+                return replace(earlier.result(), from_journal=True)
+            admitted = await self.admit()  # its caller left: this request takes over
+            if admitted is None:
+                return self._stopped()
+            slot = admitted
+        recent = self._recall_recent(key)
+        if recent is not None:
+            self._judge.dismiss(slot)
+            return recent
         answered = self._in_flight[key] = asyncio.get_running_loop().create_future()
         try:
-            outcome = await self._ask_once(request, held)
+            outcome = await self._ask_and_keep(request, slot)
             answered.set_result(outcome)
+            return outcome
         except GenrmError as error:
             answered.set_exception(error)
             answered.exception()  # nobody may be waiting
@@ -153,32 +184,25 @@ class OnceJudge:
             del self._in_flight[key]
             if not answered.done():
                 answered.cancel()
-        is_current = request.form_version == self._judge.form.version
-        return outcome if is_current else await self._renewed(request, outcome)
 
-    async def _renewed(self, request: JudgeRequest, outcome: Outcome) -> Outcome:
-        """Ask in the form that the server takes now, if a request was not asked because its form is
-        outdated.
-        """
-        is_asked = (
-            not isinstance(outcome.result, Failure) or outcome.result.kind != FailureKind.NOT_ASKED
-        )
-        if is_asked or request.form_version == self._judge.form.version:
+    async def _ask_and_keep(self, request: JudgeRequest, slot: Slot) -> Outcome:
+        journal = self._journal
+        if journal is None:
+            key, outcome = await self._judge.ask(request, slot)
+            self._remember(key, replace(outcome))  # its caller may drop the reply
             return outcome
-        renewed = self._judge.prepare(request.shown, request.repeat)
-        (known,) = self.recall([renewed])
-        if known is not None:
-            return known
-        slot = await self.admit()
-        return self._not_asked() if slot is None else await self.ask(renewed, slot)
-
-    def _not_asked(self) -> Outcome:
-        return Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {self.stopped_by}"))
-
-    async def _ask_once(self, request: JudgeRequest, slot: Slot) -> Outcome:
-        outcome = await self._judge.ask(request, slot)
-        self._remember(request.key, replace(outcome))  # its caller may drop the reply
-        return outcome
+        try:
+            claimed = await self._claim(journal, request.key, slot)
+            if isinstance(claimed, Outcome):
+                return claimed
+            key, outcome = await self._judge.ask(request, claimed)
+            if isinstance(outcome.result, Failure) and outcome.result.kind == FailureKind.NOT_ASKED:
+                return outcome
+            outcome = await journal.record(key, self._judge.label, outcome)
+            self._remember(key, outcome)
+            return outcome
+        finally:
+            journal.claims.give_back(request.key)
 
     def _remember(self, key: bytes, outcome: Outcome) -> None:
         """Remember what `Journal.recall_decided` would return."""
@@ -187,61 +211,7 @@ class OnceJudge:
                 self._recent.popitem(last=False)
             self._recent[key] = outcome
 
-
-class CachedJudge(OnceJudge):
-    """A journal in front of a live judge: known requests are not asked again, new outcomes are
-    stored.
-    """
-
-    def __init__(self, judge: RemoteJudge, journal: Journal, policy: RecallPolicy) -> None:
-        super().__init__(judge)
-        self._journal = journal
-        self._policy = policy
-
-    def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
-        """Return the stored outcomes."""
-        stored = self._stored([request.key for request in requests])
-        return [stored.get(request.key) or self._unless_asked(request.key) for request in requests]
-
-    def _unless_asked(self, key: bytes) -> Outcome | None:
-        """Return the outcome of a request without a stored one if the policy lets nobody ask it;
-        else None.
-        """
-        known = self._journal.recall_failure(key) if self._policy.with_failures else None
-        if known is None and self._policy.only_known:
-            setting = (
-                StoppedBy.CONCLUDE if self._policy.with_failures else StoppedBy.ONLY_COMPONENTS
-            )
-            return Outcome(Failure(FailureKind.NOT_ASKED, f"not in the journal ({setting})"))
-        if known is None and self._policy.only_failed and not self._journal.has_failed(key):
-            return Outcome(Failure(FailureKind.NOT_ASKED, "never asked before (only_failed)"))
-        return known
-
-    def _stored(self, keys: Sequence[bytes]) -> dict[bytes, Outcome]:
-        return self._journal.recall_decided(keys, with_reply=self._policy.with_replies)
-
-    async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
-        """Wait for permission to make another call."""
-        await self._journal.room()
-        return await self._judge.admit(lane, since_s)
-
-    async def _ask_once(self, request: JudgeRequest, slot: Slot) -> Outcome:
-        """Ask, and store the outcome."""
-        key = request.key
-        try:
-            claimed = await self._claim(key, slot)
-            if isinstance(claimed, Outcome):
-                return claimed
-            outcome = await self._judge.ask(request, claimed)
-            if isinstance(outcome.result, Failure) and outcome.result.kind == FailureKind.NOT_ASKED:
-                return outcome
-            outcome = await self._journal.record(key, self._judge.label, outcome)
-            self._remember(key, outcome)
-            return outcome
-        finally:
-            self._journal.claims.give_back(key)
-
-    async def _claim(self, key: bytes, slot: Slot) -> Slot | Outcome:
+    async def _claim(self, journal: Journal, key: bytes, slot: Slot) -> Slot | Outcome:
         """Return a slot to ask with, or the verdict of another run on this journal that asked
         first.
 
@@ -251,32 +221,38 @@ class CachedJudge(OnceJudge):
         gives_up_at_s = time.monotonic() + self._judge.call_timeout_s
         try:
             while held is not None:
-                is_ours = await self._journal.claims.take(key)
-                # Stored by another run while this request waited for its slot.
-                if (
-                    self._journal.claims.is_shared
-                    and (known := self._stored([key]).get(key)) is not None
-                ):
-                    return known
+                is_ours = await journal.claims.take(key)
+                # Another run may have stored it while this request waited for its slot.
+                stored = self._stored([key]).get(key) if journal.claims.is_shared else None
+                if stored is not None:
+                    return stored
                 if is_ours or time.monotonic() >= gives_up_at_s:
-                    granted = held
+                    claimed = held
                     held = None
-                    return granted
+                    return claimed
                 self._judge.dismiss(held)
                 held = None
                 while (
-                    self._journal.claims.is_taken(key)
+                    journal.claims.is_taken(key)
                     and not self.stopped_by
                     and time.monotonic() < gives_up_at_s
                 ):
-                    await asyncio.sleep(LOOK_S)
-                if (known := self._stored([key]).get(key)) is not None:
-                    return known
+                    await asyncio.sleep(POLL_S)
+                stored = self._stored([key]).get(key)
+                if stored is not None:
+                    return stored
                 held = await self.admit()
         finally:
             if held is not None:
                 self._judge.dismiss(held)
-        return self._not_asked()
+        return self._stopped()
+
+    def _stopped(self) -> Outcome:
+        return _not_asked(f"stopped by {self.stopped_by}")
+
+
+def _not_asked(detail: str) -> Outcome:
+    return Outcome(Failure(FailureKind.NOT_ASKED, detail))
 
 
 class JudgeSet:
@@ -323,15 +299,15 @@ class JudgeSet:
             (id_, self._judges[id_.judge].prepare(prompt, id_.repeat))
             for id_, prompt in islice(left, _AT_ONCE)
         ]:
-            known = {
-                number: iter(
-                    self._judges[number].recall(
-                        [request for id_, request in some if id_.judge == number]
-                    )
-                )
-                for number in {id_.judge for id_, _ in some}
+            by_judge: dict[int, list[JudgeRequest]] = {}
+            for id_, request in some:
+                by_judge.setdefault(id_.judge, []).append(request)
+            outcomes = {
+                number: iter(self._judges[number].recall(prepared))
+                for number, prepared in by_judge.items()
             }
-            yield from ((id_, request, next(known[id_.judge])) for id_, request in some)
+            for id_, request in some:
+                yield id_, request, next(outcomes[id_.judge])
 
     async def yield_regularly(self) -> None:
         """Yield to the event loop after a number of outcomes without a wait."""

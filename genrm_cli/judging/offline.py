@@ -12,7 +12,7 @@ from genrm_cli.judging.engine import CachedJudge, RecallPolicy
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.profiles.profile import count_turns
-from genrm_cli.judging.remote import RemoteJudge
+from genrm_cli.judging.remote import OutdatedRequestError, RemoteJudge
 from genrm_cli.judging.requests import JudgeRequest, Reply
 from genrm_cli.verdicts import ChatTurn, Failure, FailureKind, Outcome, StoppedBy
 
@@ -60,14 +60,12 @@ class ReplyStore(Protocol):
         """
 
 
-class _OutdatedError(Exception):
-    """The server takes another form of request."""
-
-
 class OfflineJudge(CachedJudge):
     """A judge that is never called: its replies come from a store and enter the journal as those of
     calls do.
     """
+
+    _journal: Journal
 
     def __init__(
         self,
@@ -114,7 +112,7 @@ class OfflineJudge(CachedJudge):
         outcome = Outcome(_NO_REPLY)
         try:
             pending = self._read(request, outcome)
-        except _OutdatedError:
+        except OutdatedRequestError:
             return self._recall(request, None)
         result = None if outcome.result is _NO_REPLY else outcome.result
         if result is not None:
@@ -157,8 +155,8 @@ class OfflineJudge(CachedJudge):
     def _replies_to(
         self, id_: bytes, request: JudgeRequest, *, adapts: bool = True
     ) -> Iterator[Reply | Failure]:
-        """Yield the replies to a request; if it `adapts`, raise `_OutdatedError` for a field that
-        has to change.
+        """Yield the replies to a request. If it `adapts`, a field that has to change raises
+        `OutdatedRequestError`.
         """
         for reply in self._store.replies_to(id_):
             if (
@@ -166,7 +164,7 @@ class OfflineJudge(CachedJudge):
                 and isinstance(reply, CallError)
                 and self._judge.adapt(reply.refused, request)
             ):
-                raise _OutdatedError
+                raise OutdatedRequestError
             yield reply.failure if isinstance(reply, CallError) else reply
 
     def _next_turn(

@@ -29,11 +29,14 @@ from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome, ProbeResult, StoppedBy
 
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
-_OUTDATED = Failure(FailureKind.NOT_ASKED, "the server takes another form of request")
 _TRIAL = [("user", "What is the capital of France?")], "Paris.", "I like turtles."
 _TRIAL_TOKENS = 16
 _TOKENS = " tokens"
 _UNPROBED = "not probed"
+
+
+class OutdatedRequestError(Exception):
+    """The server takes another form of request."""
 
 
 class RemoteJudge:
@@ -206,116 +209,110 @@ class RemoteJudge:
         return request._replace(body=self._body_of(messages, request.shown.images))
 
     async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
-        """Wait for a slot for a new comparison, and reserve the call of its second turn if it has
-        one.
-        """
-        slot = await self._next_slot(self._turns, retry=False, lane=lane, since_s=since_s)
-        if slot is not None:
-            self._budget.reserved += self._turns - 1
-        return slot
+        """Wait for a slot for a new comparison, and charge all its turns to the budget."""
+        return await self._charged_slot(self._turns, lane=lane, since_s=since_s)
 
     def dismiss(self, slot: Slot) -> None:
         """Return an unused slot from `admit`."""
-        self._budget.reserved -= self._turns - 1
-        self._give_back(slot)
-
-    def _give_back(self, slot: Slot) -> None:
-        self._budget.calls -= 1
+        self._budget.calls -= self._turns
         self.pool.release_unused(slot)
 
-    async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
+    async def ask(self, request: JudgeRequest, slot: Slot) -> tuple[bytes, Outcome]:
         """Ask until a reply holds a verdict, a response makes one ambiguous, no retry is left, or a
         call fails.
 
-        A request that is outdated, perhaps by this call, is not asked: `form` has another version.
+        Return the outcome, and the key of the request in the form in which it was made.
         """
         outcome = Outcome(_NOT_ASKED)
         started_s = loop_time_s()
         gives_up_at_s = started_s + self._policy.comparison_timeout_s
         granted: Slot | None = slot
         try:
-            for reask in range(1 + self._policy.reask):
-                granted = await self._slot_in_time(gives_up_at_s) if reask else granted
-                if granted is None:
-                    break
-                outcome.reasks = reask
-                reply = await self._call(request, granted, outcome, gives_up_at_s)
-                second = self.second_turn(request, reply)
-                if isinstance(second, JudgeRequest):
-                    granted = await self._slot_for_second_turn(
-                        granted.endpoint, outcome, gives_up_at_s
+            while granted is not None:
+                try:
+                    outcome.result = await self._judge_once(
+                        request, granted, outcome, gives_up_at_s
                     )
-                    reply = await self._call(second, granted, outcome, gives_up_at_s)
-                outcome.result = (
-                    second if isinstance(second, Failure) else self.read(reply, request)
-                )
+                except OutdatedRequestError:
+                    request = self.prepare(request.shown, request.repeat)
+                    granted = await self._slot_in_time(gives_up_at_s)
+                    continue
                 # Asking until a text that makes replies ambiguous does not would favour the
                 # response with it.
-                if not isinstance(outcome.result, Failure) or outcome.result.caused_by:
+                is_decided = not isinstance(outcome.result, Failure) or outcome.result.caused_by
+                if is_decided or outcome.reasks >= self._policy.reask:
                     break
+                granted = await self._slot_in_time(gives_up_at_s)
+                outcome.reasks += granted is not None
         except CallError as error:
             outcome.result = error.failure
         except TimeoutError:
             pass
         finally:
-            self._budget.reserved -= self._turns - outcome.turns
-        if outcome.result is _NOT_ASKED and loop_time_s() >= gives_up_at_s:
+            self._budget.calls -= self._turns - outcome.turns
+        if outcome.result is _NOT_ASKED:
             outcome.result = Failure(
-                FailureKind.TIMEOUT, "the comparison took longer than comparison_timeout"
+                FailureKind.NOT_ASKED, f"not asked to the end: stopped by {self.pool.stopped_by}"
             )
-        elif outcome.result is _NOT_ASKED:
-            stopped = f"not asked to the end: stopped by {self.pool.stopped_by}"
-            outcome.result = Failure(FailureKind.NOT_ASKED, stopped)
+            if loop_time_s() >= gives_up_at_s:
+                outcome.result = Failure(
+                    FailureKind.TIMEOUT, "the comparison took longer than comparison_timeout"
+                )
         outcome.latency_s = loop_time_s() - started_s
-        return outcome
+        return request.key, outcome
+
+    async def _judge_once(
+        self, request: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float
+    ) -> Judgment | Failure:
+        """Make the calls of one judgment, and parse the last reply."""
+        reply = await self._call(request, slot, outcome, gives_up_at_s)
+        second = self.second_turn(request, reply)
+        if isinstance(second, Failure):
+            return second
+        if second is not None:
+            granted = await self._slot_for_second_turn(slot.endpoint, outcome, gives_up_at_s)
+            reply = await self._call(second, granted, outcome, gives_up_at_s)
+        return self.read(reply, request)
 
     async def _slot_for_second_turn(
         self, first: Endpoint, outcome: Outcome, gives_up_at_s: float
     ) -> Slot | None:
-        """Wait for a slot. The first second turn of a comparison is reserved, so even a used-up
-        budget allows it.
+        """Wait for a slot. The first second turn of a comparison was charged when it began, so even
+        a used-up budget allows it.
         """
         if outcome.turns == self._turns:
             return await self._slot_in_time(gives_up_at_s)
+        if loop_time_s() >= gives_up_at_s:
+            return None
         async with asyncio.timeout_at(gives_up_at_s):
             slot = await self.pool.acquire_second_turn(first)
-        if slot is None or loop_time_s() >= gives_up_at_s:
-            if slot is not None:
-                self.pool.release_unused(slot)
-            return None
-        outcome.turns = self._turns
-        self._budget.reserved -= 1
-        self._budget.calls += 1
-        return slot
-
-    async def _next_slot(
-        self, calls: int = 1, *, retry: bool, lane: int | None = None, since_s: float
-    ) -> Slot | None:
-        """Wait for a slot for a call, if the budget has room for `calls`; None if the run was
-        stopped.
-        """
-        self._stop_when_used_up(calls)
-        slot = await self.pool.acquire(retry=retry, lane=lane, since_s=since_s)
-        if slot is None:
-            return None
-        # Others may have used the rest of the budget during the wait.
-        if self._stop_when_used_up(calls):
-            self.pool.release_unused(slot)
-            return None
-        self._budget.calls += 1
+        if slot is not None:
+            outcome.turns = self._turns
         return slot
 
     async def _slot_in_time(self, gives_up_at_s: float) -> Slot | None:
         """Wait for a slot for another call of a comparison; None also if the comparison has timed
         out.
         """
-        async with asyncio.timeout_at(gives_up_at_s):
-            slot = await self._next_slot(
-                retry=True, since_s=gives_up_at_s - self._policy.comparison_timeout_s
-            )
-        if slot is not None and loop_time_s() >= gives_up_at_s:
-            self._give_back(slot)
+        if loop_time_s() >= gives_up_at_s:
             return None
+        began_s = gives_up_at_s - self._policy.comparison_timeout_s
+        async with asyncio.timeout_at(gives_up_at_s):
+            return await self._charged_slot(1, retry=True, since_s=began_s)
+
+    async def _charged_slot(self, calls: int, **wanted: Any) -> Slot | None:
+        """Wait for a slot, if the budget has room for so many calls; None if the run was
+        stopped.
+        """
+        self._stop_when_used_up(calls)
+        slot = await self.pool.acquire(**wanted)
+        if slot is None:
+            return None
+        # Others may have used the rest of the budget during the wait.
+        if self._stop_when_used_up(calls):
+            self.pool.release_unused(slot)
+            return None
+        self._budget.calls += calls
         return slot
 
     def _stop_when_used_up(self, calls: int = 1) -> bool:
@@ -335,8 +332,9 @@ class RemoteJudge:
         error = CallError(before if isinstance(before, Failure) else _NOT_ASKED, may_pass=True)
         while slot is not None:
             if request.form_version != self.form.version:
-                self._give_back(slot)
-                raise CallError(_OUTDATED, may_pass=False)
+                self._budget.calls -= 1
+                self.pool.release_unused(slot)
+                raise OutdatedRequestError
             try:
                 # A prompt that always breaks the judge must not decide whether an endpoint is
                 # healthy.
@@ -346,7 +344,8 @@ class RemoteJudge:
             except CallError as failure:
                 if self.adapt(failure.refused, request):
                     self._budget.calls -= 1  # it cost nothing
-                    raise CallError(_OUTDATED, may_pass=False) from failure
+                    outcome.attempts -= 1
+                    raise OutdatedRequestError from failure
                 error = failure
             else:
                 if not slot.on_trial:

@@ -13,7 +13,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan
 from genrm_cli.judging.client import JudgeClient
-from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, OnceJudge, RecallPolicy
+from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, RecallPolicy
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.endpoint import Endpoint
@@ -77,7 +77,7 @@ class Opened:
     async def ask_all(self, numbers: Iterable[int]) -> dict[int, Outcome]:
         """Judge groups of two; return their outcomes by the order of the call."""
         self.outcomes = dict(
-            enumerate(await judge_pairs(numbers, self.journaled or OnceJudge(self.remote)))
+            enumerate(await judge_pairs(numbers, self.journaled or CachedJudge(self.remote)))
         )
         return self.outcomes
 

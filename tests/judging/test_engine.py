@@ -10,7 +10,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan
 from genrm_cli.judging.client import JudgeClient
-from genrm_cli.judging.engine import JudgeSet, LexicalJudge, OnceJudge
+from genrm_cli.judging.engine import CachedJudge, JudgeSet, LexicalJudge
 from genrm_cli.judging.pacing.endpoint import Endpoint
 from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.pool import Slot
@@ -167,7 +167,7 @@ async def test_a_cancelled_group_leaves_no_task(judge_server):
     """
     judge_server.behave(latency_s=0.01)
     async with open_judge(judge_server.base_url, concurrency=2) as opened:
-        judges = JudgeSet([OnceJudge(opened.remote)])
+        judges = JudgeSet([CachedJudge(opened.remote)])
         first = asyncio.create_task(judge_group(group_of(10, "One?"), ALL_PAIRS, judges))
         second = asyncio.create_task(judge_group(pair(), PLAN, judges))
         await asyncio.to_thread(judge_server.wait_until, lambda stats: stats["requests"] >= 2)

@@ -61,7 +61,8 @@ async def ask_once(judge, pool):
     """Put one comparison before the judge."""
     slot = await judge.admit()
     assert slot is not None
-    return await judge.ask(judge.prepare(EXHIBIT, 0), slot)
+    _, outcome = await judge.ask(judge.prepare(EXHIBIT, 0), slot)
+    return outcome
 
 
 def ask(server, **given):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from genrm_cli.errors import Message
 from genrm_cli.judging.client import CallError
-from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, LexicalJudge, OnceJudge
+from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, LexicalJudge
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import ProfileSource
 from genrm_cli.judging.offline import OfflineJudge, ReplyStore
@@ -106,9 +106,7 @@ class OpenJudges:
                 continue
             if journal is not None and (label := journal.find_judge(remote.name)) is not None:
                 remote.take_over(label)
-            if journal is None:
-                judges.append(OnceJudge(remote))
-            elif store is None:
+            if journal is None or store is None:
                 judges.append(CachedJudge(remote, journal, self._options.recall))
             else:
                 remote.probe = "skipped"

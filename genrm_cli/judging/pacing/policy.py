@@ -40,8 +40,8 @@ class Budget:
     """The limits of a run and its usage; None means no limit.
 
     Calls in flight may overshoot `max_tokens` (prompt and completion, as counted by the server) and
-    `max_cost`. Prices are per million tokens. `reserved` calls are for the second turns of
-    comparisons in progress."""
+    `max_cost`. Prices are per million tokens. `calls` includes the second turns that comparisons in
+    progress may still need."""
 
     max_calls: int | None = None
     max_tokens: int | None = None
@@ -49,7 +49,6 @@ class Budget:
     price_in: float = 0.0
     price_out: float = 0.0
     calls: int = 0
-    reserved: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
@@ -65,7 +64,7 @@ class Budget:
 
     def used_up(self, calls: int = 1) -> StoppedBy | None:
         """Return the limit that forbids this many more calls; None if none does."""
-        if self.max_calls is not None and self.calls + self.reserved + calls > self.max_calls:
+        if self.max_calls is not None and self.calls + calls > self.max_calls:
             return StoppedBy.MAX_CALLS
         if (
             self.max_tokens is not None

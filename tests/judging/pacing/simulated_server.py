@@ -16,7 +16,7 @@ from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import judge_groups
 from genrm_cli.groups.plan import GroupPlan, JudgePlan
 from genrm_cli.judging.client import CallError
-from genrm_cli.judging.engine import JudgeSet, OnceJudge
+from genrm_cli.judging.engine import CachedJudge, JudgeSet
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.endpoint import Endpoint
 from genrm_cli.judging.pacing.limit import AdaptiveLimit, Limit
@@ -218,7 +218,7 @@ def run_judge(
 
         random.seed(0)  # the waits before retries
         try:
-            await judge_groups(groups(), PLAN, JudgeSet([OnceJudge(judge)]), on_judged)
+            await judge_groups(groups(), PLAN, JudgeSet([CachedJudge(judge)]), on_judged)
         except JudgeError as error:
             error.took_s = loop.time()
             raise
