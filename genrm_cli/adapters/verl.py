@@ -36,10 +36,9 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
 
     async def run_single(self, data: DataProto) -> Json:
         """Wait for the cohort of a sample, and return its reward."""
-        sample = data[-1]
+        sample = data[-1]  # the last output of a session; the judge sees this one
         fields = sample.non_tensor_batch
-        ids = sample.batch["responses"]
-        shown = ids[sample.batch["attention_mask"][-len(ids) :].bool()]
+        shown = _response_of(sample)
         extra = fields.get("extra_info") or {}
         # verl does not say which samples are of validation; its own data sets name their split.
         validates = extra.get("split", "train") != "train"
@@ -91,6 +90,20 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
             "genrm_came": reply["metrics"]["came"],
         }
         return {"reward_score": number, "reward_extra_info": {"score": number, **shown_in_logs}}
+
+
+def _response_of(sample: Any) -> Any:
+    """Return the tokens of a response.
+
+    The outputs of a session are padded column by column, so the mask of a row does not show where
+    its response begins: `response_len` says how long it is. Rows without it are those of V0, whose
+    prompts have one width.
+    """
+    length = sample.non_tensor_batch.get("response_len")
+    if length is None:
+        width = len(sample.batch["prompts"])
+        length = sample.batch["attention_mask"][width:].sum()
+    return sample.batch["responses"][: int(length)]
 
 
 def _member_id(fields: Any, size: int, tokens: list[int]) -> str:

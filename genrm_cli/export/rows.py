@@ -167,11 +167,13 @@ class ExportFormat:
         unit: kind of row: a pair, a labelled sample, a sample, a prompt or a judgement.
         render: row → JSON object; raises `UnfitError` if the loader would refuse, drop or empty the
             row.
-        loading: code that loads an output, with `{uri}`, `{kind}` (its builder in `datasets`) and
-            `{load}` (a line of Python that loads it with `datasets`).
+        loading: code that loads an output, with `{uri}`, `{kind}` (its builder in `datasets`),
+            `{load}` (a line of Python that loads it with `datasets`) and `{validation}` (the option
+            of verl that names the validation split, if there is one).
         separates_reasoning: whether a field `reasoning_content` of a message reaches the chat
             template.
         strips_reasoning: whether chat templates are known to strip kept reasoning in this loader.
+        name_split: adds the name of its split to a row; None if rows do not have it.
         sides: further files by suffix: URI of the output → their content.
         profile: of judgements, the profile that renders the requests; None for those that the judge
             answered.
@@ -184,14 +186,16 @@ class ExportFormat:
     loading: str
     separates_reasoning: bool = False
     strips_reasoning: bool = False
+    name_split: Callable[[Json, str], None] | None = None
     sides: Mapping[str, Callable[[str], Json]] = field(default_factory=dict)
     profile: str | None = None
 
-    def usage(self, uri: str) -> str:
-        """Return the code that loads an output."""
+    def usage(self, uri: str, validation: str | None = None) -> str:
+        """Return the code that loads an output, and its validation split."""
         kind = "parquet" if uri.endswith(".parquet") else "json"
         load = f'dataset = load_dataset("{kind}", data_files="{uri}", split="train")'
-        return self.loading.format(uri=uri, kind=kind, load=load)
+        files = "" if validation is None else f"data.val_files={validation} "
+        return self.loading.format(uri=uri, kind=kind, load=load, validation=files)
 
 
 def scores_of(pair: Pair) -> Json:

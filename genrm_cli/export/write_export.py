@@ -21,7 +21,7 @@ from genrm_cli.json_types import Record
 from genrm_cli.scored.files import find_scored
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.parquet import ParquetWriter
-from genrm_cli.storage.encoding.records import render_document
+from genrm_cli.storage.encoding.records import parse_record, render_document, render_record
 from genrm_cli.storage.location import require_rl_prefix, sibling, stem_of
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.sink import is_same_place, is_streamed
@@ -112,7 +112,7 @@ def export(
                 render_document(manifest if suffix == _MANIFEST else format_.sides[suffix](output))
             )
         outputs.commit()
-    return manifest, format_.usage(output)
+    return manifest, format_.usage(output, by_name.get(VALIDATION))
 
 
 def _balanced(rows: RowSpool, maker: RowMaker) -> NDArray[np.bool_]:
@@ -156,7 +156,12 @@ def _write_rows(
     for number in order[kept[order]].tolist():
         name = VALIDATION if rows.leaders[number] in validation else TRAIN
         maker.counts.rows[name] += 1
-        write[name](rows.line(number))
+        line = rows.line(number)
+        if maker.format.name_split is not None:
+            row = parse_record(line)
+            maker.format.name_split(row, name)
+            line = render_record(row)
+        write[name](line)
     strips = maker.format.strips_reasoning and options.reasoning == "keep"
     reasoned, alike = (
         int(np.array(each)[kept].sum()) for each in (rows.with_reasoning, rows.only_reasoning)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pyarrow.parquet
 import pytest
 from genrm_process import read_lines
 from scored_lines import scored, write_lines
@@ -320,6 +321,25 @@ def test_the_calls_of_a_prompt_reach_the_file(genrm, call):
     write_lines(genrm.folder / "x.scored.jsonl", [scored([A5], 4.0, size=1, prompt=asked)])
     assert call("export", "x.scored.jsonl", "--to", "verl", "-o", "out.jsonl").code == 0
     assert read_lines(genrm.folder / "out.jsonl")[0]["prompt"] == asked
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_verl_learns_which_rows_are_of_validation(genrm, call, suffix):
+    """Each row names its split as verl's own data sets do; the printed options name both files."""
+    lines = [
+        scored([A5], 4.0, size=1, group=f"task:{number}", prompt=[U | {"content": f"{number}?"}])
+        for number in range(4)
+    ]
+    write_lines(genrm.folder / "x.scored.jsonl", lines)
+    output = f"out{suffix}"
+    done = call("export", "x.scored.jsonl", "--to", "verl", "-o", output, "--split", "0.25")
+    assert f"data.train_files={output} data.val_files=out.validation{suffix} " in done.err
+    names = {"out": ["train"] * 3, "out.validation": ["test"]}
+    for stem, expected in names.items():
+        path = genrm.folder / f"{stem}{suffix}"
+        is_parquet = suffix == ".parquet"
+        rows = pyarrow.parquet.read_table(path).to_pylist() if is_parquet else read_lines(path)
+        assert [row["extra_info"]["split"] for row in rows] == expected
 
 
 def test_rankings_are_rounded_towards_the_middle_and_not_over_it():

@@ -56,7 +56,15 @@ def _messages_of(answer: Answer) -> list[Message]:
 _GRPO_USAGE = """{load}
 trainer = GRPOTrainer(model=model, reward_funcs=reward, args=GRPOConfig(...), train_dataset=dataset)
 # reward(prompts, completions, prompt_id, **others); for stored completions use the format groups"""
-_VERL_USAGE = """data.train_files={uri} data.prompt_key=prompt
+
+
+def _name_split(row: Json, name: str) -> None:
+    # verl's own data sets call them so. A reward manager learns from nothing else which samples
+    # are of validation.
+    row["extra_info"]["split"] = "train" if name == "train" else "test"
+
+
+_VERL_USAGE = """data.train_files={uri} {validation}data.prompt_key=prompt
 # the custom reward function gets extra_info; verl has no offline rewards of its own"""
 _GROUPS_USAGE = """{load}
 # GRPOTrainer(rollout_func=...) feeds these completions back; `genrm guide export` has a complete example"""  # noqa: E501
@@ -69,6 +77,7 @@ FORMATS = (
         "prompt",
         _verl,
         _VERL_USAGE,
+        name_split=_name_split,
     ),
     # Without log probabilities of the policy that wrote the completions, training on them is
     # off-policy.

@@ -175,6 +175,74 @@ def test_validation_with_one_sample_a_prompt(manager, given):
     assert [each["reward_extra_info"]["genrm_scored"] for each in found] == [0.0, 0.0]
 
 
+async def score_sessions(manager, sessions):
+    """Score the outputs of each session of one prompt through verl's own code; results in order.
+
+    `AgentLoopWorker._compute_score` (verl 0.9.1) makes the rows that a reward worker gets: prompts
+    and responses of several outputs are padded, and a single output is not.
+    """
+    import torch
+    from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, AgentLoopWorker
+
+    remote = SimpleNamespace(remote=manager.run_single)
+    worker = SimpleNamespace(
+        reward_loop_worker_handles=[SimpleNamespace(compute_score=remote)],
+        _compute_multi_modal_inputs=lambda *_: {},
+        _get_mm_processor_kwargs=lambda *_: None,
+        _compute_position_ids=lambda ids, *_: torch.zeros_like(ids),
+    )
+    uid = uuid.uuid4().hex
+    messages = [{"role": "user", "content": "Why?"}]
+    made = [
+        [
+            AgentLoopOutput(
+                prompt_ids=[7] * prompt_tokens,
+                response_ids=[*text.encode()],
+                response_mask=[1] * len(text.encode()),
+                num_turns=2,
+                metrics={},
+            )
+            for prompt_tokens, text in outputs
+        ]
+        for outputs in sessions
+    ]
+
+    async def score(number, outputs):
+        row = {"uid": uid, "session_id": number, "raw_prompt": messages, "extra_info": {}}
+        await AgentLoopWorker._compute_score(worker, outputs, row)
+        return outputs[-1].reward_score
+
+    return await asyncio.gather(*(score(number, outputs) for number, outputs in enumerate(made)))
+
+
+def test_a_response_without_tokens_takes_no_sibling_with_it(manager):
+    """V1 sends such a row when a generation is aborted; it gets what `on_failure` says, and the
+    others are judged at once.
+    """
+    short, long = texts(2, "verl-empty")
+    made = manager(on_failure="mean")
+    sessions = [[(5, text)] for text in (short, "", long)]
+    scores = made.loop.run_until_complete(score_sessions(made, sessions))
+    assert scores[0] < scores[2]
+    assert scores[1] == pytest.approx((scores[0] + scores[2]) / 2)
+
+
+def test_the_judge_sees_the_last_output_of_a_session(manager, judge_server):
+    """Neither a longer prompt nor a longer response of an earlier output cuts it or pads it."""
+    short, middle, long = texts(3, "verl-outputs")
+    made = manager()
+    sessions = [
+        [(60, "sub-agent"), (5, short)],
+        [(5, "x" * 4_000), (10, middle)],
+        [(5, long)],
+    ]
+    scores = made.loop.run_until_complete(score_sessions(made, sessions))
+    assert scores[0] < scores[1] < scores[2]
+    shown = [str(request) for request in judge_server.stats()["recent"]]
+    assert shown
+    assert not any("sub-agent" in each or "xxxx" in each or "\\x00" in each for each in shown)
+
+
 def test_a_prompt_may_have_its_own_number_of_samples(manager):
     """`__rollout_n__` of a row; V1 drops that column, so `extra_info` may repeat it."""
     few = texts(2, "verl-n")
