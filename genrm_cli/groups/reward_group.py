@@ -89,9 +89,17 @@ class JudgedVerdicts:
     used: Verdicts
 
 
+def causes_of(judged: JudgedGroup, plan: GroupPlan) -> Causes:
+    """Return the rollouts that made requests of a group fail."""
+    has_failures = any(
+        outcome.reasks or isinstance(outcome.result, Failure) for _, outcome in judged.results
+    )
+    return find_causes(judged, plan) if has_failures else {}
+
+
 def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
     """Return a judged group with its verdicts."""
-    causes = find_causes(judged, plan) if _has_failures(judged) else {}
+    causes = causes_of(judged, plan)
     if causes:
         judged = without_selected(judged, causes)
     by_judge = verdicts_by_judge(judged, plan)
@@ -174,12 +182,6 @@ def _without_rewards(group: JudgedVerdicts, plan: GroupPlan, failed: str) -> Gro
         columns={},
         comparisons=results_of(judged, plan, group.causes),
         failed_figures={REWARDS: failed},
-    )
-
-
-def _has_failures(judged: JudgedGroup) -> bool:
-    return any(
-        outcome.reasks or isinstance(outcome.result, Failure) for _, outcome in judged.results
     )
 
 

@@ -4,10 +4,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 
 from genrm_cli.errors import StoppedError
+from genrm_cli.groups.caused_failures import SuspectCounts
 from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import try_functions
-from genrm_cli.groups.reward_group import reward_groups, verdicts_of
+from genrm_cli.groups.reward_group import causes_of, reward_groups, verdicts_of
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import InputIndex
 from genrm_cli.jobs.judging_session import JudgingSession
@@ -15,6 +16,7 @@ from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.metrics.figures import rounded
+from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.storage.encoding.records import render_record
 
@@ -43,12 +45,12 @@ async def judge_input(
             )
         await session.settle()
         index.plan = session.plan
+    suspects = SuspectCounts()
     with OutcomeStore() as outcomes:
 
         def keep(number: int, judged: JudgedGroup) -> None:
-            verdicts = verdicts_of(judged, index.plan)
-            outcomes.keep(number, judged, verdicts.used)
-            outcomes.suspects.add_group(judged, verdicts.causes)
+            suspects.add_group(judged, causes_of(judged, index.plan))
+            outcomes.keep(number, judged)
             run.metrics.groups_done += 1
 
         def iter_rest() -> Iterator[tuple[int, Group]]:
@@ -59,26 +61,36 @@ async def judge_input(
         if not await session.judge(iter_rest, keep, input=uri):
             return False
         if scores is not None:
-            await run.in_thread(lambda: _conclude(index, run, outcomes, scores))
+            await run.in_thread(lambda: _conclude(index, run, outcomes, suspects, scores))
             if on_concluded is not None:
                 await on_concluded(outcomes)
     return True
 
 
 def _conclude(
-    index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores: ScoreStore
+    index: InputIndex,
+    run: RunContext,
+    outcomes: OutcomeStore,
+    suspects: SuspectCounts,
+    scores: ScoreStore,
 ) -> None:
     """Turn the verdicts of each group into rewards, now that the judge is calibrated on all of
     them.
     """
-    suspects = outcomes.suspects
+    # In the order of the groups: the last bits of the sums must not depend on which was answered
+    # first.
+    statistics = CalibrationStatistics()
+    for number, rows in enumerate(index.table.iter_groups()):
+        if run.stop.is_set():
+            raise StoppedError
+        used = verdicts_of(outcomes.load(number), index.plan).used
+        statistics.add_group(len(rows), used)
     if suspects.suspects:
         expected = suspects.expected(index.plan.pairing, run.metrics.group_sizes)
         run.metrics.caused_failures_by_chance = None if expected is None else rounded(expected)
         if suspects.is_chance(expected):
             index.plan = replace(index.plan, rewards=replace(index.plan.rewards, attributes=False))
             run.metrics.suspects_cleared = suspects.suspects
-    statistics = outcomes.statistics(map(len, index.table.iter_groups()))
     calibration = statistics.fit()
     # Inputs are calibrated each on its own, but say together how reliable their rewards are.
     run.metrics.verdict_sums.numbers = statistics.numbers()
@@ -91,8 +103,8 @@ def _conclude(
             if run.stop.is_set():
                 raise StoppedError
             count_group(run.metrics, judged, result, index.plan)
-            scored = [scored_line(score, result, index.plan).as_score() for score in result.scores]
-            scores.enter_scores(rows, scored, result.variance if is_pooled else None)
+            lines = [scored_line(score, result, index.plan) for score in result.scores]
+            scores.enter_lines(rows, lines, result.variance if is_pooled else None)
             for each in result.comparisons:
                 line = render_record(comparison_json(each, with_reply=index.plan.keep_replies))
                 scores.comparisons.add(number, line)

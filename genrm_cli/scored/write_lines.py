@@ -3,7 +3,7 @@
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import ComparisonResult, GroupRewards, RolloutScore
 from genrm_cli.rewards.compose import Total
-from genrm_cli.scored.json_form import Json, to_json
+from genrm_cli.scored.json_form import Json, extended, to_json
 from genrm_cli.scored.lines import (
     ComparisonRecord,
     DiversityRecord,
@@ -17,42 +17,34 @@ from genrm_cli.verdicts import Failure, Grades, Outcome, Verdict
 
 def result_of(score: RolloutScore, rewards: GroupRewards) -> RolloutResult:
     """Return the result of a rollout of a group."""
-    return RolloutResult(**_result(score, rewards))
-
-
-def _result(score: RolloutScore, rewards: GroupRewards) -> Json:
-    """Return the fields of the result of a rollout; a `RolloutResult` to copy them from would be
-    made for each.
-    """
     numbers = score.numbers
-    columns = rewards.columns
-    return {
-        "reward": score.reward,
-        "status": score.status,
-        "reason": score.reason,
-        "reason_text": score.reason_text,
-        "base_score": numbers.base_score,
-        "standard_error": score.standard_error,
-        "rank": numbers.rank,
-        "advantage": rewards.advantage_of(score),
-        "comparisons": score.comparisons,
-        "failed": score.failed,
-        "caused_failures": score.caused_failures or None,
-        "components": {name: column.values[score.index] for name, column in columns.items()}
-        if columns
-        else None,
-        "shortened": score.shortened or None,
-    }
+    components = {name: column.values[score.index] for name, column in rewards.columns.items()}
+    return RolloutResult(
+        reward=score.reward,
+        status=score.status,
+        reason=score.reason,
+        reason_text=score.reason_text,
+        base_score=numbers.base_score,
+        standard_error=score.standard_error,
+        rank=numbers.rank,
+        advantage=rewards.advantage_of(score),
+        comparisons=score.comparisons,
+        failed=score.failed,
+        caused_failures=score.caused_failures or None,
+        components=components or None,
+        shortened=score.shortened or None,
+    )
 
 
 def scored_line(score: RolloutScore, rewards: GroupRewards, plan: GroupPlan) -> ScoredLine:
     """Return the scored line of a rollout of a group."""
     columns = rewards.columns
     clusters = rewards.clusters
-    notes = {name: note for name, column in columns.items() if (note := column.note(score.index))}
-    failures = {name: column.failure for name, column in columns.items() if column.failure}
-    return ScoredLine(
-        **_result(score, rewards),
+    total = score.total
+    notes = {name: column.note(score.index) for name, column in columns.items()}
+    return extended(
+        ScoredLine,
+        result_of(score, rewards),
         reliability=rewards.reliability,
         adjustments=score.numbers.adjustments,
         group=rewards.key,
@@ -61,12 +53,13 @@ def scored_line(score: RolloutScore, rewards: GroupRewards, plan: GroupPlan) -> 
         defaulted=score.defaulted,
         judge=plan.judge_name,
         is_baseline=plan.is_baseline,
-        component_notes=notes if columns else None,
-        component_failures=failures or None,
+        component_notes={name: note for name, note in notes.items() if note} if columns else None,
+        component_failures={name: each.failure for name, each in columns.items() if each.failure}
+        or None,
         neutralised=score.neutralised or None,
         equal_to=score.equal_to,
-        total=_total_record(score.total, plan)
-        if score.total is not None and (plan.rewards.has_total or score.total.gated_by)
+        total=_total_record(total, plan)
+        if total is not None and (plan.rewards.has_total or total.gated_by)
         else None,
         diversity=None
         if clusters is None
