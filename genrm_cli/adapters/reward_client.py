@@ -1,7 +1,9 @@
 """Ask a running `genrm serve` for the rewards of a group, or of one member of a cohort."""
 
 import asyncio
+import hashlib
 import json
+import logging
 import math
 import os
 import random
@@ -22,7 +24,16 @@ _URL_VARIABLE = "GENRM_SERVE_URL"
 _TOKEN_VARIABLE = "GENRM_SERVE_TOKEN"  # noqa: S105  (the name of a variable)
 _DEFAULT_URL = "http://127.0.0.1:8330"
 _RETRIED = (429, 500, 502, 503, 504)
-_LONGEST_PAUSE_S = 10.0
+_AWAY = (502, 504)  # what a proxy says in front of a server that does not run
+_LONGEST_PAUSE_S = 10.0  # a restarted server is found again within it
+_CONNECT_TIMEOUT_S = 30.0  # thousands of requests may open connections at once
+
+_LOG = logging.getLogger("genrm_cli")
+
+_reported: set[str] = set()  # servers whose absence was logged
+_down_since_s: dict[str, float] = {}
+"""When each server that cannot be reached was first missed by this process: later requests do not
+wait for it again, but look whether it is back."""
 
 
 class RewardServerError(Exception):
@@ -35,32 +46,50 @@ class MissingRewardError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RewardClient:
-    """A client of `genrm serve`, without state: any event loop and any process may use it.
+    """A client of `genrm serve` that any event loop and any process may use.
+
+        client = RewardClient("http://localhost:8330")
+        reply = await client.score_group("Why is the sky blue?", ["Rayleigh.", "The sea."])
+        reply["rewards"]  # a number or None for each response
+
+    With several servers, all requests of a group go to one of them, chosen by a hash of the group:
+    every process that lists the same URLs chooses the same server. While it cannot be reached for
+    `move_after_s`, its groups go to the next one.
 
     Raises:
         ValueError: an option is wrong; the message names it.
 
     Attributes:
-        url: URL of the server; by default `GENRM_SERVE_URL`, else http://127.0.0.1:8330.
+        url: URL of the server, or several in a list or separated by commas; by default
+            `GENRM_SERVE_URL`, else http://127.0.0.1:8330.
         try_for_s: how long to try again while the server is busy or cannot be reached.
+        move_after_s: with several servers, how long one must be away before another takes its
+            groups. A restart takes less, and its journal has their answers.
         reply_timeout_s: maximum wait for one reply; a member waits for its cohort that long.
         on_failure: the value for a response without a reward, if the trainer requires a number: a
             number, `mean` for the mean of the rewards in its group (of all groups before, if none
             of its texts can be judged), or None for an error.
     """
 
-    url: str = field(default_factory=lambda: os.environ.get(_URL_VARIABLE, _DEFAULT_URL))
+    url: str | Sequence[str] = field(
+        default_factory=lambda: os.environ.get(_URL_VARIABLE, _DEFAULT_URL)
+    )
     token: str | None = field(default_factory=lambda: os.environ.get(_TOKEN_VARIABLE), repr=False)
     try_for_s: float = 300.0
+    move_after_s: float = 30.0
     reply_timeout_s: float = 3_600.0
     on_failure: float | str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.url, str) or not self.url.startswith(("http://", "https://")):
-            raise ValueError(f"url is {self.url!r}; expected one such as {_DEFAULT_URL}")
+        try:
+            are_urls = {url.startswith(("http://", "https://")) for url in self.urls}
+        except (TypeError, AttributeError):  # neither a text nor a list of texts
+            are_urls = {False}
+        if are_urls != {True}:
+            raise ValueError(f"url is {self.url!r}; expected one or several such as {_DEFAULT_URL}")
         if self.token is not None and not isinstance(self.token, str):
             raise ValueError("token is not a text")
-        for name, least in (("try_for_s", 0.0), ("reply_timeout_s", 1e-3)):
+        for name, least in (("try_for_s", 0.0), ("move_after_s", 0.0), ("reply_timeout_s", 1e-3)):
             value = getattr(self, name)
             if (
                 isinstance(value, bool)
@@ -77,6 +106,26 @@ class RewardClient:
                 raise ValueError(
                     f"on_failure is {self.on_failure!r}; expected a number, 'mean' or None"
                 )
+
+    @property
+    def urls(self) -> list[str]:
+        """The URLs of all servers."""
+        urls = self.url.split(",") if isinstance(self.url, str) else self.url
+        return [url.strip().rstrip("/") for url in urls]
+
+    def url_of(self, group: str) -> str:
+        """Return the server of a group."""
+        return self._servers_of(group)[0]
+
+    def _servers_of(self, group: str) -> list[str]:
+        """Return all servers in the order in which a group tries them.
+
+        Without one of them, its groups are spread over the others and no other group moves.
+        Source: D. G. Thaler and C. V. Ravishankar, A Name-Based Mapping Scheme for Rendezvous
+        (1996)."""
+        return sorted(
+            self.urls, key=lambda url: hashlib.sha256(f"{url}\0{group}".encode()).digest()
+        )
 
     async def score_group(
         self,
@@ -99,12 +148,9 @@ class RewardClient:
             RewardServerError: as the class says. A failure of the judge is not an error but a
                 reward of None.
         """
-        return await self.post(
-            "/v1/groups",
-            _body(
-                messages, principle, responses=[_response(each, reference) for each in responses]
-            ),
-        )
+        shown = [_response(each, reference) for each in responses]
+        body = _body(messages, principle, responses=shown)
+        return await self.post("/v1/groups", body, group=json.dumps(body, sort_keys=True))
 
     async def score_rows(
         self,
@@ -190,63 +236,106 @@ class RewardClient:
         Raises:
             RewardServerError: as for `score_group`.
         """
-        group, member = (
-            quote(id_, safe="").replace(".", "%2E") for id_ in (group_id, member_id)
-        )  # "." is a path
-        path = f"/v1/cohorts/{group}/members/{member}"
-        return await self.post(
-            path, _body(messages, principle, size=size, **_response(response, reference))
-        )
+        body = _body(messages, principle, size=size, **_response(response, reference))
+        return await self.post(_member_path(group_id, member_id), body, group=group_id)
 
-    async def post(self, path: str, body: Json) -> Json:
-        """Send until the server answers: every endpoint is idempotent, so a lost reply can be
-        requested again.
+    async def leave_out(self, group_id: str, member_id: str, size: int) -> bool:
+        """Say that a member will not come, because its generation was aborted, say.
+
+        Its siblings are answered as soon as all others have come. Returns False if it has come
+        before. It may come later all the same.
 
         Raises:
             RewardServerError: as for `score_group`.
         """
+        path = f"{_member_path(group_id, member_id)}?size={size}"
+        reply = await self.post(path, None, group=group_id, method="DELETE")
+        return bool(reply["absent"])
+
+    async def post(
+        self, path: str, body: Json | None, *, group: str = "", method: str = "POST"
+    ) -> Json:
+        """Send to the server of a group until it answers: every endpoint is idempotent, so a lost
+        reply can be requested again.
+
+        Raises:
+            RewardServerError: as for `score_group`.
+        """
+        servers = self._servers_of(group)
         pause_s = 0.5
         failing_since_s = None
         while True:
+            url = servers[0]
+            is_away = False
             try:
-                reply = await self._send(path, body)
-                if (answer := _answer_in(reply)) is not None:
-                    return answer
-                later = reply.headers.get("Retry-After", "")
-                error = _error_in(reply)
-                wait_s = float(later) if later.isdecimal() else pause_s
-                if reply.status_code not in _RETRIED:
-                    raise RewardServerError(f"{self.url}{path}: {error}")
+                reply = await self._send(method, url + path, body)
             except httpx.TransportError as lost:
+                is_away = True
                 error = f"{type(lost).__name__} {lost}".rstrip()
                 wait_s = pause_s
+            else:
+                answer = _answer_in(reply)
+                if answer is not None:
+                    _down_since_s.pop(url, None)
+                    _reported.discard(url)
+                    return answer
+                is_away = reply.status_code in _AWAY
+                error = _error_in(reply)
+                later = reply.headers.get("Retry-After", "")
+                wait_s = float(later) if later.isdecimal() else pause_s
+                if reply.status_code not in _RETRIED:
+                    raise RewardServerError(f"{url}{path}: {error}")
             now_s = time.monotonic()
             failing_since_s = failing_since_s or now_s
             if now_s + wait_s - failing_since_s > self.try_for_s:
                 raise RewardServerError(
-                    f"{self.url}{path}: no answer for {self.try_for_s:g} s; the last: {error}"
+                    f"{url}{path}: no answer for {self.try_for_s:g} s; the last: {error}"
                 )
+            if is_away and self._is_down(url, servers, now_s):
+                servers = [*servers[1:], url]
+                if servers[0] != self.url_of(group):  # a server that was not tried yet
+                    continue
             await asyncio.sleep(wait_s * random.uniform(1, 1.2))
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
-    async def _send(self, path: str, body: Json) -> httpx.Response:
+    def _is_down(self, url: str, servers: Sequence[str], now_s: float) -> bool:
+        """Note that a server cannot be reached; return whether the next one takes its group."""
+        away_s = now_s - _down_since_s.setdefault(url, now_s)
+        if len(servers) == 1 or away_s < self.move_after_s:
+            return False
+        if url not in _reported:
+            _reported.add(url)
+            _LOG.warning(
+                "genrm: %s is away for %.0f s; %s takes its groups until it is back",
+                url,
+                away_s,
+                servers[1],
+            )
+        return True
+
+    async def _send(self, method: str, url: str, body: Json | None) -> httpx.Response:
         # A client for each request: the connections of a shared one cost time in proportion to all
         # waiting requests.
-        timeout = httpx.Timeout(30.0, read=self.reply_timeout_s, pool=None)
+        timeout = httpx.Timeout(_CONNECT_TIMEOUT_S, read=self.reply_timeout_s, pool=None)
         headers = {"Content-Type": "application/json"}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         async with httpx.AsyncClient(
             verify=_certificates(), timeout=timeout, trust_env=False
         ) as client:
-            return await client.post(
-                self.url.rstrip("/") + path, content=json.dumps(body), headers=headers
-            )
+            content = None if body is None else json.dumps(body)
+            return await client.request(method, url, content=content, headers=headers)
 
 
 @cache
 def _certificates() -> ssl.SSLContext:
     return httpx.create_ssl_context()
+
+
+def _member_path(group_id: str, member_id: str) -> str:
+    # A dot is quoted too: "." and ".." are parts of a path.
+    group, member = (quote(id_, safe="").replace(".", "%2E") for id_ in (group_id, member_id))
+    return f"/v1/cohorts/{group}/members/{member}"
 
 
 def _body(messages: object, principle: str | None, **fields: object) -> Json:

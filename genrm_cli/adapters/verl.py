@@ -49,9 +49,11 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
         )
         truth = (fields.get("reward_model") or {}).get("ground_truth")
         if size > 1:
-            text = await self.loop.run_in_executor(
-                None, lambda: self.tokenizer.decode(shown, skip_special_tokens=True)
-            )
+            text = None  # without a token, not even one that ends it: a generation was aborted
+            if len(shown):
+                text = await self.loop.run_in_executor(
+                    None, lambda: self.tokenizer.decode(shown, skip_special_tokens=True)
+                )
             try:
                 reply = await self._client.score_member(
                     f"{_run_id()}{fields['uid']}",

@@ -280,7 +280,7 @@ def _warning(template: str) -> Callable[[JsonObject], None]:
     return warn
 
 
-_SAID_ONCE = {"lease_left", "storage_failed"}
+_SAID_ONCE = {"deadline", "lease_left", "storage_failed"}
 _SAID: dict[str, Callable[[JsonObject], None]] = {
     "judge": lambda fields: say(f"judge: {judge_text(fields)}"),
     "plan": lambda fields: say(plan_text(fields)),
@@ -318,6 +318,11 @@ _SAID: dict[str, Callable[[JsonObject], None]] = {
     "record_failed": _warning(
         "records cannot be published ({detail}); they are safe in hidden files, and the "
         "next file is another try"
+    ),
+    "deadline": _warning(
+        "group {group!r} has {came} of {size} members at its deadline, and is scored without the "
+        "others. If this happens often: all requests of a group must reach the same server, and a "
+        "trainer that loses members needs --cohort-idle"
     ),
     "storage_failed": _warning("a group was refused: {detail}"),
     "collecting": lambda fields: say(

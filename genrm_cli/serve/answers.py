@@ -127,6 +127,8 @@ class ServiceCounts:
 
     groups: dict[str, int] = field(default_factory=lambda: {"scored": 0, "partial": 0, "failed": 0})
     deadlines: int = 0
+    missing: int = 0
+    absent: int = 0
     repeated: int = 0
     late: int = 0
     disagreements: int = 0

@@ -71,7 +71,13 @@ class ServiceCollector(Collector):
         ):
             yield GaugeMetricFamily(f"genrm_{name}", text, value)
         for name, text, value in (
-            ("deadlines", "Cohorts closed by their deadline", counts.deadlines),
+            ("deadlines", "Cohorts closed by a deadline", counts.deadlines),
+            (
+                "missing_members",
+                "Members that had not come when a deadline closed their cohort",
+                counts.missing,
+            ),
+            ("absent_members", "Members that a trainer said will not come", counts.absent),
             (
                 "repeated_requests",
                 "Requests of members or groups that had come before",

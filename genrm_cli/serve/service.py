@@ -3,7 +3,8 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 
 from genrm_cli.errors import StorageError
@@ -143,25 +144,69 @@ class RewardService:
             self.restore(name)
         entry = self.table.cohorts.get(name)
         if entry is None:
-            self._refuse_above(
-                self._settings.max_cohorts, self.open_groups, "cohorts are open (max_cohorts)"
-            )
-            entry = self._begin(self.table.cohorts, Cohort(name, size), member)
-            entry.key = key or name
+            entry = self._open_cohort(name, size, group_key(member.rollout, 1), deadline_s, key)
             entry.needs_all = needs_all
-            wait_s = self._settings.cohort_deadline if deadline_s is None else deadline_s
-            entry.deadline = asyncio.get_running_loop().call_later(wait_s, self._end_waiting, entry)
         joining = self._enter(entry, member, size)
         if joining is JoinResult.NEW:
+            if len(entry.cohort.members) == 1 and entry.cohort.absent:
+                entry.arriving = self._scorer.arriving(group_key(member.rollout, 1), size)
             index = entry.cohort.index_of(member.id)
             if index is not None:
                 entry.arriving.add(index, member.rollout, member.line)
-            if entry.cohort.is_complete:
-                self._close(entry)
+            self._close_or_wait(entry)
         answer = entry.answer_of(member.id)
         if answer is None:
             answer = entry.late[member.id] = asyncio.ensure_future(self._judge_late(entry, member))
         return await self._wait(answer)
+
+    def leave_out(self, name: str, size: int, member_id: str) -> bool:
+        """Tell a cohort that a member will not come; return False if it has come before.
+
+        The others are answered at once if they wait for no other. Raises `RefusedError` as `join`
+        does.
+        """
+        entry = self.table.cohorts.get(name)
+        if entry is None and self.restore(name) is None:
+            entry = self._open_cohort(name, size, "")  # its key follows with its first member
+        entry = self.table.cohorts[name]
+        was_absent = member_id in entry.cohort.absent
+        with self._counting_disagreements(entry):
+            is_absent = entry.cohort.leave_out(member_id, size)
+        if is_absent and not was_absent and not entry.cohort.is_closed:
+            self.counts.absent += 1
+            self._on_event("absent", {"group": name, "member": member_id})
+            self._close_or_wait(entry)
+        return is_absent
+
+    def _open_cohort(
+        self,
+        name: str,
+        size: int,
+        group: str,
+        deadline_s: float | None = None,
+        key: str | None = None,
+    ) -> GroupEntry:
+        self._refuse_above(
+            self._settings.max_cohorts, self.open_groups, "cohorts are open (max_cohorts)"
+        )
+        entry = self._begin(self.table.cohorts, Cohort(name, size), group)
+        entry.key = key or name
+        wait_s = self._settings.cohort_deadline if deadline_s is None else deadline_s
+        entry.closes_at_s = asyncio.get_running_loop().time() + wait_s
+        return entry
+
+    def _close_or_wait(self, entry: GroupEntry) -> None:
+        """Close a cohort that nobody else joins; otherwise wait for the next member."""
+        if entry.cohort.is_settled:
+            self._close(entry)
+            return
+        loop = asyncio.get_running_loop()
+        rings_at_s = entry.closes_at_s
+        if self._settings.cohort_idle is not None:
+            rings_at_s = min(rings_at_s, loop.time() + self._settings.cohort_idle)
+        if entry.timer is not None:
+            entry.timer.cancel()
+        entry.timer = loop.call_at(rings_at_s, self._end_waiting, entry)
 
     async def judge(
         self, name: str, members: Sequence[Member], deadline_s: float | None = None
@@ -179,7 +224,7 @@ class RewardService:
             cohort = Cohort(name, len(members))
             for member in members:
                 cohort.join(member, len(members))
-            entry = self._begin(self.table.groups, cohort, members[0])
+            entry = self._begin(self.table.groups, cohort, group_key(members[0].rollout, 1))
             self._close(entry, deadline_s)
         else:
             for member in members:
@@ -194,23 +239,28 @@ class RewardService:
             self.waiting -= 1
 
     def _enter(self, entry: GroupEntry, member: Member, size: int) -> JoinResult:
-        try:
+        with self._counting_disagreements(entry):
             joining = entry.cohort.join(member, size)
-        except DisagreementError as error:
-            self.counts.disagreements += 1
-            self._on_event("disagreement", {"group": entry.cohort.name, "detail": str(error)})
-            raise
         if joining in (JoinResult.NEW, JoinResult.LATE):
             self.table.hold(entry, member)
         self.counts.repeated += joining is JoinResult.REPEATED
         self.counts.late += joining is JoinResult.LATE
         return joining
 
-    def _begin(self, among: dict[str, GroupEntry], cohort: Cohort, member: Member) -> GroupEntry:
+    @contextmanager
+    def _counting_disagreements(self, entry: GroupEntry) -> Iterator[None]:
+        try:
+            yield
+        except DisagreementError as error:
+            self.counts.disagreements += 1
+            self._on_event("disagreement", {"group": entry.cohort.name, "detail": str(error)})
+            raise
+
+    def _begin(self, among: dict[str, GroupEntry], cohort: Cohort, group: str) -> GroupEntry:
         self._refuse_above(
             self._settings.max_held, self.table.held_bytes, "bytes of responses are held (max_held)"
         )
-        arriving = self._scorer.arriving(group_key(member.rollout, 1), cohort.size)
+        arriving = self._scorer.arriving(group, cohort.size)
         answer = asyncio.get_running_loop().create_future()
         entry = GroupEntry(cohort, arriving, answer, time.monotonic())
         for each in cohort.members.values():
@@ -233,18 +283,25 @@ class RewardService:
         raise error
 
     def _end_waiting(self, entry: GroupEntry) -> None:
-        self.counts.deadlines += 1
         cohort = entry.cohort
+        came = len(cohort.members)
+        self.counts.deadlines += 1
+        self.counts.missing += cohort.size - came - len(cohort.absent)
+        is_idle = asyncio.get_running_loop().time() < entry.closes_at_s
         self._on_event(
-            "deadline", {"group": cohort.name, "size": cohort.size, "came": len(cohort.members)}
+            "deadline",
+            {"group": cohort.name, "size": cohort.size, "came": came, "is_idle": is_idle},
         )
         self._close(entry)
 
     def _close(self, entry: GroupEntry, deadline_s: float | None = None) -> None:
         """Settle the members of a group, and judge it."""
         entry.cohort.is_closed = True
-        if entry.deadline is not None:
-            entry.deadline.cancel()
+        if entry.timer is not None:
+            entry.timer.cancel()
+        if not entry.cohort.members:
+            self._fail(entry, DisagreementError("no member of this group comes"))
+            return
         group = _group_of(entry.cohort.in_order())
         entry.requests = self.plan.count_requests(len(group.rollouts))
         if self.steps is not None:
@@ -357,8 +414,8 @@ class RewardService:
             return
         self.open_groups -= 1
         self.table.forget(entry)
-        if entry.deadline is not None:
-            entry.deadline.cancel()
+        if entry.timer is not None:
+            entry.timer.cancel()
         if isinstance(error, StorageError):
             self._on_event("storage_failed", {"detail": str(error)})
         entry.answer.set_exception(error)

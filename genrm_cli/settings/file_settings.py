@@ -291,6 +291,11 @@ class ServeSettings:
         600.0,
         is_common=True,
     )
+    cohort_idle: float | None = duration(
+        "Score a cohort with the members that have come when none has come for this long. "
+        "Default: only $cohort_deadline ends the wait.",
+        low=0.01,
+    )
     keep: float = duration(
         "Keep answers for repeated requests and late members for this long.", 600.0
     )

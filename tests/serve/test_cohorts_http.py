@@ -4,7 +4,7 @@ import asyncio
 import time
 
 import pytest
-from served import texts
+from served import judge_flags, serving, texts
 
 from genrm_cli.adapters.reward_client import RewardClient
 
@@ -73,6 +73,29 @@ def test_the_deadline_scores_who_came(served):
     assert {reply["group_status"] for reply in replies} == {"partial"}
     assert all(reply["members"] == ["a", "b"] and reply["reward"] is not None for reply in replies)
     assert replies[0]["metrics"]["size"] == 3
+
+
+def test_a_cohort_that_nobody_joins_any_more_is_scored(genrm, judge_server):
+    """Long before its deadline, `--cohort-idle` after its last member; the log and the metrics say
+    how many were missing.
+    """
+    flags = ("--cohort-idle", "0.3s", "--cohort-deadline", "1h")
+    with serving(genrm, *judge_flags(judge_server.base_url), *flags) as served:
+        replies = [each.json() for each in begin(served, "idle", range(2), 4)]
+        assert {reply["metrics"]["came"] for reply in replies} == {2}
+        [event] = [event for event in served.events() if event["event"] == "deadline"]
+        assert (event["group"], event["came"], event["is_idle"]) == ("idle", 2, True)
+        assert "genrm_missing_members_total 2.0" in served.get("/metrics").text
+        assert sum("same server" in line for line in served.messages) == 1
+
+
+def test_a_group_without_any_member_is_no_group(served):
+    """All are aborted: nothing stays open, and the same id may be used again."""
+    for member in range(2):
+        path = f"/v1/cohorts/all-aborted/members/{member}?size=2"
+        reply = served.client.request("DELETE", path)
+        assert reply.json() == {"group_id": "all-aborted", "id": str(member), "absent": True}
+    assert None not in rewards_of(begin(served, "all-aborted", range(2)))
 
 
 def test_one_member_alone_has_no_reward(served):

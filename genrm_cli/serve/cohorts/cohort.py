@@ -1,10 +1,10 @@
 """The state of one cohort: members present, members expected, and how to treat a further request.
 
-    OPEN ──(all members came, or the deadline passed)──> CLOSED
+    OPEN ──(all members came or will not come, or the deadline passed)──> CLOSED
 
 A closed cohort has the members that its rewards rest on. One that closed without all of them takes
 late members, each of which is compared with the members that it closed with and with no other late
-one."""
+one. A member that will not come may come all the same: its trainer resumed it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -95,24 +95,27 @@ def index_in(id_: str) -> int | None:
 
 @dataclass(slots=True)
 class Cohort:
-    """One cohort: its members that came in time, and those that came after it closed, by id."""
+    """One cohort.
+
+    Attributes:
+        members: those that came in time, by id.
+        late: those that came after it closed, by id.
+        absent: ids of those that will not come.
+    """
 
     name: str
     size: int
     members: dict[str, Member] = field(default_factory=dict)
     late: dict[str, Member] = field(default_factory=dict)
     is_closed: bool = False
+    absent: set[str] = field(default_factory=set)
     _has_indices: bool = True
 
     def join(self, member: Member, size: int) -> JoinResult:
         """Process a request of a member; raise `DisagreementError`, and change nothing, if it
         contradicts another.
         """
-        if size != self.size:
-            raise DisagreementError(
-                f"group {self.name!r}: member {member.id!r} says size {size}, the first member "
-                f"said {self.size}"
-            )
+        self._check_size(member.id, size)
         first = next(iter(self.members.values()), None)
         if first is not None and first.task != member.task:
             raise DisagreementError(
@@ -135,10 +138,35 @@ class Cohort:
         if self.is_closed:
             self.late[member.id] = member
             return JoinResult.LATE
+        self.absent.discard(member.id)
         self.members[member.id] = member
         index = index_in(member.id)
         self._has_indices = self._has_indices and index is not None and index < self.size
         return JoinResult.NEW
+
+    def leave_out(self, member_id: str, size: int) -> bool:
+        """Note that a member will not come, unless it has; return whether it is absent.
+
+        Raises `DisagreementError` for another size, or one member too many.
+        """
+        self._check_size(member_id, size)
+        if member_id in self.members or member_id in self.late:
+            return False
+        if not self.is_closed and member_id not in self.absent:
+            if len(self.members) + len(self.absent) >= self.size:
+                raise DisagreementError(
+                    f"group {self.name!r}: its {self.size} members have come or will not come, "
+                    f"{member_id!r} is one more; give each group of each step its own id"
+                )
+            self.absent.add(member_id)
+        return True
+
+    def _check_size(self, member_id: str, size: int) -> None:
+        if size != self.size:
+            raise DisagreementError(
+                f"group {self.name!r}: member {member_id!r} says size {size}, the first member "
+                f"said {self.size}"
+            )
 
     def release_texts(self) -> None:
         """Drop the texts of a cohort that takes no late member."""
@@ -150,6 +178,11 @@ class Cohort:
     def is_complete(self) -> bool:
         """Whether all members came in time."""
         return len(self.members) == self.size
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether each member came in time or will not come."""
+        return len(self.members) + len(self.absent) >= self.size
 
     def index_of(self, member_id: str) -> int | None:
         """Return the index that a member has if all come; None unless all ids so far are 0 to size

@@ -23,6 +23,8 @@ class GroupEntry:
 
     Attributes:
         key: name under which the answer of a cohort is kept in the journal; None for a group.
+        closes_at_s: when a cohort stops waiting for members, on the clock of the event loop.
+        timer: rings then, or earlier if no member comes.
         judged: None before it was judged, and for a cohort from before a restart.
         compared: its comparisons with the reference answer to its prompt; None if there is none.
     """
@@ -33,7 +35,8 @@ class GroupEntry:
     opened_s: float
     key: str | None = None
     needs_all: bool = False
-    deadline: asyncio.TimerHandle | None = None
+    closes_at_s: float = 0.0
+    timer: asyncio.TimerHandle | None = None
     judged: JudgedGroup | None = None
     compared: ReferenceComparisons | None = None
     requests: int = 0

@@ -25,6 +25,7 @@ from genrm_cli.serve.shapes.call import (
 
 _COHORTS = "/v1/cohorts/"
 _MEMBERS = "/members/"
+_MEMBER_PATH = f"{_COHORTS}{{group_id:any}}{_MEMBERS}{{member_id:any}}"
 
 
 async def _judge(call: Call) -> JsonReply:
@@ -72,9 +73,7 @@ async def _judge(call: Call) -> JsonReply:
 
 async def _join(call: Call) -> JsonReply:
     body = call.take_json()
-    group, _, member = call.path.removeprefix(_COHORTS).rpartition(_MEMBERS)
-    name = _id_in(group, "the group id")
-    member_id = _id_in(member, "the member id")
+    name, member_id = _ids_in(call.path)
     size = size_of(body.get("size"))
     rollout = rollout_of(member_id, name, body, body, call.service.plan)
     joining = call.service.join(name, size, rollout, deadline_of(body))
@@ -89,6 +88,19 @@ async def _join(call: Call) -> JsonReply:
         "calibration": asdict(answer.calibration),
     }
     return JsonReply(content)
+
+
+async def _leave_out(call: Call) -> JsonReply:
+    """A member that will not come: its generation was aborted, say."""
+    name, member_id = _ids_in(call.path)
+    size = call.cohort_size_of(None)
+    is_absent = call.service.leave_out(name, size, member_id)
+    return JsonReply({"group_id": name, "id": member_id, "absent": is_absent})
+
+
+def _ids_in(path: str) -> tuple[str, str]:
+    group, _, member = path.removeprefix(_COHORTS).rpartition(_MEMBERS)
+    return _id_in(group, "the group id"), _id_in(member, "the member id")
 
 
 def _id_in(quoted: str, name: str) -> str:
@@ -117,5 +129,6 @@ def _comparison_record(comparison: ComparisonResult, answer: GroupAnswer) -> Jso
 
 ROUTES = (
     Route("POST", "/v1/groups", _judge),
-    Route("POST", f"{_COHORTS}{{group_id:any}}{_MEMBERS}{{member_id:any}}", _join),
+    Route("POST", _MEMBER_PATH, _join),
+    Route("DELETE", _MEMBER_PATH, _leave_out),
 )

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from served import texts
+from served import judge_flags, serving, texts
 from small_server import answering
 
 from genrm_cli.adapters.reward_client import (
@@ -19,9 +19,10 @@ def test_a_wrong_option_is_refused_at_once():
     cases = [
         (
             {"url": "localhost:8330"},
-            "url is 'localhost:8330'; expected one such as http://127.0.0.1:8330",
+            "url is 'localhost:8330'; expected one or several such as http://127.0.0.1:8330",
         ),
         ({"url": None}, "url is None"),
+        ({"url": ["http://127.0.0.1:1", 8330]}, "expected one or several such as"),
         ({"token": 5}, "token is not a text"),
         ({"try_for_s": "5m"}, "try_for_s is '5m'; expected a number of seconds"),
         ({"try_for_s": -1}, "try_for_s is -1"),
@@ -57,6 +58,53 @@ async def test_members_are_scored_together(served):
     rewards = [reply["reward"] for reply in replies]
     assert rewards == sorted(rewards)
     assert {reply["group_id"] for reply in replies} == {"a/b ü?"}
+
+
+async def test_a_group_meets_at_one_of_several_servers(served, genrm, judge_server):
+    """Whichever process asks, in whatever order it lists them; without its server, a group meets at
+    the other one, and the groups of the other one do not move.
+    """
+    with serving(genrm, *judge_flags(judge_server.base_url)) as other:
+        both = [served.url, other.url]
+        clients = [
+            RewardClient(urls, move_after_s=0.0) for urls in (both, f"{both[1]}/, {both[0]}")
+        ]
+
+        async def score(group):
+            members = enumerate(zip(clients, texts(2, group), strict=True))
+            return await asyncio.gather(
+                *(
+                    client.score_member(group, str(n), 2, "Why?", text)
+                    for n, (client, text) in members
+                )
+            )
+
+        names = [f"several-{number}" for number in range(64)]
+        of_both = [next(n for n in names if clients[0].url_of(n) == url) for url in both]
+        for name, server in zip(of_both, (served, other), strict=True):
+            assert [reply["metrics"]["came"] for reply in await score(name)] == [2, 2]
+            assert any(event.get("group") == name for event in server.events())
+        other.kill()
+        for name in names:
+            assert [reply["metrics"]["came"] for reply in await score(name)] == [2, 2]
+
+
+async def test_siblings_do_not_wait_for_a_member_that_will_not_come(served):
+    """They are answered when the others have come; if it comes all the same, it is judged."""
+    client = RewardClient(served.url)
+    short, middle, long = texts(3, "aborted")
+    assert await client.leave_out("aborted", "2", 3)
+    first, second = await asyncio.gather(
+        *(
+            client.score_member("aborted", str(n), 3, "Why?", text)
+            for n, text in enumerate((short, middle))
+        )
+    )
+    assert first["reward"] < second["reward"]
+    assert (first["group_status"], first["members"]) == ("partial", ["0", "1"])
+    assert not await client.leave_out("aborted", "0", 3)
+    resumed = await client.score_member("aborted", "2", 3, "Why?", long)
+    assert resumed["reward"] > second["reward"]
 
 
 def test_a_busy_server_is_asked_again():
