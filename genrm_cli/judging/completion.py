@@ -52,7 +52,8 @@ def parse_completion(completion: object, mask: Callable[[str], str] = str) -> Re
                 "the server reports an error: "
                 f"{_object(error).get('message') or error or 'no reason'}"
             )
-        content, usage = message.get("content"), _object(completion.get("usage"))  # type: ignore[attr-defined]
+        content = message.get("content")
+        usage = _object(_object(completion).get("usage"))
         reasoning = message.get("reasoning_content") or message.get("reasoning")
         details = _object(usage.get("prompt_tokens_details"))
         return Reply(

@@ -484,4 +484,5 @@ class Journal(AbstractContextManager["Journal"]):
 @cache
 def _reading(keys: int, with_reply: bool) -> str:
     columns = f"key, {_READ_COLUMNS}, {'reply' if with_reply else 'NULL'}"
-    return f"SELECT {columns} FROM verdicts WHERE key IN ({', '.join('?' * keys)})"  # noqa: S608  (our own names)
+    values = ", ".join("?" * keys)
+    return f"SELECT {columns} FROM verdicts WHERE key IN ({values})"  # noqa: S608  (our own names)

@@ -38,38 +38,71 @@ _ELSEWHERE = ("set ", SettingRef("journal"), " to another file.")
 # of random keys that holds the replies, too, takes twice the space and time.
 _SCHEMA = """
 CREATE TABLE verdicts (
-    key BLOB PRIMARY KEY, judge TEXT NOT NULL, score_1 REAL, score_2 REAL, ranking REAL, defaulted INTEGER NOT NULL,
+    key BLOB PRIMARY KEY, judge TEXT NOT NULL,
+    score_1 REAL, score_2 REAL, ranking REAL, defaulted INTEGER NOT NULL,
     attempts INTEGER NOT NULL, latency_s REAL NOT NULL, prompt_tokens INTEGER NOT NULL,
     completion_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, reasks INTEGER NOT NULL,
     answered_at REAL NOT NULL, reply BLOB NOT NULL, grades TEXT, checksum INTEGER NOT NULL,
     CHECK (grades IS NOT NULL OR (score_1 + score_2 + ranking) IS NOT NULL)
 );
 CREATE TABLE failures (
-    key BLOB PRIMARY KEY, judge TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL, attempts INTEGER NOT NULL,
-    failed_at REAL NOT NULL, caused_by TEXT NOT NULL
+    key BLOB PRIMARY KEY, judge TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL,
+    attempts INTEGER NOT NULL, failed_at REAL NOT NULL, caused_by TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE notes (
     key BLOB PRIMARY KEY, subject TEXT NOT NULL, text TEXT NOT NULL, noted_at REAL NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE claims (run BLOB PRIMARY KEY, expires_at REAL NOT NULL, keys BLOB NOT NULL);
 CREATE TABLE sums (name TEXT PRIMARY KEY, numbers BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE summed (name TEXT NOT NULL, part BLOB NOT NULL, PRIMARY KEY (name, part)) WITHOUT ROWID;
-"""  # noqa: E501
+CREATE TABLE summed (
+    name TEXT NOT NULL, part BLOB NOT NULL, PRIMARY KEY (name, part)
+) WITHOUT ROWID;
+"""
 _NEW_TABLES = _SCHEMA.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS")
 VERDICT_COLUMNS = (
-    "key", "judge", "score_1", "score_2", "ranking", "defaulted", "attempts", "latency_s", "prompt_tokens",  # noqa: E501
-    "completion_tokens", "cached_tokens", "reasks", "answered_at", "reply", "grades", "checksum",
-)  # fmt: skip
+    "key",
+    "judge",
+    "score_1",
+    "score_2",
+    "ranking",
+    "defaulted",
+    "attempts",
+    "latency_s",
+    "prompt_tokens",
+    "completion_tokens",
+    "cached_tokens",
+    "reasks",
+    "answered_at",
+    "reply",
+    "grades",
+    "checksum",
+)
 # The columns of a recalled outcome, which the checksum covers.
 OUTCOME_COLUMNS = (
-    "score_1", "score_2", "ranking", "defaulted", "grades", "attempts", "latency_s", "prompt_tokens",  # noqa: E501
-    "completion_tokens", "cached_tokens", "reasks",
-)  # fmt: skip
+    "score_1",
+    "score_2",
+    "ranking",
+    "defaulted",
+    "grades",
+    "attempts",
+    "latency_s",
+    "prompt_tokens",
+    "completion_tokens",
+    "cached_tokens",
+    "reasks",
+)
 FAILURE_COLUMNS = ("key", "judge", "kind", "detail", "attempts", "failed_at", "caused_by")
 NOTE_COLUMNS = ("key", "subject", "text", "noted_at")
 _TEXT_COLUMNS = (
-    *("key", "judge", "reply", "kind", "detail", "grades", "caused_by"),
-    *("subject", "text"),
+    "key",
+    "judge",
+    "reply",
+    "kind",
+    "detail",
+    "grades",
+    "caused_by",
+    "subject",
+    "text",
 )
 _VERDICT_ONLY = ("score_1", "score_2", "ranking")
 _GRADES_ONLY = ("grades",)
@@ -216,7 +249,8 @@ def insert_row(
 
 @cache
 def _insertion(table: str, columns: int, otherwise: str) -> str:
-    return f"INSERT OR {otherwise} INTO {table} VALUES ({', '.join('?' * columns)})"  # noqa: S608  (our own names)
+    values = ", ".join("?" * columns)
+    return f"INSERT OR {otherwise} INTO {table} VALUES ({values})"  # noqa: S608  (our own names)
 
 
 @contextmanager

@@ -41,9 +41,10 @@ _OPEN_ENDED_WORDS = (
     "when which while with"
 )
 _OTHER_STOP_WORDS = """
-    a about after all also am any are be been before being can could did do does each ever few get had has have he her
-    him his how i in is it its just let me more most no not on one only other out over please same she should so some
-    such that them there these they this those too up us use very was we were what where who why will would you your"""  # noqa: E501
+    a about after all also am any are be been before being can could did do does each ever few get
+    had has have he her him his how i in is it its just let me more most no not on one only other
+    out over please same she should so some such that them there these they this those too up us use
+    very was we were what where who why will would you your"""
 _OPEN_ENDED = frozenset(_OPEN_ENDED_WORDS.split())
 _STOP_WORDS = _OPEN_ENDED.union(_OTHER_STOP_WORDS.split(), [""])
 

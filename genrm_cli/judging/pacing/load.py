@@ -54,11 +54,6 @@ class BurstDetector:
             self.settle(is_usual=True)
         return self._score >= self._alarm
 
-    def learn_failure(self) -> None:
-        """Count a failing call as usual, regardless of others."""
-        self._calls += 1
-        self._failed += 1
-
     def settle(self, *, is_usual: bool) -> int:
         """End a suspected burst; learn from it if it turned out to be usual. Return how many of its
         calls failed.

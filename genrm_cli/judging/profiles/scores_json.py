@@ -55,7 +55,8 @@ _KEY = re.compile(r'"(?<!\\")(?:score_1|score_2|ranking)"\s*+:')
 # A value is followed by a comma, a brace, the next key, a fence or the end of the line. "4 out of
 # 5" is not a value.
 _LOOSE_FIELD = re.compile(
-    r'"(?<!\\")(?P<key>score_1|score_2|ranking)"\s*+:\s*+(?P<quote>"?)(?P<value>[^\s,}"`]{0,40}+)(?P=quote)'
+    r'"(?<!\\")(?P<key>score_1|score_2|ranking)"\s*+:\s*+'
+    r'(?P<quote>"?)(?P<value>[^\s,}"`]{0,40}+)(?P=quote)'
     r'(?P<end>(?=[ \t]*+(?:[,}"`\r\n]|\Z)))?'
 )
 

@@ -27,37 +27,41 @@ from genrm_cli.judging.rubrics.graded import (
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 _TASK = f"""\
-You are an impartial judge. Below are a conversation between a user and an assistant, and what the assistant \
-answered. Decide for each criterion of the evaluation plan whether the answer meets it. Judge each criterion \
-independently. Do not reward length or confidence.
+You are an impartial judge. Below are a conversation between a user and an assistant, and what \
+the assistant answered. Decide for each criterion of the evaluation plan whether the answer meets \
+it. Judge each criterion independently. Do not reward length or confidence.
 
-{SESSION} BACKGROUND, if present, states the goal of the answer and the constraints that it had to respect."""  # noqa: E501
+{SESSION} BACKGROUND, if present, states the goal of the answer and the constraints that it had \
+to respect."""
 _PLAN = """\
-A criterion with several parts is met if the answer meets all of them. A criterion may describe a flaw: it is met if \
-the answer has the flaw. If in doubt, choose the verdict with the stronger evidence."""  # noqa: E501
+A criterion with several parts is met if the answer meets all of them. A criterion may describe a \
+flaw: it is met if the answer has the flaw. If in doubt, choose the verdict with the stronger \
+evidence."""
 _CLOSING = """\
-For each of the {count} criteria, quote the words of the answer that decide it (an empty quotation if the deciding \
-fact is that something is missing), and then say whether the answer meets it. Answer with one JSON object in this form and \
-nothing else, with one entry for each criterion:
-{{"criteria": [{{"index": <number of the criterion>, "evidence": "<quotation>", "met": <true or false>}}, ...]}}"""  # noqa: E501
+For each of the {count} criteria, quote the words of the answer that decide it (an empty \
+quotation if the deciding fact is that something is missing), and then say whether the answer \
+meets it. Answer with one JSON object in this form and nothing else, with one entry for each \
+criterion:
+{{"criteria": [{{"index": <number of the criterion>, "evidence": "<quotation>", "met": <true or \
+false>}}, ...]}}"""
 _CONSTRAINTS_TASK = f"""\
-You are an impartial judge. Below are a conversation between a user and an assistant, and what the assistant \
-answered. The evaluation plan lists the constraints that the assistant had to respect. Judge each constraint \
-independently, regardless of the quality of the answer.
+You are an impartial judge. Below are a conversation between a user and an assistant, and what \
+the assistant answered. The evaluation plan lists the constraints that the assistant had to \
+respect. Judge each constraint independently, regardless of the quality of the answer.
 
-{SESSION} BACKGROUND, if present, states the goal of the answer."""  # noqa: E501
+{SESSION} BACKGROUND, if present, states the goal of the answer."""
 _CONSTRAINTS_PLAN = """\
-A constraint is "broken" if the assistant does what it forbids, or if it requires an action that was applicable and \
-that the assistant omitted. Mentioning a subject, asking about it, referring it to others, quoting somebody or saying \
-what the assistant will not do does not break a constraint.
+A constraint is "broken" if the assistant does what it forbids, or if it requires an action that \
+was applicable and that the assistant omitted. Mentioning a subject, asking about it, referring \
+it to others, quoting somebody or saying what the assistant will not do does not break a constraint.
 It is "met" if it was applicable and the assistant respected it.
-It is "not touched" if it was not applicable."""  # noqa: E501
+It is "not touched" if it was not applicable."""
 _CONSTRAINTS_CLOSING = """\
-For each of the {count} constraints, quote the words of the assistant that decide it (an empty quotation if there are \
-none), and then give the verdict. Answer with one JSON object in this form and nothing else, with one entry for each \
-constraint:
-{{"constraints": [{{"index": <number of the constraint>, "evidence": "<quotation>", "verdict": "<met, broken or not \
-touched>"}}, ...]}}"""  # noqa: E501
+For each of the {count} constraints, quote the words of the assistant that decide it (an empty \
+quotation if there are none), and then give the verdict. Answer with one JSON object in this form \
+and nothing else, with one entry for each constraint:
+{{"constraints": [{{"index": <number of the constraint>, "evidence": "<quotation>", "verdict": \
+"<met, broken or not touched>"}}, ...]}}"""
 _EFFECTS = {"met": "raises", "broken": "violation", "not touched": "none"}
 _MARKER = re.compile(r"\[--- .{1,100}? ---\]")
 

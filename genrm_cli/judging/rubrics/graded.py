@@ -33,8 +33,8 @@ from genrm_cli.verdicts import Failure, FailureKind, Grades
 MAX_NOTE_CHARS = 300
 
 SESSION = """\
-A response may be a whole session, written as turns. Then the assistant's turns are what counts, and those of the \
-user or client are what it had to deal with."""  # noqa: E501
+A response may be a whole session, written as turns. Then the assistant's turns are what counts, \
+and those of the user or client are what it had to deal with."""
 
 
 def render_graded(prompt: ListwisePrompt, task: str, plan: str, closing: str) -> list[ChatMessage]:

@@ -27,25 +27,26 @@ from genrm_cli.judging.rubrics.graded import (
 from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
-FORM_VERSION = 3
+FORM_VERSION = 4
 """Increased whenever the prompt or its parsing changes, for any set."""
 MAX_LABEL_CHARS = 300
 
 _TASK = f"""\
-You are an impartial judge. Below are a conversation between a user and an assistant, and what the assistant \
-answered. Grade the answer by each rubric of the evaluation plan independently: a strength in one does not make up \
-for a weakness in another. Do not reward length or confidence.
+You are an impartial judge. Below are a conversation between a user and an assistant, and what \
+the assistant answered. Grade the answer by each rubric of the evaluation plan independently: a \
+strength in one does not make up for a weakness in another. Do not reward length or confidence.
 
-{SESSION} BACKGROUND, if present, states the goal of the answer and the constraints that it had to respect."""  # noqa: E501
+{SESSION} BACKGROUND, if present, states the goal of the answer and the constraints that it had \
+to respect."""
 _PLAN = (
     "Give each rubric exactly one of its scores. If two fit, choose the one with the stronger "
     "evidence."
 )
 _CLOSING = """\
-For each rubric, quote the words of the answer that decide it, in one or two sentences (an empty quotation if the \
-deciding fact is that something is missing), give your reasons briefly, and then the score. Answer with one JSON object \
-in this form and nothing else:
-"""  # noqa: E501
+For each rubric, quote the words of the answer that decide it, in one or two sentences (an empty \
+quotation if the deciding fact is that something is missing), give your reasons briefly, and then \
+the score. Answer with one JSON object in this form and nothing else:
+"""
 
 
 def grading_profile(rubric_set: RubricSet) -> GradingProfile:
@@ -173,18 +174,18 @@ def _read_value(rubric: Rubric, scores: Pairs) -> float | Failure:
 # All responses of a group
 
 _RANK = f"""\
-You are an impartial judge. Below are a conversation between a user and an assistant, and several responses to it, \
-numbered from 0. Rank the responses by the evaluation plan. Their numbers, their length and their confidence are not \
-merits.
+You are an impartial judge. Below are a conversation between a user and an assistant, and several \
+responses to it, numbered from 0. Rank the responses by the evaluation plan. Their numbers, their \
+length and their confidence are not merits.
 
-{SESSION} If there is a BACKGROUND, it says what the responses were to achieve and to keep to."""  # noqa: E501
-_RANK_PLAN = (
-    "Weigh these together. Responses between which you see no difference that matters are equal."
-)
+{SESSION} BACKGROUND, if present, states the goal of the responses and the constraints that they \
+had to respect."""
+_RANK_PLAN = "Weigh these together. Responses are equal if no difference between them matters."
 _RANK_CLOSING = """\
-Sort all {count} responses into tiers, the best first; responses that are equal share a tier, and each number \
-stands in exactly one tier. Answer with one JSON object in this form and nothing else:
-{{"reasoning": "<why, in brief>", "tiers": [[<numbers of the best>], [<numbers of the next>], ...]}}"""  # noqa: E501
+Sort all {count} responses into tiers, the best first. Equal responses share a tier, and each \
+number belongs to exactly one tier. Answer with one JSON object in this form and nothing else:
+{{"reasoning": "<why, in brief>", "tiers": [[<numbers of the best>], [<numbers of the next>], \
+...]}}"""
 _TIERS = {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}
 
 
@@ -256,21 +257,24 @@ def _read_tiers(count: int, pairs: Pairs) -> Grades | Failure:
 
 
 _SORT = f"""\
-Below are a conversation between a user and an assistant, and several responses to it, numbered from 0. Sort the \
-responses into clusters by the evaluation plan. Do not say which are better: only what they have in common counts.
+Below are a conversation between a user and an assistant, and several responses to it, numbered \
+from 0. Sort the responses into clusters by the evaluation plan. Do not say which are better: \
+only what they have in common counts.
 
-{SESSION}"""  # noqa: E501
+{SESSION}"""
 _SORT_PLAN = """\
-1. Responses belong to one cluster if they follow the same underlying tactic: the same idea, method or way of \
-dealing with the request. Wording, order, length, tone and details do not matter.
-2. Two responses in the same words but with different tactics stand apart; two with nothing of their words in common \
-and the same tactic stand together.
-3. All responses that are empty and all that refuse share one cluster.
-4. A response that nobody else's tactic fits is a cluster of its own."""  # noqa: E501
+1. Responses belong to one cluster if they follow the same underlying tactic: the same idea, \
+method or way of dealing with the request. Wording, order, length, tone and details do not matter.
+2. Two responses with the same wording but different tactics belong to different clusters. Two \
+responses with different wording and the same tactic belong to one cluster.
+3. All empty responses and all refusals share one cluster.
+4. A response whose tactic no other response shares is a cluster of its own."""
 _SORT_CLOSING = """\
-Assign each of the {count} responses to exactly one cluster. Number the clusters from 0 and label each by its tactic \
-in a few words. Answer with one JSON object in this form and nothing else, with one entry for each response:
-{{"assignments": [{{"index": <number of the response>, "cluster_id": <number>, "label": "<tactic>"}}, ...]}}"""  # noqa: E501
+Assign each of the {count} responses to exactly one cluster. Number the clusters from 0 and label \
+each by its tactic in a few words. Answer with one JSON object in this form and nothing else, \
+with one entry for each response:
+{{"assignments": [{{"index": <number of the response>, "cluster_id": <number>, "label": \
+"<tactic>"}}, ...]}}"""
 _ASSIGNMENTS = {
     "type": "array",
     "items": object_of(
@@ -315,7 +319,7 @@ def _read_cluster(assignment: object) -> _Cluster | Failure:
 
 CLUSTERS = GradingProfile(
     name="clusters",
-    version=2,
+    version=3,
     about="all responses of a group sorted by their tactic in one call; values are the clusters' "
     "numbers from 0",
     request_fields=request_object("clusters", {"assignments": _ASSIGNMENTS}),

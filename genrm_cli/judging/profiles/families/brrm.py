@@ -14,14 +14,15 @@ from genrm_cli.judging.profiles.prompt import NUMBERS, render_pairwise
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
 _FIRST_TURN = """\
-Do not decide yet. First name the two or three qualities that matter most for this request, and say why. Then, for \
-each response, note what might be wrong with it in these qualities."""  # noqa: E501
+Do not decide yet. First name the two or three qualities that matter most for this request, and \
+say why. Then, for each response, note what might be wrong with it in these qualities."""
 _SECOND_TURN = """\
-Now think again with these qualities in mind. Check each suspicion that you noted against what the response says, and \
-drop those that do not hold. Then name the better response, in this form and with nothing after it:
+Now think again with these qualities in mind. Check each suspicion that you noted against what \
+the response says, and drop those that do not hold. Then name the better response, in this form \
+and with nothing after it:
 [The Begin of Ranking Score]
 \\boxed{1 or 2}
-[The End of Ranking Score]"""  # noqa: E501
+[The End of Ranking Score]"""
 
 
 def _read(answer: Answer) -> Verdict | Failure:

@@ -24,8 +24,8 @@ from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind, Grades
 
 _PRINCIPLE = """\
-The response helps the user: it is correct, does what was asked, leaves out nothing that matters, and says no more \
-than is useful."""  # noqa: E501
+The response helps the user: it is correct, does what was asked, leaves out nothing that matters, \
+and says no more than is useful."""
 _JUDGEMENT = re.compile(r"Final Judge?ment:\s*+(Yes|No)\b")
 
 

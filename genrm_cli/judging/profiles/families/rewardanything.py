@@ -22,10 +22,10 @@ from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind, Grade
 
 _KEYS = ("scores", "best-to-worst")
 _CLOSING = """\
-Judge how well each response follows the evaluation plan, and only that. Score each from 1 (very poor) to 5 \
-(excellent), and order them from best to worst. Answer with one JSON object in this form, with every response in \
-both of its parts, and nothing after it:
-"""  # noqa: E501
+Judge how well each response follows the evaluation plan, and only that. Score each from 1 (very \
+poor) to 5 (excellent), and order them from best to worst. Answer with one JSON object in this \
+form, with every response in both of its parts, and nothing after it:
+"""
 
 
 def _names(prompt: ListwisePrompt) -> list[str]:
