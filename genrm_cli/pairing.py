@@ -171,7 +171,7 @@ def plan_further(
 def plan_for_silent(
     silent: Sequence[int], scores: Mapping[int, float], asked: Sequence[tuple[int, int]]
 ) -> _Pairs:
-    """Plan one comparison for each rollout all of whose comparisons failed, where one is left.
+    """Plan one comparison for each rollout whose comparisons all failed, where one is left.
 
     The opponent is the best one that it has not met, since its comparisons say most about the
     others, too. It is shown second if it was shown first before.

@@ -162,9 +162,8 @@ class Fleet:
             return await asking
         finally:
             asking.cancel()
-            await asyncio.gather(
-                asking, return_exceptions=True
-            )  # whoever lost the worker tells why
+            # The caller that lost the worker reports the reason.
+            await asyncio.gather(asking, return_exceptions=True)
 
     async def _hear(self, member: _Member, limit_s: float) -> None:
         """Ask a worker for its progress and events."""

@@ -1,4 +1,4 @@
-"""How many judges a panel is worth, from the labels of pairs that all of them judged."""
+"""The effective number of judges in a panel, from the labels of pairs that all of them judged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -65,7 +65,7 @@ class LeftOut:
         rollouts: those that are not exported, by reason.
         is_baseline: whether any reward is the built-in baseline's.
         truncated: exported rollouts that a limit cut off.
-        incomplete_groups: groups some of whose lines are missing in their input.
+        incomplete_groups: groups with lines missing from their input.
         unreviewed: rollouts whose review is pending, included nevertheless.
     """
 

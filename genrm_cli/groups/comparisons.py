@@ -59,9 +59,8 @@ def iter_further(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Comparis
     there for the next.
 
     They depend on the group's own verdicts alone, so that shards, servers and resumed runs plan the
-    same. A failed comparison counts as asked. A rollout all of whose comparisons failed comes
-    first, with another opponent, so that it does not stay without a reward; else it counts as
-    average.
+    same. A failed comparison counts as asked. A rollout without a verdict comes first, with
+    another opponent, so that it does not stay without a reward; else it counts as average.
     """
     answered = judged.answered
     left = plan.pairing.count_further(len(answered)) if plan.judges else 0

@@ -1,4 +1,4 @@
-"""How often responses beat fixed answers, with an interval."""
+"""Win rates of responses against fixed answers, with an interval."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,1 +1,1 @@
-"""Which policy is better: win rates and a leaderboard from pairwise verdicts."""
+"""Compare policies: win rates and a leaderboard from pairwise verdicts."""

@@ -1,4 +1,4 @@
-"""Who won each comparison of two policies: the input of all statistics of a ranking."""
+"""The outcomes of comparisons of two policies: the input of all statistics of a ranking."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

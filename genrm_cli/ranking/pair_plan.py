@@ -1,4 +1,4 @@
-"""Which policies to compare on which prompts, and the difference that such a plan can show."""
+"""Plan comparisons of policies, and estimate the difference that such a plan can show."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

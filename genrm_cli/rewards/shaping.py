@@ -28,7 +28,7 @@ _GYM_EMOJI = re.compile(
 )
 
 
-# Words for whoever judges, and not for the user.
+# Words that address the judge, not the user.
 _ADDRESSED = re.compile(
     r"\b(?:dear|attention|note to(?: the)?|to the|as (?:an?|the)|you are (?:an?|the)) "
     r"(?:judge|grader|evaluator|reviewer|rater|reward model)\b"

@@ -198,9 +198,8 @@ def output_schema() -> Record:
     `RunRecord` of files.
     """
     line = json_schema(ScoredLine)
-    del line["properties"][
-        "reward"
-    ]  # it stands in the line itself, where the format of the line has its reward
+    # The reward is a field of the line itself, whose name depends on the format.
+    del line["properties"]["reward"]
     line["required"].remove("reward")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

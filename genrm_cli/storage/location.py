@@ -161,9 +161,7 @@ def folder_of(uri: str) -> str:
 
 
 def name_below(folder: str, uri: str) -> str:
-    """Return the URI of a file relative to a folder that it is in, or in one of whose folders it
-    is.
-    """
+    """Return the URI of a file relative to a folder that contains it, at any depth."""
     return uri.removeprefix(f"{folder}/") if is_s3(uri) else os.path.relpath(uri, folder)
 
 

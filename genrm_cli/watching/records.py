@@ -1,4 +1,4 @@
-"""What a watch keeps of each run, in its metrics file."""
+"""The data that a watch keeps of each run in its metrics file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,1 +1,1 @@
-"""What is in the inputs, and what judges would be shown, without asking any."""
+"""Previews of the inputs and of the prompts, without calling a judge."""

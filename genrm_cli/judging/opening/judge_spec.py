@@ -1,4 +1,4 @@
-"""What the judges of a run are opened with."""
+"""The judges to open for a run, and the options that they share."""
 
 import time
 from collections.abc import Mapping

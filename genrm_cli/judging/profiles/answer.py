@@ -36,8 +36,8 @@ class Answer(NamedTuple):
         return () if self.broken is None else self.broken.holders(text)
 
     def may_repair(self, start: int, end: int) -> bool:
-        """Whether a passage may be a quotation without its signs: it stands in a response and among
-        other words.
+        """Whether a passage may be a quotation without its signs: a response holds it, and other
+        words surround it.
         """
         if (
             self.broken is None
@@ -177,7 +177,7 @@ def pick_own(
     of them and the last one stands among other words in an answer without signs. With
     `ignore_unreadable`, those that cannot be read contradict none."""
     found = [(each, bool(answer.holders(answer.text[each.start : each.end]))) for each in carriers]
-    # What stands in a response and cannot be read is a quotation.
+    # A passage of a response that cannot be read is a quotation.
     found = [(each, held) for each, held in found if not (held and isinstance(each.said, Failure))]
     if not found:
         return None

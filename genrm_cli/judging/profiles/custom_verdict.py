@@ -294,7 +294,7 @@ def _form_of(table: Fields) -> str:
 
 
 def _anywhere(pattern: str) -> str:
-    """Return a pattern that finds what a pattern finds in a reply wherever it stands in a text.
+    """Return a pattern that finds anywhere in a text what a pattern finds in a reply.
 
     A quotation may begin or end a line. A verdict in the first line of a reply can only be quoted
     as a line."""

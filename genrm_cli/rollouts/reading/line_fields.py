@@ -1,4 +1,4 @@
-"""Which fields of a line hold its prompt and its response.
+"""Find the fields of a line that hold its prompt and its response.
 
 Nothing is guessed: a text under a known name that could be part of either must be read, or repeat
 what is read."""

@@ -120,7 +120,7 @@ class Route:
 
 
 MAX_SIZE = 1_024  # a cohort is planned at its first member, while all others wait
-MAX_ID_CHARS = 512  # ids stand in logs, journal keys and URLs
+MAX_ID_CHARS = 512  # ids appear in logs, journal keys and URLs
 MAX_DEADLINE_S = 86_400  # a longer one is a mistake of units
 
 
