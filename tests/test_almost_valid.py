@@ -101,7 +101,7 @@ def replies(raw, folder):
     path.write_bytes(good + b"\n" + raw + b"\n" + good + b"\n")
     with Replies() as read, open_source(str(path), S3, 1_000_000) as source:
         read.add(source)
-        assert sum(1 for _ in read.of(bytes.fromhex(KEY))) >= 2
+        assert sum(1 for _ in read.replies_to(bytes.fromhex(KEY))) >= 2
         read.refused()
 
 
@@ -235,7 +235,7 @@ def test_a_count_that_is_no_number_is_unknown(tmp_path):
     path.write_text(json.dumps(line) + "\n")
     with Replies() as read, open_source(str(path), S3, 1_000_000) as source:
         read.add(source)
-        (reply,) = read.of(bytes.fromhex(KEY))
+        (reply,) = read.replies_to(bytes.fromhex(KEY))
     assert (reply.text, reply.prompt_tokens, reply.completion_tokens) == ("ok", 9, None)
 
 
@@ -267,7 +267,7 @@ async def answer_all(library, count):
         calls = (
             lambda: client.complete(b"{}", 30),
             lambda: client.list_models(30),
-            lambda: api.look_at("batch_1"),
+            lambda: api.get("batch_1"),
             lambda: api.find_batch("m"),
             lambda: api.find_file("requests.jsonl"),
             lambda: api.create("file-1", "m"),

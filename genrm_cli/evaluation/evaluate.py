@@ -12,7 +12,9 @@ from genrm_cli.evaluation.pair_records import joint_record_of, record_of
 from genrm_cli.evaluation.panel_quality import PanelQuality, panel_quality
 from genrm_cli.groups.check import check_settings, refuse_defaults
 from genrm_cli.groups.group import Group, JudgedGroup
+from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
+from genrm_cli.jobs.estimate import Estimate, estimate_run
 from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.judging_session import JudgingSession
 from genrm_cli.jobs.offline.open_exchange import check_offline, open_exchange
@@ -75,6 +77,15 @@ class EvalResult:
     settings_digest: str
     versions: Mapping[str, str]
     pairs: tuple[PairRecord, ...]
+
+
+def plan_evaluation(pairs_uri: str, result_uri: str | None, run: RunContext) -> Estimate:
+    """Return what `evaluate_judge` would ask; asks nobody, and blocks."""
+    check_settings(run.settings)
+    with run.open_source(pairs_uri) as source:
+        pairs = read_pairs(source, run)
+        groups = (group for _, group in pairs.iter_groups(source, run.settings))
+        return estimate_run(groups, _plan_of(run), run, result_uri or "-")
 
 
 async def evaluate_judge(
@@ -156,8 +167,6 @@ async def _judge(
     wait for replies.
     """
     metrics = run.metrics
-    pairing = PairingPlan("all_pairs", both_orders=True)
-    plan = replace(run.plan, pairing=pairing, lineups_in_both_orders=True, keep_replies=False)
 
     def iter_rest() -> Iterator[tuple[Case, Group]]:
         for case, group in pairs.iter_groups(source, run.settings):
@@ -174,10 +183,15 @@ async def _judge(
         open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
         open_journal(journal_for, run) as journal,
     ):
-        session = JudgingSession(judges, plan, run, journal)
+        session = JudgingSession(judges, _plan_of(run), run, journal)
         await session.settle()
         is_judged = await session.judge(iter_rest, keep)
         return judges.specs if is_judged else None
+
+
+def _plan_of(run: RunContext) -> GroupPlan:
+    pairing = PairingPlan("all_pairs", both_orders=True)
+    return replace(run.plan, pairing=pairing, lineups_in_both_orders=True, keep_replies=False)
 
 
 def _result_of(

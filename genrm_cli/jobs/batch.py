@@ -36,10 +36,11 @@ from genrm_cli.jobs.due.decisions import (
 )
 from genrm_cli.jobs.due.inputs import Task, is_one_input
 from genrm_cli.jobs.due.leasing import Leftovers, leased
+from genrm_cli.jobs.due.refusals import refuse_unscored
 from genrm_cli.jobs.journals import check_journal_place, check_shard_journal
 from genrm_cli.jobs.offline.exchange import FileExchange
 from genrm_cli.jobs.offline.open_exchange import check_offline, open_exchange
-from genrm_cli.jobs.score_file import ask_task, refuse_unscored, score_task
+from genrm_cli.jobs.score_file import ask_task, score_task
 from genrm_cli.jobs.shards import check_shards
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import open_judges

@@ -10,7 +10,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import count_known, count_requests
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.index import InputIndex, correct_plan
+from genrm_cli.jobs.index import correct_plan
 from genrm_cli.jobs.journals import asks_anybody, known_journal
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
@@ -60,23 +60,24 @@ class Estimate:
         return asdict(self)
 
 
-def estimate_run(index: InputIndex, run: RunContext, scored_uri: str) -> Estimate:
-    """Estimate the needs of scoring an input, from the metrics that its index filled."""
+def estimate_run(
+    groups: Iterable[Group], plan: GroupPlan, run: RunContext, output_uri: str
+) -> Estimate:
+    """Estimate the needs of judging the groups of an input, from the metrics that its index
+    filled, less what the journal of its output holds; blocks.
+    """
     metrics = run.metrics
     settings = run.settings
     if not asks_anybody(settings):
         return Estimate(metrics.planned)
-    path = known_journal(scored_uri, settings) if judges_of(settings)[0].judge.model else None
+    path = known_journal(output_uri, settings) if judges_of(settings)[0].judge.model else None
     if path is None:
-        if index.plan.graders:  # they are not asked about responses without text
-            groups = (group for _, _, group in index.iter_groups())
-            correct_plan(metrics, sum(count_requests(group, index.plan) for group in groups))
+        if plan.graders:  # they are not asked about responses without text
+            correct_plan(metrics, sum(count_requests(group, plan) for group in groups))
         return estimate_rest(run, None)
     with Journal(str(path), read_only=True) as journal:
         judges, specs = idle_judges(judge_specs(settings), run.open_options, journal)
-        index.plan = index.plan.with_judges(specs)
-        groups = (group for _, _, group in index.iter_groups())
-        correct_plan(metrics, add_known(groups, index.plan, judges, metrics))
+        correct_plan(metrics, add_known(groups, plan.with_judges(specs), judges, metrics))
         return estimate_rest(run, journal)
 
 

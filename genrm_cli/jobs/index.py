@@ -36,7 +36,6 @@ KeyOf = Callable[[Rollout, Record, int | str], str | None]
 """Returns the group key of a rollout, from its own record and its line."""
 
 _SHOWN_CHARS = 200
-NAMED_PROBLEMS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,15 +176,6 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         """Yield the same groups with their texts."""
         for number, rows in self.iter_rows():
             yield number, rows, self.read_group(rows)
-
-
-class FirstRejects(list[Reject]):
-    """The first few lines that could not be read, for an error; call it with each."""
-
-    def __call__(self, reject: Reject) -> None:
-        """Keep a reject if it is one of the first."""
-        if len(self) < NAMED_PROBLEMS:
-            self.append(reject)
 
 
 def index_input(
@@ -343,9 +333,3 @@ def correct_plan(metrics: RunMetrics, planned: int) -> None:
     """Correct the number of requests: rubrics do not ask about responses without text."""
     metrics.planned_calls -= metrics.planned - planned  # each of them one call
     metrics.planned = planned
-
-
-def iter_duplicates(table: GroupTable) -> Iterator[int]:
-    """Yield the rows of rollouts whose group and rollout index occurred before."""
-    for rows in table.iter_groups():
-        yield from table.duplicates(rows)

@@ -4,45 +4,31 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from genrm_cli.errors import (
     GenrmError,
     InputError,
     JudgeError,
-    Message,
-    SettingRef,
     StoppedError,
-    TooManyUnscoredError,
-    naming,
 )
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task
-from genrm_cli.jobs.due.output_state import refuse_unscored_share
+from genrm_cli.jobs.due.refusals import FirstRejects, refuse_input
 from genrm_cli.jobs.due.sources import Sources
-from genrm_cli.jobs.index import (
-    NAMED_PROBLEMS,
-    FirstRejects,
-    InputIndex,
-    Reject,
-    index_input,
-    iter_duplicates,
-)
+from genrm_cli.jobs.index import InputIndex, Reject, index_input
 from genrm_cli.jobs.journals import open_journal
 from genrm_cli.jobs.judge_input import judge_input
 from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.opened import OpenJudges
-from genrm_cli.metrics.figures import bug_text, refuse_failed_figures
+from genrm_cli.metrics.figures import bug_text
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.run_summary import summarise
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.scored.describe_run import input_version, output_mark, run_record, run_totals
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.parse_lines import format_of
 from genrm_cli.scored.run_record import FileRecord, RunRecord, WatchedRun
-from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import (
     exact_record,
     parse_record,
@@ -123,9 +109,7 @@ async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
     with ExitStack() as opened:
         sources = opened.enter_context(task.sources(run))
         index = opened.enter_context(await run.in_thread(lambda: index_input(sources, run, first)))
-        refuse_unreadable(index, first)
-        if run.settings.input.strict:
-            refuse_problems(index, first)
+        refuse_input(index, first, strict=run.settings.input.strict)
         # The run that concludes computes components that need no judge.
         index.plan = replace(index.plan, rewards=replace(index.plan.rewards, components=()))
         async with open_journal(task.places.scored, run) as journal:
@@ -243,7 +227,7 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
             sinks["rejects"].write(render_record(bad.as_dict()))
 
     index = opened.enter_context(index_input(sources, run, reject))
-    refuse_unreadable(index, first)
+    refuse_input(index, first, strict=run.settings.input.strict)
     if task.is_named and not len(index.table):
         raise InputError(f"{task.uri}: it contains no rollouts.")
     # An empty rejects file is written only if it replaces an earlier one.
@@ -252,103 +236,9 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
     )
     if "rejects" in sinks and not has_rejects:
         outputs.discard(sinks.pop("rejects"))
-    if run.settings.input.strict:
-        refuse_problems(index, first)
     return _Work(
         task, run, sources, outputs, sinks, index, opened.enter_context(ScoreStore()), started_s
     )
-
-
-def refuse_unscored(
-    metrics: RunMetrics, settings: Settings, record: RunRecord | None = None
-) -> None:
-    """Refuse a finished run of which a bug kept something from being computed, or that left too
-    many rollouts unscored; `record` holds its metrics, if it was written.
-    """
-    summary = record or summarise(metrics, 0.0)
-    refuse_failed_figures(summary.failed_figures)
-    not_asked = metrics.failures["not_asked"]
-    if metrics.stopped_by == StoppedBy.ONLY_COMPONENTS:
-        raise TooManyUnscoredError(
-            f"the journal lacks {not_asked} answers, and ",
-            naming(
-                "$only_components asks for none: the outputs are partial. Run again without it to "
-                "ask for them."
-            ),
-        )
-    if metrics.stopped_by == StoppedBy.CONCLUDE:
-        changed = "; ".join(metrics.changed_inputs)
-        which = f"{changed}. Run these" if changed else "Run the missing or stopped"
-        raise TooManyUnscoredError(
-            f"the journals of the shards lack {not_asked} answers: the outputs are partial. "
-            f"{which} shards again, ",
-            naming("then $conclude; on a Ray cluster, run the same command again."),
-        )
-    if metrics.stopped_by == StoppedBy.REPLIES_FROM:
-        raise TooManyUnscoredError(
-            f"{not_asked} requests have no reply: the outputs are partial. ",
-            naming("Write them to a file with $requests_to, and pass its replies, too."),
-        )
-    if metrics.stopped_by is not None:
-        raise TooManyUnscoredError(
-            SettingRef(metrics.stopped_by),
-            f" stopped the run: the outputs are partial, {not_asked} comparisons were not asked. "
-            "Run the same command again: verdicts in the journal are not asked again.",
-        )
-    refuse_unscored_share(summary, settings)
-
-
-def refuse_problems(index: InputIndex, first: list[Reject]) -> None:
-    """Refuse an input with bad lines or duplicate rollouts, naming the first few."""
-    problems = []
-    metrics = index.metrics
-    unit = index.unit
-    if metrics.rejects:
-        problems.append(Message.of(f"{metrics.rejects} bad {unit}s (", _shown(first), ")"))
-    if metrics.duplicate_rollouts:
-        lines = [
-            f"{unit} {index.where(row)}"
-            for row in islice(iter_duplicates(index.table), NAMED_PROBLEMS)
-        ]
-        problems.append(
-            Message.of(f"{metrics.duplicate_rollouts} duplicate rollouts ({', '.join(lines)})")
-        )
-    if problems:
-        raise InputError(
-            f"{index.sources.uri}: ",
-            _joined(" and ", problems),
-            naming(", refused by $strict. Fix them, or run without it: "),
-            f"bad {unit}s then go to the rejects file, and the rest is scored.",
-        )
-
-
-def refuse_unreadable(index: InputIndex, first: list[Reject]) -> None:
-    """Refuse an input with a file without a readable line: it is probably not a rollout file."""
-    for number, (uri, lines) in enumerate(zip(index.sources.uris, index.lines, strict=True)):
-        if index.table.file_rows(number) or not lines:
-            continue
-        whole = f"any of its {lines:,} {index.unit}s" if lines > 1 else f"its only {index.unit}"
-        shown = [reject for reject in first if reject.file in (None, uri)]
-        reasons = (" (", _shown(shown), ")") if shown else ()
-        more = " `genrm validate` lists all problems." if lines > len(shown) else ""
-        raise InputError(f"{uri}: cannot read {whole} as rollouts", *reasons, f".{more}")
-
-
-def _shown(rejects: list[Reject]) -> Message:
-    places: dict[Message, list[str]] = {}
-    for reject in rejects:
-        places.setdefault(reject.reason, []).append(reject.where)
-    unit = rejects[0].unit
-    shown = (
-        Message.of(f"{unit if len(where) == 1 else f'{unit}s'} {', '.join(where)}: ", reason)
-        for reason, where in places.items()
-    )
-    return _joined("; ", list(shown))
-
-
-def _joined(separator: str, messages: Sequence[Message]) -> Message:
-    apart = [part for message in messages for part in (separator, message)]
-    return Message.of(*apart[1:])
 
 
 def _write_scored_lines(

@@ -10,9 +10,10 @@ from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError, namin
 from genrm_cli.groups.check import check_settings, judge_specs, refuse_defaults, without_components
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.inputs import is_one_input, iter_files
+from genrm_cli.jobs.due.refusals import FirstRejects, refuse_input
 from genrm_cli.jobs.due.sources import Sources
 from genrm_cli.jobs.estimate import Estimate, add_known, estimate_rest
-from genrm_cli.jobs.index import FirstRejects, index_input
+from genrm_cli.jobs.index import index_input
 from genrm_cli.jobs.journals import (
     asks_anybody,
     check_journal_place,
@@ -21,7 +22,6 @@ from genrm_cli.jobs.journals import (
     take_in_others,
 )
 from genrm_cli.jobs.judging_session import JudgingSession
-from genrm_cli.jobs.score_file import refuse_problems, refuse_unreadable
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.open_judges import idle_judges, open_judges
@@ -312,9 +312,8 @@ def _reading(uris: Sequence[str], options: RankOptions, run: RunContext) -> Iter
         Sources(uris, run, ", ".join(uris) if len(uris) > 1 else None) as sources,
         index_input(sources, run, first, contest) as index,
     ):
-        refuse_unreadable(index, first)
-        if run.settings.input.strict and run.metrics.rejects:
-            refuse_problems(index, first)
+        # Rollouts that share an index are samples of one policy here, and no duplicates.
+        refuse_input(index, first, strict=run.settings.input.strict and run.metrics.rejects > 0)
         contest.find_prompts(index)
         yield contest
 

@@ -47,9 +47,8 @@ def test_strict_ends_with_3_if_there_are_problems(genrm, call):
     as_json = call("validate", "bad-lines.jsonl", "--strict", "--json")
     assert as_json.code == 3
     assert json.loads(as_json.out)["rejected_lines"] == 7
-    assert (
-        "bad-lines.jsonl: 7 bad lines and 1 duplicate rollouts, refused by --strict" in as_json.err
-    )
+    assert "bad-lines.jsonl: 7 bad lines (line 4: not JSON" in as_json.err
+    assert "and 1 duplicate rollouts (line 11), refused by --strict" in as_json.err
     assert call("validate", "good.jsonl", "--strict").code == 0
 
 
@@ -113,8 +112,8 @@ def test_a_folder_is_reported_file_by_file_and_in_total(genrm, call):
     assert good.code == 0
     assert good.err == ""
     out = good.out.decode()
-    assert "runs/a.jsonl: completion; 8 rollouts in 2 groups; 8 calls\n" in out
-    assert "\n2 files, 0 with errors\ncalls        12\n" in out
+    assert "runs/a.jsonl\n  completion; 8 rollouts in 2 groups\n  8 comparisons: 8 calls" in out
+    assert "\n2 files, 0 with errors\n12 comparisons: 12 calls to make, " in out
     genrm.write("runs/c.jsonl", [{"colour": "red"}])
     mixed = call("validate", "runs", "--json")
     report = json.loads(mixed.out)
@@ -123,4 +122,4 @@ def test_a_folder_is_reported_file_by_file_and_in_total(genrm, call):
     assert report["files"] == 3
     assert report["plan"]["calls"] == 12
     assert [each["can_be_scored"] for each in report["inputs"]] == [True, True, False]
-    assert "runs/c.jsonl: nothing can be scored" in mixed.err
+    assert "runs/c.jsonl: cannot read its only line as rollouts" in mixed.err

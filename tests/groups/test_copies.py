@@ -29,12 +29,10 @@ def test_equal_texts_share_comparisons_and_reward(tmp_path):
         } == {0, 1, 3}
         assert len(scored.comparisons) == PairingPlan(strategy, ring_k=2.0).count(3)
         run = new_run(settings_of(LEXICAL, strategy=strategy, ring_k=2.0), {})
-        (decision,) = iter_dry_run([str(tmp_path / "in.jsonl")], run)
-        assert decision.plan is not None
+        ((_, preview),) = iter_dry_run([str(tmp_path / "in.jsonl")], run)
+        assert preview is not None
         assert (
-            decision.plan.planned
-            == scored.metrics["comparisons_planned"]
-            == len(scored.comparisons)
+            preview.plan.planned == scored.metrics["comparisons_planned"] == len(scored.comparisons)
         )
         assert [line["genrm"].get("equal_to") for line in scored.lines] == [None, None, 0, None, 0]
         assert scored.metrics["copies"] == 2

@@ -7,8 +7,8 @@ import pytest
 
 from genrm_cli.errors import TooManyUnscoredError
 from genrm_cli.jobs.context import new_run
+from genrm_cli.jobs.due.refusals import refuse_unscored
 from genrm_cli.jobs.previews.preview import Preview, iter_previews
-from genrm_cli.jobs.score_file import refuse_unscored
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import settings_from
 from genrm_cli.verdicts import Reason

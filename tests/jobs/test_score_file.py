@@ -15,7 +15,7 @@ from genrm_cli.errors import InputError, JudgeError, TooManyUnscoredError, Usage
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.due.inputs import output_places
-from genrm_cli.jobs.score_file import refuse_unscored
+from genrm_cli.jobs.due.refusals import refuse_unscored
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import settings_from

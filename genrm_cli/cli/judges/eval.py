@@ -13,6 +13,7 @@ from genrm_cli.cli.options import (
     say_endpoint_source,
     with_settings,
 )
+from genrm_cli.cli.scoring.preview_text import plan_lines
 from genrm_cli.cli.tables import Table, names, numbers, print_parts
 from genrm_cli.errors import UsageError
 
@@ -31,7 +32,6 @@ _OMITTED = (
         "parallel_files",
         "output",
         "output_template",
-        "dry_run",
     ),
     *("keep_replies", "leases", "lease_expiry", "together", "set_name", "shard", "conclude"),
     *(
@@ -102,7 +102,7 @@ def eval_(
 
     Example: genrm eval pairs.jsonl --base-url http://localhost:8000/v1 --model my-genrm -o my.json
     """
-    from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial
+    from genrm_cli.evaluation.evaluate import evaluate_judge, plan_evaluation, refuse_partial
     from genrm_cli.groups.check import without_components
     from genrm_cli.jobs.context import new_run
     from genrm_cli.scored.json_form import to_json
@@ -110,9 +110,17 @@ def eval_(
     settings = invocation.settings
     if settings.output.json_output and output == "-":
         raise UsageError("--json and -o - both write to stdout; omit one of them.")
+    own = without_components(settings)
+    if settings.output.dry_run:
+        plan = plan_evaluation(pairs, output, new_run(own, invocation.api_keys))
+        if settings.output.json_output:
+            print_json(plan.as_dict())
+        else:
+            print_parts(*plan_lines(plan))
+        return 0
     say_endpoint_source(invocation)
     with watched(settings) as (progress, events):
-        run = new_run(without_components(settings), invocation.api_keys, progress, events)
+        run = new_run(own, invocation.api_keys, progress, events)
         result = run_to_end(evaluate_judge(pairs, output, run, sentinels))
     if result is None:
         return 0

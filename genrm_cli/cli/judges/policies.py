@@ -7,10 +7,9 @@ from genrm_cli.cli.console import (
     number_text,
     percent_text,
     print_json,
-    print_text,
     say_warning,
 )
-from genrm_cli.cli.events import forecast_text, plan_text, watched
+from genrm_cli.cli.events import forecast_text, watched
 from genrm_cli.cli.options import (
     Invocation,
     Rollouts,
@@ -20,6 +19,7 @@ from genrm_cli.cli.options import (
     switch,
     with_settings,
 )
+from genrm_cli.cli.scoring.preview_text import plan_lines
 from genrm_cli.cli.tables import Table, names, numbers, print_parts
 
 if TYPE_CHECKING:
@@ -126,11 +126,11 @@ def rank(
     }
     options, own = split_options(given, **fields, samples=samples, both_orders=not one_order)
     if given.output.dry_run:
-        plan = to_json(plan_ranking(rollouts, options, new_run(own, invocation.api_keys)))
+        plan = plan_ranking(rollouts, options, new_run(own, invocation.api_keys))
         if as_json:
-            print_json(plan)
+            print_json(to_json(plan))
         else:
-            print_text(f"{forecast_text(plan)}\n{plan_text(plan['estimate'])}")
+            print_parts(forecast_text(to_json(plan)), *plan_lines(plan.estimate))
         return 0
     say_endpoint_source(invocation)
     with watched(given) as (progress, events):

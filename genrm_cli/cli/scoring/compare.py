@@ -68,7 +68,7 @@ def compare(
     from genrm_cli.group_scorer import GroupScorer
     from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.compare_request import compare_reply
-    from genrm_cli.jobs.score_file import refuse_unscored
+    from genrm_cli.jobs.due.refusals import refuse_unscored
     from genrm_cli.settings.table import changed
 
     settings = changed(invocation.settings, use_journal=False, only_components=False)

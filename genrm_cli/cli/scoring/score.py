@@ -19,6 +19,7 @@ from genrm_cli.cli.options import (
     say_endpoint_source,
     with_settings,
 )
+from genrm_cli.cli.scoring.preview_text import preview_lines, short_lines
 from genrm_cli.cli.scoring.summary import counts_text, done_text, show_summary
 from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import GenrmError, UsageError, how_to_install
@@ -229,27 +230,28 @@ def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invoc
     from genrm_cli.jobs.shards import check_shards
 
     settings = invocation.settings
-    costs: list[Estimate] = []
+    plans: list[Estimate] = []
     with Events(settings.output.log_json, quiet=settings.output.quiet) as events:
         run = new_run(settings, invocation.api_keys, None, events)
         check_settings(settings)
         check_shards(settings)
-        for result in iter_dry_run(rollouts, run):
+        for result, preview in iter_dry_run(rollouts, run):
             report.enter(result)
-            cost = "" if result.plan is None else f"\n  {plan_text(result.plan.as_dict())}"
-            costs += [] if result.plan is None else [result.plan]
-            if not settings.output.json_output:
-                print_parts(file_text(result.as_dict()) + cost)
+            if preview is not None:
+                plans.append(preview.plan)
+            if settings.output.json_output:
+                continue
+            print_parts(file_text(result.as_dict()))
+            if preview is not None:
+                print_parts(*(preview_lines(preview) if report.alone else short_lines(preview)))
     report.is_listed = True
-    total = total_of(costs).as_dict()
+    total = total_of(plans).as_dict()
     if (watcher := _watcher(run)) is not None:
         total["watch_calls"] = watcher.count_calls(total["planned"])
     if settings.output.json_output:
         print_json(report.as_dict() | {"plan": total})
     if not settings.output.quiet:
-        say(
-            f"genrm: dry run: {counts_text(report)}"
-            + (f"; in total {plan_text(total)}" if len(costs) > 1 else "")
-        )
+        in_total = f"; in total {plan_text(total)}" if len(plans) > 1 else ""
+        say(f"genrm: dry run: {counts_text(report)}{in_total}")
         if watcher is not None:
             say(f"watching the judge takes about {counted(total['watch_calls'], 'further call')}")

@@ -1,1 +1,1 @@
-"""Decide which inputs are due: list them, look at their outputs, lease them."""
+"""Decide which inputs are due: list them, read the state of their outputs, lease them."""

@@ -26,8 +26,8 @@ from genrm_cli.jobs.due.output_state import (
     OutputState,
     finish_outputs,
     look_at_outputs,
-    refuse_unscored_share,
 )
+from genrm_cli.jobs.due.refusals import refuse_unscored_share
 from genrm_cli.jobs.estimate import Estimate
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings

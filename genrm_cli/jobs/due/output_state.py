@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from genrm_cli.errors import Message, SettingRef, TooManyUnscoredError, WatchError, naming
+from genrm_cli.errors import Message, SettingRef, naming
 from genrm_cli.groups.check import judge_specs
 from genrm_cli.groups.compile import compile_rewards, judge_name
 from genrm_cli.jobs.due.inputs import OutputPlaces
-from genrm_cli.metrics.run_summary import RunSummary
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.describe_run import judge_record, reward_record
 from genrm_cli.scored.files import is_marked, read_run_record
@@ -33,7 +32,7 @@ from genrm_cli.storage.location import (
 )
 from genrm_cli.storage.outputs import finish_commit, was_interrupted
 from genrm_cli.storage.sink import exists, mark_of, place_of, which_exist
-from genrm_cli.verdicts import FailureKind, Reason
+from genrm_cli.verdicts import FailureKind
 
 _TRANSIENT = {kind.value for kind in FailureKind if kind.is_transient}
 Identities = Sequence[InputIdentity]
@@ -295,36 +294,3 @@ def _without_scored_lines(places: OutputPlaces, s3: S3Options) -> OutputState:
     return _state(
         OutputStanding.FOREIGN, "files with the names of its outputs were not written by genrm"
     )
-
-
-def refuse_unscored_share(of: RunSummary, settings: Settings) -> None:
-    """Refuse outputs with too many unscored rollouts, or of a watched judge that is not to be
-    trusted.
-    """
-    most = settings.rewards.max_unscored
-    in_groups = of.rollouts - of.group_sizes.get("1", 0)
-    if most < 1 and of.unscored_reasons.get(Reason.ALONE) and not of.reward.count and not in_groups:
-        raise TooManyUnscoredError(
-            "no rollout has a reward: every group has one rollout; ",
-            naming("name the field that rollouts of one task share with $group_by."),
-        )
-    if of.unscored_share > most:
-        kept = (Reason.ALONE, Reason.NOT_IN_TRIAL)
-        counts = [
-            (Reason(code), count) for code, count in of.unscored_reasons.items() if code not in kept
-        ]
-        reasons = "; ".join(
-            f"{count} × {code.text}" for code, count in sorted(counts, key=lambda each: -each[1])
-        )
-        unscored = round(of.unscored_share * in_groups)
-        raise TooManyUnscoredError(
-            f"{unscored} of {in_groups} rollouts in groups are unscored, more than ",
-            SettingRef("max_unscored", most),
-            f" allows: {reasons}.",
-        )
-    if (
-        isinstance(of, RunRecord)
-        and of.watch is not None
-        and of.watch.state in settings.output.refused_states
-    ):
-        raise WatchError(f"the watched judge says {of.watch.state}: {'; '.join(of.watch.reasons)}.")

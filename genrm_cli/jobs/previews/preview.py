@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from genrm_cli.errors import GenrmError, InputError, Message, SettingRef, naming
+from genrm_cli.errors import GenrmError, InputError, Message, naming
 from genrm_cli.groups.compile import compile_rewards
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import begin_group
@@ -13,10 +13,10 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.decisions import Decision, Status, iter_decisions
 from genrm_cli.jobs.due.inputs import NO_ROLLOUT_FILES, Task, iter_tasks
+from genrm_cli.jobs.due.refusals import FirstRejects, refuse_input
 from genrm_cli.jobs.estimate import Estimate, estimate_run
-from genrm_cli.jobs.index import FirstRejects, index_input
+from genrm_cli.jobs.index import Reject, index_input
 from genrm_cli.jobs.previews.problems import Problem, Problems
-from genrm_cli.jobs.score_file import refuse_unreadable
 from genrm_cli.json_types import Record, field_at
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import PairingPlan
@@ -92,6 +92,8 @@ class Preview:
 
     Attributes:
         can_be_scored: whether anything would be asked, or rewards need no judge.
+        error: of an input that cannot be scored, or that `strict` refuses; None if a run would go
+            on.
     """
 
     input: str
@@ -104,6 +106,7 @@ class Preview:
     plan: Estimate
     problems: list[Problem]
     can_be_scored: bool
+    error: InputError | None
 
     @property
     def problem_count(self) -> int:
@@ -153,38 +156,20 @@ class Preview:
             "problems": [asdict(each) | {"problem": str(each.problem)} for each in self.problems],
         }
 
-    def error(self, *, strict: bool) -> InputError | None:
-        """Return the error of an input that cannot be scored, or that `strict` refuses; None if a
-        run would go on.
-        """
-        if (why := self._why_unscorable()) is not None:
-            return InputError(f"{self.input}: nothing can be scored: ", why, ".")
-        # Groups with mixed prompts are unscored, not refused.
-        if strict and (self.counts.rejects or self.counts.duplicate_rollouts):
-            problems = (
-                f"{self.counts.rejects} bad lines and {self.counts.duplicate_rollouts} "
-                "duplicate rollouts"
-            )
-            return InputError(f"{self.input}: {problems}, refused by ", SettingRef("strict"), ".")
-        return None
 
-    def _why_unscorable(self) -> Message | None:
-        if self.can_be_scored:
-            return None
-        if not self.counts.lines:
-            return Message.of("the input is empty")
-        if not self.counts.rollouts:
-            return Message.of("no line can be read as a rollout: ", self.problems[0].problem)
-        if self.without_response == self.counts.rollouts:
-            return Message.of("no rollout has a response that can be compared")
-        if set(self.contents.grouped_by) == {_NO_FIELD}:
-            return naming("no line has the field that $group_by names")
-        if set(self.counts.group_sizes) == {1}:
-            every = f"every group (by {' or '.join(self.contents.grouped_by)}) has one rollout"
-            return Message.of(
-                every, naming("; name the field that rollouts of one task share with $group_by")
-            )
-        return Message.of("no group has two rollouts that can be compared")
+def _why_unscorable(preview: Preview) -> Message:
+    if not preview.counts.lines:
+        return Message.of("the input is empty")
+    if preview.without_response == preview.counts.rollouts:
+        return Message.of("no rollout has a response that can be compared")
+    if set(preview.contents.grouped_by) == {_NO_FIELD}:
+        return naming("no line has the field that $group_by names")
+    if set(preview.counts.group_sizes) == {1}:
+        every = f"every group (by {' or '.join(preview.contents.grouped_by)}) has one rollout"
+        return Message.of(
+            every, naming("; name the field that rollouts of one task share with $group_by")
+        )
+    return Message.of("no group has two rollouts that can be compared")
 
 
 def iter_previews(
@@ -203,7 +188,7 @@ def iter_previews(
             continue
         metrics = run.progress.begin()
         try:
-            yield _preview(task, replace(run, settings=anywhere, metrics=metrics), torn)
+            yield preview_task(task, replace(run, settings=anywhere, metrics=metrics), torn)
         except GenrmError as error:
             yield error
         finally:
@@ -212,13 +197,30 @@ def iter_previews(
         raise InputError(f"{', '.join(inputs)}: {NO_ROLLOUT_FILES}.")
 
 
-def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
+def preview_task(task: Task, run: RunContext, torn: TornPrompts | None = None) -> Preview:
+    """Preview one input, whose prompts go to `torn`; blocks.
+
+    Raises:
+        GenrmError: it cannot be opened or decoded.
+    """
     settings = run.settings
     metrics = run.metrics
     problems = Problems()
     contents = Contents()
-    with task.sources(run) as sources, index_input(sources, run, problems.add_reject) as index:
-        torn.add(index.table.prompts())
+    first = FirstRejects()
+    refusal: InputError | None = None
+
+    def reject(bad: Reject) -> None:
+        first(bad)
+        problems.add_reject(bad)
+
+    with task.sources(run) as sources, index_input(sources, run, reject) as index:
+        try:
+            refuse_input(index, first, strict=settings.input.strict)
+        except InputError as error:
+            refusal = error
+        if torn is not None:
+            torn.add(index.table.prompts())
         for _, rows, group in index.iter_groups():
             problems.add_group(group, rows, index, settings.input.group_by)
             contents.add(group, index.plan)
@@ -230,8 +232,10 @@ def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
             with sources.open(number) as source:
                 _add_readings(readings, source, run)
                 source.verify_unchanged()
-        plan = estimate_run(index, run, task.places.scored)
-    return Preview(
+        groups = (group for _, _, group in index.iter_groups())
+        plan = estimate_run(groups, index.plan, run, task.places.scored)
+    has_components = metrics.rollouts > 0 and bool(index.plan.rewards.components)
+    preview = Preview(
         task.uri,
         len(task.files),
         metrics,
@@ -241,9 +245,13 @@ def _preview(task: Task, run: RunContext, torn: TornPrompts) -> Preview:
         index.plan.pairing,
         plan,
         problems=problems.ordered(),
-        can_be_scored=metrics.planned > 0
-        or (metrics.rollouts > 0 and bool(index.plan.rewards.components)),
+        can_be_scored=metrics.planned > 0 or has_components,
+        error=refusal,
     )
+    if preview.can_be_scored or refusal is not None:
+        return preview
+    why = _why_unscorable(preview)
+    return replace(preview, error=InputError(f"{task.uri}: nothing can be scored: ", why, "."))
 
 
 def _add_readings(found: dict[str, Reading], source: Source, run: RunContext) -> None:
@@ -284,21 +292,23 @@ def _reading_of(number: int, record: Record, format_: Format, run: RunContext) -
     )
 
 
-def iter_dry_run(inputs: Sequence[str], run: RunContext) -> Iterator[Decision]:
-    """Yield the planned action for each input; inputs to be scored are read and have a plan."""
-    leases = (
-        Leases(run.s3, run.settings.storage.lease_expiry) if run.settings.storage.leases else None
-    )
+def iter_dry_run(
+    inputs: Sequence[str], run: RunContext
+) -> Iterator[tuple[Decision, Preview | None]]:
+    """Yield the planned action for each input, and the preview of those that can be read and are
+    due.
+    """
+    leases = None
+    if run.settings.storage.leases:
+        leases = Leases(run.s3, run.settings.storage.lease_expiry)
     for decision in iter_decisions(inputs, run, leases):
-        is_due = decision.status is Status.SCORE
-        yield _planned(decision, replace(run, metrics=RunMetrics())) if is_due else decision
-
-
-def _planned(decision: Decision, run: RunContext) -> Decision:
-    first = FirstRejects()
-    try:
-        with decision.task.sources(run) as sources, index_input(sources, run, first) as index:
-            refuse_unreadable(index, first)
-            return replace(decision, plan=estimate_run(index, run, decision.task.places.scored))
-    except GenrmError as error:
-        return decision.failed(error)
+        if decision.status is not Status.SCORE:
+            yield decision, None
+            continue
+        try:
+            preview = preview_task(decision.task, replace(run, metrics=RunMetrics()))
+        except GenrmError as error:
+            yield decision.failed(error), None
+        else:
+            planned = replace(decision, plan=preview.plan)
+            yield planned if preview.error is None else planned.failed(preview.error), preview

@@ -11,7 +11,8 @@ from genrm_cli.groups.judge_group import begin_group, iter_stages, view_for_judg
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import NO_ROLLOUT_FILES, Task, iter_tasks
-from genrm_cli.jobs.index import FirstRejects, index_input
+from genrm_cli.jobs.due.refusals import FirstRejects
+from genrm_cli.jobs.index import index_input
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.profiles.profile import AnyProfile, ChatMessage, Profile, render_messages
 from genrm_cli.settings import Settings, changed

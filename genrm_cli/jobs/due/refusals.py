@@ -1,0 +1,157 @@
+"""Refuse inputs that cannot be read, and outputs that leave too much unscored."""
+
+from itertools import islice
+
+from genrm_cli.errors import (
+    InputError,
+    Message,
+    SettingRef,
+    TooManyUnscoredError,
+    WatchError,
+    naming,
+)
+from genrm_cli.jobs.index import InputIndex, Reject
+from genrm_cli.metrics.figures import refuse_failed_figures
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.metrics.run_summary import RunSummary, summarise
+from genrm_cli.scored.run_record import RunRecord
+from genrm_cli.settings import Settings
+from genrm_cli.verdicts import Reason, StoppedBy
+
+_NAMED = 3  # lines that a message names: enough to see whether they have something in common
+
+
+class FirstRejects(list[Reject]):
+    """The first few lines that could not be read, for an error; call it with each."""
+
+    def __call__(self, reject: Reject) -> None:
+        """Keep a reject if it is one of the first."""
+        if len(self) < _NAMED:
+            self.append(reject)
+
+
+def refuse_input(index: InputIndex, first: FirstRejects, *, strict: bool) -> None:
+    """Refuse an input with a file without a readable line, which is probably not a rollout file;
+    if `strict`, also one with bad lines or duplicate rollouts.
+
+    Raises:
+        InputError: it names the first few lines.
+    """
+    unit = index.unit
+    for number, (uri, lines) in enumerate(zip(index.sources.uris, index.lines, strict=True)):
+        if index.table.file_rows(number) or not lines:
+            continue
+        whole = f"any of its {lines:,} {unit}s" if lines > 1 else f"its only {unit}"
+        rejects = [reject for reject in first if reject.file in (None, uri)]
+        reasons = (" (", _reasons(rejects), ")") if rejects else ()
+        more = " `genrm validate` lists all problems." if lines > len(rejects) else ""
+        raise InputError(f"{uri}: cannot read {whole} as rollouts", *reasons, f".{more}")
+    problems = []
+    metrics = index.metrics
+    if metrics.rejects:
+        problems.append(Message.of(f"{metrics.rejects} bad {unit}s (", _reasons(first), ")"))
+    if metrics.duplicate_rollouts:
+        duplicates = (
+            row for rows in index.table.iter_groups() for row in index.table.duplicates(rows)
+        )
+        where = ", ".join(f"{unit} {index.where(row)}" for row in islice(duplicates, _NAMED))
+        problems.append(Message.of(f"{metrics.duplicate_rollouts} duplicate rollouts ({where})"))
+    if strict and problems:
+        raise InputError(
+            f"{index.sources.uri}: ",
+            _joined(" and ", problems),
+            naming(", refused by $strict. Fix them, or run without it: "),
+            f"bad {unit}s then go to the rejects file, and the rest is scored.",
+        )
+
+
+def _reasons(rejects: list[Reject]) -> Message:
+    """Return where lines could not be read, by reason."""
+    places: dict[Message, list[str]] = {}
+    for reject in rejects:
+        places.setdefault(reject.reason, []).append(reject.where)
+    unit = rejects[0].unit
+    reasons = [
+        Message.of(f"{unit if len(where) == 1 else f'{unit}s'} {', '.join(where)}: ", reason)
+        for reason, where in places.items()
+    ]
+    return _joined("; ", reasons)
+
+
+def _joined(separator: str, messages: list[Message]) -> Message:
+    parts: list[Message | str] = []
+    for message in messages:
+        parts += [separator, message]
+    return Message.of(*parts[1:])
+
+
+def refuse_unscored(
+    metrics: RunMetrics, settings: Settings, record: RunRecord | None = None
+) -> None:
+    """Refuse a finished run of which a bug kept something from being computed, or that left too
+    many rollouts unscored; `record` holds its metrics, if it was written.
+    """
+    summary = record or summarise(metrics, 0.0)
+    refuse_failed_figures(summary.failed_figures)
+    not_asked = metrics.failures["not_asked"]
+    if metrics.stopped_by == StoppedBy.ONLY_COMPONENTS:
+        raise TooManyUnscoredError(
+            f"the journal lacks {not_asked} answers, and ",
+            naming(
+                "$only_components asks for none: the outputs are partial. Run again without it to "
+                "ask for them."
+            ),
+        )
+    if metrics.stopped_by == StoppedBy.CONCLUDE:
+        changed = "; ".join(metrics.changed_inputs)
+        which = f"{changed}. Run these" if changed else "Run the missing or stopped"
+        raise TooManyUnscoredError(
+            f"the journals of the shards lack {not_asked} answers: the outputs are partial. "
+            f"{which} shards again, ",
+            naming("then $conclude; on a Ray cluster, run the same command again."),
+        )
+    if metrics.stopped_by == StoppedBy.REPLIES_FROM:
+        raise TooManyUnscoredError(
+            f"{not_asked} requests have no reply: the outputs are partial. ",
+            naming("Write them to a file with $requests_to, and pass its replies, too."),
+        )
+    if metrics.stopped_by is not None:
+        raise TooManyUnscoredError(
+            SettingRef(metrics.stopped_by),
+            f" stopped the run: the outputs are partial, {not_asked} comparisons were not asked. "
+            "Run the same command again: verdicts in the journal are not asked again.",
+        )
+    refuse_unscored_share(summary, settings)
+
+
+def refuse_unscored_share(of: RunSummary, settings: Settings) -> None:
+    """Refuse outputs with too many unscored rollouts, or of a watched judge that is not to be
+    trusted.
+    """
+    most = settings.rewards.max_unscored
+    in_groups = of.rollouts - of.group_sizes.get("1", 0)
+    if most < 1 and of.unscored_reasons.get(Reason.ALONE) and not of.reward.count and not in_groups:
+        raise TooManyUnscoredError(
+            "no rollout has a reward: every group has one rollout; ",
+            naming("name the field that rollouts of one task share with $group_by."),
+        )
+    if of.unscored_share > most:
+        kept = (Reason.ALONE, Reason.NOT_IN_TRIAL)
+        counts = [
+            (Reason(code), count) for code, count in of.unscored_reasons.items() if code not in kept
+        ]
+        reasons = "; ".join(
+            f"{count} × {code.text}" for code, count in sorted(counts, key=lambda each: -each[1])
+        )
+        unscored = round(of.unscored_share * in_groups)
+        raise TooManyUnscoredError(
+            f"{unscored} of {in_groups} rollouts in groups are unscored, more than ",
+            SettingRef("max_unscored", most),
+            f" allows: {reasons}.",
+        )
+    if (
+        isinstance(of, RunRecord)
+        and of.watch is not None
+        and of.watch.state in settings.output.refused_states
+    ):
+        raise WatchError(f"the watched judge says {of.watch.state}: {'; '.join(of.watch.reasons)}.")
