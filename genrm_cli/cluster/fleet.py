@@ -1,4 +1,11 @@
-"""The workers of a run: one for each shard, replaced up to twice if it is lost."""
+"""The workers of a run: one for each shard, replaced up to twice if it is lost.
+
+The driver polls each worker for its progress. A worker that does not answer is killed before its
+replacement starts, since one that is only unreachable would go on asking; both write to the journal
+of the shard, so what was answered is not asked again. What a lost worker spent is taken off the
+limits of the next one. The results of workers are dropped in the end, because the run that
+concludes counts them from the journals; only what they spent remains.
+"""
 
 import asyncio
 import time
@@ -13,18 +20,18 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from genrm_cli import __version__
 from genrm_cli.cluster.start import in_one_line, living_nodes, watch_cluster
 from genrm_cli.cluster.worker import Load, Order, ShardResult, Spent, Worker, WorkerState
-from genrm_cli.errors import StorageError, UsageError
+from genrm_cli.errors import StorageError, UsageError, how_to_install
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.metrics.progress import COUNTS
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.tasks import first_error_of
 from genrm_cli.verdicts import StoppedBy
 
-_LOOK_EVERY_S = 0.5
-_SILENCE_LIMIT_S = 60.0
+_POLL_S = 0.5  # the progress display is as smooth as that
+_SILENCE_LIMIT_S = 60.0  # a worker answers at once, unless its node is lost or swaps
 _START_LIMIT_S = 180.0  # a cold node takes a while to start its first worker
-_STOP_LIMIT_S = 6.0
-_SPENT = (*(each.name for each in fields(Spent)), "retries")
+_STOP_LIMIT_S = 6.0  # within the nine seconds after which the kernel ends an interrupted driver
+_SPENT = (*(each.name for each in fields(Spent)), "retries")  # fields of `RunMetrics`
 
 
 @dataclass(eq=False, slots=True)
@@ -123,11 +130,10 @@ class Fleet:
             self._run.on_event("shard_failed" if result.errors else "shard_done", ended)
             return
         raise StorageError(
-            f"shard {member.shard}: its workers were lost ({'; '.join(lost)}). Check that "
-            f"genrm-cli[ray] {__version__} "
-            "is installed on all nodes and that they have enough memory; Ray's logs there say "
-            "more. Then run the same "
-            "command again: what was answered is not asked again."
+            f"shard {member.shard}: its workers were lost ({'; '.join(lost)}). Check that all "
+            f"nodes have genrm {__version__} ({how_to_install('ray')}) and enough memory; Ray's "
+            "logs there say more. Then run the same command again: what was answered is not asked "
+            "again."
         )
 
     async def _work(self, member: _Member) -> ShardResult:
@@ -141,9 +147,8 @@ class Fleet:
             await self._hear(member, _START_LIMIT_S)
         except ray.exceptions.RayTaskError as error:  # most likely an import failed
             raise StorageError(
-                f"a node cannot run genrm: {in_one_line(error.cause)} Install genrm-cli[ray] "
-                f"{__version__} on all "
-                "nodes."
+                f"a node cannot run genrm: {in_one_line(error.cause)} Install genrm {__version__} "
+                f"on all nodes: {how_to_install('ray')}."
             ) from None
         # Counted from here, because the clocks of nodes differ.
         deadline_s = self._run.settings.limits.deadline
@@ -157,7 +162,7 @@ class Fleet:
         )
         try:
             while not asking.done():
-                await asyncio.wait([asking], timeout=_LOOK_EVERY_S)
+                await asyncio.wait([asking], timeout=_POLL_S)
                 await self._hear(member, _SILENCE_LIMIT_S)
             return await asking
         finally:
@@ -171,15 +176,19 @@ class Fleet:
         if state.version != __version__:
             raise UsageError(
                 f"a node has genrm {state.version}, and this machine {__version__}; install one "
-                "version."
+                f"version: {how_to_install('ray')}."
             )
         member.state = state
         for name in COUNTS:
             setattr(member.metrics, name, getattr(state.now, name))
         member.metrics.failures = Counter(state.now.failures)
-        for event, told in state.events:
-            self._run.on_event(event, told)
-        self._show()
+        for event, event_fields in state.events:
+            self._run.on_event(event, event_fields)
+        load = Load()
+        for each in self._members:
+            if each.state is not None:
+                load.merge(each.state.load)
+        self._run.progress.pace = load
 
     def _lose(self, member: _Member) -> None:
         """Forget a worker, except what it spent; it may just be unreachable, and must not ask any
@@ -198,13 +207,6 @@ class Fleet:
         self._run.progress.discard(metrics)
         for name in _SPENT:
             setattr(self._spent, name, getattr(self._spent, name) + getattr(metrics, name))
-
-    def _show(self) -> None:
-        load = Load()
-        for member in self._members:
-            if member.state is not None:
-                load.merge(member.state.load)
-        self._run.progress.pace = load
 
     async def _stop(self) -> None:
         """Let the workers write their journals before they end."""

@@ -47,7 +47,7 @@ async def score_on_cluster(
     """
     _check(inputs, run.settings)
     await in_thread(lambda: check_address(address))
-    run = replace(run, on_event=_told_once(run.on_event))
+    run = replace(run, on_event=_without_repeats(run.on_event))
     async with _held(inputs, run) as held:
         outputs = frozenset(
             output for output, lease in held.items() if not isinstance(lease, OtherLease)
@@ -145,14 +145,14 @@ async def _settle_judges(run: RunContext) -> tuple[tuple[bool, ...], tuple[int, 
         return with_roles, tuple(spec.max_model_len or 0 for spec in judges.specs)
 
 
-def _told_once(on_event: OnEvent) -> OnEvent:
-    """Leave out repeated events: the probe, the workers and the concluding run notice the same."""
-    told: dict[object, str] = {}
+def _without_repeats(on_event: OnEvent) -> OnEvent:
+    """Drop repeated events: the probe, the workers and the concluding run notice the same."""
+    latest: dict[object, str] = {}
 
-    def tell(event: str, fields: dict[str, Any]) -> None:
-        about = fields.get("endpoint") or (event, fields.get("name"), fields.get("reason"))
-        if event not in ("judge", *FORWARDED) or told.get(about) != event:
-            told[about] = event
+    def forward(event: str, fields: dict[str, Any]) -> None:
+        subject = fields.get("endpoint") or (event, fields.get("name"), fields.get("reason"))
+        if event not in ("judge", *FORWARDED) or latest.get(subject) != event:
+            latest[subject] = event
             on_event(event, fields)
 
-    return tell
+    return forward

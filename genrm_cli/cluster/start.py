@@ -17,7 +17,7 @@ from genrm_cli.judging.pacing.endpoint import loop_time_s
 
 # The store holds names and counts only; Ray would take 30 % of the memory for it.
 _LOCAL = {"object_store_memory": 100_000_000, "include_dashboard": False}
-_CONNECT_LIMIT_S = 10.0
+_CONNECT_LIMIT_S = 10.0  # a head that is up answers within seconds, also over a slow link
 _ADDRESS = re.compile(r"(?P<host>[^:/\s]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})")
 
 

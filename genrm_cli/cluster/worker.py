@@ -30,6 +30,7 @@ from genrm_cli.settings.judge_settings import LimitSettings
 from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.verdicts import StoppedBy
 
+# What a user has to know at once; the driver sees the rest in its own probe and in the conclusion.
 FORWARDED = ("endpoint_down", "endpoint_up", "paused", "copy_failing", "journal_damaged", "stopped")
 
 
@@ -125,12 +126,12 @@ class Worker:
                 )
         except GenrmError as error:
             report.end(error)
-        found = (result.error for result in report.results)
-        told_later = InputError, TooManyUnscoredError
+        # The run that concludes finds unreadable inputs and missing verdicts itself.
+        of_conclusion = (InputError, TooManyUnscoredError)
         errors = tuple(
-            error.message
-            for error in found
-            if error is not None and not isinstance(error, told_later)
+            result.error.message
+            for result in report.results
+            if result.error is not None and not isinstance(result.error, of_conclusion)
         )
         stopped_by = None if self._judges is None else self._judges.stopped_by
         return ShardResult(report.exit_code, errors, report.fatal, stopped_by)
