@@ -1,4 +1,10 @@
-"""Compute a leaderboard: win rates, strengths and ranks with their intervals."""
+"""Compute a leaderboard: win rates, strengths and ranks with their intervals.
+
+A win rate is a mean of the shares that prompts give, and needs no model. Elo comes from one fit of
+all outcomes; its errors come from how far each prompt moves the fit. Each figure has an interval of
+its own, and another that holds for all comparisons together; ranks and `better` rest on the second.
+A figure that the fit does not predict says that the order is not transitive.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,8 +33,9 @@ from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, rounded_ar
 
 ELO = float(400 / np.log(10))
 """Elo points of a strength of 1: ten times the odds are 400 points."""
-_WIDEST = 800.0  # half of an interval of Elo: odds of 100 to 1
-_OVERLAP = 2.0  # deviations between the lengths of two policies
+_MAX_HALF_WIDTH = 800.0  # of an interval of Elo: odds of 100 to 1 either way say nothing
+# Deviations between the lengths of two policies beyond which they hardly overlap.
+_FAR_LENGTHS = 2.0
 
 
 def build_leaderboard(
@@ -59,7 +66,7 @@ class _Statistics:
         *,
         one_look: bool,
     ) -> None:
-        self.of = outcomes
+        self.outcomes = outcomes
         self.names = outcomes.table.policies
         self.k = outcomes.k
         self.over = over
@@ -69,7 +76,7 @@ class _Statistics:
         self.pairs, self.shares = outcomes.win_shares()
         every_pair = self.k * (self.k - 1) // 2
         self.accounted = every_pair if self.anchor is None else self.k - 1
-        self.n = len(np.unique(outcomes.prompt))
+        self.prompts = len(np.unique(outcomes.prompt))
         self.is_unjudged = not self.judged.any() and bool((outcomes.won == 0.5).all())
         self.fit = None if self.is_unjudged else fit_strengths(outcomes)
         self.by_length = None if self.fit is None else fit_strengths(outcomes, with_length=True)
@@ -90,9 +97,9 @@ class _Statistics:
         """
         if fit is None:
             return np.full(self.k, np.nan), np.full((self.k, self.k), np.nan)
-        each = np.eye(self.k)
-        origin = np.full(self.k, 1 / self.k) if self.anchor is None else each[self.anchor]
-        weights = ELO * (each - origin)
+        identity = np.eye(self.k)
+        origin = np.full(self.k, 1 / self.k) if self.anchor is None else identity[self.anchor]
+        weights = ELO * (identity - origin)
         return weights @ fit.theta, weights @ fit.cov[: self.k, : self.k] @ weights.T
 
     def _z(self, prompts: int, comparisons: int = 1) -> float:
@@ -109,7 +116,7 @@ class _Statistics:
         return share_interval(share, error, n, verdicts, z)
 
     def leaderboard(self) -> Leaderboard:
-        of = self.of
+        outcomes = self.outcomes
         judged = int(self.judged.sum())
         pairs = [self._pair_row(number) for number in range(len(self.pairs))]
         rows = self._policy_rows(pairs)
@@ -119,8 +126,8 @@ class _Statistics:
             order.sort(
                 key=lambda each: (-round(rows[each].elo or 0.0, 6), -(rows[each].win_rate or 0.0))
             )
-        decided = (of.won != 0.5) & self.judged & (of.longer != 0)
-        is_longer = (of.won == 1) == (of.longer > 0)
+        decided = (outcomes.won != 0.5) & self.judged & (outcomes.longer != 0)
+        is_longer = (outcomes.won == 1) == (outcomes.longer > 0)
         cov = self.cov[np.ix_(order, order)].round(3)
         board = Leaderboard(
             policies=tuple(rows[policy] for policy in order),
@@ -129,11 +136,11 @@ class _Statistics:
             over=self.over,
             interval="one look" if self.one_look else "anytime",
             comparisons_accounted=self.accounted,
-            n_prompts=len(of.chars),
+            n_prompts=len(outcomes.chars),
             n_verdicts=judged,
-            by_rule=int(of.by_rule.sum()),
-            failed=of.table.failed.total(),
-            contradicting=of.table.contradicting / judged if judged else None,
+            by_rule=int(outcomes.by_rule.sum()),
+            failed=outcomes.table.failed.total(),
+            contradicting=outcomes.table.contradicting / judged if judged else None,
             position=None if self.fit is None else self.fit.gamma,
             position_se=self._position_error(),
             length=None if self.by_length is None else self.by_length.beta,
@@ -143,7 +150,7 @@ class _Statistics:
             warnings=(),
         )
         facts = BoardFacts(
-            prompts=self.n,
+            prompts=self.prompts,
             is_unjudged=self.is_unjudged,
             is_joined=self.fit is not None,
             is_separated=self.fit is not None and self.fit.separated,
@@ -158,9 +165,9 @@ class _Statistics:
         return _error_at(self.fit, self.k)
 
     def _pair_row(self, number: int) -> PairRow:
-        of = self.of
+        outcomes = self.outcomes
         a, b = self.pairs[number].tolist()
-        here = of.pair == a * self.k + b
+        here = outcomes.pair == a * self.k + b
         asked = here & self.judged
         verdicts = int(here.sum())
         shares = self.shares[:, number]
@@ -188,9 +195,9 @@ class _Statistics:
             better=better,
             n_prompts=n,
             n_verdicts=int(asked.sum()),
-            ties=int((of.won[asked] == 0.5).sum()),
-            failed=of.table.failed[a, b] + of.table.failed[b, a],
-            by_rule=int((here & of.by_rule).sum()),
+            ties=int((outcomes.won[asked] == 0.5).sum()),
+            failed=outcomes.table.failed[a, b] + outcomes.table.failed[b, a],
+            by_rule=int((here & outcomes.by_rule).sum()),
             resid_z=self._residual(number, w, n),
         )
 
@@ -211,15 +218,15 @@ class _Statistics:
         return round(residual / error, 2) if error > LEAST_SPREAD else None
 
     def _policy_rows(self, pairs: Sequence[PairRow]) -> list[PolicyRow]:
-        of = self.of
+        outcomes = self.outcomes
         by_length, _ = self._in_elo(self.by_length)
-        half = self._half_widths(1)
-        band = self._half_widths(self.accounted)
+        half_widths = self._half_widths(1)
+        joint_widths = self._half_widths(self.accounted)
         ranks = self._ranks(pairs)
         rows = []
         for policy, name in enumerate(self.names):
-            own = (of.first == policy) | (of.second == policy)
-            chars = of.chars[:, policy]
+            takes_part = (outcomes.first == policy) | (outcomes.second == policy)
+            chars = outcomes.chars[:, policy]
             known = chars[~np.isnan(chars)]
             rate, (low, high) = self._rate(policy)
             elo = float(self.elo[policy])
@@ -230,32 +237,36 @@ class _Statistics:
                 rank_hi=rank_hi,
                 elo=_number(elo),
                 elo_se=_number(self.errors[policy]),
-                elo_lo=_number(elo - half[policy]),
-                elo_hi=_number(elo + half[policy]),
-                band_lo=_number(elo - band[policy]),
-                band_hi=_number(elo + band[policy]),
-                bound=self._bound(policy, own),
+                elo_lo=_number(elo - half_widths[policy]),
+                elo_hi=_number(elo + half_widths[policy]),
+                band_lo=_number(elo - joint_widths[policy]),
+                band_hi=_number(elo + joint_widths[policy]),
+                bound=self._bound(policy, takes_part),
                 elo_length=_number(by_length[policy]),
                 win_rate=rate,
                 lo=low,
                 hi=high,
                 chars=round(float(known.mean()), 1) if known.any() else None,
                 prompts=len(known),
-                verdicts=int((own & self.judged).sum()),
-                failed=sum(count for pair, count in of.table.failed.items() if policy in pair),
+                verdicts=int((takes_part & self.judged).sum()),
+                failed=sum(
+                    count for pair, count in outcomes.table.failed.items() if policy in pair
+                ),
             )
             rows.append(row)
         return rows
 
     def _half_widths(self, comparisons: int) -> Floats:
         """Return [K] half widths of the intervals of Elo; NaN where the interval says nothing."""
-        widths = self._z(self.n, comparisons) * self.errors
-        return np.where((self.n < LEAST_PROMPTS) | (widths > _WIDEST), np.nan, widths)
+        widths = self._z(self.prompts, comparisons) * self.errors
+        return np.where((self.prompts < LEAST_PROMPTS) | (widths > _MAX_HALF_WIDTH), np.nan, widths)
 
-    def _bound(self, policy: int, own: Flags) -> Literal[">=", "<="] | None:
-        if self.fit is None or policy == self.anchor or not own.any():
+    def _bound(self, policy: int, takes_part: Flags) -> Literal[">=", "<="] | None:
+        if self.fit is None or policy == self.anchor or not takes_part.any():
             return None
-        won = np.where(self.of.first == policy, self.of.won, 1 - self.of.won)[own].mean()
+        won = np.where(self.outcomes.first == policy, self.outcomes.won, 1 - self.outcomes.won)[
+            takes_part
+        ].mean()
         if won == 1:
             return ">="
         return "<=" if won == 0 else None
@@ -273,7 +284,7 @@ class _Statistics:
             return None, (None, None)
         shares = self.shares[:, columns]
         if self.anchor is None:
-            shares = shares[~np.isnan(self.of.chars).any(axis=1)]
+            shares = shares[~np.isnan(self.outcomes.chars).any(axis=1)]
         shares = np.where(self.pairs[columns, 1] == policy, 1 - shares, shares)
         known = ~np.isnan(shares)
         counts = known.sum(axis=0)
@@ -290,7 +301,7 @@ class _Statistics:
         """Return the ranks that the gaps between strengths leave each policy, or of two policies
         their win rate.
         """
-        if self.fit is None or self.n < LEAST_PROMPTS:
+        if self.fit is None or self.prompts < LEAST_PROMPTS:
             return [(None, None)] * self.k
         if self.k == 2:
             is_worse = [pairs[0].better not in (None, name) for name in self.names]
@@ -298,7 +309,9 @@ class _Statistics:
         gaps = np.subtract.outer(self.fit.theta, self.fit.theta)
         cov = self.fit.cov[: self.k, : self.k]
         variances = np.add.outer(np.diag(cov), np.diag(cov)) - 2 * cov
-        sure = self._z(self.n, self.k * (self.k - 1) // 2) * np.sqrt(np.maximum(0.0, variances))
+        sure = self._z(self.prompts, self.k * (self.k - 1) // 2) * np.sqrt(
+            np.maximum(0.0, variances)
+        )
         above = (gaps > sure).sum(axis=0).tolist()
         below = (-gaps > sure).sum(axis=0).tolist()
         return [(1 + better, self.k - worse) for better, worse in zip(above, below, strict=True)]
@@ -318,9 +331,9 @@ class _Statistics:
     def _far_lengths(self, pairs: Sequence[PairRow]) -> PairRow | None:
         """Return the first pair of policies whose lengths hardly overlap."""
         for (a, b), row in zip(self.pairs.tolist(), pairs, strict=True):
-            gaps = self.of.chars[:, a] - self.of.chars[:, b]
+            gaps = self.outcomes.chars[:, a] - self.outcomes.chars[:, b]
             gaps = gaps[~np.isnan(gaps)]
-            if len(gaps) >= LEAST_PROMPTS and abs(gaps.mean()) > _OVERLAP * gaps.std() > 0:
+            if len(gaps) >= LEAST_PROMPTS and abs(gaps.mean()) > _FAR_LENGTHS * gaps.std() > 0:
                 return row
         return None
 

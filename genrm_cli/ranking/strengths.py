@@ -1,4 +1,11 @@
-"""Strengths of policies from all outcomes: Bradley-Terry with ties and a term for the position."""
+"""Strengths of policies from all outcomes: Bradley-Terry with ties and a term for the position.
+
+An outcome is a row of a logistic regression. Its columns are the policies, 1 for the first and -1
+for the second; a column of ones for the position, if any pair was shown in both orders; and the
+length, on request. The strengths are determined but for their sum, which a prior fixes at 0. They
+have no maximum if some policies never lost against the rest: then each ordered pair gets a quarter
+of a win each way. Errors are those of prompts, because outcomes on one prompt depend on each other.
+"""
 
 from dataclasses import dataclass
 
@@ -52,56 +59,77 @@ def fit_strengths(outcomes: Outcomes, *, with_length: bool = False) -> Strengths
     clusters: K.-Y. Liang and S. L. Zeger, Biometrika 73 (1986) 13; length: Y. Dubois et al., arXiv
     2404.04475."""
     k = outcomes.k
-    prompt = outcomes.prompt
-    first = outcomes.first
-    second = outcomes.second
-    won = outcomes.won
-    weight = outcomes.weights
-    longer = outcomes.longer
-    scale = float(np.sqrt(np.mean(longer**2))) if with_length else 1.0
+    prompts = len(outcomes.chars)
+    rows = _Rows(
+        outcomes.prompt,
+        outcomes.first,
+        outcomes.second,
+        outcomes.longer,
+        outcomes.won,
+        outcomes.weights,
+    )
+    scale = float(np.sqrt(np.mean(rows.longer**2))) if with_length else 1.0
     shown = np.zeros((k, k), dtype=bool)
-    shown[first, second] = True
+    shown[rows.first, rows.second] = True
     beaten = np.zeros((k, k), dtype=bool)
-    beaten[first[won > 0], second[won > 0]] = True
-    beaten[second[won < 1], first[won < 1]] = True
+    beaten[rows.first[rows.won > 0], rows.second[rows.won > 0]] = True
+    beaten[rows.second[rows.won < 1], rows.first[rows.won < 1]] = True
     if not scale or not _joins_all(beaten | beaten.T):
         return None
-    n = len(np.unique(prompt))
+    n = len(np.unique(rows.prompt))
     separated = not _joins_all(beaten)
-    swapped = bool((shown & shown.T).any())
     if separated:
-        a, b = np.nonzero(shown)
-        # Each ordered pair on a prompt of its own, in equal lengths.
-        prompt = np.concatenate([prompt, len(outcomes.chars) + np.arange(len(a))])
-        first = np.concatenate([first, a])
-        second = np.concatenate([second, b])
-        longer = np.concatenate([longer, np.zeros(len(a))])
-        won = np.concatenate([won, np.full(len(a), 0.5)])
-        weight = np.concatenate([weight, np.full(len(a), 2 * _PSEUDO_WINS)])
-    columns = [_contrasts(first, second, k)]
-    if swapped:
-        columns.append(np.ones((len(first), 1)))
+        rows = rows.with_pseudo_wins(shown, prompts)
+    has_position = bool((shown & shown.T).any())
+    columns = [_contrasts(rows.first, rows.second, k)]
+    if has_position:
+        columns.append(np.ones((len(rows.first), 1)))
     if with_length:
-        columns.append(np.tanh(longer / scale)[:, None])
+        columns.append(np.tanh(rows.longer / scale)[:, None])
     design = np.hstack(columns)
-    # Strengths are free but for their sum, which no outcome shows.
     prior = _WEAK_PRIOR * np.eye(design.shape[1])
-    prior[:k, :k] = 1 / k
-    solution, curvature = _maximise(design, won, weight, prior)
-    surprise = weight * (won - _logistic(design @ solution))
-    prompts = len(outcomes.chars)
-    pulls = np.zeros((max(prompts, int(prompt.max()) + 1), design.shape[1]))
-    np.add.at(pulls, prompt, design * surprise[:, None])
-    influence = pulls @ np.linalg.inv(curvature)
+    prior[:k, :k] = 1 / k  # on the sum of the strengths, which no outcome shows
+    solution, curvature = _maximise(design, rows.won, rows.weight, prior)
+    surprise = rows.weight * (rows.won - _logistic(design @ solution))
+    scores = np.zeros((max(prompts, int(rows.prompt.max()) + 1), design.shape[1]))
+    np.add.at(scores, rows.prompt, design * surprise[:, None])
+    influence = scores @ np.linalg.inv(curvature)
     factor = n / (n - 1) if n > 1 else np.nan
     return Strengths(
         theta=solution[:k],
-        gamma=float(solution[k]) if swapped else None,
+        gamma=float(solution[k]) if has_position else None,
         beta=float(solution[-1]) if with_length else None,
         cov=factor * influence.T @ influence,
         influence=influence[:prompts],
         separated=separated,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The outcomes, [N] each; see `Outcomes`."""
+
+    prompt: Indices
+    first: Indices
+    second: Indices
+    longer: Floats
+    won: Floats
+    weight: Floats
+
+    def with_pseudo_wins(self, shown: Flags, prompts: int) -> "_Rows":
+        """Add a tie of each ordered pair [K, K] that was shown, in equal lengths, each on a prompt
+        of its own.
+        """
+        first, second = np.nonzero(shown)
+        count = len(first)
+        return _Rows(
+            np.concatenate([self.prompt, prompts + np.arange(count)]),
+            np.concatenate([self.first, first]),
+            np.concatenate([self.second, second]),
+            np.concatenate([self.longer, np.zeros(count)]),
+            np.concatenate([self.won, np.full(count, 0.5)]),
+            np.concatenate([self.weight, np.full(count, 2 * _PSEUDO_WINS)]),
+        )
 
 
 def predicted_wins(theta: Floats, gamma: float, pairs: Indices) -> Floats:
@@ -130,12 +158,13 @@ def residual_errors(fit: Strengths, pairs: Indices, shares: Floats) -> Floats:
     up = _slope(gaps + position) / 2
     down = _slope(gaps - position) / 2
     k = len(fit.theta)
-    moved = (up + down)[:, None] * _contrasts(pairs[:, 0], pairs[:, 1], k) @ fit.influence[:, :k].T
+    contrasts = _contrasts(pairs[:, 0], pairs[:, 1], k)
+    predicted = (up + down)[:, None] * contrasts @ fit.influence[:, :k].T
     if fit.gamma is not None:
-        moved += np.outer(up - down, fit.influence[:, k])
-    pulls = np.where(known, shares - rates, 0.0) / counts - moved.T
+        predicted += np.outer(up - down, fit.influence[:, k])
+    residuals = np.where(known, shares - rates, 0.0) / counts - predicted.T
     n = int(known.any(axis=1).sum())
-    return np.asarray(np.sqrt((pulls**2).sum(axis=0) * n / max(1, n - 1)))
+    return np.asarray(np.sqrt((residuals**2).sum(axis=0) * n / max(1, n - 1)))
 
 
 def _maximise(design: Floats, won: Floats, weight: Floats, prior: Floats) -> tuple[Floats, Floats]:
@@ -144,10 +173,10 @@ def _maximise(design: Floats, won: Floats, weight: Floats, prior: Floats) -> tup
     def surface(solutions: Floats) -> tuple[Floats, Floats, Floats]:
         odds = solutions @ design.T
         expected = _logistic(odds)
-        pull = solutions @ prior
+        shrinkage = solutions @ prior
         height = (weight * (won * odds - np.logaddexp(0.0, odds))).sum(axis=1)
-        height -= (solutions * pull).sum(axis=1) / 2
-        slope = (weight * (won - expected)) @ design - pull
+        height -= (solutions * shrinkage).sum(axis=1) / 2
+        slope = (weight * (won - expected)) @ design - shrinkage
         return height, slope, weight * expected * (1 - expected)
 
     def curvature(spread: Floats) -> Floats:
