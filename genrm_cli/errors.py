@@ -198,6 +198,7 @@ class StoppedError(Exception):
     """The caller asked to stop. Users never see it, so it has no exit code."""
 
 
+# What stops everything comes first, then what a user must repair, then what is left undone.
 _FROM_WORST = (INTERRUPTED, 1, 4, 5, 2, 3, 7, 6, 0)
 
 

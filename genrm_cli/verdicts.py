@@ -7,6 +7,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Literal, Self
 
+# The scales of NVIDIA's GenRMs, to which the verdicts of all other judges are mapped.
 MIN_SCORE = 1.0
 MAX_SCORE = 5.0
 MIN_RANKING = 1.0

@@ -1,4 +1,17 @@
-"""Ask a running `genrm serve` for the rewards of a group, or of one member of a cohort."""
+"""Ask a running `genrm serve` for the rewards of a group, or of one member of a cohort.
+
+    >>> import asyncio
+    >>> from genrm_cli.adapters.reward_client import RewardClient
+
+    >>> async def rewards_of(prompt, responses):
+    ...     client = RewardClient("http://localhost:8330")
+    ...     return client.numbers_in(await client.score_group(prompt, responses))
+
+    >>> worse, better = asyncio.run(rewards_of("Why is it blue?", ["Air.", "Air scatters it."]))
+    >>> worse < better
+    True
+
+An adapter is such a function in the shape that its trainer calls: one module for each trainer."""
 
 import asyncio
 import hashlib

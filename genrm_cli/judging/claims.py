@@ -1,8 +1,13 @@
 """Claims: the requests in progress of all runs on one journal, so that no two runs make the same
 request.
 
-A claim expires unless its run renews it, so a killed run delays the others for a few seconds at
-most."""
+All claims of a run are one row of the journal, which the run writes with its own commits. `take`
+puts a key into `wanted` and waits for the next commit. Inside its transaction, the keys that no
+other run claims move to `held`, so of two runs only one gets a key. A commit reads the rows of
+other runs only if `PRAGMA data_version` shows that another run has written: a run alone pays
+nothing.
+
+A row expires unless its run renews it, so a killed run delays the others for `EXPIRY_S` at most."""
 
 import asyncio
 import contextlib
@@ -13,9 +18,10 @@ from collections.abc import Awaitable, Callable
 from genrm_cli.errors import StorageError
 from genrm_cli.judging.journal_file import Connection, Execute, JournalErrors
 
+# A killed run delays others by this time; a run that the machine stops for longer loses its claims.
 EXPIRY_S = 5.0
-_RENEWAL_S = 1.5
-POLL_S = 0.2
+_RENEWAL_S = 1.5  # a claim outlives two renewals that fail or come late
+POLL_S = 0.2  # short against a judge's call, and five reads a second at most
 # Keys are hashes, so the first bytes identify them. A row of whole keys would cost a commit four
 # times as many pages.
 _PART = 8

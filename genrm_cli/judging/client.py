@@ -30,11 +30,10 @@ from genrm_cli.judging.request_form import RefusedField
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import Failure, FailureKind
 
-_MAX_DETAIL_CHARS = 300
+_MAX_DETAIL_CHARS = 300  # a line or two of a terminal, with the ends of a longer message
 _MASK = "[key]"
-_LEAST_SECRET_CHARS = (
-    8  # "x" and "EMPTY" are for servers that need no key, and may well be part of an answer
-)
+# "x" and "EMPTY" are for servers that need no key, and may well be part of an answer.
+_LEAST_SECRET_CHARS = 8
 _CHAT_PATH = "/chat/completions"
 _UNSUPPORTED_CODES = ("unsupported_parameter", "unsupported_value")
 _PROXY = r"(?:[\w.]+: )*(?:\w+ - )?"

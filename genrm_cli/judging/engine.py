@@ -1,4 +1,14 @@
-"""The interface of judges, and the judges of a run."""
+"""The interface of judges, and the judges of a run.
+
+A comparison passes these steps, each of which may end it:
+
+    prepare   render the request; its key is a hash of all that changes the answer
+    recall    look its key up among the outcomes of this and earlier runs
+    admit     wait for a slot, so that a group renders no more requests than can be made
+    ask       wait for an equal request in flight, claim the key, call, and store the outcome
+
+A group holds a lane of `JudgeSet` while it makes its requests, so groups are judged in order, as
+many at a time as there are endpoints."""
 
 import asyncio
 import math

@@ -1,5 +1,11 @@
 """Journal of verdicts: a local SQLite file from which interrupted and later runs resume.
 
+Writers append to `_batch` and wait for the next commit. `_next_commit` schedules it at the end of
+the current turn of the event loop, so outcomes that arrive together share one transaction. An
+outcome never waits longer: its slot is free, so another call may begin, and a kill would lose more
+answers than calls in flight. A transaction also writes the claims that wait (`claims`), and deletes
+a failure where a verdict replaces it. If it fails, the batch stays for the next one.
+
 Several processes may share one file. SQLite locks serialise their writes. If two of them get a
 verdict on one request, the first one stored counts for both. Do not use it on network file systems,
 whose locks are unreliable."""
@@ -39,10 +45,9 @@ from genrm_cli.judging.journal_file import (
 )
 from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome
 
-_REPLY_LEVEL = 3
-# Claims wait this long after a commit for one of outcomes, or until there are enough of them. An
-# outcome never waits: its slot is free, so another journal's call may begin, and a kill would lose
-# more answers than calls in flight.
+_REPLY_LEVEL = 3  # of zstandard, its default
+# Claims wait this long after a commit for one of outcomes, or until there are enough of them: a
+# commit costs as much for one claim as for many.
 _COMMIT_S = 0.005
 _ENOUGH = 64
 _READ_COLUMNS = f"{', '.join(OUTCOME_COLUMNS)}, checksum"

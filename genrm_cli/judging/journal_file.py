@@ -20,13 +20,12 @@ import zstandard
 from genrm_cli.errors import SettingRef, StorageError
 from genrm_cli.verdicts import ChatTurn, Grades, Judgment, Verdict
 
-FORMAT = 1
+FORMAT = 1  # increase it when tables or columns change
 _APPLICATION_ID = 0x67656E72  # distinguishes our files from other SQLite files
-_BUSY_TIMEOUT_S = 30.0
-_CACHE_KIB = (
-    8 << 10
-)  # keys are hashes, so reads are random: with SQLite's default of 2 MB they take a third longer
-_SWITCH_PAUSE_S = 0.02
+_BUSY_TIMEOUT_S = 30.0  # another run may import a whole copy in one transaction
+# Keys are hashes, so reads are random: with SQLite's default of 2 MB they take a third longer.
+_CACHE_KIB = 8 << 10
+_SWITCH_PAUSE_S = 0.02  # the other process reads for milliseconds
 Connection = sqlite3.Connection
 Execute = Callable[..., sqlite3.Cursor]
 Row = dict[str, Any]

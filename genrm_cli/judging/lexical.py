@@ -11,13 +11,12 @@ from functools import lru_cache
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Verdict
 
-LEXICAL_VERSION = (
-    "lexical-2"  # increase it when any score changes: it is part of the key of stored verdicts
-)
-# of longer texts, only the start and the last 2,048 characters are read, to bound time and memory
+# Increase it when any score changes: it is part of the key of stored verdicts.
+LEXICAL_VERSION = "lexical-2"
+# Of longer texts, only the start and the end are read, to bound time and memory.
 READ_CHARS = 65_536
-_TAIL_CHARS = 2_048
-_OPENING_CHARS = 320
+_TAIL_CHARS = 2_048  # shows whether the text is finished
+_OPENING_CHARS = 320  # about two sentences: refusals come first
 
 # Scripts written without spaces between words (kana, Han, Thai to Khmer) are counted by character.
 _UNSPACED = re.compile(

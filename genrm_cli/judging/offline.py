@@ -1,8 +1,16 @@
-"""A judge that reads replies from files."""
+"""A judge that reads replies from files.
+
+It stands in for a live judge: `recall` reads the replies to a request as a live judge would receive
+them, first to last, until one holds a verdict, and enters the outcome into the journal. A request
+without a verdict goes to the `ReplyStore`, which writes the outstanding requests to a file. A
+second turn depends on the text of the first reply, so the journal keeps that reply under a key of
+its own until the second one has come.
+"""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import Protocol
 
 from genrm_cli.json_types import Record
@@ -18,10 +26,8 @@ from genrm_cli.verdicts import ChatTurn, Failure, FailureKind, Outcome, StoppedB
 
 CHAT_URL = "/v1/chat/completions"
 _NO_REPLY = Failure(FailureKind.NOT_ASKED, "no reply")
-_NOT_RUN = (
-    "batch_"  # OpenAI's codes for requests that were never made: batch_expired, batch_cancelled
-)
-_OK = 200
+# OpenAI's codes for requests that were never made: batch_expired, batch_cancelled.
+_NOT_RUN = "batch_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +234,7 @@ def parse_reply_line(line: Record) -> Reply | CallError | None:
         response = {}
     status = response.get("status_code")
     body = response.get("body")
-    if error or status != _OK:
+    if error or status != HTTPStatus.OK:
         return reported_error(status if isinstance(status, int) else None, body or error)
     try:
         return parse_completion(body)

@@ -1,4 +1,18 @@
-"""A generative reward model behind one or more OpenAI-compatible endpoints."""
+"""A generative reward model behind one or more OpenAI-compatible endpoints.
+
+`ask` turns a request into an outcome by up to three nested repetitions:
+
+- It asks again while replies hold no verdict (`reask`), up to `comparison_timeout`.
+- Each asking makes one call, or two for profiles with two turns (`_judge_once`).
+- Each call is retried while its failure may pass (`retries`). Waits hold no slot (`_call`).
+
+Each call needs a slot of the pool. The budget is charged when the slot is granted: a new comparison
+for all its turns, so that none is cut off between two of them. A call that the server refuses
+because of a field costs nothing: the field is changed for all requests (`RequestForm`), and the
+request is prepared again.
+
+A slot on trial sends a harmless request instead, because a prompt that always breaks the judge must
+not decide whether an endpoint is healthy."""
 
 import asyncio
 import hashlib
@@ -30,7 +44,7 @@ from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome, ProbeRes
 
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
 _TRIAL = [("user", "What is the capital of France?")], "Paris.", "I like turtles."
-_TRIAL_TOKENS = 16
+_TRIAL_TOKENS = 16  # a few words, which even a slow server writes before the run is given up
 _TOKENS = " tokens"
 _UNPROBED = "not probed"
 
@@ -92,8 +106,7 @@ class RemoteJudge:
     def _renew(self) -> None:
         self._form_version = self.form.version
         self._request_fields = self.form.adapt(self._planned)
-        # A harmless request with a short reply: a slow server must answer it before the run is
-        # given up.
+        # A harmless request with a short reply.
         limit = limit_of(self._request_fields)
         most = self._request_fields.get(limit)
         tokens = min(most, _TRIAL_TOKENS) if isinstance(most, int) else _TRIAL_TOKENS
@@ -336,8 +349,6 @@ class RemoteJudge:
                 self.pool.release_unused(slot)
                 raise OutdatedRequestError
             try:
-                # A prompt that always breaks the judge must not decide whether an endpoint is
-                # healthy.
                 reply = await self._exchange(
                     self._trial if slot.on_trial else request, slot, outcome, gives_up_at_s
                 )

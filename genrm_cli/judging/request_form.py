@@ -1,5 +1,9 @@
 """The fields of a request besides its messages: as settings plan them, and as the model's server
 takes them.
+
+Servers of reasoning models refuse fields that others need (`max_tokens`, `temperature`). The first
+refusal changes the form of all later requests, in this run and, through the journal, in the next
+ones. A change is never taken back, so that no two requests with one key differ.
 """
 
 import json

@@ -1,7 +1,28 @@
 """Reward components: the values of one component for a group, and the kinds of components.
 
-A kind is a module of `genrm_cli.rewards.components`, or an entry point `genrm.components` of an
-installed package."""
+    >>> from genrm_cli.rewards.component import Column, LocalKind
+    >>> from genrm_cli.rollouts.rollout import Rollout, Text
+    >>> from genrm_cli.settings import checks
+    >>> from genrm_cli.settings.components import Component
+
+    >>> def compute(component, rollouts, records, ids):
+    ...     most = int(component.option("words") or 100)
+    ...     answers = [rollout.answer for rollout in rollouts]
+    ...     return Column([None if text is None else min(1.0, most / len(text.split()))
+    ...                    for text in answers])
+
+    >>> BREVITY = LocalKind(
+    ...     options={"words": checks.integer(1, 10_000)},
+    ...     source="responses",
+    ...     reads_record=lambda component: False,
+    ...     compute=compute,
+    ... )
+    >>> rollouts = [Rollout((), (Text("Yes."),)), Rollout((), (Text("It is so."),))]
+    >>> BREVITY.compute(Component("brevity", "brevity", (("words", 1),)), rollouts, [], []).values
+    [1.0, 0.3333333333333333]
+
+A kind is such an object in a module of `genrm_cli.rewards.components`, or an entry point of the
+group `genrm.components` of an installed package."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,5 +1,37 @@
 """The interface of environments, as collection and hosting use it.
 
+    >>> import asyncio
+    >>> from dataclasses import replace
+    >>> from genrm_cli.rollouts.rollout import Turn
+    >>> from genrm_cli.sessions.environment import Environment, EpisodeScenario, EpisodeState
+    >>> from genrm_cli.sessions.environment import ended, run_dialogue, without_asking
+
+    >>> class Echo(Environment):
+    ...     version = "echo_v1"
+    ...
+    ...     def parse_scenario(self, table, where):
+    ...         return EpisodeScenario(scenario_id=table["scenario_id"])
+    ...
+    ...     def reset(self, scenario, variant, seed):
+    ...         return without_asking(EpisodeState(messages=(Turn("user", scenario.scenario_id),)))
+    ...
+    ...     def step(self, state, action):
+    ...         said = (*state.messages, Turn("assistant", action))
+    ...         state = replace(state, messages=said, turn_index=state.turn_index + 1)
+    ...         return without_asking(ended(state, "said", by="policy"))
+    ...
+    ...     def components(self, state):
+    ...         said = [turn.text for turn in state.messages]
+    ...         return {"same": float(said[0] == said[-1])}
+
+    >>> async def play(environment, scenario, action):
+    ...     state = await run_dialogue(environment.begin(scenario, 0, seed=1), answer=None)
+    ...     state = await run_dialogue(environment.step(state, action), answer=None)
+    ...     return environment.components(state)
+    >>> echo = Echo()
+    >>> asyncio.run(play(echo, echo.parse_scenario({"scenario_id": "Hello"}, "line 1"), "Hello"))
+    {'same': 1.0}
+
 Environments are pure state machines. Where a step needs a model, for example to word a simulated
 client's reply, it yields an `Ask` and continues with the answer, so the same environment runs in a
 file job, in a server and in a test. An installed package registers its class as an entry point of

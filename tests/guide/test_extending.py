@@ -6,9 +6,24 @@ import tomllib
 
 import pytest
 from pages import PAGES
+from seam_examples import run_examples
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SECTIONS = {text.partition("\n")[0]: text for text in PAGES["extending"].split("\n## ")[1:]}
+
+
+SEAMS = (
+    "genrm_cli.judging.profiles.profile",
+    "genrm_cli.rewards.component",
+    "genrm_cli.rollouts.formats",
+    "genrm_cli.sessions.environment",
+)
+
+
+@pytest.mark.parametrize("seam", SEAMS)
+def test_a_seam_opens_with_lines_that_run(seam):
+    """The module of each seam begins with the lines that a user writes."""
+    assert run_examples(seam) > 3
 
 
 @pytest.mark.parametrize("name", SECTIONS)

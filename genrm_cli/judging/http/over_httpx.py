@@ -24,7 +24,7 @@ from genrm_cli.judging.http.interface import (
 )
 
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=1, keepalive_expiry=90)
-_KEEPALIVE_S = 30
+_KEEPALIVE_S = 30  # below the usual idle limits of NAT gateways, as for pyreqwest
 
 
 class HttpxClient:

@@ -21,7 +21,7 @@ from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.settings.kinds import parse_request_field
 from genrm_cli.settings.panel import JudgeConfig
 
-AUTO_CEILING = 4_096
+AUTO_CEILING = 4_096  # a bound on connections, far above the capacity of usual servers
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.verdicts import FailureKind, Outcome, StoppedBy
 
-_LISTING_S = 10.0
+_LISTING_S = 10.0  # a list of models needs no inference; without it, the run begins all the same
 
 
 @dataclass(slots=True)

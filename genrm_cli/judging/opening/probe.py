@@ -14,7 +14,7 @@ from genrm_cli.judging.request_form import RefusedField
 from genrm_cli.judging.requests import JudgeRequest, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Judgment, Verdict, preference
 
-_TRIES = 2
+_TRIES = 2  # one connection that fails must not end a run before it begins
 _PAUSE_S = 0.5
 
 _CONVERSATION = (("user", "Which planet of the solar system is closest to the sun?"),)

@@ -15,10 +15,11 @@ from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.policy import MAX_RETRY_AFTER_S
 
+# A suspicion costs one short trial call, so these may be wrong now and then.
 WINDOW = 50  # recent calls that determine the health of an endpoint
 _BROKEN_IN_A_ROW = 10
 _REFUSED_IN_A_ROW = 5  # with nothing in flight: a rate limit, not a lack of capacity
-_LONGEST_GAP_S = 1.0
+_LONGEST_GAP_S = 1.0  # a slow judge's next answer may be far away, and its capacity may grow
 
 
 def loop_time_s() -> float:

@@ -34,7 +34,7 @@ _SLOWER = 1.3  # times the least latency of the climb: the server begins to queu
 _MUCH_SLOWER = 1.8  # it queues for certain, so that one epoch suffices
 _GOOD_ENOUGH = 0.92  # share of the best throughput that a lower level must reach to be preferred
 
-# Steps from a level that holds: small ones, now and then, since each costs an epoch.
+# Steps from a level that holds: small ones, now and then, since a wrong one costs an epoch.
 _PROBE_STEP = 1.2
 _EPOCHS_BETWEEN_PROBES = 5
 # Times the throughput so far: a higher level must gain more than noise, a lower one may lose it.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import StoppedBy
 
+# A server may ask for hours, by mistake or not; a run that waits so long would look dead.
 MAX_RETRY_AFTER_S = 300.0
 
 

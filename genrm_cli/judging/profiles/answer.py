@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 from genrm_cli.judging.requests import Broken, Prompt, Reply
 from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 
-MAX_DETAIL_CHARS = 200
+MAX_DETAIL_CHARS = 200  # one per failed comparison is stored and shown
 THINK = "<think>"
 
 Said = TypeVar("Said")
@@ -220,7 +220,7 @@ MEANINGS: Mapping[str, Verdict] = {
 
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 # The distance of two scores as a share of their scale, and the rankings if the first or the second
-# leads.
+# leads: 3 and 1.5 points of 1 to 5.
 _RANKINGS = ((0.75, 1.0, 6.0), (0.375, 2.0, 5.0), (0.0, 3.0, 4.0))
 
 

@@ -1,4 +1,45 @@
-"""Profiles: how one family of judges is prompted, and how its reply is parsed."""
+r"""Profiles: how one family of judges is prompted, and how its reply is parsed.
+
+    >>> import re
+    >>> from functools import partial
+    >>> from genrm_cli.judging.profiles.answer import MEANINGS, Carrier, make_failure
+    >>> from genrm_cli.judging.profiles.answer import parse_prose, pick_own
+    >>> from genrm_cli.judging.profiles.profile import GREEDY, Profile
+    >>> from genrm_cli.judging.profiles.prompt import render_pairwise
+    >>> from genrm_cli.judging.requests import PairwisePrompt, Reply
+    >>> from genrm_cli.verdicts import Failure, FailureKind
+
+    >>> WINNER = re.compile("^Winner: ([AB])$", re.MULTILINE)
+    >>> def read(answer):
+    ...     stated = [
+    ...         Carrier(*found.span(), MEANINGS["better" if found[1] == "A" else "worse"])
+    ...         for found in WINNER.finditer(answer.text)
+    ...     ]
+    ...     own = pick_own(answer, stated)
+    ...     if own is None:
+    ...         return make_failure(FailureKind.NO_VERDICT, "no winner")
+    ...     return own if isinstance(own, Failure) else own.said
+
+    >>> ACME = Profile(
+    ...     name="acme",
+    ...     version=1,  # increase it when messages or parsing change
+    ...     about="ACME judges; the winner is 4, 2, ranking 2",
+    ...     request_fields=GREEDY,
+    ...     render_messages=partial(
+    ...         render_pairwise, names=("A", "B"), closing="End with the line Winner: A or B."
+    ...     ),
+    ...     parse_reply=partial(parse_prose, read=read),
+    ...     verdict_forms=(r"Winner:",),
+    ... )
+    >>> ACME.parse_reply(Reply("B says why.\nWinner: B"), PairwisePrompt([], "Yes.", "Yes, as ..."))
+    Verdict(score_1=2.0, score_2=4.0, ranking=5.0, defaulted=False, likely='')
+
+An installed package registers such an object as an entry point of the group `genrm.profiles`.
+
+No text that a prompt shows may hold what the parser would read as a verdict. `neutralise_prompt`
+breaks up everything that matches `forms` before `render_messages` sees it, and keeps in `Broken`
+which response held what. Parsers compare the judge's words with it, to tell quotations from
+verdicts."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

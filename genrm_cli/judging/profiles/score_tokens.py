@@ -18,12 +18,11 @@ from genrm_cli.judging.request_form import limit_of
 from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Failure, Verdict
 
-TOP_TOKENS = 10
-MAX_TOKENS, MOST_TOKENS = (
-    512,
-    1_024,
-)  # of a reply, by default and at most: each takes about 0.8 kB with probabilities
-_LEAST_MASS = 0.9
+TOP_TOKENS = 10  # the scores of the widest scale of the built-in families, 1 to 10
+# Tokens of a reply, by default and at most: each takes about 0.8 kB with probabilities.
+MAX_TOKENS = 512
+MOST_TOKENS = 1_024
+_LEAST_MASS = 0.9  # with less, the listed tokens say too little of the rest
 _LEAST_SHARE = 0.001  # of a token that is looked at
 _MOST_CHARS = 12  # of a token that may hold a score
 _SCORE = re.compile(r"[-+0-9A-C<>=]")

@@ -30,7 +30,7 @@ from genrm_cli.judging.profiles.prompt import render_listwise
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
-MAX_NOTE_CHARS = 300
+MAX_NOTE_CHARS = 300  # a quotation of one or two sentences, as the prompt asks
 
 SESSION = """\
 A response may be a whole session, written as turns. Then the assistant's turns are what counts, \

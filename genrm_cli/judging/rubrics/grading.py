@@ -29,7 +29,7 @@ from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 FORM_VERSION = 4
 """Increased whenever the prompt or its parsing changes, for any set."""
-MAX_LABEL_CHARS = 300
+MAX_LABEL_CHARS = 300  # the prompt asks for a few words
 
 _TASK = f"""\
 You are an impartial judge. Below are a conversation between a user and an assistant, and what \

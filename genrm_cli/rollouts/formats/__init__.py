@@ -1,4 +1,20 @@
-"""The formats, and the recognition of a record's format."""
+"""The formats, and the recognition of a record's format.
+
+    >>> from genrm_cli.rollouts.formats import Fields, having, line_format
+
+    >>> TICKETS = line_format(
+    ...     "tickets",
+    ...     Fields(prompt=("question",), response=("reply",), metadata=("ticket",)),
+    ...     recognise=having("ticket", "question", "reply"),
+    ...     task="ticket",  # the replies to one ticket are a group
+    ...     example={"ticket": 7, "question": "How do I reset it?", "reply": "Hold the button."},
+    ... )
+    >>> record = {"ticket": 8, "question": "Is it on?", "reply": "Press it."}
+    >>> [(rollout.task, rollout.answer) for rollout in TICKETS.read(record)]
+    [('task:8', 'Press it.')]
+
+An installed package registers such an object as an entry point of the group `genrm.formats`. One
+with lines of another shape is a `Format`, with functions that read a line and write its scores."""
 
 from collections.abc import Iterable, Mapping
 

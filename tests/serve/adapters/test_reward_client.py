@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from seam_examples import run_examples
 from served import judge_flags, serving, texts
 from small_server import answering
 
@@ -35,6 +36,11 @@ def test_a_wrong_option_is_refused_at_once():
     for option, says in cases:
         with pytest.raises(ValueError, match=says):
             RewardClient(**option)
+
+
+def test_the_lines_of_an_adapter_run(served):
+    """The module of the client begins with the lines that an adapter needs."""
+    assert run_examples(RewardClient.__module__, {"http://localhost:8330": served.url}) > 3
 
 
 def test_a_group_is_scored(served):
