@@ -152,13 +152,12 @@ def fresh_clients() -> Iterator[None]:
 @pytest.fixture
 def s3(s3_endpoint: str, no_real_aws: None, monkeypatch: pytest.MonkeyPatch) -> str:
     """Point all S3 clients of a test, and of its child processes, at the server; its URL."""
-    from genrm_cli.storage.location import S3Options
     from genrm_cli.storage.s3.connection import s3_client
+    from genrm_cli.storage.store import Store
 
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3_endpoint)
-    if (
-        s3_client(S3Options()).meta.endpoint_url != s3_endpoint
-    ):  # made by a test without this fixture
+    default = s3_client(None, None, None, Store().max_attempts)
+    if default.meta.endpoint_url != s3_endpoint:  # made by a test without this fixture
         s3_client.cache_clear()
     return s3_endpoint
 

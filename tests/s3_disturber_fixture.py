@@ -304,7 +304,7 @@ def disturbed_s3(s3_endpoint: str) -> Iterator[DisturbedS3]:
     """Give a test the endpoint with no rules and no requests so far; its bucket comes from
     `s3_bucket`.
 
-    Nothing points at it by itself: pass `--s3-endpoint-url`, `S3Options(endpoint_url=...)` or
+    Nothing points at it by itself: pass `--s3-endpoint-url`, `StorageSettings(...)` or
     AWS_ENDPOINT_URL."""
     with DisturbedS3(s3_endpoint) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)

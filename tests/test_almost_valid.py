@@ -29,15 +29,15 @@ from genrm_cli.scored.files import ScoredInput, read_metrics_beside
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.codec import pack
-from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.outputs import was_interrupted
 from genrm_cli.storage.source import open_source
+from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 from genrm_cli.watching.history import follow, read_history
 
 FEW = 150
 MANY = int(os.environ.get("GENRM_FUZZ_BYTES", "5000"))
-S3 = S3Options()
+STORE = Store()
 KEY = "00" * 32
 REPLY = {
     "choices": [
@@ -99,7 +99,7 @@ def replies(raw, folder):
     path = folder / "replies.jsonl"
     good = json.dumps(LINE).encode()
     path.write_bytes(good + b"\n" + raw + b"\n" + good + b"\n")
-    with Replies() as read, open_source(str(path), S3, 1_000_000) as source:
+    with Replies() as read, open_source(str(path), STORE, 1_000_000) as source:
         read.add(source)
         assert sum(1 for _ in read.replies_to(bytes.fromhex(KEY))) >= 2
         read.refused()
@@ -108,8 +108,8 @@ def replies(raw, folder):
 def metrics(raw, folder):
     """Read a metrics file, and follow the history that it is part of."""
     (folder / "x.metrics.json").write_bytes(raw)
-    follow(read_history([str(folder)], S3))
-    read_metrics_beside(ScoredInput(str(folder / "x.scored.jsonl"), ()), S3)
+    follow(read_history([str(folder)], STORE))
+    read_metrics_beside(ScoredInput(str(folder / "x.scored.jsonl"), ()), STORE)
 
 
 def scored_lines(raw, folder):
@@ -129,7 +129,7 @@ def comparison_lines(raw, folder):
 def read_run(path):
     """Read all groups of a run."""
     with ScoredRun(ScoredInput(str(path), (str(path),)), Settings()) as run:
-        run.read(S3)
+        run.read(STORE)
         for _ in run.iter_groups():
             pass
 
@@ -137,7 +137,7 @@ def read_run(path):
 def manifest(raw, folder):
     """Look into the manifest of outputs."""
     (folder / "m.json").write_bytes(raw)
-    was_interrupted(str(folder / "m.json"), [str(folder / "a.scored.jsonl")], S3)
+    was_interrupted(str(folder / "m.json"), [str(folder / "a.scored.jsonl")], STORE)
 
 
 def journal_entries(raw, folder):
@@ -148,7 +148,7 @@ def journal_entries(raw, folder):
     for path in folder.glob("taken.sqlite*"):
         path.unlink()
     with Journal(str(folder / "taken.sqlite")) as journal:
-        take_in_segments(f"{segments}/", journal, S3)
+        take_in_segments(f"{segments}/", journal, STORE)
         for entry in list(journal.iter_entries()):
             key = bytes.fromhex(entry["key"])
             journal.recall_decided([key], with_reply=True)
@@ -233,7 +233,7 @@ def test_a_count_that_is_no_number_is_unknown(tmp_path):
     line["response"]["body"]["usage"]["completion_tokens"] = float("nan")
     path = tmp_path / "replies.jsonl"
     path.write_text(json.dumps(line) + "\n")
-    with Replies() as read, open_source(str(path), S3, 1_000_000) as source:
+    with Replies() as read, open_source(str(path), STORE, 1_000_000) as source:
         read.add(source)
         (reply,) = read.replies_to(bytes.fromhex(KEY))
     assert (reply.text, reply.prompt_tokens, reply.completion_tokens) == ("ok", 9, None)

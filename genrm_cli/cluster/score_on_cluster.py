@@ -22,7 +22,7 @@ from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.settings import Settings, changed
 from genrm_cli.storage.leases import Leases, OtherLease
-from genrm_cli.storage.location import is_s3, is_stream
+from genrm_cli.storage.location import is_remote, is_stream
 from genrm_cli.tasks import in_thread
 
 _RAY = SettingRef("ray")
@@ -101,7 +101,7 @@ async def _held(inputs: Sequence[str], run: RunContext) -> AsyncIterator[Held]:
     async with AsyncExitStack() as opened:
         async with cancelled_by_signals():
             due = await run.in_thread(find_due)
-            leases = Leases(run.s3, run.settings.storage.lease_expiry)
+            leases = Leases(run.store, run.settings.storage.lease_expiry)
             wanted = [output for output, is_leased in due.items() if is_leased]
             found = await opened.enter_async_context(leased(wanted, leases, run))
         yield dict.fromkeys(due) | found
@@ -122,7 +122,7 @@ async def _ask(
             )  # an earlier run on other nodes had other shards
         with_roles, contexts = await _settle_judges(run)
     paths = (*inputs, run.settings.journal.journal or "", run.settings.output.output or "s3://")
-    folder = None if all(map(is_s3, paths)) else str(Path.cwd())
+    folder = None if all(map(is_remote, paths)) else str(Path.cwd())
     order = Order(run.settings, tuple(inputs), folder, with_roles, contexts, outputs)
     with cluster(address) as nodes:
         fleet = Fleet(order, run, nodes, workers or len(nodes))

@@ -36,7 +36,7 @@ from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.location import require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.sink import check_writable, is_same_place
+from genrm_cli.storage.places import is_same_place
 from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import StoppedBy
 
@@ -116,8 +116,8 @@ async def evaluate_judge(
     started_s = time.monotonic()
     with run.open_source(pairs_uri) as source:
         for uri in places:
-            check_writable(uri, run.s3)  # before anything is paid for
-        with Outputs(run.s3, overwrite=settings.output.force, mode=source.mode) as outputs:
+            run.store.at(uri).check_writable()  # before anything is paid for
+        with Outputs(run.store, overwrite=settings.output.force, mode=source.mode) as outputs:
             sinks = {uri: outputs.open(uri) for uri in places}
             pairs = read_pairs(source, run)
             async with cancelled_by_signals(), open_exchange(run) as exchange:

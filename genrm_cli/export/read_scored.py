@@ -13,7 +13,6 @@ from genrm_cli.export.candidates import Candidate, Drop
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.judged import JudgedPairs
 from genrm_cli.export.rows import ExportFormat
-from genrm_cli.jobs.context import s3_options
 from genrm_cli.jobs.journals import open_known_journal
 from genrm_cli.json_types import Record, field_at
 from genrm_cli.rollouts.group_keys import digest_of_prompt
@@ -33,6 +32,7 @@ from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.lines import ScoredGroup, ScoredLine, ScoredRollout
 from genrm_cli.scored.review_file import APPROVED, PENDING, own_status, read_statuses
 from genrm_cli.settings import Settings
+from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Reason
 
 _UNSAFE_AT_0 = ("safety", "constraints", "rubric_safety", "rubric_constraints")
@@ -91,7 +91,7 @@ def open_inputs(
         UsageError: the inputs were scored with different settings.
     """
     inputs = []
-    s3 = s3_options(settings)
+    store = Store(settings.storage)
     of_judges = format_.unit == "judgement"
     needs = naming("$pairs and $min_confidence need", pairs="compared")
     needs = naming("$to needs", to=format_.name) if of_judges else needs
@@ -99,7 +99,7 @@ def open_inputs(
     kept_of = partial(_kept_of, options.keep, settings.input.reference_field, with_record=of_judges)
     for each in scored:
         run = opened.enter_context(ScoredRun(each, settings, kept_of=kept_of))
-        run.read(s3, comparisons=comparisons)
+        run.read(store, comparisons=comparisons)
         if comparisons and not run.has_comparisons:
             remedy = " its comparisons file; put *.comparisons.jsonl of the same run next to it"
             raise InputError(f"{each.name}: ", needs, remedy)
@@ -114,7 +114,7 @@ def open_inputs(
             journal = opened.enter_context(open_known_journal(each.uri, settings))
             judged = JudgedPairs(run, settings, journal, format_, options.reasoning)
         inputs.append(
-            ExportInput(each.stem, run, read_statuses(each, s3, settings), weights, judged)
+            ExportInput(each.stem, run, read_statuses(each, store, settings), weights, judged)
         )
     if not options.mixed_settings:
         _refuse_mixed([each.run for each in inputs])

@@ -16,16 +16,16 @@ from genrm_cli.export.manifest import judging_warnings, manifest_of, warnings_of
 from genrm_cli.export.read_scored import open_inputs
 from genrm_cli.export.row_spool import RowSpool
 from genrm_cli.export.rows import ExportFormat
-from genrm_cli.jobs.context import s3_options
 from genrm_cli.json_types import Record
 from genrm_cli.scored.files import find_scored
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.parquet import ParquetWriter
 from genrm_cli.storage.encoding.records import parse_record, render_document, render_record
+from genrm_cli.storage.local.sinks import is_streamed
 from genrm_cli.storage.location import require_rl_prefix, sibling, stem_of
 from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.sink import is_same_place, is_streamed
-from genrm_cli.storage.source import mode_of
+from genrm_cli.storage.places import is_same_place
+from genrm_cli.storage.store import Store
 
 TRAIN = "train"
 VALIDATION = "validation"
@@ -65,16 +65,17 @@ def export(
     Raises:
         GenrmError: its subclasses say what went wrong; no output has appeared then.
     """
-    s3 = s3_options(settings)
+    store = Store(settings.storage)
     _check(options, format_, output, settings)
-    scored = find_scored(given, settings, s3)
+    scored = find_scored(given, settings, store)
     uris = [uri for each in scored for uri in each.files]
     for uri in uris:
         if is_same_place(uri, output):
             raise UsageError(
                 f"the output {output} is an input; choose another with ", SettingRef("output"), "."
             )
-    mode = reduce(int.__and__, map(mode_of, uris))  # as private as the most private input
+    # As private as the most private input.
+    mode = reduce(int.__and__, (store.at(uri).mode() for uri in uris))
     stem = stem_of(output)
     by_name = {
         TRAIN: output,
@@ -83,7 +84,7 @@ def export(
     is_parquet = output.endswith(".parquet")
     with (
         ExitStack() as opened,
-        Outputs(s3, overwrite=settings.output.force, mode=mode) as outputs,
+        Outputs(store, overwrite=settings.output.force, mode=mode) as outputs,
         RowSpool() as rows,
     ):
         sinks = {name: outputs.open(uri) for name, uri in by_name.items()}

@@ -49,7 +49,6 @@ from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease
 from genrm_cli.storage.location import folder_of
-from genrm_cli.storage.sink import check_writable, make_folder
 from genrm_cli.tasks import first_error_of
 
 Held = Mapping[str, Lease | OtherLease | None]
@@ -205,7 +204,7 @@ class _Batch:
         leftovers = (
             None
             if self.run.shard is not None
-            else Leftovers(self.run.s3, one_output=is_one_input(inputs))
+            else Leftovers(self.run.store, one_output=is_one_input(inputs))
         )
         decisions = iter_decisions(inputs, self.run, None, leftovers)
         while chunk := await self.run.in_thread(lambda: list(islice(decisions, LISTED_AT_ONCE))):
@@ -282,7 +281,7 @@ class _Batch:
 
         Yields None if the output needs no lease, and `CURRENT` if it is up to date and only an
         expired lease was left."""
-        leases = Leases(self.run.s3, self.run.settings.storage.lease_expiry)
+        leases = Leases(self.run.store, self.run.settings.storage.lease_expiry)
         output = decision.task.places.scored
         if not self.run.settings.storage.leases or not decision.can_be_leased:
             yield None
@@ -360,5 +359,5 @@ def check_outputs_writable(tasks: Iterable[Task], run: RunContext) -> None:
     outputs = (uri for task in tasks for uri in (task.places.scored, *task.places.files))
     for uri in {folder_of(uri): uri for uri in outputs}.values():
         if run.settings.output.output is None:  # the folders of a template are created
-            make_folder(uri)
-        check_writable(uri, run.s3)
+            run.store.at(uri).make_folder()
+        run.store.at(uri).check_writable()

@@ -21,8 +21,8 @@ from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.run_record import WatchedRun
 from genrm_cli.settings import Settings
-from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.source import Source, open_source
+from genrm_cli.storage.store import Store
 from genrm_cli.tasks import in_thread
 from genrm_cli.verdicts import StoppedBy
 
@@ -61,9 +61,9 @@ class RunContext:
     watch: Callable[..., Awaitable[WatchedRun]] | None = None
 
     @property
-    def s3(self) -> S3Options:
-        """Options of S3."""
-        return s3_options(self.settings)
+    def store(self) -> Store:
+        """Where inputs and outputs are."""
+        return Store(self.settings.storage)
 
     @property
     def open_options(self) -> OpenOptions:
@@ -81,7 +81,11 @@ class RunContext:
         """Open an input within the limits of the settings; `stop` ends its reading."""
         limits = self.settings.input
         return open_source(
-            uri, self.s3, limits.max_line_bytes, self.stop.is_set, max_unpacked=limits.max_unpacked
+            uri,
+            self.store,
+            limits.max_line_bytes,
+            self.stop.is_set,
+            max_unpacked=limits.max_unpacked,
         )
 
     def judge_specs(self) -> list[JudgeSpec]:
@@ -97,12 +101,6 @@ class RunContext:
     def in_thread(self, work: Callable[[], Result]) -> Awaitable[Result]:
         """Run blocking work in a thread; an interrupted run tells the work to stop."""
         return in_thread(work, self.stop.set, self.threads)
-
-
-def s3_options(settings: Settings) -> S3Options:
-    """Return how the settings reach S3."""
-    storage = settings.storage
-    return S3Options(storage.s3_endpoint_url, storage.s3_profile, storage.s3_region)
 
 
 def new_run(

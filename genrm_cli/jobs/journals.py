@@ -10,15 +10,16 @@ from tempfile import TemporaryDirectory
 
 from genrm_cli.errors import InputError, StoppedError, UsageError, naming
 from genrm_cli.groups.compile import asks_for_verdicts
-from genrm_cli.jobs.context import RunContext, s3_options
+from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.replica import JournalReplica, take_in_segments
 from genrm_cli.jobs.shards import shard_of
 from genrm_cli.judging.journal import Journal
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import graders_of
 from genrm_cli.settings.resolve import state_folder
-from genrm_cli.storage.location import is_s3, is_stream, require_rl_prefix, sibling, stem_of
-from genrm_cli.storage.sink import is_streamed, make_folder
+from genrm_cli.storage.local.sinks import is_streamed
+from genrm_cli.storage.location import is_remote, is_stream, require_rl_prefix, sibling, stem_of
+from genrm_cli.storage.store import Store
 
 _SUFFIX = ".journal.sqlite"
 _TAKEN_AT_ONCE = 10_000
@@ -47,10 +48,10 @@ def journal_path(scored_uri: str, settings: Settings) -> str | None:
 
 def _path_of_whole(output_uri: str, settings: Settings, suffix: str = _SUFFIX) -> str:
     given = settings.journal.journal
-    if given is not None and not is_s3(given):
+    if given is not None and not is_remote(given):
         is_folder = given.endswith("/") or os.path.isdir(given)  # noqa: PTH112  (False below an unreadable folder)
         return str(Path(given) / f"{_name_of(output_uri)}{suffix}") if is_folder else given
-    if given is not None or is_s3(output_uri) or is_streamed(output_uri):
+    if given is not None or is_remote(output_uri) or is_streamed(output_uri):
         return str(state_folder() / f"{_digest(output_uri)}{suffix}")
     return sibling(output_uri, suffix)
 
@@ -78,7 +79,7 @@ def turns_path(episodes_uri: str, settings: Settings) -> str:
 
 def check_journal_place(settings: Settings) -> None:
     """Refuse a journal on S3 outside `rl/`: it holds the judge's replies."""
-    if settings.journal.journal is not None and is_s3(settings.journal.journal):
+    if settings.journal.journal is not None and is_remote(settings.journal.journal):
         require_rl_prefix(
             settings.journal.journal.rstrip("/") + "/segments", settings.storage.any_prefix
         )
@@ -86,7 +87,7 @@ def check_journal_place(settings: Settings) -> None:
 
 def check_shard_journal(scored_uri: str, settings: Settings) -> None:
     """Refuse a shard whose journal would stay on its machine, where no other run finds it."""
-    is_elsewhere = is_s3(scored_uri) or is_streamed(scored_uri)
+    is_elsewhere = is_remote(scored_uri) or is_streamed(scored_uri)
     if settings.journal.journal is None and is_elsewhere and asks_anybody(settings):
         raise UsageError(
             f"{scored_uri}: the shards of this output need a journal that the last run can read; ",
@@ -98,7 +99,7 @@ def segments_folder(scored_uri: str, settings: Settings) -> str | None:
     """Return the folder of the journal's replica, ending in a slash; None without a journal on
     S3.
     """
-    if settings.journal.journal is None or not is_s3(settings.journal.journal):
+    if settings.journal.journal is None or not is_remote(settings.journal.journal):
         return None
     return f"{settings.journal.journal.rstrip('/')}/{_name_of(scored_uri)}/"
 
@@ -122,7 +123,7 @@ async def open_journal(scored_uri: str, run: RunContext) -> AsyncIterator[Journa
 async def open_journal_at(path: str, output_uri: str, run: RunContext) -> AsyncIterator[Journal]:
     """Open the journal file of an output, with the segments of other machines."""
     if run.settings.journal.journal is not None:
-        make_folder(path)
+        run.store.at(path).make_folder()
     folder = segments_folder(output_uri, run.settings)
     if folder is None:
         with Journal(path) as journal:
@@ -189,7 +190,7 @@ def open_known_journal(scored_uri: str, settings: Settings) -> Iterator[Journal 
     folder = segments_folder(scored_uri, settings)
     if folder is not None:
         with TemporaryDirectory() as temporary, Journal(f"{temporary}/journal.sqlite") as journal:
-            take_in_segments(folder, journal, s3_options(settings))
+            take_in_segments(folder, journal, Store(settings.storage))
             yield journal
     elif Path(path).exists():
         with Journal(path, read_only=True) as journal:

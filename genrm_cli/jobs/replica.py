@@ -14,9 +14,7 @@ from genrm_cli.errors import GenrmError, StorageError, naming
 from genrm_cli.jobs.context import RunContext, kept_alive
 from genrm_cli.judging.journal import Journal
 from genrm_cli.storage.encoding.codec import pack, unpack
-from genrm_cli.storage.listing import iter_named
-from genrm_cli.storage.location import S3Options
-from genrm_cli.storage.objects import read_object, replace_object
+from genrm_cli.storage.store import Store
 from genrm_cli.tasks import in_thread
 
 _SUFFIX = ".journal.zst"  # never listed as a rollout file
@@ -55,10 +53,12 @@ class JournalReplica:
         if not self._waiting:
             return
         # After an error or interruption, do not wait through all attempts.
-        s3 = self._run.s3 if error is None else replace(self._run.s3, max_attempts=2)
+        store = self._run.store
+        if error is not None:
+            store = replace(store, max_attempts=2)
         try:
             with kept_alive():
-                await asyncio.shield(self._copy(s3))
+                await asyncio.shield(self._copy(store))
         except GenrmError as failed:
             if error is None:
                 raise
@@ -80,10 +80,10 @@ class JournalReplica:
         """Import the segments of all machines, and copy what only this journal has. Blocks on
         storage.
         """
-        take_in_segments(self._folder, journal, self._run.s3)
+        take_in_segments(self._folder, journal, self._run.store)
         uncopied = (orjson.dumps(entry) for entry in journal.iter_uncopied())
         while batch := list(islice(uncopied, self._most)):
-            self._write(batch, self._run.s3)
+            self._write(batch, self._run.store)
 
     async def _copy_now_and_then(self) -> None:
         """Copy when half of `segment_calls` is waiting, or after `segment_age`."""
@@ -94,7 +94,7 @@ class JournalReplica:
             if not self._waiting:
                 continue
             try:
-                await self._copy(self._run.s3)
+                await self._copy(self._run.store)
             except GenrmError as error:
                 if not self._failing:
                     self._run.on_event(
@@ -106,7 +106,7 @@ class JournalReplica:
             else:
                 self._failing = False
 
-    async def _copy(self, s3: S3Options) -> None:
+    async def _copy(self, store: Store) -> None:
         """Copy the waiting entries as one segment; they wait again if that fails."""
         batch = self._waiting
         self._waiting = []
@@ -114,7 +114,7 @@ class JournalReplica:
         written: list[str] = []
         try:
             await in_thread(
-                lambda: written.append(self._write(batch, s3)), threads=self._run.threads
+                lambda: written.append(self._write(batch, store)), threads=self._run.threads
             )
         finally:
             if not written:
@@ -122,9 +122,10 @@ class JournalReplica:
             self._under_way = 0
             self._look()
 
-    def _write(self, batch: list[bytes], s3: S3Options) -> str:
+    def _write(self, batch: list[bytes], store: Store) -> str:
         uri = f"{self._folder}{time.time_ns():020d}-{uuid.uuid4().hex[:8]}{_SUFFIX}"
-        replace_object(uri, s3, pack(b"\n".join(batch)))  # the name is unique: nothing is replaced
+        # The name is unique: nothing is replaced.
+        store.at(uri).replace(pack(b"\n".join(batch)))
         return uri
 
     def _look(self) -> None:
@@ -134,11 +135,11 @@ class JournalReplica:
             (event.set if on else event.clear)()
 
 
-def take_in_segments(folder_uri: str, journal: Journal, s3: S3Options) -> None:
+def take_in_segments(folder_uri: str, journal: Journal, store: Store) -> None:
     """Import the segments that all machines copied to a folder."""
-    for found in iter_named(folder_uri, s3):
+    for found in store.at(folder_uri).iter_named():
         uri = found.identity.uri
-        content = read_object(uri, s3) if uri.endswith(_SUFFIX) else None
+        content = store.at(uri).read() if uri.endswith(_SUFFIX) else None
         if content is None:
             continue
         try:

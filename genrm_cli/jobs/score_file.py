@@ -29,6 +29,7 @@ from genrm_cli.scored.describe_run import input_version, output_mark, run_record
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.parse_lines import format_of
 from genrm_cli.scored.run_record import FileRecord, RunRecord, WatchedRun
+from genrm_cli.storage.contract import Sink
 from genrm_cli.storage.encoding.records import (
     exact_record,
     parse_record,
@@ -38,7 +39,6 @@ from genrm_cli.storage.encoding.records import (
 from genrm_cli.storage.leases import Lease
 from genrm_cli.storage.location import folder_of, name_below
 from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.sink import Sink, exists
 from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import FailureKind, StoppedBy
 
@@ -208,7 +208,7 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
     sources = opened.enter_context(task.sources(run))
     mode = sources.mode  # opens a single file, whose identity is then known
     outputs = opened.enter_context(
-        Outputs(run.s3, overwrite=overwrite, manifest_uri=places.manifest, mode=mode)
+        Outputs(run.store, overwrite=overwrite, manifest_uri=places.manifest, mode=mode)
     )
     # The scored lines last: a reader that waits for them finds the others.
     named = {
@@ -232,7 +232,7 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
         raise InputError(f"{task.uri}: it contains no rollouts.")
     # An empty rejects file is written only if it replaces an earlier one.
     has_rejects = run.metrics.rejects or (
-        overwrite and "rejects" in sinks and exists(sinks["rejects"].uri, run.s3)
+        overwrite and "rejects" in sinks and run.store.at(sinks["rejects"].uri).exists()
     )
     if "rejects" in sinks and not has_rejects:
         outputs.discard(sinks.pop("rejects"))

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from statistics import fmean
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
-from genrm_cli.jobs.context import s3_options
 from genrm_cli.json_types import Record
 from genrm_cli.ranking.contest import RankOptions, name_at, sorted_steps
 from genrm_cli.ranking.outcomes import Outcomes, OutcomeTable
@@ -18,6 +17,7 @@ from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.lines import ScoredGroup
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import is_scored_file
+from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import FailureKind
 
 
@@ -92,10 +92,10 @@ def _read_paid(
         return {"policy": name}
 
     with ExitStack() as opened:
-        scored = find_scored(given, settings, s3_options(settings))
+        scored = find_scored(given, settings, Store(settings.storage))
         runs = [opened.enter_context(ScoredRun(each, settings, None, policy_of)) for each in scored]
         for run in runs:
-            run.read(s3_options(settings))
+            run.read(Store(settings.storage))
             judges |= run.judges
         table = OutcomeTable(list(names) if options.over is None else sorted_steps(names, path))
         is_swapped = [

@@ -39,7 +39,6 @@ from genrm_cli.scored.json_form import extended, to_json
 from genrm_cli.scored.run_record import PanelRecord
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import changed
-from genrm_cli.storage.listing import names_many
 from genrm_cli.storage.location import (
     folder_of,
     is_scored_file,
@@ -47,6 +46,7 @@ from genrm_cli.storage.location import (
     render_place,
     stem_of_set,
 )
+from genrm_cli.storage.patterns import names_many
 from genrm_cli.verdicts import StoppedBy
 
 

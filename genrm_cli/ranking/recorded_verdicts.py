@@ -6,8 +6,8 @@ from typing import NamedTuple
 from genrm_cli.errors import InputError
 from genrm_cli.json_types import JsonObject
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
-from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.source import open_source
+from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Verdict
 
 _MAX_LINE_BYTES = 64_000_000
@@ -37,7 +37,7 @@ def iter_recorded(uri: str) -> Iterator[RecordedVerdict]:
         InputError: a line has another form.
         StorageError: the file cannot be read.
     """
-    with open_source(uri, S3Options(), _MAX_LINE_BYTES) as source:
+    with open_source(uri, Store(), _MAX_LINE_BYTES) as source:
         for line in source.iter_lines():
             try:
                 yield _parse(parse_record(line.raw))

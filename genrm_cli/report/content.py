@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from genrm_cli.errors import InputError
-from genrm_cli.jobs.context import s3_options
 from genrm_cli.jobs.journals import open_known_journal
 from genrm_cli.json_types import Record, field_at
 from genrm_cli.metrics.group_measures import NOISY_BELOW
@@ -27,6 +26,7 @@ from genrm_cli.rollouts.formats.format import number_or_none
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.settings import Settings
+from genrm_cli.storage.store import Store
 
 _LENGTH_WINS = 0.5
 
@@ -181,7 +181,7 @@ def read_run(
     keys = Counter[str]()
     sessions = SessionMetrics()
     with ScoredRun(scored, settings, open_known_journal, _kept_of) as run:
-        run.read(s3_options(settings))
+        run.read(Store(settings.storage))
         if not len(run):
             raise InputError(f"{run.name}: it is empty; expected an output of `genrm score`")
         for found in run.iter_groups():

@@ -8,8 +8,8 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from genrm_cli.report.charts import Point, draw_series
-from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.store import Store
 
 _FOLDER = Path(__file__).parent / "page"
 _CLASSES = {"fine": "fine", "look": "care", "blind": "care", "stop": "no"}
@@ -42,7 +42,7 @@ def write_page(
     state: str,
     judges: Sequence[WatchedJudge],
     dumps: Sequence[JudgedDump],
-    s3: S3Options,
+    store: Store,
     *,
     overwrite: bool,
 ) -> None:
@@ -63,7 +63,7 @@ def write_page(
     }
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     page = environment.from_string(template).render(values, style=Markup(style))  # noqa: S704
-    with Outputs(s3, overwrite=overwrite) as outputs:
+    with Outputs(store, overwrite=overwrite) as outputs:
         outputs.open(uri).write(page.encode())
         outputs.commit()
 

@@ -14,7 +14,6 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from genrm_cli.errors import UsageError
-from genrm_cli.jobs.context import s3_options
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.report.blocks import Blocks, packed
 from genrm_cli.report.charts import Point, draw_histogram, draw_means, draw_series, number_text
@@ -27,8 +26,8 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.location import sibling
 from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.sink import is_same_place
-from genrm_cli.storage.source import mode_of
+from genrm_cli.storage.places import is_same_place
+from genrm_cli.storage.store import Store
 
 SUFFIX = ".report.html"
 _FOLDER = files("genrm_cli") / "report" / "page"
@@ -88,16 +87,17 @@ def write_report(
     Raises:
         GenrmError: its subclasses say what went wrong; no page has appeared then.
     """
-    s3 = s3_options(settings)
-    scored = find_scored(given, settings, s3) if given else []
+    store = Store(settings.storage)
+    scored = find_scored(given, settings, store) if given else []
     target = output or (sibling(scored[0].uri, SUFFIX) if len(scored) == 1 else "report.html")
     uris = [uri for each in scored for uri in each.files] or list(
         () if policies is None else policies.inputs
     )
     if any(is_same_place(uri, target) for uri in uris):
         raise UsageError(f"the output {target} is an input; choose another output with -o.")
-    mode = reduce(int.__and__, map(mode_of, uris))  # as private as the most private input
-    with Blocks() as blocks, Outputs(s3, overwrite=settings.output.force, mode=mode) as outputs:
+    # As private as the most private input.
+    mode = reduce(int.__and__, (store.at(uri).mode() for uri in uris))
+    with Blocks() as blocks, Outputs(store, overwrite=settings.output.force, mode=mode) as outputs:
         sink = outputs.open(target)
         tags = dict[str, Tag]()
         rows = list[Row]()

@@ -42,8 +42,8 @@ from genrm_cli.scored.run_record import (
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import find_kind
 from genrm_cli.settings.table import digest_of
-from genrm_cli.storage.location import InputIdentity, Mark
-from genrm_cli.storage.sink import place_of
+from genrm_cli.storage.contract import InputIdentity, Mark
+from genrm_cli.storage.places import place_of
 
 
 def run_totals(

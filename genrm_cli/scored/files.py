@@ -10,11 +10,9 @@ from genrm_cli.json_types import Record
 from genrm_cli.scored.json_form import FormError, from_json
 from genrm_cli.scored.run_record import FileRecord, OutputMark, RunRecord
 from genrm_cli.settings import Settings
+from genrm_cli.storage.contract import Mark
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
-from genrm_cli.storage.listing import iter_found, names_many
 from genrm_cli.storage.location import (
-    Mark,
-    S3Options,
     folder_of,
     is_scored_file,
     is_stream,
@@ -23,9 +21,10 @@ from genrm_cli.storage.location import (
     stem_of,
     stem_of_set,
 )
-from genrm_cli.storage.objects import read_object
-from genrm_cli.storage.sink import exists, mark_of, place_of
+from genrm_cli.storage.patterns import names_many
+from genrm_cli.storage.places import place_of
 from genrm_cli.storage.source import Source, open_source
+from genrm_cli.storage.store import Store
 
 REMEDY = (
     "; it is not a file of `genrm score`, or torn; score the rollouts again with ",
@@ -60,21 +59,21 @@ class ScoredInput:
         """The name without folder and suffixes."""
         return "stdin" if is_stream(self.uri) else stem_of(self.uri).rpartition("/")[2]
 
-    def open_beside(self, suffix: str, s3: S3Options, settings: Settings) -> Source | None:
+    def open_beside(self, suffix: str, store: Store, settings: Settings) -> Source | None:
         """Open a companion file of the scored lines; None if there is none."""
         if is_stream(self.uri):
             return None
         beside = sibling(self.uri, suffix)
-        return open_scored(beside, s3, settings) if exists(beside, s3) else None
+        return open_scored(beside, store, settings) if store.at(beside).exists() else None
 
 
-def open_scored(uri: str, s3: S3Options, settings: Settings) -> Source:
+def open_scored(uri: str, store: Store, settings: Settings) -> Source:
     """Open a file of a run within the limits of the settings."""
     limits = settings.input
-    return open_source(uri, s3, limits.max_line_bytes, max_unpacked=limits.max_unpacked)
+    return open_source(uri, store, limits.max_line_bytes, max_unpacked=limits.max_unpacked)
 
 
-def find_scored(given: Sequence[str], settings: Settings, s3: S3Options) -> list[ScoredInput]:
+def find_scored(given: Sequence[str], settings: Settings, store: Store) -> list[ScoredInput]:
     """Return the scored files that a command line names, each once; in folders and prefixes those
     named `.scored`.
 
@@ -90,9 +89,8 @@ def find_scored(given: Sequence[str], settings: Settings, s3: S3Options) -> list
         if not names_many(uri):
             found.setdefault(place_of(uri), uri)
             continue
-        scored = [
-            each.identity.uri for each in iter_found(uri, s3) if is_scored_file(each.identity.uri)
-        ]
+        listed = (file.identity.uri for file in store.at(uri).iter_found())
+        scored = list(filter(is_scored_file, listed))
         if not scored:
             raise InputError(f"{uri}: no scored files (*.scored.jsonl); run `genrm score` first")
         for each in scored:
@@ -101,15 +99,15 @@ def find_scored(given: Sequence[str], settings: Settings, s3: S3Options) -> list
     if len(uris) > 1 and any(map(is_stream, uris)):
         raise UsageError("'-' cannot be combined with other inputs.")
     if settings.input.together and len(uris) > 1:
-        return [_set_of(sorted(uris), settings.output.set_name, s3)]
+        return [_set_of(sorted(uris), settings.output.set_name, store)]
     if not settings.input.together or len(uris) == 1:
-        _refuse_parts_of_sets(uris, settings.output.set_name, s3)
+        _refuse_parts_of_sets(uris, settings.output.set_name, store)
     return [ScoredInput(uri, (uri,)) for uri in uris]
 
 
-def read_run_record(uri: str, s3: S3Options) -> RunRecord | None:
+def read_run_record(uri: str, store: Store) -> RunRecord | None:
     """Read the metrics file of an earlier run; None if it is missing or another kind of file."""
-    content = read_object(uri, s3)
+    content = store.at(uri).read()
     try:
         return None if content is None else parse_run_record(content)
     except (BadLineError, FormError):
@@ -141,7 +139,7 @@ def parse_written(content: bytes) -> Record:
     return not_finite
 
 
-def read_metrics_beside(scored: ScoredInput, s3: S3Options) -> RunRecord | None:
+def read_metrics_beside(scored: ScoredInput, store: Store) -> RunRecord | None:
     """Read the metrics file of scored lines; None without one.
 
     Raises:
@@ -150,7 +148,7 @@ def read_metrics_beside(scored: ScoredInput, s3: S3Options) -> RunRecord | None:
     if is_stream(scored.uri):
         return None
     uri = sibling(scored.uri, ".metrics.json")
-    content = read_object(uri, s3)
+    content = store.at(uri).read()
     try:
         return None if content is None else parse_run_record(content)
     except (BadLineError, FormError) as error:
@@ -164,15 +162,15 @@ def is_marked(found: Mark, recorded: OutputMark) -> bool:
     return found.size_bytes == recorded.size_bytes and (is_copy or is_same)
 
 
-def _set_of(uris: Sequence[str], name: str, s3: S3Options) -> ScoredInput:
+def _set_of(uris: Sequence[str], name: str, store: Store) -> ScoredInput:
     """Return scored files as one set; refuse it if some were not scored together or changed since,
     or are missing.
     """
     stem = stem_of_set(uris, name)
-    known = _parts_of(stem, s3)
+    known = _parts_of(stem, store)
     for uri in uris:
         record = known.get(name_below(folder_of(stem), uri))
-        if not exists(uri, s3):
+        if not store.at(uri).exists():
             raise InputError(f"{uri}: no such file; check the path")
         if record is None:
             raise UsageError(
@@ -183,7 +181,7 @@ def _set_of(uris: Sequence[str], name: str, s3: S3Options) -> ScoredInput:
                     "it was scored with."
                 ),
             )
-        if not _is_recorded(uri, record, s3):
+        if not _is_recorded(uri, record, store):
             raise UsageError(
                 f"{uri} was changed or scored alone since the set was scored: score the set again."
             )
@@ -194,25 +192,25 @@ def _set_of(uris: Sequence[str], name: str, s3: S3Options) -> ScoredInput:
     return ScoredInput(f"{stem}.scored.jsonl", tuple(uris))
 
 
-def _refuse_parts_of_sets(uris: Sequence[str], name: str, s3: S3Options) -> None:
-    known = cache(lambda folder: _parts_of(stem_of_set([f"{folder}/-"], name), s3))
+def _refuse_parts_of_sets(uris: Sequence[str], name: str, store: Store) -> None:
+    known = cache(lambda folder: _parts_of(stem_of_set([f"{folder}/-"], name), store))
     for uri in uris:
         record = None if is_stream(uri) else known(folder_of(uri)).get(uri.rpartition("/")[2])
-        if record is not None and _is_recorded(uri, record, s3):
+        if record is not None and _is_recorded(uri, record, store):
             raise UsageError(
                 f"{uri} was scored with other files, and its groups may span them: ",
                 naming("name them all and pass $together."),
             )
 
 
-def _parts_of(stem: str, s3: S3Options) -> dict[str, FileRecord]:
+def _parts_of(stem: str, store: Store) -> dict[str, FileRecord]:
     """Return the files of a set by the names of their scored lines; empty without its metrics."""
-    record = read_run_record(f"{stem}.metrics.json", s3)
+    record = read_run_record(f"{stem}.metrics.json", store)
     return {} if record is None else record.parts
 
 
-def _is_recorded(uri: str, record: FileRecord, s3: S3Options) -> bool:
+def _is_recorded(uri: str, record: FileRecord, store: Store) -> bool:
     """Whether a file of a set matches its record in the metrics, if they have one."""
-    found = mark_of(uri, s3)
+    found = store.at(uri).mark()
     known = record.output_mark
     return found is not None and (known is None or is_marked(found, known))

@@ -25,10 +25,11 @@ from genrm_cli.scored.parse_lines import iter_scored
 from genrm_cli.scored.rollout_store import RolloutStore
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings
+from genrm_cli.storage.contract import InputIdentity
 from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
-from genrm_cli.storage.location import InputIdentity, S3Options
 from genrm_cli.storage.source import Source
 from genrm_cli.storage.spool import Pieces, Spool
+from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Verdict
 
 OpenJournal = Callable[[str, Settings], AbstractContextManager[Journal | None]]
@@ -100,22 +101,22 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
     def __len__(self) -> int:
         return len(self._keys)
 
-    def read(self, s3: S3Options, *, comparisons: bool = True) -> None:
+    def read(self, store: Store, *, comparisons: bool = True) -> None:
         """Read the scored lines and their companion files.
 
         Raises:
             InputError: none of the lines is scored, one of them is not with the setting `strict`,
                 or a companion file cannot be read.
         """
-        first = self._read_scored(s3)
+        first = self._read_scored(store)
         if self.lines and not self._groups:
             found = f"none of its {self.lines:,} lines is scored ({first})"
             raise InputError(f"{self.name}: {found}; expected an output of `genrm score`")
         if first and self._settings.input.strict:
             raise InputError(f"{self.name}: ", SettingRef("strict", True), f" refuses {first}")
         if comparisons:
-            self._read_comparisons(s3)
-        self.metrics = read_metrics_beside(self._scored, s3)
+            self._read_comparisons(store)
+        self.metrics = read_metrics_beside(self._scored, store)
 
     def iter_groups(self) -> Iterator[ScoredGroup]:
         """Yield the groups in the order of their first lines."""
@@ -155,11 +156,11 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         is_later = isinstance(known.result, Verdict) and known.result != comparison.verdict
         return None if is_later else known.reply_text
 
-    def _read_scored(self, s3: S3Options) -> str:
+    def _read_scored(self, store: Store) -> str:
         """Read the scored lines; return the problem of the first one that cannot be read."""
         first = ""
         for uri in self._scored.files:
-            with open_scored(uri, s3, self._settings) as source:
+            with open_scored(uri, store, self._settings) as source:
                 digest = hashlib.sha256()
                 lines = self.lines
                 rollouts = len(self._groups)
@@ -183,8 +184,8 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         if scored.line.judge is not None:
             self.judges.add(scored.line.judge)
 
-    def _read_comparisons(self, s3: S3Options) -> None:
-        source = self._scored.open_beside(".comparisons.jsonl", s3, self._settings)
+    def _read_comparisons(self, store: Store) -> None:
+        source = self._scored.open_beside(".comparisons.jsonl", store, self._settings)
         lacks_reply = False
         self.has_comparisons = source is not None
         for line, comparison in () if source is None else _iter_comparisons(source):

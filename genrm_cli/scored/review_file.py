@@ -13,7 +13,7 @@ from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
-from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.store import Store
 
 SUFFIX = ".review.jsonl"
 APPROVED = "approved"
@@ -33,7 +33,7 @@ def own_status(rollout: Rollout, record: JsonObject) -> str | None:
 
 
 def read_statuses(
-    scored: ScoredInput, s3: S3Options, settings: Settings
+    scored: ScoredInput, store: Store, settings: Settings
 ) -> dict[tuple[str, int], str]:
     """Return the last status of each rollout in a review file, by group and index; empty without
     one.
@@ -42,7 +42,7 @@ def read_statuses(
         InputError: a line is not a review; a rollout that should be withheld must not slip through.
     """
     statuses: dict[tuple[str, int], str] = {}
-    source = scored.open_beside(SUFFIX, s3, settings)
+    source = scored.open_beside(SUFFIX, store, settings)
     if source is None:
         return statuses
     with source:

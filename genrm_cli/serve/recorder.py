@@ -10,7 +10,6 @@ from genrm_cli.groups.count_group import count_served_group
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
-from genrm_cli.jobs.context import s3_options
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -22,6 +21,7 @@ from genrm_cli.serve.cohorts.cohort import Member
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.record_files import RecordFiles
+from genrm_cli.storage.store import Store
 
 _OF_COMPARE = "response_objs"
 
@@ -45,7 +45,7 @@ class Recorder(RecordFiles):
             folder,
             settings.serve.record_every,
             on_event,
-            s3_options(settings),
+            Store(settings.storage),
             any_prefix=settings.storage.any_prefix,
         )
         self._settings = settings

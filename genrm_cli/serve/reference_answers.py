@@ -9,7 +9,6 @@ from genrm_cli.errors import InputError
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, RewardPlan
 from genrm_cli.groups.reward_group import verdicts_of
-from genrm_cli.jobs.context import s3_options
 from genrm_cli.metrics.win_counts import WinCounts
 from genrm_cli.pairing import AGAINST_FIRST, PairingPlan
 from genrm_cli.rollouts.group_keys import digest_of_prompt
@@ -19,6 +18,7 @@ from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError
 from genrm_cli.storage.source import open_source
+from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Outcome, preferred
 
 
@@ -46,7 +46,7 @@ class ReferenceAnswers:
         uri = settings.serve.reference
         if uri is None:
             return
-        with open_source(uri, s3_options(settings), settings.input.max_line_bytes) as source:
+        with open_source(uri, Store(settings.storage), settings.input.max_line_bytes) as source:
             for line in source.iter_lines():
                 try:
                     self._add(parse_line(line, settings.input)[2])

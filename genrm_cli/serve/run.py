@@ -14,7 +14,7 @@ from genrm_cli.serve.service import RewardService
 from genrm_cli.serve.steps import JudgeWatch, LogStep, StepMetrics
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.resolve import state_folder
-from genrm_cli.storage.location import is_s3
+from genrm_cli.storage.location import is_remote
 
 
 async def serve(
@@ -63,7 +63,7 @@ def _with_journal(settings: Settings) -> Settings:
     none.
     """
     given = settings.journal
-    if given.journal is not None and is_s3(given.journal):
+    if given.journal is not None and is_remote(given.journal):
         raise UsageError(
             SettingRef("journal"), ": genrm serve keeps its journal on a local disk; name a file."
         )

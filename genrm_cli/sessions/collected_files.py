@@ -13,9 +13,9 @@ from genrm_cli.sessions.environment import AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet, digest_of_json
 from genrm_cli.sessions.session_options import POLICY, TEACHER, SessionOptions
 from genrm_cli.settings.table import Settings
-from genrm_cli.storage.location import S3Options, is_s3, is_stream, require_rl_prefix, sibling
-from genrm_cli.storage.objects import read_object
+from genrm_cli.storage.location import is_stream, require_rl_prefix, sibling
 from genrm_cli.storage.outputs import MANIFEST_SUFFIX
+from genrm_cli.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,17 +109,16 @@ def places_of(output: str, settings: Settings, role: str) -> EpisodePlaces:
         raise UsageError(
             SettingRef("output", output),
             f": episodes of a teacher go below a folder or prefix named {TEACHER}, and no others; "
-            "for example "
-            f"{'s3://bucket/rl/pixelated' if is_s3(output) else 'runs'}/{TEACHER}/run_01.jsonl.",
+            f"for example runs/{TEACHER}/run_01.jsonl.",
         )
     suffixes = "_failures.jsonl", ".collect.json", MANIFEST_SUFFIX
     return EpisodePlaces(output, *(sibling(output, suffix) for suffix in suffixes))
 
 
-def read_summary(uri: str, s3: S3Options) -> Record | None:
+def read_summary(uri: str, store: Store) -> Record | None:
     """Return the summary of an earlier run; None if there is none, or none of this format."""
     try:
-        summary = json.loads(read_object(uri, s3) or b"")
+        summary = json.loads(store.at(uri).read() or b"")
     except ValueError:
         return None
     return (

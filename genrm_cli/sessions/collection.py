@@ -38,7 +38,6 @@ from genrm_cli.sessions.episode import (
 from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.leases import Lease, Leases, OtherLease
 from genrm_cli.storage.outputs import Outputs, finish_commit
-from genrm_cli.storage.sink import check_writable, exists, make_folder
 from genrm_cli.storage.spool import Pieces, Spool
 from genrm_cli.tasks import first_error_of
 
@@ -70,9 +69,9 @@ async def collect(
     output = options.output
     storage = run.settings.storage
     async with cancelled_by_signals():
-        await run.in_thread(lambda: make_folder(output))  # the lease needs it, too
+        await run.in_thread(run.store.at(output).make_folder)  # the lease needs it, too
         async with leased(
-            [output] if storage.leases else [], Leases(run.s3, storage.lease_expiry), run
+            [output] if storage.leases else [], Leases(run.store, storage.lease_expiry), run
         ) as found:
             lease = found.get(output)
             if isinstance(lease, OtherLease):
@@ -126,13 +125,13 @@ class _Collecting:
         """
         run = self._run
         places = self._places
-        check_writable(places.episodes, run.s3)
-        if not finish_commit(places.manifest, run.s3):
+        run.store.at(places.episodes).check_writable()
+        if not finish_commit(places.manifest, run.store):
             self._replaces = True  # a mix of old and new, to be written again
             return None
-        if not exists(places.episodes, run.s3):
+        if not run.store.at(places.episodes).exists():
             return None
-        known = read_summary(places.summary, run.s3)
+        known = read_summary(places.summary, run.store)
         is_ours = known is not None and known.get("settings_digest") == self._digest
         if not is_ours and not self._replaces:
             raise UsageError(
@@ -276,8 +275,8 @@ class _Collecting:
         run = self._run
         places = self._places
         summary = self._summary(wall_time_s)
-        with Outputs(run.s3, overwrite=self._replaces, manifest_uri=places.manifest) as outputs:
-            if len(self._failures) or exists(places.failures, run.s3):
+        with Outputs(run.store, overwrite=self._replaces, manifest_uri=places.manifest) as outputs:
+            if len(self._failures) or run.store.at(places.failures).exists():
                 failures = outputs.open(places.failures)
                 for block in self._failures.iter_blocks():
                     failures.write(block)

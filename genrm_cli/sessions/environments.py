@@ -14,8 +14,7 @@ from genrm_cli.json_types import JsonObject
 from genrm_cli.sessions.environment import AnyEnvironment, Environment, EpisodeScenario
 from genrm_cli.sessions.session_options import SAMPLES
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
-from genrm_cli.storage.location import S3Options
-from genrm_cli.storage.objects import read_object
+from genrm_cli.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +41,11 @@ def find_environment(name: str) -> type[AnyEnvironment]:
     return found
 
 
-def read_scenarios(uri: str, environment: AnyEnvironment, s3: S3Options) -> ScenarioSet:
+def read_scenarios(uri: str, environment: AnyEnvironment, store: Store) -> ScenarioSet:
     """Read and check the scenarios of a file, or those that come with the environment."""
     scenarios: list[EpisodeScenario] = []
     tables: dict[str, Mapping[str, object]] = {}
-    for number, table in enumerate(_read_tables(uri, environment, s3), 1):
+    for number, table in enumerate(_read_tables(uri, environment, store), 1):
         scenario = environment.parse_scenario(table, f"{uri}: scenario {number}")
         if scenario.scenario_id in tables:
             raise InputError(f"{uri}: two scenarios have the id {scenario.scenario_id!r}.")
@@ -64,10 +63,8 @@ def digest_of_json(value: object) -> str:
     ).hexdigest()[:16]
 
 
-def _read_tables(
-    uri: str, environment: AnyEnvironment, s3: S3Options
-) -> list[Mapping[str, object]]:
-    content = environment.sample_scenarios().encode() if uri == SAMPLES else read_object(uri, s3)
+def _read_tables(uri: str, environment: AnyEnvironment, store: Store) -> list[Mapping[str, object]]:
+    content = environment.sample_scenarios().encode() if uri == SAMPLES else store.at(uri).read()
     if content is None:
         raise InputError(
             f"{uri}: no such file; expected scenarios as .toml or .jsonl, or the word {SAMPLES}."

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from genrm_cli.errors import InputError, StorageError, UsageError
-from genrm_cli.jobs.context import s3_options
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.scored.files import ScoredInput, open_scored
 from genrm_cli.scored.lines import ScoredRollout
@@ -21,7 +20,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.leases import Leases, OtherLease
 from genrm_cli.storage.location import is_stream, require_rl_prefix, sibling
-from genrm_cli.storage.objects import read_object, replace_object
+from genrm_cli.storage.store import Store
 
 _SHOWN_CHARS = 400
 
@@ -162,7 +161,7 @@ def render_review(review: Review, scored_uri: str) -> str:
 
 def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutId, ScoredRollout]]:
     """Yield the scored rollouts of a file, except those without a group."""
-    with open_scored(scored_uri, s3_options(settings), settings) as source:
+    with open_scored(scored_uri, Store(settings.storage), settings) as source:
         for line, found, problem in iter_scored(source, settings.input):
             if problem is not None:
                 raise InputError(f"{scored_uri}: {source.unit} {line.number}: {problem}")
@@ -174,7 +173,7 @@ def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutI
 
 
 def _statuses(scored_uri: str, settings: Settings) -> dict[RolloutId, str]:
-    return read_statuses(ScoredInput(scored_uri, (scored_uri,)), s3_options(settings), settings)
+    return read_statuses(ScoredInput(scored_uri, (scored_uri,)), Store(settings.storage), settings)
 
 
 def _append(scored_uri: str, settings: Settings, lines: bytes) -> None:
@@ -184,15 +183,15 @@ def _append(scored_uri: str, settings: Settings, lines: bytes) -> None:
             "a review file is stored next to its scored lines; name a file instead of -."
         )
     uri = sibling(scored_uri, SUFFIX)
-    s3 = s3_options(settings)
+    store = Store(settings.storage)
     require_rl_prefix(uri, settings.storage.any_prefix)
-    lease = Leases(s3, settings.storage.lease_expiry).take(uri)
+    lease = Leases(store, settings.storage.lease_expiry).take(uri)
     if isinstance(lease, OtherLease):
         raise StorageError(f"{uri}: {lease}; try again in a moment.")
     try:
-        before = read_object(uri, s3) or b""
+        before = store.at(uri).read() or b""
         if before and not before.endswith(b"\n"):
             before += b"\n"
-        replace_object(uri, s3, before + lines)
+        store.at(uri).replace(before + lines)
     finally:
         lease.release()

@@ -20,9 +20,9 @@ from operator import itemgetter
 from pathlib import Path
 
 from genrm_cli.errors import StorageError
-from genrm_cli.storage.listing import Found, iter_named
-from genrm_cli.storage.location import S3Options, stem_of
-from genrm_cli.storage.objects import create_object, read_object, remove_object, replace_object
+from genrm_cli.storage.contract import Found
+from genrm_cli.storage.location import stem_of
+from genrm_cli.storage.store import Store
 
 _MARK = ".lease-"
 _TRIES = 5
@@ -55,13 +55,13 @@ class Lease:
 
     uri: str
     content: bytes
-    s3: S3Options
+    store: Store
 
     def verify(self) -> None:
         """Raise `LeaseLostError` if another run took over the lease, or the lease was removed."""
         start, _, number = self.uri.rpartition(_MARK)
-        newer = [other for other, _ in _numbered(start, self.s3) if other > int(number)]
-        content = read_object(self.uri, self.s3)
+        newer = [other for other, _ in _numbered(start, self.store) if other > int(number)]
+        content = self.store.at(self.uri).read()
         if newer or content not in (None, self.content):
             raise LeaseLostError(
                 f"{self.uri}: another run took over this lease; its results are kept instead of "
@@ -77,54 +77,54 @@ class Lease:
     def renew(self) -> None:
         """Extend the lease by its expiry, or raise `LeaseLostError`."""
         self.verify()
-        replace_object(self.uri, self.s3, self.content)
+        self.store.at(self.uri).replace(self.content)
 
     def release(self) -> None:
         """Remove the lease, unless another run took it over."""
-        if read_object(self.uri, self.s3) == self.content:
-            remove_object(self.uri, self.s3)
+        if self.store.at(self.uri).read() == self.content:
+            self.store.at(self.uri).remove()
 
 
 class Leases:
     """Take and look up leases on behalf of one run."""
 
-    def __init__(self, s3: S3Options, expiry_s: float) -> None:
+    def __init__(self, store: Store, expiry_s: float) -> None:
         self.expiry_s = expiry_s
-        self._s3 = s3
+        self._store = store
 
     def take(self, output_uri: str) -> Lease | OtherLease:
         """Take the lease on an output, or return the lease that another run holds."""
         stem = stem_of(output_uri)
         for _ in range(_TRIES):
-            numbered = _numbered(stem, self._s3)
+            numbered = _numbered(stem, self._store)
             if numbered and (held := self._held(numbered[-1][1])) is not None:
                 return held
             number = numbered[-1][0] + 1 if numbered else 1
-            lease = Lease(f"{stem}{_MARK}{number}", self._content(), self._s3)
-            if create_object(lease.uri, self._s3, lease.content) and self._settle(lease, numbered):
+            lease = Lease(f"{stem}{_MARK}{number}", self._content(), self._store)
+            if self._store.at(lease.uri).create(lease.content) and self._settle(lease, numbered):
                 return lease
         return OtherLease("another run", "a moment ago", self.expiry_s)
 
     def peek(self, output_uri: str) -> OtherLease | None:
         """Return the lease that another run holds on an output; None if it is free."""
-        numbered = _numbered(stem_of(output_uri), self._s3)
+        numbered = _numbered(stem_of(output_uri), self._store)
         return self._held(numbered[-1][1]) if numbered else None
 
     def remove_expired(self, output_uri: str) -> bool:
         """Remove unheld leases on an output; False if a lease is held, or must not be removed."""
-        numbered = _numbered(stem_of(output_uri), self._s3)
+        numbered = _numbered(stem_of(output_uri), self._store)
         if numbered and self._held(numbered[-1][1]) is not None:
             return False
         try:
             for _, found in numbered:
-                remove_object(found.identity.uri, self._s3)
+                self._store.at(found.identity.uri).remove()
         except StorageError:
             return False
         return True
 
     def _held(self, found: Found) -> OtherLease | None:
         """Return a stored lease; None if it has expired or its owner is gone."""
-        content = read_object(found.identity.uri, self._s3)
+        content = self._store.at(found.identity.uri).read()
         if content is None:
             return None
         unknown = OtherLease("an unknown process", "an unknown time", self.expiry_s)
@@ -154,7 +154,7 @@ class Leases:
                 with suppress(
                     StorageError
                 ):  # deleting may be forbidden, but only the highest number counts
-                    remove_object(found.identity.uri, self._s3)
+                    self._store.at(found.identity.uri).remove()
         except StorageError:
             with suppress(StorageError):  # nothing would renew or remove it
                 lease.release()
@@ -166,7 +166,7 @@ class Leases:
         start, _, number = lease.uri.rpartition(_MARK)
         known = {found.identity for _, found in before}
         others = (
-            entry for entry in _numbered(start, self._s3) if entry[1].identity.uri != lease.uri
+            entry for entry in _numbered(start, self._store) if entry[1].identity.uri != lease.uri
         )
         return all(other < int(number) and found.identity in known for other, found in others)
 
@@ -193,10 +193,9 @@ def _parse_lease(content: bytes) -> tuple[OtherLease, bool] | None:
     return OtherLease(f"process {pid} on {host.partition(' ')[0]}", since, expiry_s), is_gone
 
 
-def _numbered(stem: str, s3: S3Options) -> list[tuple[int, Found]]:
-    found = (
-        (entry.identity.uri.rpartition(_MARK)[2], entry) for entry in iter_named(stem + _MARK, s3)
-    )
+def _numbered(stem: str, store: Store) -> list[tuple[int, Found]]:
+    listed = store.at(stem + _MARK).iter_named()
+    found = ((entry.identity.uri.rpartition(_MARK)[2], entry) for entry in listed)
     return sorted(
         ((int(number), entry) for number, entry in found if number.isdecimal()), key=itemgetter(0)
     )

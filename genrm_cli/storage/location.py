@@ -1,18 +1,26 @@
-"""URIs: local paths, S3 objects and streams, and the names of files next to them. No I/O."""
+"""URIs of local paths, objects and streams, and the names of files next to them. No I/O."""
 
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Self
 
 from genrm_cli.errors import ChangedInputError, InputError, UsageError, naming
 
 STANDARD_STREAM = "-"
 RL_PREFIX = "rl/"
 
-_S3 = "s3://"
-_SCHEME = re.compile(r"s3:|[A-Za-z][A-Za-z0-9+.-]+://")
+# Each kind of storage beside local files: how its URIs start, and its `Location`.
+REMOTE = {"s3://": "genrm_cli.storage.s3.objects:S3Object"}
+# Unfinished files next to their target.
+UNFINISHED_PREFIX = ".genrm-"
+UNFINISHED_SUFFIX = ".part"
+
+_SCHEMES = tuple(REMOTE)
+# Also a mistyped `s3:/`.
+_ANY_SCHEME = re.compile(
+    "|".join([*(scheme.removesuffix("//") for scheme in REMOTE), "[A-Za-z][A-Za-z0-9+.-]+://"])
+)
+_WILDCARD = re.compile(r"[*?\[]")
 _COMPRESSION_SUFFIXES = (".gz", ".zst")
 _RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet", ".eval", ".csv", ".tsv")
 _SCORED_SUFFIX = ".scored"
@@ -27,66 +35,9 @@ _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 _DOUBLED_SLASHES = re.compile(r"(?<!:)//+")
 
 
-@dataclass(frozen=True, slots=True)
-class S3Options:
-    """Options for S3; None leaves one to the AWS configuration. The waits of 8 attempts add up to
-    half a minute.
-    """
-
-    endpoint_url: str | None = None
-    profile: str | None = None
-    region: str | None = None
-    max_attempts: int = 8
-
-
-@dataclass(frozen=True, slots=True)
-class InputIdentity:
-    """Identity of one version of an input; None for values that the store does not provide.
-
-    Attributes:
-        size_bytes: stored size, before decompression.
-        mtime_ns: modification time of a local file, which programs can set to any value.
-        ctime_ns: change time of a local file, which the kernel sets whenever the file or its
-            attributes change.
-        inode: inode of a local file; a copy has another one.
-    """
-
-    uri: str
-    size_bytes: int | None = None
-    etag: str | None = None
-    mtime_ns: int | None = None
-    ctime_ns: int | None = None
-    inode: int | None = None
-
-    @classmethod
-    def of_file(cls, path: str, status: os.stat_result) -> Self:
-        """Return the identity of a regular local file."""
-        return cls(
-            path, status.st_size, None, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Identity of a written output; outputs of equal name and content differ in it.
-
-    Attributes:
-        upload: unique id stored with the output; None for copied files and file systems without
-            extended attributes.
-        mtime_ns: modification time of a local file; None for an S3 object, which never changes in
-            place.
-        sha256: digest of the stored bytes, if they were just written; not compared.
-    """
-
-    size_bytes: int
-    upload: str | None
-    mtime_ns: int | None = None
-    sha256: str | None = field(default=None, compare=False)
-
-
-def is_s3(uri: str) -> bool:
-    """Return whether a URI is an S3 URI."""
-    return uri.startswith(_S3)
+def is_remote(uri: str) -> bool:
+    """Return whether a URI names an object that other machines reach, too, and no local path."""
+    return uri.startswith(_SCHEMES)
 
 
 def is_stream(uri: str) -> bool:
@@ -94,16 +45,33 @@ def is_stream(uri: str) -> bool:
     return uri == STANDARD_STREAM
 
 
-def parse_s3_uri(uri: str) -> tuple[str, str]:
+def split_bucket(uri: str) -> tuple[str, str, str]:
+    """Split the URI of objects into `s3://bucket/`, the bucket and the key, prefix or pattern."""
+    scheme, _, path = uri.partition("//")
+    bucket, slash, rest = path.partition("/")
+    if not bucket or _WILDCARD.search(bucket):
+        raise UsageError(
+            f"{uri!r} does not name a bucket: expected {scheme}//bucket/prefix/, with wildcards "
+            "only after the bucket"
+        )
+    return f"{scheme}//{bucket}{slash}", bucket, rest
+
+
+def parse_object_uri(uri: str) -> tuple[str, str]:
     """Split `s3://bucket/key` into bucket and key, which must not end in a slash."""
-    bucket, _, key = uri.removeprefix(_S3).partition("/")
-    if not is_s3(uri) or not bucket or not key:
+    bucket, _, key = uri.partition("//")[2].partition("/")
+    if not is_remote(uri) or not bucket or not key:
         raise UsageError(
             f"{uri!r} is not an S3 object: expected s3://bucket/key, with scheme, bucket and key"
         )
     if key.endswith("/"):
         raise UsageError(f"{uri!r} is a prefix; name an object below it")
     return bucket, key
+
+
+def is_unfinished_name(name: str) -> bool:
+    """Return whether a name is that of an unfinished file."""
+    return name.startswith(UNFINISHED_PREFIX) and name.endswith(UNFINISHED_SUFFIX)
 
 
 def parse_local_path(uri: str) -> str:
@@ -114,7 +82,7 @@ def parse_local_path(uri: str) -> str:
         raise UsageError(
             "an empty file name: expected a path, s3://bucket/key, or - for a standard stream"
         )
-    if _SCHEME.match(uri):
+    if _ANY_SCHEME.match(uri):
         raise UsageError(
             f"{uri!r} cannot be opened: genrm reads and writes local paths, s3://bucket/key and - "
             "only. Copy the data to one of these first."
@@ -162,7 +130,7 @@ def folder_of(uri: str) -> str:
 
 def name_below(folder: str, uri: str) -> str:
     """Return the URI of a file relative to a folder that contains it, at any depth."""
-    return uri.removeprefix(f"{folder}/") if is_s3(uri) else os.path.relpath(uri, folder)
+    return uri.removeprefix(f"{folder}/") if is_remote(uri) else os.path.relpath(uri, folder)
 
 
 def common_folder(uris: Sequence[str]) -> str:
@@ -170,13 +138,13 @@ def common_folder(uris: Sequence[str]) -> str:
     folders = [folder_of(uri) for uri in uris]
     if len(set(folders)) == 1:
         return folders[0]
-    if not any(map(is_s3, uris)):
+    if not any(map(is_remote, uris)):
         absolute = any(map(os.path.isabs, folders))
         return (
             os.path.commonpath(list(map(os.path.abspath, folders)) if absolute else folders) or "."
         )
     common = os.path.commonprefix([f"{folder}/" for folder in folders]).rpartition("/")[0]  # noqa: RUF071  (of keys)
-    if common in ("", "s3:", "s3:/"):
+    if not is_remote(common):  # no bucket in common
         raise UsageError(
             "the outputs of a set of files appear together, so they must be in one bucket or on "
             "one machine; ",
@@ -192,7 +160,7 @@ def stem_of_set(uris: Sequence[str], name: str) -> str:
             naming("$set_name"),
             f" {name!r} is not the beginning of a file name; choose one such as 'epoch-3'.",
         )
-    return os.path.join(common_folder(uris), name).removeprefix("./")  # noqa: PTH118  (may be on S3)
+    return os.path.join(common_folder(uris), name).removeprefix("./")  # noqa: PTH118  (may be remote)
 
 
 def render_place(template: str, uri: str, below: str) -> str:
@@ -200,7 +168,7 @@ def render_place(template: str, uri: str, below: str) -> str:
 
     In the template, `{dir}` is the input's folder, `{path}` that folder relative to `below`, the
     one that was searched, and `{stem}` the input's name without suffixes."""
-    _refuse_other_stores(uri)
+    check_uri(uri)
     folder = folder_of(uri)
     words = {
         "dir": folder,
@@ -223,8 +191,8 @@ def render_place(template: str, uri: str, below: str) -> str:
     if (
         ".." in words["path"].split("/")
         and "{path}" in template
-        and is_s3(uri)
-        and not is_s3(template)
+        and is_remote(uri)
+        and not is_remote(template)
     ):
         raise UsageError(
             f"{uri}: its key contains '..', so {{path}} could lead anywhere on this machine; "
@@ -236,8 +204,8 @@ def render_place(template: str, uri: str, below: str) -> str:
             f" {template}: unmatched brace; write {{dir}}, {{path}} or {{stem}}.",
         )
     place = _PLACEHOLDER.sub(word, template)
-    # In S3 keys every slash counts.
-    return place if is_s3(place) else _DOUBLED_SLASHES.sub("/", place).removeprefix("./")
+    # In keys every slash counts.
+    return place if is_remote(place) else _DOUBLED_SLASHES.sub("/", place).removeprefix("./")
 
 
 def sibling(uri: str, suffix: str) -> str:
@@ -246,23 +214,25 @@ def sibling(uri: str, suffix: str) -> str:
     """
     if is_stream(uri):
         raise UsageError(f"cannot write a *{suffix} file next to '-'; name an output file")
-    _refuse_other_stores(uri)
+    check_uri(uri)
     return stem_of(uri) + suffix
 
 
-def _refuse_other_stores(uri: str) -> None:
+def check_uri(uri: str) -> None:
     """Refuse what can never be opened: an error about a name made from it would show what nobody
     typed.
     """
-    if not is_s3(uri):
+    if is_remote(uri):
+        parse_object_uri(uri)
+    else:
         parse_local_path(uri)
 
 
 def require_rl_prefix(uri: str, any_prefix: bool) -> None:
-    """Refuse an S3 output whose key does not start with `rl/`, unless `any_prefix` allows it."""
-    if any_prefix or not is_s3(uri):
+    """Refuse a remote output whose key does not start with `rl/`, unless `any_prefix` allows it."""
+    if any_prefix or not is_remote(uri):
         return
-    bucket, key = parse_s3_uri(uri)
+    bucket, key = parse_object_uri(uri)
     if not key.startswith(RL_PREFIX):
         raise UsageError(
             f"{uri} is not under s3://{bucket}/{RL_PREFIX}: RL data is kept separate from "

@@ -16,18 +16,18 @@ from pathlib import Path
 
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.json_types import Record
-from genrm_cli.storage.listing import is_unfinished_name
-from genrm_cli.storage.local import mark_of_file, sync_folder, unwritable
+from genrm_cli.storage.contract import ANY_MODE, Mark, Sink
+from genrm_cli.storage.local.files import LocalFile
+from genrm_cli.storage.local.sinks import sync_folder, unwritable
 from genrm_cli.storage.location import (
-    Mark,
-    S3Options,
     folder_of,
+    is_remote,
     is_rollout_file,
-    is_s3,
+    is_unfinished_name,
     name_below,
 )
-from genrm_cli.storage.objects import read_object, remove_object, replace_object
-from genrm_cli.storage.sink import Sink, mark_of, open_sink, place_of
+from genrm_cli.storage.places import place_of
+from genrm_cli.storage.store import Store
 
 MANIFEST_SUFFIX = ".commit"
 _FORMAT = 1
@@ -49,53 +49,54 @@ class CommitEntry:
     replaced: Mark | None = None
 
 
-def write_manifest(uri: str, entries: Iterable[CommitEntry], s3: S3Options) -> None:
+def write_manifest(uri: str, entries: Iterable[CommitEntry], store: Store) -> None:
     """Write the manifest of a commit before it begins."""
     manifest = {"format": _FORMAT, "outputs": [asdict(entry) for entry in entries]}
-    replace_object(uri, s3, json.dumps(manifest, indent=1).encode() + b"\n")
+    store.at(uri).replace(json.dumps(manifest, indent=1).encode() + b"\n")
 
 
-def remove_manifest(uri: str, s3: S3Options) -> None:
+def remove_manifest(uri: str, store: Store) -> None:
     """Remove the manifest of a finished commit, unless deleting is forbidden."""
     with suppress(StorageError):  # the outputs are complete, whether or not the manifest remains
-        remove_object(uri, s3)
+        store.at(uri).remove()
 
 
-def finish_commit(uri: str, s3: S3Options) -> bool:
+def finish_commit(uri: str, store: Store) -> bool:
     """Publish the hidden files of an interrupted commit. No other run may be writing these outputs.
 
     Returns False if the commit cannot be finished: an output is missing, or has changed since.
     """
-    entries = _read_manifest(uri, s3)
+    entries = _read_manifest(uri, store)
     if entries is None:
         return True
-    if is_s3(uri):
+    if is_remote(uri):
         is_done = all(
-            mark_of(f"{folder_of(uri)}/{entry.name}", s3) == entry.mark for entry in entries
+            store.at(f"{folder_of(uri)}/{entry.name}").mark() == entry.mark for entry in entries
         )
     else:
         is_done = _publish_staged(Path(uri).parent, entries)
     if is_done:
-        remove_manifest(uri, s3)
+        remove_manifest(uri, store)
     return is_done
 
 
-def was_interrupted(uri: str, outputs: Sequence[str], s3: S3Options) -> bool:
+def was_interrupted(uri: str, outputs: Sequence[str], store: Store) -> bool:
     """Whether an interrupted commit accounts for these outputs: each is a new one, or one to be
     replaced.
     """
-    entries = {entry.name: entry for entry in _read_manifest(uri, s3) or ()}
-    found = [
-        (entries.get(name_below(folder_of(uri), output)), mark_of(output, s3)) for output in outputs
-    ]
-    return bool(entries) and all(
-        entry is not None and mark in (entry.mark, entry.replaced) for entry, mark in found
-    )
+    entries = {entry.name: entry for entry in _read_manifest(uri, store) or ()}
+    if not entries:
+        return False
+    for output in outputs:
+        entry = entries.get(name_below(folder_of(uri), output))
+        if entry is None or store.at(output).mark() not in (entry.mark, entry.replaced):
+            return False
+    return True
 
 
-def _read_manifest(uri: str, s3: S3Options) -> list[CommitEntry] | None:
+def _read_manifest(uri: str, store: Store) -> list[CommitEntry] | None:
     """Return the entries of a manifest; None if there is none, or it is not ours."""
-    content = read_object(uri, s3)
+    content = store.at(uri).read()
     try:
         manifest = {} if content is None else json.loads(content)
         return (
@@ -133,7 +134,7 @@ def _publish_staged(folder: Path, entries: list[CommitEntry]) -> bool:
         if not _holds(staged, entry.mark):
             if not _holds(target, entry.mark):
                 return False
-        elif _holds(target, entry.mark) or mark_of_file(str(target)) in (None, entry.replaced):
+        elif _holds(target, entry.mark) or LocalFile(str(target)).mark() in (None, entry.replaced):
             hidden.append((staged, target))
         else:
             return False
@@ -169,10 +170,10 @@ class Outputs(AbstractContextManager["Outputs"]):
     them. The manifest of the commit is in the folder of the outputs or above it; None for a single
     output or streams."""
 
-    s3: S3Options
+    store: Store
     overwrite: bool
     manifest_uri: str | None = None
-    mode: int = 0o666
+    mode: int = ANY_MODE
     _sinks: list[Sink] = field(default_factory=list, init=False)
     _places: set[str] = field(default_factory=set, init=False)
 
@@ -188,8 +189,8 @@ class Outputs(AbstractContextManager["Outputs"]):
         place = place_of(uri)
         if place in self._places:
             raise UsageError(f"two outputs would go to {uri}; give each its own name")
-        sink = open_sink(
-            uri, self.s3, overwrite=self.overwrite, mode=self.mode if mode is None else mode
+        sink = self.store.open_sink(
+            uri, overwrite=self.overwrite, mode=self.mode if mode is None else mode
         )
         self._sinks.append(sink)
         self._places.add(place)
@@ -214,19 +215,18 @@ class Outputs(AbstractContextManager["Outputs"]):
             self._publish()
             return
         folder = folder_of(self.manifest_uri)
-        entries = [
-            CommitEntry(
-                name_below(folder, sink.uri),
-                sink.mark,
-                sink.staged,
-                mark_of(sink.uri, self.s3) if self.overwrite and sink.staged is not None else None,
-            )
-            for sink in self._sinks
-            if sink.mark is not None
-        ]
-        write_manifest(self.manifest_uri, entries, self.s3)
+        entries: list[CommitEntry] = []
+        for sink in self._sinks:
+            if sink.mark is None:
+                continue
+            replaced = None
+            if self.overwrite and sink.staged is not None:
+                replaced = self.store.at(sink.uri).mark()
+            name = name_below(folder, sink.uri)
+            entries.append(CommitEntry(name, sink.mark, sink.staged, replaced))
+        write_manifest(self.manifest_uri, entries, self.store)
         self._publish()
-        remove_manifest(self.manifest_uri, self.s3)
+        remove_manifest(self.manifest_uri, self.store)
 
     def _publish(self) -> None:
         for sink in self._sinks:

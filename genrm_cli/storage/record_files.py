@@ -23,10 +23,11 @@ from pathlib import Path
 from genrm_cli.errors import SettingRef, StorageError
 from genrm_cli.json_types import Record
 from genrm_cli.settings.resolve import state_folder
-from genrm_cli.storage.local import publish_new, sync_folder
-from genrm_cli.storage.location import S3Options, is_s3, require_rl_prefix
-from genrm_cli.storage.objects import read_object, replace_object
+from genrm_cli.storage.local.files import LocalFile
+from genrm_cli.storage.local.sinks import publish_new, sync_folder
+from genrm_cli.storage.location import is_remote, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.store import Store
 from genrm_cli.tasks import in_thread
 
 _MOST_BYTES = 256_000_000  # of one file
@@ -49,7 +50,7 @@ class RecordFiles:
         folder: str,
         every_s: float,
         on_event: Callable[[str, Record], None],
-        s3: S3Options,
+        store: Store,
         *,
         any_prefix: bool,
     ) -> None:
@@ -58,7 +59,7 @@ class RecordFiles:
         require_rl_prefix(f"{self._folder}/x", any_prefix)
         self._every_s = every_s
         self._on_event = on_event
-        self._s3 = s3
+        self._store = store
         self._hidden = _hidden_folder(self._folder)
         self._begun = datetime.now(UTC)
         self._id = secrets.token_hex(4)  # not the pid, which in every container may be 1
@@ -146,7 +147,7 @@ class RecordFiles:
         """Release files, their metrics beside them, and complete them."""
         try:
             if metrics is not None:
-                replace_object(str(self._hidden / f".{stem}.metrics.json"), self._s3, metrics)
+                LocalFile(str(self._hidden / f".{stem}.metrics.json")).replace(metrics)
             for file in files:
                 os.fsync(file)
         finally:
@@ -197,18 +198,18 @@ class RecordFiles:
         """Whether a file of this name is a hidden one, published before a kill; None if there is no
         such file.
         """
-        found = read_object(uri, self._s3)
+        found = self._store.at(uri).read()
         return None if found is None else found == path.read_bytes()
 
     def _publish(self, path: Path, uri: str) -> None:
         """Give a file its name, if it does not have it yet, and replace no other one."""
         if self._holds(uri, path):
             path.unlink()
-        elif not is_s3(uri):
+        elif not is_remote(uri):
             publish_new(path, Path(uri))
             sync_folder(path.parent)
         else:
-            with Outputs(self._s3, overwrite=False) as outputs, path.open("rb") as file:
+            with Outputs(self._store, overwrite=False) as outputs, path.open("rb") as file:
                 shutil.copyfileobj(file, outputs.open(uri), _COPY_BYTES)
                 outputs.commit()
             path.unlink()
@@ -251,7 +252,7 @@ def _drop_partial_line(path: Path) -> None:
 def _hidden_folder(folder: str) -> Path:
     """Return where hidden files are: in the folder itself, or for one on S3 in the user's state."""
     path = Path(folder)
-    if is_s3(folder):
+    if is_remote(folder):
         path = state_folder() / f"record-{hashlib.sha256(folder.encode()).hexdigest()[:16]}"
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -3,7 +3,6 @@
 import io
 import os
 import select
-import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
@@ -12,28 +11,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO
 
 from genrm_cli.errors import InputError, StoppedError
+from genrm_cli.storage.contract import ANY_MODE, InputIdentity, Stop
 from genrm_cli.storage.encoding.codec import CHUNK_BYTES, is_compressed, iter_decoded
 from genrm_cli.storage.encoding.containers import HEAD_BYTES, Container
 from genrm_cli.storage.encoding.records import Line
-from genrm_cli.storage.location import (
-    InputIdentity,
-    S3Options,
-    changed,
-    is_s3,
-    is_stream,
-    parse_local_path,
-    unreadable,
-)
+from genrm_cli.storage.local.files import output_mode
+from genrm_cli.storage.location import changed, is_stream, unreadable
 from genrm_cli.storage.spool import Spool, UnpackedLimit
+from genrm_cli.storage.store import Store
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _STOP_EVERY_MS = 500
-_ANY_MODE = 0o666
-_OWN_MODE = 0o600
-
-Stop = Callable[[], bool]
 
 
 @dataclass(eq=False)
@@ -45,7 +35,7 @@ class Source(AbstractContextManager["Source"]):
     max_line_bytes: int
     stop: Stop | None
     is_copy: bool = field(kw_only=True)
-    mode: int = _ANY_MODE
+    mode: int = ANY_MODE
     max_unpacked: int | None = None
 
     def __exit__(self, *_: object) -> None:
@@ -79,7 +69,7 @@ class Source(AbstractContextManager["Source"]):
         if self.is_copy:
             return
         status = os.fstat(self.content.fileno())
-        found = _identity(self.uri, status)
+        found = InputIdentity.of_file(self.uri, status)
         if status.st_nlink == 0:  # losing its name changed the ctime, but not the content
             found = replace(found, ctime_ns=self.identity.ctime_ns)
         if found != self.identity:
@@ -140,7 +130,7 @@ class _Seekable(io.RawIOBase):
 
 def open_source(
     uri: str,
-    s3: S3Options,
+    store: Store,
     max_line_bytes: int,
     stop: Stop | None = None,
     *,
@@ -159,92 +149,33 @@ def open_source(
         content = _copy(stream, uri, stop, max_unpacked)
         mode = _mode_of(stream)
         return Source(InputIdentity(uri), content, max_line_bytes, stop, is_copy=True, mode=mode)
-    if is_s3(uri):
-        from genrm_cli.storage.s3.whole_objects import (
-            download,
-        )  # boto3 takes a fifth of a second to import
-
-        identity, content = download(uri, s3, stop)
-    else:
-        identity, content = _open_local(uri)
-    mode = _ANY_MODE if is_s3(uri) else _mode_of(content)
+    opened = store.at(uri).open_input(stop)
     source = Source(
-        identity,
-        content,
+        opened.identity,
+        opened.content,
         max_line_bytes,
         stop,
-        is_copy=is_s3(uri),
-        mode=mode,
+        is_copy=opened.is_copy,
+        mode=opened.mode,
         max_unpacked=max_unpacked,
     )
     # A pipe, as from <(...), has no size and can be read only once.
-    if identity.size_bytes is not None and not is_compressed(uri):
+    if opened.identity.size_bytes is not None and not is_compressed(uri):
         return source
     with source, ExitStack() as on_error:
-        unpacked = _copy(content, uri, stop, max_unpacked)
-        copy = Source(identity, unpacked, max_line_bytes, stop, is_copy=True, mode=mode)
+        unpacked = _copy(opened.content, uri, stop, max_unpacked)
+        copy = replace(source, content=unpacked, is_copy=True, max_unpacked=None)
         on_error.enter_context(copy)
         source.verify_unchanged()
         on_error.pop_all()
         return copy
 
 
-def identity_of(uri: str, s3: S3Options) -> InputIdentity:
-    """Return the current version of an input. A missing input raises `InputError` or, on S3,
-    `StorageError`.
-    """
-    if is_stream(uri):
-        return InputIdentity(uri)
-    if is_s3(uri):
-        from genrm_cli.storage.s3.connection import identify_object
-
-        return identify_object(uri, s3)
-    try:
-        return _identity(uri, os.stat(parse_local_path(uri)))  # noqa: PTH116
-    except (OSError, ValueError) as error:
-        raise unreadable(uri, error) from error
-
-
-def mode_of(uri: str) -> int:
-    """Return the maximum mode of the outputs of an input: a local file's, plus read and write
-    access for its owner.
-    """
-    if is_stream(uri) or is_s3(uri):
-        return _ANY_MODE
-    try:
-        return _output_mode(os.stat(parse_local_path(uri)))  # noqa: PTH116
-    except (OSError, ValueError) as error:
-        raise unreadable(uri, error) from error
-
-
-def _identity(uri: str, status: os.stat_result) -> InputIdentity:
-    if not stat.S_ISREG(status.st_mode):  # a pipe yields different bytes each time
-        return InputIdentity(uri)
-    return InputIdentity.of_file(uri, status)
-
-
-def _open_local(uri: str) -> tuple[InputIdentity, BinaryIO]:
-    try:
-        file = open(parse_local_path(uri), "rb", buffering=0)  # noqa: SIM115, PTH123  (closed by the source)
-    except (OSError, ValueError) as error:
-        raise unreadable(uri, error) from error
-    return _identity(uri, os.fstat(file.fileno())), file
-
-
 def _mode_of(stream: BinaryIO) -> int:
     try:
-        status = os.fstat(stream.fileno())
+        return output_mode(os.fstat(stream.fileno()))
     except OSError:  # a stream without a file descriptor
-        return _ANY_MODE
-    return _output_mode(status)
-
-
-def _output_mode(status: os.stat_result) -> int:
-    return (
-        stat.S_IMODE(status.st_mode) & _ANY_MODE | _OWN_MODE
-        if stat.S_ISREG(status.st_mode)
-        else _ANY_MODE
-    )
+        return ANY_MODE
 
 
 def _copy(stream: BinaryIO, uri: str, stop: Stop | None, max_unpacked: int | None) -> BinaryIO:

@@ -11,9 +11,7 @@ from genrm_cli.scored.files import parse_written
 from genrm_cli.scored.json_form import FormError, from_json, to_json
 from genrm_cli.scored.run_record import PanelRecord, RunTotals
 from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_document
-from genrm_cli.storage.listing import iter_found, iter_named
-from genrm_cli.storage.location import S3Options
-from genrm_cli.storage.objects import create_object, read_object
+from genrm_cli.storage.store import Store
 from genrm_cli.watching.records import MARGINS, WatchedRecord, WatchRecord
 from genrm_cli.watching.sentinels import VERDICTS
 from genrm_cli.watching.signals import COUNTS, MEANS, SIGNALS
@@ -70,7 +68,7 @@ class Followed:
         return max(states, key=lambda state: state.severity)
 
 
-def read_history(folders: Sequence[str], s3: S3Options, *, flat: bool = False) -> History:
+def read_history(folders: Sequence[str], store: Store, *, flat: bool = False) -> History:
     """Read the metrics files and acknowledgements of folders or prefixes; unless `flat`, those
     below them, too.
 
@@ -80,14 +78,14 @@ def read_history(folders: Sequence[str], s3: S3Options, *, flat: bool = False) -
     records: dict[str, WatchedRecord] = {}
     acknowledged = []
     unreadable: dict[str, str] = {}
-    places = [f"{folder.rstrip('/')}/" for folder in folders]
+    places = [store.at(f"{folder.rstrip('/')}/") for folder in folders]
     for found in chain.from_iterable(
-        iter_named(each, s3, flat=True) if flat else iter_found(each, s3) for each in places
+        place.iter_named(flat=True) if flat else place.iter_found() for place in places
     ):
         uri = found.identity.uri
         if not uri.endswith((METRICS_SUFFIX, ACKNOWLEDGED_SUFFIX)):
             continue
-        content = read_object(uri, s3)
+        content = store.at(uri).read()
         try:
             if content is None:
                 continue
@@ -164,7 +162,7 @@ def _lengths(record: WatchedRecord) -> Iterator[tuple[tuple[str, ...], int]]:
             yield (judge_identity(record.judge), watch.sentinel_set or "", name), len(said)
 
 
-def acknowledge(folder: str, judge: str, signal: str, reason: str, s3: S3Options) -> str:
+def acknowledge(folder: str, judge: str, signal: str, reason: str, store: Store) -> str:
     """Write an acknowledgement, and return its URI.
 
     Raises:
@@ -173,7 +171,7 @@ def acknowledge(folder: str, judge: str, signal: str, reason: str, s3: S3Options
     now = datetime.now(UTC).isoformat(timespec="microseconds")
     uri = f"{folder.rstrip('/')}/{signal}-{now.replace(':', '')}{ACKNOWLEDGED_SUFFIX}"
     word = Acknowledgement(judge=judge, signal=signal, reason=reason, time=now)
-    create_object(uri, s3, render_document(to_json(word)))
+    store.at(uri).create(render_document(to_json(word)))
     return uri
 
 

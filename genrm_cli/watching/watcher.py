@@ -24,7 +24,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.judge_settings import WatchTable
 from genrm_cli.settings.panel import auditor_of
 from genrm_cli.storage.location import folder_of
-from genrm_cli.storage.sink import place_of
+from genrm_cli.storage.places import place_of
 from genrm_cli.watching.asking import (
     Dump,
     Panel,
@@ -161,7 +161,7 @@ def _read_history(given: str | None, output: str, run: RunContext) -> History:
         why = f"{output} is not below {folder}, the history in the settings: no run finds it there"
         return History(trouble=(why,))
     try:
-        history = read_history([folder], run.s3, flat=given is None)
+        history = read_history([folder], run.store, flat=given is None)
     except StorageError as error:
         return History(trouble=(f"the history cannot be read: {error}",))
     others = (each for each in history.records if place_of(each.output) != place_of(output))

@@ -13,7 +13,6 @@ from genrm_cli.scored.describe_run import run_record
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import RunTotals
 from genrm_cli.storage.encoding.records import render_document
-from genrm_cli.storage.objects import create_object
 from genrm_cli.watching.history import (
     METRICS_SUFFIX,
     History,
@@ -47,7 +46,7 @@ class WatchedWindows:
         self._watcher.check(run)
         self.latest: Judgement | None = None
         folder = self._watcher.table.history
-        history = History() if folder is None else read_history([folder], run.s3)
+        history = History() if folder is None else read_history([folder], run.store)
         self._timelines = follow(history).timelines
         self._next_s = 0.0
         self._lock = asyncio.Lock()
@@ -96,5 +95,5 @@ class WatchedWindows:
             )
             data = render_document(to_json(record))
             await self._run.in_thread(
-                lambda: create_object(f"{place}{METRICS_SUFFIX}", self._run.s3, data)
+                lambda: self._run.store.at(f"{place}{METRICS_SUFFIX}").create(data)
             )

@@ -13,9 +13,9 @@ import pytest
 from genrm_process import COMMAND, make_rollouts
 
 from genrm_cli.storage.leases import Lease, Leases
-from genrm_cli.storage.local import unfinished_path
-from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.local.sinks import unfinished_path
 from genrm_cli.storage.outputs import CommitEntry, Outputs, write_manifest
+from genrm_cli.storage.store import Store
 
 NOW = ("--min-age", 0)
 LEXICAL = ("--judge", "lexical")
@@ -309,7 +309,7 @@ def test_what_a_killed_run_left_beside_finished_outputs_is_removed(genrm, call, 
     assert call("score", path, *LEXICAL).code == 0
     finished = genrm.names()
     before = (genrm.folder / "in.scored.jsonl").stat()
-    lease = Leases(S3Options(), 60.0).take(str(genrm.folder / "in.scored.jsonl"))
+    lease = Leases(Store(), 60.0).take(str(genrm.folder / "in.scored.jsonl"))
     assert isinstance(lease, Lease)
     dead = {
         **json.loads(lease.content),
@@ -317,7 +317,7 @@ def test_what_a_killed_run_left_beside_finished_outputs_is_removed(genrm, call, 
     }
     (genrm.folder / "in.lease-1").write_text(json.dumps(dead))
     outputs = [f"{genrm.folder}/in.{name}" for name in ("comparisons.jsonl", "metrics.json")]
-    write_manifest(f"{genrm.folder}/in.commit", entries_of(outputs), S3Options())
+    write_manifest(f"{genrm.folder}/in.commit", entries_of(outputs), Store())
     unfinished_path(genrm.folder / "in.metrics.json").touch()
     again = call("score", genrm.folder / given, *LEXICAL, *NOW).ended(0)
     assert "up to date" in again.err
@@ -327,7 +327,7 @@ def test_what_a_killed_run_left_beside_finished_outputs_is_removed(genrm, call, 
 
 def entries_of(uris):
     """Return the entries of outputs that have all been published."""
-    with Outputs(S3Options(), overwrite=True) as outputs:
+    with Outputs(Store(), overwrite=True) as outputs:
         entries = []
         for uri in uris:
             sink = outputs.open(uri)
@@ -343,7 +343,7 @@ def test_a_claim_beside_finished_outputs_that_is_held_is_left_alone(genrm, call)
     path = genrm.folder / "in.jsonl"
     path.write_bytes(body())
     assert call("score", path, *LEXICAL).code == 0
-    lease = Leases(S3Options(), 60.0).take(str(genrm.folder / "in.scored.jsonl"))
+    lease = Leases(Store(), 60.0).take(str(genrm.folder / "in.scored.jsonl"))
     assert isinstance(lease, Lease)
     again = call("score", path, *LEXICAL)
     assert again.code == 0

@@ -22,12 +22,10 @@ from typing import Any
 from genrm_here import call_here
 from genrm_process import make_rollouts
 
-from genrm_cli.storage.listing import iter_named
-from genrm_cli.storage.location import S3Options
-from genrm_cli.storage.objects import read_object, replace_object
 from genrm_cli.storage.s3 import upload as _upload  # noqa: F401  (imported once, in the parent)
+from genrm_cli.storage.store import Store
 
-_S3 = S3Options()
+STORE = Store()
 _CHANGES = (
     "os.link",
     "os.rename",
@@ -79,7 +77,7 @@ def score(uri: str, *more: str) -> int:
 
 def prepare(uri: str, *, has_earlier: bool) -> int:
     """Make the input, and outputs of other settings."""
-    replace_object(uri, _S3, _BODY)
+    STORE.at(uri).replace(_BODY)
     return score(uri, "--answer-bonus", "0.5") if has_earlier else 0
 
 
@@ -87,11 +85,11 @@ def look(uri: str) -> dict[str, str]:
     """Return what lies beside the input, by name."""
     folder = uri.removesuffix("in.jsonl")
     if uri.startswith("s3:"):
-        names = {each.identity.uri.removeprefix(folder) for each in iter_named(folder, _S3)}
+        names = {each.identity.uri.removeprefix(folder) for each in STORE.at(folder).iter_named()}
     else:
         names = set(os.listdir(folder))
     return {
-        name: (read_object(folder + name, _S3) or b"").decode()
+        name: (STORE.at(folder + name).read() or b"").decode()
         for name in sorted(names - {"in.jsonl"})
     }
 

@@ -7,7 +7,7 @@ import pytest
 from disturbed_scoring import JOURNAL, count_verdicts
 from soak import KILLS, DumpFolder, Soak
 
-from genrm_cli.storage.listing import is_unfinished_name
+from genrm_cli.storage.location import is_unfinished_name
 
 IN_FLIGHT = 8
 

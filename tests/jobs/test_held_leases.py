@@ -12,7 +12,7 @@ from genrm_cli.jobs.due.decisions import Status
 from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.settings import settings_from
 from genrm_cli.storage.leases import Leases, OtherLease
-from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.store import Store
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_only_held_outputs_are_written_and_their_leases_stay(folder):
     """What the caller leased is scored, what another run leased is put off, and what became due
     later has to wait.
     """
-    leases = Leases(S3Options(), 300.0)
+    leases = Leases(Store(), 300.0)
     run = a_run()
     ours, theirs = (str(folder / f"{name}.scored.jsonl") for name in "ab")
     report = BatchReport(keeps=True)
@@ -63,7 +63,7 @@ def test_many_leases_are_taken_and_released_together(folder):
     """Of several outputs, those that another run holds are named; all others are leased, and free
     again afterwards.
     """
-    leases = Leases(S3Options(), 300.0)
+    leases = Leases(Store(), 300.0)
     run = a_run()
     outputs = [str(folder / f"{name}.scored.jsonl") for name in "abc"]
 

@@ -8,7 +8,6 @@ from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.journals import journal_path, known_journal, open_journal, segments_folder
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.settings.components import Component, TotalTable
-from genrm_cli.storage.listing import iter_named
 from genrm_cli.verdicts import Outcome, Verdict
 
 SCORED = "s3://bucket/rl/env/scored/run.scored.jsonl.gz"
@@ -97,14 +96,14 @@ def test_what_one_machine_learns_another_one_knows(s3_bucket, state, monkeypatch
             return journal.recall(b"\x01" * 32)
 
     asyncio.run(record())
-    segments = [found.identity for found in iter_named(folder, run.s3)]
+    segments = [found.identity for found in run.store.at(folder).iter_named()]
     assert len(segments) == 1
     monkeypatch.setenv("XDG_STATE_HOME", str(state) + "-elsewhere")
     known = asyncio.run(recall())
     assert known is not None
     assert known.result == GOOD.result
     assert known.from_journal is True
-    assert [found.identity for found in iter_named(folder, run.s3)] == segments
+    assert [found.identity for found in run.store.at(folder).iter_named()] == segments
 
 
 def test_verdicts_from_before_the_second_place_are_copied(s3_bucket):
@@ -120,7 +119,7 @@ def test_verdicts_from_before_the_second_place_are_copied(s3_bucket):
 
     asyncio.run(open_it(Settings(), 7))
     asyncio.run(open_it(settings_from(journal=folder, segment_calls=3), 0))
-    assert len(list(iter_named(folder, new_run(Settings()).s3))) == 3
+    assert len(list(new_run(Settings()).store.at(folder).iter_named())) == 3
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,9 @@ from genrm_cli.jobs.due.output_state import OutputStanding, OutputState, look_at
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.settings.table import changed
-from genrm_cli.storage.location import S3Options
-from genrm_cli.storage.source import identity_of
+from genrm_cli.storage.store import Store
 
-S3 = S3Options()
+STORE = Store()
 SETTINGS = settings_from(judge="lexical")
 
 
@@ -41,8 +40,8 @@ class Scored:
         self, settings: Settings = SETTINGS, path: Path | None = None, **identity: Any
     ) -> OutputState:
         """Look at the outputs as they are now, for the input or one at another path."""
-        found = identity_of(str(path or self.path), S3)
-        return look_at_outputs(self.places, [replace(found, **identity)], settings, S3)
+        found = STORE.at(str(path or self.path)).identify()
+        return look_at_outputs(self.places, [replace(found, **identity)], settings, STORE)
 
     def edit_metrics(self, **fields: Any) -> None:
         """Replace fields of the metrics object."""

@@ -18,7 +18,7 @@ from genrm_cli.scored.groups import ScoredGroup, ScoredRun
 from genrm_cli.scored.lines import ScoredLine, parse_scored_line
 from genrm_cli.scored.review_file import read_statuses
 from genrm_cli.settings import settings_from
-from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.store import Store
 
 Json = dict[str, Any]
 Damage = Callable[[Json], str]
@@ -46,9 +46,9 @@ def run_files(tmp_path: Path) -> Path:
 def read(path: Path) -> list[ScoredGroup]:
     """Read the files of a run; a line that is not scored is an error."""
     settings = settings_from(judge="lexical", strict=True)
-    (found,) = find_scored([str(path)], settings, S3Options())
+    (found,) = find_scored([str(path)], settings, Store())
     with ScoredRun(found, settings) as run:
-        run.read(S3Options())
+        run.read(Store())
         return list(run.iter_groups())
 
 
@@ -209,9 +209,9 @@ def test_lines_that_are_not_scored_are_counted_unless_strict(run_files):
     missing(lines[1]["genrm"])
     write_lines(run_files, lines)
     settings = settings_from(judge="lexical")
-    (found,) = find_scored([str(run_files)], settings, S3Options())
+    (found,) = find_scored([str(run_files)], settings, Store())
     with ScoredRun(found, settings) as run:
-        run.read(S3Options())
+        run.read(Store())
         assert sum(run.rejects.values()) == 1
         assert [len(group.members) for group in run.iter_groups()] == [1, 1]
     write_lines(run_files, [{"messages": [ASKED, ANSWERED]}])
@@ -238,7 +238,7 @@ def test_a_damaged_metrics_file_is_refused(run_files, content, problem):
     message = message_of(run_files)
     assert message.startswith(f"{path}: {problem}")
     assert "score the rollouts again with force=True" in message
-    assert read_run_record(str(path), S3Options()) is None
+    assert read_run_record(str(path), Store()) is None
 
 
 @pytest.mark.parametrize(
@@ -256,9 +256,9 @@ def test_a_damaged_review_is_refused(run_files, line, problem):
     path = run_files.with_name("x.review.jsonl")
     path.write_text(f'{{"group": "task:1", "index": 1, "status": "rejected"}}\n{line}\n')
     settings = settings_from(judge="lexical")
-    (found,) = find_scored([str(run_files)], settings, S3Options())
+    (found,) = find_scored([str(run_files)], settings, Store())
     with pytest.raises(InputError) as caught:
-        read_statuses(found, S3Options(), settings)
+        read_statuses(found, Store(), settings)
     message = str(caught.value)
     assert message.startswith(f"{path}: line 2: {problem}")
     assert "index" in message
@@ -286,8 +286,8 @@ def test_the_last_review_of_a_rollout_counts(run_files):
     ]
     write_lines(run_files.with_name("x.review.jsonl"), reviews)
     settings = settings_from(judge="lexical")
-    (found,) = find_scored([str(run_files)], settings, S3Options())
-    assert read_statuses(found, S3Options(), settings) == {
+    (found,) = find_scored([str(run_files)], settings, Store())
+    assert read_statuses(found, Store(), settings) == {
         ("task:1", 0): "approved",
         ("task:1", 1): "pending",
     }

@@ -6,7 +6,7 @@ from genrm_cli.sessions.environment import T
 from genrm_cli.sessions.environments import read_scenarios
 from genrm_cli.sessions.therapy.session import TherapeuticSession
 from genrm_cli.sessions.therapy.session_scenario import SessionScenario
-from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.store import Store
 
 ENVIRONMENT = TherapeuticSession()
 MODEL_ENVIRONMENT = TherapeuticSession(has_models=True)
@@ -26,7 +26,7 @@ def run_dialogue(dialogue, answer):
 @cache
 def sample_set():
     """Return the scenarios that come with the program, with their digests."""
-    return read_scenarios("samples", ENVIRONMENT, S3Options())
+    return read_scenarios("samples", ENVIRONMENT, Store())
 
 
 def samples():

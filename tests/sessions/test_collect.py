@@ -25,7 +25,7 @@ from genrm_cli.sessions.therapy.model_client import READER, SPEAKER
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.judge_settings import JudgeSettings
 from genrm_cli.storage.leases import Lease, Leases
-from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.store import Store
 
 Json = dict[str, Any]
 CHAT = [
@@ -60,9 +60,7 @@ def run_game(folder, policy="bisect", **more):
     options = options_for(folder, scripted_policy=policy, **more)
     game = GuessingGame()
     return asyncio.run(
-        collect(
-            game, read_scenarios("samples", game, S3Options()), options, new_run(settings_from())
-        )
+        collect(game, read_scenarios("samples", game, Store()), options, new_run(settings_from()))
     )
 
 
@@ -322,7 +320,7 @@ def test_a_policy_that_is_down_is_an_error_before_any_session(tmp_path):
 
 def test_two_runs_on_one_output_are_refused(tmp_path):
     """The lease of another run keeps this one away."""
-    lease = Leases(S3Options(), 300).take(str(tmp_path / "run.jsonl"))
+    lease = Leases(Store(), 300).take(str(tmp_path / "run.jsonl"))
     assert isinstance(lease, Lease)
     with pytest.raises(StorageError, match="has been working on it"):
         run_game(tmp_path)
@@ -361,7 +359,7 @@ def test_a_scenario_file_that_cannot_be_read_is_named(tmp_path):
         if text is not None:
             path.write_text(text)
         with pytest.raises(InputError, match=said):
-            read_scenarios(str(path), ENVIRONMENT, S3Options())
+            read_scenarios(str(path), ENVIRONMENT, Store())
 
 
 def test_no_two_episodes_share_a_call_of_the_policy():

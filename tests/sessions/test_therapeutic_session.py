@@ -27,7 +27,7 @@ from genrm_cli.sessions.therapy.simulated_client import (
     Reading,
     move_client,
 )
-from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.store import Store
 
 KIND = "That sounds really painful, and it makes sense. What is it like for you?"
 TABLE = {
@@ -91,7 +91,7 @@ def test_two_scenarios_of_one_id_are_refused(tmp_path):
     path = tmp_path / "f.jsonl"
     path.write_text(f"{json.dumps(TABLE)}\n" * 2)
     with pytest.raises(InputError, match="two scenarios have the id 'x'"):
-        read_scenarios(str(path), ENVIRONMENT, S3Options())
+        read_scenarios(str(path), ENVIRONMENT, Store())
 
 
 def test_equal_arguments_begin_equal_sessions():

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from genrm_cli.storage.location import S3Options
+from genrm_cli.settings.file_settings import StorageSettings
+from genrm_cli.storage.store import Store
 
 
 class Request(NamedTuple):
@@ -54,9 +55,8 @@ class ScriptedS3:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        self.options = S3Options(
-            endpoint_url=f"http://127.0.0.1:{self.server.server_port}", max_attempts=2
-        )
+        endpoint = f"http://127.0.0.1:{self.server.server_port}"
+        self.store = Store(StorageSettings(s3_endpoint_url=endpoint), max_attempts=2)
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
     def always(self, status: int, content: bytes, **headers: str) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from genrm_cli.storage.local import remove_unfinished
-from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.local.sinks import remove_unfinished
 from genrm_cli.storage.outputs import Outputs, finish_commit, was_interrupted
+from genrm_cli.storage.store import Store
 
-_S3 = S3Options()
+STORE = Store()
 _NAMES = ("x.metrics.json", "x.scored.jsonl")
 
 
@@ -55,7 +55,7 @@ class StoppedOutputs(Outputs):
     """Outputs whose process ends before the nth of them is published."""
 
     def __init__(self, manifest, stops_before):
-        super().__init__(_S3, overwrite=True, manifest_uri=str(manifest))
+        super().__init__(STORE, overwrite=True, manifest_uri=str(manifest))
         self._stops_before = stops_before
 
     def open(self, uri):
@@ -99,8 +99,8 @@ def test_an_interrupted_commit_is_finished(tmp_path):
                 for name in _NAMES:
                     (tmp_path / name).write_bytes(b"old")
             manifest = stop_before(tmp_path, number)
-            assert was_interrupted(str(manifest), outputs_in(tmp_path), _S3)
-            assert finish_commit(str(manifest), _S3)
+            assert was_interrupted(str(manifest), outputs_in(tmp_path), STORE)
+            assert finish_commit(str(manifest), STORE)
             assert contents(tmp_path) == dict.fromkeys(_NAMES, b"new")
 
 
@@ -119,8 +119,8 @@ def test_an_interrupted_commit_of_a_set_is_finished(tmp_path):
                 outputs.open(str(folder / name)).write(b"new")
             outputs.commit()
         existing = [str(folder / name) for name in names if (folder / name).exists()]
-        assert was_interrupted(str(manifest), existing, _S3)
-        assert finish_commit(str(manifest), _S3)
+        assert was_interrupted(str(manifest), existing, STORE)
+        assert finish_commit(str(manifest), STORE)
         files = [path for path in folder.rglob("*") if path.is_file()]
         assert {path.relative_to(folder).as_posix() for path in files} == set(names)
         assert {path.read_bytes() for path in files} == {b"new"}
@@ -135,7 +135,7 @@ def test_an_output_that_was_linked_but_not_unlinked_is_finished(tmp_path):
         if path.name in manifest.read_text().partition("scored")[0]
     ]
     os.link(left, tmp_path / "x.metrics.json")
-    assert finish_commit(str(manifest), _S3)
+    assert finish_commit(str(manifest), STORE)
     assert contents(tmp_path) == dict.fromkeys(_NAMES, b"new")
 
 
@@ -143,8 +143,8 @@ def test_a_file_written_since_is_not_replaced(tmp_path):
     """What somebody put in the place of an output stays, and the commit does not account for it."""
     manifest = stop_before(tmp_path, 1)
     (tmp_path / "x.scored.jsonl").write_bytes(b"mine")
-    assert not finish_commit(str(manifest), _S3)
-    assert not was_interrupted(str(manifest), outputs_in(tmp_path), _S3)
+    assert not finish_commit(str(manifest), STORE)
+    assert not was_interrupted(str(manifest), outputs_in(tmp_path), STORE)
     assert (tmp_path / "x.scored.jsonl").read_bytes() == b"mine"
 
 
@@ -162,9 +162,9 @@ def test_a_commit_whose_hidden_file_is_lost_cannot_be_finished(tmp_path):
         manifest = stop_before(folder, 1)
         (left,) = staged_in(folder)
         damage(left)
-        assert not finish_commit(str(manifest), _S3)
+        assert not finish_commit(str(manifest), STORE)
         assert (folder / "x.scored.jsonl").read_bytes() == b"old"
-        assert was_interrupted(str(manifest), outputs_in(folder), _S3)
+        assert was_interrupted(str(manifest), outputs_in(folder), STORE)
 
 
 def test_outputs_behind_links_are_finished(tmp_path):
@@ -172,7 +172,7 @@ def test_outputs_behind_links_are_finished(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "scored").write_bytes(b"old")
     (tmp_path / "x.scored.jsonl").symlink_to("real/scored")
-    assert finish_commit(str(stop_before(tmp_path, 0)), _S3)
+    assert finish_commit(str(stop_before(tmp_path, 0)), STORE)
     assert (tmp_path / "x.scored.jsonl").is_symlink()
     assert contents(tmp_path / "real") == {"scored": b"new"}
 
@@ -206,7 +206,7 @@ def test_a_manifest_that_names_other_files_is_not_obeyed(tmp_path):
         written["outputs"][1].update(change)
         manifest.write_text(json.dumps(written))
         before = contents(folder)
-        finish_commit(str(manifest), _S3)
+        finish_commit(str(manifest), STORE)
         assert contents(folder) == before
         assert (tmp_path / ".genrm-1.part").exists()
 
@@ -226,7 +226,7 @@ def test_what_is_no_manifest_is_ignored(tmp_path):
     ]
     for content in cases:
         (tmp_path / "x.commit").write_bytes(content)
-        assert finish_commit(str(tmp_path / "x.commit"), _S3)
+        assert finish_commit(str(tmp_path / "x.commit"), STORE)
         assert (tmp_path / "x.commit").read_bytes() == content
 
 

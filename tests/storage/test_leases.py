@@ -13,20 +13,20 @@ import pytest
 from genrm_process import PACKAGE_ROOT
 from processes import start_process
 
+from genrm_cli.settings.file_settings import StorageSettings
 from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease
-from genrm_cli.storage.listing import iter_named
-from genrm_cli.storage.location import S3Options
-from genrm_cli.storage.objects import create_object, remove_object, replace_object
+from genrm_cli.storage.store import Store
 
-_S3 = S3Options()
+STORE = Store()
 _TAKE = """
 import sys
 from genrm_cli.storage.leases import Lease, Leases
-from genrm_cli.storage.location import S3Options
+from genrm_cli.settings.file_settings import StorageSettings
+from genrm_cli.storage.store import Store
 print("ready", flush=True)
 sys.stdin.readline()
 for output in sys.argv[1:]:
-    print(isinstance(Leases(S3Options(), 60.0).take(output), Lease), flush=True)
+    print(isinstance(Leases(Store(), 60.0).take(output), Lease), flush=True)
 sys.stdin.readline()
 """
 
@@ -39,9 +39,9 @@ def output(request, tmp_path):
     return f"s3://{request.getfixturevalue('s3_bucket').name}/rl/scored/x.scored.jsonl.gz"
 
 
-def take(output, expiry_s=60.0, s3=_S3):
+def take(output, expiry_s=60.0, store=STORE):
     """Take a free lease."""
-    lease = Leases(s3, expiry_s).take(output)
+    lease = Leases(store, expiry_s).take(output)
     assert isinstance(lease, Lease), lease
     return lease
 
@@ -69,7 +69,7 @@ def wait_for_expiry(output):
 def names_beside(output):
     """Name what lies beside an output."""
     folder = output.rpartition("/")[0] + "/"
-    return [found.identity.uri.removeprefix(folder) for found in iter_named(folder, _S3)]
+    return [found.identity.uri.removeprefix(folder) for found in STORE.at(folder).iter_named()]
 
 
 def elsewhere(lease):
@@ -80,8 +80,8 @@ def elsewhere(lease):
             "host": "far-away boot pid",
         }
     ).encode()
-    replace_object(lease.uri, _S3, content)
-    return Lease(lease.uri, content, _S3)
+    STORE.at(lease.uri).replace(content)
+    return Lease(lease.uri, content, STORE)
 
 
 def start_taker(*outputs):
@@ -122,7 +122,7 @@ def test_of_many_threads_one_has_the_lease(output):
 
     def try_it(_):
         together.wait(timeout=30)
-        return Leases(_S3, 60.0).take(output)
+        return Leases(STORE, 60.0).take(output)
 
     with ThreadPoolExecutor(8) as threads:
         results = list(threads.map(try_it, range(8)))
@@ -142,11 +142,11 @@ def test_release_leaves_nothing_behind(output):
     anew.
     """
     lease = take(output)
-    assert str(Leases(_S3, 60.0).peek(output)).startswith(f"process {os.getpid()} on ")
+    assert str(Leases(STORE, 60.0).peek(output)).startswith(f"process {os.getpid()} on ")
     lease.release()
     lease.release()
     assert names_beside(output) == []
-    assert Leases(_S3, 60.0).peek(output) is None
+    assert Leases(STORE, 60.0).peek(output) is None
     assert take(output).uri.endswith("/x.lease-1")
 
 
@@ -159,9 +159,9 @@ def test_a_lease_is_held_while_it_is_renewed(output):
     lease = elsewhere(take(output, expiry_s))
     for _ in range(3):
         let_pass(output, 0.4 * expiry_s)
-        assert isinstance(Leases(_S3, expiry_s).take(output), OtherLease)
+        assert isinstance(Leases(STORE, expiry_s).take(output), OtherLease)
         lease.renew()
-    assert Leases(_S3, expiry_s).peek(output) is not None
+    assert Leases(STORE, expiry_s).peek(output) is not None
     let_pass(output, expiry_s + 1.1)
     taken = take(output, expiry_s)
     assert names_beside(output) == ["x.lease-2"]
@@ -202,7 +202,9 @@ def test_of_many_that_take_over_one_succeeds(output):
     wait_for_expiry(output)
     with ThreadPoolExecutor(8) as threads:
         for number, each in enumerate(outputs):
-            results = list(threads.map(lambda _, each=each: Leases(_S3, 60.0).take(each), range(8)))
+            results = list(
+                threads.map(lambda _, each=each: Leases(STORE, 60.0).take(each), range(8))
+            )
             assert sum(isinstance(result, Lease) for result in results) == 1
             assert f"{number}.lease-2" in names_beside(output)
     assert len(names_beside(output)) == 3
@@ -217,7 +219,7 @@ def test_a_dead_process_of_this_machine_is_replaced_at_once_a_live_one_is_not(ou
         assert hear(process) == b"ready"
         say(process)
         assert hear(process) == b"True"
-        held = Leases(_S3, 0.0).take(output)
+        held = Leases(STORE, 0.0).take(output)
         assert isinstance(held, OtherLease)
         assert held.owner.startswith(f"process {process.pid} on ")
     finally:
@@ -237,7 +239,7 @@ def test_a_number_that_another_process_has_by_now_is_no_owner(output):
         }
     ).encode()
     lease.release()
-    create_object(lease.uri, _S3, content)
+    STORE.at(lease.uri).create(content)
     assert take(output).uri.endswith("-2")
 
 
@@ -254,8 +256,8 @@ def test_rubbish_in_a_lease_counts_until_it_expires(tmp_path):
     """An unreadable lease counts as held until it expires."""
     for content in RUBBISH.values():
         output = f"{tmp_path}/x.scored.jsonl"
-        create_object(f"{tmp_path}/x.lease-7", _S3, content)
-        held = Leases(_S3, 60.0).take(output)
+        STORE.at(f"{tmp_path}/x.lease-7").create(content)
+        held = Leases(STORE, 60.0).take(output)
         assert isinstance(held, OtherLease)
         assert "working on it since" in str(held)
         os.utime(tmp_path / "x.lease-7", (time.time() - 61, time.time() - 61))
@@ -275,7 +277,7 @@ def test_names_that_only_look_like_leases_are_left_alone(output):
         "x.y.lease-4",
     ]
     for name in others:
-        create_object(stem + name, _S3, b"other")
+        STORE.at(stem + name).create(b"other")
     lease = take(output)
     assert lease.uri == f"{stem}x.lease-1"
     lease.release()
@@ -285,12 +287,12 @@ def test_names_that_only_look_like_leases_are_left_alone(output):
 @pytest.mark.slow
 def test_a_lease_whose_predecessor_cannot_be_removed_counts(s3_bucket, disturbed_s3):
     """A role without the right to delete takes over all the same: the highest number counts."""
-    s3 = S3Options(endpoint_url=disturbed_s3.url, max_attempts=1)
+    store = Store(StorageSettings(s3_endpoint_url=disturbed_s3.url), max_attempts=1)
     output = f"s3://{s3_bucket.name}/rl/x.scored.jsonl"
-    create_object(f"s3://{s3_bucket.name}/rl/x.lease-1", _S3, b"rubbish")
+    STORE.at(f"s3://{s3_bucket.name}/rl/x.lease-1").create(b"rubbish")
     time.sleep(1.1)
     disturbed_s3.rule(method="DELETE", key_contains="x.lease-", answer={"code": "AccessDenied"})
-    lease = take(output, 0.5, s3)
+    lease = take(output, 0.5, store)
     assert lease.uri.endswith("-2")
     lease.verify()
     assert names_beside(output) == ["x.lease-1", "x.lease-2"]
@@ -300,9 +302,9 @@ def test_a_lease_whose_predecessor_cannot_be_removed_counts(s3_bucket, disturbed
 def test_where_conditions_are_ignored_the_first_owner_notices(s3_bucket, disturbed_s3):
     """Of two runs that create the same lease, the one whose content was replaced writes nothing."""
     disturbed_s3.rule(method="PUT", strip=["if-none-match"])
-    s3 = S3Options(endpoint_url=disturbed_s3.url)
-    first = take(f"s3://{s3_bucket.name}/rl/x.scored.jsonl", s3=s3)
-    assert create_object(first.uri, s3, b"of one that looked at the same moment")
+    store = Store(StorageSettings(s3_endpoint_url=disturbed_s3.url))
+    first = take(f"s3://{s3_bucket.name}/rl/x.scored.jsonl", store=store)
+    assert store.at(first.uri).create(b"of one that looked at the same moment")
     for act in (first.verify, first.renew):
         with pytest.raises(LeaseLostError, match="another run took over"):
             act()
@@ -313,8 +315,8 @@ def test_a_lease_that_was_removed_may_have_been_taken_over(output):
     more.
     """
     lease = take(output)
-    remove_object(lease.uri, _S3)
-    create_object(f"{output}.other", _S3, b"")
+    STORE.at(lease.uri).remove()
+    STORE.at(f"{output}.other").create(b"")
     with pytest.raises(
         LeaseLostError, match=r"this lease was removed: another run .*or someone deleted it"
     ):
@@ -323,7 +325,7 @@ def test_a_lease_that_was_removed_may_have_been_taken_over(output):
 
 def test_only_leases_that_nobody_holds_are_removed(output):
     """A lease that is held stays, and whoever asks is told."""
-    leases = Leases(_S3, 60.0)
+    leases = Leases(STORE, 60.0)
     lease = take(output)
     assert not leases.remove_expired(output)
     lease.verify()
@@ -331,7 +333,7 @@ def test_only_leases_that_nobody_holds_are_removed(output):
         **json.loads(lease.content),
         "started": "0",
     }
-    replace_object(lease.uri, _S3, json.dumps(gone).encode())
+    STORE.at(lease.uri).replace(json.dumps(gone).encode())
     assert leases.remove_expired(output)
     assert names_beside(output) == []
     assert leases.remove_expired(output)

@@ -12,13 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import InputError, StorageError, UsageError
-from genrm_cli.storage.listing import iter_found, iter_named, literal_folder, names_many, would_find
-from genrm_cli.storage.location import S3Options
-from genrm_cli.storage.objects import read_object
-from genrm_cli.storage.s3.connection import identify_object
+from genrm_cli.storage.patterns import literal_folder, names_many, would_find
 from genrm_cli.storage.source import open_source
+from genrm_cli.storage.store import Store
 
-_S3 = S3Options()
+STORE = Store()
 _TREE = (
     "a.jsonl",
     "a.jsonl.gz",
@@ -32,7 +30,7 @@ _HIDDEN = (".x.jsonl", "a/.x.jsonl", ".genrm/x.jsonl")
 
 
 def _uris(uri):
-    return [found.identity.uri for found in iter_found(uri, _S3)]
+    return [found.identity.uri for found in STORE.at(uri).iter_found()]
 
 
 def _make_files(folder, names):
@@ -219,8 +217,8 @@ def test_found_file_has_the_identity_it_is_read_with(here, s3_bucket):
     _make_files(here, ("data/x.jsonl",))
     _put(s3_bucket, ["rl/x.jsonl"])
     for uri in ("data", f"s3://{s3_bucket.name}/rl/"):
-        (found,) = iter_found(uri, _S3)
-        with open_source(found.identity.uri, _S3, 100) as source:
+        (found,) = STORE.at(uri).iter_found()
+        with open_source(found.identity.uri, STORE, 100) as source:
             assert found.identity == source.identity
         assert 0 <= found.age_s < 60
 
@@ -252,13 +250,13 @@ def test_age_on_s3_is_by_the_clock_of_s3(scripted_s3, monkeypatch):
         {},
         _page(["rl/x"], None, "2010-01-01T00:00:00.000Z"),
     )
-    assert [found.age_s for found in iter_found("s3://b/rl/", scripted_s3.options)] == [90]
+    assert [found.age_s for found in scripted_s3.store.at("s3://b/rl/").iter_found()] == [90]
     scripted_s3.answer = lambda request: (
         200,
         {},
         _page(["rl/x"], None, "2010-01-01T01:00:00.000Z"),
     )
-    assert [found.age_s for found in iter_found("s3://b/rl/", scripted_s3.options)] == [0]
+    assert [found.age_s for found in scripted_s3.store.at("s3://b/rl/").iter_found()] == [0]
 
 
 def test_pages_are_fetched_as_they_are_needed(scripted_s3):
@@ -275,7 +273,7 @@ def test_pages_are_fetched_as_they_are_needed(scripted_s3):
         )
 
     scripted_s3.answer = answer
-    listing = iter_found("s3://b/rl/*.jsonl", scripted_s3.options)
+    listing = scripted_s3.store.at("s3://b/rl/*.jsonl").iter_found()
     requests_before = [(next(listing), len(scripted_s3.requests))[1] for _ in range(20)]
     assert requests_before == [1] * 5 + [2] * 5 + [3] * 5 + [4] * 5
     query = parse_qs(urlsplit(scripted_s3.requests[0].path).query)
@@ -290,7 +288,7 @@ def test_listing_starts_from_the_longest_literal_prefix(scripted_s3):
     scripted_s3.answer = lambda request: (200, {}, _page([], None))
     asked = []
     for pattern in ("rl/env/run-*.jsonl", "rl/*/x", "rl/env/"):
-        assert list(iter_found(f"s3://b/{pattern}", scripted_s3.options)) == []
+        assert list(scripted_s3.store.at(f"s3://b/{pattern}").iter_found()) == []
         query = parse_qs(urlsplit(scripted_s3.requests[-1].path).query)
         asked.append((query["prefix"], query.get("delimiter")))
     assert asked == [
@@ -325,12 +323,12 @@ def test_odd_characters_come_back_as_they_are(here, s3_bucket):
     _make_files(here, tuple(f"data/{name}.jsonl" for name in _ODD))
     _put(s3_bucket, [f"rl/{name}.jsonl" for name in _ODD])
     for start in ("data/", f"s3://{s3_bucket.name}/rl/"):
-        found = list(iter_found(start, _S3))
+        found = list(STORE.at(start).iter_found())
         assert sorted(each.identity.uri for each in found) == sorted(
             f"{start}{name}.jsonl" for name in _ODD
         )
-        assert {read_object(each.identity.uri, _S3) for each in found} == {b"{}\n"}
-    assert [identify_object(each.identity.uri, _S3) for each in found] == [
+        assert {STORE.at(each.identity.uri).read() for each in found} == {b"{}\n"}
+    assert [STORE.at(each.identity.uri).identify() for each in found] == [
         each.identity for each in found
     ]
 
@@ -425,7 +423,7 @@ def test_files_are_found_by_the_beginning_of_their_name(here, s3_bucket):
     _put(s3_bucket, [f"rl/{name}" for name in names[:4]])
     for start in ("data/", f"s3://{s3_bucket.name}/rl/"):
         found = {
-            name: [each.identity.uri for each in iter_named(start + name, _S3)]
+            name: [each.identity.uri for each in STORE.at(start + name).iter_named()]
             for name in ("x.le", "", ".x", "z")
         }
         assert found == {
@@ -435,5 +433,5 @@ def test_files_are_found_by_the_beginning_of_their_name(here, s3_bucket):
             "z": [],
         }
     os.chdir("data")
-    assert [each.identity.uri for each in iter_named("x.j", _S3)] == ["x.jsonl"]
-    assert list(iter_named("nowhere/x", _S3)) == []
+    assert [each.identity.uri for each in STORE.at("x.j").iter_named()] == ["x.jsonl"]
+    assert list(STORE.at("nowhere/x").iter_named()) == []

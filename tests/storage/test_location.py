@@ -7,13 +7,13 @@ from genrm_cli.storage.location import (
     folder_of,
     is_rollout_file,
     parse_local_path,
-    parse_s3_uri,
+    parse_object_uri,
     render_place,
     require_rl_prefix,
     sibling,
     stem_of,
 )
-from genrm_cli.storage.sink import place_of
+from genrm_cli.storage.places import place_of
 
 NAMES = st.text(st.sampled_from("ab.-_{} ü*"), min_size=1, max_size=8).filter(
     lambda name: name not in (".", "..")
@@ -50,7 +50,7 @@ def test_incomplete_s3_uri_is_refused():
     ]
     for uri in cases:
         with pytest.raises(UsageError, match="expected s3://bucket/key"):
-            parse_s3_uri(uri)
+            parse_object_uri(uri)
 
 
 def test_other_schemes_are_not_taken_for_files():

@@ -1,14 +1,14 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count, repeat
 
 import pytest
 
 from genrm_cli.errors import StorageError
-from genrm_cli.storage.location import S3Options
-from genrm_cli.storage.objects import create_object, read_object, remove_object, replace_object
+from genrm_cli.storage.store import Store
 
-_S3 = S3Options()
+STORE = Store()
 _URI = "s3://bucket/rl/x.lease"
 
 
@@ -29,17 +29,17 @@ def test_object_lives_through_all_of_it(folder):
     are.
     """
     uri = f"{folder}/ü [1].jsonl.gz"
-    assert read_object(uri, _S3) is None
-    assert create_object(uri, _S3, b"one") is True
-    assert create_object(uri, _S3, b"two") is False
-    assert read_object(uri, _S3) == b"one"
-    replace_object(uri, _S3, b"")
-    assert read_object(uri, _S3) == b""
-    remove_object(uri, _S3)
-    remove_object(uri, _S3)
-    assert read_object(uri, _S3) is None
-    assert create_object(uri, _S3, bytes(range(256)) * 4000) is True
-    assert read_object(uri, _S3) == bytes(range(256)) * 4000
+    assert STORE.at(uri).read() is None
+    assert STORE.at(uri).create(b"one") is True
+    assert STORE.at(uri).create(b"two") is False
+    assert STORE.at(uri).read() == b"one"
+    STORE.at(uri).replace(b"")
+    assert STORE.at(uri).read() == b""
+    STORE.at(uri).remove()
+    STORE.at(uri).remove()
+    assert STORE.at(uri).read() is None
+    assert STORE.at(uri).create(bytes(range(256)) * 4000) is True
+    assert STORE.at(uri).read() == bytes(range(256)) * 4000
 
 
 def test_of_many_that_create_one_succeeds(folder):
@@ -52,22 +52,23 @@ def test_of_many_that_create_one_succeeds(folder):
         won = []
         for number in range(10):
             together.wait(timeout=30)
-            won.append(create_object(f"{folder}/{number}", _S3, b"%d" % thread * 1000))
+            won.append(STORE.at(f"{folder}/{number}").create(b"%d" % thread * 1000))
         return won
 
     with ThreadPoolExecutor(8) as threads:
         wins = list(threads.map(create_all, range(8)))
     for number in range(10):
         (winner,) = [thread for thread in range(8) if wins[thread][number]]
-        assert read_object(f"{folder}/{number}", _S3) == b"%d" % winner * 1000
+        assert STORE.at(f"{folder}/{number}").read() == b"%d" % winner * 1000
 
 
 def test_missing_object_is_no_error_but_a_missing_bucket_is(s3_bucket):
     """Reading a missing object returns None; a missing bucket is an error."""
-    assert read_object(f"s3://{s3_bucket.name}/rl/x", _S3) is None
-    for attempt in (read_object, remove_object, lambda uri, s3: create_object(uri, s3, b"x")):
+    assert STORE.at(f"s3://{s3_bucket.name}/rl/x").read() is None
+    missing = STORE.at("s3://no-such-bucket/rl/x")
+    for attempt in (missing.read, missing.remove, partial(missing.create, b"x")):
         with pytest.raises(StorageError, match="no such bucket"):
-            attempt("s3://no-such-bucket/rl/x", _S3)
+            attempt()
 
 
 def test_success_whose_reply_got_lost_is_a_success(scripted_s3):
@@ -85,8 +86,8 @@ def test_success_whose_reply_got_lost_is_a_success(scripted_s3):
         return 200, {"ETag": '"e"', **stored[0]}, b""
 
     scripted_s3.answer = answer
-    assert create_object(_URI, scripted_s3.options, b"mine") is True
-    assert create_object(_URI, scripted_s3.options, b"mine") is False
+    assert scripted_s3.store.at(_URI).create(b"mine") is True
+    assert scripted_s3.store.at(_URI).create(b"mine") is False
     assert [request.method for request in scripted_s3.requests] == [
         "PUT",
         "PUT",
@@ -103,7 +104,7 @@ def test_store_without_conditions_is_refused(scripted_s3):
     """
     scripted_s3.answer = lambda request: (501, {}, _refusal("NotImplemented"))
     with pytest.raises(StorageError, match=r"no conditional puts .*turn leases off"):
-        create_object(_URI, scripted_s3.options, b"mine")
+        scripted_s3.store.at(_URI).create(b"mine")
 
 
 def test_reply_that_breaks_off_is_asked_for_again(scripted_s3):
@@ -119,25 +120,20 @@ def test_reply_that_breaks_off_is_asked_for_again(scripted_s3):
         )
 
     scripted_s3.answer = answer
-    assert read_object(_URI, scripted_s3.options) == b"whole one"
+    assert scripted_s3.store.at(_URI).read() == b"whole one"
     replies = repeat(0)
     with pytest.raises(StorageError, match=f"^{_URI}: "):
-        read_object(_URI, scripted_s3.options)
+        scripted_s3.store.at(_URI).read()
 
 
 def test_refusal_is_one_line_that_names_the_place(scripted_s3):
     """A refusal becomes a `StorageError` that names the denied action and contains no secret."""
-    for attempt in [
-        read_object,
-        remove_object,
-        create_object,
-        replace_object,
-    ]:
-        scripted_s3.answer = lambda request: (403, {}, _refusal("AccessDenied"))
-        data = (b"x",) if attempt in (create_object, replace_object) else ()
+    scripted_s3.answer = lambda request: (403, {}, _refusal("AccessDenied"))
+    at = scripted_s3.store.at(_URI)
+    for attempt in (at.read, at.remove, partial(at.create, b"x"), partial(at.replace, b"x")):
         with pytest.raises(
             StorageError, match=rf"^{_URI}.*: access denied \(.*these credentials need s3:"
         ) as caught:
-            attempt(_URI, scripted_s3.options, *data)
+            attempt()
         assert "\n" not in str(caught.value)
         assert "SKTEST" not in str(caught.value)

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from genrm_process import Genrm, make_rollouts
 
+from genrm_cli.settings.file_settings import StorageSettings
 from genrm_cli.storage.leases import Lease, Leases, OtherLease
-from genrm_cli.storage.listing import iter_named
-from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.store import Store
 
 pytestmark = pytest.mark.real_stores
 
@@ -30,22 +30,22 @@ def bucket(real_store):
 
 
 @pytest.fixture
-def options(real_store, monkeypatch, fresh_clients):
+def store(real_store, monkeypatch, fresh_clients):
     """Point the package at the store, with credentials that it takes."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", real_store.access_key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", real_store.secret_key)
-    return S3Options(endpoint_url=real_store.url)
+    return Store(StorageSettings(s3_endpoint_url=real_store.url))
 
 
-def names_in(bucket, options):
+def names_in(bucket, store):
     """Name all objects of a bucket."""
     return {
         found.identity.uri.removeprefix(f"s3://{bucket}/")
-        for found in iter_named(f"s3://{bucket}/", options)
+        for found in store.at(f"s3://{bucket}/").iter_named()
     }
 
 
-def test_of_many_one_has_the_lease(bucket, options, real_store):
+def test_of_many_one_has_the_lease(bucket, store, real_store):
     """Of eight that try at once one gets the lease; released, nothing of it is left."""
     output = f"s3://{bucket}/rl/x.scored.jsonl"
     # Not at rclone: it answers 500, or a wrong checksum, while an object is read that others
@@ -55,7 +55,7 @@ def test_of_many_one_has_the_lease(bucket, options, real_store):
 
     def try_it(_):
         together.wait(timeout=30)
-        return Leases(options, 60.0).take(output)
+        return Leases(store, 60.0).take(output)
 
     with ThreadPoolExecutor(threads_count) as threads:
         leases = [
@@ -63,15 +63,15 @@ def test_of_many_one_has_the_lease(bucket, options, real_store):
         ]
     assert len(leases) == 1
     leases[0].renew()
-    assert isinstance(Leases(options, 60.0).take(output), OtherLease)
+    assert isinstance(Leases(store, 60.0).take(output), OtherLease)
     leases[0].release()
-    assert names_in(bucket, options) == set()
+    assert names_in(bucket, store) == set()
 
 
 def test_whole_runs(
     bucket,
     client,
-    options,
+    store,
     real_store,
     judge_server,
     tmp_path,
@@ -136,7 +136,7 @@ def test_whole_runs(
     )
     expected = {f"rl/env/run-{number}.{suffix}" for number in range(3) for suffix in suffixes}
     assert {
-        name for name in names_in(bucket, options) if not name.startswith("rl/_genrm/")
+        name for name in names_in(bucket, store) if not name.startswith("rl/_genrm/")
     } == expected
     assert "Uploads" not in client.list_multipart_uploads(Bucket=bucket)
     asked = judge_server.stats()["requests"]

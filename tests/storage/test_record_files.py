@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from genrm_cli.errors import StorageError
-from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.record_files import RecordFiles
+from genrm_cli.storage.store import Store
 
 
 class Rows(RecordFiles):
@@ -21,7 +21,7 @@ class Rows(RecordFiles):
 
     def __init__(self, folder, events):
         super().__init__(
-            str(folder), 3600, lambda name, _: events.append(name), S3Options(), any_prefix=True
+            str(folder), 3600, lambda name, _: events.append(name), Store(), any_prefix=True
         )
 
     def add(self, *parts, begins=False):

@@ -1,11 +1,11 @@
 import pytest
 
 from genrm_cli.errors import StorageError, UsageError
-from genrm_cli.storage.location import S3Options
-from genrm_cli.storage.sink import check_writable, exists, open_sink, which_exist
-from genrm_cli.storage.source import identity_of, open_source
+from genrm_cli.settings.file_settings import StorageSettings
+from genrm_cli.storage.source import open_source
+from genrm_cli.storage.store import Store
 
-_S3 = S3Options()
+STORE = Store()
 _LIMIT = 1 << 20
 
 
@@ -21,13 +21,13 @@ def test_what_is_written_can_be_read(s3_bucket):
     """Lines go to S3 and back, compressed or not, and are known by the object's ETag."""
     for name in ["x.jsonl", "x.jsonl.gz", "x.jsonl.zst"]:
         uri = f"s3://{s3_bucket.name}/rl/a b/ü/{name}"
-        assert not exists(uri, _S3)
-        sink = open_sink(uri, _S3, overwrite=False)
+        assert not STORE.at(uri).exists()
+        sink = STORE.open_sink(uri, overwrite=False)
         sink.write(b'{"n":1}\n{"n":2}\n')
-        assert not exists(uri, _S3)
+        assert not STORE.at(uri).exists()
         sink.commit()
-        assert exists(uri, _S3)
-        with open_source(uri, _S3, _LIMIT) as source:
+        assert STORE.at(uri).exists()
+        with open_source(uri, STORE, _LIMIT) as source:
             assert [line.raw for line in source.iter_lines()] == [b'{"n":1}', b'{"n":2}']
             head = s3_bucket.client.head_object(Bucket=s3_bucket.name, Key=f"rl/a b/ü/{name}")
             assert source.identity.etag == head["ETag"].strip('"')
@@ -38,8 +38,8 @@ def test_what_is_written_can_be_read(s3_bucket):
 def test_check_leaves_nothing_behind(s3_bucket):
     """Checking that an object can be written leaves neither an object nor an upload."""
     uri = f"s3://{s3_bucket.name}/rl/x.jsonl"
-    check_writable(uri, _S3)
-    assert not exists(uri, _S3)
+    STORE.at(uri).check_writable()
+    assert not STORE.at(uri).exists()
     assert _unfinished_uploads(s3_bucket) == []
 
 
@@ -49,12 +49,12 @@ def test_missing_bucket_is_told_from_a_missing_key(s3_bucket):
     """
     missing = f"s3://{s3_bucket.name}-not/rl/x.jsonl"
     with pytest.raises(StorageError, match=f"^s3://{s3_bucket.name}/rl/x.jsonl: no such object"):
-        open_source(f"s3://{s3_bucket.name}/rl/x.jsonl", _S3, _LIMIT)
+        open_source(f"s3://{s3_bucket.name}/rl/x.jsonl", STORE, _LIMIT)
     for attempt in (
-        lambda: open_source(missing, _S3, _LIMIT),
-        lambda: identity_of(missing, _S3),
-        lambda: check_writable(missing, _S3),
-        lambda: which_exist([missing], _S3),
+        lambda: open_source(missing, STORE, _LIMIT),
+        lambda: STORE.at(missing).identify(),
+        lambda: STORE.at(missing).check_writable(),
+        lambda: STORE.which_exist([missing]),
     ):
         with pytest.raises(StorageError, match=f"^{missing}: no such bucket"):
             attempt()
@@ -67,8 +67,8 @@ def test_existing_object_is_refused_at_once(s3_bucket):
     uri = f"s3://{s3_bucket.name}/rl/x.jsonl"
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/x.jsonl", Body=b"old")
     with pytest.raises(UsageError, match="force"):
-        open_sink(uri, _S3, overwrite=False)
-    sink = open_sink(uri, _S3, overwrite=True)
+        STORE.open_sink(uri, overwrite=False)
+    sink = STORE.open_sink(uri, overwrite=True)
     sink.write(b"new")
     assert _body(s3_bucket, "rl/x.jsonl") == b"old"
     sink.commit()
@@ -79,7 +79,7 @@ def test_object_that_appears_meanwhile_is_not_replaced(s3_bucket):
     """Commit refuses an object that another writer made since, and leaves no parts."""
     for size in [10, 20 << 20]:
         key = f"rl/{size}.jsonl"
-        sink = open_sink(f"s3://{s3_bucket.name}/{key}", _S3, overwrite=False)
+        sink = STORE.open_sink(f"s3://{s3_bucket.name}/{key}", overwrite=False)
         sink.write(bytes(size))
         s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=key, Body=b"theirs")
         with pytest.raises(StorageError, match="created by another process"):
@@ -92,8 +92,8 @@ def test_object_that_appears_meanwhile_is_not_replaced(s3_bucket):
 def test_endpoint_can_be_an_option(s3_bucket, s3_endpoint, monkeypatch):
     """The endpoint option wins over the environment."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    options = S3Options(endpoint_url=s3_endpoint, region="eu-west-1")
-    assert not exists(f"s3://{s3_bucket.name}/rl/x.jsonl", options)
+    store = Store(StorageSettings(s3_endpoint_url=s3_endpoint, s3_region="eu-west-1"))
+    assert not store.at(f"s3://{s3_bucket.name}/rl/x.jsonl").exists()
 
 
 @pytest.mark.usefixtures("fresh_clients")
@@ -103,29 +103,29 @@ def test_missing_credentials_are_named(monkeypatch):
     with pytest.raises(
         StorageError, match=r"^s3://b1b/rl/x: no AWS credentials found; set AWS_ACCESS_KEY_ID"
     ):
-        open_source("s3://b1b/rl/x", _S3, _LIMIT)
+        open_source("s3://b1b/rl/x", STORE, _LIMIT)
 
 
 def test_unknown_profile_is_a_usage_error():
     """The message names the profile."""
     with pytest.raises(UsageError, match="nobody"):
-        exists("s3://b1b/rl/x", S3Options(profile="nobody"))
+        Store(StorageSettings(s3_profile="nobody")).at("s3://b1b/rl/x").exists()
 
 
 def test_endpoint_that_is_no_url_is_a_usage_error():
     """The message says what an endpoint looks like, and hides a password in it."""
     for endpoint in ["localhost:9000", "http://user:secret@ bad"]:
         with pytest.raises(UsageError, match="expected, for example, http://host:9000") as caught:
-            check_writable("s3://b1b/rl/x", S3Options(endpoint_url=endpoint))
+            Store(StorageSettings(s3_endpoint_url=endpoint)).at("s3://b1b/rl/x").check_writable()
         assert "secret" not in str(caught.value)
 
 
 @pytest.mark.slow
 def test_unreachable_endpoint_is_a_storage_error():
     """The message names the endpoint, without a password that may be in it."""
-    options = S3Options(endpoint_url="http://user:secret@127.0.0.1:1", max_attempts=1)
+    access = StorageSettings(s3_endpoint_url="http://user:secret@127.0.0.1:1")
     with pytest.raises(
         StorageError, match=r"cannot reach http://127.0.0.1:1: .*check the S3 endpoint"
     ) as caught:
-        open_source("s3://b1b/rl/x", options, _LIMIT)
+        open_source("s3://b1b/rl/x", Store(access, max_attempts=1), _LIMIT)
     assert "secret" not in str(caught.value)

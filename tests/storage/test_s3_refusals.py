@@ -4,10 +4,7 @@ import threading
 import pytest
 
 from genrm_cli.errors import ChangedInputError, StoppedError, StorageError
-from genrm_cli.storage.listing import iter_found
-from genrm_cli.storage.objects import create_object, read_object
-from genrm_cli.storage.sink import check_writable, exists, open_sink
-from genrm_cli.storage.source import identity_of, open_source
+from genrm_cli.storage.source import open_source
 
 _URI = "s3://bucket/rl/x.jsonl"
 _MULTIPART_BYTES = 9 << 20
@@ -31,8 +28,8 @@ def test_reason_is_found_though_head_has_no_body(scripted_s3):
     for status, code, message in cases:
         scripted_s3.always(status, _refusal(code))
         for attempt in (
-            lambda: open_source(_URI, scripted_s3.options, 100),
-            lambda: identity_of(_URI, scripted_s3.options),
+            lambda: open_source(_URI, scripted_s3.store, 100),
+            lambda: scripted_s3.store.at(_URI).identify(),
         ):
             with pytest.raises(StorageError, match=f"^{_URI}: .*{message}") as caught:
                 attempt()
@@ -51,7 +48,7 @@ def test_missing_permission_to_write_is_found_before_the_run(scripted_s3):
             (403, {}, _refusal("AccessDenied")) if request.method == refused else (200, {}, _UPLOAD)
         )
         with pytest.raises(StorageError, match=permission):
-            check_writable(_URI, scripted_s3.options)
+            scripted_s3.store.at(_URI).check_writable()
 
 
 def test_every_get_is_pinned_to_one_version(scripted_s3):
@@ -80,7 +77,7 @@ def test_every_get_is_pinned_to_one_version(scripted_s3):
         )
 
     scripted_s3.answer = answer
-    with open_source(_URI, scripted_s3.options, size) as source:
+    with open_source(_URI, scripted_s3.store, size) as source:
         (line,) = source.iter_lines()
     gets = [request for request in scripted_s3.requests if request.method == "GET"]
     assert len(line.raw) == size
@@ -98,7 +95,7 @@ def test_object_replaced_while_being_read_is_an_input_error(scripted_s3):
             (200, {"ETag": '"a"', "Content-Length": "4"}, b"") if request.method == "HEAD" else gone
         )
         with pytest.raises(ChangedInputError, match="changed while being read"):
-            open_source(_URI, scripted_s3.options, 100)
+            open_source(_URI, scripted_s3.store, 100)
 
 
 def test_replacement_is_seen_where_conditions_are_ignored(scripted_s3):
@@ -110,7 +107,7 @@ def test_replacement_is_seen_where_conditions_are_ignored(scripted_s3):
         b"body",
     )
     with pytest.raises(ChangedInputError, match="changed while being read"):
-        open_source(_URI, scripted_s3.options, 100)
+        open_source(_URI, scripted_s3.store, 100)
 
 
 def test_connection_that_breaks_in_the_middle_is_tried_again(scripted_s3):
@@ -129,7 +126,7 @@ def test_connection_that_breaks_in_the_middle_is_tried_again(scripted_s3):
             next(bodies),
         )
     )
-    with open_source(_URI, scripted_s3.options, 100) as source:
+    with open_source(_URI, scripted_s3.store, 100) as source:
         assert [line.raw for line in source.iter_lines()] == [b"abcdef"]
 
 
@@ -168,7 +165,7 @@ def test_read_can_be_stopped(scripted_s3):
 
     scripted_s3.answer = answer
     with pytest.raises(StoppedError):
-        open_source(_URI, scripted_s3.options, 100, stop)
+        open_source(_URI, scripted_s3.store, 100, stop)
     gets = sum(request.method == "GET" for request in scripted_s3.requests)
     assert 0 < gets <= 10
 
@@ -176,7 +173,7 @@ def test_read_can_be_stopped(scripted_s3):
 def test_read_that_need_not_stop_asks_no_more_than_it_must(scripted_s3):
     """An object is looked at before and after it is fetched, and fetched once."""
     scripted_s3.answer = lambda request: (200, {"ETag": '"a"', "Content-Length": "4"}, b"body")
-    with open_source(_URI, scripted_s3.options, 100, lambda: False) as source:
+    with open_source(_URI, scripted_s3.store, 100, lambda: False) as source:
         assert [line.raw for line in source.iter_lines()] == [b"body"]
     assert [request.method for request in scripted_s3.requests] == ["HEAD", "GET", "HEAD"]
 
@@ -188,22 +185,22 @@ def test_a_web_page_is_no_reply_of_s3(scripted_s3):
     """A page with status 200 is an error: no object, no empty listing, no finished upload."""
     cases = {
         "source": lambda s3: open_source(_URI, s3, 100),
-        "exists": lambda s3: exists(_URI, s3),
-        "read": lambda s3: read_object(_URI, s3),
-        "create": lambda s3: create_object(_URI, s3, b"x"),
-        "check": lambda s3: check_writable(_URI, s3),
-        "prefix": lambda s3: list(iter_found("s3://bucket/rl/", s3)),
+        "exists": lambda s3: s3.at(_URI).exists(),
+        "read": lambda s3: s3.at(_URI).read(),
+        "create": lambda s3: s3.at(_URI).create(b"x"),
+        "check": lambda s3: s3.at(_URI).check_writable(),
+        "prefix": lambda s3: list(s3.at("s3://bucket/rl/").iter_found()),
     }
     scripted_s3.answer = lambda request: (200, {"Content-Type": "text/html"}, _PAGE)
     for attempt in cases.values():
         with pytest.raises(StorageError, match=r"not from S3.*check the S3 endpoint"):
-            attempt(scripted_s3.options)
+            attempt(scripted_s3.store)
 
 
 def test_an_upload_answered_by_a_web_page_has_failed(scripted_s3):
     """Neither a part nor the whole counts as stored."""
     for large in (False, True):
-        sink = open_sink(_URI, scripted_s3.options, overwrite=True)
+        sink = scripted_s3.store.open_sink(_URI, overwrite=True)
         scripted_s3.answer = lambda request: (
             (200, {}, _UPLOAD)
             if "?uploads" in request.path

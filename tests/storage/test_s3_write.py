@@ -7,12 +7,11 @@ import pytest
 from polling import poll_until
 
 from genrm_cli.errors import StorageError
-from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.s3.upload import part_bytes
-from genrm_cli.storage.sink import mark_of, open_sink
+from genrm_cli.storage.store import Store
 
-_S3 = S3Options()
+STORE = Store()
 _URI = "s3://bucket/rl/x.jsonl"
 _PART = 8 << 20
 _LIMIT_S = 60
@@ -85,7 +84,7 @@ def _keys(bucket):
 
 def test_parts_go_up_while_the_object_is_written(s3_bucket):
     """Full parts are at S3 before the content ends; the object itself is not, before commit."""
-    sink = open_sink(f"s3://{s3_bucket.name}/rl/x.jsonl", _S3, overwrite=False)
+    sink = STORE.open_sink(f"s3://{s3_bucket.name}/rl/x.jsonl", overwrite=False)
     sink.write(bytes(2 * _PART + 5))
     poll_until(lambda: bool(_uploads(s3_bucket)))
     place = {
@@ -114,7 +113,7 @@ def test_part_that_fails_ends_the_upload(scripted_s3):
         scripted_s3.answer = _accept_but("part 3", answer)
         with (  # noqa: PT012
             pytest.raises(StorageError, match=f"^{_URI}: "),
-            Outputs(scripted_s3.options, overwrite=True) as outputs,
+            Outputs(scripted_s3.store, overwrite=True) as outputs,
         ):
             sink = outputs.open(_URI)
             for _ in range(40):
@@ -128,7 +127,7 @@ def test_part_that_fails_ends_the_upload(scripted_s3):
 def test_failed_part_cannot_be_forgotten(scripted_s3):
     """Every later step says again what went wrong, so that no object misses a part."""
     scripted_s3.answer = _accept_but("part 1", _refusal(403, "AccessDenied"))
-    sink = open_sink(_URI, scripted_s3.options, overwrite=True)
+    sink = scripted_s3.store.open_sink(_URI, overwrite=True)
     sink.write(bytes(_PART))
     for step in (sink.finish, sink.finish, sink.commit):
         with pytest.raises(StorageError, match=r"access denied \(UploadPart\)"):
@@ -140,7 +139,7 @@ def test_failed_part_cannot_be_forgotten(scripted_s3):
 def test_upload_that_cannot_begin_leaves_nothing_to_give_up(scripted_s3):
     """A refused beginning is told as such, no part is sent, and there is nothing to abort."""
     scripted_s3.answer = _accept_but("begin", _refusal(403, "AccessDenied"))
-    sink = open_sink(_URI, scripted_s3.options, overwrite=True)
+    sink = scripted_s3.store.open_sink(_URI, overwrite=True)
     with pytest.raises(  # noqa: PT012
         StorageError, match=r"access denied \(CreateMultipartUpload\).*s3:PutObject"
     ):
@@ -153,7 +152,7 @@ def test_upload_that_cannot_begin_leaves_nothing_to_give_up(scripted_s3):
 def test_refused_commit_leaves_nothing(scripted_s3):
     """If joining the parts is refused, that is a storage error, and they are given up."""
     scripted_s3.answer = _accept_but("complete", _refusal(403, "AccessDenied"))
-    sink = open_sink(_URI, scripted_s3.options, overwrite=True)
+    sink = scripted_s3.store.open_sink(_URI, overwrite=True)
     sink.write(b"content")
     with pytest.raises(StorageError, match="access denied"):
         sink.commit()
@@ -182,7 +181,7 @@ def test_memory_is_bounded_by_waiting_for_the_parts_in_flight(scripted_s3):
         return _accept(request)
 
     scripted_s3.answer = answer
-    sink = open_sink(_URI, scripted_s3.options, overwrite=True)
+    sink = scripted_s3.store.open_sink(_URI, overwrite=True)
 
     def write():
         for _ in range(6 * 8):
@@ -212,7 +211,7 @@ def test_abort_leaves_nothing_at_any_stage(s3_bucket):
     harmless.
     """
     for stage in ["opened", "written", "in flight", "finished"]:
-        sink = open_sink(f"s3://{s3_bucket.name}/rl/x.jsonl", _S3, overwrite=False)
+        sink = STORE.open_sink(f"s3://{s3_bucket.name}/rl/x.jsonl", overwrite=False)
         if stage != "opened":
             sink.write(bytes(10 if stage == "written" else 3 * _PART))
         if stage == "finished":
@@ -230,7 +229,7 @@ def test_everything_goes_up_with_a_checksum(scripted_s3):
         if _kind(request).startswith("part")
         else _accept(request)
     )
-    sink = open_sink(_URI, scripted_s3.options, overwrite=True)
+    sink = scripted_s3.store.open_sink(_URI, overwrite=True)
     sink.write(bytes(2 * _PART))
     sink.commit()
     sent = {
@@ -260,7 +259,7 @@ def test_store_without_conditions_is_looked_at_again(scripted_s3):
         return _accept(request)
 
     scripted_s3.answer = answer
-    sink = open_sink(_URI, scripted_s3.options, overwrite=False)
+    sink = scripted_s3.store.open_sink(_URI, overwrite=False)
     sink.write(b"ours")
     with pytest.raises(StorageError, match="created by another process"):
         sink.commit()
@@ -291,7 +290,7 @@ def test_joining_whose_reply_got_lost_is_no_failure(scripted_s3):
         )
 
     scripted_s3.answer = answer
-    sink = open_sink(_URI, scripted_s3.options, overwrite=True)
+    sink = scripted_s3.store.open_sink(_URI, overwrite=True)
     sink.write(bytes(_PART))
     sink.commit()
     sink.abort()
@@ -310,19 +309,19 @@ def test_object_is_known_again_by_its_mark(s3_bucket):
     ]
     for size, name in cases:
         uri = f"s3://{s3_bucket.name}/rl/{name}"
-        assert mark_of(uri, _S3) is None
+        assert STORE.at(uri).mark() is None
         marks = []
         for _ in range(2):
-            sink = open_sink(uri, _S3, overwrite=True)
+            sink = STORE.open_sink(uri, overwrite=True)
             sink.write(bytes(size))
             assert sink.mark is None
             sink.finish()
             marks.append(sink.mark)
             sink.commit()
-            assert mark_of(uri, _S3) == sink.mark == marks[-1]
+            assert STORE.at(uri).mark() == sink.mark == marks[-1]
         assert marks[0] != marks[1]
         s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"rl/{name}", Body=b"theirs")
-        theirs = mark_of(uri, _S3)
+        theirs = STORE.at(uri).mark()
         assert theirs is not None
         assert theirs.size_bytes == 6
         assert theirs.upload is None
@@ -334,19 +333,19 @@ def test_file_is_known_again_by_its_mark(tmp_path):
     """
     uri = str(tmp_path / "out.jsonl.gz")
     copy = str(tmp_path / "copy")
-    assert mark_of(uri, _S3) is None
-    assert mark_of(f"{uri}/below", _S3) is None
+    assert STORE.at(uri).mark() is None
+    assert STORE.at(f"{uri}/below").mark() is None
     marks = []
     for _ in range(2):
-        sink = open_sink(uri, _S3, overwrite=True)
+        sink = STORE.open_sink(uri, overwrite=True)
         sink.write(b"{}\n" * 1000)
         assert sink.mark is None
         sink.commit()
         marks.append(sink.mark)
-        assert mark_of(uri, _S3) == marks[-1]
+        assert STORE.at(uri).mark() == marks[-1]
     assert marks[0] != marks[1]
     shutil.copyfile(uri, copy)
-    copied = mark_of(copy, _S3)
+    copied = STORE.at(copy).mark()
     assert copied is not None
     assert copied.size_bytes == Path(uri).stat().st_size
     assert copied.upload is None
@@ -358,11 +357,11 @@ def test_file_without_attributes_is_known_by_its_size(tmp_path, monkeypatch):
     """
     monkeypatch.delattr("os.setxattr", raising=False)
     monkeypatch.delattr("os.getxattr", raising=False)
-    sink = open_sink(str(tmp_path / "out.jsonl"), _S3, overwrite=False)
+    sink = STORE.open_sink(str(tmp_path / "out.jsonl"), overwrite=False)
     sink.write(b"{}\n")
     sink.commit()
     assert sink.mark is not None
-    assert sink.mark == mark_of(str(tmp_path / "out.jsonl"), _S3)
+    assert sink.mark == STORE.at(str(tmp_path / "out.jsonl")).mark()
     assert sink.mark.size_bytes == 3
     assert sink.mark.upload is None
 

@@ -6,16 +6,15 @@ import sys
 import pytest
 
 from genrm_cli.errors import StorageError, UsageError
-from genrm_cli.storage.local import reserve_and_replace
-from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.local.sinks import reserve_and_replace
 from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.sink import check_writable, exists, open_sink
+from genrm_cli.storage.store import Store
 
-_S3 = S3Options()
+STORE = Store()
 
 
 def _open(path, *, overwrite=False):
-    return open_sink(str(path), _S3, overwrite=overwrite)
+    return STORE.open_sink(str(path), overwrite=overwrite)
 
 
 def test_file_appears_whole_at_commit(tmp_path):
@@ -48,7 +47,7 @@ def test_existing_output_is_refused_at_once(tmp_path):
     (tmp_path / "out.jsonl").write_bytes(b"old")
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "nowhere")
     for name in ("out.jsonl", "link.jsonl"):
-        assert exists(str(tmp_path / name), _S3)
+        assert STORE.at(str(tmp_path / name)).exists()
         with pytest.raises(UsageError, match="force"):
             _open(tmp_path / name)
 
@@ -109,10 +108,10 @@ def test_full_disk_leaves_the_old_output(tmp_path):
         "import resource, sys\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, {2**63 - 1}))\n"
         "from genrm_cli.errors import StorageError\n"
-        "from genrm_cli.storage.location import S3Options\n"
+        "from genrm_cli.storage.store import Store\n"
         "from genrm_cli.storage.outputs import Outputs\n"
         "try:\n"
-        "    with Outputs(S3Options(), overwrite=True) as outputs:\n"
+        "    with Outputs(Store(), overwrite=True) as outputs:\n"
         "        sink = outputs.open(sys.argv[1])\n"
         "        for _ in range(8): sink.write(bytes(1 << 20))\n"
         "        outputs.commit()\n"
@@ -143,7 +142,7 @@ def test_missing_folder_is_a_storage_error(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     for name in ["gone/out.jsonl", "file/out.jsonl"]:
         with pytest.raises(StorageError, match=r"the folder .* does not exist; create it"):
-            check_writable(str(tmp_path / name), _S3)
+            STORE.at(str(tmp_path / name)).check_writable()
         with pytest.raises(StorageError, match=r"the folder .* does not exist; create it"):
             _open(tmp_path / name)
 
@@ -151,12 +150,12 @@ def test_missing_folder_is_a_storage_error(tmp_path):
 def test_folder_is_no_output(tmp_path):
     """A target that is a folder is refused by the check before a run."""
     with pytest.raises(StorageError, match="is a folder"):
-        check_writable(str(tmp_path), _S3)
+        STORE.at(str(tmp_path)).check_writable()
 
 
 def test_check_leaves_nothing_behind(tmp_path):
     """Checking that an output can be written leaves no file."""
-    check_writable(str(tmp_path / "out.jsonl"), _S3)
+    STORE.at(str(tmp_path / "out.jsonl")).check_writable()
     assert os.listdir(tmp_path) == []
 
 
@@ -166,10 +165,9 @@ def test_folder_without_permission_is_a_storage_error(tmp_path):
     script = (
         "import os\n"
         "from genrm_cli.errors import StorageError\n"
-        "from genrm_cli.storage.location import S3Options\n"
-        "from genrm_cli.storage.sink import check_writable\n"
+        "from genrm_cli.storage.store import Store\n"
         "if os.geteuid() == 0: os.setuid(65534)\n"  # root may write everywhere
-        "try: check_writable('out.jsonl', S3Options())\n"
+        "try: Store().at('out.jsonl').check_writable()\n"
         "except StorageError as error: print(error)\n"
     )
     done = subprocess.run(
@@ -185,12 +183,12 @@ def test_folder_without_permission_is_a_storage_error(tmp_path):
 
 def test_device_is_written_to_and_never_replaced():
     """`/dev/null` takes an output and stays a device; `/dev/full` is a full disk."""
-    sink = open_sink("/dev/null", _S3, overwrite=True)
+    sink = STORE.open_sink("/dev/null", overwrite=True)
     sink.write(b"{}\n")
     sink.commit()
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-    assert not exists("/dev/null", _S3)
-    full = open_sink("/dev/full", _S3, overwrite=False)
+    assert not STORE.at("/dev/null").exists()
+    full = STORE.open_sink("/dev/full", overwrite=False)
     with pytest.raises(StorageError, match="No space left"):
         full.write(b"{}\n")
     full.abort()
@@ -199,10 +197,9 @@ def test_device_is_written_to_and_never_replaced():
 def test_standard_output_gets_the_bytes_and_nothing_else():
     """`-` is written immediately, and stays open."""
     script = (
-        "from genrm_cli.storage.location import S3Options\n"
-        "from genrm_cli.storage.sink import open_sink\n"
+        "from genrm_cli.storage.store import Store\n"
         "import sys\n"
-        "sink = open_sink('-', S3Options(), overwrite=False)\n"
+        "sink = Store().open_sink('-', overwrite=False)\n"
         "sink.write(b'\\xff\\n')\n"
         "sink.commit()\n"
         "print('end')\n"
@@ -217,7 +214,7 @@ def test_standard_output_gets_the_bytes_and_nothing_else():
 
 def test_outputs_appear_together(tmp_path):
     """No output is visible before commit; all are visible after it."""
-    with Outputs(_S3, overwrite=False) as outputs:
+    with Outputs(STORE, overwrite=False) as outputs:
         for name in ("a", "b", "c"):
             outputs.open(str(tmp_path / name)).write(name.encode())
         assert not [name for name in os.listdir(tmp_path) if not name.startswith(".")]
@@ -227,7 +224,7 @@ def test_outputs_appear_together(tmp_path):
 
 def test_outputs_are_dropped_on_any_exception(tmp_path):
     """A run that fails or is interrupted leaves no output and no temporary file."""
-    with pytest.raises(KeyboardInterrupt), Outputs(_S3, overwrite=False) as outputs:  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt), Outputs(STORE, overwrite=False) as outputs:  # noqa: PT012
         outputs.open(str(tmp_path / "a")).write(b"a")
         outputs.open(str(tmp_path / "b")).write(b"b")
         raise KeyboardInterrupt
@@ -236,7 +233,7 @@ def test_outputs_are_dropped_on_any_exception(tmp_path):
 
 def test_two_outputs_with_one_name_are_refused(tmp_path):
     """One would silently replace the other, with any spelling of its name."""
-    with Outputs(_S3, overwrite=True) as outputs:
+    with Outputs(STORE, overwrite=True) as outputs:
         outputs.open(str(tmp_path / "a"))
         with pytest.raises(UsageError, match="two outputs"):
             outputs.open(f"{tmp_path}/./a")
@@ -273,7 +270,7 @@ def test_a_new_file_has_the_mode_asked_for_less_the_umask(tmp_path):
                 (0o666, 0o640),
             ]
         ):
-            sink = open_sink(str(tmp_path / f"{number}.jsonl"), _S3, overwrite=False, mode=mode)
+            sink = STORE.open_sink(str(tmp_path / f"{number}.jsonl"), overwrite=False, mode=mode)
             assert sink.staged is not None
             assert stat.S_IMODE((tmp_path / sink.staged).stat().st_mode) == expected
             sink.commit()

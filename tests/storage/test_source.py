@@ -9,15 +9,15 @@ import pytest
 import zstandard
 
 from genrm_cli.errors import InputError, StorageError, UsageError
-from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.source import open_source
+from genrm_cli.storage.store import Store
 
 _LIMIT = 1 << 20
 _TEXT = b'{"n":1}\n\n{"n":"\xe2\x80\xa8"}\r\n{"n":3}'
 
 
 def _open(uri):
-    return open_source(str(uri), S3Options(), _LIMIT)
+    return open_source(str(uri), Store(), _LIMIT)
 
 
 def _write(path, data):
@@ -105,11 +105,11 @@ def test_file_without_permission_is_an_input_error(tmp_path):
     script = (
         "import os\n"
         "from genrm_cli.errors import InputError\n"
-        "from genrm_cli.storage.location import S3Options\n"
+        "from genrm_cli.storage.store import Store\n"
         "from genrm_cli.storage.source import open_source\n"
         "if os.geteuid() == 0: os.setuid(65534)\n"  # root may read everything
-        "print(len(list(open_source('yes.jsonl', S3Options(), 100).iter_lines())))\n"
-        "try: open_source('no.jsonl', S3Options(), 100)\n"
+        "print(len(list(open_source('yes.jsonl', Store(), 100).iter_lines())))\n"
+        "try: open_source('no.jsonl', Store(), 100)\n"
         "except InputError as error: print(error)\n"
     )
     done = subprocess.run(
@@ -145,10 +145,10 @@ def test_named_pipe_is_read_like_a_file(tmp_path):
 def test_standard_input_is_read_like_a_file():
     """`-` can be read twice."""
     script = (
-        "from genrm_cli.storage.location import S3Options\n"
+        "from genrm_cli.storage.store import Store\n"
         "from genrm_cli.storage.source import open_source\n"
         "import sys\n"
-        "with open_source('-', S3Options(), 1000) as source:\n"
+        "with open_source('-', Store(), 1000) as source:\n"
         "    lines = list(source.iter_lines())\n"
         "    assert lines == list(source.iter_lines())\n"
         "    print(len(lines), lines[2].raw.decode())\n"
@@ -199,7 +199,7 @@ def _bomb(path, content):
 
 
 def _count_lines(path, max_unpacked):
-    with open_source(str(path), S3Options(), _LIMIT, max_unpacked=max_unpacked) as source:
+    with open_source(str(path), Store(), _LIMIT, max_unpacked=max_unpacked) as source:
         return sum(1 for _ in source.iter_lines())
 
 
@@ -218,5 +218,5 @@ def test_an_input_that_unpacks_to_more_than_the_limit_is_refused(tmp_path):
 def test_an_uncompressed_file_has_no_limit(tmp_path):
     """A plain file is read where it is, so nothing of it is unpacked."""
     path = _write(tmp_path / "x.jsonl", _TEXT)
-    with open_source(str(path), S3Options(), _LIMIT, max_unpacked=1) as source:
+    with open_source(str(path), Store(), _LIMIT, max_unpacked=1) as source:
         assert len(list(source.iter_lines())) == 3

@@ -8,7 +8,7 @@ import pytest
 from genrm_process import Call, Genrm
 from judge_server_fixture import JudgeServer
 
-from genrm_cli.storage.location import S3Options
+from genrm_cli.storage.store import Store
 from genrm_cli.watching.history import follow, read_history
 from genrm_cli.watching.sentinels import BASELINE_RUNS
 
@@ -183,7 +183,7 @@ def test_a_record_that_does_not_fit_is_left_out_and_named(
         ({"sentinels": "+" * 59 + "x"}, "sentinels: found 'x'"),
     ):
         odd.write_text(json.dumps({**good, "watch": {**good["watch"], **change}}))
-        history = read_history([str(genrm.folder)], S3Options())
+        history = read_history([str(genrm.folder)], Store())
         assert len(history.records) == 2
         assert f"odd.metrics.json cannot be read as part of the history: watch: {why}" in str(
             history.trouble

@@ -75,15 +75,15 @@ def watch(
     """
     from datetime import UTC, datetime
 
-    from genrm_cli.jobs.context import s3_options
     from genrm_cli.report.watch_page import write_page
     from genrm_cli.scored.json_form import to_json
+    from genrm_cli.storage.store import Store
     from genrm_cli.watching.history import acknowledge as write_acknowledgement
     from genrm_cli.watching.history import follow, judge_identity, moment_of, read_history
     from genrm_cli.watching.signals import SIGNALS
 
     settings = invocation.settings
-    s3 = s3_options(settings)
+    store = Store(settings.storage)
     if acknowledge is not None and (
         acknowledge not in SIGNALS or reason is None or len(prefixes) > 1
     ):
@@ -91,12 +91,12 @@ def watch(
         raise UsageError(
             f"--acknowledge takes one prefix, --reason, and one of these signals: {known}."
         )
-    history = read_history(prefixes, s3)
+    history = read_history(prefixes, store)
     if acknowledge is not None and reason is not None:
         judge = _judge_of(history, of_judge)
-        uri = write_acknowledgement(prefixes[0], judge, acknowledge, reason, s3)
+        uri = write_acknowledgement(prefixes[0], judge, acknowledge, reason, store)
         say(f"acknowledged  {uri}")
-        history = read_history(prefixes, s3)
+        history = read_history(prefixes, store)
     now = datetime.now(UTC)
     for record in history.records:
         if record.partial:
@@ -114,7 +114,7 @@ def watch(
         judges = _watched_judges(followed)
         shown = [_judged_dump(judgement) for _, judgement in followed.judged]
         overwrite = settings.output.force
-        write_page(page, followed.state.value, judges, shown, s3, overwrite=overwrite)
+        write_page(page, followed.state.value, judges, shown, store, overwrite=overwrite)
         say(f"page  {page}")
     if settings.output.json_output:
         dumps = [

@@ -92,13 +92,13 @@ def _is_scored(uri: str, settings: Settings) -> bool:
     """Return whether a file is named like scored lines, or the metrics next to it say that a run
     wrote it.
     """
-    from genrm_cli.jobs.context import s3_options
     from genrm_cli.scored.files import read_run_record
-    from genrm_cli.storage.listing import names_many
+    from genrm_cli.storage.patterns import names_many
+    from genrm_cli.storage.store import Store
 
     if is_scored_file(uri) or is_stream(uri) or names_many(uri):
         return is_scored_file(uri)
-    record = read_run_record(sibling(uri, ".metrics.json"), s3_options(settings))
+    record = read_run_record(sibling(uri, ".metrics.json"), Store(settings.storage))
     return record is not None and record.output.rpartition("/")[2] == uri.rpartition("/")[2]
 
 
@@ -175,21 +175,21 @@ def _show_scored(
     """Print groups of a scored file or set: the least reliable ones, those with failures, one, or
     the first.
     """
-    from genrm_cli.jobs.context import s3_options
     from genrm_cli.jobs.journals import open_known_journal
     from genrm_cli.report.group_document import group_document, mask_of, with_labels_masked
     from genrm_cli.scored.files import find_scored
     from genrm_cli.scored.groups import ScoredRun
+    from genrm_cli.storage.store import Store
 
     mask = mask_of(settings.judge.redact_pattern)
-    s3 = s3_options(settings)
-    scored = find_scored(given, settings, s3)
+    store = Store(settings.storage)
+    scored = find_scored(given, settings, store)
     if len(scored) > 1:
         raise UsageError(
             f"{scored[1].name}: show reads one file; name one, or a set of files with --together."
         )
     with ScoredRun(scored[0], settings, open_known_journal) as run:
-        run.read(s3)
+        run.read(store)
         found: Iterator[ScoredGroup] = (
             each for each in run.iter_groups() if group is None or each.key == group
         )

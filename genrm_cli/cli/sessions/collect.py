@@ -101,7 +101,7 @@ def collect(
     with Events(written.log_json, quiet=written.quiet, log_only=("judge",)) as events:
         run = new_run(invocation.settings, {}, None, events)
         found = choose_scenarios(
-            read_scenarios(scenarios, environment, run.s3), which, environment, run
+            read_scenarios(scenarios, environment, run.store), which, environment, run
         )
         if options is None:
             _list(found, as_lines=written.json_output, drawn=which.weights is not None)

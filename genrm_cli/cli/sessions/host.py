@@ -145,7 +145,7 @@ def host(
         )
     environment, models = open_environment(options, client)
     run = new_run(settings, {}, None, events)
-    scenarios = read_scenarios(options.scenarios, environment, run.s3)
+    scenarios = read_scenarios(options.scenarios, environment, run.store)
     if environment.models and not models and not settings.output.quiet:
         say("client: scripted, a stand-in without a model")
     run_to_end(

@@ -32,9 +32,7 @@ from genrm_cli.jobs.estimate import Estimate
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.leases import Leases
-from genrm_cli.storage.location import is_s3
-from genrm_cli.storage.sink import exists
-from genrm_cli.storage.source import identity_of
+from genrm_cli.storage.location import is_remote
 
 LISTED_AT_ONCE = 256
 DEFAULT_MIN_AGE_S = 60.0  # on S3, in unattended runs
@@ -199,7 +197,7 @@ def decide(task: Task, run: RunContext) -> Decision:
         return decision.failed(task.problem)
     try:
         identities = [
-            each.found.identity if each.found else identity_of(each.uri, run.s3)
+            each.found.identity if each.found else run.store.at(each.uri).identify()
             for each in task.files
         ]
         return _decide_by(decision, identities, run)
@@ -215,14 +213,14 @@ def decide_again(decision: Decision, run: RunContext) -> Decision:
     try:
         for file in decision.task.files:
             of_set = f"{file.uri}: " if decision.task.members else ""
-            if file.found is not None and not exists(file.uri, run.s3):
+            if file.found is not None and not run.store.at(file.uri).exists():
                 return decision.waiting(f"{of_set}gone since it was listed")
-            identities.append(identity_of(file.uri, run.s3))
+            identities.append(run.store.at(file.uri).identify())
             if file.found is not None and identities[-1] != file.found.identity:
                 return decision.waiting(
                     f"{of_set}changed since it was listed: perhaps still written"
                 )
-        is_whole = finish_outputs(decision.task.places, run.s3)
+        is_whole = finish_outputs(decision.task.places, run.store)
         return _decide_by(decision, identities, run, is_whole=is_whole)
     except GenrmError as error:
         return decision.failed(error)
@@ -233,7 +231,7 @@ def _decide_by(
 ) -> Decision:
     task = decision.task
     settings = run.settings
-    freshness = look_at_outputs(task.places, identities, settings, run.s3)
+    freshness = look_at_outputs(task.places, identities, settings, run.store)
     if freshness.standing is OutputStanding.CURRENT and not is_whole:
         freshness = INTERRUPTED
     decision = replace(decision, reason=freshness.reason, freshness=freshness)
@@ -251,7 +249,7 @@ def _decide_by(
     if (
         min_age_s is None
     ):  # a local file is cheap to read again; a prefix is usually filled by another machine
-        min_age_s = DEFAULT_MIN_AGE_S if is_s3(task.files[0].uri) else 0.0
+        min_age_s = DEFAULT_MIN_AGE_S if is_remote(task.files[0].uri) else 0.0
     age_s = min(
         (file.found.age_s for file in task.files if file.found is not None), default=min_age_s
     )

@@ -7,21 +7,22 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from genrm_cli.errors import GenrmError, InputError, SettingRef, UsageError, naming
-from genrm_cli.jobs.context import RunContext, s3_options
+from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.sources import Sources
 from genrm_cli.judging.opening.judge_spec import ignore_event
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.settings import Settings
-from genrm_cli.storage.listing import Found, iter_found, literal_folder, names_many
+from genrm_cli.storage.contract import Found
+from genrm_cli.storage.local.sinks import is_streamed
 from genrm_cli.storage.location import (
+    check_uri,
     folder_of,
     is_other_data,
+    is_remote,
     is_rollout_file,
-    is_s3,
     is_scored_file,
     is_stream,
     name_below,
-    parse_s3_uri,
     render_place,
     require_rl_prefix,
     sibling,
@@ -29,7 +30,9 @@ from genrm_cli.storage.location import (
     stem_of_set,
 )
 from genrm_cli.storage.outputs import MANIFEST_SUFFIX
-from genrm_cli.storage.sink import is_same_place, is_streamed
+from genrm_cli.storage.patterns import literal_folder, names_many
+from genrm_cli.storage.places import is_same_place
+from genrm_cli.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +176,7 @@ def iter_files(
                 yield replace(task, problem=UsageError(shared, remedy))
         if task is None:
             empty.append(given)
-    has_nothing = len(empty) == len(inputs) and not all(map(is_s3, inputs))
+    has_nothing = len(empty) == len(inputs) and not all(map(is_remote, inputs))
     for given in empty:
         if has_nothing:
             yield Task(given, _NO_PLACES, problem=InputError(f"{given}: {NO_ROLLOUT_FILES}."))
@@ -187,8 +190,7 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
 
     Refuse an output that is the input, and S3 results that would not lie under `rl/`.
     """
-    if is_s3(uri):
-        parse_s3_uri(uri)  # before other URIs are derived from it
+    check_uri(uri)  # before other URIs are derived from it
     scored = settings.output.output
     if scored is None and is_stream(uri):
         scored = uri
@@ -256,7 +258,7 @@ def _tasks_of(given: str, settings: Settings, on_event: OnEvent) -> Iterator[Tas
     names = list[str]()
     try:
         below = literal_folder(given)
-        for found in iter_found(given, s3_options(settings)):
+        for found in Store(settings.storage).at(given).iter_found():
             if is_rollout_file(found.identity.uri):
                 yield _task(found.identity.uri, settings, below, found)
             elif is_other_data(found.identity.uri):
@@ -287,7 +289,7 @@ def _task(
 
 
 def _hash_of_place(uri: str, real_folder: Callable[[str], str]) -> int:
-    if not is_s3(uri):
+    if not is_remote(uri):
         folder, name = os.path.split(uri)
         uri = os.path.join(real_folder(folder), name)  # noqa: PTH118
     return int.from_bytes(blake2b(uri.encode(), digest_size=8).digest())

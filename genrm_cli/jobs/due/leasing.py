@@ -10,9 +10,9 @@ from typing import TypeVar
 from genrm_cli.errors import StorageError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease, is_lease
-from genrm_cli.storage.listing import iter_named
-from genrm_cli.storage.location import S3Options, folder_of, stem_of
+from genrm_cli.storage.location import folder_of, stem_of
 from genrm_cli.storage.outputs import MANIFEST_SUFFIX
+from genrm_cli.storage.store import Store
 from genrm_cli.tasks import first_error_of, in_thread
 
 _AT_ONCE = 32
@@ -85,8 +85,8 @@ class Leftovers:
     `one_output`. Thread-safe.
     """
 
-    def __init__(self, s3: S3Options, *, one_output: bool) -> None:
-        self._s3 = s3
+    def __init__(self, store: Store, *, one_output: bool) -> None:
+        self._store = store
         self._one_output = one_output
         self._stems: dict[str, set[str]] = {}
         self._locks: dict[str, Lock] = {}
@@ -101,10 +101,8 @@ class Leftovers:
         return stem.rpartition("/")[2] in self._stems[start]
 
     def _list(self, start: str) -> set[str]:
-        names = (
-            found.identity.uri.rpartition("/")[2]
-            for found in iter_named(start, self._s3, flat=True)
-        )
+        listed = self._store.at(start).iter_named(flat=True)
+        names = (found.identity.uri.rpartition("/")[2] for found in listed)
         return {
             name.rpartition(".")[0]
             for name in names

@@ -20,18 +20,16 @@ from genrm_cli.scored.run_record import (
 )
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
-from genrm_cli.storage.local import remove_unfinished
+from genrm_cli.storage.contract import InputIdentity, Mark
+from genrm_cli.storage.local.sinks import remove_unfinished
 from genrm_cli.storage.location import (
-    InputIdentity,
-    Mark,
-    S3Options,
     folder_of,
-    is_s3,
     name_below,
     stem_of,
 )
 from genrm_cli.storage.outputs import finish_commit, was_interrupted
-from genrm_cli.storage.sink import exists, mark_of, place_of, which_exist
+from genrm_cli.storage.places import place_of
+from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import FailureKind
 
 _TRANSIENT = {kind.value for kind in FailureKind if kind.is_transient}
@@ -68,17 +66,17 @@ INTERRUPTED = _state(OutputStanding.STALE, "an earlier run stopped while writing
 
 
 def look_at_outputs(
-    places: OutputPlaces, identities: Identities, settings: Settings, s3: S3Options
+    places: OutputPlaces, identities: Identities, settings: Settings, store: Store
 ) -> OutputState:
     """Read the state of the outputs of an input: metrics and scored lines that name each other
     vouch for all.
     """
     if places.metrics is None:
         return _state(OutputStanding.NEW, "written to a stream")
-    marks = [mark_of(uri, s3) for uri in places.scored_files]
+    marks = [store.at(uri).mark() for uri in places.scored_files]
     if not any(marks):
-        return _without_scored_lines(places, s3)
-    metrics = read_run_record(places.metrics, s3)
+        return _without_scored_lines(places, store)
+    metrics = read_run_record(places.metrics, store)
     if any(identity.etag is None and identity.mtime_ns is None for identity in identities):
         why = "the input is a stream, which cannot be compared with the earlier one"
         return _state(OutputStanding.FOREIGN, why)
@@ -91,10 +89,10 @@ def look_at_outputs(
         known = None if record is None else record.output_mark
         if mark is None or (metrics is not None and known is not None and is_marked(mark, known)):
             continue
-        if _is_in_set(places, settings, s3):
+        if _is_in_set(places, settings, store):
             others = f"it was scored with the other files of {settings.output.set_name} ("
             return _state(OutputStanding.FOREIGN, Message.of(others, SettingRef("together"), ")"))
-        if _is_rewritten(mark, known, places, s3) or _were_interrupted(places, s3):
+        if _is_rewritten(mark, known, places, store) or _were_interrupted(places, store):
             return INTERRUPTED
         return _state(
             OutputStanding.FOREIGN,
@@ -114,44 +112,41 @@ def look_at_outputs(
     return _state(OutputStanding.STALE, reason, metrics)
 
 
-def _is_in_set(places: OutputPlaces, settings: Settings, s3: S3Options) -> bool:
+def _is_in_set(places: OutputPlaces, settings: Settings, store: Store) -> bool:
     """Whether the scored lines of a single file are those of a set in the same folder."""
     folder, slash, name = places.scored.rpartition("/")
     beside = (
         None
         if places.files
-        else read_run_record(f"{folder}{slash}{settings.output.set_name}.metrics.json", s3)
+        else read_run_record(f"{folder}{slash}{settings.output.set_name}.metrics.json", store)
     )
     return beside is not None and name in beside.parts
 
 
-def _is_rewritten(
-    mark: Mark, known: OutputMark | None, places: OutputPlaces, s3: S3Options
-) -> bool:
+def _is_rewritten(mark: Mark, known: OutputMark | None, places: OutputPlaces, store: Store) -> bool:
     """Whether genrm wrote scored lines after their metrics; for a set, also if its files were
     scored alone.
     """
     if mark.upload is None or (known is not None and mark.upload == known.upload):
         return False
-    return not places.files or (places.manifest is not None and exists(places.manifest, s3))
+    return not places.files or (places.manifest is not None and store.at(places.manifest).exists())
 
 
-def finish_outputs(places: OutputPlaces, s3: S3Options) -> bool:
+def finish_outputs(places: OutputPlaces, store: Store) -> bool:
     """Finish or discard the outputs that a killed run left. Requires their lease.
 
     Returns False if they may be a mix of old and new, which only scoring the whole input again can
     replace."""
     if places.manifest is None:
         return True
-    is_done = finish_commit(places.manifest, s3)
-    if not is_s3(places.scored):
-        remove_unfinished([stem_of(places.scored), *places.scored_files, *places.sides()])
+    is_done = finish_commit(places.manifest, store)
+    remove_unfinished([stem_of(places.scored), *places.scored_files, *places.sides()])
     return is_done
 
 
-def _were_interrupted(places: OutputPlaces, s3: S3Options) -> bool:
-    existing = which_exist([*places.scored_files, *places.sides()], s3)
-    return places.manifest is not None and was_interrupted(places.manifest, existing, s3)
+def _were_interrupted(places: OutputPlaces, store: Store) -> bool:
+    existing = store.which_exist([*places.scored_files, *places.sides()])
+    return places.manifest is not None and was_interrupted(places.manifest, existing, store)
 
 
 def _stale_reason(
@@ -281,14 +276,14 @@ def _versions_in(made_of: RewardRecord | None) -> tuple[object, ...]:
     }
 
 
-def _without_scored_lines(places: OutputPlaces, s3: S3Options) -> OutputState:
-    left = which_exist(places.sides(), s3)
+def _without_scored_lines(places: OutputPlaces, store: Store) -> OutputState:
+    left = store.which_exist(places.sides())
     if not left:
         return _state(OutputStanding.NEW, "not scored yet")
-    if _were_interrupted(places, s3):
+    if _were_interrupted(places, store):
         return INTERRUPTED
-    has_metrics = places.metrics in left and read_run_record(str(places.metrics), s3) is not None
-    marks = [mark_of(uri, s3) for uri in left]
+    has_metrics = places.metrics in left and read_run_record(str(places.metrics), store) is not None
+    marks = [store.at(uri).mark() for uri in left]
     if has_metrics or all(mark is None or mark.upload is not None for mark in marks):
         return _state(OutputStanding.STALE, "its scored lines are missing")
     return _state(

@@ -7,8 +7,9 @@ from operator import and_
 
 from genrm_cli.errors import UsageError
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.storage.location import InputIdentity, changed, common_folder, name_below
-from genrm_cli.storage.source import Source, mode_of
+from genrm_cli.storage.contract import InputIdentity
+from genrm_cli.storage.location import changed, common_folder, name_below
+from genrm_cli.storage.source import Source
 
 
 class Sources(AbstractContextManager["Sources"]):
@@ -41,7 +42,7 @@ class Sources(AbstractContextManager["Sources"]):
     def mode(self) -> int:
         """The maximum mode of outputs that contain data from every file."""
         if self.are_many:
-            return reduce(and_, map(mode_of, self.uris))
+            return reduce(and_, (self._run.store.at(uri).mode() for uri in self.uris))
         with self.open(0) as source:
             return source.mode
 

@@ -21,9 +21,7 @@ from genrm_cli.jobs.offline.request_files import replies_of
 from genrm_cli.scored.json_form import from_json
 from genrm_cli.storage.encoding.records import Line, parse_record
 from genrm_cli.storage.location import sibling
-from genrm_cli.storage.objects import read_object, replace_object
 from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.sink import exists
 
 _STATE_SUFFIX = ".batch.json"
 _FORMAT = 1
@@ -86,7 +84,7 @@ class FileBatch:
         run = self._run
         sha256, requests = await run.in_thread(self._read_requests)
         before = await run.in_thread(self._read_state)
-        is_answered = await run.in_thread(partial(exists, self._replies_uri, run.s3))
+        is_answered = await run.in_thread(run.store.at(self._replies_uri).exists)
         self.is_done = is_answered and not self._replaces
         self._state = BatchState(sha256=sha256, requests=requests, name=_new_name())
         if before is None or (is_answered and before.answered and self._replaces):
@@ -164,7 +162,7 @@ class FileBatch:
         there are none.
         """
         in_thread = self._run.in_thread
-        with Outputs(self._run.s3, overwrite=self._replaces, mode=_MODE) as outputs:
+        with Outputs(self._run.store, overwrite=self._replaces, mode=_MODE) as outputs:
             sink = outputs.open(self._replies_uri)
             size_bytes = 0
             for file_id in batch.files:
@@ -186,7 +184,7 @@ class FileBatch:
     async def _save(self, state: BatchState) -> None:
         self._state = state
         content = orjson.dumps(state, option=orjson.OPT_INDENT_2) + b"\n"
-        await self._run.in_thread(partial(replace_object, self._state_uri, self._run.s3, content))
+        await self._run.in_thread(partial(self._run.store.at(self._state_uri).replace, content))
 
     def _report(self, batch: Batch) -> None:
         progress = (batch.status, batch.done)
@@ -223,7 +221,7 @@ class FileBatch:
         return digest.hexdigest(), requests
 
     def _read_state(self) -> BatchState | None:
-        content = read_object(self._state_uri, self._run.s3)
+        content = self._run.store.at(self._state_uri).read()
         try:
             return None if content is None else from_json(BatchState, orjson.loads(content))
         except ValueError as error:

@@ -10,10 +10,10 @@ from genrm_cli.jobs.offline.replies import Replies
 from genrm_cli.jobs.offline.request_files import RequestFiles
 from genrm_cli.judging.profiles.profile import count_turns
 from genrm_cli.settings import Settings
-from genrm_cli.storage.listing import iter_found, names_many, would_find
 from genrm_cli.storage.location import is_rollout_file, is_stream, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.sink import check_writable, is_same_place, make_folder, place_of
+from genrm_cli.storage.patterns import names_many, would_find
+from genrm_cli.storage.places import is_same_place, place_of
 
 _MODE = 0o600  # requests hold rollouts, as a journal does
 _LIMITS_OF_CALLS = ("max_calls", "max_total_tokens", "max_cost", "deadline")
@@ -85,7 +85,7 @@ async def open_exchange(run: RunContext) -> AsyncIterator[FileExchange | None]:
     turns = max(map(count_turns, profiles), default=1)
     with (
         Replies() as replies,
-        Outputs(run.s3, overwrite=settings.output.force, mode=_MODE) as outputs,
+        Outputs(run.store, overwrite=settings.output.force, mode=_MODE) as outputs,
     ):
         requests = None
         if offline.requests_to is not None:
@@ -123,15 +123,17 @@ async def _open_requests(uri: str, run: RunContext, outputs: Outputs) -> Request
     ]
     if is_stream(uri) and len(set(models)) > 1:
         raise UsageError(naming("$requests_to writes a file for each model; name a file, not -."))
-    make_folder(uri)
-    await run.in_thread(lambda: check_writable(uri, run.s3))
+    run.store.at(uri).make_folder()
+    await run.in_thread(run.store.at(uri).check_writable)
     return RequestFiles(uri, models, run.settings.offline.requests_per_file, outputs)
 
 
 def _read_replies(replies: Replies, run: RunContext) -> None:
     """Read files of replies, those in folders, and those of patterns."""
     for uri in run.settings.offline.replies_from:
-        uris = [each.identity.uri for each in iter_found(uri, run.s3)] if names_many(uri) else [uri]
+        uris = [uri]
+        if names_many(uri):
+            uris = [found.identity.uri for found in run.store.at(uri).iter_found()]
         if not uris:
             raise InputError(f"{uri}: no such files of replies; check the path")
         for each in uris:

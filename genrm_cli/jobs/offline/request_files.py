@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from genrm_cli.judging.offline import CHAT_URL, PendingRequest
-from genrm_cli.storage.local import remove_unfinished
-from genrm_cli.storage.location import is_s3, is_stream, stem_of
+from genrm_cli.storage.contract import Sink
+from genrm_cli.storage.local.sinks import remove_unfinished
+from genrm_cli.storage.location import is_stream, stem_of
 from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.sink import Sink, is_streamed
 
 _MAX_BYTES = 190_000_000  # of one file; OpenAI takes 200 MB
 _NOT_IN_NAMES = re.compile("[^A-Za-z0-9._-]+")  # models are named like org/model:tag
@@ -92,8 +92,7 @@ class RequestFiles:
         stem = stem_of(self._uri)
         suffix = f".part{part}" if part > 1 else ""
         place = f"{stem}{self._model_suffixes[model]}{suffix}{self._uri.removeprefix(stem)}"
-        if not is_s3(place) and not is_streamed(place):
-            remove_unfinished([place])
+        remove_unfinished([place])
         return RequestFile(model, self._outputs.open(place))
 
 

@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 
 from genrm_cli.errors import (
     InputError,
@@ -23,8 +22,7 @@ from genrm_cli.jobs.offline.request_files import replies_of
 from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.pacing.policy import CallPolicy
 from genrm_cli.storage.leases import Leases, OtherLease
-from genrm_cli.storage.listing import iter_found, names_many
-from genrm_cli.storage.sink import check_writable
+from genrm_cli.storage.patterns import names_many
 
 _CONNECTIONS = 4  # to the API; files are uploaded one after another
 _FIRST_POLL_S = 0.5  # a small batch of a local server ends at once
@@ -55,8 +53,8 @@ async def answer_files(
             raise UsageError(
                 f"the replies to several files would be written to {place}; rename {uri}."
             )
-        await run.in_thread(partial(check_writable, place, run.s3))
-    leases = Leases(run.s3, run.settings.storage.lease_expiry)
+        await run.in_thread(run.store.at(place).check_writable)
+    leases = Leases(run.store, run.settings.storage.lease_expiry)
     async with cancelled_by_signals(), _open_api(run) as api, leased(places, leases, run) as held:
         for place, lease in held.items():
             if isinstance(lease, OtherLease):
@@ -80,7 +78,7 @@ def _find(given: Sequence[str], run: RunContext) -> list[str]:
         if not names_many(uri):
             uris.append(uri)
             continue
-        found = [each.identity.uri for each in iter_found(uri, run.s3)]
+        found = [each.identity.uri for each in run.store.at(uri).iter_found()]
         if not found:
             raise InputError(f"{uri}: no such files of requests; check the path")
         uris += found

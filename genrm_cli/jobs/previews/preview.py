@@ -300,7 +300,7 @@ def iter_dry_run(
     """
     leases = None
     if run.settings.storage.leases:
-        leases = Leases(run.s3, run.settings.storage.lease_expiry)
+        leases = Leases(run.store, run.settings.storage.lease_expiry)
     for decision in iter_decisions(inputs, run, leases):
         if decision.status is not Status.SCORE:
             yield decision, None

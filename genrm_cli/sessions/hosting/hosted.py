@@ -309,7 +309,7 @@ class SessionRecorder(RecordFiles):
             folder,
             settings.serve.record_every,
             run.on_event,
-            run.s3,
+            run.store,
             any_prefix=settings.storage.any_prefix,
         )
         self._environment = environment

@@ -18,7 +18,7 @@ import zstandard
 from genrm_cli.errors import InputError
 from genrm_cli.storage.encoding.codec import CHUNK_BYTES, iter_zstd
 from genrm_cli.storage.encoding.records import EXCERPT_BYTES, Line
-from genrm_cli.storage.location import is_s3, is_stream, stem_of
+from genrm_cli.storage.location import is_remote, is_stream, stem_of
 
 _SAMPLE = re.compile(r"samples/.+\.json")
 _IN_PARTS = re.compile(r"samples/.+/sample\.json")
@@ -42,7 +42,7 @@ def refusal(uri: str, kind: str, advice: str) -> InputError:
     """Return the error of a file without readable records; `{file}` and `{new}` in the advice are
     its names.
     """
-    file = "FILE" if is_stream(uri) or is_s3(uri) else uri
+    file = "FILE" if is_stream(uri) or is_remote(uri) else uri
     new = f"{stem_of(file)}.new.jsonl"
     advice = advice.replace("{file}", shlex.quote(file)).replace("{new}", shlex.quote(new))
     return InputError(f"{uri}: {kind}, not JSON lines; {advice}")

@@ -3,7 +3,7 @@ remedy.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
@@ -18,17 +18,19 @@ from botocore.exceptions import ClientError
 from botocore.model import OperationModel
 from botocore.parsers import ResponseParserError
 
-from genrm_cli.errors import StorageError, UsageError
+from genrm_cli.errors import StoppedError, StorageError, UsageError
 from genrm_cli.json_types import Record
-from genrm_cli.storage.location import InputIdentity, S3Options, parse_s3_uri
+from genrm_cli.storage.contract import InputIdentity, Stop
+from genrm_cli.storage.location import parse_object_uri
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
+    from types_boto3_s3.type_defs import GetObjectOutputTypeDef
 
-_NO_OBJECT = "no such object; check the key (a prefix ends in /)"
+NO_OBJECT = "no such object; check the key (a prefix ends in /)"
 _ADVICE = {
     "NoSuchBucket": "no such bucket; check its name, the account and the S3 endpoint",
-    **dict.fromkeys(("NoSuchKey", "404"), _NO_OBJECT),
+    **dict.fromkeys(("NoSuchKey", "404"), NO_OBJECT),
     **dict.fromkeys(
         ("ExpiredToken", "ExpiredTokenException"),
         "the AWS session token has expired; sign in again",
@@ -172,22 +174,24 @@ _WITHOUT_REASON = ("400", "403", "404")
 
 
 @cache
-def s3_client(options: S3Options) -> "S3Client":
-    """Return the cached client for these options; creating one takes 0.1 s and resolves the
-    credentials.
+def s3_client(
+    endpoint_url: str | None, profile: str | None, region: str | None, max_attempts: int
+) -> "S3Client":
+    """Return the cached client for these settings; creating one takes 0.1 s and resolves the
+    credentials. None leaves a setting to the AWS configuration.
     """
-    session = boto3.Session(profile_name=options.profile, region_name=options.region)
+    session = boto3.Session(profile_name=profile, region_name=region)
     config = Config(
         connect_timeout=_CONNECT_TIMEOUT_S,
         read_timeout=_READ_TIMEOUT_S,
         tcp_keepalive=True,
         max_pool_connections=_CONNECTIONS,
-        retries={"mode": "standard", "total_max_attempts": options.max_attempts},
+        retries={"mode": "standard", "total_max_attempts": max_attempts},
     )
     try:
-        client = session.client("s3", endpoint_url=options.endpoint_url, config=config)
+        client = session.client("s3", endpoint_url=endpoint_url, config=config)
     except ValueError as error:
-        endpoint = without_password(options.endpoint_url or "from the AWS settings")
+        endpoint = without_password(endpoint_url or "from the AWS settings")
         raise UsageError(
             f"the S3 endpoint {endpoint} is not a URL; expected, for example, http://host:9000"
         ) from error
@@ -203,7 +207,7 @@ def describe(
 
     Raises `ClientError` if the bucket does not exist; assuming that it does (`sure_of_bucket`)
     saves a request."""
-    bucket, key = parse_s3_uri(uri)
+    bucket, key = parse_object_uri(uri)
     try:
         head = client.head_object(Bucket=bucket, Key=key)
     except ClientError as error:
@@ -222,29 +226,30 @@ def describe(
     return identity, {name.lower(): value for name, value in head["Metadata"].items()}
 
 
-def identify_object(uri: str, options: S3Options) -> InputIdentity:
-    """Return the current version of an object, or raise `StorageError`."""
-    with s3_faults(uri):
-        found = describe(s3_client(options), uri)
-    if found is None:
-        raise StorageError(f"{uri}: {_NO_OBJECT}")
-    return found[0]
-
-
-def object_exists(uri: str, options: S3Options) -> bool:
-    """Return whether an object exists; assumes the bucket exists."""
-    with s3_faults(uri):
-        return describe(s3_client(options), uri, sure_of_bucket=True) is not None
-
-
-def check_object_writable(uri: str, options: S3Options) -> None:
-    """Check that an object can be written, by starting and aborting an upload."""
-    bucket, key = parse_s3_uri(uri)
-    with s3_faults(uri):
-        client = s3_client(options)
-        upload = client.create_multipart_upload(Bucket=bucket, Key=key)
-        try:
-            client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload["UploadId"])
-        except ClientError as error:
-            if error_code(error) != "NoSuchUpload":  # boto3 repeats an abort whose reply was lost
-                raise
+def read_object(
+    client: "S3Client",
+    uri: str,
+    only: Mapping[str, str] = {},
+    stop: Stop = lambda: False,
+    tries: int = 3,
+) -> bytes | None:
+    """Return the content of an object, or the part and version that `only` names; None if it does
+    not exist. Retry truncated replies.
+    """
+    get: Callable[..., GetObjectOutputTypeDef] = client.get_object
+    bucket, key = parse_object_uri(uri)
+    if stop():
+        raise StoppedError
+    try:
+        body = get(Bucket=bucket, Key=key, **only)["Body"]
+    except ClientError as error:
+        if error_code(error) in MISSING:
+            return None
+        raise
+    try:
+        return body.read()
+    except (boto.HTTPClientError, boto.IncompleteReadError, boto.FlexibleChecksumError):
+        # boto3 does not retry reading the body.
+        if tries == 1:
+            raise
+    return read_object(client, uri, only, stop, tries - 1)

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from genrm_cli.errors import StorageError, UsageError
+from genrm_cli.storage.contract import Mark
 from genrm_cli.storage.encoding.codec import make_encoder
-from genrm_cli.storage.local import appeared
-from genrm_cli.storage.location import Mark, S3Options, parse_s3_uri
+from genrm_cli.storage.local.sinks import appeared
+from genrm_cli.storage.location import parse_object_uri
 from genrm_cli.storage.s3.connection import (
     NO_CONDITIONS,
     REFUSED_CONDITION,
     describe,
     error_code,
-    s3_client,
     s3_faults,
 )
 
@@ -42,13 +42,12 @@ class S3Sink:
 
     staged: str | None = None
 
-    def __init__(self, uri: str, options: S3Options, *, overwrite: bool) -> None:
+    def __init__(self, uri: str, client: "S3Client", *, overwrite: bool) -> None:
         self.uri = uri
-        self._bucket, self._key = parse_s3_uri(uri)
+        self._bucket, self._key = parse_object_uri(uri)
         self._overwrite = overwrite
         self._upload = uuid.uuid4().hex
-        with s3_faults(uri):
-            self._client = s3_client(options)
+        self._client = client
         self._encoder = make_encoder(uri)
         self._buffer = bytearray()
         self._parts: _Parts | None = None
@@ -148,7 +147,7 @@ class S3Sink:
 
     def _is_published(self) -> bool:
         try:
-            found = _mark_of(self._client, self.uri)
+            found = mark_of(self._client, self.uri)
         except (ClientError, BotoCoreError):
             return False
         return found is not None and found.upload == self._upload
@@ -233,12 +232,7 @@ def part_bytes(number: int) -> int:
     return _PART_BYTES << max(0, -((_EVEN_PARTS - number) // _PARTS_OF_A_SIZE))
 
 
-def mark_of_object(uri: str, options: S3Options) -> Mark | None:
+def mark_of(client: "S3Client", uri: str) -> Mark | None:
     """Return the mark of an object; None if the object or its bucket does not exist."""
-    with s3_faults(uri):
-        return _mark_of(s3_client(options), uri)
-
-
-def _mark_of(client: "S3Client", uri: str) -> Mark | None:
     found = describe(client, uri, sure_of_bucket=True)
     return Mark(found[0].size_bytes or 0, found[1].get(_UPLOAD_KEY)) if found else None

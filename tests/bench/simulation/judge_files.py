@@ -8,8 +8,8 @@ from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.scored.json_form import from_json
 from genrm_cli.scored.lines import ComparisonRecord
 from genrm_cli.storage.encoding.records import parse_record
-from genrm_cli.storage.location import S3Options
 from genrm_cli.storage.source import open_source
+from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Verdict
 
 _Judges = dict[str, dict[str, dict[Comparison, Verdict]]]
@@ -26,7 +26,7 @@ def read_judges(path: str) -> dict[str, dict[str, Verdicts]]:
 
 
 def _add_comparisons(judges: _Judges, path: str) -> None:
-    with open_source(path, S3Options(), 1_000_000) as source:
+    with open_source(path, Store(), 1_000_000) as source:
         for line in source.iter_lines():
             record = from_json(ComparisonRecord, parse_record(line.raw))
             if record.is_pair and record.verdict is not None:

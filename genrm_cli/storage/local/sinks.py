@@ -13,9 +13,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from genrm_cli.errors import StorageError, UsageError, naming
+from genrm_cli.storage.contract import ANY_MODE, Mark
 from genrm_cli.storage.encoding.codec import CHUNK_BYTES, make_encoder
-from genrm_cli.storage.listing import UNFINISHED_PREFIX, UNFINISHED_SUFFIX, is_unfinished_name
-from genrm_cli.storage.location import Mark, is_stream, parse_local_path
+from genrm_cli.storage.location import (
+    UNFINISHED_PREFIX,
+    UNFINISHED_SUFFIX,
+    is_remote,
+    is_stream,
+    is_unfinished_name,
+    parse_local_path,
+)
 from genrm_cli.storage.printable import escaped_in_json
 
 _UTF8 = codecs.getincrementaldecoder("utf-8")
@@ -32,7 +39,7 @@ class LocalSink:
     A replaced file keeps its mode; a new file gets `mode`, subject to the umask.
     """
 
-    def __init__(self, uri: str, *, overwrite: bool, mode: int = 0o666) -> None:
+    def __init__(self, uri: str, *, overwrite: bool, mode: int = ANY_MODE) -> None:
         self.uri = uri
         # The real path, so that the target of a symbolic link is replaced and not the link.
         self._target = Path(os.path.realpath(parse_local_path(uri)))
@@ -157,19 +164,11 @@ def is_special(path: str) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def mark_of_file(path: str) -> Mark | None:
-    """Return the mark of a file; None for missing ones, pipes and devices."""
-    try:
-        found = os.stat(path)  # noqa: PTH116
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be inspected: {error.strerror or error}") from error
-    if stat.S_ISDIR(found.st_mode):
-        raise StorageError(f"{path}: is a folder; name a file in it")
-    if not stat.S_ISREG(found.st_mode):
-        return None
-    return Mark(found.st_size, _read_upload(path), found.st_mtime_ns)
+def is_streamed(uri: str) -> bool:
+    """Return whether an output is a stream, a pipe or a device, so that no file can be stored next
+    to it.
+    """
+    return is_stream(uri) or (not is_remote(uri) and is_special(parse_local_path(uri)))
 
 
 def unfinished_path(target: Path) -> Path:
@@ -180,11 +179,13 @@ def unfinished_path(target: Path) -> Path:
 
 
 def remove_unfinished(uris: Iterable[str]) -> None:
-    """Remove the hidden files that killed processes left for these files. No other process may be
+    """Remove the hidden files that killed processes left for these outputs. No other process may be
     writing them.
     """
     starts: dict[Path, list[str]] = {}
     for uri in uris:
+        if is_remote(uri) or is_streamed(uri):
+            continue
         target = Path(os.path.realpath(uri))
         starts.setdefault(target.parent, []).append(_unfinished_start(target))
     for folder, of_folder in starts.items():
@@ -256,7 +257,8 @@ def _attach_upload(fd: int) -> str | None:
     return None
 
 
-def _read_upload(path: str) -> str | None:
+def upload_of(path: str) -> str | None:
+    """Return the id that was stored with an output; None for other files."""
     if hasattr(os, "getxattr"):
         with contextlib.suppress(OSError):
             return os.getxattr(path, _UPLOAD_ATTRIBUTE).decode(errors="replace")

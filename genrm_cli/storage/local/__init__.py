@@ -1,0 +1,1 @@
+"""Files on this machine, and the streams, pipes and devices among them."""

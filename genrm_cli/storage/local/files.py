@@ -1,0 +1,189 @@
+"""Local files, streams, pipes and devices."""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from genrm_cli.errors import StorageError
+from genrm_cli.storage.contract import (
+    ANY_MODE,
+    Found,
+    InputIdentity,
+    Location,
+    Mark,
+    OpenInput,
+    Sink,
+    Stop,
+)
+from genrm_cli.storage.local.sinks import (
+    LocalSink,
+    StreamSink,
+    is_streamed,
+    publish_new,
+    sync_folder,
+    unfinished_path,
+    unwritable,
+    upload_of,
+)
+from genrm_cli.storage.local.walk import iter_if_file, iter_matching_files, sorted_entries
+from genrm_cli.storage.location import is_stream, is_unfinished_name, parse_local_path, unreadable
+
+_OWN_MODE = 0o600
+
+
+class LocalFile(Location):
+    """A local path, or `-` for the standard output."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = parse_local_path(uri)
+
+    def identify(self) -> InputIdentity:
+        """Return the version of a file; a stream has none."""
+        if is_stream(self.uri):
+            return InputIdentity(self.uri)
+        return InputIdentity.of_file(self.uri, self._status())
+
+    def open_input(self, stop: Stop | None) -> OpenInput:
+        """Open a file in place."""
+        try:
+            file = open(self.uri, "rb", buffering=0)  # noqa: SIM115, PTH123  (closed by the caller)
+        except (OSError, ValueError) as error:
+            raise unreadable(self.uri, error) from error
+        status = os.fstat(file.fileno())
+        identity = InputIdentity.of_file(self.uri, status)
+        return OpenInput(identity, file, is_copy=False, mode=output_mode(status))
+
+    def mode(self) -> int:
+        """Return the mode of a file, with read and write access for its owner."""
+        return ANY_MODE if is_stream(self.uri) else output_mode(self._status())
+
+    def iter_found(self) -> Iterator[Found]:
+        """Yield files; memory holds the names of one folder."""
+        return iter_matching_files(self.uri)
+
+    def iter_named(self, *, flat: bool = False) -> Iterator[Found]:
+        """Yield files of one folder."""
+        folder, slash, start = self.uri.rpartition("/")
+        for name in sorted_entries(folder + slash):
+            if name.startswith(start) and not name.endswith("/") and not is_unfinished_name(name):
+                yield from iter_if_file(folder + slash + name)
+
+    def which_exist(self, uris: Sequence[str]) -> list[str]:
+        """Return the existing files."""
+        return [uri for uri in uris if LocalFile(uri).exists()]
+
+    def read(self) -> bytes | None:
+        """Return the content of a file."""
+        try:
+            return Path(self.uri).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            reason = error.strerror or error
+            raise StorageError(f"{self.uri}: cannot be read: {reason}") from error
+
+    def create(self, data: bytes) -> bool:
+        """Link a complete file to its name."""
+        with self._written_beside(data) as temp:
+            try:
+                publish_new(temp, Path(self.uri))
+            except FileExistsError:
+                return False
+        return True
+
+    def replace(self, data: bytes) -> None:
+        """Rename a complete file."""
+        with self._written_beside(data) as temp:
+            temp.replace(self.uri)
+
+    def remove(self) -> None:
+        """Unlink a file."""
+        try:
+            Path(self.uri).unlink(missing_ok=True)
+        except NotADirectoryError:
+            return
+        except OSError as error:
+            reason = error.strerror or error
+            raise StorageError(f"{self.uri}: cannot be removed: {reason}") from error
+
+    def exists(self) -> bool:
+        """Return whether a file, a folder or a dangling link has this name."""
+        return not is_streamed(self.uri) and os.path.lexists(self.uri)
+
+    def mark(self) -> Mark | None:
+        """Return the mark of a file."""
+        if is_stream(self.uri):
+            return None
+        try:
+            found = os.stat(self.uri)  # noqa: PTH116
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            reason = error.strerror or error
+            raise StorageError(f"{self.uri}: cannot be inspected: {reason}") from error
+        if stat.S_ISDIR(found.st_mode):
+            raise StorageError(f"{self.uri}: is a folder; name a file in it")
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        return Mark(found.st_size, upload_of(self.uri), found.st_mtime_ns)
+
+    def make_folder(self) -> None:
+        """Create the folder and those above it."""
+        if is_streamed(self.uri):
+            return
+        try:
+            Path(self.uri).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(self.uri, error) from error
+
+    def check_writable(self) -> None:
+        """Create and remove a hidden file in the same folder."""
+        if not is_streamed(self.uri):
+            # This creates and removes a file in the same folder.
+            LocalSink(self.uri, overwrite=True).abort()
+
+    def open_sink(self, *, overwrite: bool, mode: int) -> Sink:
+        """Open a hidden file in the same folder, or a stream."""
+        if is_streamed(self.uri):
+            return StreamSink(self.uri)
+        return LocalSink(self.uri, overwrite=overwrite, mode=mode)
+
+    def _status(self) -> os.stat_result:
+        try:
+            return os.stat(self.uri)  # noqa: PTH116
+        except (OSError, ValueError) as error:
+            raise unreadable(self.uri, error) from error
+
+    @contextmanager
+    def _written_beside(self, data: bytes) -> Iterator[Path]:
+        """Write a hidden file in the same folder, to be renamed or linked in the context; remove it
+        if it remains.
+        """
+        target = Path(self.uri)
+        # Of `x`, for its leases `x.lease-N` and its manifest `x.commit`: whoever removes what is
+        # unfinished of `x` finds it.
+        temp = unfinished_path(target.with_suffix(""))
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with temp.open("xb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                yield temp
+            finally:
+                temp.unlink(missing_ok=True)
+            sync_folder(target.parent)
+        except OSError as error:
+            raise unwritable(self.uri, error) from error
+
+
+def output_mode(status: os.stat_result) -> int:
+    """Return the maximum mode of the outputs of an input, plus read and write access for their
+    owner.
+    """
+    if not stat.S_ISREG(status.st_mode):
+        return ANY_MODE
+    return stat.S_IMODE(status.st_mode) & ANY_MODE | _OWN_MODE

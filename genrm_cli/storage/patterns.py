@@ -1,0 +1,106 @@
+"""Folders, prefixes and patterns, as inputs that name many files.
+
+Patterns work alike on disk and in a bucket, name by name: `*`, `?` and `[...]` match within a name,
+`**` matches any number of folders, and a name that starts with `.` needs a pattern that does."""
+
+import os
+import re
+from fnmatch import translate
+from functools import lru_cache, reduce
+
+from genrm_cli.storage.location import is_remote, is_stream, split_bucket
+
+_WILDCARD = re.compile(r"[*?\[]")
+_ANY_FOLDERS = "**"
+
+# What may follow in a path that matched so far: the remaining names of the pattern, in each way in
+# which `**` can have matched. `()` if the path may end here.
+Rests = frozenset[tuple[str, ...]]
+
+
+def parse_pattern(text: str) -> Rests:
+    """Return the pattern of a relative path; an empty last name means everything below a folder."""
+    names = text.split("/")
+    if names[-1] == "":
+        names[-1] = _ANY_FOLDERS
+    if names[-1] == _ANY_FOLDERS:
+        names.append("*")
+    return frozenset({tuple(names)})
+
+
+def advance(rests: Rests, name: str) -> Rests:
+    """Return the pattern that remains after a name of the path; empty without a match."""
+    after = set[tuple[str, ...]]()
+    for rest in rests:
+        if rest and _compile(rest[0]).match(name):
+            after.add(rest if rest[0] == _ANY_FOLDERS else rest[1:])
+        if rest and rest[0] == _ANY_FOLDERS:  # it matches no folder, too
+            after |= advance(frozenset({rest[1:]}), name)
+    return frozenset(after)
+
+
+def is_match(pattern: Rests, path: str) -> bool:
+    """Return whether a pattern matches a whole relative path."""
+    return () in reduce(advance, path.split("/"), pattern)
+
+
+@lru_cache(maxsize=256)
+def _compile(name: str) -> re.Pattern[str]:
+    return re.compile(translate(name) if name.startswith(".") else rf"(?!\.){translate(name)}")
+
+
+def names_many(uri: str) -> bool:
+    """Return whether an input is a folder, a prefix or a pattern, whose files `iter_found` lists.
+
+    An existing local file with a wildcard in its name is one file. A key with a wildcard is a
+    pattern that also matches itself."""
+    if is_stream(uri):
+        return False
+    has_wildcard = _WILDCARD.search(uri) is not None
+    if is_remote(uri):
+        return uri.endswith("/") or has_wildcard or uri.count("/") == 2
+    if uri.endswith("/") or os.path.isdir(uri):  # noqa: PTH112  (False below an unreadable folder, where Path raises)
+        return True
+    return has_wildcard and not os.path.lexists(uri)
+
+
+def literal_folder(uri: str) -> str:
+    """Return the folder or prefix before the first wildcard, or of a single file, without a final
+    `/`; else `.`.
+    """
+    if is_remote(uri):
+        root, _, pattern = split_bucket(uri)
+        return f"{root}{split_pattern(pattern)[0]}".removesuffix("/")
+    if os.path.isdir(uri):  # noqa: PTH112
+        folder = uri
+    elif os.path.lexists(uri):
+        folder = uri[: uri.rfind("/") + 1]
+    else:
+        folder = split_pattern(uri)[0]
+    return folder.rstrip("/") or ("/" if folder else ".")
+
+
+def would_find(given: str, place: str) -> bool:
+    """Return whether a folder, prefix or pattern finds a file in this place, a canonical name, if
+    there is one.
+    """
+    folder = literal_folder(given)
+    start = folder if is_remote(folder) else os.path.realpath(folder)
+    start = start.rstrip("/") + "/"
+    is_folder = folder.rstrip("/") == given.rstrip("/")
+    text = split_bucket(given)[2] if is_remote(given) else given
+    pattern = parse_pattern("" if is_folder else split_pattern(text)[1])
+    return place.startswith(start) and is_match(pattern, place[len(start) :])
+
+
+def split_pattern(text: str) -> tuple[str, str]:
+    """Split before the first name with a wildcard, else before the last name; the first part may be
+    empty.
+    """
+    end = text.rfind("/", 0, len(literal_start(text))) + 1
+    return text[:end], text[end:]
+
+
+def literal_start(text: str) -> str:
+    """Return the text before the first wildcard."""
+    return _WILDCARD.split(text, maxsplit=1)[0]

@@ -1,0 +1,203 @@
+"""Objects and prefixes on S3."""
+
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import ClientError
+
+from genrm_cli.errors import StorageError
+from genrm_cli.settings.file_settings import StorageSettings
+from genrm_cli.storage.contract import (
+    ANY_MODE,
+    Found,
+    InputIdentity,
+    Location,
+    Mark,
+    OpenInput,
+    Sink,
+    Stop,
+)
+from genrm_cli.storage.location import parse_object_uri, split_bucket
+from genrm_cli.storage.patterns import is_match, literal_start, parse_pattern, split_pattern
+from genrm_cli.storage.s3.connection import (
+    MISSING,
+    NO_OBJECT,
+    REFUSED_CONDITION,
+    describe,
+    error_code,
+    read_object,
+    s3_client,
+    s3_faults,
+)
+from genrm_cli.storage.s3.download import download
+from genrm_cli.storage.s3.upload import S3Sink, mark_of
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+_MARK = "genrm-create"
+_CREATE_TRIES = 3
+
+
+class S3Object(Location):
+    """An object, or the prefix or pattern of many."""
+
+    def __init__(self, uri: str, settings: StorageSettings, max_attempts: int) -> None:
+        self.uri = uri
+        self._settings = settings
+        self._max_attempts = max_attempts
+
+    def identify(self) -> InputIdentity:
+        """Return the size and the ETag."""
+        with s3_faults(self.uri):
+            found = describe(self._client(), self.uri)
+        if found is None:
+            raise StorageError(f"{self.uri}: {NO_OBJECT}")
+        return found[0]
+
+    def open_input(self, stop: Stop | None) -> OpenInput:
+        """Download one version of the object."""
+        identity = self.identify()
+        content = download(self._client(), identity, stop or (lambda: False))
+        return OpenInput(identity, content, is_copy=True, mode=ANY_MODE)
+
+    def mode(self) -> int:
+        """Return the default: objects have no mode."""
+        return ANY_MODE
+
+    def iter_found(self) -> Iterator[Found]:
+        """Yield objects; memory holds one page of keys."""
+        root, bucket, text = split_bucket(self.uri)
+        folder, rest = split_pattern(text)
+        pattern = parse_pattern(rest)
+        skipped = len(root + folder)
+        is_flat = pattern == {(rest,)}  # a single name
+        for found in self._iter_keys(bucket, folder + literal_start(rest), flat=is_flat):
+            uri = found.identity.uri
+            # A key with wildcard characters also matches itself.
+            if is_match(pattern, uri[skipped:]) or uri == self.uri:
+                yield found
+
+    def iter_named(self, *, flat: bool = False) -> Iterator[Found]:
+        """Yield the objects below a prefix."""
+        _, bucket, prefix = split_bucket(self.uri)
+        return self._iter_keys(bucket, prefix, flat=flat)
+
+    def which_exist(self, uris: Sequence[str]) -> list[str]:
+        """List the common prefix once."""
+        existing = {found.identity.uri for found in self.iter_named()}
+        return [uri for uri in uris if uri in existing]
+
+    def read(self) -> bytes | None:
+        """Get the object."""
+        with s3_faults(self.uri):
+            return read_object(self._client(), self.uri)
+
+    def create(self, data: bytes) -> bool:
+        """Put the object with `If-None-Match: *`."""
+        bucket, key = parse_object_uri(self.uri)
+        mark = uuid.uuid4().hex
+        with s3_faults(self.uri):
+            client = self._client()
+            for _ in range(_CREATE_TRIES):
+                try:
+                    client.put_object(
+                        Bucket=bucket, Key=key, Body=data, IfNoneMatch="*", Metadata={_MARK: mark}
+                    )
+                except ClientError as error:
+                    if error_code(error) not in REFUSED_CONDITION:
+                        raise
+                    found = describe(client, self.uri, sure_of_bucket=True)
+                    if found is None:  # another put was in progress and failed
+                        continue
+                    # Ours, if the reply was lost and boto3 repeated the put.
+                    return found[1].get(_MARK) == mark
+                return True
+        return False
+
+    def replace(self, data: bytes) -> None:
+        """Put the object."""
+        bucket, key = parse_object_uri(self.uri)
+        with s3_faults(self.uri):
+            self._client().put_object(Bucket=bucket, Key=key, Body=data)
+
+    def remove(self) -> None:
+        """Delete the object."""
+        bucket, key = parse_object_uri(self.uri)
+        with s3_faults(self.uri):
+            try:
+                self._client().delete_object(Bucket=bucket, Key=key)
+            except ClientError as error:
+                # Unlike S3, some stores report a missing object.
+                if error_code(error) not in MISSING:
+                    raise
+
+    def exists(self) -> bool:
+        """Return whether the object exists; assumes that its bucket does."""
+        return self.mark() is not None
+
+    def mark(self) -> Mark | None:
+        """Return the size and the id of the upload."""
+        with s3_faults(self.uri):
+            return mark_of(self._client(), self.uri)
+
+    def make_folder(self) -> None:
+        """Do nothing: a prefix needs no creation."""
+
+    def check_writable(self) -> None:
+        """Start and abort an upload."""
+        bucket, key = parse_object_uri(self.uri)
+        with s3_faults(self.uri):
+            client = self._client()
+            upload = client.create_multipart_upload(Bucket=bucket, Key=key)
+            try:
+                client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload["UploadId"])
+            except ClientError as error:
+                # boto3 repeats an abort whose reply was lost.
+                if error_code(error) != "NoSuchUpload":
+                    raise
+
+    def open_sink(self, *, overwrite: bool, mode: int) -> Sink:
+        """Begin an upload."""
+        with s3_faults(self.uri):
+            return S3Sink(self.uri, self._client(), overwrite=overwrite)
+
+    def _client(self) -> "S3Client":
+        access = self._settings
+        return s3_client(
+            access.s3_endpoint_url, access.s3_profile, access.s3_region, self._max_attempts
+        )
+
+    def _iter_keys(self, bucket: str, prefix: str, *, flat: bool) -> Iterator[Found]:
+        """Yield each object whose key starts with a prefix, with its age by the clock of S3, page
+        by page.
+
+        Keys that end in `/` (folder markers) are skipped. `flat` also skips, without listing them,
+        keys with another `/` after the prefix."""
+        root = f"s3://{bucket}/"
+        start = root + prefix
+        with s3_faults(start):
+            pager = self._client().get_paginator("list_objects_v2")
+            listing = pager.paginate(Bucket=bucket, Prefix=prefix)
+            if flat:
+                listing = pager.paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
+            pages = iter(listing)
+        while True:
+            # Not around the whole loop: errors of the caller are not S3 errors.
+            with s3_faults(start):
+                page = next(pages, None)
+            if page is None:
+                return
+            headers = page["ResponseMetadata"]["HTTPHeaders"]
+            now_s = time.time()
+            if "date" in headers:
+                now_s = parsedate_to_datetime(headers["date"]).timestamp()
+            for entry in page.get("Contents", []):
+                if entry["Key"].endswith("/"):
+                    continue
+                etag = entry["ETag"].strip('"')
+                identity = InputIdentity(root + entry["Key"], size_bytes=entry["Size"], etag=etag)
+                yield Found(identity, max(0.0, now_s - entry["LastModified"].timestamp()))
