@@ -19,6 +19,7 @@ from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.settings.sources.settings_file import SettingsFile
 from genrm_cli.settings.table import all_settings
+from genrm_cli.storage.location import is_remote
 
 Result = TypeVar("Result")
 
@@ -161,7 +162,7 @@ def _resolve(given: Table) -> Settings:
         raise UsageError(
             f"Scorer: the setting {unused[0]!r} concerns files and has no effect here; remove it."
         )
-    if str(given.get("journal", "")).startswith("s3://"):
+    if is_remote(str(given.get("journal", ""))):
         raise UsageError("Scorer: journal is an S3 location; expected a local path.")
     return settings_of("Scorer", given)
 

@@ -527,6 +527,17 @@ def test_each_outside_library_has_one_home() -> None:
     assert wrong == []
 
 
+def test_only_storage_knows_its_kinds() -> None:
+    """Nothing else imports a kind of storage; they are reached through `Store`."""
+    kinds = ("storage.s3", "storage.local.files", "storage.local.walk")
+    wrong = [
+        str(each)
+        for each in OWN
+        if within(each.module, kinds) and not within(each.importer, ("storage",))
+    ]
+    assert wrong == []
+
+
 def test_the_environment_is_read_in_two_places() -> None:
     """Only settings and command line look at the environment of the process."""
     names = {"environ", "environb", "getenv", "putenv"}

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.storage.patterns import literal_folder, names_many, would_find
-from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
 
 STORE = Store()
@@ -210,17 +209,6 @@ def test_found_files_are_named_as_the_user_writes_them(here):
     assert _uris("../" + here.name + "/data//") == [f"../{here.name}/data/x.jsonl"]
     assert _uris(".") == _uris("./") == _uris("**") == ["./-", "data/x.jsonl", "y[1].jsonl"]
     assert _uris("y[1].jsonl") == ["y[1].jsonl"]
-
-
-def test_found_file_has_the_identity_it_is_read_with(here, s3_bucket):
-    """A listing and an opened source report the same identity, on disk and on S3."""
-    _make_files(here, ("data/x.jsonl",))
-    _put(s3_bucket, ["rl/x.jsonl"])
-    for uri in ("data", f"s3://{s3_bucket.name}/rl/"):
-        (found,) = STORE.at(uri).iter_found()
-        with open_source(found.identity.uri, STORE, 100) as source:
-            assert found.identity == source.identity
-        assert 0 <= found.age_s < 60
 
 
 def _page(keys, following, modified="2026-01-01T00:00:00.000Z"):

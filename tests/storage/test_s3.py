@@ -9,40 +9,6 @@ STORE = Store()
 _LIMIT = 1 << 20
 
 
-def _body(bucket, key):
-    return bucket.client.get_object(Bucket=bucket.name, Key=key)["Body"].read()
-
-
-def _unfinished_uploads(bucket):
-    return bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
-
-
-def test_what_is_written_can_be_read(s3_bucket):
-    """Lines go to S3 and back, compressed or not, and are known by the object's ETag."""
-    for name in ["x.jsonl", "x.jsonl.gz", "x.jsonl.zst"]:
-        uri = f"s3://{s3_bucket.name}/rl/a b/ü/{name}"
-        assert not STORE.at(uri).exists()
-        sink = STORE.open_sink(uri, overwrite=False)
-        sink.write(b'{"n":1}\n{"n":2}\n')
-        assert not STORE.at(uri).exists()
-        sink.commit()
-        assert STORE.at(uri).exists()
-        with open_source(uri, STORE, _LIMIT) as source:
-            assert [line.raw for line in source.iter_lines()] == [b'{"n":1}', b'{"n":2}']
-            head = s3_bucket.client.head_object(Bucket=s3_bucket.name, Key=f"rl/a b/ü/{name}")
-            assert source.identity.etag == head["ETag"].strip('"')
-            assert source.identity.size_bytes == head["ContentLength"]
-            source.verify_unchanged()
-
-
-def test_check_leaves_nothing_behind(s3_bucket):
-    """Checking that an object can be written leaves neither an object nor an upload."""
-    uri = f"s3://{s3_bucket.name}/rl/x.jsonl"
-    STORE.at(uri).check_writable()
-    assert not STORE.at(uri).exists()
-    assert _unfinished_uploads(s3_bucket) == []
-
-
 def test_missing_bucket_is_told_from_a_missing_key(s3_bucket):
     """Errors of reading, inspecting and checking distinguish a missing bucket from a missing
     key.
@@ -58,35 +24,6 @@ def test_missing_bucket_is_told_from_a_missing_key(s3_bucket):
     ):
         with pytest.raises(StorageError, match=f"^{missing}: no such bucket"):
             attempt()
-
-
-def test_existing_object_is_refused_at_once(s3_bucket):
-    """Without overwrite an existing object is refused before anything is written; with it,
-    replaced.
-    """
-    uri = f"s3://{s3_bucket.name}/rl/x.jsonl"
-    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/x.jsonl", Body=b"old")
-    with pytest.raises(UsageError, match="force"):
-        STORE.open_sink(uri, overwrite=False)
-    sink = STORE.open_sink(uri, overwrite=True)
-    sink.write(b"new")
-    assert _body(s3_bucket, "rl/x.jsonl") == b"old"
-    sink.commit()
-    assert _body(s3_bucket, "rl/x.jsonl") == b"new"
-
-
-def test_object_that_appears_meanwhile_is_not_replaced(s3_bucket):
-    """Commit refuses an object that another writer made since, and leaves no parts."""
-    for size in [10, 20 << 20]:
-        key = f"rl/{size}.jsonl"
-        sink = STORE.open_sink(f"s3://{s3_bucket.name}/{key}", overwrite=False)
-        sink.write(bytes(size))
-        s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=key, Body=b"theirs")
-        with pytest.raises(StorageError, match="created by another process"):
-            sink.commit()
-        sink.abort()
-        assert _body(s3_bucket, key) == b"theirs"
-        assert _unfinished_uploads(s3_bucket) == []
 
 
 def test_endpoint_can_be_an_option(s3_bucket, s3_endpoint, monkeypatch):

@@ -1,7 +1,5 @@
 import re
-import shutil
 import threading
-from pathlib import Path
 
 import pytest
 from polling import poll_until
@@ -295,60 +293,6 @@ def test_joining_whose_reply_got_lost_is_no_failure(scripted_s3):
     sink.commit()
     sink.abort()
     assert "abort" not in _kinds(scripted_s3)
-
-
-def test_object_is_known_again_by_its_mark(s3_bucket):
-    """The mark of a finished output is that of the object, until another one with the same content
-    replaces it.
-    """
-    cases = [
-        (0, "empty.jsonl"),
-        (0, "x.jsonl.gz"),
-        (10, "x.jsonl"),
-        (_PART + 1, "parts.jsonl"),
-    ]
-    for size, name in cases:
-        uri = f"s3://{s3_bucket.name}/rl/{name}"
-        assert STORE.at(uri).mark() is None
-        marks = []
-        for _ in range(2):
-            sink = STORE.open_sink(uri, overwrite=True)
-            sink.write(bytes(size))
-            assert sink.mark is None
-            sink.finish()
-            marks.append(sink.mark)
-            sink.commit()
-            assert STORE.at(uri).mark() == sink.mark == marks[-1]
-        assert marks[0] != marks[1]
-        s3_bucket.client.put_object(Bucket=s3_bucket.name, Key=f"rl/{name}", Body=b"theirs")
-        theirs = STORE.at(uri).mark()
-        assert theirs is not None
-        assert theirs.size_bytes == 6
-        assert theirs.upload is None
-
-
-def test_file_is_known_again_by_its_mark(tmp_path):
-    """A file carries its id with it; a copy of its content has none, and another write has
-    another.
-    """
-    uri = str(tmp_path / "out.jsonl.gz")
-    copy = str(tmp_path / "copy")
-    assert STORE.at(uri).mark() is None
-    assert STORE.at(f"{uri}/below").mark() is None
-    marks = []
-    for _ in range(2):
-        sink = STORE.open_sink(uri, overwrite=True)
-        sink.write(b"{}\n" * 1000)
-        assert sink.mark is None
-        sink.commit()
-        marks.append(sink.mark)
-        assert STORE.at(uri).mark() == marks[-1]
-    assert marks[0] != marks[1]
-    shutil.copyfile(uri, copy)
-    copied = STORE.at(copy).mark()
-    assert copied is not None
-    assert copied.size_bytes == Path(uri).stat().st_size
-    assert copied.upload is None
 
 
 def test_file_without_attributes_is_known_by_its_size(tmp_path, monkeypatch):

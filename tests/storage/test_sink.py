@@ -17,29 +17,6 @@ def _open(path, *, overwrite=False):
     return STORE.open_sink(str(path), overwrite=overwrite)
 
 
-def test_file_appears_whole_at_commit(tmp_path):
-    """Before the commit, there is only a hidden file; after it, nothing else is left in the
-    folder.
-    """
-    path = tmp_path / "out.jsonl"
-    sink = _open(path)
-    sink.write(b"one\n")
-    sink.write(bytes(3 << 20))
-    assert [name.endswith(".part") for name in os.listdir(tmp_path)] == [True]
-    sink.commit()
-    assert path.read_bytes() == b"one\n" + bytes(3 << 20)
-    assert os.listdir(tmp_path) == ["out.jsonl"]
-
-
-def test_abort_leaves_nothing(tmp_path):
-    """Aborting leaves the folder unchanged; aborting twice is harmless."""
-    sink = _open(tmp_path / "out.jsonl")
-    sink.write(bytes(3 << 20))
-    sink.abort()
-    sink.abort()
-    assert os.listdir(tmp_path) == []
-
-
 def test_existing_output_is_refused_at_once(tmp_path):
     """Without overwrite an existing file, or a dangling link, is refused before anything is
     written.
@@ -52,17 +29,6 @@ def test_existing_output_is_refused_at_once(tmp_path):
             _open(tmp_path / name)
 
 
-def test_overwrite_replaces_only_at_commit(tmp_path):
-    """The old output is intact until the new one is whole."""
-    path = tmp_path / "out.jsonl"
-    path.write_bytes(b"old")
-    sink = _open(path, overwrite=True)
-    sink.write(b"new")
-    assert path.read_bytes() == b"old"
-    sink.commit()
-    assert path.read_bytes() == b"new"
-
-
 def test_link_stays_a_link(tmp_path):
     """Overwriting through a symbolic link replaces what it points to."""
     (tmp_path / "real.jsonl").write_bytes(b"old")
@@ -72,19 +38,6 @@ def test_link_stays_a_link(tmp_path):
     sink.commit()
     assert (tmp_path / "link.jsonl").is_symlink()
     assert (tmp_path / "real.jsonl").read_bytes() == b"new"
-
-
-def test_file_that_appears_meanwhile_is_not_replaced(tmp_path):
-    """Without overwrite, commit refuses a file that another process made since."""
-    path = tmp_path / "out.jsonl"
-    sink = _open(path)
-    sink.write(b"ours")
-    path.write_bytes(b"theirs")
-    with pytest.raises(StorageError, match="created by another process"):
-        sink.commit()
-    sink.abort()
-    assert path.read_bytes() == b"theirs"
-    assert os.listdir(tmp_path) == ["out.jsonl"]
 
 
 def test_without_hard_links_nothing_is_replaced_either(tmp_path):
@@ -153,12 +106,6 @@ def test_folder_is_no_output(tmp_path):
         STORE.at(str(tmp_path)).check_writable()
 
 
-def test_check_leaves_nothing_behind(tmp_path):
-    """Checking that an output can be written leaves no file."""
-    STORE.at(str(tmp_path / "out.jsonl")).check_writable()
-    assert os.listdir(tmp_path) == []
-
-
 def test_folder_without_permission_is_a_storage_error(tmp_path):
     """The check before a run says that permission is missing."""
     tmp_path.chmod(0o555)
@@ -210,25 +157,6 @@ def test_standard_output_gets_the_bytes_and_nothing_else():
     )
     assert done.stdout == b"\xff\nend\n"
     assert done.stderr == b""
-
-
-def test_outputs_appear_together(tmp_path):
-    """No output is visible before commit; all are visible after it."""
-    with Outputs(STORE, overwrite=False) as outputs:
-        for name in ("a", "b", "c"):
-            outputs.open(str(tmp_path / name)).write(name.encode())
-        assert not [name for name in os.listdir(tmp_path) if not name.startswith(".")]
-        outputs.commit()
-    assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
-
-
-def test_outputs_are_dropped_on_any_exception(tmp_path):
-    """A run that fails or is interrupted leaves no output and no temporary file."""
-    with pytest.raises(KeyboardInterrupt), Outputs(STORE, overwrite=False) as outputs:  # noqa: PT012
-        outputs.open(str(tmp_path / "a")).write(b"a")
-        outputs.open(str(tmp_path / "b")).write(b"b")
-        raise KeyboardInterrupt
-    assert os.listdir(tmp_path) == []
 
 
 def test_two_outputs_with_one_name_are_refused(tmp_path):

@@ -1,5 +1,3 @@
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count, repeat
 
@@ -14,52 +12,6 @@ _URI = "s3://bucket/rl/x.lease"
 
 def _refusal(code):
     return f"<Error><Code>{code}</Code><Message>said by the server</Message></Error>".encode()
-
-
-@pytest.fixture(params=["disk", "s3"])
-def folder(request, tmp_path):
-    """Give a place that does not exist yet, on disk and on S3."""
-    if request.param == "disk":
-        return f"{tmp_path}/not/yet"
-    return f"s3://{request.getfixturevalue('s3_bucket').name}/rl/leases"
-
-
-def test_object_lives_through_all_of_it(folder):
-    """An object is created once, read, replaced, removed, and created anew; bytes are kept as they
-    are.
-    """
-    uri = f"{folder}/ü [1].jsonl.gz"
-    assert STORE.at(uri).read() is None
-    assert STORE.at(uri).create(b"one") is True
-    assert STORE.at(uri).create(b"two") is False
-    assert STORE.at(uri).read() == b"one"
-    STORE.at(uri).replace(b"")
-    assert STORE.at(uri).read() == b""
-    STORE.at(uri).remove()
-    STORE.at(uri).remove()
-    assert STORE.at(uri).read() is None
-    assert STORE.at(uri).create(bytes(range(256)) * 4000) is True
-    assert STORE.at(uri).read() == bytes(range(256)) * 4000
-
-
-def test_of_many_that_create_one_succeeds(folder):
-    """Eight threads that create the same objects at the same time: each object has one winner,
-    whose content it has.
-    """
-    together = threading.Barrier(8)
-
-    def create_all(thread):
-        won = []
-        for number in range(10):
-            together.wait(timeout=30)
-            won.append(STORE.at(f"{folder}/{number}").create(b"%d" % thread * 1000))
-        return won
-
-    with ThreadPoolExecutor(8) as threads:
-        wins = list(threads.map(create_all, range(8)))
-    for number in range(10):
-        (winner,) = [thread for thread in range(8) if wins[thread][number]]
-        assert STORE.at(f"{folder}/{number}").read() == b"%d" % winner * 1000
 
 
 def test_missing_object_is_no_error_but_a_missing_bucket_is(s3_bucket):
