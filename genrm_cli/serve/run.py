@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 
 from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.http.server import listen_on, run_server
-from genrm_cli.jobs.journals import asks_anybody
 from genrm_cli.judging.pacing.pool import OnEvent
 from genrm_cli.serve.app import build_app
 from genrm_cli.serve.recorder import Recorder
@@ -59,17 +58,17 @@ async def serve(
 
 
 def _with_journal(settings: Settings) -> Settings:
-    """Return the settings with the journal of this address and user, unless they name one or need
+    """Return the settings with the journal of this address and user, unless they name one or want
     none.
+
+    Without a judge that is asked, it holds the answers of cohorts.
     """
     given = settings.journal
     if given.journal is not None and is_remote(given.journal):
         raise UsageError(
             SettingRef("journal"), ": genrm serve keeps its journal on a local disk; name a file."
         )
-    if not given.use_journal or not asks_anybody(settings):
-        return changed(settings, use_journal=False)
-    if given.journal is not None:
+    if not given.use_journal or given.journal is not None:
         return settings
     address = re.sub(r"[^\w.]+", "-", settings.serve.listen)
     return changed(settings, journal=str(state_folder() / f"serve-{address}.journal.sqlite"))

@@ -200,7 +200,7 @@ def test_sigterm_on_the_first_message_ends_cleanly():
     before = signal.signal(
         signal.SIGTERM, signal.default_int_handler
     )  # the command interrupts what it runs
-    settings = settings_from(judge="lexical", listen="127.0.0.1:0")
+    settings = settings_from(judge="lexical", listen="127.0.0.1:0", use_journal=False)
     urls = []
 
     def end(url):

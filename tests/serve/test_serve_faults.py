@@ -178,6 +178,18 @@ def test_a_member_that_asks_again_after_a_kill_gets_the_reward_it_was_given(genr
 
 
 @pytest.mark.slow
+def test_the_built_in_judge_keeps_its_answers_over_a_kill(genrm):
+    """A member that asks again gets the reward that it was given, as with any other judge."""
+    with serving(genrm, "--judge", "lexical") as served:
+        waiting = members(served, "kept", range(4), 4)
+        rewards = [each.reply().json()["reward"] for each in waiting]
+        served.kill()
+    with serving(genrm, "--judge", "lexical") as served:
+        again = members(served, "kept", [1, 3], 4)
+        assert [each.reply().json()["reward"] for each in again] == rewards[1::2]
+
+
+@pytest.mark.slow
 def test_a_reward_from_fewer_members_says_so(genrm, judge_server):
     """After a kill and the end of `--keep`: two of four come again, and no shape returns a number
     without a mark.

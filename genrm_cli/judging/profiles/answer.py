@@ -5,7 +5,7 @@ A response may hold a verdict in the judge's form. It was broken up in the promp
 judge that repairs what it quotes (`pick_own`)."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
@@ -21,11 +21,15 @@ _ANY_THINK = re.compile("</?think>")
 
 
 class Answer(NamedTuple):
-    """A judge's answer after its thinking, and what was broken up in the prompt, which it may
-    quote.
+    """A judge's answer after its thinking.
+
+    Attributes:
+        start: its position in the text of the reply.
+        broken: what was broken up in the prompt, which the judge may quote.
     """
 
     text: str
+    start: int
     cut_off: bool
     broken: Broken | None = None
 
@@ -69,7 +73,8 @@ def parse_answer(
             FailureKind.REFUSED, f"refused: {excerpt(reply.refusal or 'content_filter')}"
         )
     cut_off = reply.finish_reason == "length"
-    answer = Answer(reply.text.rpartition(END_THINK)[2], cut_off, shown.broken)
+    text = reply.text.rpartition(END_THINK)[2]
+    answer = Answer(text, len(reply.text) - len(text), cut_off, shown.broken)
     if not answer.text.strip():
         thought = bool(reply.reasoning.strip() or reply.text.strip())
         found = "only reasoning, no answer after it" if thought else "no text at all"
@@ -80,14 +85,8 @@ def parse_answer(
         )
     outcome = read(answer)
     if not isinstance(outcome, Failure):
-        # What follows a tag that a response held, too, may be a quotation.
-        many = (
-            -1
-            if answer.holders(END_THINK)
-            else opening is not None and opening.match(reply.text) is not None
-        )
-        for part in _ANY_THINK.split(reply.text, many if many > 0 else 0)[:-1] if many else ():
-            earlier = read(Answer(part, False, shown.broken))
+        for start, end in _spans_before_tags(reply.text, answer, opening):
+            earlier = read(Answer(reply.text[start:end], start, False, shown.broken))
             if earlier != outcome and not (
                 isinstance(earlier, Failure) and earlier.kind is FailureKind.NO_VERDICT
             ):
@@ -100,6 +99,22 @@ def parse_answer(
     if cut_off and isinstance(outcome, Failure) and outcome.kind is FailureKind.NO_VERDICT:
         return make_failure(FailureKind.TRUNCATED, f"cut off by the token limit: {outcome.detail}")
     return outcome
+
+
+def _spans_before_tags(
+    text: str, answer: Answer, opening: re.Pattern[str] | None
+) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a reply that are answers if the tags after them are quotations."""
+    # What follows a tag that a response held, too, may be a quotation.
+    may_quote = bool(answer.holders(END_THINK))
+    if not may_quote and (opening is None or opening.match(text) is None):
+        return
+    start = 0
+    for tag in _ANY_THINK.finditer(text):
+        yield start, tag.start()
+        start = tag.end()
+        if not may_quote:
+            return
 
 
 def parse_prose(
