@@ -227,7 +227,7 @@ class GroupScorer:
         metrics.groups += 1
         metrics.rollouts += size
         metrics.rollouts_in_groups += size if size > 1 else 0
-        metrics.planned += plan.count_requests(len(find_answered(group, plan)[1]))
+        metrics.comparisons_planned += plan.count_requests(len(find_answered(group, plan)[1]))
         return group
 
     def _finish(self, judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:

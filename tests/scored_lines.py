@@ -9,6 +9,7 @@ from genrm_cli.groups.compile import compile_plan
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.describe_run import run_record, run_totals
 from genrm_cli.scored.json_form import to_json
+from genrm_cli.scored.run_record import RunTotals
 from genrm_cli.settings import settings_from
 
 Json = dict[str, Any]
@@ -116,10 +117,16 @@ def total(**more: Any) -> Json:
     } | more
 
 
+def totals_of(counts: RunMetrics, wall_time_s: float = 1.0) -> RunTotals:
+    """Return the totals of a run of the built-in judge."""
+    settings = settings_from(judge="lexical")
+    return run_totals(settings, counts, compile_plan(settings), (), wall_time_s)
+
+
 def metrics(**more: Any) -> Json:
     """Make a metrics file of a run that counted nothing; further arguments replace its members."""
     settings = settings_from(judge="lexical")
-    totals = run_totals(settings, RunMetrics(), compile_plan(settings), (), 1.0)
+    totals = totals_of(RunMetrics())
     return (
         to_json(
             run_record(totals, settings, input_=None, output="x", output_mark=None, journal=None)

@@ -147,7 +147,12 @@ def showing_progress(progress: RunProgress, on_event: OnEvent, *, quiet: bool) -
         now = progress.now()
         lines = Table.grid()
         lines.add_row(
-            ProgressBar(now.planned or None, now.finished, width=40, pulse=not now.planned)
+            ProgressBar(
+                now.comparisons_planned or None,
+                now.finished,
+                width=40,
+                pulse=not now.comparisons_planned,
+            )
         )
         lines.add_row(Text(progress_text(now, progress.pace, time.monotonic() - started_s)))
         return lines
@@ -177,10 +182,10 @@ def progress_fields(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> Jso
         "elapsed_s": round(elapsed_s, 1),
         "groups": now.groups,
         "groups_done": now.groups_done,
-        "planned": now.planned,
+        "planned": now.comparisons_planned,
         "verdicts": now.verdicts,
         "journal_hits": now.journal_hits,
-        "failures": dict(now.failures),
+        "failures": dict(now.failures_by_kind),
         "calls": now.calls,
         "retries": now.retries,
         "in_flight": pace.in_flight if pace else 0,
@@ -193,8 +198,11 @@ def progress_fields(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> Jso
 
 def progress_text(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> str:
     """Return the progress of a run in one line."""
-    if not now.planned:
-        return f"reading: {now.lines:,} lines, {now.rollouts:,} rollouts, {now.rejects:,} rejects"
+    if not now.comparisons_planned:
+        return (
+            f"reading: {now.lines:,} lines, {now.rollouts:,} rollouts, "
+            f"{now.rejected_lines:,} rejects"
+        )
 
     def per_s(count: float) -> float:
         return count / elapsed_s if elapsed_s > 0 else 0.0
@@ -202,12 +210,12 @@ def progress_text(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> str:
     asked = now.finished - now.journal_hits
     rate = per_s(asked)
     left = (
-        f"{timedelta(seconds=int((now.planned - now.finished) / rate))} left"
+        f"{timedelta(seconds=int((now.comparisons_planned - now.finished) / rate))} left"
         if rate
         else "starting"
     )
     parts = [
-        f"comparisons {now.finished:,}/{now.planned:,}",
+        f"comparisons {now.finished:,}/{now.comparisons_planned:,}",
         f"groups {now.groups_done:,}/{now.groups:,}",
     ]
     if pace is not None:
@@ -223,11 +231,11 @@ def progress_text(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> str:
             parts.append(f"{now.journal_hits:,} reused")
         if now.retries:
             parts.append(f"{now.retries:,} retries")
-    if now.failed:
+    if now.failures:
         kinds = ", ".join(
-            f"{count:,} {kind}" for kind, count in Counter(now.failures).most_common(3)
+            f"{count:,} {kind}" for kind, count in Counter(now.failures_by_kind).most_common(3)
         )
-        parts.append(f"{now.failed:,} failures ({kinds})")
+        parts.append(f"{now.failures:,} failures ({kinds})")
     return ", ".join([*parts, left])
 
 

@@ -181,7 +181,7 @@ class Fleet:
         member.state = state
         for name in COUNTS:
             setattr(member.metrics, name, getattr(state.now, name))
-        member.metrics.failures = Counter(state.now.failures)
+        member.metrics.failures_by_kind = Counter(state.now.failures_by_kind)
         for event, event_fields in state.events:
             self._run.on_event(event, event_fields)
         load = Load()

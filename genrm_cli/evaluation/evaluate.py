@@ -218,7 +218,7 @@ def _result_of(
         stopped_by=metrics.stopped_by,
         judge=judge_record(settings, judges),
         lines=metrics.lines,
-        rejected_lines=metrics.rejects,
+        rejected_lines=metrics.rejected_lines,
         rejects=tuple(pairs.rejects),
         figures=evaluate(outcomes, *prices),
         by_category=evaluate_by_category(outcomes, *prices),

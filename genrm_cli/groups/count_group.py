@@ -8,8 +8,12 @@ from genrm_cli.groups.results import GroupRewards
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.metrics.group_measures import GroupMeasures, count_verdicts
 from genrm_cli.metrics.panel_metrics import PanelMetrics
-from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.run_summary import COMPONENT_FIGURES, SCORE_FIGURES, VERDICT_FIGURES
+from genrm_cli.metrics.run_metrics import (
+    COMPONENT_FIGURES,
+    SCORE_FIGURES,
+    VERDICT_FIGURES,
+    RunMetrics,
+)
 from genrm_cli.metrics.running_stats import Worst
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.verdicts import Failure, Outcome, Reason
@@ -24,7 +28,7 @@ def count_served_group(
     metrics.lines += judged.size
     metrics.rollouts += judged.size
     metrics.rollouts_in_groups += judged.size if judged.size > 1 else 0
-    metrics.planned += len(rewards.comparisons)
+    metrics.comparisons_planned += len(rewards.comparisons)
     for comparison in rewards.comparisons:
         metrics.add_outcome(comparison.outcome)
     count_group(metrics, judged, rewards, plan)
@@ -95,7 +99,7 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
         if score.caused_failures:
             metrics.caused_failures += 1
             name = f"rollout {score.index} of {judged.key!r}, in {score.caused_failures}"
-            metrics.caused_failures_most.merge(Worst(score.caused_failures, name))
+            metrics.worst_suspect.merge(Worst(score.caused_failures, name))
         if score.status == "scored" and score.numbers.reward is not None:
             metrics.reward.add(score.numbers.reward)
         if (why := score.why_unscored) is not None:

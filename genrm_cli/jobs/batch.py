@@ -314,7 +314,7 @@ class _Batch:
         reason = Message.of(
             f"shard {run.shard}, groups: {metrics.groups}, verdicts: "
             f"{metrics.verdicts + metrics.journal_hits}, "
-            f"failures: {metrics.failed}, calls: {metrics.calls}"
+            f"failures: {metrics.failures}, calls: {metrics.calls}"
         )
         if metrics.stopped_by is not None:
             stopped = SettingRef(metrics.stopped_by)
@@ -340,7 +340,7 @@ def _waiting(decision: Decision, run: RunContext) -> Decision:
 
 def _scored(decision: Decision, record: RunRecord, run: RunContext) -> Decision:
     counts = run.metrics
-    failures = f"failures: {counts.failed}, " if counts.failed else ""
+    failures = f"failures: {counts.failures}, " if counts.failures else ""
     rollouts = f"rollouts: {counts.statuses['scored']} of {counts.rollouts}"
     state = "" if record.watch is None else f", judge: {record.watch.state}"
     reason = Message.of(
@@ -348,7 +348,7 @@ def _scored(decision: Decision, record: RunRecord, run: RunContext) -> Decision:
     )
     scored = replace(decision, status=Status.SCORED, reason=reason, scored=record)
     try:
-        refuse_unscored(counts, run.settings, record)
+        refuse_unscored(counts, record, run.settings)
     except (FigureError, TooManyUnscoredError, WatchError) as error:
         return replace(scored, reason=Message.of(reason, "; ", in_short(error)), error=error)
     return scored

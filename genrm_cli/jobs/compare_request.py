@@ -8,8 +8,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.metrics.figures import attempt
-from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.run_summary import reference_metrics
+from genrm_cli.metrics.run_metrics import RunMetrics, reference_metrics
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.formats import FORMATS
 from genrm_cli.rollouts.gym_view import gym_history, gym_texts, refuse_as_gym

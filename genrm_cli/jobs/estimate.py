@@ -69,7 +69,7 @@ def estimate_run(
     metrics = run.metrics
     settings = run.settings
     if not asks_anybody(settings):
-        return Estimate(metrics.planned)
+        return Estimate(metrics.comparisons_planned)
     path = known_journal(output_uri, settings) if judges_of(settings)[0].judge.model else None
     if path is None:
         if plan.graders:  # they are not asked about responses without text
@@ -105,8 +105,9 @@ def estimate_rest(run: RunContext, journal: Journal | None) -> Estimate:
     metrics = run.metrics
     limits = run.settings.limits
     specs = run.judge_specs()
-    left = metrics.planned - metrics.known
-    calls = max(metrics.planned, metrics.planned_calls) - max(metrics.known, metrics.known_calls)
+    planned = metrics.comparisons_planned
+    left = planned - metrics.known
+    calls = max(planned, metrics.planned_calls) - max(metrics.known, metrics.known_calls)
     means = journal.mean_tokens() if journal is not None else None
     if means is not None:
         tokens_in = means[0] * left
@@ -115,12 +116,12 @@ def estimate_rest(run: RunContext, journal: Journal | None) -> Estimate:
     else:
         reply_tokens = _reply_tokens(specs)
         chars = metrics.prompt_chars + metrics.planned_calls * _instruction_chars(specs)
-        tokens_in = chars / CHARS_PER_TOKEN * (left / metrics.planned if metrics.planned else 0.0)
+        tokens_in = chars / CHARS_PER_TOKEN * (left / planned if planned else 0.0)
         tokens_out = float(reply_tokens * calls)
         source = f"text lengths, {reply_tokens:,} a reply"
     has_price = bool(limits.price_in or limits.price_out)
     return Estimate(
-        planned=metrics.planned,
+        planned=planned,
         known=metrics.known,
         calls=calls,
         tokens_in=round(tokens_in),

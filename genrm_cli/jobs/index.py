@@ -241,7 +241,7 @@ def _read_lines(
                 own = (format_.own_record(record, position) for position in range(len(rollouts)))
                 rollouts = list(map(run.plan.with_chosen_fields, rollouts, own))
         except (BadLineError, UnreadableRecordError) as error:
-            metrics.rejects += 1
+            metrics.rejected_lines += 1
             text = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")
             of_set = None if name is None else source.uri
             on_reject(Reject(line.number, error.message, text, error.kind, source.unit, of_set))
@@ -319,17 +319,17 @@ def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
         metrics.groups_over_steps += len({index.steps[row] for row in table.compared(rows)}) > 1
         answered = table.count_answered(rows)
         for effort in plan.efforts(answered):
-            metrics.planned += effort.requests
+            metrics.comparisons_planned += effort.requests
             metrics.planned_calls += effort.requests * effort.turns
             shown = table.chars_shown(rows, effort.responses)
             metrics.prompt_chars += round(effort.requests * effort.turns * shown)
         gradings = plan.count_gradings(answered)
-        metrics.planned += gradings
+        metrics.comparisons_planned += gradings
         metrics.planned_calls += gradings
         metrics.prompt_chars += round(gradings * table.chars_shown(rows))
 
 
 def correct_plan(metrics: RunMetrics, planned: int) -> None:
     """Correct the number of requests: rubrics do not ask about responses without text."""
-    metrics.planned_calls -= metrics.planned - planned  # each of them one call
-    metrics.planned = planned
+    metrics.planned_calls -= metrics.comparisons_planned - planned  # each of them one call
+    metrics.comparisons_planned = planned

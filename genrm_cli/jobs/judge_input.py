@@ -38,7 +38,7 @@ async def judge_input(
 
     Without `scores` another run concludes."""
     session = JudgingSession(judges, index.plan, run, journal)
-    if run.metrics.planned:
+    if run.metrics.comparisons_planned:
         if judges.is_remote:
             await run.in_thread(
                 lambda: try_functions((group for _, _, group in index.iter_groups()), index.plan)

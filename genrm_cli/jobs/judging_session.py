@@ -130,7 +130,7 @@ class JudgingSession:
         run.
         """
         metrics = self._run.metrics
-        if metrics.planned > metrics.known:
+        if metrics.comparisons_planned > metrics.known:
             await self._judges.probe()
         yield
         metrics.stopped_by = self._stopped_by()
@@ -185,9 +185,9 @@ class JudgingSession:
         prevents new ones.
         """
         metrics = self._run.metrics
-        not_asked = metrics.failures["not_asked"]
+        not_asked = metrics.failures_by_kind["not_asked"]
         stopped_by = self._run.shards_stopped_by or self._judges.stopped_by
         if not_asked and (why := why_nothing_is_asked(self._run.settings)):
             return stopped_by or why
-        is_cut = not_asked or (stopped_by == StoppedBy.DEADLINE and metrics.failed)
+        is_cut = not_asked or (stopped_by == StoppedBy.DEADLINE and metrics.failures)
         return stopped_by if is_cut else None

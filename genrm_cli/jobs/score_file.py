@@ -91,12 +91,12 @@ def _refuse_silence(metrics: RunMetrics) -> None:
     """Refuse rewards that are defaults only because the judge answered no call; raise
     `JudgeError`.
     """
-    if metrics.finished == metrics.failed and all(
-        FailureKind(kind).is_transient for kind in metrics.failures
+    if metrics.finished == metrics.failures and all(
+        FailureKind(kind).is_transient for kind in metrics.failures_by_kind
     ):
         kind, detail = next(iter(metrics.failure_examples.items()))
         raise JudgeError(
-            f"the judge answered none of {metrics.failed} calls, so every reward would be a "
+            f"the judge answered none of {metrics.failures} calls, so every reward would be a "
             f"default: {kind}: {detail}"
         )
 
@@ -231,7 +231,7 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
     if task.is_named and not len(index.table):
         raise InputError(f"{task.uri}: it contains no rollouts.")
     # An empty rejects file is written only if it replaces an earlier one.
-    has_rejects = run.metrics.rejects or (
+    has_rejects = run.metrics.rejected_lines or (
         overwrite and "rejects" in sinks and run.store.at(sinks["rejects"].uri).exists()
     )
     if "rejects" in sinks and not has_rejects:

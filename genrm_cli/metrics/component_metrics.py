@@ -76,15 +76,15 @@ class ComponentMetrics(Mergeable):
             pair = self._pairs.setdefault(frozenset(names), CoSpread())
             _add_pairs(pair, *(values[name] for name in names))
 
-    def summary(self) -> dict[str, ComponentSummary]:
-        """Return the statistics of each component."""
-        return {name: self._summary(name, one) for name, one in self._by_name.items()}
+    def summary(self) -> dict[str, ComponentSummary] | None:
+        """Return the statistics of each component; None without any."""
+        return {name: self._summary(name, one) for name, one in self._by_name.items()} or None
 
     def _summary(self, name: str, one: _OneComponent) -> ComponentSummary:
         others = (other for other in self._by_name if other != name)
         pairs = {other: self._pairs.get(frozenset((name, other)), CoSpread()) for other in others}
         return ComponentSummary(
-            **asdict(one.spread.statistics()),
+            **asdict(one.spread.summary()),
             missing=one.missing,
             groups=one.groups,
             discriminating_share=one.groups_with_spread / one.groups if one.groups else None,

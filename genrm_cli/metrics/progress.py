@@ -24,17 +24,18 @@ class Pace(Protocol):
 
 
 COUNTS = (
-    *(
-        "lines",
-        "rollouts",
-        "rejects",
-        "groups",
-        "groups_done",
-        "planned",
-        "verdicts",
-        "journal_hits",
-    ),
-    *("calls", "retries", "prompt_tokens", "completion_tokens"),
+    "lines",
+    "rollouts",
+    "rejected_lines",
+    "groups",
+    "groups_done",
+    "comparisons_planned",
+    "verdicts",
+    "journal_hits",
+    "calls",
+    "retries",
+    "prompt_tokens",
+    "completion_tokens",
 )
 """The counts of `RunMetrics` that tell the progress of a run."""
 
@@ -82,7 +83,9 @@ class RunProgress:
         for part in self._parts:
             for name in COUNTS:
                 setattr(now, name, getattr(now, name) + getattr(part, name))
-            now.failures.update(dict(part.failures))  # an atomic copy: the run adds to the original
+            now.failures_by_kind.update(
+                dict(part.failures_by_kind)
+            )  # an atomic copy: the run adds to the original
         return now
 
 

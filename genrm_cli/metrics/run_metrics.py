@@ -1,7 +1,8 @@
 """Counts and statistics of a run."""
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -9,26 +10,47 @@ from genrm_cli.metrics.component_metrics import ComponentMetrics
 from genrm_cli.metrics.figures import attempt
 from genrm_cli.metrics.group_measures import GroupMeasures
 from genrm_cli.metrics.panel_metrics import PanelMetrics
-from genrm_cli.metrics.running_stats import Latencies, Mergeable, RunningStats, Sums, Worst
+from genrm_cli.metrics.running_stats import (
+    Latencies,
+    Mergeable,
+    RunningStats,
+    Sums,
+    Worst,
+    odds_interval,
+    wilson_interval,
+)
 from genrm_cli.metrics.session_metrics import SessionMetrics
 from genrm_cli.metrics.verdict_counts import GroupedCount, VerdictCounts
 from genrm_cli.verdicts import Failure, Outcome, Reason, StoppedBy, Verdict
 
 _T = TypeVar("_T")
 LENGTH_FIGURES = ("length_effect", "length_effect_interval")
+SCORE_FIGURES = ("mean_individual_score", "std_individual_score", "tiebreak_usage_rate")
+VERDICT_FIGURES = (
+    "first_place_win_rate",
+    "first_place_win_rate_interval",
+    "flip_rate",
+    "contradiction_rate",
+    "tie_rate",
+    "echoed_ranking_rate",
+    "repeat_agreement",
+)
+COMPONENT_FIGURES = ("components", "reward_sources")
 
 
 @dataclass(slots=True)
 class RunMetrics(Mergeable):
     """Counts and statistics of a run over one input. Those of several inputs can be merged.
 
+    A count or property that `RunTotals` has, too, is a figure of the run, described there.
+
     Attributes:
-        failed_figures: why figures of `RunSummary` cannot be computed, by name.
+        failed_figures: why figures of the run cannot be computed, by name.
     """
 
     lines: int = 0
     rollouts: int = 0
-    rejects: int = 0
+    rejected_lines: int = 0
     duplicate_rollouts: int = 0
     blank_responses: int = 0
     truncated_responses: int = 0
@@ -51,7 +73,7 @@ class RunMetrics(Mergeable):
     contradicting_ids: int = 0
     changed_inputs: list[str] = field(default_factory=list)
     groups_over_steps: int = 0
-    planned: int = 0
+    comparisons_planned: int = 0
     planned_calls: int = 0
     known: int = 0
     known_calls: int = 0
@@ -60,7 +82,7 @@ class RunMetrics(Mergeable):
     journal_hits: int = 0
     stopped_by: StoppedBy | None = None
     latencies: Latencies = field(default_factory=Latencies)
-    failures: Counter[str] = field(default_factory=Counter)
+    failures_by_kind: Counter[str] = field(default_factory=Counter)
     failure_examples: dict[str, str] = field(default_factory=dict)
     failed_requests: GroupedCount = field(default_factory=GroupedCount)
     calls: int = 0
@@ -86,7 +108,7 @@ class RunMetrics(Mergeable):
     suspects_cleared: int = 0
     caused_failures_by_chance: float | None = None
     caused_failures: int = 0
-    caused_failures_most: Worst = field(default_factory=Worst)
+    worst_suspect: Worst = field(default_factory=Worst)
     neutralised: int = 0
     copies: int = 0
     expected_verdicts: int = 0
@@ -96,7 +118,7 @@ class RunMetrics(Mergeable):
     uncertainties: RunningStats = field(default_factory=RunningStats)
     verdict_sums: Sums = field(default_factory=Sums)
     length_effect: RunningStats = field(default_factory=RunningStats)
-    markup_effect: RunningStats = field(default_factory=RunningStats)
+    markup_effects: RunningStats = field(default_factory=RunningStats)
     addressed_judge: int = 0
     groups_noisy: int = 0
     groups_of_unknown_reliability: int = 0
@@ -113,12 +135,12 @@ class RunMetrics(Mergeable):
     @property
     def finished(self) -> int:
         """Comparisons that have a verdict, from the judge or the journal, or a failure."""
-        return self.verdicts + self.journal_hits + self.failed
+        return self.verdicts + self.journal_hits + self.failures
 
     @property
-    def failed(self) -> int:
+    def failures(self) -> int:
         """Comparisons that failed."""
-        return self.failures.total()
+        return self.failures_by_kind.total()
 
     @property
     def tokens(self) -> int:
@@ -128,10 +150,9 @@ class RunMetrics(Mergeable):
     def add_outcome(self, outcome: Outcome) -> None:
         """Count a comparison: its verdict or failure, and its cost to this run."""
         if isinstance(outcome.result, Failure):
-            self.failures[outcome.result.kind.value] += (
-                1  # plain text, because it becomes a key in JSON
-            )
-            self.failure_examples.setdefault(outcome.result.kind.value, outcome.result.detail)
+            kind = outcome.result.kind.value  # plain text, because it becomes a key in JSON
+            self.failures_by_kind[kind] += 1
+            self.failure_examples.setdefault(kind, outcome.result.detail)
         elif outcome.from_journal:
             self.journal_hits += 1
         else:
@@ -173,12 +194,137 @@ class RunMetrics(Mergeable):
         if group.densities:
             markup_effect = self.attempt(["markup_effect"], lambda: group.markup_effect)
             if markup_effect is not None:
-                self.markup_effect.add(markup_effect)
+                self.markup_effects.add(markup_effect)
         self.groups_noisy += group.is_noisy
         self.groups_without_spread += group.is_flat
 
+    @property
+    def scored(self) -> int:
+        """Rollouts with a reward, in groups of two or more."""
+        return self.statuses["scored"]
+
+    @property
+    def single(self) -> int:
+        """Rollouts alone in their group with the score that the user asked for."""
+        return self.statuses["single"]
+
+    @property
+    def unscored(self) -> int:
+        """Rollouts without a reward."""
+        return self.statuses["unscored"]
+
+    @property
     def unscored_share(self) -> float:
-        """Return the share of rollouts without a reward among those in groups of two or more; 0
-        without any.
-        """
+        """Share of rollouts without a reward, of those in groups of two or more; 0 without any."""
         return self.unscored_in_groups / self.rollouts_in_groups if self.rollouts_in_groups else 0.0
+
+    @property
+    def caused_failures_most(self) -> str | None:
+        """The suspect that made most requests fail; None without suspects."""
+        return self.worst_suspect.name or None
+
+    @property
+    def mean_individual_score(self) -> float | None:
+        """Mean of all scores of the verdicts behind rewards, before the tiebreak."""
+        return self.individual_scores.mean
+
+    @property
+    def std_individual_score(self) -> float | None:
+        """Population standard deviation of these scores."""
+        return self.individual_scores.deviation()
+
+    @property
+    def tiebreak_usage_rate(self) -> float | None:
+        """Share of these verdicts whose two scores tie."""
+        comparisons = self.individual_scores.count // 2
+        return self.score_ties / comparisons if comparisons else None
+
+    @property
+    def first_place_win_rate(self) -> float | None:
+        """Share of decided verdicts that prefer the response shown first.
+
+        It is 0.5 for a judge without position bias over balanced pairs, and None if no judge
+        compares pairs.
+        """
+        return self.pairs.first_share
+
+    @property
+    def first_place_win_rate_interval(self) -> tuple[float, float] | None:
+        """Its 95 % interval."""
+        share = self.pairs.first_share
+        return None if share is None else wilson_interval(share, self.pairs.decided)
+
+    @property
+    def pairs_in_both_orders(self) -> int:
+        """Pairs judged in both orders."""
+        return self.pairs.both_orders.pairs
+
+    @property
+    def flip_rate(self) -> float | None:
+        """Share of pairs judged in both orders whose verdicts disagree."""
+        agreement = self.pairs.both_orders.rate()
+        return None if agreement is None else 1.0 - agreement
+
+    @property
+    def contradiction_rate(self) -> float | None:
+        """Share of verdicts whose scores prefer one response and whose ranking the other."""
+        return self.pairs.share_of(self.pairs.contradictions)
+
+    @property
+    def tie_rate(self) -> float | None:
+        """Share of verdicts that prefer neither response."""
+        return self.pairs.share_of(self.pairs.ties)
+
+    @property
+    def echoed_ranking_rate(self) -> float | None:
+        """Share of rankings that only repeat the score of both responses."""
+        return self.pairs.share_of(self.pairs.echoes)
+
+    @property
+    def pairs_of_repeats(self) -> int:
+        """Pairs of repeats of a comparison."""
+        return self.pairs.repeats.pairs
+
+    @property
+    def repeat_agreement(self) -> float | None:
+        """Share of pairs of repeats that agree."""
+        return self.pairs.repeats.rate()
+
+    @property
+    def reliability_interval(self) -> tuple[float, float] | None:
+        """95 % interval of the mean reliability, from the errors of its groups."""
+        mean = self.reliability.mean
+        error = self.uncertainties.mean
+        return None if mean is None or error is None else odds_interval(mean, error)
+
+    @property
+    def reward_sources(self) -> Mapping[str, float]:
+        """Shares of the weighted parts of all rewards by component."""
+        whole = math.fsum(self.shares.values())
+        if not whole:
+            return {}
+        return {source: part / whole for source, part in sorted(self.shares.items())}
+
+    @property
+    def length_effect_interval(self) -> tuple[float, float] | None:
+        """95 % interval of the mean correlation of reward and length."""
+        return self.length_effect.interval()
+
+    @property
+    def markup_effect(self) -> float | None:
+        """Mean correlation of reward and markup within groups; only where judges are watched."""
+        return self.markup_effects.mean
+
+    @property
+    def latency(self) -> Latencies:
+        """Latencies of the calls."""
+        return self.latencies
+
+
+def reference_metrics(metrics: RunMetrics) -> dict[str, float]:
+    """Return the three metrics of NeMo Gym's compare reply; empty without a verdict.
+
+    Source: NVIDIA NeMo Gym, `genrm_compare`: mean and population standard deviation of all raw
+    scores before the tiebreak, and the share of comparisons whose scores tied."""
+    has_scores = metrics.individual_scores.count > 0
+    return {name: getattr(metrics, name) for name in SCORE_FIGURES} if has_scores else {}

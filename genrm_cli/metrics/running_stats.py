@@ -116,6 +116,18 @@ class RunningStats:
         self.low = min(self.low, other.low)
         self.high = max(self.high, other.high)
 
+    def scaled(self, factor: float) -> "RunningStats":
+        """Return the statistics of the numbers times a factor of 0 or more."""
+        if self.mean is None or self.low is None or self.high is None:
+            return RunningStats()
+        return RunningStats(
+            count=self.count,
+            mean=self.mean * factor,
+            low=self.low * factor,
+            high=self.high * factor,
+            squares=self.squares * factor * factor,
+        )
+
     def deviation(self) -> float | None:
         """Return the population standard deviation; None without a number."""
         return math.sqrt(self.squares / self.count) if self.count else None
@@ -124,7 +136,7 @@ class RunningStats:
         """Return the normal 95 % interval of the mean; None for fewer than two numbers."""
         return None if self.mean is None else mean_interval(self.mean, self.squares, self.count)
 
-    def statistics(self) -> Statistics:
+    def summary(self) -> Statistics:
         """Return the statistics of the numbers so far."""
         return Statistics(
             count=self.count, mean=self.mean, std=self.deviation(), min=self.low, max=self.high

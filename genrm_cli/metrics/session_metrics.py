@@ -99,7 +99,7 @@ class SessionMetrics(Mergeable):
         if not self.by:
             return None
         by = {
-            name: {value: stats.statistics() for value, stats in sorted(values.items())}
+            name: {value: stats.summary() for value, stats in sorted(values.items())}
             for name, values in self.by.items()
         }
         names = sorted({identity for means in self.pairs.values() for identity in means})

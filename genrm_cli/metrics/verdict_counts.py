@@ -113,6 +113,10 @@ class VerdictCounts(Mergeable):
         """Verdicts that prefer neither response."""
         return self.verdicts - self.decided
 
+    def share_of(self, count: int) -> float | None:
+        """Return the share of the verdicts that are counted; None without any."""
+        return count / self.verdicts if self.verdicts else None
+
     @property
     def first_share(self) -> float | None:
         """Share of decided verdicts that prefer the response shown first; None without any."""

@@ -137,7 +137,7 @@ class ContestJudging:
         metrics = self._metrics
         table = self.contest.index.table
         metrics.groups = len(self.pairs.chosen)
-        metrics.planned = metrics.planned_calls = metrics.prompt_chars = 0
+        metrics.comparisons_planned = metrics.planned_calls = metrics.prompt_chars = 0
         for prompt, pairs in self.pairs.chosen.items():
             rows = self.contest.rows[prompt].tolist()
             asked = len(self.contest.comparisons(prompt, pairs))
@@ -145,7 +145,7 @@ class ContestJudging:
                 self.plan.judges, self.plan.efforts(table.count_answered(rows)), strict=False
             ):
                 requests = asked if judge.grading is None else effort.requests
-                metrics.planned += requests
+                metrics.comparisons_planned += requests
                 metrics.planned_calls += requests * effort.turns
                 metrics.prompt_chars += round(
                     requests * effort.turns * table.chars_shown(rows, effort.responses)

@@ -185,7 +185,9 @@ async def rank_policies(
                     await work.ask(session)
         outcomes = work.outcomes()
         if not len(outcomes.won):
-            kinds = ", ".join(f"{count} × {kind}" for kind, count in metrics.failures.most_common())
+            kinds = ", ".join(
+                f"{count} × {kind}" for kind, count in metrics.failures_by_kind.most_common()
+            )
             raise TooManyUnscoredError(
                 f"no comparison has a verdict ({kinds or 'nothing was asked'})."
             )
@@ -313,7 +315,9 @@ def _reading(uris: Sequence[str], options: RankOptions, run: RunContext) -> Iter
         index_input(sources, run, first, contest) as index,
     ):
         # Rollouts that share an index are samples of one policy here, and no duplicates.
-        refuse_input(index, first, strict=run.settings.input.strict and run.metrics.rejects > 0)
+        refuse_input(
+            index, first, strict=run.settings.input.strict and run.metrics.rejected_lines > 0
+        )
         contest.find_prompts(index)
         yield contest
 
@@ -337,6 +341,6 @@ def _choose(
         left_out=dict(sorted(contest.left_out.items())),
         estimate=estimate_rest(run, journal)
         if asks_anybody(run.settings)
-        else Estimate(metrics.planned),
+        else Estimate(metrics.comparisons_planned),
         forecast=work.forecast(),
     )

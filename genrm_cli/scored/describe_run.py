@@ -3,11 +3,11 @@ inputs.
 """
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from genrm_cli import __version__
 from genrm_cli.groups.check import judge_specs
@@ -22,13 +22,14 @@ from genrm_cli.metrics.plan_reliability import (
     typical_size,
 )
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.run_summary import RunSummary, summarise
-from genrm_cli.metrics.running_stats import odds_interval
+from genrm_cli.metrics.running_stats import LatencySummary, Statistics, odds_interval
+from genrm_cli.metrics.verdict_counts import GroupedCount
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.json_form import extended
 from genrm_cli.scored.run_record import (
+    FIGURES,
     FileRecord,
     GraderRecord,
     InputVersion,
@@ -46,6 +47,26 @@ from genrm_cli.storage.contract import InputIdentity, Mark
 from genrm_cli.storage.places import place_of
 
 
+@runtime_checkable
+class _Counted(Protocol):
+    """What is counted in a form of its own, such as `RunningStats`."""
+
+    def summary(self) -> object:
+        """Return what is written of it."""
+
+
+_COUNTED = [name for name in FIGURES if hasattr(RunMetrics, name) and name != "failed_figures"]
+_NO_STATISTICS = Statistics(count=0, mean=None, std=None, min=None, max=None)
+_NULLS: Mapping[str, object] = {
+    "reward": _NO_STATISTICS,
+    "reliability": _NO_STATISTICS,
+    "length_effect": _NO_STATISTICS,
+    "reward_sources": {},
+    "latency": LatencySummary(mean_s=None, median_s=None, p99_s=None, histogram_s={}),
+}
+"""What stands for a figure that could not be computed, where it is not null itself."""
+
+
 def run_totals(
     settings: Settings,
     metrics: RunMetrics,
@@ -55,17 +76,21 @@ def run_totals(
 ) -> RunTotals:
     """Return the totals of a run over one input or over many, with the judges as they were
     asked.
-    """
+
+    A figure that cannot be computed is null, and named with its reason in `failed_figures`."""
     pairing = plan.pairing
-    summary = summarise(metrics, wall_time_s)
-    for names, add in _FURTHER_FIGURES.items():
-        failed = dict(summary.failed_figures or {})
-        found = attempt(failed, names, partial(add, summary, metrics, pairing))
-        nulls: dict[str, Any] = dict.fromkeys(names)
-        summary = found or replace(summary, **nulls, failed_figures=failed)
-    return extended(
-        RunTotals,
-        rounded_figures(summary),
+    failed = dict(metrics.failed_figures)
+    figures: dict[str, Any] = {"rings_needed": None}
+    for name in _COUNTED:
+        if name not in failed:
+            figures[name] = attempt(failed, [name], partial(_figure, metrics, name))
+        if name in failed:
+            figures[name] = _NULLS.get(name)
+    names = ("reliability_interval", "rings_needed")
+    improved = attempt(failed, names, partial(_reliability_figures, metrics, pairing))
+    figures |= dict.fromkeys(names) if improved is None else improved
+    has_time = wall_time_s > 0
+    return RunTotals(
         limit=settings.limits.limit,
         judge=judge_record(settings, judges),
         reward_made_of=reward_record(settings, plan.rewards),
@@ -75,18 +100,35 @@ def run_totals(
         ring_k=pairing.ring_k if pairing.strategy == "ring" else None,
         estimator=plan.rewards.estimator,
         repeats=pairing.repeats,
+        wall_time_s=round(wall_time_s, 3),
+        calls_per_s=round(metrics.calls / wall_time_s, 2) if has_time else None,
+        comparisons_per_s=round(metrics.finished / wall_time_s, 2) if has_time else None,
+        failed_figures=failed or None,
+        **rounded_figures(figures),
     )
 
 
-def _with_reliability(summary: RunSummary, metrics: RunMetrics, pairing: PairingPlan) -> RunSummary:
-    """Return the summary with the interval of its reliability, from all verdicts of all inputs, and
-    the rings that would make it high.
+def _figure(metrics: RunMetrics, name: str) -> object:
+    """Return a count or statistic as it is written; the metrics may go on counting."""
+    value: object = getattr(metrics, name)
+    if isinstance(value, GroupedCount):
+        return replace(value)
+    if isinstance(value, _Counted):
+        return value.summary()
+    if isinstance(value, Mapping):
+        return {str(key): count for key, count in sorted(value.items())}
+    return value
+
+
+def _reliability_figures(metrics: RunMetrics, pairing: PairingPlan) -> dict[str, object]:
+    """Return the interval of the reliability, from all verdicts of all inputs, and the rings that
+    would make it high; empty if they are unknown.
     """
     mean = metrics.reliability.mean
     n = typical_size(metrics.group_sizes)
     if mean is None or n is None:
-        return summary
-    interval = summary.reliability_interval
+        return {}
+    interval = metrics.reliability_interval
     if metrics.verdict_sums.numbers:
         judge = CalibrationStatistics.of_numbers(metrics.verdict_sums.numbers).fit()
         if mean and judge.uncertainty is not None:
@@ -95,48 +137,20 @@ def _with_reliability(summary: RunSummary, metrics: RunMetrics, pairing: Pairing
             # No signal was found: the interval holds what may be there unseen.
             interval = (0.0, max(mean, expected_reliability(pairing, n, judge.most_signal)))
     if interval is None:
-        return summary
+        return {}
     low, high = interval
-    needed = rings_needed(pairing, n, mean, (low, high))
-    summary = replace(summary, reliability_interval=(low, high), rings_needed=needed)
     worth = None if metrics.panel is None else metrics.panel.worth(0.0)
     if worth is None or worth.reliability >= mean:
-        return summary
-    return _scaled(summary, worth.reliability / mean if mean else 0.0)
-
-
-def _scaled(summary: RunSummary, share: float) -> RunSummary:
-    """Return the summary of a panel with a reliability that is lower by a factor.
-
-    What one judge says consistently and no other repeats is no signal of the panel: a judge that
-    adds nothing must not raise its reliability.
-    """
-    found = summary.reliability
-
-    def lower(value: float | None) -> float | None:
-        return None if value is None else value * share
-
-    low, high = summary.reliability_interval or (0.0, 1.0)
-    return replace(
-        summary,
-        reliability=replace(
-            found,
-            mean=lower(found.mean),
-            std=lower(found.std),
-            min=lower(found.min),
-            max=lower(found.max),
-        ),
-        reliability_interval=(low * share, high * share),
-        rings_needed=None,
-    )
-
-
-_FURTHER_FIGURES: Mapping[
-    tuple[str, ...], Callable[[RunSummary, RunMetrics, PairingPlan], RunSummary]
-] = {
-    ("reliability_interval", "rings_needed"): _with_reliability,
-}
-"""The figures that also depend on the plan, each with what adds them."""
+        needed = rings_needed(pairing, n, mean, interval)
+        return {"reliability_interval": interval, "rings_needed": needed}
+    # What one judge says consistently and no other repeats is no signal of the panel: a judge that
+    # adds nothing must not raise its reliability.
+    share = worth.reliability / mean
+    return {
+        "reliability": metrics.reliability.scaled(share).summary(),
+        "reliability_interval": (low * share, high * share),
+        "rings_needed": None,
+    }
 
 
 def run_record(

@@ -1,14 +1,19 @@
 """The metrics file: the inputs, judges, settings and results of a run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from genrm_cli.json_types import JsonObject, Record
-from genrm_cli.metrics.run_summary import RunSummary
+from genrm_cli.metrics.component_metrics import ComponentSummary
+from genrm_cli.metrics.panel_metrics import PanelSummary
+from genrm_cli.metrics.plan_reliability import RingsNeeded
+from genrm_cli.metrics.running_stats import LatencySummary, Statistics
+from genrm_cli.metrics.session_metrics import SessionSummary
+from genrm_cli.metrics.verdict_counts import GroupedCount
 from genrm_cli.scored.json_form import json_schema
 from genrm_cli.scored.lines import ComparisonRecord, ScoredLine
-from genrm_cli.verdicts import ProbeResult
+from genrm_cli.verdicts import ProbeResult, StoppedBy
 
 FORMAT: Literal[1] = 1
 """Version of the metrics file; increased when a key changes its meaning or is removed."""
@@ -138,12 +143,53 @@ class WatchedRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunTotals(RunSummary):
-    """Judges and parts of rewards, with the counts and statistics of one input or of many.
+class RunTotals:
+    """The settings of a run over one input or over many, its counts and statistics.
+
+    Rates are None if nothing was counted; `RunMetrics` describes those that it computes.
 
     Attributes:
         limit: number of groups of a trial; None for a full run.
         reward_made_of: None if rewards come from verdicts alone.
+        unscored_reasons: rollouts without a reward by the code of the reason; `unscored_examples`:
+            details of one.
+        verdicts_after_reask: verdicts that came only after a reply without one; of these,
+            `verdicts_set_aside` do not count, since the rollout that they favour is suspected.
+        suspects_cleared: rollouts with so many failures that they would be suspected, if chance
+            did not explain as many; they do not count in `caused_failures`.
+        caused_failures: rollouts suspected of making requests fail; `caused_failures_most` names
+            the one with most of them; `caused_failures_by_chance` is the number that the run's own
+            rates of failures give if texts have no influence; None without suspects, or below
+            20 groups.
+        comparisons_planned: `verdicts` + `journal_hits` + `failures`.
+        expected_verdicts: of `verdicts` and `journal_hits`, those that are expected values over
+            score tokens.
+        neutralised: rollouts with text in the form of a verdict, a marker or a control token,
+            broken up for the judge.
+        copies: rollouts in which judges see no difference to an earlier one of their group; they
+            share its comparisons.
+        redactions: masked texts of the judged groups, each counted once, by pattern.
+        shortened_rollouts: rollouts whose prompt or response was cut so that it fits into the
+            judges' context.
+        panel: agreement of a panel; None for a single judge.
+        reliability: share of a group's spread that is signal, over the groups where it is known;
+            with the 95 % interval of its mean, as far as that depends on what is known of the
+            judge's noise; `rings_needed` says with which `ring_k` it would be high.
+        length_effect: correlation of reward and length within groups of three or more, with the 95
+            % interval of its mean.
+        addressed_judge: responses that speak to a judge; counted where judges are watched.
+        failed_requests: requests about groups without a verdict, of all; a panel's judges each
+            count.
+        first_wins: verdicts that prefer the response shown first, of the decided ones.
+        ties: verdicts that prefer neither response, of all.
+        groups_noisy: groups whose reliability is below `NOISY_BELOW`.
+        not_numbers: NaN, infinities and numbers beyond a double, read and written back as null; the
+            first is named.
+        contradicting_ids: task ids of a set of files that name several prompts.
+        groups_over_steps: groups that compare rollouts of several training steps.
+        sessions: rewards of sessions by what was played; None without sessions.
+        failed_figures: why figures are null that a bug kept from being computed, by name; None if
+            there are none.
     """
 
     limit: int | None
@@ -155,6 +201,103 @@ class RunTotals(RunSummary):
     ring_k: float | None
     estimator: str
     repeats: int
+    lines: int
+    rejected_lines: int
+    dropped_lines: int
+    formats: Mapping[str, int]
+    rollouts: int
+    duplicate_rollouts: int
+    blank_responses: int
+    truncated_responses: int
+    excluded_rollouts: int
+    rollouts_with_media: int
+    missing_fields: Mapping[str, int]
+    stripped_tokens: int
+    not_numbers: int
+    not_numbers_first: str | None
+    groups_mostly_blank: int
+    views: Mapping[str, int]
+    groups: int
+    group_sizes: Mapping[str, int]
+    groups_single: int
+    groups_left_out: int
+    groups_with_mixed_prompts: int
+    groups_without_spread: int
+    contradicting_ids: int
+    groups_over_steps: int
+    scored: int
+    single: int
+    unscored: int
+    unscored_share: float
+    unscored_reasons: Mapping[str, int]
+    unscored_examples: Mapping[str, str]
+    rewards_on_defaults: int
+    verdicts_after_reask: int
+    verdicts_set_aside: int
+    suspects_cleared: int
+    caused_failures: int
+    caused_failures_most: str | None
+    caused_failures_by_chance: float | None
+    neutralised: int
+    copies: int
+    comparisons_planned: int
+    stopped_by: StoppedBy | None
+    redactions: Mapping[str, int]
+    shortened_rollouts: int
+    verdicts: int
+    journal_hits: int
+    expected_verdicts: int
+    failures: int
+    failures_by_kind: Mapping[str, int]
+    failure_examples: Mapping[str, str]
+    failed_requests: GroupedCount
+    calls: int
+    retries: int
+    prompt_tokens: int
+    completion_tokens: int
+    cached_prompt_tokens: int
+    mean_individual_score: float | None
+    std_individual_score: float | None
+    tiebreak_usage_rate: float | None
+    first_place_win_rate: float | None
+    first_place_win_rate_interval: tuple[float, ...] | None
+    pairs_in_both_orders: int
+    flip_rate: float | None
+    contradiction_rate: float | None
+    tie_rate: float | None
+    first_wins: GroupedCount
+    ties: GroupedCount
+    echoed_ranking_rate: float | None
+    pairs_of_repeats: int
+    repeat_agreement: float | None
+    panel: PanelSummary | None
+    reliability: Statistics
+    reliability_interval: tuple[float, ...] | None
+    rings_needed: RingsNeeded | None
+    groups_noisy: int
+    groups_of_unknown_reliability: int
+    groups_not_converged: int
+    components: Mapping[str, ComponentSummary] | None
+    component_failures: Mapping[str, int]
+    gated: int
+    raised: int
+    reward_sources: Mapping[str, float]
+    sessions: SessionSummary | None
+    length_effect: Statistics
+    length_effect_interval: tuple[float, ...] | None
+    markup_effect: float | None
+    addressed_judge: int
+    reward: Statistics
+    latency: LatencySummary
+    wall_time_s: float
+    calls_per_s: float | None
+    comparisons_per_s: float | None
+    failed_figures: Mapping[str, str] | None = None
+
+
+_NAMES = [each.name for each in fields(RunTotals)]
+FIGURES = tuple(_NAMES[_NAMES.index("lines") :])
+"""The counts and statistics of a run: all of its totals but the settings before them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

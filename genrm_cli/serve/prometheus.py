@@ -106,7 +106,7 @@ class ServiceCollector(Collector):
         results = {
             "verdict": metrics.verdicts,
             "journal": metrics.journal_hits,
-            "failure": metrics.failed,
+            "failure": metrics.failures,
         }
         yield _labelled(
             CounterMetricFamily, "comparisons", "Comparisons with a result", "result", results
@@ -116,7 +116,7 @@ class ServiceCollector(Collector):
             "comparison_failures",
             "Failed comparisons",
             "kind",
-            metrics.failures,
+            metrics.failures_by_kind,
         )
         text = "Rollouts suspected of making the judge fail"
         yield CounterMetricFamily(

@@ -101,7 +101,7 @@ class StepMetrics:
         count_served_group(metrics, judged, rewards, self._scorer.plan)
         if compared is not None:
             self._wins.merge(compared.wins)
-            metrics.planned += len(compared.outcomes)
+            metrics.comparisons_planned += len(compared.outcomes)
             for outcome in compared.outcomes:
                 metrics.add_outcome(outcome)
         if metrics.groups == self._settings.serve.groups_per_step:

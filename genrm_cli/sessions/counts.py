@@ -94,7 +94,7 @@ class CollectCounts:
         components = attempt(
             failed,
             ["components"],
-            lambda: {name: asdict(stats.statistics()) for name, stats in self.components.items()},
+            lambda: {name: asdict(stats.summary()) for name, stats in self.components.items()},
         )
         sessions = attempt(failed, ["sessions"], self.sessions.summary)
         return {

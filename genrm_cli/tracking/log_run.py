@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -17,9 +17,8 @@ from genrm_cli import __version__
 from genrm_cli.errors import SettingRef, UsageError, how_to_install
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.judging.pacing.policy import cost_of
-from genrm_cli.metrics.run_summary import RunSummary
 from genrm_cli.scored.json_form import to_json
-from genrm_cli.scored.run_record import RunTotals
+from genrm_cli.scored.run_record import FIGURES, RunTotals
 from genrm_cli.settings import Settings
 from genrm_cli.settings.file_settings import TrackingSettings
 from genrm_cli.settings.table import digest_of
@@ -149,9 +148,7 @@ def tracked_run(
         "genrm_version": __version__,
     }
     metrics = to_json(record)
-    counted: Record = {
-        each.name: metrics[each.name] for each in fields(RunSummary) if each.name in metrics
-    }
+    counted: Record = {name: metrics[name] for name in FIGURES if name in metrics}
     counted |= more or {}
     if limits.price_in or limits.price_out:
         tokens = record.prompt_tokens, record.completion_tokens

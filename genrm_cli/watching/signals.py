@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from genrm_cli.metrics.run_summary import RunSummary
 from genrm_cli.metrics.verdict_counts import GroupedCount
+from genrm_cli.scored.run_record import RunTotals
 from genrm_cli.watching.canaries import CANARIES
 from genrm_cli.watching.evidence import RateNull
 
@@ -162,7 +162,7 @@ judge is gamed.
 """
 
 
-COUNTS: Mapping[str, Callable[[RunSummary], GroupedCount]] = {
+COUNTS: Mapping[str, Callable[[RunTotals], GroupedCount]] = {
     "failures": lambda run: run.failed_requests,
     "outage": lambda run: run.failed_requests,
     "ties": lambda run: run.ties,
@@ -175,7 +175,7 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-MEANS: Mapping[str, Callable[[RunSummary], float | None]] = {
+MEANS: Mapping[str, Callable[[RunTotals], float | None]] = {
     "reliability": lambda run: run.reliability.mean,
     "spread": lambda run: run.reward.std,
     "flat_groups": lambda run: _share(run.groups_without_spread, run.groups),

@@ -97,7 +97,7 @@ class Watcher:
                     self._asked = await self.ask_sentinels(panels)
             found = self._asked or WatchRecord()
             if panels.auditor is not None:
-                count = self.table.audit_share * index.metrics.planned
+                count = self.table.audit_share * index.metrics.comparisons_planned
                 found = (await ask_auditor(dump, count, panels.auditor)).into(found)
             if self.table.canaries:
                 count = self.table.canaries * index.metrics.rollouts

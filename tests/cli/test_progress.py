@@ -29,7 +29,7 @@ def busy():
     for tenths in range(1, 101):
         latencies.add(tenths / 10)
     counts = {
-        "planned": 400,
+        "comparisons_planned": 400,
         "verdicts": 90,
         "groups": 50,
         "groups_done": 12,
@@ -37,7 +37,9 @@ def busy():
         "retries": 20,
     }
     failures = Counter(timeout=8, empty=2)
-    return RunMetrics(**counts, prompt_tokens=9_000, failures=failures), Pace(30, 64, latencies)
+    return RunMetrics(**counts, prompt_tokens=9_000, failures_by_kind=failures), Pace(
+        30, 64, latencies
+    )
 
 
 def test_progress_tells_calls_latency_retries_failures_and_time_left():

@@ -28,7 +28,7 @@ def estimate(metrics, journal=None, **settings):
 
 def plan(planned, known=0, chars=0, journal=None, **settings):
     """Estimate a run of which this many requests are known, with instructions of no length."""
-    metrics = RunMetrics(planned=planned, known=known, prompt_chars=chars)
+    metrics = RunMetrics(comparisons_planned=planned, known=known, prompt_chars=chars)
     return estimate(metrics, journal, **settings)
 
 

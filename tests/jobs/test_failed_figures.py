@@ -4,7 +4,7 @@ import pytest
 from genrm_process import make_rollouts, read_lines
 
 from genrm_cli.errors import JudgeError
-from genrm_cli.metrics.run_summary import FIGURES
+from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS, adapt
 from genrm_cli.watching.watcher import Watcher
 
@@ -54,7 +54,7 @@ def test_a_figure_that_fails_is_null_and_everything_else_is_written(scored, call
     _, lines, comparisons, metrics = scored()
     with monkeypatch.context() as patch:
         for name in ("flip_rate", "latency"):
-            patch.setitem(FIGURES, name, fail)
+            patch.setattr(RunMetrics, name, property(fail))
         finished, same_lines, same_comparisons, left = scored()
     assert "flip_rate, latency: ValueError: math domain error" in finished.ended(1).err
     assert (same_lines, same_comparisons) == (lines, comparisons)

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 
 import pytest
+from scored_lines import totals_of
 
 from genrm_cli.errors import TooManyUnscoredError
 from genrm_cli.jobs.context import new_run
@@ -34,10 +35,10 @@ def test_a_run_whose_groups_all_have_one_rollout_is_no_success():
         unscored_reasons=Counter({Reason.ALONE: 2}),
     )
     with pytest.raises(TooManyUnscoredError, match="every group has one rollout"):
-        refuse_unscored(alone, settings_from())
-    refuse_unscored(alone, settings_from(max_unscored=1.0))
+        refuse_unscored(alone, totals_of(alone), settings_from())
+    refuse_unscored(alone, totals_of(alone), settings_from(max_unscored=1.0))
     alone.unscored_reasons.clear()
-    refuse_unscored(alone, settings_from(default_score=3.0))
+    refuse_unscored(alone, totals_of(alone), settings_from(default_score=3.0))
 
 
 def with_principles(*principles):
@@ -73,7 +74,7 @@ def test_compat_rejects_the_lines_that_gym_refuses(tmp_path):
         line | {"principle": ["a", "b"]} for line in with_principles("")
     ]
     compat = preview(tmp_path, lines, compat="nemo-gym")
-    assert compat.counts.rejects == 2
+    assert compat.counts.rejected_lines == 2
     assert dict(compat.counts.group_sizes) == {2: 1}
     assert dict(preview(tmp_path, lines).counts.group_sizes) == {2: 2}
 

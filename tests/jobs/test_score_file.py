@@ -9,6 +9,7 @@ import pytest
 from genrm_process import SAMPLE_DATA, Json, make_rollouts, read_lines, without_rewards
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scored_lines import totals_of
 
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import InputError, JudgeError, TooManyUnscoredError, UsageError
@@ -198,9 +199,9 @@ def test_the_limit_of_unscored_rollouts(tmp_path):
         assert run.metrics["unscored_share"] == pytest.approx(1 / 3)
         if refused:
             with pytest.raises(TooManyUnscoredError, match="1 of 3"):
-                refuse_unscored(run.tally, settings_from(max_unscored=limit))
+                refuse_unscored(run.tally, totals_of(run.tally), settings_from(max_unscored=limit))
         else:
-            refuse_unscored(run.tally, settings_from(max_unscored=limit))
+            refuse_unscored(run.tally, totals_of(run.tally), settings_from(max_unscored=limit))
 
 
 def test_a_field_can_name_the_group(tmp_path):
@@ -219,7 +220,7 @@ def test_a_field_can_name_the_group(tmp_path):
     assert run.metrics["group_sizes"] == {"1": 1, "2": 2}
     assert run.lines[4]["reward"] is None
     assert run.lines[4]["genrm"]["reason"] == Reason.NO_GROUP
-    assert run.tally.unscored_share() == pytest.approx(1 / 5)
+    assert run.tally.unscored_share == pytest.approx(1 / 5)
 
 
 def test_an_input_that_is_something_else_replaces_nothing(tmp_path):

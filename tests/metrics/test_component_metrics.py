@@ -16,7 +16,7 @@ GROUPS = st.lists(st.lists(st.tuples(VALUE, VALUE, VALUE), max_size=5), max_size
 
 def shown(figures):
     """Return the statistics of components as they are written."""
-    return {name: to_json(each) for name, each in figures.summary().items()}
+    return {name: to_json(each) for name, each in (figures.summary() or {}).items()}
 
 
 def figures_of(groups):

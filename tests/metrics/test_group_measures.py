@@ -4,10 +4,10 @@ import math
 import statistics
 
 import pytest
+from scored_lines import totals_of
 
 from genrm_cli.metrics.group_measures import NOISY_BELOW, GroupMeasures
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.run_summary import summarise
 from genrm_cli.metrics.running_stats import Z_95
 
 
@@ -43,7 +43,7 @@ def test_length_and_reliability_have_intervals():
     metrics = RunMetrics()
     for lengths in ([1, 2, 3], [3, 2, 1], [1, 2, 3], [5, 5, 5], [1, 2]):
         metrics.add_measures(GroupMeasures([1, 2, 3][: len(lengths)], lengths, 0.5, 0.25))
-    summary = summarise(metrics, 1.0)
+    summary = totals_of(metrics)
     assert summary.length_effect.count == 3
     assert summary.length_effect.mean == pytest.approx(1 / 3)
     half = Z_95 * statistics.stdev([1, -1, 1]) / math.sqrt(3)

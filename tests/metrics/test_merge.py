@@ -4,17 +4,17 @@ import json
 from random import Random
 
 import pytest
+from scored_lines import totals_of
 
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.run_summary import summarise
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
 
 def summary_of(metrics, wall_time_s):
-    """Return the summary of a run as it is written."""
-    return to_json(summarise(metrics, wall_time_s))
+    """Return the totals of a run as they are written."""
+    return to_json(totals_of(metrics, wall_time_s))
 
 
 def random_verdict(random):

@@ -3,18 +3,18 @@
 import json
 
 import pytest
+from scored_lines import totals_of
 
 from genrm_cli.metrics.group_measures import GroupMeasures, count_verdicts
-from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.run_summary import reference_metrics, summarise
+from genrm_cli.metrics.run_metrics import RunMetrics, reference_metrics
 from genrm_cli.pairing import Comparison
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
 
 def summary_of(metrics, wall_time_s):
-    """Return the summary of a run as it is written."""
-    return to_json(summarise(metrics, wall_time_s))
+    """Return the totals of a run as they are written."""
+    return to_json(totals_of(metrics, wall_time_s))
 
 
 SEED_EXAMPLE = [Verdict(1, 5, 6), Verdict(4, 1, 1)]

@@ -42,7 +42,7 @@ def test_progress_can_be_read_while_the_run_goes_on():
             while len(reads) < 11_000:
                 now = progress.now()
                 reads.append(now.verdicts)
-                assert set(now.failures) <= set(KINDS)
+                assert set(now.failures_by_kind) <= set(KINDS)
         except BaseException as error:  # noqa: BLE001  (the test fails with it)
             errors.append(error)
         finally:
@@ -60,4 +60,4 @@ def test_progress_can_be_read_while_the_run_goes_on():
     assert errors == []
     assert reads == sorted(reads)
     assert progress.total().verdicts == progress.now().verdicts == written
-    assert progress.total().failures == dict.fromkeys(KINDS, written)
+    assert progress.total().failures_by_kind == dict.fromkeys(KINDS, written)

@@ -18,7 +18,7 @@ def test_the_spread_is_that_of_the_whole_list(values):
     spread = RunningStats()
     for value in values:
         spread.add(value)
-    assert to_json(spread.statistics()) == {
+    assert to_json(spread.summary()) == {
         "count": len(values),
         "mean": pytest.approx(statistics.fmean(values), abs=1e-6),
         "std": pytest.approx(statistics.pstdev(values), abs=1e-3),

@@ -15,7 +15,7 @@ SETTINGS = settings_from(judge="lexical", price_in=2.0, price_out=10.0)
 def tracked(*inputs):
     """Return what trackers are told about a run that made two calls, one of which failed."""
     metrics = RunMetrics(calls=2, prompt_tokens=1_000_000, completion_tokens=100_000)
-    metrics.failures["timeout"] = 1
+    metrics.failures_by_kind["timeout"] = 1
     return tracked_run(
         run_name(inputs), run_totals(SETTINGS, metrics, compile_plan(SETTINGS), (), 4.0), SETTINGS
     )

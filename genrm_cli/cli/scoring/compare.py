@@ -67,8 +67,10 @@ def compare(
     """
     from genrm_cli.group_scorer import GroupScorer
     from genrm_cli.groups.check import check_settings
+    from genrm_cli.groups.compile import compile_plan
     from genrm_cli.jobs.compare_request import compare_reply
     from genrm_cli.jobs.due.refusals import refuse_unscored
+    from genrm_cli.scored.describe_run import run_totals
     from genrm_cli.settings.table import changed
 
     settings = changed(invocation.settings, use_journal=False, only_components=False)
@@ -93,7 +95,8 @@ def compare(
         print_json(compare_reply(result, result.rewards))
     else:
         _print_tables(group.rollouts, result)
-    refuse_unscored(scorer.metrics, settings)
+    totals = run_totals(settings, scorer.metrics, compile_plan(settings), (), 0.0)
+    refuse_unscored(scorer.metrics, totals, settings)
     return 0
 
 

@@ -90,7 +90,7 @@ def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
         for line in _format_lines(name, count, preview.readings.get(name))
     ]
     return {
-        "lines": f"{preview.counts.lines:,}, {preview.counts.rejects:,} rejected",
+        "lines": f"{preview.counts.lines:,}, {preview.counts.rejected_lines:,} rejected",
         "format": formats or "none recognised",
         "rollouts": f"{preview.counts.rollouts:,}",
         "not compared": _not_compared(preview),

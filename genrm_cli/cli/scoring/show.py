@@ -159,8 +159,8 @@ def _show_unscored(
             print_text(messages_text(shown.messages))
         else:
             print_parts(*_group_parts(shown))
-    if run.metrics.rejects:
-        say(f"{counted(run.metrics.rejects, 'line')} rejected; `genrm validate` says why")
+    if run.metrics.rejected_lines:
+        say(f"{counted(run.metrics.rejected_lines, 'line')} rejected; `genrm validate` says why")
 
 
 def _show_scored(

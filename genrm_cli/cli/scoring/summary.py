@@ -211,7 +211,10 @@ def _iter_files(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
 def done_text(report: "BatchReport", metrics: RunMetrics) -> str:
     """Return the outcome of a run as one line that is easy to find in a log."""
     verdicts = verdicts_text(
-        metrics.verdicts, metrics.journal_hits, metrics.failed, metrics.failures["not_asked"]
+        metrics.verdicts,
+        metrics.journal_hits,
+        metrics.failures,
+        metrics.failures_by_kind["not_asked"],
     )
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     calls = counted(metrics.calls, "call")

@@ -13,8 +13,7 @@ from genrm_cli.errors import (
 from genrm_cli.jobs.index import InputIndex, Reject
 from genrm_cli.metrics.figures import refuse_failed_figures
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.run_summary import RunSummary, summarise
-from genrm_cli.scored.run_record import RunRecord
+from genrm_cli.scored.run_record import RunRecord, RunTotals
 from genrm_cli.settings import Settings
 from genrm_cli.verdicts import Reason, StoppedBy
 
@@ -48,8 +47,8 @@ def refuse_input(index: InputIndex, first: FirstRejects, *, strict: bool) -> Non
         raise InputError(f"{uri}: cannot read {whole} as rollouts", *reasons, f".{more}")
     problems = []
     metrics = index.metrics
-    if metrics.rejects:
-        problems.append(Message.of(f"{metrics.rejects} bad {unit}s (", _reasons(first), ")"))
+    if metrics.rejected_lines:
+        problems.append(Message.of(f"{metrics.rejected_lines} bad {unit}s (", _reasons(first), ")"))
     if metrics.duplicate_rollouts:
         duplicates = (
             row for rows in index.table.iter_groups() for row in index.table.duplicates(rows)
@@ -85,15 +84,12 @@ def _joined(separator: str, messages: list[Message]) -> Message:
     return Message.of(*parts[1:])
 
 
-def refuse_unscored(
-    metrics: RunMetrics, settings: Settings, record: RunRecord | None = None
-) -> None:
+def refuse_unscored(metrics: RunMetrics, totals: RunTotals, settings: Settings) -> None:
     """Refuse a finished run of which a bug kept something from being computed, or that left too
-    many rollouts unscored; `record` holds its metrics, if it was written.
+    many rollouts unscored.
     """
-    summary = record or summarise(metrics, 0.0)
-    refuse_failed_figures(summary.failed_figures)
-    not_asked = metrics.failures["not_asked"]
+    refuse_failed_figures(totals.failed_figures)
+    not_asked = metrics.failures_by_kind["not_asked"]
     if metrics.stopped_by == StoppedBy.ONLY_COMPONENTS:
         raise TooManyUnscoredError(
             f"the journal lacks {not_asked} answers, and ",
@@ -121,10 +117,10 @@ def refuse_unscored(
             f" stopped the run: the outputs are partial, {not_asked} comparisons were not asked. "
             "Run the same command again: verdicts in the journal are not asked again.",
         )
-    refuse_unscored_share(summary, settings)
+    refuse_unscored_share(totals, settings)
 
 
-def refuse_unscored_share(of: RunSummary, settings: Settings) -> None:
+def refuse_unscored_share(of: RunTotals, settings: Settings) -> None:
     """Refuse outputs with too many unscored rollouts, or of a watched judge that is not to be
     trusted.
     """

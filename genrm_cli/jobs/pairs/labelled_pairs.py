@@ -82,7 +82,7 @@ def read_pairs(source: Source, run: RunContext) -> LabelledPairs:
     metrics = run.metrics
 
     def reject(bad: RejectRecord) -> None:
-        metrics.rejects += 1
+        metrics.rejected_lines += 1
         if len(found.rejects) < _MOST_REJECTS:
             found.rejects.append(bad)
 
@@ -100,9 +100,9 @@ def read_pairs(source: Source, run: RunContext) -> LabelledPairs:
                 *chars,
             )
         )
-    metrics.lines = metrics.rejects + len({case.line for case in found.cases})
+    metrics.lines = metrics.rejected_lines + len({case.line for case in found.cases})
     metrics.groups = len(found.cases)
-    metrics.planned = orders * len(found.cases)
+    metrics.comparisons_planned = orders * len(found.cases)
     metrics.planned_calls = 2 * len(found.cases) * sum(judge.turns for judge in run.plan.judges)
     first = "; ".join(
         f"{source.unit} {bad.line}: {bad.reason}" for bad in found.rejects[:_NAMED_REJECTS]
@@ -112,7 +112,7 @@ def read_pairs(source: Source, run: RunContext) -> LabelledPairs:
             f"{source.uri}: no line is a labelled pair ({first or 'the file is empty'})."
         )
     if found.rejects and run.settings.input.strict:
-        bad = f"{metrics.rejects} bad lines ({first})"
+        bad = f"{metrics.rejected_lines} bad lines ({first})"
         raise InputError(
             f"{source.uri}: ",
             naming("$strict refuses "),

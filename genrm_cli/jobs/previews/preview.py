@@ -124,7 +124,7 @@ class Preview:
             "files": self.files,
             "can_be_scored": self.can_be_scored,
             "lines": counts.lines,
-            "rejected_lines": counts.rejects,
+            "rejected_lines": counts.rejected_lines,
             "formats": dict(counts.formats.most_common()),
             "readings": {name: asdict(reading) for name, reading in self.readings.items()},
             "rollouts": counts.rollouts,
@@ -150,7 +150,7 @@ class Preview:
             "strategy": pairing.strategy,
             "ring_k": pairing.ring_k if pairing.strategy == "ring" else None,
             "repeats": pairing.repeats,
-            "comparisons": counts.planned,
+            "comparisons": counts.comparisons_planned,
             "plan": self.plan.as_dict(),
             "problem_count": self.problem_count,
             "problems": [asdict(each) | {"problem": str(each.problem)} for each in self.problems],
@@ -245,7 +245,7 @@ def preview_task(task: Task, run: RunContext, torn: TornPrompts | None = None) -
         index.plan.pairing,
         plan,
         problems=problems.ordered(),
-        can_be_scored=metrics.planned > 0 or has_components,
+        can_be_scored=metrics.comparisons_planned > 0 or has_components,
         error=refusal,
     )
     if preview.can_be_scored or refusal is not None:
