@@ -93,7 +93,7 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         self.metrics = metrics
         self.table = GroupTable(spans_files=sources.are_many)
         self.plan = plan
-        self._settings = settings
+        self.settings = settings
         self._texts: RolloutStore[Record | None] = RolloutStore()
         self.steps = RareNumbers("q")
         self._may_split = settings.group_by is None

@@ -70,11 +70,47 @@ def iter_scored(
 
 def format_of(record: Record, settings: InputSettings) -> Format:
     """Return the format that the settings force, else the one that the record is written in."""
+    settled = settled_fields(settings)
     if settings.response_field is not None:
-        return _named_fields(settings.response_field, settings.prompt_field, settings.id_field)
+        named = _named_fields(settings.response_field, settings.prompt_field, settings.id_field)
+        named.refuse_open(record, settled)
+        return named
     if settings.format is None:
-        return recognise(record, installed_formats().values())
+        return recognise(record, installed_formats().values(), settled)
     return FORMATS.get(settings.format) or installed_formats()[settings.format]
+
+
+def settled_fields(settings: InputSettings) -> Mapping[str, str]:
+    """Return the fields about which the settings say something, with their roles."""
+    return _settled_fields(
+        settings.ignore_fields,
+        settings.reference_field,
+        settings.rubric_field,
+        settings.group_by,
+        settings.require_metadata,
+    )
+
+
+@lru_cache(maxsize=8)
+def _settled_fields(
+    ignored: str | None,
+    reference: str | None,
+    rubric: str | None,
+    group_by: str | None,
+    required: tuple[str, ...],
+) -> Mapping[str, str]:
+    declared = [parse_requirement(text).path for text in required]
+    paths = {
+        "metadata": [*_paths_in(group_by), *declared, *(f"metadata.{each}" for each in declared)],
+        "ignored": _paths_in(ignored),
+        "rubric": _paths_in(rubric),
+        "reference, shown to the judge": _paths_in(reference),
+    }
+    return {path: role for role, named in paths.items() for path in named}
+
+
+def _paths_in(text: str | None) -> list[str]:
+    return [] if text is None else [path.strip() for path in text.split(",")]
 
 
 def installed_formats() -> Mapping[str, Format]:

@@ -108,5 +108,5 @@ def scored_lines(members: Sequence[Member], rewards: GroupRewards, plan: GroupPl
 
 
 def _annotated(line: Json, scores: Sequence[Score]) -> bytes:
-    recognise(line).annotate(line, scores)
+    recognise(line, settled=[*line]).annotate(line, scores)
     return render_record(line)

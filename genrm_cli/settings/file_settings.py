@@ -71,13 +71,17 @@ class InputSettings:
         "unscored",
     )
     prompt_field: str | None = reward_name(
-        "Dotted path of the prompt, if the format is not recognised. Requires $response_field.",
+        "Dotted path of the prompt, or several that are one prompt: question,passage. Default: "
+        "detect it. Requires $response_field.",
         is_common=True,
     )
     response_field: str | None = reward_name(
-        "Dotted path of the response, if the format is not recognised. A list of responses is a "
-        "group.",
+        "Dotted path of the response. A list of responses is a group. Default: detect it.",
         is_common=True,
+    )
+    ignore_fields: str | None = reward_name(
+        "Dotted paths of fields that are neither prompt nor response, separated by commas, for "
+        "lines that are rejected because of them.",
     )
     id_field: str | None = reward_name(
         "Dotted path of the task id, if the format is not recognised. Requires $response_field."

@@ -524,7 +524,7 @@ def test_a_line_that_is_not_clear_is_rejected_with_the_choices():
                 "answer": GOLD,
                 "prediction": "P",
             },
-            "response_field='prediction'",
+            "could be prediction; say what each is",
         ),
         (
             {
@@ -532,7 +532,7 @@ def test_a_line_that_is_not_clear_is_rejected_with_the_choices():
                 "answer": GOLD,
                 "pred": "P",
             },
-            "answer is a reference|response_field='pred'",
+            "answer is a reference",
         ),
         ({"question": "Q?", "answer": GOLD}, "answer is a reference"),
         (
@@ -572,7 +572,7 @@ def test_a_line_that_is_not_clear_is_rejected_with_the_choices():
                 "messages": [asked("Q?"), said("R")],
                 "question": "Else?",
             },
-            "question could be part of the prompt",
+            r"question \(.*could be part",
         ),
         (
             {
@@ -580,7 +580,7 @@ def test_a_line_that_is_not_clear_is_rejected_with_the_choices():
                 "completion": ["A"],
                 "system_prompt": "S",
             },
-            "system_prompt could be part",
+            r"system_prompt \(.*could be part",
         ),
         (
             {
@@ -621,7 +621,7 @@ def test_a_line_that_is_not_clear_is_rejected_with_the_choices():
                 "response": "A",
                 "dialogue_history": "H",
             },
-            "the prompt could be prompt, dialogue_history",
+            r"dialogue_history \('H'\) could be part",
         ),
         (
             {
@@ -629,7 +629,7 @@ def test_a_line_that_is_not_clear_is_rejected_with_the_choices():
                 "user_query": "Q?",
                 "output": {"text": "A"},
             },
-            "user_query could be part of the prompt",
+            r"user_query \(.*could be part",
         ),
         (
             {
@@ -637,7 +637,7 @@ def test_a_line_that_is_not_clear_is_rejected_with_the_choices():
                 "response": "A",
                 "Document": "D",
             },
-            "Document could be part of the prompt",
+            r"Document \(.*could be part",
         ),
         (
             {
@@ -645,7 +645,7 @@ def test_a_line_that_is_not_clear_is_rejected_with_the_choices():
                 "response": "A",
                 "orig_response": "B",
             },
-            "the response could be response, orig_response",
+            r"orig_response \('B'\) could be part",
         ),
         (
             {
@@ -653,7 +653,7 @@ def test_a_line_that_is_not_clear_is_rejected_with_the_choices():
                 "response": "A",
                 "responseB": "B",
             },
-            "the response could be response, responseB",
+            r"responseB \('B'\) could be part",
         ),
         (
             {
@@ -661,25 +661,25 @@ def test_a_line_that_is_not_clear_is_rejected_with_the_choices():
                 "response": "A",
                 "options": {"stop": ["B"], "seed": 1},
             },
-            "options could be part of the prompt",
+            r"options.stop \(.*could be part",
         ),
         (
             {
                 "choices": [{"message": said("A")}],
                 "raw_input": {"question": "Q?"},
             },
-            "raw_input could be part of",
+            r"raw_input.question \(.*could be part",
         ),
         (
             {
                 "prompt": {"raw": "Q?"},
                 "response": {"output": "A"},
             },
-            "prompt_field='prompt.raw' response_field='response.out",
+            r"prompt.raw \('Q\?'\), response.output \('A'\) could be",
         ),
         (
             {"question": "Q?", "best_answer": GOLD},
-            "name its fields, as in prompt_field='question' response_field='reply",
+            r"best_answer is a reference.* question \('Q\?'\) could be",
         ),
     ]
     for line, choices in cases:
@@ -723,7 +723,6 @@ def test_texts_that_are_neither_prompt_nor_response_are_left_alone():
     others = (
         "judge_response",
         "test_output",
-        "parsed_completion",
         "expected_output",
         "reference_completion",
         "message",
@@ -741,17 +740,7 @@ def test_a_known_shape_that_is_no_rollout_says_what_to_do():
     cases = [
         (
             {"task_id": "x/1", "completion": "A"},
-            "no field holds a prompt.*response_field='completion' id_field='task_id'",
-        ),
-        ({"traj": [asked("Q?"), said("A")]}, "traj holds a conversation: name it messages"),
-        (
-            {
-                "data": {
-                    "prompt": [asked("Q?")],
-                    "sampled": ["A"],
-                }
-            },
-            "prompt_field='data.prompt' response_field='data.sampled'",
+            r"completion \('A'\) could be part of the prompt or a response",
         ),
         (
             {

@@ -10,6 +10,7 @@ from genrm_cli.errors import (
     WatchError,
     naming,
 )
+from genrm_cli.jobs.due.propose_fields import describe_proposal
 from genrm_cli.jobs.index import InputIndex, Reject
 from genrm_cli.metrics.figures import refuse_failed_figures
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -44,7 +45,9 @@ def refuse_input(index: InputIndex, first: FirstRejects, *, strict: bool) -> Non
         rejects = [reject for reject in first if reject.file in (None, uri)]
         reasons = (" (", _reasons(rejects), ")") if rejects else ()
         more = " `genrm validate` lists all problems." if lines > len(rejects) else ""
-        raise InputError(f"{uri}: cannot read {whole} as rollouts", *reasons, f".{more}")
+        with index.sources.open(number) as source:
+            proposed = describe_proposal(source, index.settings)
+        raise InputError(f"{uri}: cannot read {whole} as rollouts", *reasons, proposed, f".{more}")
     problems = []
     metrics = index.metrics
     if metrics.rejected_lines:
@@ -66,13 +69,14 @@ def refuse_input(index: InputIndex, first: FirstRejects, *, strict: bool) -> Non
 
 def _reasons(rejects: list[Reject]) -> Message:
     """Return where lines could not be read, by reason."""
-    places: dict[Message, list[str]] = {}
+    first = {reject.kind: reject.reason for reject in reversed(rejects)}
+    places: dict[str, list[str]] = {}
     for reject in rejects:
-        places.setdefault(reject.reason, []).append(reject.where)
+        places.setdefault(reject.kind, []).append(reject.where)
     unit = rejects[0].unit
     reasons = [
-        Message.of(f"{unit if len(where) == 1 else f'{unit}s'} {', '.join(where)}: ", reason)
-        for reason, where in places.items()
+        Message.of(f"{unit if len(where) == 1 else f'{unit}s'} {', '.join(where)}: ", first[kind])
+        for kind, where in places.items()
     ]
     return _joined("; ", reasons)
 

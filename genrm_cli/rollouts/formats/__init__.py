@@ -16,9 +16,8 @@
 An installed package registers such an object as an entry point of the group `genrm.formats`. One
 with lines of another shape is a `Format`, with functions that read a line and write its scores."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from genrm_cli.errors import Message
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats import (
     api_calls,
@@ -29,8 +28,10 @@ from genrm_cli.rollouts.formats import (
 )
 from genrm_cli.rollouts.formats.format import Format, Score
 from genrm_cli.rollouts.formats.group_formats import GROUP_FORMATS
-from genrm_cli.rollouts.formats.line_formats import LINE_FORMATS, having, line_format, named_fields
+from genrm_cli.rollouts.formats.line_formats import LINE_FORMATS, having, line_format
+from genrm_cli.rollouts.formats.named_fields import named_fields
 from genrm_cli.rollouts.formats.nested_responses import NESTED_FORMATS
+from genrm_cli.rollouts.reading.account import open_fields
 from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.unrecognised import describe_unrecognised, is_known_otherwise
 from genrm_cli.rollouts.rollout import UnreadableRecordError
@@ -52,27 +53,41 @@ _IN_ORDER = (
 FORMATS: Mapping[str, Format] = {each.name: each for each in _IN_ORDER}
 
 
-def recognise(record: Record, installed: Iterable[Format] = ()) -> Format:
+def recognise(
+    record: Record, installed: Iterable[Format] = (), settled: Collection[str] = ()
+) -> Format:
     """Return the format of a record; those of `installed` packages are tried first.
 
-    If no format matches, or none accounts for every field that could hold a prompt or a response,
-    the error names the fields, and what to do."""
+    If no format matches, or none accounts for every text of the line, the error names the fields,
+    and what to do. `settled` are the paths of fields that the user has said something about."""
     for each in installed:
         if each.recognise(record):
             return each
-    left: Message | None = None
+    refused: UnreadableRecordError | None = None
     for each in _IN_ORDER:
         if each.recognise(record):
             try:
-                found = each.unexplained(record)
+                each.refuse_open(record, settled)
             except UnreadableRecordError as error:
-                found = error.message
-            if found is None:
+                refused = refused or error
+            else:
                 return each
-            left = left or found
-    if left is not None and not is_known_otherwise(record):
-        raise UnreadableRecordError(left)
+    if refused is not None and not is_known_otherwise(record):
+        raise refused
     raise UnreadableRecordError(describe_unrecognised(record))
+
+
+def open_fields_of(
+    record: Record, installed: Iterable[Format] = (), settled: Collection[str] = ()
+) -> dict[str, str]:
+    """Return an example of each field that keeps the first format of a record from reading it."""
+    for each in (*installed, *_IN_ORDER):
+        if each.recognise(record):
+            try:
+                return each.open_fields(record, settled)
+            except UnreadableRecordError:
+                continue
+    return open_fields(record, Fields(), settled)
 
 
 __all__ = [
@@ -83,5 +98,6 @@ __all__ = [
     "having",
     "line_format",
     "named_fields",
+    "open_fields_of",
     "recognise",
 ]

@@ -4,10 +4,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from genrm_cli.errors import Message
 from genrm_cli.json_types import JsonObject, Record
-from genrm_cli.rollouts.reading.known_names import Fields
-from genrm_cli.rollouts.reading.line_fields import unexplained
+from genrm_cli.rollouts.reading.account import describe_open, open_fields
+from genrm_cli.rollouts.reading.known_names import Fields, part_named
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 # The texts of every format's example: one question and two answers.
@@ -173,11 +172,22 @@ class Format:
         """Return the fields of a record that it reads, by role."""
         return self.fields.present_in(record) if self.resolve is None else self.resolve(record)
 
-    def unexplained(self, record: Record) -> Message | None:
-        """Return why it does not account for every field of a record; None if it does."""
+    def open_fields(self, record: Record, settled: Collection[str] = ()) -> dict[str, str]:
+        """Return an example of each field of a record that it does not account for, by path.
+
+        `settled` are the paths of fields that the user has said something about."""
         if self.owns_line:
-            return None
+            return {}
         read = self.fields_in(record)
-        return unexplained(
-            record, replace(read, metadata=read.metadata + self.fields.metadata), self.name
-        )
+        read = replace(read, metadata=read.metadata + self.fields.metadata)
+        if isinstance(record.get("genrm"), dict):
+            # A scored line was accounted for when it was scored, with the settings of that run.
+            settled = (*settled, *(name for name in record if part_named(name) is None))
+        return open_fields(record, read, settled)
+
+    def refuse_open(self, record: Record, settled: Collection[str] = ()) -> None:
+        """Refuse a record with fields that it does not account for."""
+        if left := self.open_fields(record, settled):
+            paths = ", ".join(left)
+            told = describe_open(left, f"{self.name} lines have no such field")
+            raise UnreadableRecordError(told, kind=f"{self.name} lines with {paths}")

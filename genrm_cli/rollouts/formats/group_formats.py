@@ -26,6 +26,7 @@ from genrm_cli.rollouts.formats.shapes import (
     read_completion,
     read_list,
 )
+from genrm_cli.rollouts.reading.chat_messages import role_of
 from genrm_cli.rollouts.reading.known_names import (
     MANY_RESPONSES,
     RESPONSES,
@@ -149,9 +150,9 @@ def _are_alternatives(values: list[object], is_named_so: bool) -> bool:
     be one response.
     """
     if is_messages(values):
-        return is_named_so and {each["role"] for each in values if isinstance(each, dict)} == {
-            "assistant"
-        }
+        # Reasoning and answer in two messages are one response.
+        roles = {role_of(each) for each in values if isinstance(each.get("role"), str)}
+        return is_named_so and roles == {"assistant"}
     return is_named_so or (any(values) and all(isinstance(each, str | None) for each in values))
 
 

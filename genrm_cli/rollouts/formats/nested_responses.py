@@ -163,8 +163,12 @@ def _message_of(message: object) -> object:
 
 
 def _is_art(record: Record) -> bool:
-    one = isinstance(record.get("messages_and_choices"), list)
-    return one or _all_have(record.get("trajectories"), "messages_and_choices")
+    if _all_have(record.get("trajectories"), "messages_and_choices"):
+        return True
+    steps = record.get("messages_and_choices")
+    return isinstance(steps, list) and any(
+        isinstance(step, dict) and "message" in step for step in steps
+    )
 
 
 def _read_art(record: Record) -> list[Rollout]:

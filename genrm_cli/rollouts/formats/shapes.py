@@ -9,6 +9,7 @@ from typing import Any
 from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.reading.chat_messages import (
+    REASONING,
     items_of_messages,
     items_of_text,
     turns_of_messages,
@@ -155,20 +156,29 @@ def read_chat(record: JsonObject, messages: object, **known: Any) -> Rollout:
         raise UnreadableRecordError("no messages, expected a list of messages")
     turns = turns_of_messages(messages)
     start, end = response_span(turns)
-    return split_messages(record, messages[:end], turns[:start], **known)
+    return split_messages(record, messages[:end] or messages, turns[:start], **known)
+
+
+def splits_conversation(prompt: object, response: object) -> bool:
+    """Whether a response is a conversation that holds more of its prompt than `prompt` does."""
+    if not is_messages(response):
+        return False
+    turns = turns_of_messages(response)
+    asked = asked_of(prompt).turns
+    return turns[0].role != "assistant" and turns[: len(asked)] != (asked or None)
 
 
 def response_span(turns: Sequence[Turn]) -> tuple[int, int]:
     """Return the span of the last assistant turn with the tool turns before it; empty, at the end,
-    if there is none.
+    if there is none, or the user has the last word.
     """
     end = len(turns)
-    while end and turns[end - 1].role != "assistant":
+    while end and turns[end - 1].role not in ("assistant", "user"):
         end -= 1
-    if not end:
+    if not end or turns[end - 1].role == "user":
         return len(turns), len(turns)
     start = end
-    while start and turns[start - 1].role in ("assistant", "tool"):
+    while start and turns[start - 1].role in ("assistant", "tool", REASONING):
         start -= 1
     return start, end
 
@@ -179,7 +189,8 @@ def read_trajectory(record: JsonObject, messages: list[Any], **known: Any) -> Ro
     """
     turns = turns_of_messages(messages)
     first = next(
-        (position for position, turn in enumerate(turns) if turn.role == "assistant"), len(turns)
+        (number for number, turn in enumerate(turns) if turn.role in ("assistant", REASONING)),
+        len(turns),
     )
     return split_messages(record, messages, turns[:first], **known)
 

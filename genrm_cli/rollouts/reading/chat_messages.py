@@ -1,18 +1,21 @@
-"""Read chat messages: as turns of a prompt, or as the items of a response."""
+"""Read chat messages: as turns of a prompt, or as the items of a response.
 
-from collections.abc import Iterator, Mapping, Sequence
+A message is understood, or its line is refused: a field of a message that holds a text or a call
+which is not read could be what the policy did."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from genrm_cli.json_types import JsonObject
+from genrm_cli.rollouts.reading.account import is_prose, iter_strings, json_in, shown_text
+from genrm_cli.rollouts.reading.known_names import is_label, plain_name, role_named
 from genrm_cli.rollouts.reading.message_parts import (
-    answer_text,
-    arguments_of,
+    Part,
+    call_of,
     content_of,
-    is_media,
     kind_of,
     list_or_empty,
     media_of_messages,
-    media_of_part,
-    reasoning_of_part,
+    parts_of,
     text_of_content,
     text_or_empty,
 )
@@ -31,10 +34,36 @@ from genrm_cli.rollouts.rollout import (
     join_texts,
 )
 
+REASONING = "reasoning"
+"""The role of a message that is reasoning of the policy; it is part of no prompt."""
+
 _ROLES = {
-    **{"developer": "system", "function": "tool", "human": "user"},
-    **dict.fromkeys(("gpt", "model", "bot", "chatbot", "ai"), "assistant"),
+    **dict.fromkeys(("developer",), "system"),
+    **dict.fromkeys(("function", "observation", "ipython"), "tool"),
+    **dict.fromkeys(("human", "prompter"), "user"),
+    **dict.fromkeys(("gpt", "chatgpt", "model", "bot", "chatbot", "ai", "agent"), "assistant"),
+    **dict.fromkeys(("thought", "thinking", "thoughts", "analysis"), REASONING),
 }
+_REASONING_NAMES = ("reasoning_content", "reasoning", "thinking", "thought")
+_TOOL_CONTENT = ("output", "result", "response")
+# Fields of a message that are read, or that are about it.
+_UNDERSTOOD = frozenset(
+    (
+        *("role", "content", "parts", "text", "value", "message", "prompt", "name", "function"),
+        *("tool_calls", "function_call", "tool_call_id", "refusal", "recipient", "channel"),
+        *_REASONING_NAMES,
+        *_TOOL_CONTENT,
+    )
+)
+# What writers keep about a message: raw replies, which repeat it, and their own notes.
+_ABOUT = frozenset(
+    (
+        *("extra", "metadata", "raw", "raw_data", "raw_response", "response_metadata", "usage"),
+        *("provider_specific_fields", "logprobs", "annotations", "citations", "header", "info"),
+        *("reasoning_details", "thinking_blocks", "audio", "error", "state", "tags", "stats"),
+    )
+)
+_CALLING_WORDS = frozenset(("call", "calls", "tool", "tools", "action", "actions", "function"))
 
 
 def turns_of_prompt(prompt: object) -> tuple[Turn, ...]:
@@ -52,7 +81,7 @@ def turns_of_prompt(prompt: object) -> tuple[Turn, ...]:
 
 def turns_of_messages(messages: Sequence[object]) -> tuple[Turn, ...]:
     """Return chat messages as turns; an assistant's tool calls are written out after its text."""
-    return tuple(_turn_of_message(message) for message in messages)
+    return tuple(_turn_of_message(message, number) for number, message in enumerate(messages))
 
 
 def items_of_text(text: str) -> tuple[Item, ...]:
@@ -66,9 +95,9 @@ def items_of_text(text: str) -> tuple[Item, ...]:
 
 
 def items_of_messages(messages: Sequence[object]) -> tuple[Item, ...] | None:
-    """Return the items of chat messages; None if no assistant message is among them."""
+    """Return the items of chat messages; None if no message of the policy is among them."""
     roles = {_turn_of_message(message).role for message in messages}
-    if "assistant" not in roles:
+    if roles.isdisjoint(("assistant", REASONING)):
         return None
     names = tool_names(messages)
     return tuple(item for message in messages for item in iter_items_of_message(message, names))
@@ -76,14 +105,16 @@ def items_of_messages(messages: Sequence[object]) -> tuple[Item, ...] | None:
 
 def tool_names(messages: Sequence[object]) -> dict[str, str]:
     """Return the names of the tools that messages call, by the ids of the calls."""
-    return {
-        call["id"]: read.name
+    calls = (
+        call
         for message in messages
         if isinstance(message, dict)
         for call in list_or_empty(message.get("tool_calls"))
-        if isinstance(call, dict)
-        and isinstance(call.get("id"), str)
-        and (read := _call_of(call)) is not None
+    )
+    return {
+        call["id"]: call_of(call).name
+        for call in calls
+        if isinstance(call, dict) and isinstance(call.get("id"), str)
     }
 
 
@@ -95,116 +126,134 @@ def iter_items_of_message(
     """
     if not isinstance(message, dict):
         raise UnreadableRecordError(f"a message is {kind_of(message)}, expected an object")
-    role = _role_of(message)
-    content = content_of(message)
+    role = role_of(message)
     if role == "assistant":
         yield from items_of_assistant(message)
-        return
-    media = media_of_messages(message)
-    if role == "tool":
+    elif role == REASONING:
+        yield Reasoning(text_of_content(content_of(message)))
+    elif role == "tool":
         name = text_or_empty(message.get("name")) or text_or_empty(message.get("function"))
         name = name or (tools or {}).get(text_or_empty(message.get("tool_call_id")), "")
-        yield ToolResult(text_of_content(content), name)
+        yield from _items_of_tool(message, name)
     else:
-        yield from _results_within(content)
+        content = content_of(message)
+        # Anthropic puts results into the user's message.
+        for part in parts_of(content):
+            if isinstance(part, ToolResult):
+                yield part
         if text := text_of_content(content):
             yield Turn(role, text)
-    yield from media
+        yield from media_of_messages(message)
 
 
 def items_of_assistant(message: JsonObject) -> Iterator[Item]:
-    """Yield the items of an assistant message: reasoning, text and media, refusals, calls."""
-    apart = message.get("reasoning_content") or message.get("reasoning")
+    """Yield the items of an assistant message in their order; its calls come last."""
+    recipient = text_or_empty(message.get("recipient"))
     content = content_of(message)
-    parts = content if isinstance(content, list) else ()
-    thoughts = "".join(reasoning_of_part(part) for part in parts)
-    inline = list(_items_of_content(content))
-    if isinstance(apart, str) and apart:
-        inline = [Reasoning(apart), *(item for item in inline if not isinstance(item, Reasoning))]
-    elif thoughts:
-        yield Reasoning(thoughts)
-    yield from inline
-    refusals = [message.get("refusal")] + [
-        part.get("refusal") for part in parts if isinstance(part, dict)
-    ]
-    yield from (Refusal(refusal) for refusal in refusals if isinstance(refusal, str) and refusal)
-    yield from (
-        _call_of_part(part)
-        for part in parts
-        if isinstance(part, dict) and part.get("type") == "tool_use"
-    )
+    if recipient.startswith("functions."):  # gpt-oss
+        yield ToolCall(recipient.removeprefix("functions."), text_of_content(content))
+        return
+    items = list(_items_of_parts(parts_of(content)))
+    names = (message[name] for name in _REASONING_NAMES if isinstance(message.get(name), str))
+    if apart := next(filter(None, names), ""):
+        items = [Reasoning(apart), *(item for item in items if not isinstance(item, Reasoning))]
+    yield from items
+    if refusal := text_or_empty(message.get("refusal")):
+        yield Refusal(refusal)
     yield from _calls_of_message(message)
 
 
-def _items_of_content(content: object) -> Iterator[Item]:
-    """Yield reasoning, text and media in their order; the parts between two media are one text."""
-    if not isinstance(content, list):
-        yield from items_of_text(answer_text(content))
-        return
-    parts: list[object] = []
-    for part in content:
-        parts.append(part)
-        if isinstance(part, dict) and is_media(part):
-            yield from items_of_text(answer_text(parts))
-            yield media_of_part(part)
-            parts = []
-    yield from items_of_text(answer_text(parts))
+def _items_of_parts(parts: Iterable[Part]) -> Iterator[Item]:
+    """Yield the items of parts. Texts, and the thoughts before and between them, are one text each
+    up to a call, a result or an image.
+    """
+    texts: list[str] = []
+    thoughts: list[str] = []
+    for part in parts:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, Reasoning):
+            thoughts.append(part.text)
+        else:
+            yield from _items_of_run(thoughts, texts)
+            yield part
+            texts.clear()
+            thoughts.clear()
+    yield from _items_of_run(thoughts, texts)
+
+
+def _items_of_run(thoughts: Sequence[str], texts: Sequence[str]) -> Iterator[Item]:
+    if any(thoughts):
+        yield Reasoning("".join(thoughts))
+    yield from items_of_text("".join(texts))
+
+
+def _items_of_tool(message: JsonObject, name: str) -> Iterator[Item]:
+    content = content_of(message)
+    if content is None:
+        content = next((message[key] for key in _TOOL_CONTENT if key in message), None)
+    inner = [part for part in parts_of(content) if isinstance(part, ToolResult)]
+    yield from inner
+    if not inner or text_of_content(content):
+        yield ToolResult(text_of_content(content), name)
+    yield from media_of_messages(message)
 
 
 def _calls_of_message(message: JsonObject) -> Iterator[ToolCall]:
-    for call in list_or_empty(message.get("tool_calls")):
-        if (read := _call_of(call)) is not None:
-            yield read
-    if isinstance(message.get("function_call"), dict):
-        yield ToolCall(
-            text_or_empty(message["function_call"].get("name")),
-            arguments_of(message["function_call"]),
-        )
+    for name in ("tool_calls", "function_call"):
+        calls = message.get(name)
+        if isinstance(calls, str):
+            calls = json_in(calls) or calls
+        if calls:
+            every = calls if isinstance(calls, list) else [calls]
+            yield from (call_of(call) for call in every if call is not None)
 
 
-def _call_of(call: object) -> ToolCall | None:
-    """Read one of a message's tool calls: in OpenAI's shape, flat, or as JSON text (verifiers)."""
-    if isinstance(call, str):
-        # Not parsed: nested JSON could smuggle lone surrogates and deep nesting past the checks of
-        # the line.
-        return ToolCall("", call)
-    if not isinstance(call, dict):
-        return None
-    function = call.get("function", call)
-    if isinstance(function, str):  # inspect_ai
-        return ToolCall(function, arguments_of(call))
-    return (
-        ToolCall(text_or_empty(function.get("name")), arguments_of(function))
-        if isinstance(function, dict)
-        else None
-    )
-
-
-def _call_of_part(part: JsonObject) -> ToolCall:
-    return ToolCall(text_or_empty(part.get("name")), arguments_of(part))
-
-
-def _results_within(content: object) -> Iterator[Item]:
-    """Yield tool results that are parts of a user message (Anthropic)."""
-    for part in content if isinstance(content, list) else ():
-        if isinstance(part, dict) and part.get("type") == "tool_result":
-            yield ToolResult(text_of_content(part.get("content")))
-            yield from media_of_messages(part)
-
-
-def _turn_of_message(message: object) -> Turn:
-    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-        raise UnreadableRecordError("a message has no role; expected objects with role and content")
-    words = text_of_content(content_of(message))
+def _turn_of_message(message: object, number: int | None = None) -> Turn:
+    if not isinstance(message, dict):
+        raise UnreadableRecordError(f"a message is {kind_of(message)}, expected an object")
+    role = role_of(message)
+    _refuse_unknown(message, "a message" if number is None else f"message {number + 1}")
+    if role == REASONING:
+        return Turn(REASONING, "")
+    content = content_of(message)
+    if content is None and role == "tool":
+        content = next((message[key] for key in _TOOL_CONTENT if key in message), None)
+    words = text_of_content(content)
+    if role == "tool":
+        results = [part.text for part in parts_of(content) if isinstance(part, ToolResult)]
+        words = join_texts([*results, words])
     calls = tuple(_calls_of_message(message))
     if not calls:
-        return Turn(_role_of(message), join_texts([words]))
+        return Turn(role, join_texts([words]))
     written = [call_text(call.name, call.arguments) for call in calls]
-    return CallingTurn(_role_of(message), join_texts([words, *written]), words, calls)
+    return CallingTurn(role, join_texts([words, *written]), words, calls)
 
 
-def _role_of(message: JsonObject) -> str:
+def role_of(message: JsonObject) -> str:
+    """Return the role of a message under its usual name."""
     role = message.get("role")
     if not isinstance(role, str):
         raise UnreadableRecordError("a message has no role; expected objects with role and content")
-    return _ROLES.get(role.lower(), role.lower())
+    name = _ROLES.get(role.lower(), role.lower())
+    is_thought = name == "assistant" and message.get("channel") == "analysis"
+    return REASONING if is_thought else name
+
+
+def _refuse_unknown(message: JsonObject, where: str) -> None:
+    """Refuse a message with a text or a call in a field that is not understood."""
+    for name in message.keys() - _UNDERSTOOD - _ABOUT:
+        value = message[name]
+        if not value or isinstance(value, int | float) or role_named(name) in ("verdict",):
+            continue
+        is_call = not _CALLING_WORDS.isdisjoint(plain_name(name).split("_"))
+        texts = list(iter_strings(value))
+        if isinstance(value, str) and is_label(name):
+            continue
+        own = "" if not any(map(is_prose, texts)) else "".join(iter_strings(content_of(message)))
+        unread = [text for text in texts if is_prose(text) and text.strip() not in own]
+        if unread or (is_call and isinstance(value, list | dict)):
+            example = f" ({shown_text(unread[0])})" if unread else ""
+            raise UnreadableRecordError(
+                f"{where} has a field {name}{example} that could be what the policy did"
+            )

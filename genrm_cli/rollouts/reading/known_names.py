@@ -1,8 +1,8 @@
-"""Names of fields that hold prompts, responses and references, and the texts of a field in any
-shape.
+"""Names of fields that hold prompts, responses, references and metadata, and the texts of a value.
 
-A name may have several roles: writers disagree. A format says which of them it reads, and as what.
-"""
+A name may have several roles, because writers disagree: a format says which of them it reads, and
+as what. Beside the fields of its format, a line may have any others: `account.py` decides by what
+they hold, and asks here only for names that say whose text it is."""
 
 import re
 from collections.abc import Iterator
@@ -12,207 +12,106 @@ from typing import Literal, TypeGuard
 
 from genrm_cli.json_types import JsonObject
 
+Role = Literal["prompt", "response", "reference", "reasoning", "verdict", "metadata"]
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 # A prompt on its own; all but one of those that a line has must repeat it.
-PROMPTS = (
-    *(
-        "prompt",
-        "messages",
-        "conversation",
-        "question",
-        "query",
-        "problem",
-        "instruction",
-        "input",
-        "inputs",
-    ),
-    "user_input",
+PROMPTS = _names(
+    "prompt messages conversation question query problem instruction input inputs user_input"
 )
 # Parts of a prompt beside it.
-SYSTEMS = (
-    "system",
-    "system_prompt",
-    "system_message",
-    "system_instruction",
-    "developer_prompt",
-    "instructions",
+SYSTEMS = _names(
+    "system system_prompt system_message system_instruction developer_prompt instructions"
 )
-HISTORIES = ("history", "conversation_history", "chat_history")
-CONTEXTS = (
-    *(
-        "context",
-        "contexts",
-        "passage",
-        "passages",
-        "choices",
-        "options",
-        "retrieved_contexts",
-        "retrieval_context",
-    ),
+HISTORIES = _names("history conversation_history chat_history")
+# `suffix` is what follows the gap that the policy fills (FIM).
+CONTEXTS = _names(
+    "context contexts passage passages choices options retrieved_contexts retrieval_context suffix"
 )
-
 # One response, or a list of alternatives.
-RESPONSES = (
-    *(
-        "completion",
-        "response",
-        "output",
-        "generation",
-        "generated_text",
-        "predict",
-        "model_output",
-    ),
-    *(
-        "model_response",
-        "model_completion",
-        "output_text",
-        "response_text",
-        "text",
-        "generated_response",
-    ),
-    *("generated_solution", "llm_response", "llm_output", "actual_output", "message"),
+RESPONSES = _names(
+    "completion response output generation generated_text predict model_output model_response "
+    "model_completion output_text response_text text generated_response generated_solution "
+    "llm_response llm_output actual_output message"
 )
-MANY_RESPONSES = (
-    "responses",
-    "completions",
-    "outputs",
-    "generations",
-    "samples",
-    "candidates",
-    "rollouts",
-)
+MANY_RESPONSES = _names("responses completions outputs generations samples candidates rollouts")
 # A response for some writers; an extract of one, a pair, or a whole conversation for others. Read
 # only if named.
-_UNCLEAR = (
-    *(
-        "prediction",
-        "predictions",
-        "predicts",
-        "predicted_text",
-        "generated",
-        "generated_texts",
-        "model_answer",
-    ),
-    *(
-        "reply",
-        "conversations",
-        "trajectory",
-        "trajectories",
-        "chosen",
-        "rejected",
-        "turns",
-        "messages_and_choices",
-    ),
+_UNCLEAR = _names(
+    "prediction predictions predicts predicted_text generated generated_texts model_answer reply "
+    "conversations trajectory trajectories chosen rejected turns messages_and_choices"
 )
 # Never a response unless the user names it.
-REFERENCES = (
-    *(
-        "reference",
-        "references",
-        "reference_answer",
-        "reference_solution",
-        "reference_response",
-        "expected_answer",
-    ),
-    *(
-        "expected_output",
-        "expected",
-        "answer",
-        "answers",
-        "correct_answer",
-        "correct_answers",
-        "incorrect_answers",
-    ),
-    *(
-        "ground_truth",
-        "ground_truths",
-        "gold",
-        "golden_answer",
-        "gold_answer",
-        "gt",
-        "gts",
-        "gt_cot",
-        "best_answer",
-    ),
-    *(
-        "ideal_completion",
-        "solution",
-        "solutions",
-        "target",
-        "targets",
-        "label",
-        "labels",
-        "final_answer",
-    ),
+REFERENCES = _names(
+    "reference references reference_answer reference_solution reference_response expected_answer "
+    "expected_output expected answer answers correct_answer correct_answers incorrect_answers "
+    "ground_truth ground_truths gold golden_answer gold_answer gt gts gt_cot best_answer "
+    "ideal_completion solution solutions target targets label labels"
 )
-
 RESPONSE_NAMES = (*RESPONSES, *MANY_RESPONSES, *_UNCLEAR)
 _PROMPT_NAMES = frozenset((*PROMPTS, *SYSTEMS, *HISTORIES, *CONTEXTS, "prefix", "raw_input"))
-# Any other name that ends in one of these words could be a prompt or a response as well, ...
-_PROMPT_WORDS = (
-    *(
-        "prompt",
-        "prompts",
-        "instruction",
-        "instructions",
-        "history",
-        "context",
-        "contexts",
-        "document",
-        "documents",
-    ),
-    *("article", "articles", "passage", "passages", "examples", "dialogue", "dialog", "question"),
-    *("query", "problem"),
+# Any other name that ends in one of these words could be a prompt or a response as well, even one
+# of a word or two.
+_PROMPT_WORDS = _names(
+    "prompt prompts instruction instructions history context contexts document documents article "
+    "articles passage passages examples dialogue dialog question query problem"
 )
-_RESPONSE_WORDS = (
-    *(
-        "response",
-        "responses",
-        "completion",
-        "completions",
-        "output",
-        "outputs",
-        "generation",
-        "generations",
-    ),
-    *("conversation", "conversations"),
+_RESPONSE_WORDS = _names(
+    "response responses completion completions output outputs generation generations conversation "
+    "conversations"
 )
-# ... unless one of these says whose text it is.
-_OTHERS_WORDS = {
-    *(
-        "judge",
-        "judgment",
-        "grader",
-        "grading",
-        "critic",
-        "critique",
-        "verifier",
-        "verification",
-        "reward",
-        "eval",
-    ),
-    *(
-        "evaluation",
-        "evaluator",
-        "scorer",
-        "error",
+# One of these words anywhere in a name says whose text it is: known answers, the policy's
+# reasoning, and what a judge or a verifier said.
+_OWNERS: dict[str, Role] = {
+    **dict.fromkeys(
+        _names("reference expected gold golden correct incorrect ideal target ground truth"),
         "reference",
-        "expected",
-        "gold",
-        "correct",
-        "incorrect",
-        "ideal",
     ),
-    *(
-        "target",
-        "test",
-        "tests",
-        "tool",
-        "parsed",
-        "extracted",
-        "negative",
-        "feedback",
-        "public",
-        "private",
+    **dict.fromkeys(
+        _names("reasoning reasonings thinking thought thoughts cot scratchpad"), "reasoning"
+    ),
+    **dict.fromkeys(
+        _names(
+            "judge judgment judgement grader grading critic critique verifier verification reward "
+            "rewards eval evaluation evaluator scorer score scores rubric rubrics criteria "
+            "feedback rating ratings rationales verdict verdicts principle principles annotation "
+            "annotations annotator"
+        ),
+        "verdict",
+    ),
+}
+# Last words of names whose texts describe the line. They count only for texts of one short line.
+_LABELS = _names(
+    "id ids uid uuid hash key name names model models version source sources dataset datasets "
+    "type kind category categories language lang url urls path file date time timestamp license "
+    "status reason reasons generator generators format split tag tags role author domain"
+)
+# Names of what writers put beside a rollout: errors, settings of the sampler, tests and tools.
+_METADATA = frozenset(
+    _names(
+        "genrm previous_genrm error errors traceback stderr usage logprobs tools tool_definitions "
+        "tool_defs functions tool_choice sampling_params generation_config model_parameters "
+        "chat_template chat_template_kwargs response_format moderation openai_moderation tests "
+        "test_cases test_list unit_tests test_output public_tests private_tests test_result "
+        "images image videos video audios audio tokens token_ids prompt_token_ids output_token_ids "
+        "input_ids agent_ref _ng_group_id _ng_task_index task_index task_idx prompt_id example_id "
+        "_ng_rollout_index rollout_index episode_index"
+    )
+)
+# Words in names that break ties between fields, for a proposal only.
+_TELLING: dict[str, Role] = {
+    **dict.fromkeys(_names("user task ask request input inputs issue goal topic"), "prompt"),
+    **dict.fromkeys(
+        _names(
+            "answer answers reply replies generated prediction predictions predicted pred "
+            "assistant candidate candidates sample samples sampled result results submission "
+            "policy bot attempt rollout hypothesis student"
+        ),
+        "response",
     ),
 }
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
@@ -228,21 +127,44 @@ def plain_name(name: str) -> str:
 
 
 @lru_cache(maxsize=1024)
+def role_named(name: str) -> Role | None:
+    """Return the role that a name gives a text; None for a name that gives none."""
+    plain = plain_name(name)
+    words = plain.split("_")
+    if plain in _PROMPT_NAMES:
+        return "prompt"
+    if plain in RESPONSE_NAMES:
+        return "response"
+    if plain in REFERENCES:
+        return "reference"
+    if plain in _METADATA:
+        return "metadata"
+    if owner := next((_OWNERS[word] for word in words if word in _OWNERS), None):
+        return owner
+    if words[-1] in _PROMPT_WORDS:
+        return "prompt"
+    return "response" if words[-1] in _RESPONSE_WORDS else None
+
+
+@lru_cache(maxsize=1024)
+def is_label(name: str) -> bool:
+    """Whether the name is that of an identifier or a category, if its text is short."""
+    return plain_name(name).rpartition("_")[2] in _LABELS
+
+
 def part_named(name: str) -> Literal["prompt", "response"] | None:
     """Return what a field of this name could hold; None for a name that says neither."""
-    plain = plain_name(name)
-    if plain in _PROMPT_NAMES or plain in RESPONSE_NAMES:
-        return "prompt" if plain in _PROMPT_NAMES else "response"
-    words = plain.split("_")
-    if plain in REFERENCES or not _OTHERS_WORDS.isdisjoint(words):
-        return None
-    return (
-        "prompt"
-        if words[-1] in _PROMPT_WORDS
-        else "response"
-        if words[-1] in _RESPONSE_WORDS
-        else None
-    )
+    role = role_named(name)
+    return role if role == "prompt" or role == "response" else None
+
+
+@lru_cache(maxsize=1024)
+def likely_role(name: str) -> Role | None:
+    """Return the role that a name suggests: it breaks ties between fields that could have it."""
+    if (role := role_named(name)) is not None:
+        return role
+    words = plain_name(name).split("_")
+    return next((_TELLING[word] for word in reversed(words) if word in _TELLING), None)
 
 
 _TEXT_KEYS = ("content", "text", "value", "message", "output", "response", "parts")

@@ -1,13 +1,14 @@
 """Find the fields of a line that hold its prompt and its response.
 
-Nothing is guessed: a text under a known name that could be part of either must be read, or repeat
-what is read."""
+A name is never ranked below another and then used when the other is missing: if several fields
+could be the prompt, or the response, the line is refused with the choices."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from genrm_cli.errors import Message, SettingRef
-from genrm_cli.json_types import JsonObject, Record
+from genrm_cli.errors import Message
+from genrm_cli.json_types import JsonObject
+from genrm_cli.rollouts.reading.account import json_in, settings_of_roles
 from genrm_cli.rollouts.reading.chat_messages import turns_of_messages
 from genrm_cli.rollouts.reading.known_names import (
     CONTEXTS,
@@ -24,12 +25,13 @@ from genrm_cli.rollouts.reading.known_names import (
     is_messages,
     iter_texts,
     may_hold,
-    part_named,
     plain_name,
 )
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError, join_texts
 
 _CONVERSATIONS = ("messages", "conversation")
+# How a judge is told which part of the text follows the gap that the policy fills.
+_SUFFIX = "The text that follows the response:"
 _READ_RESPONSES = (*RESPONSES, *MANY_RESPONSES)
 _NEVER_ALONE = set(RESPONSE_NAMES).difference(_READ_RESPONSES).union({"message"})
 # The fields that a line with a prompt and a response may have, by role.
@@ -65,17 +67,44 @@ def resolve_line(record: JsonObject, response: Sequence[str] | None = None) -> F
 
     Of several that could be the prompt, or the response, none is chosen: the error lists them.
     `response` names those that may hold the response; by default, all that could."""
+    _refuse_steps(record)
     responses = _responses_in(record, RESPONSE_NAMES if response is None else response)
     prompts = _prompts_in(record, responses)
-    also = list[str]()
-    if prompts == ["instruction", "input"]:
-        prompts, also = prompts[:1], prompts[1:]
     is_unclear = response is None and not set(responses).issubset(_READ_RESPONSES)
-    if len(prompts) != 1 or len(responses) != 1 or is_unclear:
+    if not _is_one_prompt(prompts) or len(responses) != 1 or is_unclear:
         raise UnreadableRecordError(_choices_of(prompts, responses))
-    return parts_of(
-        record, Fields(prompt=tuple(prompts), context=tuple(also), response=tuple(responses))
-    )
+    return _with_prompts(record, prompts, responses[0])
+
+
+def resolve_prompt(record: JsonObject, response: str) -> Fields:
+    """Return the fields of a line whose response the user has named; it may have no prompt."""
+    prompts = _prompts_in(record, (response,))
+    if prompts and not _is_one_prompt(prompts):
+        raise UnreadableRecordError(_choices_of(prompts, (response,)))
+    return _with_prompts(record, prompts, response)
+
+
+def _is_one_prompt(prompts: Sequence[str]) -> bool:
+    """Whether the fields are one prompt: Alpaca's `input` completes its `instruction`."""
+    return len(prompts) == 1 or list(prompts) == ["instruction", "input"]
+
+
+def _with_prompts(record: JsonObject, prompts: Sequence[str], response: str) -> Fields:
+    also = tuple(prompts[1:])
+    return parts_of(record, Fields(prompt=tuple(prompts[:1]), context=also, response=(response,)))
+
+
+def _refuse_steps(record: JsonObject) -> None:
+    """Refuse the steps of one response, each with a label (stepwise supervision in TRL): as
+    alternatives, each would lack all others.
+    """
+    steps = record.get("completions")
+    labels = record.get("labels")
+    if isinstance(steps, list) and isinstance(labels, list) and len(steps) == len(labels):
+        raise UnreadableRecordError(
+            "completions with a label each are the steps of one response, not alternatives; join "
+            "them into one text, or rename labels if they are"
+        )
 
 
 def parts_of(record: JsonObject, read: Fields) -> Fields:
@@ -91,8 +120,7 @@ def parts_of(record: JsonObject, read: Fields) -> Fields:
         name
         for plain in (*CONTEXTS, *HISTORIES)
         for name, value in others.items()
-        if plain_name(name) == plain
-        and not (plain == "options" and isinstance(value, dict) and not _options_of(value))
+        if plain_name(name) == plain and not _is_no_part(plain, value)
     ]
     history = tuple(name for name in beside if is_messages(others[name]) or _is_pairs(others[name]))
     context = tuple(
@@ -108,6 +136,15 @@ def parts_of(record: JsonObject, read: Fields) -> Fields:
             name for name in REFERENCES if name in record and name not in read.response
         ),
     )
+
+
+def _is_no_part(plain: str, value: object) -> bool:
+    """Whether a value is no part of a prompt despite its name: settings called `options`, or one
+    lone choice, which is the known answer.
+    """
+    if plain not in ("options", "choices") or _options_of(value):
+        return False
+    return isinstance(value, dict) or (isinstance(value, list) and len(value) < 2)
 
 
 def prompt_of(record: JsonObject, read: Fields) -> object:
@@ -132,11 +169,13 @@ def _with_parts(record: JsonObject, read: Fields, turns: tuple[Turn, ...]) -> tu
     system = [
         Turn("system", text)
         for name in read.system
-        if (text := _part_text(record[name])) not in shown
+        if (text := text_of_part(record[name])) not in shown
     ]
     history = [turn for name in read.history for turn in _turns_of_history(record[name])]
     context = [
-        text for name in read.context if (text := _part_text(record[name])) and text not in shown
+        f"{_SUFFIX}\n{text}" if plain_name(name) == "suffix" else text
+        for name in read.context
+        if (text := text_of_part(record[name])) and text not in shown
     ]
     if not context:
         return (*dict.fromkeys(system), *history, *turns)
@@ -150,30 +189,6 @@ def _with_parts(record: JsonObject, read: Fields, turns: tuple[Turn, ...]) -> tu
     )
 
 
-def unexplained(record: Record, read: Fields, format_: str) -> Message | None:
-    """Return why a format, which reads these fields of a line, does not account for all others;
-    None if it does.
-    """
-    names = [
-        name
-        for name in record.keys() - read.names()
-        if part_named(name) and may_hold(name, record[name])
-        if has_text(record[name]) and not _repeats(record, name, read)
-    ]
-    if not names:
-        return None
-    shown = ", ".join(sorted(names))
-    prompts = [*read.prompt, *sorted(name for name in names if part_named(name) == "prompt")]
-    responses = [*read.response, *sorted(name for name in names if part_named(name) == "response")]
-    told = (
-        f"{shown} could be part of the prompt or a response, but {format_} lines have no such "
-        "field; "
-    )
-    return Message.of(
-        told, _choices_of(prompts, responses), ", or set ", SettingRef("format", format_)
-    )
-
-
 def _choices_of(prompts: Sequence[str], responses: Sequence[str]) -> Message:
     """Return the ambiguity, and the settings that resolve it; an unambiguous field is already
     named.
@@ -183,9 +198,7 @@ def _choices_of(prompts: Sequence[str], responses: Sequence[str]) -> Message:
         for role, names in (("prompt", prompts), ("response", responses))
         if role == "response" or len(names) != 1
     )
-    prompt = SettingRef("prompt_field", prompts[0] if len(prompts) == 1 else None)
-    response = SettingRef("response_field", responses[0] if len(responses) == 1 else None)
-    return Message.of(unclear, "; name the fields with ", prompt, " and ", response)
+    return Message.of(unclear, "; say what each is with ", settings_of_roles())
 
 
 def _responses_in(record: JsonObject, names: Sequence[str]) -> list[str]:
@@ -246,7 +259,7 @@ def _prompts_in(record: JsonObject, responses: Sequence[str]) -> list[str]:
 
 def _asked(record: JsonObject, name: str, responses: Iterable[str]) -> object:
     """Return a field without a last message that repeats a response."""
-    value = record[name]
+    value = messages_at(record, name)
     if name in _CONVERSATIONS and isinstance(value, list) and is_messages(value):
         said = {text for response in responses for text in iter_texts(record.get(response))}
         last = set(iter_texts(value[-1]))
@@ -255,20 +268,11 @@ def _asked(record: JsonObject, name: str, responses: Iterable[str]) -> object:
     return value
 
 
-def _repeats(record: Record, name: str, read: Fields) -> bool:
-    """Whether a field holds only texts that are read: as a part of the prompt, or as a whole
-    response.
-    """
-    prompts = [
-        text
-        for each in read.names()
-        if each not in read.reference
-        for text in iter_texts(record.get(each))
-    ]
-    texts = list(iter_texts(record[name]))
-    return (
-        _is_within(texts, prompts) if part_named(name) == "prompt" else set(texts) <= set(prompts)
-    )
+def messages_at(record: JsonObject, name: str) -> object:
+    """Return the value of a field; messages that are written as JSON text are read."""
+    value = record.get(name)
+    inner = json_in(value) if isinstance(value, str) else None
+    return inner if is_messages(inner) else value
 
 
 def _is_within(texts: Iterable[str], others: Iterable[str]) -> bool:
@@ -295,7 +299,7 @@ def _turns_of_history(value: object) -> tuple[Turn, ...]:
     )
 
 
-def _part_text(value: object) -> str:
+def text_of_part(value: object) -> str:
     """Return the text of a part of a prompt: options as lines, anything else as paragraphs."""
     if isinstance(value, str):
         return value

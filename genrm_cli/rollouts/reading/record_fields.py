@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from genrm_cli.json_types import JsonObject
+from genrm_cli.rollouts.reading.chat_messages import REASONING
 from genrm_cli.rollouts.rollout import Item, Media, Rollout, Turn, UnreadableRecordError
 
 # Looked up in this order; the first field with a value names the task.
@@ -64,7 +65,7 @@ def rollout_of(
         if (held := record.get(name)) and isinstance(held, list | dict)
     )
     return Rollout(
-        prompt,
+        tuple(turn for turn in prompt if turn.role != REASONING),
         response,
         **(said | known | {"prompt_media": (*known.get("prompt_media", ()), *media)}),
     )

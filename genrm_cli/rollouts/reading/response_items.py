@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import JsonObject
+from genrm_cli.rollouts.reading.account import is_prose, iter_strings
 from genrm_cli.rollouts.reading.chat_messages import (
     items_of_assistant,
     items_of_messages,
@@ -16,6 +17,8 @@ from genrm_cli.rollouts.reading.known_names import is_api_choices
 from genrm_cli.rollouts.reading.message_parts import (
     arguments_of,
     media_of_messages,
+    parts_of,
+    result_text,
     text_of_content,
     text_or_empty,
 )
@@ -30,6 +33,9 @@ from genrm_cli.rollouts.rollout import (
     UnreadableRecordError,
     call_text,
 )
+
+# Where the server puts the results of the calls that it executes itself.
+_RESULT_FIELDS = ("output", "outputs", "results")
 
 
 def items_of_response(response: object) -> tuple[Item, ...] | None:
@@ -131,9 +137,19 @@ def flatten_items(items: Iterable[object]) -> Iterator[JsonObject]:
             raise UnreadableRecordError("an item of input or output is not an object")
 
 
+def _thoughts(content: object) -> str:
+    parts = parts_of(content)
+    return "".join(
+        part.text if isinstance(part, Reasoning) else part
+        for part in parts
+        if isinstance(part, Reasoning | str)
+    )
+
+
 def _call_of_item(item: JsonObject) -> ToolCall:
-    name = text_or_empty(item.get("name")) or text_or_empty(item.get("type")).removesuffix("_call")
-    return ToolCall(name, arguments_of(item))
+    kind = text_or_empty(item.get("type"))
+    name = text_or_empty(item.get("name")) or kind.removesuffix("_call")
+    return ToolCall(name, arguments_of(item, *_RESULT_FIELDS))
 
 
 def _items_of_output_item(item: JsonObject, tools: Mapping[str, str]) -> Iterator[Item]:
@@ -141,7 +157,7 @@ def _items_of_output_item(item: JsonObject, tools: Mapping[str, str]) -> Iterato
     role = item.get("role")
     if kind == "reasoning":
         # Never both: some servers fill both with the same text. NeMo Gym measures the summary.
-        if text := text_of_content(item.get("summary")) or text_of_content(item.get("content")):
+        if text := _thoughts(item.get("summary")) or _thoughts(item.get("content")):
             yield Reasoning(text)
     elif role == "assistant" or (role is None and kind == "message"):
         yield from items_of_assistant(
@@ -159,9 +175,15 @@ def _items_of_output_item(item: JsonObject, tools: Mapping[str, str]) -> Iterato
         name = text_or_empty(item.get("name")) or tools.get(text_or_empty(item.get("call_id")), "")
         yield ToolResult(text_of_content(item.get("output")), name)
         yield from media_of_messages(item)
-    elif kind.endswith("_call"):
-        yield _call_of_item(item)
-        if isinstance(item.get("output"), str):  # executed by the server (MCP)
-            yield ToolResult(item["output"], text_or_empty(item.get("name")))
+    elif kind.endswith(("_call", "_request")):
+        call = _call_of_item(item)
+        yield call
+        results = {name: item[name] for name in _RESULT_FIELDS if item.get(name)}
+        if results:  # executed by the server
+            yield ToolResult(result_text(results), call.name)
     elif kind:
+        if any(map(is_prose, iter_strings(item))) and not kind.startswith("mcp_list"):
+            raise UnreadableRecordError(f"an item of type {kind!r} holds text, unknown of whom")
         yield Turn("environment", f"[{kind}]")
+    else:
+        raise UnreadableRecordError("an item of the output has neither type nor role")

@@ -1,10 +1,9 @@
-"""Describe a record in an unknown format, and suggest what to do."""
-
-from collections.abc import Iterator, Sequence
+"""Describe a record in an unknown format, and say what to do."""
 
 from genrm_cli.errors import Message, SettingRef
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.reading.known_names import REFERENCES, has_text, is_messages, part_named
+from genrm_cli.rollouts.reading.account import describe_open, open_fields, settings_of_roles
+from genrm_cli.rollouts.reading.known_names import REFERENCES, Fields, has_text
 
 
 def _named(told: str, prompt: str, response: str) -> Message:
@@ -94,68 +93,7 @@ _NOT_ROLLOUTS: tuple[tuple[tuple[str, ...], str | Message], ...] = (
 )
 _ERROR_KEYS = {"error", "errors", "detail", "message", "status", "code", "type", "request_id"}
 _ERROR_SIGNS = {"error", "errors", "detail"}
-# Names that say what a text is not: a reference, a name, a role, another part of the prompt.
-_NO_RESPONSES = (
-    *(
-        "gold",
-        "reference",
-        "expected",
-        "ground_truth",
-        "correct",
-        "solution",
-        "target",
-        "label",
-        "ideal",
-        "best",
-    ),
-)
-_NO_TEXTS = (
-    *(
-        "id",
-        "uuid",
-        "role",
-        "type",
-        "name",
-        "model",
-        "version",
-        "source",
-        "title",
-        "hash",
-        "status",
-        "reason",
-        "date",
-    ),
-    *("language", "url", "key", "generator", "format"),
-)
-# Words in field names, the most specific first.
-_PROMPT_WORDS = (
-    "prompt",
-    "question",
-    "query",
-    "instruction",
-    "problem",
-    "user",
-    "input",
-    "task",
-    "context",
-)
-_RESPONSE_WORDS = (
-    *(
-        "response",
-        "completion",
-        "answer",
-        "output",
-        "generat",
-        "reply",
-        "assistant",
-        "predict",
-        "solution",
-    ),
-    *("candidate", "sample", "result"),
-)
-_ANY_TEXT = ("text",)
-_SEE = "; or see `genrm formats`"
-_MAX_DEPTH = 3
+_SEE = "; see `genrm formats`"
 _SHOWN_KEYS = 8
 
 
@@ -188,82 +126,8 @@ def _advice(record: Record) -> Message:
         looks_like = "an error reply of a server: download the file again"
     if looks_like is not None:
         return Message.of("this looks like ", looks_like)
-    paths = [path for path in _iter_readable(record) if not _says_other(path)]
-    gold = [name for name in REFERENCES if has_text(record.get(name))]
-    prompts = [path for path in paths if not _has_word(path, ("system",))]
-    responses = [path for path in paths if part_named(path.split(".")[-1]) != "prompt"]
-    response = _most_telling(responses, _RESPONSE_WORDS)
-    prompt = _most_telling([path for path in prompts if path != response], _PROMPT_WORDS)
-    response = response or _most_telling([path for path in responses if path != prompt], _ANY_TEXT)
-    if (
-        len(paths) == 2 and not gold and (prompt is None) is not (response is None)
-    ):  # the other text must be the other
-        prompt, response = (
-            prompt or _other(prompts, response),
-            response or _other(responses, prompt),
-        )
-    told = f"{gold[0]} is a reference, which is judged only if it is named; " if gold else ""
-    if prompt is not None and response is not None:
-        return Message.of(_named("name its fields, perhaps ", prompt, response), _SEE)
-    if len(talks := [name for name, value in record.items() if is_messages(value)]) == 1:
-        return Message.of(
-            f"{talks[0]} holds a conversation: name it messages, if its last turn is to be judged",
-            _SEE,
-        )
-    if response is not None and (
-        name := next((key for key in record if key.endswith(("id", "idx", "index"))), None)
-    ):
-        named = SettingRef("response_field", response), " ", SettingRef("id_field", name)
-        return Message.of(
-            "no field holds a prompt; name the response and the task, perhaps ", *named, _SEE
-        )
-    lacks = " or ".join(
-        role for role, path in (("prompt", prompt), ("response", response)) if path is None
-    )
-    told = f"no field looks like a {lacks}; {told}"
-    return Message.of(
-        _named(f"{told}name its fields, as in ", prompt or "question", response or "reply.text"),
-        _SEE,
-    )
-
-
-def _iter_readable(value: object, path: str = "", depth: int = 0) -> Iterator[str]:
-    """Yield the dotted path of each field that holds a text, messages or a reply of an API, or a
-    list of these.
-    """
-    if isinstance(value, list) and value and not is_messages(value):
-        value = value[0]
-    is_reply = isinstance(value, dict) and (
-        "choices" in value or {"role", "content"} <= value.keys()
-    )
-    if path and " " not in path and (isinstance(value, str) or is_messages(value) or is_reply):
-        yield path
-    elif isinstance(value, dict) and depth < _MAX_DEPTH:
-        for key, inner in value.items():
-            yield from _iter_readable(inner, f"{path}.{key}" if path else str(key), depth + 1)
-
-
-def _says_other(path: str) -> bool:
-    words = path.lower().split(".")[-1].split("_")
-    is_reference = path.split(".")[-1] in REFERENCES or _has_word(path, _NO_RESPONSES)
-    return is_reference or words[-1] in _NO_TEXTS or words[0] in ("extracted", "parsed")
-
-
-def _has_word(path: str, words: Sequence[str]) -> bool:
-    return any(word in path.lower().split(".")[-1] for word in words)
-
-
-def _other(paths: Sequence[str], path: str | None) -> str | None:
-    return next((each for each in paths if each != path), None)
-
-
-def _most_telling(paths: Sequence[str], words: Sequence[str]) -> str | None:
-    """Return the path whose last name has the most specific word, or else the path that has it
-    anywhere.
-    """
-    for part in (-1, slice(None)):
-        for word in words:
-            for path in paths:
-                if word in str(path.lower().split(".")[part]):
-                    return path
-    return None
+    gold = next((name for name in REFERENCES if has_text(record.get(name))), None)
+    told = "" if gold is None else f"{gold} is a reference, which is judged only if it is named; "
+    if left := open_fields(record, Fields()):
+        return Message.of(told, describe_open(left, "no format has these fields"), _SEE)
+    return Message.of(told, "name its fields with ", settings_of_roles(), _SEE)

@@ -193,9 +193,12 @@ def line_of(name: str, request: Json, response: Json) -> Json:
 
 
 def member_of(id_: str, line: Json, plan: GroupPlan, format_: str = "completion") -> Member:
-    """Read a member from a line in this format."""
+    """Read a member from a line in this format.
+
+    The request says what is the prompt and what the response: of the record's other fields, only
+    those with the name of one could contradict it."""
     try:
-        recognised = recognise(line)
+        recognised = recognise(line, settled=others_of(line))
     except UnreadableRecordError as error:
         own = ", ".join(
             sorted(name for name in line.keys() - {"prompt", "completion"} if part_named(name))
@@ -214,6 +217,11 @@ def member_of(id_: str, line: Json, plan: GroupPlan, format_: str = "completion"
     encoded = orjson.dumps(line, option=orjson.OPT_SORT_KEYS)
     digest = hashlib.sha256(encoded).digest()
     return Member.of(id_, line, plan.with_chosen_fields(rollouts[0], line), digest, len(encoded))
+
+
+def others_of(line: Json) -> list[str]:
+    """Return the fields of a line that have no name of a prompt or a response."""
+    return [name for name in line if part_named(name) is None]
 
 
 def digest_of(value: object) -> bytes:

@@ -1,0 +1,135 @@
+"""A format whose fields the user names.
+
+    named_fields("samples.text", "question,passage", "meta.id")
+
+A path may go through a list: `samples.text` is the text of every sample, and the line is a group.
+The parts of a prompt that the line has beside the named fields belong to it: system prompt,
+history and context. Without a named prompt, the line must have one under a known name, or none;
+then all of its other texts must be accounted for as well."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from genrm_cli.json_types import Record
+from genrm_cli.rollouts.formats.format import (
+    Format,
+    Score,
+    annotate_line,
+    annotate_list,
+    own_of_lists,
+)
+from genrm_cli.rollouts.formats.shapes import (
+    PARALLEL,
+    asked_of,
+    read_chat,
+    read_completion,
+    splits_conversation,
+)
+from genrm_cli.rollouts.reading.known_names import Fields, is_messages
+from genrm_cli.rollouts.reading.line_fields import (
+    parts_of,
+    prompt_of,
+    resolve_prompt,
+    text_of_part,
+    with_parts,
+)
+from genrm_cli.rollouts.reading.record_fields import identifier
+from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
+
+_SHOWN_KEYS = 8
+
+
+def named_fields(
+    response_field: str, prompt_field: str | None = None, id_field: str | None = None
+) -> Format:
+    """Return a format that reads the named fields, given as dotted paths.
+
+    The response is a text, messages or an object; messages that begin with another turn than the
+    policy's hold the prompt as well. A list of responses is a group. Several prompt fields,
+    separated by commas, are one prompt. Without an id, the prompt names the group."""
+    prompts = () if prompt_field is None else tuple(map(str.strip, prompt_field.split(",")))
+    names = () if id_field is None else (id_field,)
+    fields = Fields(prompt=prompts, response=(response_field,), metadata=names)
+
+    def fields_in(record: Record) -> Fields:
+        """Return the named fields, and the parts of the prompt that the record has beside them."""
+        if not prompts:
+            return replace(resolve_prompt(record, response_field), metadata=names)
+        taken = {path.partition(".")[0] for path in fields.names()}
+        return parts_of({key: record[key] for key in record.keys() - taken}, fields)
+
+    def read(record: Record) -> list[Rollout]:
+        responses, is_list = _responses_at(record, response_field)
+        found = fields_in(record)
+        name = None if id_field is None else identifier(_value_at(record, id_field))
+        known: dict[str, Any] = {"line_is_group": is_list and name is None}
+        known["task"] = None if name is None else f"{id_field}:{name}"
+        asked = _prompt_at(record, found)
+        rollouts = [_read_response(record, asked, response, known) for response in responses]
+        return with_parts(record, found, rollouts) if found.prompt else rollouts
+
+    def annotate(record: Record, scores: Sequence[Score]) -> None:
+        is_list = _responses_at(record, response_field)[1]
+        (annotate_list if is_list else annotate_line)(record, scores)
+
+    return Format(
+        "named_fields",
+        lambda record: True,
+        read,
+        annotate,
+        own_of_lists(PARALLEL, (response_field,)),
+        fields=fields,
+        example={},
+        resolve=fields_in,
+        owns_line=bool(prompts),
+    )
+
+
+def _responses_at(record: Record, path: str) -> tuple[list[object], bool]:
+    value = _value_at(record, path)
+    if not isinstance(value, list) or is_messages(value):
+        return [value], False
+    if not value:
+        raise UnreadableRecordError(f"{path} is an empty list, expected responses")
+    return value, True
+
+
+def _prompt_at(record: Record, read: Fields) -> object:
+    if len(read.prompt) < 2:
+        if not read.prompt:
+            return None
+        (name,) = read.prompt
+        return prompt_of(record, read) if name in record else _value_at(record, name)
+    first, *others = (_value_at(record, path) for path in read.prompt)
+    asked = asked_of(first)
+    texts = [text for other in others if (text := text_of_part(other).strip())]
+    return replace(asked, turns=(*asked.turns, *(Turn("user", text) for text in texts)))
+
+
+def _read_response(record: Record, asked: object, response: object, known: Record) -> Rollout:
+    """Read a response; a conversation is the prompt that precedes its last answer, too."""
+    if not splits_conversation(asked, response):
+        return read_completion(record, asked, response, **known)
+    rollout = read_chat(record, response, **known)
+    return replace(rollout, prompt=(*asked_of(asked).turns, *rollout.prompt))
+
+
+def _value_at(record: Record, path: str) -> object:
+    """Return the value at a dotted path; below a list, the values of all items."""
+    value: object = record
+    for part in path.split("."):
+        if isinstance(value, list):
+            value = [_step(each, part, path) for each in value]
+        else:
+            value = _step(value, part, path)
+    return value
+
+
+def _step(value: object, part: str, path: str) -> object:
+    if isinstance(value, dict) and part in value:
+        return value[part]
+    keys = "no object"
+    if isinstance(value, dict):
+        keys = ", ".join(sorted(map(str, value))[:_SHOWN_KEYS])
+    raise UnreadableRecordError(f"no field {path}: {part!r} is missing, expected one of: {keys}")
