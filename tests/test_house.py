@@ -619,6 +619,17 @@ def test_no_module_has_a_name_that_says_nothing(name: str) -> None:
     assert [module for module in NODES if name in module.split(".")] == []
 
 
+def test_no_two_classes_have_one_name() -> None:
+    """A class is found by its name alone; a leading underscore makes no other name."""
+    names = Counter(
+        node.name.lstrip("_")
+        for nodes in NODES.values()
+        for node in nodes
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1] == []
+
+
 def test_every_judge_family_stands_in_its_table() -> None:
     """Each file of the folder is one profile of the catalog, under its own name."""
     folder = ROOT / PACKAGE / "judging" / "profiles" / "families"

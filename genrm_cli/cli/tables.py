@@ -22,7 +22,7 @@ _LEAST_TEXT, _LONG_WORD = (
 _EDGES = Console(width=10_000)  # rich wraps a text for a console, whose width it does not use
 
 
-class Kind(Enum):
+class ColumnKind(Enum):
     """What a column holds: numbers and names are always shown whole; texts wrap, excerpts are cut
     to one line.
     """
@@ -33,28 +33,28 @@ class Kind(Enum):
     EXCERPT = auto()
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of a table."""
 
     head: str
-    kind: Kind
+    kind: ColumnKind
 
 
-def _columns(kind: Kind, *heads: str) -> list[Column]:
-    return [Column(head, kind) for head in heads]
+def _columns(kind: ColumnKind, *heads: str) -> list[TableColumn]:
+    return [TableColumn(head, kind) for head in heads]
 
 
 # Return columns of a kind, by their heads. Names at the beginning of a table name its rows.
-numbers = partial(_columns, Kind.NUMBER)
-names = partial(_columns, Kind.NAME)
-texts = partial(_columns, Kind.TEXT)
-excerpts = partial(_columns, Kind.EXCERPT)
+numbers = partial(_columns, ColumnKind.NUMBER)
+names = partial(_columns, ColumnKind.NAME)
+texts = partial(_columns, ColumnKind.TEXT)
+excerpts = partial(_columns, ColumnKind.EXCERPT)
 
 
 class Table:
     """Rows of plain cells. Names in cells may look like Rich markup or hold control characters."""
 
-    def __init__(self, columns: Sequence[Column]) -> None:
+    def __init__(self, columns: Sequence[TableColumn]) -> None:
         self._columns = columns
         self._heads = [escaped_line(column.head) for column in columns]
         self._rows: list[tuple[list[Text], str]] = []
@@ -74,7 +74,7 @@ class Table:
         ]
         least = [self._least(i, full[i]) for i in every]
         kinds = [column.kind for column in self._columns]
-        keys = next((i for i in every if kinds[i] is not Kind.NAME), len(kinds)) or 1
+        keys = next((i for i in every if kinds[i] is not ColumnKind.NAME), len(kinds)) or 1
         for number, panel in enumerate(_panels(least, keys, width)):
             if number:
                 yield Text()
@@ -91,9 +91,9 @@ class Table:
         kind = self._columns[column].kind
         cells = [row[column] for row, _ in self._rows]
         needed = [0, *(cell_len(word) for word in self._heads[column].split())]
-        if kind in (Kind.NUMBER, Kind.NAME):
+        if kind in (ColumnKind.NUMBER, ColumnKind.NAME):
             return max([*needed, *(cell.cell_len for cell in cells)])
-        if kind is Kind.TEXT:
+        if kind is ColumnKind.TEXT:
             needed += (
                 min(cell_len(word), _LONG_WORD) for cell in cells for word in cell.plain.split()
             )
@@ -108,13 +108,13 @@ class Table:
             kind = self._columns[i].kind
             lines = (
                 [cell]
-                if kind is Kind.EXCERPT and not is_head
+                if kind is ColumnKind.EXCERPT and not is_head
                 else list(cell.wrap(_EDGES, max(width, 1)))
             )
             lines = [line.copy() for line in lines]
             for line in lines:
                 line.truncate(width, overflow="ellipsis")
-                line.align("right" if kind is Kind.NUMBER else "left", width)
+                line.align("right" if kind is ColumnKind.NUMBER else "left", width)
             wrapped.append(lines or [Text(" " * width)])
         height = max(map(len, wrapped))
         for lines, width in zip(wrapped, widths, strict=True):

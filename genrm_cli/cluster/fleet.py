@@ -35,7 +35,7 @@ _SPENT = (*(each.name for each in fields(Spent)), "retries")  # fields of `RunMe
 
 
 @dataclass(eq=False, slots=True)
-class _Member:
+class _FleetMember:
     """The worker of a shard as the driver sees it."""
 
     shard: str
@@ -55,7 +55,7 @@ class Fleet:
         self._run = run
         self._spent = run.progress.begin()
         self._members = [
-            _Member(f"{number}/{workers}", nodes[number % len(nodes)], run.progress.begin())
+            _FleetMember(f"{number}/{workers}", nodes[number % len(nodes)], run.progress.begin())
             for number in range(workers)
         ]
         run.on_event("fleet", {"workers": workers, "nodes": min(workers, len(nodes))})
@@ -100,7 +100,7 @@ class Fleet:
                 self._settle(member.metrics)
             self._run.progress.end(self._spent)
 
-    async def _ask_shard(self, member: _Member) -> None:
+    async def _ask_shard(self, member: _FleetMember) -> None:
         """Ask about a shard on its node; if that worker is lost, on any node."""
         lost: list[str] = []
         # Ray may place the second worker on the node that was lost, before it notices the loss.
@@ -136,7 +136,7 @@ class Fleet:
             "again."
         )
 
-    async def _work(self, member: _Member) -> ShardResult:
+    async def _work(self, member: _FleetMember) -> ShardResult:
         """Return the result of a worker, which is heard until then.
 
         Raises:
@@ -170,7 +170,7 @@ class Fleet:
             # The caller that lost the worker reports the reason.
             await asyncio.gather(asking, return_exceptions=True)
 
-    async def _hear(self, member: _Member, limit_s: float) -> None:
+    async def _hear(self, member: _FleetMember, limit_s: float) -> None:
         """Ask a worker for its progress and events."""
         state: WorkerState = await asyncio.wait_for(_answer(member.actor.state.remote()), limit_s)
         if state.version != __version__:
@@ -190,7 +190,7 @@ class Fleet:
                 load.merge(each.state.load)
         self._run.progress.pace = load
 
-    def _lose(self, member: _Member) -> None:
+    def _lose(self, member: _FleetMember) -> None:
         """Forget a worker, except what it spent; it may just be unreachable, and must not ask any
         longer.
         """

@@ -14,7 +14,7 @@ from genrm_cli.groups.check import check_settings, refuse_defaults
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
-from genrm_cli.jobs.estimate import Estimate, estimate_run
+from genrm_cli.jobs.estimate import RunEstimate, estimate_run
 from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.judging_session import JudgingSession
 from genrm_cli.jobs.offline.open_exchange import check_offline, open_exchange
@@ -79,7 +79,7 @@ class EvalResult:
     pairs: tuple[PairRecord, ...]
 
 
-def plan_evaluation(pairs_uri: str, result_uri: str | None, run: RunContext) -> Estimate:
+def plan_evaluation(pairs_uri: str, result_uri: str | None, run: RunContext) -> RunEstimate:
     """Return what `evaluate_judge` would ask; asks nobody, and blocks."""
     check_settings(run.settings)
     with run.open_source(pairs_uri) as source:

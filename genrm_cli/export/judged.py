@@ -11,7 +11,7 @@ from genrm_cli.errors import InputError, naming
 from genrm_cli.export.candidates import Drop
 from genrm_cli.export.chat_messages import REASONING_FIELD, Message
 from genrm_cli.export.chat_messages import ReasoningPolicy as Reasoning
-from genrm_cli.export.rows import ExportFormat, Judgement
+from genrm_cli.export.rows import ExportFormat, JudgeReply
 from genrm_cli.groups.check import judge_specs, open_options
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.groups.group import Group
@@ -111,7 +111,7 @@ class JudgedPairs:
 
     def iter_couples(
         self, group: ScoredGroup, usable: Set[int], dropped: Counter[Drop]
-    ) -> Iterator[tuple[Judgement, Judgement]]:
+    ) -> Iterator[tuple[JudgeReply, JudgeReply]]:
         """Yield the replies about each pair of `usable` rollouts, one of each order together; count
         the others.
         """
@@ -125,7 +125,7 @@ class JudgedPairs:
                 wanted[each.judge, Comparison(each.indices[0], each.indices[1], each.judge_idx)] = (
                     each.verdict
                 )
-        known: defaultdict[tuple[str, int, int], list[Judgement]] = defaultdict(list)
+        known: defaultdict[tuple[str, int, int], list[JudgeReply]] = defaultdict(list)
         for reply in self._iter_replies(group, wanted, dropped) if wanted else ():
             # Requests in the words of another profile are the same for all judges, which then must
             # agree.
@@ -150,7 +150,7 @@ class JudgedPairs:
 
     def _iter_replies(
         self, group: ScoredGroup, wanted: Mapping[_Place, Verdict], dropped: Counter[Drop]
-    ) -> Iterator[Judgement]:
+    ) -> Iterator[JudgeReply]:
         """Yield the replies in the journal to comparisons whose verdict is still the one that is
         wanted.
         """
@@ -181,7 +181,7 @@ class JudgedPairs:
             messages = render_messages(profile, shown)
             key = request.key.hex()
             has_scores = self._has_scores[id_.judge]
-            yield Judgement(key, (first, second), name, messages, reply, verdict, has_scores)
+            yield JudgeReply(key, (first, second), name, messages, reply, verdict, has_scores)
 
     def _rollouts(self, group: ScoredGroup) -> list[Rollout]:
         """Return the rollouts of a group as they were judged; one whose line is missing has no
@@ -254,12 +254,12 @@ def _has_scores(profile: AnyProfile) -> bool:
     return any(profile.parse_reply(Reply(text), shown) == _STATED for text in _STATING)
 
 
-def _as_shown_first(reply: Judgement, first: int) -> Verdict:
+def _as_shown_first(reply: JudgeReply, first: int) -> Verdict:
     """Return the verdict as if this rollout had been shown first."""
     return reply.verdict if reply.shown[0] == first else verdict_after_swap(reply.verdict)
 
 
-def _labelled(reply: Judgement, replies: Sequence[Judgement]) -> Judgement:
+def _labelled(reply: JudgeReply, replies: Sequence[JudgeReply]) -> JudgeReply:
     """Return a reply with the mean of all verdicts on its pair."""
     verdicts = [_as_shown_first(each, reply.shown[0]) for each in replies]
     score_1, score_2, ranking = (fmean(getattr(each, name) for each in verdicts) for name in KEYS)

@@ -21,10 +21,10 @@ from genrm_cli.export.pairs import (
 )
 from genrm_cli.export.read_scored import ExportInput, LeftOut, candidates_of, digest_of_items
 from genrm_cli.export.rows import (
-    Answer,
+    ExportedAnswer,
     ExportFormat,
     Json,
-    Judgement,
+    JudgeReply,
     Pair,
     Prompt,
     PromptRow,
@@ -287,7 +287,7 @@ class RowMaker:
             if len(made) == len(couple):  # rows are balanced in couples
                 yield from made
 
-    def _render(self, row: Pair | Sample | PromptRow | Judgement) -> Json | None:
+    def _render(self, row: Pair | Sample | PromptRow | JudgeReply) -> Json | None:
         """Return a row in its output format; None, counted, if the format cannot represent it."""
         try:
             rendered = self.format.render(row)
@@ -304,11 +304,13 @@ class RowMaker:
             rendered |= kept
         return rendered
 
-    def _answer(self, candidate: Candidate, input_: ExportInput, group: ScoredGroup) -> Answer:
+    def _answer(
+        self, candidate: Candidate, input_: ExportInput, group: ScoredGroup
+    ) -> ExportedAnswer:
         scored = candidate.scored
         kept = scored.record["fields"]
         self.missing.difference_update(path for path, value in kept.items() if value is not None)
-        return Answer(
+        return ExportedAnswer(
             id=f"{input_.stem}/{group.key}#{candidate.index}",
             messages=messages_of_response(
                 scored.rollout.prompt, candidate.items, self.options.reasoning

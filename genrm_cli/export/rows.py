@@ -20,7 +20,7 @@ class UnfitError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ExportedAnswer:
     """A response to a prompt.
 
     Attributes:
@@ -76,8 +76,8 @@ class Pair:
     """A chosen and a rejected response to a prompt."""
 
     prompt: Prompt
-    chosen: Answer
-    rejected: Answer
+    chosen: ExportedAnswer
+    rejected: ExportedAnswer
 
     def kept(self, path: str) -> Json:
         """Return a field of the lines, with a column for each side."""
@@ -92,7 +92,7 @@ class Sample:
     """A response to imitate, or one labelled as wanted or unwanted."""
 
     prompt: Prompt
-    answer: Answer
+    answer: ExportedAnswer
     label: bool | None = None
 
     def kept(self, path: str) -> Json:
@@ -105,7 +105,7 @@ class PromptRow:
     """A prompt, and all of its responses with a reward; `number` counts the prompts from 0."""
 
     prompt: Prompt
-    answers: Sequence[Answer]
+    answers: Sequence[ExportedAnswer]
     number: int
     lists: bool = False
 
@@ -124,7 +124,7 @@ class PromptRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class JudgeReply:
     """A judge's reply about two responses, whose verdicts on them agree in both orders.
 
     Attributes:
@@ -143,7 +143,7 @@ class Judgement:
     verdict: Verdict
     has_scores: bool
     prompt_id: str = ""
-    answers: Sequence[Answer] = ()
+    answers: Sequence[ExportedAnswer] = ()
 
     @property
     def outcome(self) -> Literal["tie", "first", "second"]:

@@ -132,7 +132,7 @@ def _reward(
     estimates = _estimate([*groups, *losing], plan, calibration)
     lost = iter(zip(losing, estimates[len(groups) :], strict=True))
     return [
-        _Work(
+        _GroupWork(
             group, plan, estimate, next(lost) if group.causes and loses else None, failed
         ).rewards()
         for group, estimate in zip(groups, estimates, strict=False)
@@ -212,7 +212,7 @@ def _estimate(
 
 
 @dataclass(slots=True)
-class _Work:
+class _GroupWork:
     """The state of one group while its rewards are computed.
 
     Attributes:

@@ -164,7 +164,7 @@ async def score_inputs(
     # Each lane reads or writes in one thread, renews its lease in a second, and copies its journal
     # in a third.
     threads = ThreadPoolExecutor(4 + 3 * lanes)
-    batch = _Batch(replace(run, threads=threads), report, held, queue)
+    batch = _BatchRun(replace(run, threads=threads), report, held, queue)
     try:
         async with (
             cancelled_by_signals(),
@@ -189,7 +189,7 @@ async def score_inputs(
 
 
 @dataclass(slots=True)
-class _Batch:
+class _BatchRun:
     """One run over many inputs; those that are due are queued, then None for each lane."""
 
     run: RunContext

@@ -34,7 +34,7 @@ _NOTHING_SHOWN: dict[type, Prompt] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class RunEstimate:
     """The estimated needs of a run.
 
     Attributes:
@@ -62,14 +62,14 @@ class Estimate:
 
 def estimate_run(
     groups: Iterable[Group], plan: GroupPlan, run: RunContext, output_uri: str
-) -> Estimate:
+) -> RunEstimate:
     """Estimate the needs of judging the groups of an input, from the metrics that its index
     filled, less what the journal of its output holds; blocks.
     """
     metrics = run.metrics
     settings = run.settings
     if not asks_anybody(settings):
-        return Estimate(metrics.comparisons_planned)
+        return RunEstimate(metrics.comparisons_planned)
     path = known_journal(output_uri, settings) if judges_of(settings)[0].judge.model else None
     if path is None:
         if plan.graders:  # they are not asked about responses without text
@@ -96,7 +96,7 @@ def add_known(
     return requests
 
 
-def estimate_rest(run: RunContext, journal: Journal | None) -> Estimate:
+def estimate_rest(run: RunContext, journal: Journal | None) -> RunEstimate:
     """Estimate what remains to be asked, from the counts of an input.
 
     Tokens and latency are the means of the journal. Without one, four characters of the prompts are
@@ -120,7 +120,7 @@ def estimate_rest(run: RunContext, journal: Journal | None) -> Estimate:
         tokens_out = float(reply_tokens * calls)
         source = f"text lengths, {reply_tokens:,} a reply"
     has_price = bool(limits.price_in or limits.price_out)
-    return Estimate(
+    return RunEstimate(
         planned=planned,
         known=metrics.known,
         calls=calls,
@@ -179,7 +179,7 @@ def _reply_tokens(specs: Iterable[JudgeSpec]) -> int:
     return round(sum(assumed) / len(assumed)) if assumed else ASSUMED_REPLY_TOKENS
 
 
-def total_of(estimates: Iterable[Estimate]) -> Estimate:
+def total_of(estimates: Iterable[RunEstimate]) -> RunEstimate:
     """Return the needs of several inputs together; a number that is unknown for one is unknown for
     all.
     """
@@ -190,4 +190,4 @@ def total_of(estimates: Iterable[Estimate]) -> Estimate:
     for name in ("planned", "known", "calls", "tokens_in", "tokens_out", "cost", "time_s"):
         numbers = [getattr(each, name) for each in every]
         total[name] = None if None in numbers else round(sum(numbers), 1 if name == "time_s" else 4)
-    return Estimate(**total)
+    return RunEstimate(**total)

@@ -133,7 +133,7 @@ def _iter_changed(index: InputIndex, journal: Journal) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _InputWork:
     """One input in progress, with its open files; closing it discards outputs that have not
     appeared.
     """
@@ -202,7 +202,7 @@ class _Work:
             )
 
 
-def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) -> _Work:
+def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) -> _InputWork:
     started_s = time.monotonic()
     places = task.places
     sources = opened.enter_context(task.sources(run))
@@ -236,7 +236,7 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
     )
     if "rejects" in sinks and not has_rejects:
         outputs.discard(sinks.pop("rejects"))
-    return _Work(
+    return _InputWork(
         task, run, sources, outputs, sinks, index, opened.enter_context(ScoreStore()), started_s
     )
 

@@ -17,7 +17,7 @@ _ERROR_CORRELATIONS = (0.0, 0.25, 0.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PanelJudge:
+class PanelMember:
     """One judge of a panel; `first_place_win_rate` is None for a judge that grades."""
 
     judge: str
@@ -67,7 +67,7 @@ class PanelSummary:
             correlation is unknown.
     """
 
-    judges: tuple[PanelJudge, ...]
+    judges: tuple[PanelMember, ...]
     pairs: tuple[PanelPair, ...]
     krippendorff_alpha: float | None
     correlation: float | None
@@ -247,7 +247,7 @@ class PanelMetrics(Mergeable):
     def summary(self) -> PanelSummary:
         """Return the statistics of the panel so far."""
         judges = tuple(
-            PanelJudge(
+            PanelMember(
                 judge=name,
                 weight=self.weights[number],
                 verdicts=self._verdicts[number].verdicts,

@@ -52,10 +52,10 @@ def build_leaderboard(
         baseline: see `Leaderboard`; likewise `over`.
         one_look: see `critical_z`.
     """
-    return _Statistics(outcomes, baseline, over, one_look=one_look).leaderboard()
+    return _LeaderboardFigures(outcomes, baseline, over, one_look=one_look).leaderboard()
 
 
-class _Statistics:
+class _LeaderboardFigures:
     """The numbers behind a leaderboard. NaN is an unknown number, here only."""
 
     def __init__(

@@ -12,7 +12,7 @@ from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.inputs import is_one_input, iter_files
 from genrm_cli.jobs.due.refusals import FirstRejects, refuse_input
 from genrm_cli.jobs.due.sources import Sources
-from genrm_cli.jobs.estimate import Estimate, add_known, estimate_rest
+from genrm_cli.jobs.estimate import RunEstimate, add_known, estimate_rest
 from genrm_cli.jobs.index import index_input
 from genrm_cli.jobs.journals import (
     asks_anybody,
@@ -67,7 +67,7 @@ class RankPlan:
     pairs: int
     is_pilot: bool
     left_out: Mapping[str, int]
-    estimate: Estimate
+    estimate: RunEstimate
     forecast: Forecast | None
 
 
@@ -341,6 +341,6 @@ def _choose(
         left_out=dict(sorted(contest.left_out.items())),
         estimate=estimate_rest(run, journal)
         if asks_anybody(run.settings)
-        else Estimate(metrics.comparisons_planned),
+        else RunEstimate(metrics.comparisons_planned),
         forecast=work.forecast(),
     )

@@ -36,7 +36,7 @@ class FormError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
+class _Field:
     """A field of a class as a member of an object.
 
     Attributes:
@@ -66,7 +66,7 @@ def to_json(record: object) -> Json:
 
 
 @cache
-def _writer(form: type) -> tuple[list[str], Callable[[object], tuple[Any, ...]], list[_Member]]:
+def _writer(form: type) -> tuple[list[str], Callable[[object], tuple[Any, ...]], list[_Field]]:
     """Return the names of a class, what takes their values, and the members that are converted or
     may be left out.
     """
@@ -118,7 +118,7 @@ def extended(form: type[_T], base: object, **own: object) -> _T:
 
 
 @cache
-def _members(form: type) -> tuple[_Member, ...]:
+def _members(form: type) -> tuple[_Field, ...]:
     """Return the members of a class, its own before those of its bases."""
     hints = get_type_hints(form)
     if is_dataclass(form):
@@ -126,7 +126,7 @@ def _members(form: type) -> tuple[_Member, ...]:
     else:
         optional = {name for name, default in form._field_defaults.items() if default is None}  # type: ignore[attr-defined]
     return tuple(
-        _Member(name, *_conversion(hints[name]), is_optional=name in optional)
+        _Field(name, *_conversion(hints[name]), is_optional=name in optional)
         for name in _names_of(form)
     )
 

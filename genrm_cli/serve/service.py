@@ -23,7 +23,7 @@ from genrm_cli.serve.cohorts.cohort import (
     Member,
     SupersededError,
 )
-from genrm_cli.serve.cohorts.group_table import GroupEntry, GroupTable
+from genrm_cli.serve.cohorts.group_table import GroupEntry, ServedGroups
 from genrm_cli.serve.cohorts.kept_cohorts import KeptCohort, KeptCohorts
 from genrm_cli.serve.recorder import Recorder
 from genrm_cli.serve.served_scorer import ServedScorer
@@ -62,7 +62,7 @@ class RewardService:
         self.steps = steps
         self.plan = scorer.plan
         self.counts = ServiceCounts()
-        self.table = GroupTable(settings)
+        self.table = ServedGroups(settings)
         self.open_groups = 0
         self.being_judged = 0
         self.waiting = 0

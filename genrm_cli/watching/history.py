@@ -15,7 +15,7 @@ from genrm_cli.storage.store import Store
 from genrm_cli.watching.records import MARGINS, WatchedRecord, WatchRecord
 from genrm_cli.watching.sentinels import VERDICTS
 from genrm_cli.watching.signals import COUNTS, MEANS, SIGNALS
-from genrm_cli.watching.timeline import Judgement, Observation, State, Timeline
+from genrm_cli.watching.timeline import DumpFigures, DumpState, State, Timeline
 
 METRICS_SUFFIX = ".metrics.json"
 ACKNOWLEDGED_SUFFIX = ".acknowledged.json"
@@ -54,10 +54,10 @@ class Followed:
     """
 
     timelines: defaultdict[str, Timeline]
-    judged: list[tuple[WatchedRecord, Judgement]]
+    judged: list[tuple[WatchedRecord, DumpState]]
 
     @property
-    def latest(self) -> dict[str, tuple[WatchedRecord, Judgement]]:
+    def latest(self) -> dict[str, tuple[WatchedRecord, DumpState]]:
         """The last dump of each judge."""
         return {judge_identity(record.judge): (record, state) for record, state in self.judged}
 
@@ -188,14 +188,14 @@ def judge_identity(judge: PanelRecord) -> str:
     )
 
 
-def observe(dump: str, totals: RunTotals, watch: WatchRecord | None) -> Observation:
+def observe(dump: str, totals: RunTotals, watch: WatchRecord | None) -> DumpFigures:
     """Return what was measured with one dump."""
     watch = watch or WatchRecord()
     counts = {name: read(totals) for name, read in COUNTS.items()}
     counts |= {f"canary_{name}": GroupedCount(*each) for name, each in watch.canaries.items()}
     means = {name: read(totals) for name, read in MEANS.items()}
     means["audit_length"] = watch.audit_length
-    return Observation(
+    return DumpFigures(
         dump=dump,
         counts=counts,
         means={name: value for name, value in means.items() if value is not None},

@@ -64,7 +64,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class DumpFigures:
     """What was measured with one dump.
 
     Attributes:
@@ -119,7 +119,7 @@ class SignalState(Figure):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class DumpState:
     """The state after a dump.
 
     Attributes:
@@ -247,7 +247,7 @@ class Timeline:
         self._judge = Sentinels()
         self._auditor = Sentinels()
 
-    def add(self, seen: Observation) -> Judgement:
+    def add(self, seen: DumpFigures) -> DumpState:
         """Add the next dump and return the state after it."""
         number = len(self._dumps)
         self._dumps.append(seen.dump)
@@ -269,7 +269,7 @@ class Timeline:
         for each in ("sentinel_flips", "sentinel_errors") if kind == "sentinel" else (name,):
             self._tracks[each] = self._tracks[each].acknowledged()
 
-    def _measure(self, number: int, seen: Observation) -> Iterator[tuple[str, Figure, Ratios]]:
+    def _measure(self, number: int, seen: DumpFigures) -> Iterator[tuple[str, Figure, Ratios]]:
         """Yield the signals of a dump, with the evidence of those that have any."""
         for name in SIGNALS:
             if name not in seen.counts and name not in seen.means:
@@ -373,7 +373,7 @@ class Timeline:
             is_pending=track.is_pending,
         )
 
-    def _judgement(self, seen: Observation, states: Mapping[str, SignalState]) -> Judgement:
+    def _judgement(self, seen: DumpFigures, states: Mapping[str, SignalState]) -> DumpState:
         raised = _explained({name: state for name, state in states.items() if state.state.is_alarm})
         reasons = []
         for name, state in raised.items():
@@ -383,14 +383,14 @@ class Timeline:
                 reasons[-1] += "; this becomes a stop if the next dumps confirm it"
         blind = [*self._blindness(seen), *self._trouble]
         worst = [state.state for state in raised.values()] + [State.BLIND] * bool(blind)
-        return Judgement(
+        return DumpState(
             dump=seen.dump,
             state=max(worst, key=lambda state: state.severity, default=State.FINE),
             reasons=(*reasons, *blind),
             signals={**states, **raised},
         )
 
-    def _blindness(self, seen: Observation) -> Iterator[str]:
+    def _blindness(self, seen: DumpFigures) -> Iterator[str]:
         """Yield why the state of a dump cannot be known."""
         asked = seen.counts.get("failures", GroupedCount())
         if asked.of - asked.count < _FEWEST_COMPARISONS:

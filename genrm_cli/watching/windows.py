@@ -22,7 +22,7 @@ from genrm_cli.watching.history import (
     read_history,
 )
 from genrm_cli.watching.records import WatchRecord
-from genrm_cli.watching.timeline import Judgement
+from genrm_cli.watching.timeline import DumpState
 from genrm_cli.watching.watcher import Watcher
 
 _ASKED_EVERY_S = 1_800.0
@@ -44,7 +44,7 @@ class WatchedWindows:
         self._run = run
         self._watcher = Watcher(run.settings)
         self._watcher.check(run)
-        self.latest: Judgement | None = None
+        self.latest: DumpState | None = None
         folder = self._watcher.table.history
         history = History() if folder is None else read_history([folder], run.store)
         self._timelines = follow(history).timelines

@@ -26,7 +26,7 @@ from genrm_cli.metrics.verdict_counts import GroupedCount
 from genrm_cli.verdicts import contradicts_itself, preferred
 from genrm_cli.watching.records import WatchRecord
 from genrm_cli.watching.signals import LEARNED_DUMPS, MEANS
-from genrm_cli.watching.timeline import Judgement, Observation, State, Timeline
+from genrm_cli.watching.timeline import DumpFigures, DumpState, State, Timeline
 
 DUMPS = 100
 RECORDED_SIZES = (20, 100, 400)
@@ -42,7 +42,7 @@ class Alarms:
     dumps: int = 0
     raised: Counter[State] = field(default_factory=Counter)
 
-    def add(self, judged: Sequence[Judgement]) -> None:
+    def add(self, judged: Sequence[DumpState]) -> None:
         """Add the dumps of one run."""
         self.dumps += len(judged)
         before: dict[str, State] = {}
@@ -65,13 +65,13 @@ def is_at_least(state: State | None, least: State) -> bool:
     return state is not None and state.severity >= least.severity
 
 
-def follow(seen: Iterable[Observation]) -> list[Judgement]:
+def follow(seen: Iterable[DumpFigures]) -> list[DumpState]:
     """Return the state after each dump."""
     timeline = Timeline()
     return [timeline.add(each) for each in seen]
 
 
-def delay(judged: Sequence[Judgement], state: State, change: int) -> float:
+def delay(judged: Sequence[DumpState], state: State, change: int) -> float:
     """Return the dumps from a change to a state; infinity for never."""
     return next(
         (
@@ -111,7 +111,7 @@ class Days:
     changed: float = 0.0
     sentinels: int = SENTINELS
 
-    def iter_dumps(self, seed: int) -> Iterator[Observation]:
+    def iter_dumps(self, seed: int) -> Iterator[DumpFigures]:
         """Yield the dumps of one run."""
         drawn = np.random.default_rng(seed)
         usual = drawn.choice(["+", "-"], self.sentinels, p=[0.85, 0.15])
@@ -126,7 +126,7 @@ class Days:
                 share = drawn.beta(self.share * size, (1 - self.share) * size)
             departs = drawn.random(self.sentinels) < np.minimum(0.9, share * tendency)
             now = departs ^ (is_changed & (day >= CHANGE))
-            yield Observation(
+            yield DumpFigures(
                 dump=str(day),
                 counts={"failures": ASKED},
                 watch=WatchRecord(
@@ -220,14 +220,14 @@ SERIES: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 
 def mean_dumps(
     name: str, seed: int, change: Callable[[int], float] | None = None
-) -> Iterator[Observation]:
+) -> Iterator[DumpFigures]:
     """Yield the dumps of a run in which all means are such series, in one unit; one is changed."""
     drawn = np.random.default_rng(seed)
     series = {signal: SERIES[name](drawn) for signal in (*MEANS, "audit_length")}
     for dump in range(MEAN_DUMPS):
         means = {signal: float(values[dump]) for signal, values in series.items()}
         means["length_effect"] += 0.0 if change is None else change(dump)
-        yield Observation(dump=str(dump), counts={"failures": ASKED}, means=means)
+        yield DumpFigures(dump=str(dump), counts={"failures": ASKED}, means=means)
 
 
 def mean_alarms(name: str, runs: int) -> Alarms:
@@ -263,7 +263,7 @@ def iter_means(given: argparse.Namespace) -> Iterator[str]:
 
 def floor_dumps(
     drawn: np.random.Generator, groups: int, first: float, ties: float
-) -> Iterator[Observation]:
+) -> Iterator[DumpFigures]:
     """Yield dumps of groups of 16 verdicts whose shares vary from group to group."""
     while True:
         position = GroupedCount()
@@ -273,7 +273,7 @@ def floor_dumps(
             tied.add(count, 16)
             share = drawn.beta(4 * first, 4 * (1 - first))
             position.add(int(drawn.binomial(16 - count, share)), 16 - count)
-        yield Observation(dump="", counts={"failures": ASKED, "position": position, "ties": tied})
+        yield DumpFigures(dump="", counts={"failures": ASKED, "position": position, "ties": tied})
 
 
 def floor_runs(
@@ -310,7 +310,7 @@ def iter_floors(given: argparse.Namespace) -> Iterator[str]:
 
 def recorded_dumps(
     groups: Sequence[np.ndarray], drawn: np.random.Generator, size: int, calls: int
-) -> Iterator[Observation]:
+) -> Iterator[DumpFigures]:
     """Yield dumps of prompts drawn from recordings, each with some of its verdicts.
 
     A row of a group is a verdict: whether it prefers the first, is decided, and contradicts itself.
@@ -326,7 +326,7 @@ def recorded_dumps(
             tied.add(len(rows) - decided, len(rows))
             contradictions += contradicting
         share = position.count / position.of
-        yield Observation(
+        yield DumpFigures(
             dump="",
             counts={"failures": GroupedCount(0, tied.of), "position": position, "ties": tied},
             means={
@@ -477,7 +477,7 @@ class Simulation:
             np.mean([np.corrcoef(x, y)[0, 1] for x, y in zip(length, reward, strict=True)])
         )
 
-    def observe(self, dump: int) -> Observation:
+    def observe(self, dump: int) -> DumpFigures:
         """Return what watching sees of a dump."""
         drawn = self.drawn
         story = self.story
@@ -490,7 +490,7 @@ class Simulation:
                     int(drawn.binomial(CANARIES // 4, wins)), CANARIES // 4
                 )
             }
-        return Observation(
+        return DumpFigures(
             dump=str(dump),
             counts={
                 "failures": GroupedCount(int(drawn.binomial(COMPARISONS, 0.01)), COMPARISONS),

@@ -9,7 +9,15 @@ from scored_lines import scored, write_lines
 
 from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_response
 from genrm_cli.export.formats import FORMATS
-from genrm_cli.export.rows import Answer, Judgement, Pair, Prompt, PromptRow, Sample, UnfitError
+from genrm_cli.export.rows import (
+    ExportedAnswer,
+    JudgeReply,
+    Pair,
+    Prompt,
+    PromptRow,
+    Sample,
+    UnfitError,
+)
 from genrm_cli.rollouts.reading.chat_messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.rollout import Reasoning, Text, ToolCall, ToolResult, Turn
 from genrm_cli.verdicts import Verdict
@@ -36,8 +44,8 @@ RESULT = {
 }
 
 PROMPT = Prompt("00ff", [S, U], (), "j")
-GOOD = Answer("x/task:1#0", [A4], 4.5, 0.25, 0.7, [-0.5, -1.5])
-BAD = Answer("x/task:1#1", [A5], 2.0, None, None, None)
+GOOD = ExportedAnswer("x/task:1#0", [A4], 4.5, 0.25, 0.7, [-0.5, -1.5])
+BAD = ExportedAnswer("x/task:1#1", [A5], 2.0, None, None, None)
 PAIR = Pair(PROMPT, GOOD, BAD)
 ROWS = {
     "pair": PAIR,
@@ -47,7 +55,7 @@ ROWS = {
 }
 KEY = "0123456789abcdef" * 4
 SAYING = {"role": "assistant", "content": '{"score_1": 4, "score_2": 2, "ranking": 2}'}
-ROWS["judgement"] = Judgement(
+ROWS["judgement"] = JudgeReply(
     KEY, (0, 1), "j", [S, U], SAYING, Verdict(3.5, 2.5, 2.5), True, "00ff", (GOOD, BAD)
 )
 IDS = {
@@ -195,7 +203,7 @@ def test_a_loader_of_single_answers_gets_no_others():
     part of it.
     """
     for name in ONE_MESSAGE:
-        longer = Answer("x", [CALLING, RESULT, A4], 5.0)
+        longer = ExportedAnswer("x", [CALLING, RESULT, A4], 5.0)
         with pytest.raises(UnfitError, match="one answer"):
             FORMATS[name].render(Pair(PROMPT, longer, BAD))
 
@@ -241,7 +249,7 @@ def test_llamafactory_gets_turns_that_alternate_or_none():
 
 def test_a_session_says_which_messages_the_policy_wrote():
     """In groups the messages of a session carry a mark; those of single answers do not."""
-    session = Answer("x", [A4, U, A5], 3.0, is_session=True)
+    session = ExportedAnswer("x", [A4, U, A5], 3.0, is_session=True)
     row = FORMATS["groups"].render(PromptRow(PROMPT, [session, BAD], 0))
     assert [message["policy"] for message in row["completions"][0]] == [True, False, True]
     assert row["completions"][1] == [A5]

@@ -8,7 +8,7 @@ import pytest
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.estimate import (
     ASSUMED_REPLY_TOKENS,
-    Estimate,
+    RunEstimate,
     estimate_rest,
 )
 from genrm_cli.judging.journal import Journal
@@ -57,7 +57,7 @@ def test_tokens_are_estimated_from_text_lengths():
     """Without verdicts, four characters are a token, and a reply is that of a judge that
     reasons.
     """
-    assert plan(100, chars=600_000) == Estimate(
+    assert plan(100, chars=600_000) == RunEstimate(
         planned=100,
         calls=100,
         tokens_in=150_000,

@@ -16,7 +16,12 @@ from genrm_cli.judging.journal_file import checksum_of, columns_of
 from genrm_cli.judging.lookup import PROFILES, profile_of
 from genrm_cli.judging.profiles.custom import parse_custom_profile
 from genrm_cli.judging.profiles.profile import Profile, neutralise_prompt
-from genrm_cli.judging.profiles.score_tokens import Place, expect, sampled_of, with_score_tokens
+from genrm_cli.judging.profiles.score_tokens import (
+    TokenPlace,
+    expect,
+    sampled_of,
+    with_score_tokens,
+)
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.settings.resolve import resolve_settings
@@ -246,7 +251,7 @@ def test_the_journal_keeps_what_a_verdict_follows_from(tmp_path):
     assert known.result.likely == made.likely
     assert len(made.likely) < 1_500
     kept = orjson.loads(known.result.likely)
-    places = [Place(*place) for place in kept["places"]]
+    places = [TokenPlace(*place) for place in kept["places"]]
 
     def read(text):
         said = PROFILES["nemotron-plain"].parse_reply(parse_reply(text), SHOWN)

@@ -9,7 +9,7 @@ from genrm_cli.metrics.verdict_counts import GroupedCount
 from genrm_cli.watching.records import WatchRecord
 from genrm_cli.watching.sentinels import BASELINE_RUNS
 from genrm_cli.watching.signals import LEARNED_DUMPS, SIGNALS
-from genrm_cli.watching.timeline import Judgement, Observation, State, Timeline
+from genrm_cli.watching.timeline import DumpFigures, DumpState, State, Timeline
 
 USUAL = "+" * 80 + "-" * 15 + "=" * 5
 ASKED = GroupedCount(1, 500)
@@ -27,10 +27,10 @@ def watched(name: object, said: str | None) -> WatchRecord:
 
 def dumps(
     count: int, drawn: random.Random, share: float = 0.0, first: int = 0
-) -> Iterator[Observation]:
+) -> Iterator[DumpFigures]:
     """Yield dumps of a judge."""
     for number in range(first, first + count):
-        yield Observation(
+        yield DumpFigures(
             dump=f"dump-{number}",
             counts={"failures": ASKED},
             means={"length_effect": drawn.gauss(0.1, 0.03)},
@@ -46,15 +46,15 @@ def grouped(bad: int, of: int, groups: int) -> GroupedCount:
     return counts
 
 
-def after(timeline: Timeline, seen: Iterable[Observation]) -> list[Judgement]:
+def after(timeline: Timeline, seen: Iterable[DumpFigures]) -> list[DumpState]:
     """Add dumps; return the states after them."""
     return [timeline.add(each) for each in seen]
 
 
-def repeated(name: str, counts: GroupedCount, times: int) -> list[Observation]:
+def repeated(name: str, counts: GroupedCount, times: int) -> list[DumpFigures]:
     """Return dumps with the same counts of one signal."""
     return [
-        Observation(dump=str(number), counts={"failures": ASKED, name: counts})
+        DumpFigures(dump=str(number), counts={"failures": ASKED, name: counts})
         for number in range(times)
     ]
 
@@ -77,7 +77,7 @@ def test_an_unchanged_judge_is_blind_for_ten_runs_and_then_fine() -> None:
 def test_without_a_baseline_the_watch_says_blind() -> None:
     """Dumps without sentinels are fine only after the baseline of what costs nothing."""
     seen = [
-        Observation(dump=str(n), counts={"failures": ASKED}, means={"spread": 1.0 + n % 2})
+        DumpFigures(dump=str(n), counts={"failures": ASKED}, means={"spread": 1.0 + n % 2})
         for n in range(30)
     ]
     judged = after(Timeline(), seen)
@@ -133,7 +133,7 @@ def test_an_acknowledged_change_begins_a_new_baseline() -> None:
     timeline.acknowledge("sentinel_flips")
     said = answers(drawn, 1.0)
     new = (
-        Observation(dump=f"n{n}", counts={"failures": ASKED}, watch=watched(f"n{n}", said))
+        DumpFigures(dump=f"n{n}", counts={"failures": ASKED}, watch=watched(f"n{n}", said))
         for n in range(15)
     )
     judged = after(timeline, new)
@@ -150,7 +150,7 @@ def test_other_sentinels_begin_a_new_baseline() -> None:
     after(timeline, dumps(10, random.Random(10)))
     for number, said in enumerate(["?" * 120, USUAL + "+" * 20]):
         watch = WatchRecord(sentinel_set="longer", asked=f"n{number}", sentinels=said)
-        judged = timeline.add(Observation(dump="d", counts={"failures": ASKED}, watch=watch))
+        judged = timeline.add(DumpFigures(dump="d", counts={"failures": ASKED}, watch=watch))
         flips = judged.signals["sentinel_flips"]
         assert (flips.learned, flips.value, judged.state) == (number, None, State.BLIND)
 
@@ -213,7 +213,7 @@ def test_failures_stop_when_they_exceed_five_percent_beyond_chance() -> None:
     """
     for failed, state in ((250, State.STOP), (30, State.LOOK), (5, State.BLIND)):
         counts = {name: GroupedCount(failed, 500) for name in ("failures", "outage")}
-        (judged,) = after(Timeline(), [Observation(dump="d", counts=counts)])
+        (judged,) = after(Timeline(), [DumpFigures(dump="d", counts=counts)])
         assert judged.state is state
 
 
@@ -221,7 +221,7 @@ def test_an_outlier_dump_raises_nothing() -> None:
     """A figure that is ten deviations off in every tenth dump has no new mean."""
     drawn = random.Random(7)
     seen = [
-        Observation(
+        DumpFigures(
             dump=str(n),
             counts={"failures": ASKED},
             means={"length_effect": drawn.gauss(0.1, 0.05) + 0.5 * (n >= 30 and n % 10 == 0)},
@@ -243,7 +243,7 @@ def test_figures_that_an_honest_policy_changes_say_look_at_most(name: str) -> No
     for number in range(80):
         value = 0.5 + drawn.gauss(0, 0.02) + (worse if number >= 40 else 0.0)
         judged = timeline.add(
-            Observation(dump=str(number), counts={"failures": ASKED}, means={name: value})
+            DumpFigures(dump=str(number), counts={"failures": ASKED}, means={name: value})
         )
     assert judged.state is State.LOOK
     assert judged.signals[name].state is State.LOOK
@@ -259,7 +259,7 @@ def test_a_changed_auditor_is_not_the_policys_fault() -> None:
         share = 0.5 if number >= 40 else 0.0
         bad = sum(drawn.random() < 0.2 + share / 2 for _ in range(200))
         judged = timeline.add(
-            Observation(
+            DumpFigures(
                 dump=str(number),
                 counts={"failures": ASKED},
                 watch=WatchRecord(

@@ -18,7 +18,7 @@ from genrm_cli.errors import InputError, UsageError, WatchError
 if TYPE_CHECKING:
     from genrm_cli.report.watch_page import JudgedDump, WatchedJudge
     from genrm_cli.watching.history import Followed, History
-    from genrm_cli.watching.timeline import Judgement, SignalState
+    from genrm_cli.watching.timeline import DumpState, SignalState
 
 # The signal in each column, and whether it is a share.
 _COLUMNS = {
@@ -133,7 +133,7 @@ def _watched_judges(followed: "Followed") -> "list[WatchedJudge]":
     from genrm_cli.watching.history import judge_identity
     from genrm_cli.watching.signals import SIGNALS
 
-    by_judge: dict[str, list[Judgement]] = {}
+    by_judge: dict[str, list[DumpState]] = {}
     for record, judgement in followed.judged:
         by_judge.setdefault(judge_identity(record.judge), []).append(judgement)
     judges = []
@@ -151,7 +151,7 @@ def _watched_judges(followed: "Followed") -> "list[WatchedJudge]":
     return judges
 
 
-def _judged_dump(judgement: "Judgement") -> "JudgedDump":
+def _judged_dump(judgement: "DumpState") -> "JudgedDump":
     from genrm_cli.report.watch_page import JudgedDump
 
     return JudgedDump(judgement.dump, judgement.state.value, judgement.reasons)

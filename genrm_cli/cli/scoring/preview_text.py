@@ -8,8 +8,8 @@ from genrm_cli.cli.events import plan_text
 from genrm_cli.cli.scoring.run_warnings import nulls_text, steps_warning
 
 if TYPE_CHECKING:
-    from genrm_cli.jobs.estimate import Estimate
-    from genrm_cli.jobs.previews.preview import Preview, Reading
+    from genrm_cli.jobs.estimate import RunEstimate
+    from genrm_cli.jobs.previews.preview import FormatReading, Preview
     from genrm_cli.jobs.previews.problems import Problem
 
 _SHOWN_PROBLEMS = 12
@@ -44,7 +44,7 @@ def short_lines(preview: "Preview") -> Iterator[str]:
     yield from _problem_lines(preview)
 
 
-def plan_lines(plan: "Estimate") -> Iterator[str]:
+def plan_lines(plan: "RunEstimate") -> Iterator[str]:
     """Yield what a run would ask, and what to set for a better estimate."""
     yield plan_text(plan.as_dict())
     if plan.calls and plan.cost is None:
@@ -104,7 +104,7 @@ def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
     }
 
 
-def _format_lines(name: str, count: int, reading: "Reading | None") -> Iterator[str]:
+def _format_lines(name: str, count: int, reading: "FormatReading | None") -> Iterator[str]:
     """Yield the fields read from lines of a format, and the reading of its first line."""
     lines = f"{name}: {counted(count, 'line')}"
     if reading is None:

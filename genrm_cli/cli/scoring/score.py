@@ -225,12 +225,12 @@ def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invoc
     """Print the plan and the cost of each input as it is listed."""
     from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.context import new_run
-    from genrm_cli.jobs.estimate import Estimate, total_of
+    from genrm_cli.jobs.estimate import RunEstimate, total_of
     from genrm_cli.jobs.previews.preview import iter_dry_run
     from genrm_cli.jobs.shards import check_shards
 
     settings = invocation.settings
-    plans: list[Estimate] = []
+    plans: list[RunEstimate] = []
     with Events(settings.output.log_json, quiet=settings.output.quiet) as events:
         run = new_run(settings, invocation.api_keys, None, events)
         check_settings(settings)

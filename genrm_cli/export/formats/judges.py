@@ -8,11 +8,11 @@ then depends on the form and the ranking alone."""
 
 import math
 
-from genrm_cli.export.rows import ExportFormat, Json, Judgement, UnfitError
+from genrm_cli.export.rows import ExportFormat, Json, JudgeReply, UnfitError
 from genrm_cli.verdicts import MAX_RANKING, MIDDLE_RANKING, MIN_RANKING
 
 
-def _sft(row: Judgement) -> Json:
+def _sft(row: JudgeReply) -> Json:
     return {
         "messages": [*row.request, row.reply],
         "preferred": row.outcome,
@@ -24,7 +24,7 @@ def _sft(row: Judgement) -> Json:
     }
 
 
-def _genrm_rl(row: Judgement) -> Json:
+def _genrm_rl(row: JudgeReply) -> Json:
     # The means of both orders differ in their last bits, which must not round them differently.
     key = row.key
     ranking = round(row.verdict.ranking, 9)

@@ -13,7 +13,7 @@ Source: OpenRLHF 3c3be623 (0.11.0), `openrlhf/datasets/reward_dataset.py`; NVIDI
 from genrm_cli.export.chat_messages import Message
 from genrm_cli.export.formats.huggingface import explicit_pair
 from genrm_cli.export.rows import (
-    Answer,
+    ExportedAnswer,
     Json,
     Pair,
     Prompt,
@@ -82,7 +82,7 @@ def _torchtune(pair: Pair) -> Json:
     return {"chosen": chosen, "rejected": rejected} | scores_of(pair)
 
 
-def _conversation(prompt: Prompt, answer: Answer) -> list[Message]:
+def _conversation(prompt: Prompt, answer: ExportedAnswer) -> list[Message]:
     messages = [*prompt.messages, *answer.messages]
     if any("tool_calls" in message or message["role"] == "tool" for message in messages):
         raise UnfitError("torchtune reads neither tool calls nor their results")

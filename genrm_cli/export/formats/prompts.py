@@ -6,7 +6,7 @@ the reward function as a list, and `rollout_func` returns `prompt_ids`, `complet
 `reward_model.ground_truth` unconditionally, so the key exists even where it is empty."""
 
 from genrm_cli.export.chat_messages import Message
-from genrm_cli.export.rows import Answer, ExportFormat, Json, PromptRow, json_of_tools
+from genrm_cli.export.rows import ExportedAnswer, ExportFormat, Json, PromptRow, json_of_tools
 
 
 def _grpo(row: PromptRow) -> Json:
@@ -44,7 +44,7 @@ def _group(row: PromptRow) -> Json:
     }
 
 
-def _messages_of(answer: Answer) -> list[Message]:
+def _messages_of(answer: ExportedAnswer) -> list[Message]:
     """Return the messages of a response. Those of a session record whether the policy wrote
     them.
     """

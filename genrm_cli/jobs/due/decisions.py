@@ -28,7 +28,7 @@ from genrm_cli.jobs.due.output_state import (
     look_at_outputs,
 )
 from genrm_cli.jobs.due.refusals import refuse_unscored_share
-from genrm_cli.jobs.estimate import Estimate
+from genrm_cli.jobs.estimate import RunEstimate
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.leases import Leases
@@ -79,7 +79,7 @@ class Decision:
     error: GenrmError | None = None
     freshness: OutputState | None = None
     scored: RunRecord | None = None
-    plan: Estimate | None = None
+    plan: RunEstimate | None = None
     wall_time_s: float = 0.0
 
     @property

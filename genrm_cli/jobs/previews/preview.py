@@ -14,7 +14,7 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.decisions import Decision, Status, iter_decisions
 from genrm_cli.jobs.due.inputs import NO_ROLLOUT_FILES, Task, iter_tasks
 from genrm_cli.jobs.due.refusals import FirstRejects, refuse_input
-from genrm_cli.jobs.estimate import Estimate, estimate_run
+from genrm_cli.jobs.estimate import RunEstimate, estimate_run
 from genrm_cli.jobs.index import Reject, index_input
 from genrm_cli.jobs.previews.problems import Problem, Problems
 from genrm_cli.json_types import Record, field_at
@@ -74,7 +74,7 @@ class Contents:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FormatReading:
     """How the first line of a format is read: its fields by role, the beginnings of its prompt and
     first response.
     """
@@ -101,9 +101,9 @@ class Preview:
     counts: RunMetrics
     contents: Contents
     without_response: int
-    readings: dict[str, Reading]
+    readings: dict[str, FormatReading]
     pairing: PairingPlan
-    plan: Estimate
+    plan: RunEstimate
     problems: list[Problem]
     can_be_scored: bool
     error: InputError | None
@@ -227,7 +227,7 @@ def preview_task(task: Task, run: RunContext, torn: TornPrompts | None = None) -
         unanswered = sum(
             len(rows) - index.table.count_answered(rows) for rows in index.table.iter_groups()
         )
-        readings: dict[str, Reading] = {}
+        readings: dict[str, FormatReading] = {}
         for number in range(len(sources.uris)):
             with sources.open(number) as source:
                 _add_readings(readings, source, run)
@@ -254,7 +254,7 @@ def preview_task(task: Task, run: RunContext, torn: TornPrompts | None = None) -
     return replace(preview, error=InputError(f"{task.uri}: nothing can be scored: ", why, "."))
 
 
-def _add_readings(found: dict[str, Reading], source: Source, run: RunContext) -> None:
+def _add_readings(found: dict[str, FormatReading], source: Source, run: RunContext) -> None:
     for line in source.iter_lines():
         if len(found) == len(run.metrics.formats):
             break
@@ -269,7 +269,7 @@ def _add_readings(found: dict[str, Reading], source: Source, run: RunContext) ->
             continue
 
 
-def _reading_of(number: int, record: Record, format_: Format, run: RunContext) -> Reading:
+def _reading_of(number: int, record: Record, format_: Format, run: RunContext) -> FormatReading:
     first = format_.read(record)[0]
     fields = format_.fields_in(record)
     roles = {role: list(names) for role, names in fields.roles().items() if role != "metadata"}
@@ -283,7 +283,7 @@ def _reading_of(number: int, record: Record, format_: Format, run: RunContext) -
         roles[role] = [path] if path is not None and field_at(own, path) is not None else []
     roles = {role: names for role, names in roles.items() if names}
     read = {name.partition(".")[0] for names in roles.values() for name in names}
-    return Reading(
+    return FormatReading(
         number,
         roles,
         [name for name in record if name not in read],

@@ -118,7 +118,7 @@ async def probe_judge(
     for endpoint, result in zip(endpoints, results, strict=True):
         if result is None:
             continue
-        if all_down or not isinstance(result, _DownError | _BusyError):
+        if all_down or not isinstance(result, _DownError | _JudgeBusyError):
             raise result if name is None else JudgeError(f"{name}: ", result.message)
         warnings.append(result.message)
         if isinstance(result, _DownError):
@@ -161,7 +161,7 @@ class _DownError(JudgeError):
     """An endpoint cannot be reached or fails in a way that may pass."""
 
 
-class _BusyError(JudgeError):
+class _JudgeBusyError(JudgeError):
     """An endpoint refuses for lack of capacity. The run will wait for it."""
 
 
@@ -206,7 +206,7 @@ class _Probe:
                 ) from error
             raise
         if first is None or second is None:
-            raise _BusyError(f"{self.endpoint.name} is busy (429): it could not be tested")
+            raise _JudgeBusyError(f"{self.endpoint.name} is busy (429): it could not be tested")
         if _follows(first[1], second[1]):
             return
         if await self._prompt_grows(first[0]):

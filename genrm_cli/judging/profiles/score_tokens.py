@@ -36,7 +36,7 @@ Read = Callable[[str], Verdict | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TokenPlace:
     """A token of a reply, from `start`, with the probabilities of the likeliest tokens in its
     place.
     """
@@ -77,7 +77,7 @@ def _parse_expected(
     return expect(reply.text, sampled, places_of(reply), read)
 
 
-def places_of(reply: Reply) -> list[Place]:
+def places_of(reply: Reply) -> list[TokenPlace]:
     """Return the short tokens of a reply's text; none if the server sent none, too many, or those
     of another text.
     """
@@ -92,12 +92,12 @@ def places_of(reply: Reply) -> list[Place]:
                 for other, p in shares.items()
                 if p >= _LEAST_SHARE and len(other) <= _MOST_CHARS
             }
-            places.append(Place(start, token, likely))
+            places.append(TokenPlace(start, token, likely))
         start += len(token)
     return places
 
 
-def expect(text: str, sampled: Verdict, places: Sequence[Place], read: Read) -> Verdict:
+def expect(text: str, sampled: Verdict, places: Sequence[TokenPlace], read: Read) -> Verdict:
     """Return the expected verdict; its `likely` holds all that it follows from besides the text.
 
     That is the sampled verdict if no token decides it alone, as in a reply that states it twice, or
@@ -110,7 +110,7 @@ def expect(text: str, sampled: Verdict, places: Sequence[Place], read: Read) -> 
     sums = [0.0, 0.0, 0.0]
     end = -1
     weight = 1.0
-    used = list[Place]()
+    used = list[TokenPlace]()
     for place in places:
         continues = (
             place.start > 0
@@ -165,14 +165,14 @@ def sampled_of(verdict: Verdict) -> Verdict:
     return Verdict(*json.loads(verdict.likely)["sampled"]) if verdict.likely else verdict
 
 
-def _decides(text: str, place: Place, sampled: Verdict, read: Read) -> bool:
+def _decides(text: str, place: TokenPlace, sampled: Verdict, read: Read) -> bool:
     """Whether a place holds a score or label, as some other one there gives another verdict."""
     said = (read(text[: place.start] + other + text[place.end :]) for other in "12345AB")
     return any(each is not None and each != sampled for each in said)
 
 
 def _iter_branches(
-    text: str, place: Place, after: Place | None, sampled: Verdict, read: Read
+    text: str, place: TokenPlace, after: TokenPlace | None, sampled: Verdict, read: Read
 ) -> Iterator[tuple[float, Verdict | None]]:
     """Yield what a reply says with other tokens in a place, each after its probability; `after` is
     the next place.

@@ -66,7 +66,7 @@ class GroupEntry:
         return answer if is_over else None
 
 
-class GroupTable:
+class ServedGroups:
     """Groups and cohorts by name, from the first request until their answers were kept long enough.
 
     `held_bytes` is the length of the responses that they hold, as JSON.

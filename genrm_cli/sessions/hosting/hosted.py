@@ -110,7 +110,7 @@ model.
 
 
 @dataclass(slots=True)
-class _Session:
+class _HostedSession:
     slot: EpisodeSlot
     state: Any
     used_s: float
@@ -153,7 +153,7 @@ class HostedSessions:
         self._keep_s = keep_s
         self._record = record
         self._clock = clock
-        self._sessions: dict[str, _Session] = {}  # least recently used first
+        self._sessions: dict[str, _HostedSession] = {}  # least recently used first
 
     def __len__(self) -> int:
         self._forget_expired()
@@ -182,7 +182,7 @@ class HostedSessions:
         state = await self._run(self._environment.begin(scenario, variant, seed))
         self._make_room(id_)  # other sessions may have begun meanwhile
         self._sessions.pop(id_, None)
-        self._sessions[id_] = _Session(
+        self._sessions[id_] = _HostedSession(
             EpisodeSlot(0, scenario, variant, seed, 0), state, self._clock()
         )
         return observe(self._environment, state)
@@ -236,7 +236,7 @@ class HostedSessions:
             self._record_ended(session, state, observe(self._environment, state))
         self._sessions.pop(id_, None)
 
-    def _record_ended(self, session: _Session, state: Any, seen: Observation) -> None:
+    def _record_ended(self, session: _HostedSession, state: Any, seen: Observation) -> None:
         if self._record is not None and seen.end is not None and not seen.is_failure:
             self._record(session.slot, state, seen, session.model)
 
@@ -255,7 +255,7 @@ class HostedSessions:
                 return answered
         return ended(state, PRIVATE_DATA)
 
-    def _session(self, id_: str) -> _Session:
+    def _session(self, id_: str) -> _HostedSession:
         self._forget_expired()
         session = self._sessions.pop(id_, None)
         if session is None:

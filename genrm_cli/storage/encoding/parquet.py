@@ -91,7 +91,7 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
             schema = self._arrow.unify_schemas(schemas, promote_options="permissive")
             row = self._arrow.struct(list(schema))
             with parquet.ParquetWriter(
-                self._arrow.PythonFile(_Pieces(write), mode="w"), schema
+                self._arrow.PythonFile(_RowGroupSink(write), mode="w"), schema
             ) as writer:
                 for batch in self._iter_batches():
                     writer.write_table(
@@ -111,7 +111,7 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
             yield [orjson.loads(line) for line in lines.splitlines()]
 
 
-class _Pieces(io.RawIOBase):
+class _RowGroupSink(io.RawIOBase):
     """A file for writing only."""
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
