@@ -20,7 +20,7 @@ from genrm_process import PACKAGE_ROOT
 from genrm_cli.errors import GenrmError, JudgeError
 from genrm_cli.jobs.offline.batch_api import BatchApi
 from genrm_cli.jobs.offline.replies import Replies
-from genrm_cli.jobs.replica import take_in_segments
+from genrm_cli.jobs.replica import import_segments
 from genrm_cli.judging.client import CallError, JudgeClient
 from genrm_cli.judging.completion import parse_completion, parse_models
 from genrm_cli.judging.journal import Journal
@@ -33,7 +33,7 @@ from genrm_cli.storage.outputs import was_interrupted
 from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
-from genrm_cli.watching.history import follow, read_history
+from genrm_cli.watching.history import fold_history, read_history
 
 FEW = 150
 MANY = int(os.environ.get("GENRM_FUZZ_BYTES", "5000"))
@@ -108,7 +108,7 @@ def replies(raw, folder):
 def metrics(raw, folder):
     """Read a metrics file, and follow the history that it is part of."""
     (folder / "x.metrics.json").write_bytes(raw)
-    follow(read_history([str(folder)], STORE))
+    fold_history(read_history([str(folder)], STORE))
     read_metrics_beside(ScoredInput(str(folder / "x.scored.jsonl"), ()), STORE)
 
 
@@ -148,7 +148,7 @@ def journal_entries(raw, folder):
     for path in folder.glob("taken.sqlite*"):
         path.unlink()
     with Journal(str(folder / "taken.sqlite")) as journal:
-        take_in_segments(f"{segments}/", journal, STORE)
+        import_segments(f"{segments}/", journal, STORE)
         for entry in list(journal.iter_entries()):
             key = bytes.fromhex(entry["key"])
             journal.recall_decided([key], with_reply=True)

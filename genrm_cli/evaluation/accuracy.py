@@ -30,7 +30,7 @@ class Preference(StrEnum):
     TIE = "tie"
 
 
-_LEAST_PAIRS = 10
+_LEAST_PAIRS = 10  # fewer say too little to plan by
 # At an accuracy just beyond the critical value, half of the evaluations tell.
 _FOR_POWER = 1 + NormalDist().inv_cdf(POWER) / Z_95
 _CREDIT = {Preference.RIGHT: 1.0, Preference.TIE: 0.5, Preference.WRONG: 0.0}

@@ -40,7 +40,7 @@ from genrm_cli.storage.places import is_same_place
 from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import StoppedBy
 
-_MOST_SENTINELS = 100
+_MOST_SENTINELS = 100  # every watched run asks each judge about all of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from genrm_cli.metrics.figures import rounded
 
 Floats = NDArray[np.float64]
 _ROUNDS = 1_000  # draws of lines: ends of an interval are right to a tenth of its width
-_SEED = 0
+_SEED = 0  # one result for one input
 _LEAST_LINES = 20  # fewer have no interval
 _MOST_UNDEFINED = 0.05  # of the draws; with more, an interval would describe the others only
 

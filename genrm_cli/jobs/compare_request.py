@@ -17,7 +17,7 @@ from genrm_cli.rollouts.rollout import Reasoning, Rollout, Text, UnreadableRecor
 from genrm_cli.scored.json_form import Json
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 
-KEY = "compare"
+KEY = "compare"  # a request is one group, which needs no name
 
 
 def parse_request(

@@ -25,8 +25,9 @@ from genrm_cli.settings.panel import judges_of
 
 CALLS_PER_S = 2_500
 """Calls per second that one process can make; see the guide's benchmarks."""
-CHARS_PER_TOKEN = 4
+CHARS_PER_TOKEN = 4  # of English text; replaced by the mean tokens in the journal
 ASSUMED_REPLY_TOKENS = 1_500  # of a reasoning judge; replaced by the journal's mean
+# Prompts without texts: what they render to are the instructions of a profile.
 _NOTHING_SHOWN: dict[type, Prompt] = {
     Profile: PairwisePrompt([("user", "")], "", ""),
     GradingProfile: ListwisePrompt([("user", "")], ("",)),

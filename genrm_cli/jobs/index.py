@@ -35,7 +35,7 @@ from genrm_cli.verdicts import Reason
 KeyOf = Callable[[Rollout, Record, int | str], str | None]
 """Returns the group key of a rollout, from its own record and its line."""
 
-_SHOWN_CHARS = 200
+_SHOWN_CHARS = 200  # of a bad line: enough to recognise it
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from genrm_cli.errors import InputError, StoppedError, UsageError, naming
 from genrm_cli.groups.compile import asks_for_verdicts
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.replica import JournalReplica, take_in_segments
+from genrm_cli.jobs.replica import JournalReplica, import_segments
 from genrm_cli.jobs.shards import shard_of
 from genrm_cli.judging.journal import Journal
 from genrm_cli.settings import Settings
@@ -22,7 +22,7 @@ from genrm_cli.storage.location import is_remote, is_stream, require_rl_prefix, 
 from genrm_cli.storage.store import Store
 
 _SUFFIX = ".journal.sqlite"
-_TAKEN_AT_ONCE = 10_000
+_IMPORTED_AT_ONCE = 10_000  # entries of one transaction; an interrupted run stops in between
 
 
 def asks_anybody(settings: Settings) -> bool:
@@ -115,7 +115,7 @@ async def open_journal(scored_uri: str, run: RunContext) -> AsyncIterator[Journa
         return
     async with open_journal_at(path, scored_uri, run) as journal:
         if segments_folder(scored_uri, run.settings) is None:
-            await run.in_thread(lambda: _take_in_others(journal, scored_uri, run))
+            await run.in_thread(lambda: _import_others(journal, scored_uri, run))
         yield journal
 
 
@@ -137,30 +137,30 @@ async def open_journal_at(path: str, output_uri: str, run: RunContext) -> AsyncI
         run.on_event("journal_damaged", {"journal": path, "verdicts": len(journal.damaged)})
 
 
-def _take_in_others(journal: Journal, scored_uri: str, run: RunContext) -> None:
+def _import_others(journal: Journal, scored_uri: str, run: RunContext) -> None:
     """Import shard journals into the main journal, or the main journal into a new shard's."""
     whole = _path_of_whole(scored_uri, run.settings)
     others = _shard_journals(whole) if run.settings.journal.conclude else []
     if run.shard is not None and not journal.has_verdicts and Path(whole).exists():
         others = [whole]
     for path in others:
-        _take_in(journal, path, run)
+        _import_journal(journal, path, run)
 
 
-def take_in_others(journal: Journal, scored_uris: Iterable[str], run: RunContext) -> None:
+def import_other_journals(journal: Journal, scored_uris: Iterable[str], run: RunContext) -> None:
     """Import what the journals of other outputs hold, where they exist; blocks."""
     for path in {_path_of_whole(uri, run.settings) for uri in scored_uris if not is_streamed(uri)}:
         if path != journal.path and Path(path).exists():
-            _take_in(journal, path, run)
+            _import_journal(journal, path, run)
 
 
-def _take_in(journal: Journal, path: str, run: RunContext) -> None:
+def _import_journal(journal: Journal, path: str, run: RunContext) -> None:
     with Journal(path, read_only=True) as other:
         entries = chain(other.iter_entries(), other.iter_notes())
-        while batch := list(islice(entries, _TAKEN_AT_ONCE)):
+        while batch := list(islice(entries, _IMPORTED_AT_ONCE)):
             if run.stop.is_set():
                 raise StoppedError
-            journal.take_in(batch, path)
+            journal.import_entries(batch, path)
 
 
 def gather_shards(scored_uri: str, run: RunContext) -> None:
@@ -172,7 +172,7 @@ def gather_shards(scored_uri: str, run: RunContext) -> None:
         return
     for path in _shard_journals(whole):
         with Journal(whole) as journal:
-            _take_in(journal, path, run)
+            _import_journal(journal, path, run)
         for suffix in ("", "-wal", "-shm"):
             Path(path + suffix).unlink(missing_ok=True)
 
@@ -190,7 +190,7 @@ def open_known_journal(scored_uri: str, settings: Settings) -> Iterator[Journal 
     folder = segments_folder(scored_uri, settings)
     if folder is not None:
         with TemporaryDirectory() as temporary, Journal(f"{temporary}/journal.sqlite") as journal:
-            take_in_segments(folder, journal, Store(settings.storage))
+            import_segments(folder, journal, Store(settings.storage))
             yield journal
     elif Path(path).exists():
         with Journal(path, read_only=True) as journal:

@@ -18,7 +18,7 @@ from genrm_cli.storage.store import Store
 from genrm_cli.tasks import in_thread
 
 _SUFFIX = ".journal.zst"  # never listed as a rollout file
-_RETRY_S = 5.0
+_RETRY_S = 5.0  # after the attempts of a request, which take half a minute
 
 
 class JournalReplica:
@@ -80,7 +80,7 @@ class JournalReplica:
         """Import the segments of all machines, and copy what only this journal has. Blocks on
         storage.
         """
-        take_in_segments(self._folder, journal, self._run.store)
+        import_segments(self._folder, journal, self._run.store)
         uncopied = (orjson.dumps(entry) for entry in journal.iter_uncopied())
         while batch := list(islice(uncopied, self._most)):
             self._write(batch, self._run.store)
@@ -135,7 +135,7 @@ class JournalReplica:
             (event.set if on else event.clear)()
 
 
-def take_in_segments(folder_uri: str, journal: Journal, store: Store) -> None:
+def import_segments(folder_uri: str, journal: Journal, store: Store) -> None:
     """Import the segments that all machines copied to a folder."""
     for found in store.at(folder_uri).iter_named():
         uri = found.identity.uri
@@ -149,4 +149,4 @@ def take_in_segments(folder_uri: str, journal: Journal, store: Store) -> None:
                 f"{uri}: not a journal segment ({error}); ",
                 naming("move it away, or name another folder with $journal."),
             ) from error
-        journal.take_in(entries, uri)
+        journal.import_entries(entries, uri)

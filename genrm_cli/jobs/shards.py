@@ -8,7 +8,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.judge_settings import LimitSettings
 from genrm_cli.settings.panel import graders_of, judges_of
 
-_SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
+_SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")  # "0/4"; a million shards at most
 
 
 @dataclass(frozen=True, slots=True)

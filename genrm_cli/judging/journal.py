@@ -352,7 +352,9 @@ class Journal(AbstractContextManager["Journal"]):
                 if self._is_sound(row) and text is not None:
                     yield readable_row(row, text)
 
-    def take_in(self, entries: Iterable[Row], origin: str = "another journal's copy") -> None:
+    def import_entries(
+        self, entries: Iterable[Row], origin: str = "another journal's copy"
+    ) -> None:
         """Store entries of another journal, as `iter_entries` and `iter_notes` yield them; existing
         entries are kept, but for earlier notes.
 
@@ -385,7 +387,7 @@ class Journal(AbstractContextManager["Journal"]):
             self._has_failures = True
 
     def iter_uncopied(self) -> Iterator[Row]:
-        """Yield the verdicts and notes that did not come from `take_in`."""
+        """Yield the verdicts and notes that did not come from `import_entries`."""
         with self._errors:
             self._connection.execute(_COPIED)
         yield from self._iter_verdicts(

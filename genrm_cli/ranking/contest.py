@@ -16,7 +16,7 @@ from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.storage.location import stem_of
 from genrm_cli.verdicts import Reason
 
-_NO_POLICY = -1
+_NO_POLICY = -1  # in an array of numbers of policies
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from genrm_cli.ranking.pair_plan import (
 from genrm_cli.ranking.strengths import fit_strengths
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
-_PILOT_SHARE = 1 / 3
+_PILOT_SHARE = 1 / 3  # of the budget: enough to rank, with most left for close pairs
 _WIDE_FIELD = (
     6  # policies from which a pilot chooses the pairs; of fewer, most are at most two ranks apart
 )
@@ -179,9 +179,9 @@ class ContestJudging:
             if self.plan.judges[request.judge].grading is not None:
                 ungraded.update(request.shown)
                 continue
-            culprits = found.causes.get(request, ())
+            causes = found.causes.get(request, ())
             results[request.shown] = (
-                float(culprits[0] != request.shown[0]) if len(culprits) == 1 else None
+                float(causes[0] != request.shown[0]) if len(causes) == 1 else None
             )
         if ungraded:
             asked = self.contest.comparisons(prompt, self.pairs.chosen[prompt])

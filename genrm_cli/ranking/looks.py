@@ -21,7 +21,7 @@ LEAST_PROMPTS = 20  # fewer describe these prompts only: the sequence is asympto
 # Prompts at which the sequence is narrowest. It must be fixed before the data are seen; with 100,
 # sequences are 1.6 times as wide as an interval for one look from 50 to 1,000 prompts.
 _NARROWEST_AT = 100
-_ALPHA = 0.05
+_ALPHA = 0.05  # of 95 % intervals
 _NEWTON_STEPS = 4  # from a start that is right to 2 %
 # Win rates whose interval is Student's, from this number of prompts on. At a share of .95 on 20
 # prompts, Student's interval holds it in 81 % of cases, Wilson's in 97 %.

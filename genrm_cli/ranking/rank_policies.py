@@ -17,9 +17,9 @@ from genrm_cli.jobs.index import index_input
 from genrm_cli.jobs.journals import (
     asks_anybody,
     check_journal_place,
+    import_other_journals,
     known_journal,
     open_journal,
-    take_in_others,
 )
 from genrm_cli.jobs.judging_session import JudgingSession
 from genrm_cli.judging.engine import JudgeSet
@@ -168,7 +168,7 @@ async def rank_policies(
             )
             if journal is not None:
                 await run.in_thread(
-                    partial(take_in_others, journal, _scored_uris(uris, settings), run)
+                    partial(import_other_journals, journal, _scored_uris(uris, settings), run)
                 )
             session = JudgingSession(judges, run.plan, run, journal)
             await session.settle()

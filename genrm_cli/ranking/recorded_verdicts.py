@@ -10,7 +10,7 @@ from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Verdict
 
-_MAX_LINE_BYTES = 64_000_000
+_MAX_LINE_BYTES = 64_000_000  # the default limit of rollouts
 _EXPECTED = "expected recorded verdicts (source, judge, prompt_id, i, j, score_1, score_2, ranking)"
 
 

@@ -25,7 +25,7 @@ from genrm_cli.watching.canaries import CANARIES
 from genrm_cli.watching.records import MARGINS, WatchRecord
 from genrm_cli.watching.sentinels import MISSING, Count
 
-_NAMED_GROUPS = 10
+_NAMED_GROUPS = 10  # as many as somebody reads
 
 
 @dataclass(frozen=True, slots=True)

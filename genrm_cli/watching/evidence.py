@@ -29,16 +29,16 @@ from genrm_cli.metrics.running_stats import (
 Ratios = Mapping[str, float]
 """Log likelihood ratios of a dump by alternative."""
 
-_ONE_SIDED_95 = 1.64
+_ONE_SIDED_95 = 1.64  # quantiles of the standard normal distribution
 _Z_80 = 0.8416
 _T_1 = 12.706  # the 97.5 % point of Student's distribution with one degree of freedom
-_RATES = (0.005, 0.995)
-_EFFECTS = (0.25, 0.5, 1.0, 2.0)
+_RATES = (0.005, 0.995)  # A baseline that saw only good ones, or only bad ones, has a finite ratio.
+_EFFECTS = (0.25, 0.5, 1.0, 2.0)  # standard deviations; each further alternative dilutes the mean
 _FARTHEST = 2.5
 """Standard deviations beyond which a dump counts no more. With 2 % outliers of 8 deviations, 12
 means raised 5 false looks in 100 dumps without this bound.
 """
-_MOST_CORRELATED = 0.9
+_MOST_CORRELATED = 0.9  # beyond it, dumps hardly count as evidence at all
 
 
 @dataclass(slots=True)
@@ -151,15 +151,15 @@ def rate_of(counts: Sequence[tuple[int, int]], *, is_cautious: bool = False) -> 
             would halve the false looks of sentinels, which are few, but double the dumps until a
             change of a tenth of them is a stop.
     """
-    told = [(bad, count) for bad, count in counts if count]
-    if not told:
+    observed = [(bad, count) for bad, count in counts if count]
+    if not observed:
         return None
-    bad, count = (sum(column) for column in zip(*told, strict=True))
+    bad, count = (sum(column) for column in zip(*observed, strict=True))
     rate = bad / count
     inflation = 1.0
-    if len(told) > 2 and 0 < rate < 1:
-        squares = math.fsum((x - n * rate) ** 2 / (n * rate * (1 - rate)) for x, n in told)
-        freedom = len(told) - 1
+    if len(observed) > 2 and 0 < rate < 1:
+        squares = math.fsum((x - n * rate) ** 2 / (n * rate * (1 - rate)) for x, n in observed)
+        freedom = len(observed) - 1
         inflation = max(1.0, squares / (chi_square_20(freedom) if is_cautious else freedom))
     return Rate(bad, count, inflation)
 

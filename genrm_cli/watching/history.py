@@ -41,11 +41,11 @@ class History:
 
     records: tuple[WatchedRecord, ...] = ()
     acknowledged: tuple[Acknowledgement, ...] = ()
-    trouble: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FoldedHistory:
     """A history, folded.
 
     Attributes:
@@ -100,17 +100,17 @@ def read_history(folders: Sequence[str], store: Store, *, flat: bool = False) ->
         except (BadLineError, FormError, ValueError) as error:
             unreadable[uri] = str(error).rstrip(".")
     unreadable |= _of_other_length(records)
-    trouble: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
     if unreadable:
         (uri, why), *others = unreadable.items()
         more = f" and {len(others)} more" * bool(others)
-        trouble = (f"{uri}{more} cannot be read as part of the history: {why}",)
+        problems = (f"{uri}{more} cannot be read as part of the history: {why}",)
     fitting = (record for uri, record in records.items() if uri not in unreadable)
-    return History(tuple(fitting), tuple(acknowledged), trouble)
+    return History(tuple(fitting), tuple(acknowledged), problems)
 
 
 def _check_acknowledgement(word: Acknowledgement) -> None:
-    """Raise ValueError unless a timeline can follow it."""
+    """Raise ValueError unless a timeline can take it."""
     moment_of(word.time)
     if word.signal not in SIGNALS:
         raise ValueError(
@@ -119,7 +119,7 @@ def _check_acknowledgement(word: Acknowledgement) -> None:
 
 
 def _check_record(record: WatchedRecord) -> None:
-    """Raise ValueError unless a timeline can follow it."""
+    """Raise ValueError unless a timeline can take it."""
     moment_of(record.time)
     watch = record.watch or WatchRecord()
     for name in ("sentinels", "auditor_sentinels"):
@@ -203,12 +203,12 @@ def observe(dump: str, totals: RunTotals, watch: WatchRecord | None) -> DumpFigu
     )
 
 
-def follow(history: History) -> Followed:
+def fold_history(history: History) -> FoldedHistory:
     """Fold a history into the state after each dump.
 
     Each judge has a timeline of its own, which runs and acknowledgements of others leave as it is.
     """
-    timelines: defaultdict[str, Timeline] = defaultdict(lambda: Timeline(history.trouble))
+    timelines: defaultdict[str, Timeline] = defaultdict(lambda: Timeline(history.problems))
     judged = []
     steps: list[WatchedRecord | Acknowledgement] = [*history.acknowledged]
     steps += [record for record in history.records if not record.partial]
@@ -218,7 +218,7 @@ def follow(history: History) -> Followed:
             continue
         timeline = timelines[judge_identity(each.judge)]
         judged.append((each, timeline.add(observe(each.output, each, each.watch))))
-    return Followed(timelines, judged)
+    return FoldedHistory(timelines, judged)
 
 
 def moment_of(time: str) -> datetime:

@@ -42,11 +42,12 @@ class Signal:
     is_share: bool = True
 
 
-_FLOOR_SHIFTS = (0.05, 0.10, 0.20)
+_FLOOR_SHIFTS = (0.05, 0.10, 0.20)  # increases of a share that cost rewards
 _SEE_FAILURES = (
     "see which kinds of failure the summary counts; check the endpoint, its limits and the "
     "length of prompts"
 )
+# advice that several signals share
 _LOOK_AT_GROUPS = "open the report of this dump and read the groups it names"
 SIGNALS: Mapping[str, Signal] = {
     "failures": Signal(

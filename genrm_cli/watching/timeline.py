@@ -37,8 +37,8 @@ DUMPS_PER_STOP = 1_000
 together.
 """
 _LOOK, _STOP = (math.log(len(SIGNALS) * dumps) for dumps in (DUMPS_PER_LOOK, DUMPS_PER_STOP))
-_CONFIRMED = math.log(20)
-_FEWEST_COMPARISONS = 20
+_CONFIRMED = math.log(20)  # evidence of 20 to 1 by the dumps since the alarm alone
+_FEWEST_COMPARISONS = 20  # fewer show neither a change nor that there is none
 _LEAST_DEVIATION = (
     0.02  # a baseline without any spread must not raise an alarm on the first small change
 )
@@ -237,11 +237,11 @@ class _Track:
 class Timeline:
     """Folds the observations of one judge, in their order, into states.
 
-    `trouble` is what of the history cannot be read, as sentences: with it, no state is fine.
+    `problems` is what of the history cannot be read, as sentences: with it, no state is fine.
     """
 
-    def __init__(self, trouble: Sequence[str] = ()) -> None:
-        self._trouble = trouble
+    def __init__(self, problems: Sequence[str] = ()) -> None:
+        self._problems = problems
         self._dumps: list[str] = []
         self._tracks = {name: _Track(signal) for name, signal in SIGNALS.items()}
         self._judge = Sentinels()
@@ -381,7 +381,7 @@ class Timeline:
             reasons.append(f"{SIGNALS[name].text}{since}: {SIGNALS[name].advice}")
             if state.is_pending:
                 reasons[-1] += "; this becomes a stop if the next dumps confirm it"
-        blind = [*self._blindness(seen), *self._trouble]
+        blind = [*self._blindness(seen), *self._problems]
         worst = [state.state for state in raised.values()] + [State.BLIND] * bool(blind)
         return DumpState(
             dump=seen.dump,

@@ -33,7 +33,7 @@ from genrm_cli.watching.asking import (
     ask_sentinels,
     sentinel_set_of,
 )
-from genrm_cli.watching.history import History, follow, judge_identity, observe, read_history
+from genrm_cli.watching.history import History, fold_history, judge_identity, observe, read_history
 from genrm_cli.watching.records import WatchRecord
 
 
@@ -84,7 +84,7 @@ class Watcher:
                 found = await self._ask(Dump(output, index, outcomes), judges, run)
             except (JudgeError, InputError) as error:
                 return WatchRecord(reasons=(str(error),))
-        timeline = follow(history).timelines[judge_identity(totals.judge)]
+        timeline = fold_history(history).timelines[judge_identity(totals.judge)]
         judgement = timeline.add(observe(output, totals, found))
         return replace(found, state=judgement.state, reasons=judgement.reasons)
 
@@ -159,10 +159,10 @@ def _read_history(given: str | None, output: str, run: RunContext) -> History:
     folder = folder_of(output) if given is None else given.rstrip("/")
     if not place_of(output).startswith(f"{place_of(folder)}/"):
         why = f"{output} is not below {folder}, the history in the settings: no run finds it there"
-        return History(trouble=(why,))
+        return History(problems=(why,))
     try:
         history = read_history([folder], run.store, flat=given is None)
     except StorageError as error:
-        return History(trouble=(f"the history cannot be read: {error}",))
+        return History(problems=(f"the history cannot be read: {error}",))
     others = (each for each in history.records if place_of(each.output) != place_of(output))
     return replace(history, records=tuple(others))

@@ -16,7 +16,7 @@ from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.watching.history import (
     METRICS_SUFFIX,
     History,
-    follow,
+    fold_history,
     judge_identity,
     observe,
     read_history,
@@ -25,7 +25,7 @@ from genrm_cli.watching.records import WatchRecord
 from genrm_cli.watching.timeline import DumpState
 from genrm_cli.watching.watcher import Watcher
 
-_ASKED_EVERY_S = 1_800.0
+_ASKED_EVERY_S = 1_800.0  # windows follow each other within minutes, and each asking costs calls
 
 
 class WatchedWindows:
@@ -47,7 +47,7 @@ class WatchedWindows:
         self.latest: DumpState | None = None
         folder = self._watcher.table.history
         history = History() if folder is None else read_history([folder], run.store)
-        self._timelines = follow(history).timelines
+        self._timelines = fold_history(history).timelines
         self._next_s = 0.0
         self._lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()

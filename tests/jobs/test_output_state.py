@@ -12,7 +12,7 @@ from genrm_cli.cli.options import run_to_end
 from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.due.inputs import output_places
-from genrm_cli.jobs.due.output_state import OutputStanding, OutputState, look_at_outputs
+from genrm_cli.jobs.due.output_state import OutputStanding, OutputState, read_output_state
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.settings.table import changed
@@ -41,7 +41,7 @@ class Scored:
     ) -> OutputState:
         """Look at the outputs as they are now, for the input or one at another path."""
         found = STORE.at(str(path or self.path)).identify()
-        return look_at_outputs(self.places, [replace(found, **identity)], settings, STORE)
+        return read_output_state(self.places, [replace(found, **identity)], settings, STORE)
 
     def edit_metrics(self, **fields: Any) -> None:
         """Replace fields of the metrics object."""

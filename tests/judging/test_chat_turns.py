@@ -53,7 +53,7 @@ def test_a_turn_survives_the_journal_and_its_copy(tmp_path):
         with Journal(path) as journal:
             asyncio.run(journal.record(KEY, "p", Outcome(said, 1, 0.5, 10, 20, 0, text)))
         with Journal(path) as journal, Journal(str(tmp_path / f"{name}.copy.sqlite")) as copy:
-            copy.take_in(journal.iter_entries())
+            copy.import_entries(journal.iter_entries())
             for each in (journal, copy):
                 outcome = each.recall(KEY, with_reply=True)
                 assert outcome is not None

@@ -388,7 +388,7 @@ def test_taking_in_adds_what_is_new_and_keeps_what_is_known(path, tmp_path):
     with Journal(path) as journal:
         record_all(journal, {key(1): replace(GOOD, reply_text="mine")})
         for _ in range(2):
-            journal.take_in(theirs)
+            journal.import_entries(theirs)
         assert [entry["reply"] for entry in list(journal.iter_entries())[:2]] == [
             "mine",
             GOOD.reply_text,
@@ -412,7 +412,7 @@ def test_notes_are_no_answers_and_the_latest_counts_in_every_copy(path, tmp_path
     for order in ([old, new], [new, old]):
         with Journal(path) as journal:
             for entries in order:
-                journal.take_in(json.loads(json.dumps(entries)))
+                journal.import_entries(json.loads(json.dumps(entries)))
             assert journal.notes_on("input a") == ["new", "other"]
             assert journal.notes_on("input b") == []
             assert list(journal.iter_uncopied()) == []
@@ -440,9 +440,9 @@ def test_rubbish_is_refused_whole(path, tmp_path):
             with pytest.raises(
                 StorageError, match="another journal's copy: contains an invalid journal entry"
             ):
-                journal.take_in([good, bad])
+                journal.import_entries([good, bad])
             assert list(journal.iter_entries()) == []
-        journal.take_in([good])
+        journal.import_entries([good])
         assert len(journal) == 1
 
 
@@ -462,11 +462,11 @@ def test_only_what_is_new_here_is_left_to_copy(path, tmp_path):
             },
         )
     with Journal(path) as reopened:
-        reopened.take_in(theirs)
+        reopened.import_entries(theirs)
         uncopied = list(reopened.iter_uncopied())
     assert [entry["key"] for entry in uncopied] == [key(2).hex(), key(3).hex()]
     with Journal(str(tmp_path / "third")) as third:
-        third.take_in([*theirs, *uncopied])
+        third.import_entries([*theirs, *uncopied])
         assert [third.recall(key(n)) is not None for n in (1, 2, 3)] == [True] * 3
 
 
@@ -503,7 +503,7 @@ def test_the_copier_gets_what_was_committed_and_nothing_twice(path, tmp_path):
         exported = [entry for entry in journal.iter_entries() if entry["key"] != key(1).hex()]
     assert copies.entries == exported
     with Journal(str(tmp_path / "elsewhere")) as elsewhere:
-        elsewhere.take_in(copies.entries)
+        elsewhere.import_entries(copies.entries)
         assert elsewhere.recall(key(2), with_reply=True) == replace(GOOD, from_journal=True)
         assert elsewhere.has_failed(key(3))
 
@@ -543,7 +543,7 @@ def test_grades_that_are_none_are_refused(path, tmp_path):
         for grades in invalid:
             entries[1]["grades"] = grades
             with pytest.raises(StorageError, match="contains an invalid journal entry"):
-                other.take_in(entries, "s3://b/rl/j/0001")
+                other.import_entries(entries, "s3://b/rl/j/0001")
             assert len(other) == 0
 
 

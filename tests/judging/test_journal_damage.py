@@ -119,7 +119,7 @@ def test_a_damaged_verdict_is_replaced(path, tmp_path):
         mine = replace(GOOD, result=Verdict(1, 5, 6))
         record(journal, {key(1): mine})
         record(theirs, {key(3): GOOD})
-        journal.take_in(theirs.iter_entries())
+        journal.import_entries(theirs.iter_entries())
         assert journal.recall(key(1), with_reply=True) == replace(mine, from_journal=True)
         assert journal.recall(key(3), with_reply=True) == replace(GOOD, from_journal=True)
 
@@ -136,7 +136,7 @@ def test_a_damaged_entry_of_a_copy_is_left_out(path, tmp_path):
     """An entry whose numbers were changed is not taken in, and the others are."""
     with Journal(path) as journal, Journal(str(tmp_path / "mine")) as mine:
         entries = list(journal.iter_entries())
-        mine.take_in([entries[0] | {"score_1": 1.0}, *entries[1:]])
+        mine.import_entries([entries[0] | {"score_1": 1.0}, *entries[1:]])
         assert [mine.recall(key(n)) is not None for n in (1, 2, 3)] == [False, True, True]
         assert mine.damaged == {key(1)}
 

@@ -236,7 +236,7 @@ def test_the_journal_keeps_what_a_verdict_follows_from(tmp_path):
     likely = {each: dict.fromkeys("12345", 0.2) for each in "24"}
     made = verdict(of, JSON, likely)
     with Journal(str(tmp_path / "j.sqlite")) as journal:
-        journal.take_in(
+        journal.import_entries(
             [
                 {
                     **entry_of(made),

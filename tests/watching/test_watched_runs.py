@@ -9,7 +9,7 @@ from genrm_process import Call, Genrm
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.storage.store import Store
-from genrm_cli.watching.history import follow, read_history
+from genrm_cli.watching.history import fold_history, read_history
 from genrm_cli.watching.sentinels import BASELINE_RUNS
 
 WORDS = "one two three four five six seven eight nine ten"
@@ -186,9 +186,9 @@ def test_a_record_that_does_not_fit_is_left_out_and_named(
         history = read_history([str(genrm.folder)], Store())
         assert len(history.records) == 2
         assert f"odd.metrics.json cannot be read as part of the history: watch: {why}" in str(
-            history.trouble
+            history.problems
         )
-        assert follow(history).state == "blind"
+        assert fold_history(history).state == "blind"
     good["watch"]["sentinels"] = "+" * 59
     for number in range(2):  # now every record but that of the next run is odd
         good["watch"]["asked"] = str(number)

@@ -17,7 +17,7 @@ from genrm_cli.errors import InputError, UsageError, WatchError
 
 if TYPE_CHECKING:
     from genrm_cli.report.watch_page import JudgedDump, WatchedJudge
-    from genrm_cli.watching.history import Followed, History
+    from genrm_cli.watching.history import FoldedHistory, History
     from genrm_cli.watching.timeline import DumpState, SignalState
 
 # The signal in each column, and whether it is a share.
@@ -79,7 +79,7 @@ def watch(
     from genrm_cli.scored.json_form import to_json
     from genrm_cli.storage.store import Store
     from genrm_cli.watching.history import acknowledge as write_acknowledgement
-    from genrm_cli.watching.history import follow, judge_identity, moment_of, read_history
+    from genrm_cli.watching.history import fold_history, judge_identity, moment_of, read_history
     from genrm_cli.watching.signals import SIGNALS
 
     settings = invocation.settings
@@ -103,41 +103,41 @@ def watch(
             say_warning(f"{record.output} is partial, and left out")
         elif moment_of(record.time) > now:
             say_warning(f"{record.output} is dated in the future: {record.time}")
-    followed = follow(history)
-    if not followed.judged:
-        why = "".join(f" {text}." for text in history.trouble)
+    folded = fold_history(history)
+    if not folded.judged:
+        why = "".join(f" {text}." for text in history.problems)
         raise InputError(
             f"{', '.join(prefixes)}: no metrics files (*.metrics.json) of complete runs; `genrm "
             f"score` writes them.{why}"
         )
     if page is not None:
-        judges = _watched_judges(followed)
-        shown = [_judged_dump(judgement) for _, judgement in followed.judged]
+        judges = _watched_judges(folded)
+        shown = [_judged_dump(judgement) for _, judgement in folded.judged]
         overwrite = settings.output.force
-        write_page(page, followed.state.value, judges, shown, store, overwrite=overwrite)
+        write_page(page, folded.state.value, judges, shown, store, overwrite=overwrite)
         say(f"page  {page}")
     if settings.output.json_output:
         dumps = [
             {"judge": judge_identity(record.judge), **to_json(judgement)}
-            for record, judgement in followed.judged
+            for record, judgement in folded.judged
         ]
-        print_json({"format": 1, "state": followed.state, "dumps": dumps})
+        print_json({"format": 1, "state": folded.state, "dumps": dumps})
     else:
-        _print(followed)
-    return WatchError.exit_code if followed.state in settings.output.refused_states else 0
+        _print(folded)
+    return WatchError.exit_code if folded.state in settings.output.refused_states else 0
 
 
-def _watched_judges(followed: "Followed") -> "list[WatchedJudge]":
+def _watched_judges(folded: "FoldedHistory") -> "list[WatchedJudge]":
     """Return the judges as the page shows them."""
     from genrm_cli.report.watch_page import WatchedJudge
     from genrm_cli.watching.history import judge_identity
     from genrm_cli.watching.signals import SIGNALS
 
     by_judge: dict[str, list[DumpState]] = {}
-    for record, judgement in followed.judged:
+    for record, judgement in folded.judged:
         by_judge.setdefault(judge_identity(record.judge), []).append(judgement)
     judges = []
-    for name, (record, last) in followed.latest.items():
+    for name, (record, last) in folded.latest.items():
         charts = {}
         for signal in SIGNALS:
             found = [(each.dump, each.signals[signal]) for each in by_judge[name]]
@@ -169,12 +169,12 @@ def _judge_of(history: "History", named: str | None) -> str:
     return named
 
 
-def _print(followed: "Followed") -> None:
+def _print(folded: "FoldedHistory") -> None:
     from genrm_cli.watching.history import judge_identity
 
-    several = len(followed.latest) > 1
+    several = len(folded.latest) > 1
     table = Table([*names("dump", *["judge"] * several, "state"), *numbers(*_COLUMNS)])
-    for record, judgement in followed.judged:
+    for record, judgement in folded.judged:
         values = [
             (judgement.signals[signal].value, is_share) for signal, is_share in _COLUMNS.values()
         ]
@@ -185,8 +185,8 @@ def _print(followed: "Followed") -> None:
         judge = [judge_identity(record.judge)] * several
         table.add(_short(judgement.dump), *judge, judgement.state.value, *cells)
     print_parts(table)
-    for judge_name, (record, judgement) in followed.latest.items():
-        dumps = sum(judge_identity(each.judge) == judge_name for each, _ in followed.judged)
+    for judge_name, (record, judgement) in folded.latest.items():
+        dumps = sum(judge_identity(each.judge) == judge_name for each, _ in folded.judged)
         if dumps > 1:
             print_text(f"\n{judge_name}: figures of {_short(judgement.dump)}, with 95 % intervals")
             print_parts(_figures(judgement.signals))

@@ -25,7 +25,7 @@ from genrm_cli.jobs.due.output_state import (
     OutputStanding,
     OutputState,
     finish_outputs,
-    look_at_outputs,
+    read_output_state,
 )
 from genrm_cli.jobs.due.refusals import refuse_unscored_share
 from genrm_cli.jobs.estimate import RunEstimate
@@ -34,9 +34,9 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.leases import Leases
 from genrm_cli.storage.location import is_remote
 
-LISTED_AT_ONCE = 256
+LISTED_AT_ONCE = 256  # inputs; a page of a listing on S3 has up to 1,000
 DEFAULT_MIN_AGE_S = 60.0  # on S3, in unattended runs
-_LOOKS_AT_ONCE = 32
+_THREADS = 32  # each waits for a store, which keeps 64 connections
 _NO_REASON = Message(())
 
 
@@ -167,7 +167,7 @@ def iter_decisions(
     With `leases`, an input that another run has leased waits. With `leftovers`, an up-to-date input
     is due if a killed run left files next to its outputs."""
 
-    def look(task: Task) -> Decision:
+    def decide_one(task: Task) -> Decision:
         if run.stop.is_set():
             raise StoppedError
         decision = decide(task, run)
@@ -185,9 +185,9 @@ def iter_decisions(
         return decision if held is None else decision.waiting(str(held))
 
     tasks = iter_tasks(inputs, run.settings, run.on_event)
-    with ThreadPoolExecutor(_LOOKS_AT_ONCE) as looks:
+    with ThreadPoolExecutor(_THREADS) as threads:
         while chunk := list(islice(tasks, LISTED_AT_ONCE)):
-            yield from looks.map(look, chunk)
+            yield from threads.map(decide_one, chunk)
 
 
 def decide(task: Task, run: RunContext) -> Decision:
@@ -231,7 +231,7 @@ def _decide_by(
 ) -> Decision:
     task = decision.task
     settings = run.settings
-    freshness = look_at_outputs(task.places, identities, settings, run.store)
+    freshness = read_output_state(task.places, identities, settings, run.store)
     if freshness.standing is OutputStanding.CURRENT and not is_whole:
         freshness = INTERRUPTED
     decision = replace(decision, reason=freshness.reason, freshness=freshness)

@@ -67,9 +67,10 @@ class OutputPlaces:
         return [uri for uri in (self.comparisons, self.rejects, self.metrics) if uri is not None]
 
 
+# formats of tables and logs, which a name must not promise
 _NOT_JSON_LINES = (".parquet", ".eval", ".csv", ".tsv", ".xlsx", ".arrow", ".feather")
 _NO_PLACES = OutputPlaces("")
-_NAMED_OTHERS = 3
+_NAMED_OTHERS = 3  # enough to recognise what was left out
 NO_ROLLOUT_FILES = "no rollout files; expected names such as run.jsonl or run.jsonl.gz"
 
 

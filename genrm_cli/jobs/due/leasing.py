@@ -15,7 +15,7 @@ from genrm_cli.storage.outputs import MANIFEST_SUFFIX
 from genrm_cli.storage.store import Store
 from genrm_cli.tasks import first_error_of, in_thread
 
-_AT_ONCE = 32
+_AT_ONCE = 32  # requests to a store, which only wait for it
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")

@@ -32,6 +32,7 @@ from genrm_cli.storage.places import place_of
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import FailureKind
 
+# the next run may get these verdicts
 _TRANSIENT = {kind.value for kind in FailureKind if kind.is_transient}
 Identities = Sequence[InputIdentity]
 _Recorded = RunRecord | FileRecord | None
@@ -65,7 +66,7 @@ def _state(
 INTERRUPTED = _state(OutputStanding.STALE, "an earlier run stopped while writing its outputs")
 
 
-def look_at_outputs(
+def read_output_state(
     places: OutputPlaces, identities: Identities, settings: Settings, store: Store
 ) -> OutputState:
     """Read the state of the outputs of an input: metrics and scored lines that name each other

@@ -17,19 +17,20 @@ from genrm_cli.judging.pacing.policy import CallPolicy
 from genrm_cli.storage.spool import Spool
 from genrm_cli.verdicts import FailureKind
 
+# Faults that pass, as a rule, within `give_up_after`.
 _TRANSIENT = (
     FailureKind.RATE_LIMITED,
     FailureKind.TIMEOUT,
     FailureKind.CONNECTION,
     FailureKind.BAD_BODY,
 )
-_ENDED = ("completed", "failed", "expired", "cancelled", "canceled")
+_ENDED = ("completed", "failed", "expired", "cancelled", "canceled")  # providers spell it both ways
 _MARK = "genrm"  # metadata by which a batch is found again
-_PAGES = 20
+_PAGES = 20  # of 100 entries, newest first: what a killed run left is recent
 _NOT_FOUND_YET = "cannot find file"  # OpenAI, right after an upload
-_MISSING = (404, 405)
+_MISSING = (404, 405)  # unknown id; no such route
 _ENDED_BY = (400, 409)  # what a server answers that is asked to cancel what has ended
-_QUOTA = ("token_limit_exceeded", "enqueued", "quota")
+_QUOTA = ("token_limit_exceeded", "enqueued", "quota")  # in errors of OpenAI and its followers
 
 
 class MissingError(JudgeError):

@@ -16,6 +16,7 @@ from genrm_cli.storage.patterns import names_many, would_find
 from genrm_cli.storage.places import is_same_place, place_of
 
 _MODE = 0o600  # requests hold rollouts, as a journal does
+# no call, nothing to stop
 _LIMITS_OF_CALLS = ("max_calls", "max_total_tokens", "max_cost", "deadline")
 
 

@@ -13,7 +13,7 @@ from genrm_cli.storage.encoding.records import Line, parse_record
 from genrm_cli.storage.source import Source
 from genrm_cli.storage.spool import Pieces, Spool
 
-_ID = re.compile("[0-9a-f]{64}")
+_ID = re.compile("[0-9a-f]{64}")  # hexadecimal SHA-256 of a request
 _FOREIGN = "it answers no request of this run (other rollouts, another model, or other settings)"
 _OUTDATED = "the server refuses a field of the request, which is changed in later requests"
 _SECOND = "an equal reply to the same request counts"

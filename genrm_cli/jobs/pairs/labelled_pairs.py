@@ -22,9 +22,9 @@ CHOSEN = 0
 """Index of the chosen response in the group of a pair."""
 
 
-_MOST_REJECTS = 100
-_NAMED_REJECTS = 3
-_SHOWN_CHARS = 200
+_MOST_REJECTS = 100  # the result file is one JSON object, held in memory
+_NAMED_REJECTS = 3  # in an error
+_SHOWN_CHARS = 200  # of a bad line: enough to recognise it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,10 @@ from genrm_cli.rollouts.reading.record_fields import principle_of
 from genrm_cli.rollouts.reading.templates import read_prompt
 from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
 
+# JudgeBench, RewardBench and RM-Bench, and the names of our own formats
 _ID_FIELDS = ("pair_id", "id", "prompt_id", "example_id")
 _CATEGORY_FIELDS = ("category", "subset", "domain", "source")
-_KEY_DIGITS = 16
+_KEY_DIGITS = 16  # 64 bits: two of a million pairs share a key with a probability of 3e-8
 _EXPECTED = (
     "expected question, response_A, response_B and label (JudgeBench), or prompt, chosen and "
     "rejected "

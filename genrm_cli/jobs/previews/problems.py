@@ -8,7 +8,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.jobs.index import InputIndex, Reject
 from genrm_cli.verdicts import Reason
 
-_NAMED = 5
+_NAMED = 5  # places of a kind of problem
 
 
 class ProblemKind(StrEnum):

@@ -19,9 +19,9 @@ from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.verdicts import Explanation
 
-STAND_IN_PROFILE = "nemotron-plain"
+STAND_IN_PROFILE = "nemotron-plain"  # for a judge that is not named: what GenRMs are trained on
 _FIRST_REPLY = "(the judge's first reply)"
-_MAX_NAMED = 5
+_MAX_NAMED = 5  # groups in an error about an unknown one
 
 
 @dataclass(frozen=True, slots=True)
