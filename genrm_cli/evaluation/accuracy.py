@@ -216,12 +216,9 @@ def evaluate(
     shorter = accuracy_of(
         [outcome for outcome in outcomes if outcome.chosen_chars < outcome.rejected_chars]
     )
-    results = [
-        order.result for outcome in outcomes for order in outcome.orders if order.result is not None
-    ]
-    kinds = Counter(
-        order.failure.kind for outcome in outcomes for order in outcome.orders if order.failure
-    )
+    orders = [order for outcome in outcomes for order in outcome.orders]
+    results = [order.result for order in orders if order.result is not None]
+    kinds = Counter(order.failure.kind for order in orders if order.failure)
     not_asked = kinds.pop(FailureKind.NOT_ASKED, 0)
     asked = len(results) + kinds.total()
     return JudgeQuality(
@@ -237,9 +234,7 @@ def evaluate(
         accuracy_chosen_first=share_of(outcomes, lambda outcome: outcome.chosen_first.credit),
         accuracy_chosen_second=share_of(outcomes, lambda outcome: outcome.chosen_second.credit),
         accuracy_if_sampled=share_of(
-            outcomes
-            if any(order.expected for outcome in outcomes for order in outcome.orders)
-            else (),
+            outcomes if any(order.expected for order in orders) else (),
             lambda outcome: _mean(_CREDIT[each.sampled] for each in outcome.orders if each.sampled),
         ),
         accuracy_if_failures_lose=share_of(
@@ -259,7 +254,7 @@ def evaluate(
         parse_failure_rate=sum(n for kind, n in kinds.items() if kind.is_parse_failure) / asked
         if asked
         else None,
-        **_costs(outcomes, price_in, price_out),
+        **_costs(orders, price_in, price_out),
     )
 
 
@@ -377,9 +372,9 @@ def _first_place_credit(outcome: PairRecord) -> float:
 
 
 def _costs(
-    outcomes: Sequence[PairRecord], price_in: float, price_out: float
+    orders: Sequence[OrderRecord], price_in: float, price_out: float
 ) -> dict[str, float | None]:
-    paid = [order for outcome in outcomes for order in outcome.orders if order.attempts]
+    paid = [order for order in orders if order.attempts]
     tokens_in = _mean(each.prompt_tokens for each in paid)
     tokens_out = _mean(each.completion_tokens for each in paid)
     is_priced = tokens_in is not None and tokens_out is not None and bool(price_in or price_out)

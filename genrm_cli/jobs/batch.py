@@ -1,4 +1,10 @@
-"""Score many inputs in one run: each once, several at a time, all with the same judges."""
+"""Score many inputs in one run: each once, several at a time, all with the same judges.
+
+Listing is lazy: inputs that are due go into a queue as long as the number of lanes, so that a
+folder of a million files needs no more memory than one of ten. A lane takes the lease on an
+output, decides again, since another run may have written it since it was listed, and scores. What
+concerns one input ends that input; an unusable judge ends the run, because all inputs share it.
+"""
 
 import asyncio
 import threading

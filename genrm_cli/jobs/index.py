@@ -1,4 +1,9 @@
-"""Index an input: parse every line once, find the groups, spool the texts."""
+"""Index an input: parse every line once, find the groups, spool the texts.
+
+Rollouts of a group may be anywhere in the input, so judging cannot begin before its end. Memory
+holds some tens of bytes of a rollout: its group, its place and its lengths. Texts are in a spool on
+disk, and a group is read back when it is judged.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,10 @@
-"""Replicate a journal to S3 in small segments, so that another machine can continue."""
+"""Replicate a journal to S3 in small segments, so that another machine can continue.
+
+Entries that the journal has committed wait in memory. A task copies them when half of
+`segment_calls` wait, or when the oldest is `segment_age` old; meanwhile the other half may fill up,
+and then calls wait. So a machine that is lost loses at most `segment_calls` verdicts. Segments are
+never changed: each has a name of its own, and reading them in any order gives the same journal.
+"""
 
 import asyncio
 import contextlib

@@ -133,12 +133,10 @@ class Leaderboard:
             if row.w is not None and (row.a, row.b) == (a, b):
                 return row, row.w, (row.lo, row.hi)
             if row.w is not None and (row.a, row.b) == (b, a):
-                return row, 1 - row.w, (_others(row.hi), _others(row.lo))
+                low = None if row.hi is None else 1 - row.hi
+                high = None if row.lo is None else 1 - row.lo
+                return row, 1 - row.w, (low, high)
         return None
-
-
-def _others(share: float | None) -> float | None:
-    return None if share is None else 1 - share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,28 +223,28 @@ def findings(board: Leaderboard, judge: str) -> Iterator[str]:
             )
         elif 1 < len(first) < len(names):
             yield f"not separated at the top: {', '.join(first)}."
-    for name, other in compared:
-        found = board.win_rate(name, other)
-        if found is not None and found[0].better == other:
-            yield f"{judge} prefers {other} to {name}: {_rate_text(*_turned(found))}."
-        elif found is not None and found[0].better is not None:
-            yield f"{judge} prefers {name} to {other}: {_rate_text(*found[1:])}."
-        elif found is not None and found[0].n_prompts < LEAST_PROMPTS:
+    for pair in compared:
+        found = board.win_rate(*pair)
+        if found is not None and found[0].better == pair[1]:
+            pair = (pair[1], pair[0])
+            found = board.win_rate(*pair)
+        if found is None:
+            continue
+        row, rate, interval = found
+        shown = _rate_text(rate, interval)
+        name, other = pair
+        if row.better is not None:
+            yield f"{judge} prefers {name} to {other}: {shown}."
+        elif row.n_prompts < LEAST_PROMPTS:
             yield (
-                f"{found[0].n_prompts} of {LEAST_PROMPTS} prompts that {name} and {other} need at "
-                f"least: {_rate_text(*found[1:])}."
+                f"{row.n_prompts} of {LEAST_PROMPTS} prompts that {name} and {other} need at "
+                f"least: {shown}."
             )
-        elif found is not None:
+        else:
             yield (
-                f"{name} and {other} are not separated by {found[0].n_prompts:,} prompts: "
-                f"{_rate_text(*found[1:])}{_more_text(found[0], board)}."
+                f"{name} and {other} are not separated by {row.n_prompts:,} prompts: "
+                f"{shown}{_more_text(row, board)}."
             )
-
-
-def _turned(found: tuple[PairRow, float, Interval]) -> tuple[float, Interval]:
-    """Return the win rate of the other policy, and its interval."""
-    _, rate, (low, high) = found
-    return 1 - rate, (None if high is None else 1 - high, None if low is None else 1 - low)
 
 
 def _rate_text(rate: float, interval: Interval) -> str:

@@ -104,7 +104,9 @@ class Contest:
         self._path = options.over or options.policy_field
         self._group_by = group_by
         self._plan = plan
-        self._policies, self._chars, self._blank = array("l"), array("L"), array("B")  # by row
+        self._policies = array("l")  # by row, as the next two
+        self._chars = array("L")
+        self._blank = array("B")
 
     def __call__(self, rollout: Rollout, record: Record, line: int | str) -> str | None:
         """Note the next rollout, and return the key of its group: rollouts are grouped by their

@@ -5,6 +5,7 @@ asked.
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
+from itertools import product
 from statistics import fmean
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
@@ -139,7 +140,9 @@ def _add_group(table: OutcomeTable, group: ScoredGroup) -> list[bool]:
             comparison.failure is None or comparison.failure.kind is not FailureKind.NOT_ASKED
         ):
             i, j = comparison.indices
-            for a, b in ((a, b) for a in equal[i] for b in equal[j] if policies[a] != policies[b]):
-                table.add(policies[a], policies[b], float(chars[a] - chars[b]), comparison.verdict)
-                asked.add((a, b))
+            for a, b in product(equal[i], equal[j]):
+                if policies[a] != policies[b]:
+                    longer = float(chars[a] - chars[b])
+                    table.add(policies[a], policies[b], longer, comparison.verdict)
+                    asked.add((a, b))
     return [(b, a) in asked for a, b in asked]

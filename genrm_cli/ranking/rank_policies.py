@@ -121,7 +121,8 @@ def plan_ranking(given: Sequence[str], options: RankOptions, run: RunContext) ->
     """Return what `rank_policies` would ask, and what it could show; asks nobody, and blocks."""
     if uses_known(given, options, run.settings):
         raise UsageError(naming("these verdicts exist, and nobody would be asked; omit $dry_run."))
-    run, uris = _checked(run, options), _find_files(given, run)
+    run = _checked(run, options)
+    uris = _find_files(given, run)
     with ExitStack() as opened:
         contest = opened.enter_context(_reading(uris, options, run))
         path = known_journal(_journal_for(uris, run.settings), run.settings)
@@ -154,7 +155,8 @@ async def rank_policies(
     if uses_known(given, options, run.settings):
         known = await run.in_thread(partial(read_known, given, options, run.settings))
         return _ranking(given, *known, options, run.metrics, judged_by=None, plan=None, examples=())
-    run, uris = _checked(run, options), _find_files(given, run)
+    run = _checked(run, options)
+    uris = _find_files(given, run)
     metrics = run.metrics
     settings = run.settings
     with ExitStack() as opened:

@@ -88,7 +88,7 @@ def sentinel_set_of(uri: str, auditor: JudgeConfig | None, run: RunContext) -> t
 
 
 async def ask_sentinels(uri: str, judges: Panel) -> str:
-    """Ask about all sentinels once; return what was said, one character for each sentinel.
+    """Ask about all sentinels once; return the verdicts, one character for each sentinel.
 
     Raises:
         InputError: the file cannot be read, or holds no labelled pair.
@@ -96,16 +96,16 @@ async def ask_sentinels(uri: str, judges: Panel) -> str:
     run = judges.run
     with run.open_source(uri) as source:
         pairs = read_pairs(source, replace(run, metrics=RunMetrics()))
-        said = [MISSING] * (len(judges.plan.judges) * len(pairs.cases))
+        verdicts = [MISSING] * (len(judges.plan.judges) * len(pairs.cases))
 
         def take(place: int, judged: JudgedGroup) -> None:
             for request, outcome in judged.results:
                 if (lead := _lead(outcome, request.shown)) is not None:
-                    said[request.judge * len(pairs.cases) + place] = "=+-"[lead]
+                    verdicts[request.judge * len(pairs.cases) + place] = "=+-"[lead]
 
         groups = (group for _, group in pairs.iter_groups(source, run.settings))
         await judges.compare(enumerate(groups), take)
-    return "".join(said)
+    return "".join(verdicts)
 
 
 def _lead(outcome: Outcome, shown: Sequence[int]) -> int | None:
@@ -119,13 +119,13 @@ def _lead(outcome: Outcome, shown: Sequence[int]) -> int | None:
 
 @dataclass(slots=True)
 class Audits:
-    """What an auditor said of pairs that the judge decided; a tie of the auditor is a disagreement.
+    """The verdicts of an auditor on pairs that the judge decided; a tie is a disagreement.
 
     Attributes:
         strata: disagreements and all audits by the margin of the judge.
         longer: by how many pairs more than the auditor the judge preferred the longer response;
             `lengths`: of how many.
-        apart: the judge's margin and the group of each disagreement.
+        disagreements: the judge's margin and the group of each disagreement.
     """
 
     strata: list[list[int]] = field(
@@ -133,7 +133,7 @@ class Audits:
     )
     longer: float = 0.0
     lengths: int = 0
-    apart: list[tuple[float, str]] = field(default_factory=list)
+    disagreements: list[tuple[float, str]] = field(default_factory=list)
 
     def add(self, margin: float, lead: int, judged: JudgedGroup) -> None:
         """Add an audit of a pair whose first rollout the judge prefers; `lead` is the auditor's."""
@@ -145,15 +145,18 @@ class Audits:
             self.longer += (1 - lead) / 2 if better > worse else (lead - 1) / 2
             self.lengths += 1
         if lead < 1:
-            self.apart.append((margin, judged.key or ""))
+            self.disagreements.append((margin, judged.key or ""))
 
     def into(self, found: WatchRecord) -> WatchRecord:
         """Return a record with these audits."""
+        widest = sorted(self.disagreements, reverse=True)
         return replace(
             found,
             audits=tuple((bad, count) for bad, count in self.strata),
             audit_length=self.longer / self.lengths if self.lengths else None,
-            look_at=tuple(key for _, key in sorted(self.apart, reverse=True)[:_NAMED_GROUPS]),
+            look_at=tuple(
+                key for _, key in sorted(self.disagreements, reverse=True)[:_NAMED_GROUPS]
+            ),
         )
 
 

@@ -23,9 +23,7 @@ ACKNOWLEDGED_SUFFIX = ".acknowledged.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
-    """A person's word that an alarm has been looked at, and that what it shows is as it should
-    be. It holds for one judge.
-    """
+    """An alarm of one judge that a user acknowledged as expected."""
 
     judge: str
     signal: str
@@ -94,9 +92,9 @@ def read_history(folders: Sequence[str], store: Store, *, flat: bool = False) ->
                 _check_record(record)
                 records[uri] = record
             else:
-                word = from_json(Acknowledgement, parse_record(content))
-                _check_acknowledgement(word)
-                acknowledged.append(word)
+                acknowledgement = from_json(Acknowledgement, parse_record(content))
+                _check_acknowledgement(acknowledgement)
+                acknowledged.append(acknowledgement)
         except (BadLineError, FormError, ValueError) as error:
             unreadable[uri] = str(error).rstrip(".")
     unreadable |= _of_other_length(records)
@@ -109,12 +107,12 @@ def read_history(folders: Sequence[str], store: Store, *, flat: bool = False) ->
     return History(tuple(fitting), tuple(acknowledged), problems)
 
 
-def _check_acknowledgement(word: Acknowledgement) -> None:
+def _check_acknowledgement(given: Acknowledgement) -> None:
     """Raise ValueError unless a timeline can take it."""
-    moment_of(word.time)
-    if word.signal not in SIGNALS:
+    moment_of(given.time)
+    if given.signal not in SIGNALS:
         raise ValueError(
-            f"signal: found {word.signal!r:.60}; expected a signal of `genrm guide watch`"
+            f"signal: found {given.signal!r:.60}; expected a signal of `genrm guide watch`"
         )
 
 
@@ -146,20 +144,22 @@ def _of_other_length(records: Mapping[str, WatchedRecord]) -> dict[str, str]:
         for key, length in _lengths(record):
             lengths[key][length] += 1
     usual = {key: counts.most_common(1)[0][0] for key, counts in lengths.items()}
-    return {
-        uri: f"watch: {key[-1]}: found {length} verdicts; other runs have {usual[key]}"
-        for uri, record in records.items()
-        for key, length in _lengths(record)
-        if length != usual[key]
-    }
+    reasons = {}
+    for uri, record in records.items():
+        for key, length in _lengths(record):
+            if length != usual[key]:
+                found = f"found {length} verdicts; other runs have {usual[key]}"
+                reasons[uri] = f"watch: {key[-1]}: {found}"
+    return reasons
 
 
 def _lengths(record: WatchedRecord) -> Iterator[tuple[tuple[str, ...], int]]:
     """Yield how many verdicts a run has on sentinels, by judge, set and who was asked."""
     watch = record.watch or WatchRecord()
     for name in ("sentinels", "auditor_sentinels"):
-        if (said := getattr(watch, name)) is not None:
-            yield (judge_identity(record.judge), watch.sentinel_set or "", name), len(said)
+        verdicts = getattr(watch, name)
+        if verdicts is not None:
+            yield (judge_identity(record.judge), watch.sentinel_set or "", name), len(verdicts)
 
 
 def acknowledge(folder: str, judge: str, signal: str, reason: str, store: Store) -> str:

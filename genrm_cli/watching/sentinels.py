@@ -102,17 +102,17 @@ def errors_in(run: str) -> Count:
     """Return on how many sentinels a run did not prefer the better response, and how many verdicts
     it has.
     """
-    said = run.replace(MISSING, "")
-    return len(said) - said.count("+"), len(said)
+    verdicts = run.replace(MISSING, "")
+    return len(verdicts) - verdicts.count("+"), len(verdicts)
 
 
 def _departures(usual: Sequence[str | None], run: str) -> Count:
-    told = [
+    pairs = [
         (expected, now)
         for expected, now in zip(usual, run, strict=True)
         if expected is not None and now != MISSING
     ]
-    return sum(expected != now for expected, now in told), len(told)
+    return sum(expected != now for expected, now in pairs), len(pairs)
 
 
 def _usual_of(runs: Sequence[str]) -> tuple[str | None, ...]:

@@ -1,4 +1,9 @@
-"""Hold leases while work is done, and detect the leases and manifests that killed runs left."""
+"""Hold leases while work is done, and detect the leases and manifests that killed runs left.
+
+A lease is renewed at a third of its expiry, so that two renewals may fail before another run may
+take it. A renewal that fails is no error: whether the lease still holds is checked before outputs
+appear, which is when it matters.
+"""
 
 import asyncio
 import contextlib

@@ -1,4 +1,10 @@
-"""Decide from its existing outputs whether an input has to be scored."""
+"""Decide from its existing outputs whether an input has to be scored.
+
+The metrics file is the record of a whole run: it names the input's version, the settings and the
+mark of the scored lines, which change with every write. Outputs are current only if all agree.
+Files that genrm may not have written are replaced on request only; what it wrote, and what the
+same input would make again, is replaced without asking.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,9 @@
-"""Replies that somebody else wrote into files, by the request that each one answers."""
+"""Replies that somebody else wrote into files, by the request that each one answers.
+
+Lines stay in a spool and are parsed when a request asks for them. A reply is unused until a request
+of this run has its id, then known, and read once its text was needed. From these states follows
+which lines count for nothing, and why: they answer other requests, or another reply came first.
+"""
 
 import re
 from array import array
