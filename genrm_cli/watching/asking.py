@@ -154,9 +154,7 @@ class Audits:
             found,
             audits=tuple((bad, count) for bad, count in self.strata),
             audit_length=self.longer / self.lengths if self.lengths else None,
-            look_at=tuple(
-                key for _, key in sorted(self.disagreements, reverse=True)[:_NAMED_GROUPS]
-            ),
+            look_at=tuple(key for _, key in widest[:_NAMED_GROUPS]),
         )
 
 
