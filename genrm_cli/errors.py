@@ -213,6 +213,7 @@ def worst_exit_code(codes: Iterable[int]) -> int:
 
 JUDGE_WARNINGS = {
     "adapted": "{model} does not take {detail}",
+    "other_model": "{model}: replies name another model, {other}",
     "endpoint_down": "{endpoint} is marked unhealthy: {detail}",
     "paused": "the judge is down ({detail}); giving up unless it recovers within "
     "{give_up_after_s:g} s",

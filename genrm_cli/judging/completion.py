@@ -65,6 +65,7 @@ def parse_completion(completion: object, mask: Callable[[str], str] = str) -> Re
             completion_tokens=_count(usage.get("completion_tokens")),
             cached_tokens=_count(details.get("cached_tokens")),
             tokens=_tokens(choice.get("logprobs")),
+            model=_text(_object(completion).get("model")),
         )
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise ValueError("no choice with a message") from error

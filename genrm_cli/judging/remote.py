@@ -101,6 +101,7 @@ class RemoteJudge:
         self.form = form or RequestForm(model)
         self._identity = orjson.dumps([profile.name, profile.version, judge_id or model])
         self._turns = count_turns(profile)
+        self._models = {model}
         self._renew()
 
     def _renew(self) -> None:
@@ -203,7 +204,11 @@ class RemoteJudge:
         return orjson.dumps(self._request_fields | {"messages": shown} | more, default=dict)
 
     def read(self, reply: Reply, request: JudgeRequest) -> Judgment | Failure:
-        """Parse a reply with the profile."""
+        """Parse a reply with the profile, and report one of another model, once for each name."""
+        if reply.model is not None and reply.model not in self._models:
+            self._models.add(reply.model)
+            if not _is_same_model(self.model, reply.model):
+                self.pool.on_event("other_model", {"model": self.model, "other": reply.model})
         return self.profile.parse_reply(reply, request.shown)
 
     def second_turn(self, request: JudgeRequest, reply: Reply) -> JudgeRequest | Failure | None:
@@ -410,6 +415,12 @@ class RemoteJudge:
         self._budget.count_reply(reply)
         self.pool.release(slot, Ending.ANSWERED)
         return reply
+
+
+def _is_same_model(asked: str, named: str) -> bool:
+    """Whether two names are those of one model: servers add a date, and leave out a path."""
+    one, other = (name.rstrip("/").rpartition("/")[2].lower() for name in (asked, named))
+    return one.startswith(other) or other.startswith(one)
 
 
 def error_ending(error: CallError) -> Ending:

@@ -95,6 +95,7 @@ class Reply(NamedTuple):
     """A judge's reply, as its server reported it.
 
     Attributes:
+        model: the model that wrote it; None if the server does not say.
         reasoning: reasoning that the server separated from the content.
         finish_reason: why generation stopped, in the server's terms (`stop`, `length`, ...); None
             if unknown.
@@ -111,6 +112,7 @@ class Reply(NamedTuple):
     completion_tokens: int | None = None
     cached_tokens: int | None = None
     tokens: tuple[tuple[str, Mapping[str, float]], ...] = ()
+    model: str | None = None
 
 
 class RequestId(NamedTuple):

@@ -12,7 +12,7 @@ from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.remote import RemoteJudge
-from genrm_cli.judging.requests import PairwisePrompt
+from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.verdicts import Failure, Verdict
 
 EXHIBIT = PairwisePrompt(
@@ -55,6 +55,20 @@ def with_judge(
                 assert pool.in_flight == 0
 
     return asyncio.run(run())
+
+
+def test_a_reply_of_another_model_is_reported_once():
+    """A date or a missing path makes no other model; each other name is one warning."""
+    events = []
+    pool = EndpointPool([], 10, lambda event, fields: events.append((event, fields)))
+    policy = CallPolicy(10, 60, 0, 0)
+    judge = RemoteJudge(
+        pool, PROFILES["nemotron"], policy, Budget(), model="org/Judge-7B", given={}
+    )
+    request = judge.prepare(EXHIBIT, 0)
+    for name in (None, "judge-7b", "Judge-7B-2026-01-31", "org/Other-7B", "org/Other-7B"):
+        assert judge.read(Reply(GOOD["content"], model=name), request) == Verdict(4, 2, 2)
+    assert events == [("other_model", {"model": "org/Judge-7B", "other": "org/Other-7B"})]
 
 
 async def ask_once(judge, pool):

@@ -63,6 +63,7 @@ class EndpointPool:
     """Hand out slots on the preferred endpoint, or else on the endpoint with the least load.
 
     Attributes:
+        on_event: receives the events of endpoints and judges.
         stopped_by: why no more calls are made; None while the run continues.
         last_call_ends_s: when calls in flight are cut off, by the loop's clock.
     """
@@ -85,7 +86,7 @@ class EndpointPool:
         self.stopped_by: StoppedBy | None = None
         self.last_call_ends_s = math.inf
         self._give_up_after_s = give_up_after_s
-        self._on_event = on_event
+        self.on_event = on_event
         self._second_turns: _Line = deque()
         self._retries: _Line = deque()
         self._newcomers: _Line = deque()
@@ -196,9 +197,9 @@ class EndpointPool:
         self._note_ending(slot, ending, detail)
         if changed:
             state = "endpoint_down" if endpoint.down else "endpoint_up"
-            self._on_event(state, {"endpoint": endpoint.name, "detail": detail})
+            self.on_event(state, {"endpoint": endpoint.name, "detail": detail})
             if all(each.down for each in self.endpoints):
-                self._on_event(
+                self.on_event(
                     "paused",
                     {"detail": self._last_detail, "give_up_after_s": self._give_up_after_s},
                 )
@@ -231,7 +232,7 @@ class EndpointPool:
         if self.stopped_by is None:
             self.stopped_by = reason
             self._over.set()
-            self._on_event("stopped", {"reason": reason})
+            self.on_event("stopped", {"reason": reason})
             for line in self._lines:
                 if line is not self._second_turns or reason == StoppedBy.DEADLINE:
                     _end(line, lambda waiting: waiting.set_result(None))
