@@ -93,14 +93,14 @@ DIGESTS = {
     "nemotron-boxed": "f76c3727f1c94a2a",
     "brrm": "14fa3c2255aa97e7",
     "json": "3f32ff32dbd891a2",
-    "arena-hard": "d30a4e48673625ba",
-    "mt-bench": "0a3b6da7c8de5521",
+    "arena-hard": "e4ad3c986c039d12",
+    "mt-bench": "0c11bfa111bc71e4",
     "rm-r1": "086cf914c9c45b6b",
     "j1": "3367b803125e9f36",
     "think-rm": "2cf2a3a408e1b765",
     "prometheus-2": "8c46684000b6d0a0",
     "judgelm": "31fed1a338e3abab",
-    "rubric-rm": "41404b56eb94c0f8",
+    "rubric-rm": "3c5ada6b63771bca",
 }
 
 
