@@ -44,6 +44,12 @@ _ROWS = (
         for count in (64, 256, 1_024, 4_096)
     ),
     (
+        "process",
+        "`genrm score`, the whole process: 16,000 rollouts of 2.9 KB, 256 calls in flight",
+        "{genrm:.2f} ms of CPU time per rollout; openai {openai:.2f} ms per call, {ratio:.1f} "
+        "times as much; peak memory {peak_mb:.0f} MB",
+    ),
+    (
         "schedule",
         "20,000 calls of very different lengths (log-normal, mean 0.5 s), 1,024 in flight",
         "{ratio:.2f} times the list-scheduling bound of {bound_s:.1f} s",

@@ -123,6 +123,29 @@ def measure_calls(bench: Bench) -> Figures:
     return figures
 
 
+def measure_process(bench: Bench) -> Figures:
+    """`genrm score` as a whole process, from its start to its last output, against AsyncOpenAI
+    making the same calls: 16,000 rollouts of 2.9 KB, a comparison each.
+    """
+    rollouts = 16_000
+    path = bench.rollouts(rollouts, 2_900)
+    spent_ms: dict[str, list[float]] = {"genrm": [], "openai": []}
+    peaks_mb = []
+    for _ in range(bench.runs):
+        for journal in bench.folder.glob("*.journal.sqlite*"):
+            journal.unlink()  # every call is made again
+        scored = run("score", path, *bench.flags, "--force")
+        spent_ms["genrm"].append(scored["cpu_s"] / rollouts * 1e3)
+        peaks_mb.append(scored["peak_mb"])
+        driven = _drive("openai", bench.judge, 256, 4_000)
+        spent_ms["openai"].append(driven["cpu_ms_per_comparison"])
+    medians_ms = {stack: statistics.median(spent) for stack, spent in spent_ms.items()}
+    return medians_ms | {
+        "ratio": medians_ms["openai"] / medians_ms["genrm"],
+        "peak_mb": statistics.median(peaks_mb),
+    }
+
+
 def measure_schedule(bench: Bench) -> Figures:
     """Wall time against the ideal for 20,000 calls of very different lengths, 1,024 in flight."""
     latencies_s = list(islice(iter_lognormal_s(0.5, 0.6, 1), 20_000))
