@@ -39,4 +39,15 @@ async def group_reward(args: Any, samples: Sequence[Any], **_: Any) -> list[floa
         principle=asked.get("principle"),
         reference=asked.get("reference"),
     )
+    for sample in samples:
+        about = sample.metadata if isinstance(sample.metadata, dict) else {}
+        sample.metadata = about | {"genrm_worth_training": reply["metrics"]["worth_training"]}
     return client.numbers_in(reply)
+
+
+def keep_group(args: Any, samples: Sequence[Any], **_: Any) -> bool:
+    """Return whether the rewards of a group differ by more than chance; for
+    `--dynamic-sampling-filter-path genrm_cli.adapters.slime.keep_group`.
+    """
+    del args
+    return all(sample.metadata.get("genrm_worth_training") is not False for sample in samples)

@@ -39,6 +39,7 @@ class GenrmReward:
         *,
         returns: Literal["advantages", "rewards"] | None = None,
         on_failure: float | Literal["mean"] | None = None,
+        drop_noise: bool = False,
         **client: Any,
     ) -> None:
         """Set what to ask and what to return.
@@ -51,6 +52,8 @@ class GenrmReward:
                 None as 0, which is the mean of the advantages, but worse than any reward.
             on_failure: reward of a completion without one, such as an empty one: a number, or
                 `mean` for the mean of its group; rewards are then returned.
+            drop_noise: return None for all completions of a group whose rewards differ by no more
+                than chance, so that nothing is learned from it.
 
         Raises:
             ValueError: one of these has another value, or advantages are to be returned with
@@ -65,6 +68,7 @@ class GenrmReward:
         about = client if url is None else {"url": url, **client}
         self._client = RewardClient(**about, on_failure=on_failure)
         self._returns = returns if on_failure is None else "rewards"
+        self._drops_noise = drop_noise
         self._ranks: Any = None
 
     async def __call__(
@@ -100,7 +104,9 @@ class GenrmReward:
         rows = [by_place[rank, place] for place in range(len(here))]
         _log(columns, rows)
         self._returns = self._returns or _fitting(columns, is_first=rank == 0)
-        return [row[self._returns] for row in rows]
+        return [
+            None if self._drops_noise and row["is_noise"] else row[self._returns] for row in rows
+        ]
 
     async def _gather(self, value: Any) -> tuple[int, list[Any]]:
         """Return this rank, and the values of all ranks in their order."""
@@ -145,6 +151,7 @@ class GenrmReward:
             ]
             yield {
                 "given": response["reward"],
+                "is_noise": reply["metrics"]["worth_training"] is False,
                 "win_percent": (reply["metrics"]["reference"] or {}).get("win_percent"),
                 "rewards": number,
                 "advantages": response.get("advantage"),
@@ -180,14 +187,18 @@ def _log(columns: Mapping[str, Any], rows: list[Json]) -> None:
     """Log what advantages do not show: means, the share without a reward, and what is known of each
     row.
     """
-    if (log := columns.get("log_metric")) is not None and rows:
+    log = columns.get("log_metric")
+    if log is not None and rows:
         log("genrm/unscored", sum(row["given"] is None for row in rows) / len(rows))
+        log("genrm/noise", sum(row["is_noise"] for row in rows) / len(rows))
         for name, field in (
             ("genrm/reward", "given"),
             ("genrm/reference_win_percent", "win_percent"),
         ):
-            if known := [row[field] for row in rows if row[field] is not None]:
+            known = [row[field] for row in rows if row[field] is not None]
+            if known:
                 log(name, sum(known) / len(known))
-    if (log_extra := columns.get("log_extra")) is not None:
+    log_extra = columns.get("log_extra")
+    if log_extra is not None:
         for name in ("rank", "standard_error", "judge"):
             log_extra(f"genrm_{name}", [row[name] for row in rows])

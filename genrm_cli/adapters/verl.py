@@ -78,7 +78,13 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
                 "reason_text": "its group has no other sample",
             }
             nobody = dict.fromkeys(
-                ("reward_mean", "reward_mean_before", "reward_min", "unanswered")
+                (
+                    "reward_mean",
+                    "reward_mean_before",
+                    "reward_min",
+                    "unanswered",
+                    "worth_training",
+                )
             )
             reply = {**alone, "metrics": {"came": 1, **nobody}}
         try:
@@ -87,9 +93,12 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
             if not validates:
                 raise
             number = math.nan
+        is_noise = reply["metrics"]["worth_training"] is False
         shown_in_logs = {
             "genrm_scored": float(reply["reward"] is not None),
             "genrm_came": reply["metrics"]["came"],
+            # verl drops groups in which the metric of its filter is the same for all.
+            "genrm_signal": 0.0 if is_noise else number,
         }
         return {"reward_score": number, "reward_extra_info": {"score": number, **shown_in_logs}}
 

@@ -147,6 +147,7 @@ class GroupRewards:
         clusters: near-duplicates; None if diversity is not configured.
         comparisons: every request about the group, with its verdict, grades or failure.
         uncertainty: standard error of the log odds of the reliability; None if unknown.
+        chance: probability that responses of equal quality spread as much; None if unknown.
         weight: by which advantages of unit variance are multiplied.
         raised: components with negative values, raised for the total.
         failed_figures: what a bug kept from being computed, with the reason; `reward` if the group
@@ -163,6 +164,7 @@ class GroupRewards:
     clusters: Clusters | None = None
     comparisons: list[ComparisonResult] = field(default_factory=list)
     uncertainty: float | None = None
+    chance: float | None = None
     weight: float = 1.0
     raised: tuple[str, ...] = ()
     failed_figures: Mapping[str, str] = field(default_factory=dict)

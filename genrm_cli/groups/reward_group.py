@@ -300,6 +300,7 @@ class _GroupWork:
             clusters=clusters,
             comparisons=results_of(judged, self.plan, self.group.causes),
             uncertainty=self.estimate.uncertainty,
+            chance=self.estimate.chance,
             raised=tuple(lifts),
             failed_figures=self.failed_figures,
         )

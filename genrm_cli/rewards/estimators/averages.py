@@ -8,8 +8,10 @@ from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.judge_noise import GAP
 from genrm_cli.rewards.estimators.least_squares import (
     Spread,
+    chances_of,
     imbalance_of,
     laplacian_of,
+    no_spread,
     reliabilities_of,
     spread_of,
 )
@@ -91,8 +93,7 @@ def _average(
     scored = counts > 0
     known = np.full(batch.groups, spread is not None)
     base_scores = batch.sum_by_rollout(of_first, of_second) / np.maximum(counts, 1)
-    nothing = np.zeros(batch.groups)
-    spread = spread or Spread(np.zeros_like(base_scores), nothing, nothing)
+    spread = spread or no_spread(batch)
     deviations = np.where(scored, base_scores - scored_means(base_scores, scored), 0.0)
     return BatchEstimate(
         base_scores=base_scores,
@@ -100,6 +101,7 @@ def _average(
         variances=spread.variances,
         known=known,
         reliabilities=reliabilities_of(deviations, spread, scored),
+        chances=chances_of(deviations, spread),
         assessed=known | assessed,
         converged=np.ones(batch.groups, dtype=np.bool_),
     )

@@ -78,6 +78,8 @@ class Estimate:
             about the judge, or for fewer than two base scores.
         uncertainty: standard error of the log odds of the reliability, from the run; None if
             unknown.
+        chance: probability that responses of equal quality spread as much as these; None where the
+            reliability is.
     """
 
     base_scores: list[float | None]
@@ -85,12 +87,18 @@ class Estimate:
     converged: bool = True
     reliability: float | None = None
     uncertainty: float | None = None
+    chance: float | None = None
 
     def without_errors(self) -> "Estimate":
         """Return the estimate of a plan that depended on its verdicts: the noise that it selected
         is unknown.
         """
-        return replace(self, standard_errors=[None] * len(self.standard_errors), reliability=None)
+        return replace(
+            self,
+            standard_errors=[None] * len(self.standard_errors),
+            reliability=None,
+            chance=None,
+        )
 
 
 def estimate(name: str, n: int, verdicts: Verdicts, calibration: Calibration) -> Estimate:
@@ -127,13 +135,19 @@ def estimate_many(
 
 
 def _split(batch: BatchEstimate, uncertainty: float | None) -> list[Estimate]:
-    columns = (batch.base_scores, batch.scored, batch.variances, batch.known, batch.reliabilities)
-    rows = zip(
-        *(column.tolist() for column in (*columns, batch.assessed, batch.converged)),
-        strict=True,
+    columns = (
+        batch.base_scores,
+        batch.scored,
+        batch.variances,
+        batch.known,
+        batch.reliabilities,
+        batch.chances,
+        batch.assessed,
+        batch.converged,
     )
+    rows = zip(*(column.tolist() for column in columns), strict=True)
     estimates = []
-    for base_scores, scored, variances, known, reliability, assessed, converged in rows:
+    for base_scores, scored, variances, known, reliability, chance, assessed, converged in rows:
         several = sum(scored) > 1
         estimates.append(
             Estimate(
@@ -145,6 +159,7 @@ def _split(batch: BatchEstimate, uncertainty: float | None) -> list[Estimate]:
                 converged,
                 rounded(reliability) if assessed and several else None,
                 uncertainty if assessed and several else None,
+                rounded(chance) if assessed and several else None,
             )
         )
     return estimates

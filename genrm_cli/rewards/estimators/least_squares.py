@@ -1,5 +1,6 @@
 """Scores and rankings of a group, combined by least squares."""
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -33,11 +34,15 @@ class Spread(NamedTuple):
             scored.
         shared: [G], trace of the matrix that maps qualities of variance 1 to the solution.
         total: [G], sum of the variances of the numbers of the solution.
+        noise: [G], the part of it that noise has, which is all of it if the qualities are equal.
+        noise_square: [G], sum of the squared covariances of that part.
     """
 
     variances: Floats
     shared: Floats
     total: Floats
+    noise: Floats
+    noise_square: Floats
 
 
 def combine(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
@@ -100,6 +105,7 @@ def _combine(batch: VerdictBatch, calibration: Calibration, weights: Weights) ->
         variances=spread.variances,
         known=np.full(batch.groups, noise is not None),
         reliabilities=reliabilities_of(solution, spread, scored),
+        chances=chances_of(solution, spread),
         assessed=np.full(batch.groups, calibration.signal_sought),
         converged=np.ones(batch.groups, dtype=np.bool_),
     )
@@ -136,6 +142,23 @@ def reliabilities_of(solution: Floats, spread: Spread, scored: Flags) -> Floats:
     return signal_share((qualities**2).sum(axis=1), missed)
 
 
+def chances_of(solution: Floats, spread: Spread) -> Floats:
+    """Return [G] the probability that a group of equal qualities spreads as much as this solution
+    [G, n], which sums to 0 in each group; 1 without noise or spread.
+
+    Source: F. E. Satterthwaite (1946), An Approximate Distribution of Estimates of Variance
+    Components; E. B. Wilson and M. M. Hilferty (1931), The Distribution of Chi-Square."""
+    is_known = (spread.noise > 0) & (spread.noise_square > 0)
+    noise = np.where(is_known, spread.noise, 1.0)
+    freedom = np.where(is_known, noise**2 / np.where(is_known, spread.noise_square, 1.0), 1.0)
+    ratios = np.where(is_known, (solution**2).sum(axis=1) / noise, 0.0)
+    step = 2 / (9 * freedom)
+    deviations = (np.cbrt(ratios) - (1 - step)) / np.sqrt(step)
+    tails = [math.erfc(each / math.sqrt(2)) / 2 for each in deviations.tolist()]
+    chances: Floats = np.where(ratios > 0, np.array(tails), 1.0)
+    return chances
+
+
 def signal_share(spread: Floats, errors: Floats) -> Floats:
     """Return spread / (spread + errors) of estimates that were shrunk to the mean; 0 if both are 0.
 
@@ -168,9 +191,7 @@ def _solve(
     )
     solution = (inverse @ right[..., None])[..., 0]
     if noise is None:
-        return solution, Spread(
-            np.zeros((batch.groups, batch.n)), np.zeros(batch.groups), np.zeros(batch.groups)
-        )
+        return solution, no_spread(batch)
     gap_weights = np.array([weights.gap, weights.ranking])
     seen = (
         float(gap_weights @ np.array(noise.slopes)) * laplacian
@@ -183,6 +204,12 @@ def _solve(
     noisy += prompt * lean[:, :, None] * lean[:, None, :]
     scale = weights.scale
     return solution, spread_of(batch, scale * inverse, seen, noisy, _scale_of(weights, noise))
+
+
+def no_spread(batch: VerdictBatch) -> Spread:
+    """Return the spread where the noise of the judge is unknown."""
+    nothing = np.zeros(batch.groups)
+    return Spread(np.zeros((batch.groups, batch.n)), nothing, nothing, nothing, nothing)
 
 
 def spread_of(
@@ -199,7 +226,8 @@ def spread_of(
     """
     passed = inverse @ seen
     # A variance; rounding may leave a little less than 0.
-    errors = np.maximum(0.0, ((inverse @ noisy) * inverse).sum(axis=2))
+    covariance = inverse @ noisy @ inverse.swapaxes(1, 2)
+    errors = np.maximum(0.0, np.diagonal(covariance, axis1=1, axis2=2))
     scored = batch.counts() > 0
     n = np.maximum(scored.sum(axis=1), 1)[:, None, None]
     centring = scored[:, :, None] * np.eye(batch.n) - scored[:, :, None] * scored[:, None, :] / n
@@ -207,6 +235,8 @@ def spread_of(
         variances=((passed - limit * centring) ** 2).sum(axis=2) + errors,
         shared=np.trace(passed, axis1=1, axis2=2),
         total=(passed**2).sum(axis=(1, 2)) + errors.sum(axis=1),
+        noise=errors.sum(axis=1),
+        noise_square=(covariance**2).sum(axis=(1, 2)),
     )
 
 

@@ -12,6 +12,7 @@ from genrm_cli.rewards.estimators.judge_noise import WinNoise
 from genrm_cli.rewards.estimators.labels import LabelModel, values_of
 from genrm_cli.rewards.estimators.least_squares import (
     Spread,
+    chances_of,
     laplacian_of,
     reliabilities_of,
     spread_of,
@@ -143,6 +144,7 @@ def fit_strengths(
     scored = batch.counts() > 0
     variances = np.zeros_like(strengths)
     reliabilities = np.zeros(batch.groups)
+    chances = np.ones(batch.groups)
     if noise is not None:
         of_position = choices.position * batch.corrected()
         _, _, steepness = choices.moments(_leads(batch, strengths) + of_position)
@@ -152,6 +154,7 @@ def fit_strengths(
         right = batch.sum_by_rollout(outcomes - mean, mean - outcomes)
         first_step = (inverse @ right[..., None])[..., 0]
         reliabilities = reliabilities_of(first_step, spread, scored)
+        chances = chances_of(first_step, spread)
     known = np.full(batch.groups, noise is not None)
     return BatchEstimate(
         base_scores=rounded_array(3.0 + points * strengths),
@@ -159,6 +162,7 @@ def fit_strengths(
         variances=points**2 * variances,
         known=known,
         reliabilities=reliabilities,
+        chances=chances,
         assessed=known,
         converged=converged,
     )

@@ -112,7 +112,9 @@ class BatchEstimate:
         reliabilities: [G], share of the spread of the base scores that is signal, 0 to 1: the
             expected squared correlation, beyond that by chance, with what the judge would say in
             the limit of many verdicts.
-        assessed: [G], whether reliabilities are known; they also need at least two scored rollouts.
+        chances: [G], probability that a group of equal qualities spreads as much.
+        assessed: [G], whether reliabilities and chances are known; they also need at least two
+            scored rollouts.
         converged: [G].
     """
 
@@ -121,6 +123,7 @@ class BatchEstimate:
     variances: Floats
     known: Flags
     reliabilities: Floats
+    chances: Floats
     assessed: Flags
     converged: Flags
 

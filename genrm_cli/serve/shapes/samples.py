@@ -41,6 +41,9 @@ async def _openrlhf(call: Call) -> JsonReply:
     samples = zip(prompts, map(response_in, queries, prompts), labels, strict=True)
     results = await asyncio.gather(*[join_sample(*sample, call) for sample in list(samples)])
     rewards = [call.number_of(score, answer) for score, answer in results]
+    # What OpenRLHF filters groups by; its default range is (0, 1). Nothing else uses it.
+    worth = [answer.counts.worth_training is not False for _, answer in results]
+    scores = [0.5 if is_worth else 0.0 for is_worth in worth]
     logs: Json = {}
     if results:
         logs = {
@@ -48,8 +51,9 @@ async def _openrlhf(call: Call) -> JsonReply:
             "genrm_failed": [float(score.failed) for score, _ in results],
             "genrm_unscored": [float(score.reward is None) for score, _ in results],
             "genrm_came": [float(answer.counts.came) for _, answer in results],
+            "genrm_worth_training": [float(is_worth) for is_worth in worth],
         }
-    return JsonReply({"rewards": rewards, "scores": rewards, "extra_logs": logs})
+    return JsonReply({"rewards": rewards, "scores": scores, "extra_logs": logs})
 
 
 def response_in(query: object, prompt: object) -> str:

@@ -46,10 +46,10 @@ def pairs_of(batch, group):
     return [Row(*row[:5]) for row in rows if row[5]]
 
 
-def linear_judge(groups, n, plan, *, seed=0, failures=0.0):
+def linear_judge(groups, n, plan, *, seed=0, failures=0.0, spread=1.0):
     """Return a batch of verdicts on one plan, and the qualities [G, n] behind them."""
     generator = np.random.default_rng(seed)
-    quality = generator.standard_normal((groups, n))
+    quality = spread * generator.standard_normal((groups, n))
     first, second = (
         np.broadcast_to(np.array(column), (groups, len(plan))) for column in zip(*plan, strict=True)
     )

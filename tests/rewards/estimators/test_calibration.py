@@ -204,3 +204,18 @@ def test_a_judge_that_always_says_the_same_has_no_signal():
             made = estimate(name, 8, verdicts_of(pairs_of(batch, 0)), fit)
             assert max(made.base_scores) - min(made.base_scores) < 1e-9
             assert made.reliability is None or made.reliability < 1e-9
+
+
+@pytest.mark.parametrize("estimator", ["adaptive", "combined", "simple_tiebreaker"])
+def test_equal_responses_spread_by_chance(estimator):
+    """Of groups whose qualities are equal, one in ten has a chance below .1, and so on; of groups
+    whose qualities differ, most do. The judge's noise is known from a run.
+    """
+    fit = fit_of(linear_judge(2_000, 8, PLAN)[0])
+    equal, varied = (
+        ESTIMATORS[estimator](linear_judge(2_000, 8, PLAN, seed=1, spread=spread)[0], fit).chances
+        for spread in (0.0, 1.0)
+    )
+    for level in (0.05, 0.1, 0.2, 0.5):
+        assert np.mean(equal < level) == pytest.approx(level, abs=0.04)
+    assert np.mean(varied < 0.1) > 0.5

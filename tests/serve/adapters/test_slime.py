@@ -13,7 +13,7 @@ from served import texts
 from trainers_page import block, commands
 
 from genrm_cli.adapters.reward_client import MissingRewardError
-from genrm_cli.adapters.slime import group_reward
+from genrm_cli.adapters.slime import group_reward, keep_group
 
 
 def sample(response, **metadata):
@@ -31,6 +31,18 @@ def test_the_samples_of_a_prompt_get_their_rewards(served):
     rewards = rewards_of(served, [sample(text) for text in texts(4, "slime")])
     assert rewards == sorted(rewards)
     assert len(set(rewards)) == 4
+
+
+def test_groups_that_are_no_more_than_chance_are_filtered(served):
+    """The filter for dynamic sampling drops what the server says is noise; until the judge is known
+    well enough to say so, it keeps all.
+    """
+    samples = [sample(text) for text in texts(4, "slime-filter")]
+    rewards_of(served, samples)
+    known = {sample.metadata["genrm_worth_training"] for sample in samples}
+    assert known <= {True, None}
+    assert keep_group(SimpleNamespace(), samples)
+    assert not keep_group(None, [sample("a", genrm_worth_training=False)] * 4)
 
 
 def test_the_command_and_the_settings_of_the_guide(served):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from genrm_process import PACKAGE_ROOT
 from served import serving, texts
+from small_server import answering
 
 pytestmark = [
     pytest.mark.slow,
@@ -249,3 +250,20 @@ def test_async_grpo_scores_a_group(served):
     assert scored == sorted(scored)
     assert scored[0] < 0 < scored[2]
     assert unscored == 0
+
+
+@pytest.mark.parametrize("worth", [True, None, False])
+def test_noise_is_dropped_on_request(worth):
+    """All completions of a group that is no more than chance get None, whose advantage is 0."""
+    from genrm_cli.adapters.trl import GenrmReward
+
+    responses = [
+        {"id": str(number), "reward": 2.0 + number, "advantage": number - 0.5}
+        for number in range(2)
+    ]
+    metrics = {"reference": None, "worth_training": worth}
+    reply = {"responses": responses, "comparisons": [], "metrics": metrics}
+    with answering((200, {}, reply)) as (url, _):
+        reward = GenrmReward(url, returns="rewards", drop_noise=True)
+        found = asyncio.run(reward(["Why?"] * 2, ["a", "b"]))
+    assert found == ([None, None] if worth is False else [2.0, 3.0])
