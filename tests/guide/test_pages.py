@@ -72,6 +72,8 @@ OTHER_FLAGS = {
     "--dependency",
     "--wrap",
     "--group-rm",
+    "--algo",
+    "--dynamic-sampling-filter-path",
     "--custom-rm-path",
     "--custom-config-path",
     "--rm-type",
