@@ -45,7 +45,9 @@ class RowSpool(AbstractContextManager["RowSpool"]):
         self.only_reasoning = array("B")
         self._spool = Spool()
         self._ends = array("Q", [0])
-        self._rows, self._sides = array("I"), array("B")  # of each answer
+        # Of each answer:
+        self._rows = array("I")
+        self._sides = array("B")
         self._rewards = array("d")
         self._chars = array("q")
 

@@ -114,13 +114,10 @@ class PromptRow:
         that they share.
         """
         values = [answer.kept[path] for answer in self.answers]
-        return {
-            path: values
-            if self.lists
-            else values[0]
-            if all(each == values[0] for each in values)
-            else None
-        }
+        if self.lists:
+            return {path: values}
+        are_equal = all(each == values[0] for each in values)
+        return {path: values[0] if are_equal else None}
 
 
 @dataclass(frozen=True, slots=True)

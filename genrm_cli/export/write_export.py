@@ -32,12 +32,17 @@ VALIDATION = "validation"
 _MANIFEST = ".manifest.json"
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".json", ".parquet")
 _USED_BY: Mapping[str, Collection[str]] = {
-    **dict.fromkeys(
-        ("pairs", "top", "min_gap", "min_confidence", "max_length_ratio", "balance_length"),
-        ("pair",),
-    ),
-    **dict.fromkeys(("max_similarity", "max_pairs_per_prompt"), ("pair",)),
-    **{"best_of": ("sample",), "min_reward": ("sample",), "threshold": ("label",)},
+    "pairs": ("pair",),
+    "top": ("pair",),
+    "min_gap": ("pair",),
+    "min_confidence": ("pair",),
+    "max_length_ratio": ("pair",),
+    "balance_length": ("pair",),
+    "max_similarity": ("pair",),
+    "max_pairs_per_prompt": ("pair",),
+    "best_of": ("sample",),
+    "min_reward": ("sample",),
+    "threshold": ("label",),
     "branch_at": ("pair", "label", "sample", "prompt"),
 }
 """Options that some kinds of rows obey, and the others would ignore."""

@@ -20,6 +20,7 @@ from typing import Any, TypeVar, cast
 from genrm_cli.errors import FigureError, GenrmError, StoppedError
 
 _T = TypeVar("_T")
+# Far above the rounding of double arithmetic, far below what verdicts resolve.
 _DIGITS = 9
 _FORMAT = f".{_DIGITS}g"
 

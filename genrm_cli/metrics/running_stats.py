@@ -11,7 +11,7 @@ from statistics import NormalDist
 from typing import Any, Self
 
 Z_95 = 1.959963984540054  # the normal distribution's 97.5 % point
-POWER = 0.8
+POWER = 0.8  # the usual chance of finding a difference that there is
 LEAST_SPREAD = 1e-9
 """A smaller spread is rounding, not signal."""
 
@@ -208,10 +208,9 @@ class CoSpread:
         return max(-1.0, min(1.0, self.products / math.sqrt(squares[0]) / math.sqrt(squares[1])))
 
 
-_LATENCY_STEP = (
-    1.1  # each bucket is a tenth wider than the previous one: quantiles are accurate to 5 %
-)
-_LEAST_LATENCY_S = 0.001
+# Each bucket is a tenth wider than the previous one: quantiles are accurate to 5 %.
+_LATENCY_STEP = 1.1
+_LEAST_LATENCY_S = 0.001  # no call over a network is faster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,17 +130,15 @@ class VerdictCounts(Mergeable):
         if in_order:
             for verdict in verdicts.values():
                 self.add(verdict)
-            self.both_orders.add(
-                (verdict, verdict_after_swap(other))  # both as verdicts on the same order
-                for (i, j, repeat), verdict in verdicts.items()
-                if i < j and (other := verdicts.get(Comparison(j, i, repeat))) is not None
-            )
-        self.repeats.add(
-            (other, verdict)
-            for (i, j, repeat), verdict in verdicts.items()
-            for earlier in range(repeat)
-            if (other := verdicts.get(Comparison(i, j, earlier))) is not None
-        )
+        for (i, j, repeat), verdict in verdicts.items():
+            swapped = verdicts.get(Comparison(j, i, repeat)) if in_order and i < j else None
+            if swapped is not None:
+                # Both as verdicts on the same order.
+                self.both_orders.add([(verdict, verdict_after_swap(swapped))])
+            for number in range(repeat):
+                earlier = verdicts.get(Comparison(i, j, number))
+                if earlier is not None:
+                    self.repeats.add([(earlier, verdict)])
 
     def add(self, verdict: Verdict) -> None:
         """Add a verdict on a pair."""

@@ -10,6 +10,8 @@ from genrm_cli.json_types import Record
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.spool import Pieces, Spool
 
+# A block is unpacked as a whole when one of its groups is opened: small enough to open at once,
+# large enough that similar texts compress each other.
 _GROUPS = 32
 _BLOCK_BYTES = 1 << 19
 # The escape itself first. HTML changes the two next ones; the last could begin a tag or a comment.

@@ -7,6 +7,7 @@ from markupsafe import Markup, escape
 
 from genrm_cli.report.figures import Histogram, Mean
 
+# Units of the view box, which the page scales. The foot and the top hold a line of text each.
 _WIDTH = 360
 _HEIGHT = 150
 _FOOT = 18
@@ -82,11 +83,12 @@ def draw_means(means: Sequence[tuple[float, Mean]], what: str) -> Markup:
 
 def draw_series(points: Sequence[Point], what: str) -> Markup:
     """Return values in order with their intervals; a gap where there is no value."""
-    known = [number for p in points for number in (p.value, p.low, p.high) if number is not None]
-    if not known:
+    numbers = [number for point in points for number in (point.value, point.low, point.high)]
+    measured = [number for number in numbers if number is not None]
+    if not measured:
         return Markup()
-    low = min(known)
-    high = max(known)
+    low = min(measured)
+    high = max(measured)
     span = high - low or 1.0
     step = _WIDTH / len(points)
 
@@ -107,9 +109,9 @@ def draw_series(points: Sequence[Point], what: str) -> Markup:
         )
     every = -(-len(points) // _PLACES)
     below = [
-        _text((number + 0.5) * step, _HEIGHT - 4, "middle", point.place)
-        for number, point in enumerate(points)
-        if point.place and number % every == 0
+        _text((number + 0.5) * step, _HEIGHT - 4, "middle", points[number].place)
+        for number in range(0, len(points), every)
+        if points[number].place
     ]
     edges = [
         _text(0, _TOP - 3, "start", number_text(high)),

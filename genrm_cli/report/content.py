@@ -28,6 +28,7 @@ from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.settings import Settings
 from genrm_cli.storage.store import Store
 
+# Of one group, whose correlation over a few rollouts varies more than the mean over groups.
 _LENGTH_WINS = 0.5
 
 
@@ -210,9 +211,10 @@ def _kept_of(record: Record) -> Record:
     """Return what rewards are broken down by: the training step, the number that the reward
     replaced, the session.
     """
-    earlier = (field_at(record, f"genrm.previous_{name}") for name in ("score", "reward"))
-    known = (number for value in earlier if (number := number_or_none(value)) is not None)
-    kept = {"step": number_or_none(record.get("step")), "earlier": next(known, None)}
+    earlier = number_or_none(field_at(record, "genrm.previous_score"))
+    if earlier is None:
+        earlier = number_or_none(field_at(record, "genrm.previous_reward"))
+    kept = {"step": number_or_none(record.get("step")), "earlier": earlier}
     if "scenario" not in record:
         return kept
     return {

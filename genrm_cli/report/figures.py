@@ -20,10 +20,10 @@ from genrm_cli.verdicts import ProbeResult, Reason
 
 FORMAT = 1
 """Version of the figures; increased when a key changes its meaning or is removed."""
-_BINS = 24
+_BINS = 24  # bars of a chart, wide enough to be clicked
 _REASONS = frozenset(Reason)
-_LISTED = 10
-_MOST_VALUES = 10
+_LISTED = 10  # groups by measure, on one screen
+_MOST_VALUES = 10  # a verifier with more is continuous: its scores are binned
 _COST = ("calls", "prompt_tokens", "completion_tokens", "wall_time_s", "journal_hits")
 
 
@@ -315,7 +315,8 @@ def _counted(counts: Iterable[Counter[str]]) -> dict[str, int]:
 
 
 def _known(groups: Sequence[GroupFigures | GroupMeasures], name: str) -> list[float]:
-    return [value for group in groups if (value := getattr(group, name)) is not None]
+    values = (getattr(group, name) for group in groups)
+    return [value for value in values if value is not None]
 
 
 def _why_partial(metrics: RunRecord) -> str | None:
@@ -339,7 +340,9 @@ def _stand_out(groups: Sequence[GroupFigures]) -> dict[str, tuple[tuple[str, flo
     }
     listed = {}
     for name, measure in columns.items():
-        found = [(group.key, value) for group in groups if (value := measure(group)) is not None]
-        found.sort(key=lambda each: each[1] if name.startswith("lowest") else -abs(each[1]))
-        listed[name] = tuple(found[:_LISTED])
-    return {name: found for name, found in listed.items() if found}
+        values = [(group.key, measure(group)) for group in groups]
+        ranked = [(key, value) for key, value in values if value is not None]
+        ranked.sort(key=lambda each: each[1] if name.startswith("lowest") else -abs(each[1]))
+        if ranked:
+            listed[name] = tuple(ranked[:_LISTED])
+    return listed

@@ -20,8 +20,8 @@ from genrm_cli.rollouts.rollout import (
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredRollout
 
 Mask = Callable[[str], str]
-_DIGITS = 4
-_PROMPT_CHARS = 120
+_DIGITS = 4  # for people: more would only make the page larger
+_PROMPT_CHARS = 120  # a line of the list of groups
 
 
 def mask_of(patterns: tuple[str, ...]) -> Mask:

@@ -9,9 +9,11 @@ from genrm_cli.metrics.plan_reliability import remedy_text
 from genrm_cli.report.figures import Mean, RunFigures, Share
 
 Weight = Literal["no", "care", "fine", "unknown"]
+# Conventions, not measured: up to 1 in 20, a defect is left to the figures of the page; above 1 in
+# 4, the rest is no fair sample of the rollouts.
 _MANY = 0.25
 _SOME = 0.05
-_FLIPS = 0.25
+_FLIPS = 0.25  # half of what a judge flips that draws its verdicts at random
 _LEANS = 0.05  # of the first place, beyond its interval
 _PROBES = {
     "skipped": "The judge was not probed: nothing shows that it prefers a right answer to "
@@ -109,13 +111,19 @@ def _by_chance(figures: RunFigures) -> str:
     return f"; about {chance:,.1f} are expected by chance"
 
 
+def _weight_of(share: float, many: float) -> Weight:
+    """Return the weight of a defect of this share, which refuses trust above `many`."""
+    if share > many:
+        return "no"
+    return "care" if share > _SOME else "fine"
+
+
 def _unscored(figures: RunFigures) -> Iterator[Ground]:
     missing = figures.rollouts - figures.scored
     if missing:
         share = missing / figures.rollouts
-        weight: Weight = "no" if share > _MANY else "care" if share > _SOME else "fine"
         yield Ground(
-            weight,
+            _weight_of(share, _MANY),
             f"{missing:,} of {figures.rollouts:,} rollouts ({share:.1%}) have no reward.",
             "unscored",
         )
@@ -127,14 +135,11 @@ def _spread(figures: RunFigures) -> Iterator[Ground]:
     if figures.flat.value is None:
         yield Ground("unknown", "Spread within groups: not measurable, no group has two rewards.")
     elif figures.flat.count:
-        weight: Weight = (
-            "no" if figures.flat.value > 0.5 else "care" if figures.flat.value > _SOME else "fine"
-        )
         text = (
             f"In {figures.flat.count:,} of {figures.flat.of:,} groups all rewards are equal: "
             "nothing to learn there."
         )
-        yield Ground(weight, text, "no-spread")
+        yield Ground(_weight_of(figures.flat.value, 0.5), text, "no-spread")
 
 
 _RELIABILITY: dict[str, tuple[Weight, str]] = {
@@ -182,9 +187,7 @@ def _judging(figures: RunFigures) -> Iterator[Ground]:
         )
     failed = figures.failed
     if failed.value:
-        weight: Weight = (
-            "no" if failed.value > _MANY else "care" if failed.value > _SOME else "fine"
-        )
+        weight = _weight_of(failed.value, _MANY)
         yield Ground(weight, f"{_share_text(failed)} comparisons have no verdict.", "failed")
     first = figures.first_place
     if first.value is not None and first.low is not None and first.high is not None:

@@ -81,7 +81,7 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
     failures = Counter(
         each.failure.kind.value for each in group.comparisons if each.failure is not None
     )
-    said = [plain for text in words if (plain := _plain(text))]
+    plain = [each for each in map(_plain, words) if each]
     not_asked = failures.pop(FailureKind.NOT_ASKED.value, 0)
     return GroupFigures(
         group.key,
@@ -107,7 +107,7 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
             if each.line.reward is None
         ),
         sum(bool(each.line.caused_failures) for each in group.members),
-        len(said) - len(set(said)),
+        len(plain) - len(set(plain)),
         _varying(group),
         group.line.is_baseline,
         tuple(

@@ -241,13 +241,10 @@ def reward_record(settings: Settings, rewards: RewardPlan) -> RewardRecord | Non
         return None
     given = settings.rewards
     total = given.total
+    versions = {each.name: find_kind(each.kind).version(each) for each in given.components}
     return RewardRecord(
         components={name: rewards.sources[name] for name in rewards.names},
-        versions={
-            c.name: version
-            for c in given.components
-            if (version := find_kind(c.kind).version(c)) is not None
-        },
+        versions={name: version for name, version in versions.items() if version is not None},
         graders={
             grader.component: GraderRecord(
                 model=grader.config.judge.model,

@@ -219,4 +219,6 @@ def _members(groups: "array[int]", count: int) -> Sequence[Sequence[int]]:
         np.frombuffer(groups, dtype=np.uint32) if len(groups) else np.zeros(0, dtype=np.uint32)
     )
     order = np.argsort(numbers, kind="stable")
-    return np.split(order, np.searchsorted(numbers[order], np.arange(1, count)))  # type: ignore[return-value]
+    ends = np.searchsorted(numbers[order], np.arange(1, count))
+    rows: Sequence[Sequence[int]] = np.split(order, ends)  # type: ignore[assignment]
+    return rows

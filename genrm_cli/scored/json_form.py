@@ -36,7 +36,7 @@ class FormError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class _RecordField:
     """A field of a class as a member of an object.
 
     Attributes:
@@ -53,7 +53,8 @@ class _Field:
 
 def to_json(record: object) -> Json:
     """Return a dataclass as a JSON object."""
-    names, values, checked = _writer(type(record))  # type: ignore[arg-type]  # mypy: a class would not be hashable
+    form: Any = type(record)
+    names, values, checked = _writer(form)
     written: Json = dict(zip(names, values(record), strict=False))
     for member in checked:
         value = written[member.name]
@@ -66,7 +67,9 @@ def to_json(record: object) -> Json:
 
 
 @cache
-def _writer(form: type) -> tuple[list[str], Callable[[object], tuple[Any, ...]], list[_Field]]:
+def _writer(
+    form: type,
+) -> tuple[list[str], Callable[[object], tuple[Any, ...]], list[_RecordField]]:
     """Return the names of a class, what takes their values, and the members that are converted or
     may be left out.
     """
@@ -113,20 +116,22 @@ def json_schema(form: type) -> Json:
 
 def extended(form: type[_T], base: object, **own: object) -> _T:
     """Return an instance of a class, with the fields of an instance of its base and others."""
-    inherited = {member.name: getattr(base, member.name) for member in _members(type(base))}  # type: ignore[arg-type]
+    form_of_base: Any = type(base)
+    inherited = {member.name: getattr(base, member.name) for member in _members(form_of_base)}
     return form(**inherited, **own)
 
 
 @cache
-def _members(form: type) -> tuple[_Field, ...]:
+def _members(form: type) -> tuple[_RecordField, ...]:
     """Return the members of a class, its own before those of its bases."""
     hints = get_type_hints(form)
     if is_dataclass(form):
         optional = {field.name for field in fields(form) if field.default is None}
     else:
-        optional = {name for name, default in form._field_defaults.items() if default is None}  # type: ignore[attr-defined]
+        defaults: Record = form._field_defaults  # type: ignore[attr-defined]
+        optional = {name for name, default in defaults.items() if default is None}
     return tuple(
-        _Field(name, *_conversion(hints[name]), is_optional=name in optional)
+        _RecordField(name, *_conversion(hints[name]), is_optional=name in optional)
         for name in _names_of(form)
     )
 

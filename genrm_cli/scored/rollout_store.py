@@ -11,6 +11,8 @@ from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import CallingTurn, Media, Rollout, Turn
 from genrm_cli.storage.spool import Spool
 
+# Collectors write the rollouts of a task near each other. A prompt that comes back later is stored
+# again, which costs disk, and nothing else.
 _PROMPTS_REMEMBERED = 4_096
 _SHARED: Record = {"prompt": (), "tools": (), "prompt_media": ()}  # by rollouts of one task
 _Kept = TypeVar("_Kept")
@@ -64,7 +66,7 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
         """Return the group key of a row, its rollout and its value."""
         end = self._offsets[row + 1] if row + 1 < len(self._offsets) else len(self._rollouts)
         packed = self._rollouts.read(self._offsets[row], end - self._offsets[row])
-        key, span, values, kept = pickle.loads(packed)  # noqa: S301  (our own bytes, in a file without a name)
+        key, span, values, kept = pickle.loads(packed)  # noqa: S301  (our own bytes)
         prompt, tools, media = self._prompt_at(span)
         rollout = Rollout.__new__(
             Rollout
@@ -74,7 +76,7 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
 
     def _prompt_at(self, span: tuple[int, int]) -> _Prompt:
         if self._last is None or self._last[0] != span:
-            turns, tools, media = pickle.loads(self._prompts.read(*span))  # noqa: S301  (as above)
+            turns, tools, media = pickle.loads(self._prompts.read(*span))  # noqa: S301  (our own bytes)
             self._last = (
                 span,
                 (

@@ -37,29 +37,34 @@ def _tools_of(prompt: Prompt) -> Json:
     return {"tools": json_of_tools(prompt.tools)} if prompt.tools else {}
 
 
-_DPO_USAGE = """{load}
-trainer = DPOTrainer(model=model, args=DPOConfig(...), train_dataset=dataset, processing_class=tokenizer)"""  # noqa: E501
-_ORPO_USAGE = """from trl.experimental.orpo import ORPOConfig, ORPOTrainer
-{load}
-trainer = ORPOTrainer(model=model, args=ORPOConfig(...), train_dataset=dataset, processing_class=tokenizer)
-# pairs are cut to 512 tokens unless ORPOConfig(max_length=...) says more"""  # noqa: E501
+def _usage(name: str, note: str = "") -> str:
+    """Return the code that loads the rows and makes TRL's trainer of this name."""
+    settings = f"model=model, args={name}Config(...)"
+    data = "train_dataset=dataset, processing_class=tokenizer"
+    lines = ["{load}", f"trainer = {name}Trainer({settings}, {data})"]
+    return "\n".join([*lines, f"# {note}"] if note else lines)
+
+
+_ORPO_USAGE = "from trl.experimental.orpo import ORPOConfig, ORPOTrainer\n" + _usage(
+    "ORPO", "pairs are cut to 512 tokens unless ORPOConfig(max_length=...) says more"
+)
 _SIMPO_USAGE = """from trl.experimental.cpo import CPOConfig, CPOTrainer
 {load}
 args = CPOConfig(loss_type="simpo", cpo_alpha=0.0, ...)
 trainer = CPOTrainer(model=model, args=args, train_dataset=dataset, processing_class=tokenizer)
 # pairs are cut to 512 tokens unless CPOConfig(max_length=...) says more"""
-_REWARD_USAGE = """{load}
-trainer = RewardTrainer(model=model, args=RewardConfig(...), train_dataset=dataset, processing_class=tokenizer)
-# margin is used unchanged: drop the column to train without margins, or scale it"""  # noqa: E501
-_KTO_USAGE = """{load}
-trainer = KTOTrainer(model=model, args=KTOConfig(...), train_dataset=dataset, processing_class=tokenizer)
-# rows of one prompt are far apart: KTOConfig(train_sampling_strategy="sequential") keeps that order"""  # noqa: E501
-_SFT_USAGE = """{load}
-trainer = SFTTrainer(model=model, args=SFTConfig(...), train_dataset=dataset, processing_class=tokenizer)
-# completions with several turns: SFTConfig(assistant_only_loss=True) excludes the turns of others from the loss"""  # noqa: E501
+_REWARD_NOTE = "margin is used unchanged: drop the column to train without margins, or scale it"
+_KTO_NOTE = (
+    'rows of one prompt are far apart: KTOConfig(train_sampling_strategy="sequential") keeps that '
+    "order"
+)
+_SFT_NOTE = (
+    "completions with several turns: SFTConfig(assistant_only_loss=True) excludes the turns of "
+    "others from the loss"
+)
 
 FORMATS = (
-    in_messages("trl-dpo", "pairs for TRL's DPOTrainer", "pair", explicit_pair, _DPO_USAGE),
+    in_messages("trl-dpo", "pairs for TRL's DPOTrainer", "pair", explicit_pair, _usage("DPO")),
     in_messages("trl-orpo", "pairs for TRL's ORPOTrainer", "pair", explicit_pair, _ORPO_USAGE),
     in_messages(
         "trl-simpo",
@@ -75,14 +80,22 @@ FORMATS = (
         "pairs with margins for TRL's RewardTrainer",
         "pair",
         explicit_pair,
-        _REWARD_USAGE,
+        _usage("Reward", _REWARD_NOTE),
     ),
     # Its KL estimate uses neighbours in a batch, so rows of one prompt are spread over the file,
     # and the sampler must keep their order.
     in_messages(
-        "trl-kto", "labelled responses for TRL's KTOTrainer", "label", _completion, _KTO_USAGE
+        "trl-kto",
+        "labelled responses for TRL's KTOTrainer",
+        "label",
+        _completion,
+        _usage("KTO", _KTO_NOTE),
     ),
     in_messages(
-        "trl-sft", "the best responses for TRL's SFTTrainer", "sample", _completion, _SFT_USAGE
+        "trl-sft",
+        "the best responses for TRL's SFTTrainer",
+        "sample",
+        _completion,
+        _usage("SFT", _SFT_NOTE),
     ),
 )

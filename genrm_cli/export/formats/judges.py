@@ -50,11 +50,18 @@ def _rounded(value: float) -> int:
 
 
 _BOTH = MIN_RANKING + MAX_RANKING  # a ranking, and that of the other order
-_SFT_USAGE = """{load}
-trainer = SFTTrainer(model=model, args=SFTConfig(assistant_only_loss=True), train_dataset=dataset)
-# assistant_only_loss needs a chat template with generation tags; without it, requests are trained on, too"""  # noqa: E501
-_GENRM_RL_USAGE = """{load}
-# reward: -10 without valid JSON, minus the distances of score_1, score_2 and ranking from the row's, unless null"""  # noqa: E501
+_SFT_USAGE = (
+    "{load}\n"
+    "trainer = SFTTrainer(model=model, args=SFTConfig(assistant_only_loss=True), "
+    "train_dataset=dataset)\n"
+    "# assistant_only_loss needs a chat template with generation tags; without it, requests are "
+    "trained on, too"
+)
+_GENRM_RL_USAGE = (
+    "{load}\n"
+    "# reward: -10 without valid JSON, minus the distances of score_1, score_2 and ranking from "
+    "the row's, unless null"
+)
 
 FORMATS = (
     ExportFormat(

@@ -66,8 +66,11 @@ def _name_split(row: Json, name: str) -> None:
 
 _VERL_USAGE = """data.train_files={uri} {validation}data.prompt_key=prompt
 # the custom reward function gets extra_info; verl has no offline rewards of its own"""
-_GROUPS_USAGE = """{load}
-# GRPOTrainer(rollout_func=...) feeds these completions back; `genrm guide export` has a complete example"""  # noqa: E501
+_GROUPS_USAGE = (
+    "{load}\n"
+    "# GRPOTrainer(rollout_func=...) feeds these completions back; `genrm guide export` has a "
+    "complete example"
+)
 
 FORMATS = (
     ExportFormat("trl-grpo", "prompts for TRL's GRPOTrainer", "prompt", _grpo, _GRPO_USAGE),

@@ -58,14 +58,14 @@ def iter_open(
     `settled` are the paths of fields that the user has said something about."""
     taken = read.names()
     settled = {*settled, *taken}
-    said: _Said | None = None
+    said: _FormatTexts | None = None
     for name, value in record.items():
         if name in taken or isinstance(value, int | float | None):
             continue
         for path, key, text, is_part in _iter_texts_at(value, name, settled):
             if not (is_part or is_prose(text)) or _is_label_text(key, text):
                 continue
-            said = said or _Said(record, read)
+            said = said or _FormatTexts(record, read)
             if not said.repeats(text, part_named(key)):
                 yield path, text
 
@@ -138,7 +138,7 @@ def settings_of_roles() -> Message:
     )
 
 
-class _Said:
+class _FormatTexts:
     """The texts that a format takes from a line."""
 
     def __init__(self, record: JsonObject, read: Fields) -> None:
