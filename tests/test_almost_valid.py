@@ -17,8 +17,8 @@ from almost_json import Mangler
 from genrm_here import call_here
 from genrm_process import PACKAGE_ROOT
 
+from genrm_cli.batches.batch_api import BatchApi
 from genrm_cli.errors import GenrmError, JudgeError
-from genrm_cli.jobs.offline.batch_api import BatchApi
 from genrm_cli.jobs.offline.replies import Replies
 from genrm_cli.jobs.replica import import_segments
 from genrm_cli.judging.client import CallError, JudgeClient

@@ -56,6 +56,7 @@ NODES = _Nodes()
 # of it.
 PRODUCTS = (
     "adapters",
+    "batches",
     "cluster",
     "evaluation",
     "export",
@@ -181,6 +182,7 @@ HOMES = {
         "judging.client",
         "judging.remote",
         "http",
+        "batches.batch_api",
         "serve",
         "sessions.hosting",
     ),

@@ -68,8 +68,8 @@ def batch(
 
     Example: genrm batch 'requests*.jsonl' --base-url https://api.openai.com/v1 --wait 0
     """
+    from genrm_cli.batches.answer_files import answer_files
     from genrm_cli.jobs.context import new_run
-    from genrm_cli.jobs.offline.submit import answer_files
 
     settings = invocation.settings
     with watched(settings) as (progress, events):

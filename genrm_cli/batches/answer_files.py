@@ -6,6 +6,8 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from genrm_cli.batches.batch_api import BatchApi
+from genrm_cli.batches.file_batch import FileBatch
 from genrm_cli.errors import (
     InputError,
     JudgeError,
@@ -16,8 +18,6 @@ from genrm_cli.errors import (
 )
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.leasing import leased
-from genrm_cli.jobs.offline.batch_api import BatchApi
-from genrm_cli.jobs.offline.file_batch import FileBatch
 from genrm_cli.jobs.offline.request_files import replies_of
 from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.pacing.policy import CallPolicy

@@ -52,7 +52,6 @@ class Batch:
     mark: str | None
     files: tuple[str, ...]
     done: int
-    total: int
     errors: tuple[str, ...]
 
     @property
@@ -264,7 +263,6 @@ def _parse_batch(batch: Any) -> Batch:
             mark=metadata.get(_MARK),
             files=tuple(filter(None, (batch.get("output_file_id"), batch.get("error_file_id")))),
             done=int(counts.get("completed") or 0) + int(counts.get("failed") or 0),
-            total=int(counts.get("total") or 0),
             errors=tuple(_iter_errors(batch.get("errors"))),
         )
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:

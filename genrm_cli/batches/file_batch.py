@@ -12,14 +12,12 @@ import uuid
 from dataclasses import dataclass, replace
 from functools import partial
 
-import orjson
-
+from genrm_cli.batches.batch_api import Batch, BatchApi, MissingError
 from genrm_cli.errors import BadInputLineError, InputError, naming
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.offline.batch_api import Batch, BatchApi, MissingError
 from genrm_cli.jobs.offline.request_files import replies_of
-from genrm_cli.scored.json_form import from_json
-from genrm_cli.storage.encoding.records import Line, parse_record
+from genrm_cli.scored.json_form import from_json, to_json
+from genrm_cli.storage.encoding.records import Line, parse_record, render_document
 from genrm_cli.storage.location import sibling
 from genrm_cli.storage.outputs import Outputs
 
@@ -183,7 +181,7 @@ class FileBatch:
 
     async def _save(self, state: BatchState) -> None:
         self._state = state
-        content = orjson.dumps(state, option=orjson.OPT_INDENT_2) + b"\n"
+        content = render_document(to_json(state))
         await self._run.in_thread(partial(self._run.store.at(self._state_uri).replace, content))
 
     def _report(self, batch: Batch) -> None:
@@ -223,7 +221,7 @@ class FileBatch:
     def _read_state(self) -> BatchState | None:
         content = self._run.store.at(self._state_uri).read()
         try:
-            return None if content is None else from_json(BatchState, orjson.loads(content))
+            return None if content is None else from_json(BatchState, parse_record(content))
         except ValueError as error:
             raise InputError(
                 f"{self._state_uri}: not the state of a batch ({error}). Find the batch at the "

@@ -1,0 +1,1 @@
+"""Answer files of requests through a batch API; `genrm batch`."""
