@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from genrm_cli.ranking.in_memory import rank
     from genrm_cli.ranking.rank_policies import Ranking
     from genrm_cli.rewards.estimators.calibration import Calibration
+    from genrm_cli.rewards.reward_dicts import merge, rank_rewards, scale_by_diversity
     from genrm_cli.scorer import Scorer, score
 
 __all__ = [
@@ -36,7 +37,10 @@ __all__ = [
     "StorageError",
     "UsageError",
     "__version__",
+    "merge",
     "rank",
+    "rank_rewards",
+    "scale_by_diversity",
     "score",
 ]
 
@@ -47,6 +51,7 @@ _MODULES = {
     "Calibration": "rewards.estimators.calibration",
     "Ranking": "ranking.rank_policies",
     "rank": "ranking.in_memory",
+    **dict.fromkeys(("merge", "rank_rewards", "scale_by_diversity"), "rewards.reward_dicts"),
     **dict.fromkeys(
         ("GenrmError", "InputError", "JudgeError", "StorageError", "UsageError"), "errors"
     ),

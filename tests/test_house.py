@@ -144,9 +144,10 @@ PURE = (
     "sessions.therapy.simulated_client",
     "sessions.therapy.screening",
     "sessions.therapy.model_client",
-    "sessions.rules",
+    "sessions.rules.attribution",
+    "sessions.rules.findings",
+    "sessions.rules.transcript",
     "sessions.therapy.session_scenario",
-    "sessions.therapy.scripted",
 )
 IMPURE_LIBRARY = (
     "os io sys time datetime zoneinfo calendar locale random secrets uuid socket ssl select "

@@ -69,6 +69,11 @@ class ExportOptions:
         is_common=True,
     )
     include_pending: bool = setting("Export sessions that no expert has reviewed, too.", False)
+    smoke_test: bool = setting(
+        "Make pairs from rewards that no judge gave: a smoke test of the pipeline, no training "
+        "data.",
+        False,
+    )
     mixed_settings: bool = setting("Accept inputs that were scored with different settings.", False)
     seed: int = setting("Random seed for choices and splits.", 0)
 

@@ -19,7 +19,13 @@ from genrm_cli.export.pairs import (
     joined_verdicts,
     preferences_of,
 )
-from genrm_cli.export.read_scored import ExportInput, LeftOut, candidates_of, digest_of_items
+from genrm_cli.export.read_scored import (
+    ExportInput,
+    LeftOut,
+    candidates_of,
+    digest_of_items,
+    refuse_smoke_tests,
+)
 from genrm_cli.export.rows import (
     ExportedAnswer,
     ExportFormat,
@@ -113,6 +119,8 @@ class RowMaker:
         }
         for input_ in self._inputs:
             for group in input_.run.iter_groups():
+                if self.format.unit == "pair" and not self.options.smoke_test:
+                    refuse_smoke_tests(group, input_.run.name)
                 candidates = candidates_of(group, input_.statuses, self.options, self.left_out)
                 if candidates:
                     self.counts.groups += 1

@@ -35,7 +35,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Reason
 
-_UNSAFE_AT_0 = ("safety", "constraints", "rubric_safety", "rubric_constraints")
+_UNSAFE_AT_0 = ("guard", "safety", "constraints", "rubric_safety", "rubric_constraints")
 _LOGPROBS = ("logprobs", "response_logprobs", "completion_logprobs")
 
 
@@ -135,8 +135,10 @@ def _kept_of(
     )  # several: the user must name one
     fields = {path: field_at(record, path) for path in paths}
     review = field_at(record, "metadata.review")
+    source = field_at(record, "reward.source")
     kept: Record = {"policy": record.get("policy"), "reference": reference or "", "fields": fields}
     kept["metadata"] = {"review": review}
+    kept["reward"] = {"source": source}
     if with_record:
         kept["record"] = record
     for name in _LOGPROBS:
@@ -148,6 +150,21 @@ def _kept_of(
         ):
             return kept | {"logprobs": [float(each) for each in value]}
     return kept
+
+
+def refuse_smoke_tests(group: ScoredGroup, name: str) -> None:
+    """Refuse sessions whose rewards no judge gave: nobody compared what they are about to teach.
+
+    Raises:
+        UsageError: the message names the file.
+    """
+    if any(field_at(each.record, "reward.source") == "plumbing" for each in group.members):
+        raise UsageError(
+            f"{name}: no judge rewarded these sessions, so their rewards only test the plumbing. "
+            "Score them with a judge, or pass ",
+            SettingRef("smoke_test", True),
+            ".",
+        )
 
 
 def candidates_of(

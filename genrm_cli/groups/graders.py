@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from statistics import fmean
 from typing import Final, Literal
 
 from genrm_cli.judging.lookup import find_rubric_set
@@ -17,6 +18,11 @@ from genrm_cli.judging.rubrics.grading import (
     CLUSTERS,
     grading_profile,
     ranking_profile,
+)
+from genrm_cli.judging.rubrics.session_rubrics import (
+    SESSION_SET,
+    session_names,
+    session_profile,
 )
 from genrm_cli.rewards.component import Column
 from genrm_cli.rollouts.views import SharedView
@@ -32,6 +38,7 @@ _LISTS = {ROW_SET: CRITERIA, CONSTRAINT_SET: CONSTRAINTS}
 """Names that stand for a list of each line instead of a rubric set: its criteria, or its scenario's
 constraints.
 """
+_JSON_NOTES = (CONSTRAINT_SET, SESSION_SET)
 GraderKind = Literal["rubric", "rubric_rank", "diversity"]
 
 
@@ -42,8 +49,9 @@ class Grader:
     Attributes:
         component: the name of its table; `diversity` for the grader that finds clusters.
         names: names of the components for its grades, in order; empty for `diversity`.
-        list_name: the list of each line that it grades by instead of a rubric set, a name in
-            `_LISTS`; empty for none.
+        list_name: the list of each line that it grades by: a name in `_LISTS` instead of a rubric
+            set, or `SESSION_SET` beside one; empty for none.
+        repeats: how often it grades each response; the mean of the grades counts.
     """
 
     component: str
@@ -52,6 +60,7 @@ class Grader:
     config: JudgeConfig
     profile: GradingProfile
     list_name: str = ""
+    repeats: int = 1
 
 
 @lru_cache(maxsize=64)
@@ -79,19 +88,22 @@ def graders_in(settings: Settings) -> tuple[Grader, ...]:
 def _grader(component: Component, config: JudgeConfig) -> Grader:
     ranked = component.kind == "rubric_rank"
     set_name = component.option("set") or ""
-    list_name = set_name if set_name in _LISTS and not ranked else ""
+    list_name = "" if ranked or set_name not in (*_LISTS, SESSION_SET) else set_name
     names: tuple[str, ...] = (f"rubric_{list_name}",)
-    if list_name:
+    if list_name in _LISTS:
         profile = _LISTS[list_name]
+    elif list_name:
+        profile = session_profile(find_rubric_set(set_name))
+        names = session_names(find_rubric_set(set_name))
     else:
         rubric_set = find_rubric_set(set_name)
         profile = ranking_profile(rubric_set) if ranked else grading_profile(rubric_set)
         names = (component.name,) if ranked else tuple(rubric_set.component_names)
     if dict(component.options).get("json_schema") is False:
         profile = _without_schema(profile)
-    return Grader(
-        component.name, "rubric_rank" if ranked else "rubric", names, config, profile, list_name
-    )
+    kind: GraderKind = "rubric_rank" if ranked else "rubric"
+    repeats = 1 if ranked else int(component.option("repeats") or 1)
+    return Grader(component.name, kind, names, config, profile, list_name, repeats)
 
 
 def _without_schema(profile: GradingProfile) -> GradingProfile:
@@ -106,7 +118,7 @@ def count_gradings(grader: Grader, answered: int) -> int:
     """Count the requests of a grader about a group, by its number of rollouts that can be
     compared.
     """
-    return answered if grader.kind == "rubric" else int(answered > 1)
+    return answered * grader.repeats if grader.kind == "rubric" else int(answered > 1)
 
 
 def iter_gradings(
@@ -135,8 +147,10 @@ def iter_gradings(
             if grader.list_name:  # criteria are the principle of judges that compare
                 listed = view.criteria if grader.list_name == ROW_SET else view.constraints
                 prompt = replace(prompt, principle=None, criteria=listed[index])
-            if not grader.list_name or any(points > 0 for _, points in prompt.criteria):
-                yield RequestId(number, 0, (index,)), prompt
+            if grader.list_name in _LISTS and not any(points > 0 for _, points in prompt.criteria):
+                continue
+            for repeat in range(grader.repeats):
+                yield RequestId(number, repeat, (index,)), prompt
         return
     # The position matters to a judge: the order depends on the group, and is the same in every run.
     order = list(answered)
@@ -168,14 +182,15 @@ class GradedGroup:
     answered: Sequence[int]
     losing: Sequence[int]
     results: Sequence[tuple[RequestId, Outcome]]
-    _graded: dict[int, tuple[RequestId, Grades]] = field(init=False, default_factory=dict)
+    _graded: dict[int, list[tuple[RequestId, Grades]]] = field(init=False, default_factory=dict)
     _asked: set[int] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
         for request, outcome in self.results:
             self._asked.update(request.shown)
             if isinstance(outcome.result, Grades):
-                self._graded |= dict.fromkeys(request.shown, (request, outcome.result))
+                for index in request.shown:
+                    self._graded.setdefault(index, []).append((request, outcome.result))
 
     def grades_of(self, index: int) -> tuple[float, ...] | None:
         """Return the grades of a rollout, one per component of the grader; None without any."""
@@ -192,12 +207,11 @@ class GradedGroup:
         if index not in self._graded:
             has_none = self.grader.list_name == CONSTRAINT_SET and index not in self._asked
             return (1.0,) if has_none else None
-        request, grades = self._graded[index]
-        return (
-            grades.values
-            if self.grader.kind == "rubric"
-            else (grades.values[request.shown.index(index)],)
-        )
+        request, grades = self._graded[index][0]
+        if self.grader.kind != "rubric":
+            return (grades.values[request.shown.index(index)],)
+        repeats = [repeat.values for _, repeat in self._graded[index]]
+        return tuple(fmean(values) for values in zip(*repeats, strict=True))
 
     def clusters(self) -> list[int] | None:
         """Return the cluster of each of `answered`; None if the judge gave none."""
@@ -205,7 +219,7 @@ class GradedGroup:
             return [0] * len(self.answered)
         if not self._graded:
             return None
-        request, grades = self._graded[self.answered[0]]
+        request, grades = self._graded[self.answered[0]][0]
         number_of = dict(zip(request.shown, map(int, grades.values), strict=True))
         return [number_of[index] for index in self.answered]
 
@@ -225,7 +239,7 @@ class GradedGroup:
             )
         rows = [self.grades_of(index) for index in range(size)]
         quoted = self._graded if self.grader.kind == "rubric" else {}
-        notes = [quoted[index][1].notes if index in quoted else () for index in range(size)]
+        notes = [quoted[index][0][1].notes if index in quoted else () for index in range(size)]
         return {
             name: Column(
                 [None if row is None else row[number] for row in rows],
@@ -240,4 +254,4 @@ class GradedGroup:
 
     def _note(self, note: str) -> object:
         """Return the evidence for a grade: a quotation, or the verdict on each constraint."""
-        return json.loads(note) if self.grader.list_name == CONSTRAINT_SET else {"evidence": note}
+        return json.loads(note) if self.grader.list_name in _JSON_NOTES else {"evidence": note}

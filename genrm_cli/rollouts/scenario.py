@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-_ACUTE = frozenset({"crisis", "imminent", "acute", "emergency"})
+_ACUTE = frozenset(
+    {"crisis", "imminent", "acute", "emergency", "high", "severe", "critical", "suicidal"}
+)
 _DENIALS = frozenset({"no", "not", "non", "without"})
 _DEPTH = 4
 
@@ -20,8 +22,8 @@ class Scenario:
 
     @property
     def is_crisis(self) -> bool:
-        """Whether the risk level is crisis, imminent, acute or emergency, and not a denial such as
-        `no crisis`.
+        """Whether the risk level names a crisis (`crisis`, `high`, `severe`, `suicidal`, ...), and
+        is no denial such as `no crisis`.
         """
         words = set(self.risk_level.lower().replace("_", " ").replace("-", " ").split())
         return not _ACUTE.isdisjoint(words) and _DENIALS.isdisjoint(words)

@@ -83,6 +83,11 @@ class RewardService:
         """Whether a cohort of this name is open or kept."""
         return name in self.table.cohorts
 
+    def is_closed(self, name: str) -> bool:
+        """Whether a cohort of this name is known and waits for no further member in time."""
+        entry = self.table.cohorts.get(name)
+        return entry is not None and entry.cohort.is_closed
+
     def restore(self, key: str) -> Cohort | None:
         """Return the cohort kept under a name, which members may join again; None without one."""
         kept = self.journal.read(key)

@@ -10,7 +10,8 @@ from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.json_types import Record
 from genrm_cli.sessions.agents import AgentConfig
 from genrm_cli.sessions.environment import AnyEnvironment
-from genrm_cli.sessions.environments import ScenarioSet, digest_of_json
+from genrm_cli.sessions.environments import ScenarioSet
+from genrm_cli.sessions.session_judge import judge_record
 from genrm_cli.sessions.session_options import POLICY, TEACHER, SessionOptions
 from genrm_cli.settings.table import Settings
 from genrm_cli.storage.location import is_stream, require_rl_prefix, sibling
@@ -26,12 +27,14 @@ class CollectOptions(SessionOptions):
         output: path or S3 URI of the episodes, uncompressed `.jsonl`.
         policy: the model of the policy; None for a scripted one.
         client: the models that play the environment's part, by role.
+        judge: settings of the judge that rewards the sessions; None for none.
     """
 
     output: str
     policy_name: str
     policy: AgentConfig | None = None
     client: Mapping[str, AgentConfig] = field(default_factory=dict)
+    judge: Settings | None = None
 
     @property
     def agents(self) -> Mapping[str, AgentConfig]:
@@ -54,27 +57,36 @@ class CollectOptions(SessionOptions):
             record["nemotron_teacher"] = named
         return record
 
-    def digest(
+    def deciding(
         self, environment: AnyEnvironment, scenarios: ScenarioSet, redact: Sequence[str]
-    ) -> str:
-        """Return a digest of everything except the time that changes the records."""
+    ) -> Record:
+        """Return the settings of the run: everything except the time that changes the records."""
         plain = (
-            *("run_id", "policy_name", "scripted_policy", "base_model", "nemotron_teacher"),
-            *("episodes", "variants", "client_seed", "branch_at", "keep_client_faults", "identity"),
+            "run_id",
+            "policy_name",
+            "scripted_policy",
+            "base_model",
+            "nemotron_teacher",
+            "episodes",
+            "variants",
+            "client_seed",
+            "branch_at",
+            "keep_client_faults",
+            "identity",
         )
-        deciding = {
+        return {
             "environment": environment.version,
             "role": self.policy_role,
             "client": environment.identity(),
             "scenarios": [
-                (scenarios.digests[each.scenario_id], each.identity) for each in scenarios.scenarios
+                [scenarios.digests[each.scenario_id], each.identity] for each in scenarios.scenarios
             ],
             "policy": None if self.policy is None else self.policy.as_record(),
             "client_models": {role: agent.as_record() for role, agent in self.client.items()},
+            "judge": judge_record(self.judge),
             "redact": list(redact),
             **{name: getattr(self, name) for name in plain},
         }
-        return digest_of_json(deciding)
 
 
 SUMMARY_FORMAT = 1

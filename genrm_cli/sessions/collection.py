@@ -1,6 +1,7 @@
 """Collect episodes: play many sessions at once, and write the episodes in order, all or nothing."""
 
 import asyncio
+import json
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +15,6 @@ from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.journals import check_journal_place, open_journal_at, turns_path
 from genrm_cli.json_types import Record
 from genrm_cli.judging.pacing.policy import cost_of
-from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.scored.describe_run import versions_record
 from genrm_cli.sessions.agents import Answer, RunStoppedError, open_agents
@@ -26,7 +26,7 @@ from genrm_cli.sessions.collected_files import (
 )
 from genrm_cli.sessions.counts import CollectCounts
 from genrm_cli.sessions.environment import PRIVATE_DATA, AnyEnvironment
-from genrm_cli.sessions.environments import ScenarioSet
+from genrm_cli.sessions.environments import ScenarioSet, digest_of_json
 from genrm_cli.sessions.episode import (
     EpisodeSlot,
     Played,
@@ -35,6 +35,7 @@ from genrm_cli.sessions.episode import (
     episode_record,
     play_episode,
 )
+from genrm_cli.sessions.session_judge import PLUMBING, SessionJudge, open_session_judge
 from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.leases import Lease, Leases, OtherLease
 from genrm_cli.storage.outputs import Outputs, finish_commit
@@ -98,14 +99,14 @@ class _Collecting:
         self._options = options
         self._run = run
         self._places = places_of(options.output, run.settings, options.policy_role)
-        self._digest = options.digest(environment, scenarios, run.settings.judge.redact_pattern)
+        patterns = run.settings.judge.redact_pattern
+        self._deciding = options.deciding(environment, scenarios, patterns)
+        self._digest = digest_of_json(self._deciding)
         self._replaces = run.settings.output.force
         self.counts = CollectCounts(
             planned=len(scenarios.scenarios) * options.variants * options.episodes
         )
-        self._redactor = (
-            redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
-        )
+        self._redactor = redactor_of(patterns) if patterns else None
         self._origin = RunOrigin(
             options.run_id,
             options.policy_record(),
@@ -152,17 +153,19 @@ class _Collecting:
         output = self._places.episodes
         started_s = time.monotonic()
         with Spool() as spool:
-            self._episodes, self._failures = (
-                Pieces(spool),
-                Pieces(spool),
-            )  # rendered records by index
+            # Rendered records by index.
+            self._episodes = Pieces(spool)
+            self._failures = Pieces(spool)
+            path = turns_path(output, run.settings)
             async with AsyncExitStack() as opened:
                 journal = None
                 if options.agents:
-                    path = turns_path(output, run.settings)
                     journal = await opened.enter_async_context(open_journal_at(path, output, run))
                 models = open_agents(options.agents, self._environment, run, journal)
                 await self._play_all(await opened.enter_async_context(models))
+            verdicts = f"{path.removesuffix('.sqlite')}.verdicts.sqlite"
+            async with open_session_judge(options.judge, run, verdicts) as judge:
+                await self._reward_all(judge, Pieces(spool))
             wall_time_s = time.monotonic() - started_s
             return await run.in_thread(lambda: self._write(lease, wall_time_s))
 
@@ -251,23 +254,40 @@ class _Collecting:
         values = environment.components(played.state)
         counts.faults.update(faults)
         counts.faulty += bool(faults)
-        total = environment.total(values)
         gates = environment.gated_by(values)
-        reward: Record = {"total_reward": total, "components": values} | (
-            {"gated_by": list(gates)} if gates else {}
-        )
+        reward: Record = {"total_reward": environment.total(values), "components": values}
+        reward["source"] = PLUMBING
+        if gates:
+            reward["gated_by"] = list(gates)
         record = episode_record(played, environment, self._origin, reward, faults)
         has_parted = slot.branch_at == 1 or played.state.turn_index >= slot.branch_at
         counts.unparted += not has_parted
-        is_written = has_parted and (not faults or self._options.keep_client_faults)
-        if is_written:
+        if has_parted and (not faults or self._options.keep_client_faults):
             counts.written += 1
-            counts.sessions.add(record, total)
-            for name, value in values.items():
-                counts.components.setdefault(name, RunningStats()).add(value)
-        else:
-            record["metadata"]["left_out"] = "client fault" if faults else "ended before its branch"
-        (self._episodes if is_written else self._failures).add(slot.index, render_record(record))
+            self._episodes.add(slot.index, render_record(record))
+            return
+        record["metadata"]["left_out"] = "client fault" if faults else "ended before its branch"
+        self._failures.add(slot.index, render_record(record))
+
+    async def _reward_all(self, judge: SessionJudge | None, rewarded: Pieces) -> None:
+        """Count the rewards of the episodes; with a judge, replace them by its own."""
+        rewards = None if judge is None else iter(await judge.reward_all(self._iter_episodes()))
+        for index, record in self._numbered_episodes():
+            if rewards is not None:
+                record["reward"] = _with_gates(next(rewards), record["reward"])
+                rewarded.add(index, render_record(record))
+            reward = record["reward"]
+            self.counts.add_reward(record, reward["total_reward"], reward["components"])
+        if rewards is not None:
+            self._episodes = rewarded
+
+    def _numbered_episodes(self) -> Iterator[tuple[int, Record]]:
+        for index in range(len(self._episodes)):
+            if index in self._episodes:
+                yield index, json.loads(self._episodes[index])
+
+    def _iter_episodes(self) -> Iterator[Record]:
+        return (record for _, record in self._numbered_episodes())
 
     # After the run
 
@@ -302,7 +322,9 @@ class _Collecting:
             "format": SUMMARY_FORMAT,
             "run_id": options.run_id,
             "output": self._places.episodes,
-            "partial": counts["unfinished"] > 0 or bool(counts["failed"].keys() - {PRIVATE_DATA}),
+            "partial": counts["unfinished"] > 0
+            or counts["unscored"] > 0
+            or bool(counts["failed"].keys() - {PRIVATE_DATA}),
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "environment": self._environment.version,
             "scenarios": len({each.scenario_id for each in self._scenarios.scenarios}),
@@ -320,6 +342,17 @@ class _Collecting:
             "sessions_per_minute": round(60 * self.counts.finished / wall_time_s, 1)
             if wall_time_s > 0
             else None,
+            "settings": self._deciding,
             "settings_digest": self._digest,
             "versions": versions_record(),
         }
+
+
+def _with_gates(reward: Record, collected: Record) -> Record:
+    """Return a judge's reward with what only the environment knows: a constraint that an end marker
+    broke.
+    """
+    gates = dict.fromkeys([*collected.get("gated_by", ()), *reward.get("gated_by", ())])
+    if not gates or reward["total_reward"] is None:
+        return reward
+    return {**reward, "total_reward": 0.0, "gated_by": list(gates)}

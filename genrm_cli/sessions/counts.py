@@ -1,6 +1,7 @@
 """Counters of a collection run."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from genrm_cli.errors import SettingRef, TooManyUnscoredError, naming
@@ -43,6 +44,7 @@ class CollectCounts:
         ends: end reasons of the episodes that ended, faulty ones included.
         details: the first failure of each reason.
         unparted: episodes that ended before their branch.
+        unscored: episodes that the judge gave no reward.
         components: values of the reward components in the output, by name; `sessions`: rewards by
             what was played.
         stopped_by: the limit that ended the run early: `deadline`, `max_calls`, ...
@@ -57,6 +59,7 @@ class CollectCounts:
     faults: Counter[str] = field(default_factory=Counter)
     faulty: int = 0
     unparted: int = 0
+    unscored: int = 0
     turns: int = 0
     roles: dict[str, RoleCounts] = field(default_factory=dict)
     components: dict[str, RunningStats] = field(default_factory=dict)
@@ -68,6 +71,15 @@ class CollectCounts:
     def finished(self) -> int:
         """Sessions that ended or failed."""
         return self.ends.total() + self.failed.total()
+
+    def add_reward(
+        self, record: Record, reward: float | None, components: Mapping[str, float]
+    ) -> None:
+        """Count the reward of an episode of the output."""
+        self.unscored += reward is None
+        self.sessions.add(record, reward)
+        for name, value in components.items():
+            self.components.setdefault(name, RunningStats()).add(value)
 
     def add_outcome(self, role: str, outcome: Outcome) -> None:
         """Count an answer of a model."""
@@ -108,6 +120,7 @@ class CollectCounts:
             "client_fault_rate": None if rate is None else rate[0],
             "client_fault_rate_interval": None if rate is None else list(rate[1:]),
             "ended_before_branch": self.unparted,
+            "unscored": self.unscored,
             "policy_turns": self.turns,
             "roles": {role: asdict(counts) for role, counts in self.roles.items()},
             "components": components,
@@ -136,6 +149,12 @@ class CollectCounts:
                 SettingRef("max_unscored", f"{max_unscored:g}"),
                 f" allows: {causes} (for example {example}). Run the same command again to try "
                 "them once more.",
+            )
+        if self.unscored > max_unscored * self.planned:
+            raise TooManyUnscoredError(
+                f"the judge gave {self.unscored} of {self.planned} sessions no reward, more than ",
+                SettingRef("max_unscored", f"{max_unscored:g}"),
+                " allows. Run the same command again to ask it once more.",
             )
         if not self.written:
             raise TooManyUnscoredError(

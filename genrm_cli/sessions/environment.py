@@ -25,7 +25,7 @@
     ...         return {"same": float(said[0] == said[-1])}
 
     >>> async def play(environment, scenario, action):
-    ...     state = await run_dialogue(environment.begin(scenario, 0, seed=1), answer=None)
+    ...     state = await run_dialogue(environment.reset(scenario, 0, seed=1), answer=None)
     ...     state = await run_dialogue(environment.step(state, action), answer=None)
     ...     return environment.components(state)
     >>> echo = Echo()
@@ -37,6 +37,7 @@ client's reply, it yields an `Ask` and continues with the answer, so the same en
 file job, in a server and in a test. An installed package registers its class as an entry point of
 the group `genrm.environments`."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
@@ -213,7 +214,7 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
         """
         self.has_models = has_models
         self.max_turns = max_turns
-        self.shows_scenario = False
+        self.shows_state = False
 
     @abstractmethod
     def parse_scenario(self, table: Mapping[str, object], where: str) -> ScenarioT:
@@ -223,30 +224,22 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
     def reset(self, scenario: ScenarioT, variant: int, seed: int) -> Dialogue[StateT]:
         """Begin an episode; equal arguments begin equal episodes."""
 
-    def begin(self, scenario: ScenarioT, variant: int, seed: int) -> Dialogue[StateT]:
-        """Begin an episode; with `shows_scenario`, the fields of its record follow the policy's
-        instructions.
+    def state_shown(self, state: StateT, scenario: ScenarioT) -> Record:
+        """Return the state as a policy is shown it on request, JSON-ready: nothing that only the
+        client knows.
         """
-        state = yield from self.reset(scenario, variant, seed)
-        if not self.shows_scenario:
-            return state
-        fields = {
-            name: value
-            for name, value in scenario.as_record().items()
-            if name != "identity" and value
-        }
-        shown = "\n".join(
-            f"{name.replace('_', ' ')}: "
-            f"{'; '.join(map(str, value)) if isinstance(value, list) else value}"
-            for name, value in fields.items()
-        )
-        told = "\n\n".join(
-            [*(turn.text for turn in state.messages if turn.role == "system"), shown]
-        )
-        return replace(
-            state,
-            messages=(Turn("system", told), *(t for t in state.messages if t.role != "system")),
-        )
+        return {"scenario": scenario.as_record(), "turn_index": state.turn_index}
+
+    def messages_shown(self, state: StateT, scenario: ScenarioT) -> tuple[Turn, ...]:
+        """Return the messages for the policy; with `shows_state`, its instructions end with the
+        state as JSON.
+        """
+        if not self.shows_state:
+            return state.messages
+        said = [turn.text for turn in state.messages if turn.role == "system"]
+        shown = f"State: {json.dumps(self.state_shown(state, scenario), ensure_ascii=False)}"
+        rest = (turn for turn in state.messages if turn.role != "system")
+        return (Turn("system", "\n\n".join([*said, shown])), *rest)
 
     def with_identity(self, scenario: ScenarioT, said: str) -> ScenarioT:
         """Return a scenario whose client says this about itself first; raise `UsageError` without
@@ -284,7 +277,7 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
         settings digest.
         """
         limit = {} if self.max_turns is None else {"max_turns": self.max_turns}
-        return limit | ({"shows_scenario": True} if self.shows_scenario else {})
+        return limit | ({"shows_state": True} if self.shows_state else {})
 
     def sample_scenarios(self) -> str:
         """Return the scenarios that come with the environment, as TOML; empty without any."""

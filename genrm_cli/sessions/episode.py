@@ -241,12 +241,13 @@ async def play_episode(
     async def act(state: Any) -> Outcome:
         repeat = slot.repeat_at(state.turn_index)
         if scripted_policy is None:
-            return await answer(POLICY, state.messages, repeat)
+            shown = environment.messages_shown(state, slot.scenario)
+            return await answer(POLICY, shown, repeat)
         return Outcome(
             ChatTurn(), reply_text=environment.scripted_turn(scripted_policy, state, repeat)
         )
 
-    state = await run_dialogue(environment.begin(slot.scenario, slot.variant, slot.seed), ask_model)
+    state = await run_dialogue(environment.reset(slot.scenario, slot.variant, slot.seed), ask_model)
     try:
         while state.end is None:
             state = await run_dialogue(

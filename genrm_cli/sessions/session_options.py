@@ -11,7 +11,7 @@ from genrm_cli.settings.kinds import TEXT, URL
 SAMPLES = "samples"
 """Names the scenarios that come with an environment."""
 
-SCENARIO_SHOWN = "scenario"
+STATE_SHOWN = "state"
 POLICY = "policy"
 TEACHER = "teacher"
 NAME, FILE, _SAYING = (replace(TEXT, metavar=metavar) for metavar in ("NAME", "FILE", "NAME=TEXT"))
@@ -24,9 +24,9 @@ max_turns_setting = partial(
 )
 show_policy_setting = partial(
     setting,
-    "What the policy sees: dialogue, or scenario: its goal, constraints and risk, too.",
+    "What the policy sees: dialogue, or state: the scenario and the turn number as JSON, too.",
     "dialogue",
-    choices=("dialogue", SCENARIO_SHOWN),
+    choices=("dialogue", STATE_SHOWN),
 )
 
 

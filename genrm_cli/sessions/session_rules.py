@@ -1,62 +1,41 @@
-"""The rules with their phrase lists: for environments and review, and as a kind of reward
-component.
-"""
+"""The rules by name: for environments and review, and as a kind of reward component."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from functools import cache
-from importlib.resources import files
 
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rewards.component import Column, LocalKind, RolloutId
 from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
-from genrm_cli.sessions.rules.attention import attention
-from genrm_cli.sessions.rules.bias import bias
-from genrm_cli.sessions.rules.constraints import constraints
-from genrm_cli.sessions.rules.empathy import empathy
-from genrm_cli.sessions.rules.phrase_list import PhraseList, RuleResult, parse_phrases
-from genrm_cli.sessions.rules.safety import safety
-from genrm_cli.sessions.rules.task_completion import task_completion
+from genrm_cli.sessions.rules.findings import RuleResult
+from genrm_cli.sessions.rules.form import form
+from genrm_cli.sessions.rules.guard import guard
+from genrm_cli.sessions.rules.patterns import read_patterns
 from genrm_cli.sessions.rules.transcript import parse_session
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import Component
 
+GUARD = "guard"
+FORM = "form"
+_FORM_VERSION = 1
+_NOTHING = RuleResult(None)
+
 Rule = Callable[[Sequence[Turn], Scenario], RuleResult]
-"""Checks a transcript; the value is None if the therapist says nothing."""
-
-_CHECKS = {
-    check.__name__: check
-    for check in (safety, constraints, empathy, bias, task_completion, attention)
-}
-_SHARED = {"constraints": "safety"}  # what breaks some constraints is harm anyway
-RULES = tuple(_CHECKS)
 
 
-@cache
-def read_phrases(name: str) -> PhraseList:
-    """Read the phrase list of a rule, once per process."""
-    return parse_phrases(_read_list(name), _read_list(_SHARED[name]) if name in _SHARED else "")
+def check_guard(transcript: Sequence[Turn], scenario: Scenario) -> RuleResult:
+    """Screen a transcript; see `guard`. No value if the therapist says nothing."""
+    session = parse_session(transcript)
+    return guard(session, scenario) if session.turns else _NOTHING
 
 
-def _read_list(name: str) -> str:
-    return (
-        files("genrm_cli.sessions.rules")
-        .joinpath("phrases", f"{name}.toml")
-        .read_text(encoding="utf-8")
-    )
+def check_form(transcript: Sequence[Turn], scenario: Scenario) -> RuleResult:
+    """Check the form of a transcript; see `form`. No value if the therapist says nothing."""
+    session = parse_session(transcript)
+    return form(session, scenario, transcript) if session.turns else _NOTHING
 
 
-def read_rule(name: str) -> Rule:
-    """Return a rule, a name in `RULES`, with its phrase list."""
-    check = _CHECKS[name]
-    phrases = read_phrases(name)
-
-    def apply(transcript: Sequence[Turn], scenario: Scenario) -> RuleResult:
-        session = parse_session(transcript)
-        return check(session, scenario, phrases) if session.turns else RuleResult(None)
-
-    return apply
+RULES: dict[str, Rule] = {GUARD: check_guard, FORM: check_form}
 
 
 def _compute(
@@ -65,29 +44,27 @@ def _compute(
     records: Sequence[JsonObject],
     _ids: Sequence[RolloutId],
 ) -> Column:
-    rule = read_rule(component.option("rule") or "")
-    results = [
-        RuleResult(
-            None
-        )  # a rollout without a response must not profit from earlier turns of the prompt
-        if rollout.answer is None
-        else rule(
-            rollout.prompt + (rollout.session or (Turn("assistant", rollout.answer),)),
-            parse_scenario(record),
-        )
-        for rollout, record in zip(rollouts, records, strict=True)
-    ]
-    notes = [[asdict(fired) for fired in result.fired] for result in results]
+    rule = RULES[component.option("rule") or ""]
+    results = []
+    for rollout, record in zip(rollouts, records, strict=True):
+        if rollout.answer is None:  # it must not profit from earlier turns of the prompt
+            results.append(_NOTHING)
+            continue
+        said = rollout.session or (Turn("assistant", rollout.answer),)
+        results.append(rule(rollout.prompt + said, parse_scenario(record)))
+    notes = [[asdict(finding) for finding in result.findings] for result in results]
     return Column([result.value for result in results], notes)
 
 
 KIND = LocalKind(
-    options={"rule": checks.one_of(RULES)},
+    options={"rule": checks.one_of(tuple(RULES))},
     required=("rule",),
     short="rule",
     implied=lambda name: {"rule": name} if name in RULES else {},
     name_of=lambda value: value,
     source="rules",
-    version=lambda component: read_phrases(component.option("rule") or "").version,
+    version=lambda component: (
+        read_patterns().version if component.option("rule") == GUARD else _FORM_VERSION
+    ),
     compute=_compute,
 )

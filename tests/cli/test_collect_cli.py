@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from genrm_process import read_lines
 
+from genrm_cli.judging.lookup import find_rubric_set
 from genrm_cli.sessions.therapy.session import TherapeuticSession
 
 SAMPLE_DATA = Path(__file__).parents[2] / "sample_data"
@@ -17,6 +18,20 @@ CHAT = [
     "I see, and I would like to hear more.",
     "Who knows about it?",
 ]
+
+
+def session_reply(**scores):
+    """Return a judge's reply about a session of one turn with one constraint."""
+    flaws = ("dismissiveness", "bias")
+    names = find_rubric_set("session").component_names
+    entries = {}
+    for name in names:
+        usual = 1 if name.removeprefix("rubric_") in flaws else 3
+        score = scores.get(name.removeprefix("rubric_"), usual)
+        entries[name] = {"evidence": "", "score": score}
+    turn = {"index": 0, "evidence": "", "score": 3}
+    constraint = {"index": 0, "evidence": "", "verdict": "met"}
+    return {"turns": [turn], "scores": entries, "constraints": [constraint]}
 
 
 @pytest.fixture
@@ -80,28 +95,14 @@ def test_a_run_whose_sessions_are_all_left_out_does_not_pass(call, genrm, judge_
 
 
 @pytest.mark.parametrize(("safety", "gates"), [(1, ["rubric_safety"]), (5, [])])
-def test_a_judges_rubric_gates_the_reward(call, genrm, judge_server, few, safety, gates):
+def test_a_judges_rubric_gates_the_reward(call, genrm, judge_server, safety, gates):
     """With the sample settings a session that the judge finds unsafe earns 0, although the rules
     found nothing.
     """
-    scores = {
-        "safety": safety,
-        "empathy": 4,
-        "bias": 1,
-        "task_completion": 5,
-    }
-    reply = {
-        "scores": {
-            f"rubric_{name}": {
-                "evidence": "",
-                "reasoning": "",
-                "score": n,
-            }
-            for name, n in scores.items()
-        }
-    }
+    reply = session_reply(safety=safety, empathy=4, task_completion=5)
     judge_server.behave(fault={"content": json.dumps(reply)})
-    call("collect", few, "--scripted-policy", "good", "--episodes", 1, "-o", "run.jsonl").ended(0)
+    short = ("--scripted-policy", "good", "--max-turns", 1, "--scenario", "exam_stress_001")
+    call("collect", "samples", *short, "-o", "run.jsonl").ended(0)
     gates_file = SAMPLE_DATA / "safety-gates.toml"
     done = call(
         "score",
@@ -112,13 +113,9 @@ def test_a_judges_rubric_gates_the_reward(call, genrm, judge_server, few, safety
         judge_server.base_url,
         "--model",
         "j",
+        "--no-probe",
     ).ended(0)
-    scored = [
-        line
-        for line in read_lines(genrm.folder / "run.scored.jsonl")
-        if line["reward"]["components"]["bias"] == 1
-    ]
-    assert scored
+    scored = read_lines(genrm.folder / "run.scored.jsonl")
     assert {tuple(line["genrm"]["total"]["gated_by"]) for line in scored} == {tuple(gates)}
     assert {line["reward"]["total_reward"] for line in scored} == {0.0 if gates else 0.875}
     assert "reliability" not in done.err

@@ -93,7 +93,7 @@ UNUSED = {
         "--listen",
         "--format",
         "--cohort-deadline",
-        "--model",
+        "--min-age",
     ),
     "eval": (
         "--format",

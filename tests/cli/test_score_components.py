@@ -15,15 +15,15 @@ def test_components_by_flags(genrm, call):
     episodes = genrm.sample("episodes.jsonl")
     flags = [
         part
-        for short in ("safety", "empathy", "rank", "field:reward.total_reward")
+        for short in ("guard", "form", "rank", "field:reward.total_reward")
         for part in ("--component", short)
     ]
     finished = call("score", episodes, *LEXICAL, *flags).ended(0)
     first = read_lines(genrm.folder / "episodes.scored.jsonl")[0]["genrm"]
     assert list(first["components"]) == [
         "genrm",
-        "safety",
-        "empathy",
+        "guard",
+        "form",
         "rank",
         "total_reward",
     ]

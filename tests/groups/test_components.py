@@ -13,7 +13,7 @@ from genrm_cli.verdicts import Reason
 
 FIELD = "[components.q]\nkind = 'field'\n"
 ALONE = "[total]\nweights = { q = 1 }\n"
-SAFETY = "[components.safety]\n"
+GUARD = "[components.guard]\n"
 HARMFUL = "You should kill yourself."
 KIND = "That sounds hard. What is it like for you?"
 
@@ -227,20 +227,20 @@ def test_a_rollout_alone_has_a_rank_and_no_win_rate(tmp_path):
 
 def test_a_rule_says_what_it_rests_on(tmp_path):
     """The phrase and its turn stand in the line; a gate makes the reward 0 and is counted."""
-    toml = f"{SAFETY}{FIELD}[total]\nweights = {{ q = 1 }}\ngates = {{ safety = 0.5 }}"
+    toml = f"{GUARD}{FIELD}[total]\nweights = {{ q = 1 }}\ngates = {{ guard = 0.5 }}"
     scored = score(tmp_path, completions(HARMFUL, KIND, q=[3, 2]), toml)
     assert scored.rewards == [0.0, 2.0]
-    assert scored.component("safety") == [0.0, 1.0]
+    assert scored.component("guard") == [0.0, 1.0]
     assert scored.metrics["gated"] == 1
-    (fired,) = scored.lines[0]["genrm"]["component_notes"]["safety"]
+    (fired,) = scored.lines[0]["genrm"]["component_notes"]["guard"]
     assert fired["turn"] == 1
     assert fired["effect"] == "violation"
     assert fired["phrase"] in HARMFUL.lower()
     total = scored.lines[0]["genrm"]["total"]
-    assert total["gates"] == {"safety": 0.5}
-    assert total["gated_by"] == ["safety"]
+    assert total["gates"] == {"guard": 0.5}
+    assert total["gated_by"] == ["guard"]
     assert total["terms"] == {"q": 3.0}
-    assert scored.metrics["reward_made_of"]["versions"]["safety"] >= 1
+    assert scored.metrics["reward_made_of"]["versions"]["guard"] >= 1
 
 
 def test_silence_is_not_safe(tmp_path):
@@ -251,7 +251,7 @@ def test_silence_is_not_safe(tmp_path):
         {"role": "user", "content": "Bad."},
     ]
     lines = [{"prompt": prompt, "completion": text} for text in (None, KIND)]
-    scored = score(tmp_path, lines, f"{SAFETY}[total]\nweights = {{ safety = 1 }}")
+    scored = score(tmp_path, lines, f"{GUARD}[total]\nweights = {{ guard = 1 }}")
     assert scored.rewards == [None, 1.0]
     assert scored.reasons[0] == Reason.NO_RESPONSE
 
@@ -403,8 +403,8 @@ def test_a_group_of_several_prompts_keeps_what_is_each_rollouts_own(tmp_path):
         for line in completions(KIND, q=[2]) + completions(KIND, prompt="What?", q=[3])
     ]
     lines = [line | {"q": line["q"]} for line in lines]
-    both = f"group_by = 'task'\n{SAFETY}{FIELD}"
-    toml = f"{both}[total]\nweights = {{ q = 1, safety = 1 }}\n[diversity]"
+    both = f"group_by = 'task'\n{GUARD}{FIELD}"
+    toml = f"{both}[total]\nweights = {{ q = 1, guard = 1 }}\n[diversity]"
     assert score(tmp_path, lines, toml).rewards == [3.0, 4.0]
     toml = (
         f"{both}[components.consistency]\nextract = 'number'\n[total]\nweights = "
@@ -467,7 +467,7 @@ def episode(text, **reward):
 
 
 EPISODES = [
-    episode(KIND, total_reward=0.9, components={"safety": 0.25, "style": 1}),
+    episode(KIND, total_reward=0.9, components={"guard": 0.25, "style": 1}),
     episode(HARMFUL, total_reward=0.4, components={"style": 1}),
 ]
 
@@ -476,23 +476,23 @@ def test_an_episode_gets_one_reward_and_one_name_for_each_component(tmp_path):
     """The total is ours, a component has the value of this run, and what the episode brought is
     under `genrm`.
     """
-    scored = score(tmp_path, EPISODES, f"{LEXICAL}{SAFETY}")
+    scored = score(tmp_path, EPISODES, f"{LEXICAL}{GUARD}")
     first, second = (line["reward"] for line in scored.lines)
     detail = scored.lines[0]["genrm"]
     assert first["total_reward"] == detail["components"]["genrm"]
-    assert first["components"] == {"safety": 1, "style": 1}
-    assert second["components"]["safety"] == 0.0
+    assert first["components"] == {"guard": 1, "style": 1}
+    assert second["components"]["guard"] == 0.0
     assert detail["previous_reward"] == {
         "total_reward": 0.9,
-        "components": {"safety": 0.25, "style": 1},
+        "components": {"guard": 0.25, "style": 1},
     }
 
 
 def test_scored_episodes_can_be_scored_again(tmp_path):
     """The same settings write the same reward, and what the episode brought stays known."""
-    toml = f"{SAFETY}[total]\nweights = {{ safety = 2 }}"
+    toml = f"{GUARD}[total]\nweights = {{ guard = 2 }}"
     once = score(tmp_path, EPISODES, toml)
     again = score(tmp_path, once.lines, toml)
     assert [line["reward"] for line in again.lines] == [line["reward"] for line in once.lines]
-    assert again.lines[0]["genrm"]["previous_reward"]["components"]["safety"] == 0.25
+    assert again.lines[0]["genrm"]["previous_reward"]["components"]["guard"] == 0.25
     assert again.lines[0]["genrm"]["previous_genrm"] == once.lines[0]["genrm"]

@@ -156,7 +156,7 @@ def test_the_scenario_is_told_to_the_judge(tmp_path, judge_server):
         for number, text in enumerate((LONG, SHORT))
     ]
     scored = score(tmp_path, lines, judge(judge_server) + RUBRIC + SAFE)
-    assert [line["reward"]["components"]["rubric_safety"] for line in scored.lines] == [1.0, 0.25]
+    assert [line["reward"]["components"]["safety"] for line in scored.lines] == [1.0, 0.25]
     texts = sorted(json.dumps(body["messages"]) for body in asked(judge_server))
     for number, text in enumerate(texts):
         assert f"Goal: sleep {number}" in text

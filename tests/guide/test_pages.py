@@ -85,6 +85,7 @@ OTHER_FLAGS = {
     "--policy-model",
     "--scripted-policy",
     "--policy-role",
+    "--client",
     "--client-base-url",
     "--client-model",
     "--max-sessions",

@@ -146,8 +146,8 @@ def test_a_journal_is_kept_where_somebody_is_asked():
     kept.
     """
     rubric = Component("care", "rubric", (("set", "therapeutic"),))
-    total = TotalTable((("safety", 1.0),))
-    safety = Component("safety", "rule", (("rule", "safety"),))
+    total = TotalTable((("guard", 1.0),))
+    safety = Component("guard", "rule", (("rule", "guard"),))
     assert journal_path(SCORED, settings_from(judge="lexical", components=(rubric,))) is not None
     assert journal_path(SCORED, settings_from(components=(safety,), total=total)) is None
     assert journal_path(SCORED, settings_from(components=(safety, rubric), total=total)) is not None

@@ -15,7 +15,7 @@ from genrm_cli.rollouts.rollout import (
 )
 from genrm_cli.rollouts.scenario import Scenario
 from genrm_cli.rollouts.views import view_group
-from genrm_cli.sessions.session_rules import read_rule
+from genrm_cli.sessions.session_rules import check_form
 
 READ = FORMATS["nemo_gym"].read
 
@@ -536,10 +536,8 @@ def test_a_session_keeps_its_client():
     assert rollout.session is not None
     assert [turn.role for turn in rollout.session] == ["assistant", "user", "assistant"]
     assert "I want to die." in view_group([rollout, rollout]).responses[0]
-    value = read_rule("safety")(rollout.prompt + rollout.session, Scenario()).value
-    assert (
-        value == 0.5
-    )  # the crisis that the client speaks of asks for a question about safety after it
+    # The crisis that the client speaks of asks for a question about safety after it.
+    assert check_form(rollout.prompt + rollout.session, Scenario()).value == 0.75
 
 
 def test_tools_and_rules_of_the_environment_make_no_session():

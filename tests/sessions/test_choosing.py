@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sessions import begin, sample, step
 
 from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.sessions.choosing import draw_times, scenario_weights
+from genrm_cli.sessions.therapy.session import TherapeuticSession
 
 IDENTITIES = (
     "--identity",
@@ -192,22 +194,29 @@ def test_identities_are_played_in_pairs_and_compared(call):
 
 
 RULES_ONLY = """
-[components.empathy]
+[components.form]
 kind = "rule"
 [total]
-weights = { empathy = 1 }
+weights = { form = 1 }
 """
 
 
-def test_the_policy_is_shown_the_scenario_on_request(call):
-    """With `--show-policy scenario` its instructions end with goal, risk and constraints, as its
-    records show.
+def test_the_policy_is_shown_the_state_on_request(call):
+    """With `--show-policy state` its instructions end with the scenario and the turn as JSON, and
+    records stay as they are.
     """
-    for name, shown in (("plain", ()), ("shown", ("--show-policy", "scenario"))):
+    environment = TherapeuticSession()
+    state = begin(sample("exam"))
+    assert environment.messages_shown(state, sample("exam")) == state.messages
+    environment.shows_state = True
+    for turn in range(2):
+        shown = environment.messages_shown(state, sample("exam"))[0].text
+        assert "My sister" not in shown
+        told = json.loads(shown.partition("State: ")[2])
+        assert told["turn_index"] == turn
+        assert told["scenario"]["hard_constraints"] == ["no diagnosis"]
+        state = step(state, "What is it like for you?")
+    for name, shown in (("plain", ()), ("shown", ("--show-policy", "state"))):
         done(call, "collect", "--limit", 1, *GOOD, *shown, "-o", f"{name}.jsonl")
     plain, told = (sessions_of(f"{name}.jsonl")[0]["messages"][0] for name in ("plain", "shown"))
-    assert "goal:" not in plain["content"]
-    assert told["content"].startswith(plain["content"])
-    assert "goal: The client finds one way to rest" in told["content"]
-    assert "hard constraints: no diagnosis" in told["content"]
-    assert "My sister" not in told["content"]
+    assert plain == told

@@ -21,7 +21,7 @@ from genrm_cli.sessions.collection import collect
 from genrm_cli.sessions.environments import read_scenarios
 from genrm_cli.sessions.episode import EpisodeSlot
 from genrm_cli.sessions.session_rules import RULES
-from genrm_cli.sessions.therapy.model_client import READER, SPEAKER
+from genrm_cli.sessions.therapy.model_client import ROLE
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.judge_settings import JudgeSettings
 from genrm_cli.storage.leases import Lease, Leases
@@ -36,6 +36,17 @@ CHAT = [
     "Thank you for telling me. What would you like to be different next week?",
     "Many people would feel the same in your place. What helps a little?",
 ]
+
+REACTION = json.dumps(
+    {
+        "harmed": False,
+        "asked_about_safety": False,
+        "offered_help": False,
+        "effect": 0,
+        "tells": False,
+        "reply": "That is how it has been for me since then.",
+    }
+)
 
 
 def options_for(folder, **more):
@@ -111,10 +122,11 @@ def test_a_record_has_the_shape_that_trainers_read(tmp_path, judge_server):
             "role": "policy",
             "base_model": "base",
         }
-        assert set(record["reward"]["components"]) <= {*RULES, "relief", "contact"}
+        assert set(record["reward"]["components"]) == set(RULES)
+        assert record["reward"]["source"] == "plumbing"
         metadata = record["metadata"]
         assert metadata["synthetic"] is True
-        assert metadata["env_version"] == "therapeutic_session_v1"
+        assert metadata["env_version"] == "therapeutic_session_v2"
         assert metadata["policy_model"] == {
             "model": "policy-model",
             "sampling": {"temperature": 0.5, "max_tokens": 512},
@@ -211,11 +223,8 @@ def test_a_turn_that_is_too_long_truncates_the_session(tmp_path, judge_server, t
 
 def test_a_faulty_client_is_counted_and_left_out(tmp_path, judge_server):
     """Sessions whose client repeats itself are no episodes, unless they are asked for."""
-    judge_server.behave(chat=CHAT[:1])
-    client = {
-        READER: agent(judge_server, "c", temperature=0.0),
-        SPEAKER: agent(judge_server, "c"),
-    }
+    judge_server.behave(chat=[REACTION])
+    client = {ROLE: agent(judge_server, "c")}
     options = options_for(tmp_path, policy=agent(judge_server), client=client, episodes=1)
     with pytest.raises(
         TooManyUnscoredError, match="none of the 3 sessions is in the output: 3 with client faults"
@@ -239,12 +248,9 @@ def test_a_faulty_client_is_counted_and_left_out(tmp_path, judge_server):
 
 
 def test_a_model_that_cannot_play_the_client_is_refused(tmp_path, judge_server):
-    """A reader that labels all turns alike ends the run before any session, and names itself."""
-    judge_server.behave(chat=["reflects"])
-    client = {
-        READER: agent(judge_server, "small"),
-        SPEAKER: agent(judge_server, "small"),
-    }
+    """A client that takes all turns alike ends the run before any session, and names itself."""
+    judge_server.behave(chat=[REACTION])
+    client = {ROLE: agent(judge_server, "small")}
     options = options_for(tmp_path, policy=agent(judge_server), client=client, episodes=1)
     with pytest.raises(
         JudgeError, match="client's model: small cannot play its part: it does not tell a kind turn"
@@ -293,10 +299,7 @@ def test_a_group_of_one_client_is_asked_once_for_equal_questions(tmp_path, judge
     paid for once.
     """
     judge_server.behave(chat=CHAT)
-    client = {
-        READER: agent(judge_server, "c", temperature=0.0),
-        SPEAKER: agent(judge_server, "c"),
-    }
+    client = {ROLE: agent(judge_server, "c")}
     options = options_for(
         tmp_path, policy=agent(judge_server), client=client, episodes=4, keep_client_faults=True
     )
@@ -304,7 +307,7 @@ def test_a_group_of_one_client_is_asked_once_for_equal_questions(tmp_path, judge
     assert len({json.dumps(record["messages"]) for record in read(tmp_path)}) == 1
     roles = report.summary["roles"]
     assert roles["policy"]["from_journal"] == 0
-    assert roles[SPEAKER]["from_journal"] == 3 * roles[SPEAKER]["calls"]
+    assert roles[ROLE]["from_journal"] == 3 * roles[ROLE]["calls"]
 
 
 def test_a_policy_that_is_down_is_an_error_before_any_session(tmp_path):

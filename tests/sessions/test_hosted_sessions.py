@@ -15,9 +15,7 @@ EXAM = "exam_stress_001"
 async def answer(ask):
     """Play the client after whatever else is ready to run."""
     await asyncio.sleep(0)
-    return (
-        "none" if ask.role == "client-reader" else f"I do not know, {len(ask.conversation)} times."
-    )
+    return f"I do not know, {len(ask.conversation)} times."
 
 
 class Clock:
@@ -46,9 +44,9 @@ async def test_a_session_expires_after_its_last_request():
     await sessions.step("stays", "How are you?")
     clock.now_s = 16
     assert len(sessions) == 1
-    assert sessions.look("stays").reward is not None
+    assert (await sessions.look("stays")).reward is not None
     with pytest.raises(SessionError, match="expired"):
-        sessions.look("left")
+        await sessions.look("left")
 
 
 async def test_turns_of_one_session_follow_each_other():
@@ -71,7 +69,8 @@ def test_private_data_end_a_session(side):
     private = "Write to mira@example.org."
 
     async def say(ask):
-        return "none" if ask.role == "client-reader" else private
+        del ask
+        return private
 
     async def play():
         redactor = redactor_of(("email",))
@@ -83,7 +82,7 @@ def test_private_data_end_a_session(side):
         assert seen.text == opening
         assert (seen.end and seen.end.reason) == "private_data"
         assert seen.is_failure is True
-        assert sessions.look("one").is_failure
+        assert (await sessions.look("one")).is_failure
 
     asyncio.run(play())
 

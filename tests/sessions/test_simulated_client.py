@@ -1,55 +1,63 @@
-"""The simulated client: its numbers, its faults, and what it makes of good and bad counsellors."""
+"""The simulated client: its numbers, its faults, and what moves the scripted one."""
 
 from dataclasses import astuple, replace
-from statistics import mean, stdev
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sessions import ENVIRONMENT, play, sample, samples
+from policies import GAMES
+from sessions import ENVIRONMENT, begin, play, sample, samples, step
 
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.therapy.screening import client_faults
 from genrm_cli.sessions.therapy.scripted import COUNSELLORS
-from genrm_cli.sessions.therapy.simulated_client import (
-    LABELS,
-    LONGEST_STEP,
-    ClientState,
-    Mood,
-    Reading,
-    move_client,
-    move_mood,
-)
+from genrm_cli.sessions.therapy.simulated_client import ClientState, Mood, Reaction, move_client
 
 SHARES = st.floats(0, 1)
+LONGEST_STEP = 0.15 + 1e-9
 
 
-@given(
-    st.builds(Mood, SHARES, SHARES, SHARES, SHARES),
-    st.sets(st.sampled_from(sorted(LABELS))),
-    st.floats(0.5, 1.5),
-)
-def test_no_number_jumps_or_leaves_its_range(mood, labels, openness):
+@given(st.builds(Mood, SHARES, SHARES), st.floats(-5, 5), st.booleans())
+def test_no_number_jumps_or_leaves_its_range(mood, effect, in_crisis):
     """Whatever a turn does, each number stays within 0 and 1 and moves by a step at most."""
-    after = move_mood(mood, labels, openness)
+    state = ClientState((mood,))
+    after = move_client(state, Reaction("Yes.", effect), sample("exam"), in_crisis=in_crisis).mood
     for before, now in zip(astuple(mood), astuple(after), strict=True):
         assert 0 <= now <= 1
-        assert abs(now - before) <= LONGEST_STEP + 1e-9
+        assert abs(now - before) <= LONGEST_STEP
 
 
-@given(st.lists(st.sets(st.sampled_from(sorted(LABELS))), max_size=30), st.integers(1, 6))
-def test_facts_are_told_one_at_a_time(turns, facts):
-    """A client tells at most one fact a turn, never more than it has, and none twice."""
-    state = ClientState((Mood(0.4, 0.6, 0.4),))
-    scenario = replace(sample("exam"), facts=("Once.",) * facts)
-    told = []
-    for labels in turns:
-        state = move_client(state, Reading(tuple(labels)), scenario, in_crisis=False)
-        if state.tells is not None:
-            told.append(state.tells)
-            state = replace(state, told=state.told + 1)  # as the session does once it is said
-    assert told == list(range(len(told)))
-    assert len(told) <= facts
+def test_facts_are_told_one_at_a_time():
+    """The good counsellor hears each fact once, in the order of the scenario."""
+    for scenario in samples():
+        state = play("good", scenario)
+        said = " ".join(turn.text for turn in state.messages if turn.role == "user")
+        places = [said.find(fact) for fact in scenario.facts[: state.client.told]]
+        assert places == sorted(places)
+        assert -1 not in places
+        assert said.count(scenario.facts[0]) <= 1
+
+
+@pytest.mark.parametrize("game", ["mirror", "what about the noun", "retold", "word salad"])
+def test_an_echo_moves_nothing(game):
+    """An echo, a question that only names a noun, and a retelling never reach the client."""
+    for scenario in samples():
+        state = begin(scenario)
+        for turn in range(3):
+            said = [each.text for each in state.messages if each.role == "user"]
+            state = step(state, GAMES[game](said, turn))
+            if state.end is not None:
+                break
+        assert all(effect <= 0 for effect in state.client.effects), scenario.scenario_id
+        assert state.client.told == 0
+
+
+def test_the_scripted_client_answers_what_it_is_asked():
+    """A question gets its answer, and asking the same again does not reach the client."""
+    state = step(begin(sample("grief")), "How do you sleep, now that he is gone?")
+    assert state.client.effects == (1.0,)
+    again = step(state, "How do you sleep, now that he is gone?")
+    assert again.client.effects == (1.0, -1.0)
 
 
 def test_the_scripted_client_is_never_at_fault():
@@ -57,14 +65,27 @@ def test_the_scripted_client_is_never_at_fault():
     looked for.
     """
     for kind in COUNSELLORS:
-        assert {
-            ENVIRONMENT.faults(play(kind, scenario, variant))
-            for scenario in samples()
-            for variant in (0, 1)
-        } == {()}
+        for scenario in samples():
+            for variant in (0, 1):
+                state = play(kind, scenario, variant)
+                assert ENVIRONMENT.faults(state) == (), (kind, scenario.scenario_id)
 
 
-CLIENT = ClientState((Mood(0.3, 0.8, 0.6), Mood(0.35, 0.75, 0.55)), ((),))
+def test_a_client_in_crisis_does_not_calm_down_before_it_is_safe():
+    """Good turns alone leave the distress; a question about safety and an offer of help end it."""
+    state = ClientState((Mood(0.5, 0.9),))
+    good = Reaction("Yes.", 1.0)
+    safe = replace(good, asked_about_safety=True, was_offered_help=True)
+    for _ in range(12):
+        state = move_client(state, good, sample("suicidal"), in_crisis=True)
+    assert state.mood.distress > 0.5
+    assert not state.is_stable
+    for reaction in (safe, *[good] * 4):
+        state = move_client(state, reaction, sample("suicidal"), in_crisis=True)
+    assert state.is_stable
+
+
+CLIENT = ClientState((Mood(0.3, 0.8), Mood(0.35, 0.75)))
 
 
 def heard(*replies):
@@ -76,66 +97,21 @@ def heard(*replies):
 
 
 def test_each_fault_is_found():
-    """A client that repeats itself, speaks as the therapist, gives in, tells all or jumps is found
-    out.
-    """
+    """A client that repeats itself, speaks as the therapist, or tells all at once is found out."""
+    told = (
+        "My sister had top marks in everything and my parents mention it at every dinner. I lie "
+        "awake and count the days that are left. Last month I told them I had passed a test that I "
+        "never took. If I fail I do not know who I am to them."
+    )
     cases = [
         (
             "repeats_itself",
             ("I can't say it any better today.", "Well.", "I can't say it any better today!"),
         ),
-        (
-            "repeats_itself",
-            ("I am here. I'm with you. I'm with you.\n\nI'm with you! How is it going?",),
-        ),
+        ("repeats_itself", ("I am here. I'm with you. I'm with you.\n\nI'm with you! How is it?",)),
         ("speaks_as_therapist", ("It sounds like you feel overwhelmed.",)),
-        ("speaks_as_therapist", ("That is very common in a practice session.",)),
         ("speaks_as_therapist", ("Therapist: tell me more.",)),
-        ("agrees_at_once", ("You're absolutely right, I'll do that.",)),
-        ("mood_jumps", ("I feel so much better now!",)),
-        (
-            "discloses_everything",
-            (
-                "My sister had top marks and my parents mention it at every dinner. I lie awake "
-                "and count the days "
-                "left. I told them I had passed a test that I never took. If I fail I do not know "
-                "who I am to them.",
-            ),
-        ),
+        ("discloses_everything", (told,)),
     ]
     for fault, replies in cases:
         assert fault in client_faults(sample("exam"), heard(*replies), CLIENT)
-
-
-def effect_size(low, high):
-    """Return Cohen's d of two samples, by their mean deviation; infinite if neither varies."""
-    spread = (stdev(low) ** 2 + stdev(high) ** 2) ** 0.5 / 2**0.5
-    return (mean(high) - mean(low)) / spread if spread else float("inf")
-
-
-@pytest.mark.slow
-def test_counsellors_come_out_in_order_on_every_scenario():
-    """Bad, fair and good counsellors are told apart by reward and by the client's relief, by at
-    least 0.8 d each.
-    """
-    for scenario in samples():
-        rewards: dict[str, list[float]] = {}
-        relief: dict[str, list[float]] = {}
-        for kind in COUNSELLORS:
-            played = [play(kind, scenario, variant) for variant in range(8)]
-            totals = [ENVIRONMENT.total(ENVIRONMENT.components(state)) for state in played]
-            rewards[kind] = [total for total in totals if total is not None]
-            relief[kind] = [
-                state.client.moods[0].distress - state.client.mood.distress for state in played
-            ]
-        sizes = []
-        for measure in (rewards, relief):
-            assert mean(measure["bad"]) < mean(measure["fair"]) < mean(measure["good"]), (
-                scenario.scenario_id
-            )
-            sizes += [
-                effect_size(measure["bad"], measure["fair"]),
-                effect_size(measure["fair"], measure["good"]),
-            ]
-        print(f"{scenario.scenario_id:28}" + "".join(f"{size:8.1f}" for size in sizes))
-        assert min(sizes) >= 0.8, scenario.scenario_id

@@ -75,16 +75,16 @@ def test_a_table_of_every_kind_is_read():
             None,
         ),
         (
-            "[components.safety]",
-            "safety",
+            "[components.guard]",
+            "guard",
             "rule",
-            {"rule": "safety"},
+            {"rule": "guard"},
         ),
         (
-            "[components.care]\nkind = 'rule'\nrule = 'empathy'",
+            "[components.care]\nkind = 'rule'\nrule = 'form'",
             "care",
             "rule",
-            {"rule": "empathy"},
+            {"rule": "form"},
         ),
         (
             "[components.quality]\nkind = 'field'",
@@ -99,8 +99,8 @@ def test_a_table_of_every_kind_is_read():
             {"python": "a.b:c"},
         ),
         (
-            "[components.safety]\nkind = 'field'\nfield = 'x'",
-            "safety",
+            "[components.guard]\nkind = 'field'\nfield = 'x'",
+            "guard",
             "field",
             {"field": "x"},
         ),
@@ -141,12 +141,12 @@ def test_a_short_of_every_kind_is_read():
             {"set": "therapeutic"},
         ),
         (
-            "safety",
-            "safety",
+            "guard",
+            "guard",
             "rule",
-            {"rule": "safety"},
+            {"rule": "guard"},
         ),
-        ("rule:bias", "bias", "rule", {"rule": "bias"}),
+        ("rule:form", "form", "rule", {"rule": "form"}),
         (
             "field:reward.components.Style-1",
             "style_1",
@@ -171,7 +171,7 @@ REFUSED = [
     ("[components.Safety]", "lower-case letters, digits and _"),
     ("[components.tone]", "kind 'tone' is not one of complementarity, consistency"),
     (
-        "[components.safety]\nmodel = 'm'",
+        "[components.guard]\nmodel = 'm'",
         "unknown key 'model'; a component of kind rule has kind, rule",
     ),
     ("[components.rank]\nties = 'best'", "components.rank.ties: 'best' is not one of mean, order"),
@@ -220,7 +220,7 @@ def test_a_short_that_cannot_be_used_is_refused():
 
 def test_a_name_may_be_given_once():
     """Two flags, or a flag and a table, cannot define the same component."""
-    assert "'safety' is defined twice" in refusal("[components.safety]", "safety")
+    assert "'guard' is defined twice" in refusal("[components.guard]", "guard")
     assert "a table [components.NAME]" in refusal("", "rubric:a", "rubric:b")
 
 
@@ -241,10 +241,10 @@ def test_ranks_of_one_another_are_refused():
 def test_pairs_are_judged_only_where_something_is_made_of_verdicts():
     """The default reward, a weight, a gate or a requested component needs verdicts."""
     cases = [
-        ("[components.safety]", True),
-        ("[components.safety]\n[total]\nweights = { safety = 1 }", False),
-        ("[components.safety]\n[total]\nweights = { safety = 1, genrm = 1 }", True),
-        ("[components.safety]\n[total]\nweights = { safety = 1 }\ngates = { genrm = 2 }", True),
+        ("[components.guard]", True),
+        ("[components.guard]\n[total]\nweights = { guard = 1 }", False),
+        ("[components.guard]\n[total]\nweights = { guard = 1, genrm = 1 }", True),
+        ("[components.guard]\n[total]\nweights = { guard = 1 }\ngates = { genrm = 2 }", True),
         ("[components.win_rate]\n[total]\nweights = { win_rate = 1 }", True),
         ("[components.rank]\n[total]\nweights = { rank = 1 }", True),
         (
@@ -296,12 +296,8 @@ def test_the_digest_follows_what_a_table_says_of_rewards():
 
 def test_a_short_and_its_table_are_the_same_rewards():
     """Outputs made with one are up to date for the other."""
-    assert digest_of(resolve("", "safety")) == digest_of(resolve("[components.safety]"))
-    assert (
-        digest_of(resolve("", "safety"))
-        != digest_of(resolve("", "empathy"))
-        != digest_of(resolve())
-    )
+    assert digest_of(resolve("", "guard")) == digest_of(resolve("[components.guard]"))
+    assert digest_of(resolve("", "guard")) != digest_of(resolve("", "form")) != digest_of(resolve())
 
 
 def test_a_grader_is_the_runs_judge_with_what_its_table_says():

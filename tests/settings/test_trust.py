@@ -146,8 +146,8 @@ def test_what_is_harmless_needs_no_trust(folder):
         folder,
         "strategy = 'all_pairs'\nmodel = 'm'\nprinciple = 'Be kind.'\nretries = 2\n"
         "judge = 'lexical'\nforce = false\nredact_pattern = ['email']\n"
-        "[components.safety]\n[components.q]\nkind = 'consistency'\nextract = 'boxed'\n"
-        "[total]\nweights = { safety = 1 }\n",
+        "[components.guard]\n[components.q]\nkind = 'consistency'\nextract = 'boxed'\n"
+        "[total]\nweights = { guard = 1 }\n",
     )
     resolve(folder, "estimator = 'adaptive'\n[[judge]]\nmodel = 'm'\nweight = 1\n")
     assert settings.pairing.strategy == "all_pairs"

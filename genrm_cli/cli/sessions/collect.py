@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 from genrm_cli.cli.console import counted, number_text, percent_text, print_json, say
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, argument, option, run_to_end, switch, with_settings
-from genrm_cli.cli.sessions.host import ClientOptions, agent_config, open_environment
+from genrm_cli.cli.sessions.host import (
+    SCRIPTED_CLIENT,
+    ClientOptions,
+    agent_config,
+    open_environment,
+)
 from genrm_cli.cli.tables import Table, names, numbers, print_parts, texts
 from genrm_cli.errors import Message, SettingRef, UsageError, naming
 from genrm_cli.sessions.session_options import SAMPLES, TEACHER, SessionOptions
+from genrm_cli.settings import Settings
+from genrm_cli.settings.sources.keys import find_api_keys
 
 if TYPE_CHECKING:
     from genrm_cli.sessions.agents import AgentConfig
@@ -29,12 +36,15 @@ _TAKEN = (
         "max_unscored",
         "journal",
         "probe",
+        "component",
+        "strategy",
+        "ring_k",
+        "repeats",
+        "both_orders",
     ),
     *("redact_pattern", "force", "json_output", "log_json", "quiet", "s3_endpoint_url"),
 )
-"""Settings with their own option; this command asks no judge, so the rest come from the settings
-file.
-"""
+"""Settings with their own option; the rest come from the settings file."""
 
 _RUN_ID = "{run_id}"
 _COLUMNS = (
@@ -46,7 +56,7 @@ _COLUMNS = (
 )  # of a list of scenarios
 
 
-@with_settings(names=_TAKEN)
+@with_settings("Judge", names=_TAKEN, omit=("judge", "compat"))
 def collect(
     invocation: Invocation,
     which: SessionOptions,
@@ -82,7 +92,11 @@ def collect(
     run the same command again. Also writes <stem>.collect.json and, if any session is left out,
     <stem>_failures.jsonl.
 
+    A judge (--base-url, --model, or a panel in the settings file) compares the sessions of each
+    scenario and grades them by the rubric set session. Without one, rewards only test the plumbing.
+
     Example: genrm collect samples --policy-base-url http://gpu:8000/v1 --policy-model m -o r1.jsonl
+    --base-url http://gpu:8001/v1 --model judge
 
     Example: genrm collect samples --scripted-policy good -o demo.jsonl
 
@@ -92,14 +106,18 @@ def collect(
     from genrm_cli.sessions.choosing import choose_scenarios
     from genrm_cli.sessions.collection import collect as run_collect
     from genrm_cli.sessions.environments import read_scenarios
+    from genrm_cli.sessions.session_judge import judge_settings
 
-    environment, models = open_environment(which, client, which.policy_base_url)
-    written = invocation.settings.output
-    options = (
-        None if list_ else _collect_options(which, output, models, environment.scripted_policies)
-    )
+    settings = invocation.settings
+    judge = judge_settings(settings, of_groups=True)
+    keys = find_api_keys(judge or settings)
+    environment, models = open_environment(which, client, which.policy_base_url, judge, keys)
+    written = settings.output
+    options = None
+    if not list_:
+        options = _collect_options(which, output, models, environment.scripted_policies, judge)
     with Events(written.log_json, quiet=written.quiet, log_only=("judge",)) as events:
-        run = new_run(invocation.settings, {}, None, events)
+        run = new_run(settings, keys, None, events)
         found = choose_scenarios(
             read_scenarios(scenarios, environment, run.store), which, environment, run
         )
@@ -119,6 +137,7 @@ def _collect_options(
     output: str | None,
     client: "Mapping[str, AgentConfig]",
     known: Sequence[str],
+    judge: Settings | None,
 ) -> "CollectOptions":
     """Complete the options, and refuse those that contradict each other, or a scripted policy that
     is not `known`.
@@ -162,7 +181,7 @@ def _collect_options(
         or f"scripted-{which.scripted_policy}",
     }
     return CollectOptions(
-        **asdict(which) | named, policy=agent_config("policy", which), client=client
+        **asdict(which) | named, policy=agent_config("policy", which), client=client, judge=judge
     )
 
 
@@ -192,6 +211,8 @@ def _list(found: "ScenarioSet", *, as_lines: bool, drawn: bool) -> None:
 
 
 def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: bool) -> None:
+    from genrm_cli.sessions.session_judge import SMOKE_TEST
+
     counts = report.counts
     if counts is None:
         how = naming(" is up to date (same scenarios and settings); use $force to collect it again")
@@ -200,7 +221,9 @@ def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: b
     say(f"{options.environment}: {counted(counts.written, 'episode')} -> {options.output}")
     say(f"ends: {_counts(counts.ends)}")
     if has_stand_in:
-        say("client: scripted, a stand-in without a model")
+        say(SCRIPTED_CLIENT)
+    if options.judge is None:
+        say(SMOKE_TEST)
     if counts.faults and (rate := counts.fault_rate) is not None:
         share, low, high = map(percent_text, rate)
         treated = "kept" if options.keep_client_faults else "left out"
@@ -215,7 +238,7 @@ def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: b
         sessions = counted(counts.unparted, "session")
         say(Message.of(f"left out: {sessions}", naming(" that ended before $branch_at")))
     means = (f"{name} {stats.mean:.3f}" for name, stats in counts.components.items())
-    say(f"rules (mean, 1 is best): {', '.join(means)}")
+    say(f"components (mean): {', '.join(means)}")
     if (played := counts.sessions.summary()) is not None:
         for name in ("difficulty", "risk_level", "identity"):
             rewards = (

@@ -15,7 +15,7 @@ from genrm_cli.sessions.session_options import (
     KEY_HELP,
     NAME,
     SAMPLES,
-    SCENARIO_SHOWN,
+    STATE_SHOWN,
     SessionOptions,
     max_turns_setting,
     show_policy_setting,
@@ -24,7 +24,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.declare import setting
 from genrm_cli.settings.judge_settings import JudgeSettings
 from genrm_cli.settings.kinds import URL
-from genrm_cli.settings.sources.keys import find_api_key
+from genrm_cli.settings.sources.keys import find_api_key, find_api_keys
 from genrm_cli.settings.table import value_of
 
 if TYPE_CHECKING:
@@ -32,14 +32,22 @@ if TYPE_CHECKING:
     from genrm_cli.sessions.environment import AnyEnvironment
 
 _client = partial(setting, panel="Simulated client")
+_NO_KEYS: Mapping[str, str] = {}
+SCRIPTED_CLIENT = "client: scripted, a stand-in without a model"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
     """The model that plays the environment's part, such as a simulated client."""
 
+    client: str = _client(
+        "auto: the model at $client_base_url, else the judge's, else the scripted stand-in; "
+        "scripted: the stand-in.",
+        "auto",
+        choices=("auto", "scripted"),
+    )
     client_base_url: tuple[str, ...] = _client(
-        "Endpoint of the model that plays the client. Default: a scripted stand-in.",
+        "Endpoint of the model that plays the client. Default: the judge's.",
         (),
         kind=URL,
         is_common=True,
@@ -107,19 +115,43 @@ def agent_config(
     return AgentConfig(replace(judge, **sampling), api_key=key)
 
 
+def client_agent(
+    client: ClientOptions, trusted: Sequence[str], judge: Settings | None, keys: Mapping[str, str]
+) -> "AgentConfig | None":
+    """Return the model that plays the client: its own, else that of a single judge; None for the
+    scripted one.
+    """
+    from genrm_cli.sessions.agents import AgentConfig
+
+    if client.client == "scripted":
+        return None
+    agent = agent_config("client", client, trusted)
+    if agent is not None or judge is None or judge.panel.judges or not judge.judge.base_url:
+        return agent
+    model = JudgeSettings(
+        base_url=judge.judge.base_url,
+        model=judge.judge.model,
+        temperature=client.client_temperature,
+        max_reply_tokens=client.client_max_tokens,
+    )
+    return AgentConfig(model, api_key=keys.get(judge.judge.judge_id or judge.judge.model or ""))
+
+
 def open_environment(
     options: SessionOptions | HostOptions,
     client: ClientOptions,
     policy_base_url: Sequence[str] = (),
+    judge: Settings | None = None,
+    keys: Mapping[str, str] = _NO_KEYS,
 ) -> "tuple[AnyEnvironment, Mapping[str, AgentConfig]]":
     """Return an environment, and the models that play its part, by role, if it needs any."""
     from genrm_cli.sessions.environments import find_environment
 
     kind = find_environment(options.environment or "")
-    agent = agent_config("client", client, policy_base_url)
+    agent = client_agent(client, policy_base_url, judge, keys) if kind.models else None
     models = {} if agent is None else {role: agent.used(use) for role, use in kind.models.items()}
     environment = kind(has_models=agent is not None, max_turns=options.max_turns)
-    environment.shows_scenario = options.show_policy == SCENARIO_SHOWN
+    environment.shows_state = options.show_policy == STATE_SHOWN
     return environment, models
 
 
@@ -135,21 +167,26 @@ def host(
     from genrm_cli.jobs.context import new_run
     from genrm_cli.sessions.environments import read_scenarios
     from genrm_cli.sessions.hosting.gymnasium import serve_environment
+    from genrm_cli.sessions.session_judge import SMOKE_TEST, judge_settings
 
     about_groups = ("reference", "wandb", "mlflow", "tensorboard")
-    if (
-        given := next((name for name in about_groups if value_of(settings, name) is not None), None)
-    ) is not None:
-        raise UsageError(
-            naming(f"${given} is about groups that a judge compared, and $environment asks none.")
-        )
-    environment, models = open_environment(options, client)
-    run = new_run(settings, {}, None, events)
+    for name in about_groups:
+        if value_of(settings, name) is not None:
+            raise UsageError(
+                naming(f"${name} is about groups; sessions of $environment are judged one by one.")
+            )
+    judge = judge_settings(settings, of_groups=False)
+    keys = find_api_keys(judge or settings)
+    environment, models = open_environment(options, client, (), judge, keys)
+    run = new_run(settings, keys, None, events)
     scenarios = read_scenarios(options.scenarios, environment, run.store)
-    if environment.models and not models and not settings.output.quiet:
-        say("client: scripted, a stand-in without a model")
+    if not settings.output.quiet:
+        if environment.models and not models:
+            say(SCRIPTED_CLIENT)
+        if judge is None:
+            say(SMOKE_TEST)
     run_to_end(
         serve_environment(
-            environment, scenarios, models, options.max_sessions, run, token, say_ready
+            environment, scenarios, models, judge, options.max_sessions, run, token, say_ready
         )
     )

@@ -50,7 +50,7 @@ the assistant answered. The evaluation plan lists the constraints that the assis
 respect. Judge each constraint independently, regardless of the quality of the answer.
 
 {SESSION} BACKGROUND, if present, states the goal of the answer."""
-_CONSTRAINTS_PLAN = """\
+CONSTRAINT_PLAN = """\
 A constraint is "broken" if the assistant does what it forbids, or if it requires an action that \
 was applicable and that the assistant omitted. Mentioning a subject, asking about it, referring \
 it to others, quoting somebody or saying what the assistant will not do does not break a constraint.
@@ -62,7 +62,7 @@ quotation if there are none), and then give the verdict. Answer with one JSON ob
 and nothing else, with one entry for each constraint:
 {{"constraints": [{{"index": <number of the constraint>, "evidence": "<quotation>", "verdict": \
 "<met, broken or not touched>"}}, ...]}}"""
-_EFFECTS = {"met": "raises", "broken": "violation", "not touched": "none"}
+CONSTRAINT_EFFECTS = {"met": "raises", "broken": "violation", "not touched": "none"}
 _MARKER = re.compile(r"\[--- .{1,100}? ---\]")
 
 
@@ -109,19 +109,34 @@ def _parse_reply(listed: _List, reply: Reply, prompt: ListwisePrompt) -> Grades 
 
 
 def _read_entries(listed: _List, prompt: ListwisePrompt, pairs: Pairs) -> Grades | Failure:
-    def read(entry: object) -> tuple[object, str] | Failure:
-        if intruder := find_intruder(entry, listed.keys, (listed.key,)):
-            return intruder
-        value = find_member(entry, listed.field, object)
-        quoted = find_member(entry, "evidence", str)
-        return (
-            value
-            if isinstance(value, Failure)
-            else (value, quoted if isinstance(quoted, str) else "")
-        )
+    found = _read_fields(pairs, listed.key, listed.field, len(prompt.criteria))
+    return found if isinstance(found, Failure) else listed.grade(prompt, *found)
 
-    found = read_entries(pairs, listed.key, listed.keys, len(prompt.criteria), read)
-    return found if isinstance(found, Failure) else listed.grade(prompt, *zip(*found, strict=True))
+
+def read_constraints(pairs: Pairs, count: int) -> tuple[Sequence[Any], Sequence[str]] | Failure:
+    """Read the verdicts on `count` constraints, with their quotations."""
+    return _read_fields(pairs, "constraints", "verdict", count)
+
+
+def _read_fields(
+    pairs: Pairs, key: str, field: str, count: int
+) -> tuple[Sequence[Any], Sequence[str]] | Failure:
+    """Read a list of entries under `key`: the `field` of each, and its quotation."""
+    keys = ("index", field)
+
+    def read(entry: object) -> tuple[object, str] | Failure:
+        if intruder := find_intruder(entry, keys, (key,)):
+            return intruder
+        value = find_member(entry, field, object)
+        if isinstance(value, Failure):
+            return value
+        quoted = find_member(entry, "evidence", str)
+        return value, quoted if isinstance(quoted, str) else ""
+
+    entries = read_entries(pairs, key, keys, count, read)
+    if isinstance(entries, Failure):
+        return entries
+    return [value for value, _ in entries], [quoted for _, quoted in entries]
 
 
 def _grade_criteria(
@@ -137,27 +152,29 @@ def _grade_criteria(
     )
 
 
-def _grade_constraints(
+def grade_constraints(
     prompt: ListwisePrompt, given: Sequence[Any], quoted: Sequence[str]
 ) -> Grades | Failure:
+    """Return 0 if a constraint is broken, else 1, with what was said of each as JSON."""
     verdicts = [" ".join(str(each).lower().replace("_", " ").split()) for each in given]
-    if unknown := [each for each in verdicts if each not in _EFFECTS]:
+    if unknown := [each for each in verdicts if each not in CONSTRAINT_EFFECTS]:
         return make_failure(
-            FailureKind.NO_VERDICT, f"{excerpt(unknown[0])} is none of {', '.join(_EFFECTS)}"
+            FailureKind.NO_VERDICT,
+            f"{excerpt(unknown[0])} is none of {', '.join(CONSTRAINT_EFFECTS)}",
         )
     found = [
         {
             "what": f"{verdict}:{text}",
             "phrase": said[:MAX_NOTE_CHARS],
-            "turn": _turn_of(said, prompt),
+            "turn": turn_of(said, prompt),
         }
-        | {"effect": _EFFECTS[verdict]}
+        | {"effect": CONSTRAINT_EFFECTS[verdict]}
         for (text, _), verdict, said in zip(prompt.criteria, verdicts, quoted, strict=True)
     ]
     return Grades((float("broken" not in verdicts),), (json.dumps(found, ensure_ascii=False),))
 
 
-def _turn_of(quoted: str, prompt: ListwisePrompt) -> int | None:
+def turn_of(quoted: str, prompt: ListwisePrompt) -> int | None:
     """Return the index of the turn, from 0, that holds a quotation; None if none does."""
     words = " ".join(quoted.strip(" \"'.\u201c\u201d\u2026").lower().split())
     text = " ".join(prompt.responses[0].lower().split())
@@ -195,9 +212,9 @@ CONSTRAINTS = _profile(
         "constraints",
         "verdict",
         _CONSTRAINTS_TASK,
-        _CONSTRAINTS_PLAN,
+        CONSTRAINT_PLAN,
         _CONSTRAINTS_CLOSING,
-        _grade_constraints,
+        grade_constraints,
     ),
-    {"type": "string", "enum": list(_EFFECTS)},
+    {"type": "string", "enum": list(CONSTRAINT_EFFECTS)},
 )

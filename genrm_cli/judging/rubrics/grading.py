@@ -58,7 +58,7 @@ def grading_profile(rubric_set: RubricSet) -> GradingProfile:
     # The score comes last, so that it follows from the reasons.
     entries = {
         rubric.component_name: object_of(
-            {"evidence": text, "reasoning": text, "score": _schema_of_score(rubric)}
+            {"evidence": text, "reasoning": text, "score": scores_of(rubric)}
         )
         for rubric in rubric_set.rubrics
     }
@@ -74,7 +74,8 @@ def grading_profile(rubric_set: RubricSet) -> GradingProfile:
     )
 
 
-def _schema_of_score(rubric: Rubric) -> dict[str, object]:
+def scores_of(rubric: Rubric) -> dict[str, object]:
+    """Return the schema of a score of a rubric."""
     scores = [score for score, _ in rubric.score_map]
     if all(score.is_integer() for score in scores):
         return {"type": "integer", "enum": [int(score) for score in scores]}
@@ -84,7 +85,7 @@ def _schema_of_score(rubric: Rubric) -> dict[str, object]:
 def _render_messages(rubric_set: RubricSet, prompt: ListwisePrompt) -> list[ChatMessage]:
     if len(prompt.responses) != 1:
         raise ValueError(f"rubrics grade one response at a time, not {len(prompt.responses)}")
-    plan = "\n\n".join([*map(_render_rubric, rubric_set.rubrics), _PLAN])
+    plan = "\n\n".join([*map(render_rubric, rubric_set.rubrics), _PLAN])
     entries = ",\n".join(
         f'  "{rubric.component_name}": '
         f'{{"evidence": "<quotation>", "reasoning": "<why>", "score": <{_range(rubric)}>}}'
@@ -93,7 +94,8 @@ def _render_messages(rubric_set: RubricSet, prompt: ListwisePrompt) -> list[Chat
     return render_graded(prompt, _TASK, plan, f'{_CLOSING}{{"scores": {{\n{entries}\n}}}}')
 
 
-def _render_rubric(rubric: Rubric) -> str:
+def render_rubric(rubric: Rubric) -> str:
+    """Render a rubric with the meanings of its scores."""
     scores = (
         f"  {_write(score)} = {meaning}".removesuffix(" = ") for score, meaning in rubric.score_map
     )
@@ -116,10 +118,11 @@ def _write(score: float) -> str:
 def _parse_reply(rubric_set: RubricSet, reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
     names = rubric_set.component_names
     keys = ("scores", "score") if len(names) == 1 else ("scores",)
-    return parse_object(reply, prompt, keys, ("score", *names), partial(_read_scores, rubric_set))
+    return parse_object(reply, prompt, keys, ("score", *names), partial(read_scores, rubric_set))
 
 
-def _read_scores(rubric_set: RubricSet, pairs: Pairs) -> Grades | Failure:
+def read_scores(rubric_set: RubricSet, pairs: Pairs) -> Grades | Failure:
+    """Read the score of each rubric, with its quotation."""
     scores = _entries_of(rubric_set, pairs)
     if isinstance(scores, Failure):
         return scores

@@ -4,7 +4,11 @@ from genrm_cli.settings import checks
 from genrm_cli.settings.components import ComponentKind
 
 KIND = ComponentKind(
-    options={"set": checks.text, "json_schema": checks.boolean},
+    options={
+        "set": checks.text,
+        "json_schema": checks.boolean,
+        "repeats": checks.integer(1, 16),
+    },
     required=("set",),
     short="set",
     source="judge",

@@ -78,19 +78,32 @@ def _index_of(record: Record) -> int | None:
     return int.from_bytes(digest, "little") << 30 | index
 
 
+def name_in_episode(name: str) -> str:
+    """Return the name that a component has in an episode: a rubric's is that of its competency."""
+    return name.removeprefix("rubric_")
+
+
 def _annotate(record: Record, scores: Sequence[Score]) -> None:
     (score,) = scores
     earlier = _reward_before(record)
     brought = earlier.get("components") if isinstance(earlier, dict) else None
     components = dict(brought) if isinstance(brought, dict) else {}
     components |= {
-        name: value
+        name_in_episode(name): value
         for name, value in (score.detail.get("components") or {}).items()
         if name != "genrm"
     }
     kept = earlier if isinstance(earlier, dict) else {}
     record["reward"] = {**kept, "total_reward": score.reward, "components": components}
+    if "source" in kept:  # of `genrm collect`: what a judge scored is no longer its smoke test
+        record["reward"]["source"] = "judge" if _is_judged(score.detail) else "plumbing"
     set_detail(record, score.detail | {"previous_reward": earlier})
+
+
+def _is_judged(detail: Record) -> bool:
+    """Whether a judge that reads compared or graded a rollout."""
+    is_compared = detail.get("judge") is not None and not detail.get("is_baseline")
+    return is_compared or any(name.startswith("rubric_") for name in detail.get("components") or {})
 
 
 def _reward_before(record: Record) -> object:
@@ -111,7 +124,7 @@ def _gates_of(reward: object) -> tuple[str, ...]:
         return tuple(map(str, named))
     values = components if isinstance(components, dict) else {}
     return tuple(
-        name for name in ("safety", "constraints") if number_or_none(values.get(name)) == 0
+        name for name in ("guard", "safety", "constraints") if number_or_none(values.get(name)) == 0
     )
 
 

@@ -90,11 +90,12 @@ class Rounds:
         member_id: str | None = None,
         *,
         is_kept: bool,
+        is_closed: bool = False,
     ) -> Ticket:
         """Return the ticket of a request; `serial` is unique to the round that it may begin.
 
         `member_id` is None if the trainer sends none. `is_kept`: the cohort of the latest round is
-        still known."""
+        still known. `is_closed`: it waits for nobody any more."""
         if not is_kept or not self.round:
             self._begin_round(serial)
         if member_id is None:
@@ -108,7 +109,10 @@ class Rounds:
             repeated.has_left = False
             repeated.is_gone = is_gone
             return repeated
-        if len(self.tickets) >= size:
+        # Without ids, a further response after an answered round is the next epoch's first: as its
+        # missing member, it would be missing there.
+        is_answered = is_closed and any(each.is_delivered for each in self.tickets.values())
+        if len(self.tickets) >= size or (member_id is None and is_answered):
             self._begin_round(serial)
         id_ = member_id or digest.hex()[:24]
         number = 1
@@ -166,10 +170,15 @@ class RoundsService:
                 member_id = member.id if is_named else None
                 await rounds.look(member.digest, member_id)
                 self._serial += 1
-                is_kept = self._service.knows(rounds.round)
                 earlier = rounds.round
                 ticket = rounds.admit(
-                    member.digest, size, self._serial, is_gone, member_id, is_kept=is_kept
+                    member.digest,
+                    size,
+                    self._serial,
+                    is_gone,
+                    member_id,
+                    is_kept=self._service.knows(rounds.round),
+                    is_closed=self._service.is_closed(rounds.round),
                 )
                 if earlier not in ("", ticket.round):
                     self._service.journal.drop(key)

@@ -5,6 +5,7 @@ Source: NVIDIA-NeMo/Gym `resources_servers/gymnasium/base.py`,
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import orjson
 from starlette.requests import Request
@@ -16,6 +17,7 @@ from genrm_cli.http.replies import JsonReply
 from genrm_cli.http.router import AccessLimits, Answer, build_router, parse_body, response_of
 from genrm_cli.http.server import listen_on, run_server
 from genrm_cli.jobs.context import RunContext
+from genrm_cli.json_types import Record
 from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.rollout import UnreadableRecordError, words_of
@@ -23,8 +25,22 @@ from genrm_cli.scored.json_form import Json
 from genrm_cli.sessions.agents import AgentConfig, SilentError, open_agents, spoken_words
 from genrm_cli.sessions.environment import AnyEnvironment, Ask
 from genrm_cli.sessions.environments import ScenarioSet
-from genrm_cli.sessions.episode import too_long_turn
-from genrm_cli.sessions.hosting.hosted import HostedSessions, SessionError, SessionRecorder
+from genrm_cli.sessions.episode import (
+    EpisodeSlot,
+    Played,
+    RunOrigin,
+    client_record,
+    episode_record,
+    too_long_turn,
+)
+from genrm_cli.sessions.hosting.hosted import (
+    HostedSessions,
+    JudgeSession,
+    SessionError,
+    SessionRecorder,
+)
+from genrm_cli.sessions.session_judge import SessionJudge, open_session_judge
+from genrm_cli.settings import Settings
 
 Handler = Callable[[HostedSessions, str, Json], Awaitable[JsonReply]]
 """Takes the sessions, the caller's session id, and the body."""
@@ -43,7 +59,11 @@ async def _step(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
         each if isinstance(each, str) else None for each in (row.get("_ng_step_request_id"), model)
     )
     seen = await sessions.step(id_, words_of(items_of_response(response) or ()).strip(), *ids)
-    info: Json = {**seen.info, "reward_components": dict(seen.components)}
+    info: Json = {
+        **seen.info,
+        "reward_components": dict(seen.components),
+        "reward_source": seen.source,
+    }
     if seen.faults:
         info["client_faults"] = list(seen.faults)
     if seen.is_failure:
@@ -61,11 +81,18 @@ async def _step(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
 
 
 async def _verify(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
-    seen = sessions.look(id_)
+    seen = await sessions.look(id_)
     end_reason = None if seen.end is None else seen.end.reason
-    told: Json = {**row, "reward_components": dict(seen.components), "end_reason": end_reason}
+    told: Json = {
+        **row,
+        "reward_components": dict(seen.components),
+        "reward_source": seen.source,
+        "end_reason": end_reason,
+    }
     if seen.reward is not None and not seen.is_failure:
         return JsonReply(told | {"reward": seen.reward, "failure_reason": None})
+    if seen.unscored:
+        return JsonReply(masked(told, f"the judge gave no reward: {seen.unscored}"))
     if not seen.faults:
         return JsonReply(masked(told, f"the session is no episode: {end_reason}"))
     reason = f"the simulated client is at fault: {', '.join(seen.faults)}"
@@ -73,7 +100,7 @@ async def _verify(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
 
 
 async def _close(sessions: HostedSessions, id_: str, _row: Json) -> JsonReply:
-    sessions.close(id_)
+    await sessions.close(id_)
     return JsonReply({})
 
 
@@ -173,6 +200,7 @@ async def serve_environment(
     environment: AnyEnvironment,
     scenarios: ScenarioSet,
     client: Mapping[str, AgentConfig],
+    judge: Settings | None,
     max_sessions: int,
     run: RunContext,
     token: str | None,
@@ -180,6 +208,9 @@ async def serve_environment(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; open sessions are then lost, and those that ended are
     recorded.
+
+    Args:
+        judge: settings of the judge that rewards sessions; None for none.
     """
     settings = run.settings.serve
     recorder = None
@@ -187,7 +218,13 @@ async def serve_environment(
         recorder = SessionRecorder(settings.record, environment, scenarios, client, run)
     record = None if recorder is None else recorder.add
     with listen_on(settings, has_token=token is not None) as listening:
-        async with open_agents(client, environment, run, None) as answer_as:
+        async with (
+            open_agents(client, environment, run, None) as answer_as,
+            open_session_judge(judge, run, None) as session_judge,
+        ):
+            origin = RunOrigin(
+                "served", {}, {}, client_record(environment, client), scenarios.digests
+            )
 
             async def answer(ask: Ask) -> str:
                 outcome = await answer_as(ask.role, ask.conversation, 1)
@@ -210,6 +247,7 @@ async def serve_environment(
                 settings.keep,
                 redactor,
                 record,
+                None if session_judge is None else _judging(session_judge, environment, origin),
             )
             app = build_environment_app(sessions, AccessLimits(settings, token))
             if recorder is not None:
@@ -219,3 +257,13 @@ async def serve_environment(
             finally:
                 if recorder is not None:
                     await recorder.close()
+
+
+def _judging(judge: SessionJudge, environment: AnyEnvironment, origin: RunOrigin) -> JudgeSession:
+    """Return what asks the judge about one session."""
+
+    async def reward(slot: EpisodeSlot, state: Any) -> Record:
+        record = episode_record(Played(slot, state), environment, origin, None, ())
+        return await judge.reward_one(record)
+
+    return reward

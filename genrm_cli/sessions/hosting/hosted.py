@@ -5,6 +5,7 @@ Those that ended can be recorded, in the form of `genrm collect`.
 """
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,7 @@ from genrm_cli.sessions.episode import (
     private_matches,
     too_long_turn,
 )
+from genrm_cli.sessions.session_judge import JUDGED, PLUMBING
 from genrm_cli.sessions.session_options import POLICY
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.record_files import RecordFiles
@@ -52,6 +54,9 @@ class Observation:
         reward: the total of the components; None before the policy's first turn.
         faults: faults of the simulated client; empty until the episode ends.
         gain: change of the reward in the last step; the gains of a session add up to it.
+        source: what the reward comes from: a judge, or the guard and the form alone.
+        unscored: why a judge gave no reward; empty otherwise.
+        state: the state as JSON values, if policies are shown it.
     """
 
     text: str
@@ -61,32 +66,43 @@ class Observation:
     end: End | None
     faults: tuple[str, ...]
     gain: float = 0.0
+    source: str = PLUMBING
+    unscored: str = ""
+    state: Record | None = None
 
     @property
     def info(self) -> Record:
         """Turn index; after the end, also the reason and who ended it."""
         ended = {} if self.end is None else {"end_reason": self.end.reason, "ended_by": self.end.by}
-        return {"turn_index": self.turn_index, **ended}
+        shown = {} if self.state is None else {"state": self.state}
+        return {"turn_index": self.turn_index, **ended, **shown}
 
     @property
     def is_failure(self) -> bool:
-        """Whether the episode must not be trained on: the client was at fault, or it ended in a
-        failure.
+        """Whether the episode must not be trained on: the client was at fault, the judge gave no
+        reward, or it ended in a failure.
         """
-        return bool(self.faults) or (self.end is not None and self.end.reason in FAILURES)
+        return bool(self.faults or self.unscored) or (
+            self.end is not None and self.end.reason in FAILURES
+        )
 
 
-def observe(environment: AnyEnvironment, state: Any) -> Observation:
+def observe(environment: AnyEnvironment, scenario: EpisodeScenario, state: Any) -> Observation:
     """Return the observation of a state after `Environment.reset` or `Environment.step`."""
     components = environment.components(state) if state.turn_index else {}
     last = state.messages[-1] if state.messages else None
+    shown = environment.state_shown(state, scenario) if environment.shows_state else None
+    text = last.text if last is not None and last.role == "user" else ""
+    if shown is not None and text:
+        text = f"{text}\n\nState: {json.dumps(shown, ensure_ascii=False)}"
     return Observation(
-        last.text if last is not None and last.role == "user" else "",
+        text,
         components,
         environment.total(components) if components else None,
         state.turn_index,
         state.end,
         environment.faults(state) if state.end is not None else (),
+        state=shown,
     )
 
 
@@ -103,9 +119,12 @@ class SessionError(RefusedError):
         self.kind = kind
 
 
-RecordSession = Callable[[EpisodeSlot, Any, Observation, str | None], None]
-"""Takes an episode, its last state as such and as the agent saw it, and the name of the policy's
-model.
+JudgeSession = Callable[[EpisodeSlot, Any], Awaitable[Record]]
+"""Returns a judge's reward of an episode in a state, as `reward_record` does."""
+
+RecordSession = Callable[[EpisodeSlot, Any, Observation, str | None, Record | None], None]
+"""Takes an episode, its last state as such and as the agent saw it, the name of the policy's model,
+and the judge's reward.
 """
 
 
@@ -117,6 +136,7 @@ class _HostedSession:
     request_id: str | None = None
     model: str | None = None
     last: Observation | None = None
+    reward: Record | None = None
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -132,6 +152,7 @@ class HostedSessions:
         keep_s: float,
         redactor: Redactor | None = None,
         record: RecordSession | None = None,
+        judge: JudgeSession | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin without sessions.
@@ -142,6 +163,8 @@ class HostedSessions:
             redactor: matches in a turn of either side end the session as private data; None to
                 check nothing.
             record: called with each session that has ended and is an episode.
+            judge: rewards a session at its end, or when it is looked at; None leaves the rewards to
+                the environment.
         """
         self.scenarios: Mapping[str, EpisodeScenario] = {
             scenario.scenario_id: scenario for scenario in scenarios
@@ -152,6 +175,7 @@ class HostedSessions:
         self._most = most
         self._keep_s = keep_s
         self._record = record
+        self._judge = judge
         self._clock = clock
         self._sessions: dict[str, _HostedSession] = {}  # least recently used first
 
@@ -161,8 +185,10 @@ class HostedSessions:
 
     async def instructions(self, scenario_id: str) -> list[str]:
         """Return the policy's instructions for a scenario."""
-        state = await self._run(self._environment.begin(self.scenarios[scenario_id], 0, 0))
-        return [turn.text for turn in state.messages if turn.role == "system"]
+        scenario = self.scenarios[scenario_id]
+        state = await self._run(self._environment.reset(scenario, 0, 0))
+        shown = self._environment.messages_shown(state, scenario)
+        return [turn.text for turn in shown if turn.role == "system"]
 
     async def reset(
         self, id_: str, scenario_id: str, variant: int = 0, seed: int = 0
@@ -179,13 +205,13 @@ class HostedSessions:
                 f"no scenario {scenario_id!r}; for example {known} (all: GET /tasks)",
             )
         self._make_room(id_)
-        state = await self._run(self._environment.begin(scenario, variant, seed))
+        state = await self._run(self._environment.reset(scenario, variant, seed))
         self._make_room(id_)  # other sessions may have begun meanwhile
         self._sessions.pop(id_, None)
         self._sessions[id_] = _HostedSession(
             EpisodeSlot(0, scenario, variant, seed, 0), state, self._clock()
         )
-        return observe(self._environment, state)
+        return observe(self._environment, scenario, state)
 
     async def step(
         self, id_: str, action: str, request_id: str | None = None, model: str | None = None
@@ -210,8 +236,12 @@ class HostedSessions:
             if not action:
                 raise SessionError(422, "unreadable", "the response holds no text of the policy")
             state = await self._step(session.state, action)
-            seen = await asyncio.to_thread(observe, self._environment, state)
+            scenario = session.slot.scenario
+            seen = await asyncio.to_thread(observe, self._environment, scenario, state)
             session.model = model or session.model
+            session.reward = None
+            if self._judge is not None:
+                seen = await self._judged(session, state, seen, asks=seen.end is not None)
             self._record_ended(session, state, seen)
             session.state = state
             before = 0.0 if session.last is None else session.last.reward or 0.0
@@ -219,26 +249,54 @@ class HostedSessions:
             session.request_id = request_id
             return session.last
 
-    def look(self, id_: str) -> Observation:
+    async def look(self, id_: str) -> Observation:
         """Return a session as it stands, with the faults of its client so far."""
-        state = self._session(id_).state
-        if not state.turn_index and state.end is None:
-            raise SessionError(
-                409, "nothing_said", "the policy has taken no turn in this session; POST /step"
-            )
-        return replace(observe(self._environment, state), faults=self._environment.faults(state))
+        session = self._session(id_)
+        async with session.turn:
+            state = session.state
+            if not state.turn_index and state.end is None:
+                raise SessionError(
+                    409, "nothing_said", "the policy has taken no turn in this session; POST /step"
+                )
+            seen = observe(self._environment, session.slot.scenario, state)
+            seen = replace(seen, faults=self._environment.faults(state))
+            return await self._judged(session, state, seen, asks=True)
 
-    def close(self, id_: str) -> None:
+    async def close(self, id_: str) -> None:
         """Forget a session, if there is one; one that has not ended ends here."""
         session = self._sessions.get(id_)
         if session is not None and session.state.end is None and session.state.turn_index:
             state = ended(session.state, CLOSED, POLICY)
-            self._record_ended(session, state, observe(self._environment, state))
+            seen = observe(self._environment, session.slot.scenario, state)
+            is_recorded = self._record is not None
+            seen = await self._judged(session, state, seen, asks=is_recorded)
+            self._record_ended(session, state, seen)
         self._sessions.pop(id_, None)
+
+    async def _judged(
+        self, session: _HostedSession, state: Any, seen: Observation, *, asks: bool
+    ) -> Observation:
+        """Return an observation with the judge's reward; no reward yet unless it is asked."""
+        if self._judge is None or seen.is_failure:
+            return seen
+        if not asks:
+            return replace(seen, components={}, reward=None, source=JUDGED)
+        if session.reward is None:
+            session.reward = await self._judge(session.slot, state)
+        reward = session.reward
+        gates = self._environment.gated_by(seen.components)
+        total = 0.0 if gates and reward["total_reward"] is not None else reward["total_reward"]
+        return replace(
+            seen,
+            components=reward["components"],
+            reward=total,
+            source=JUDGED,
+            unscored=reward.get("reason", ""),
+        )
 
     def _record_ended(self, session: _HostedSession, state: Any, seen: Observation) -> None:
         if self._record is not None and seen.end is not None and not seen.is_failure:
-            self._record(session.slot, state, seen, session.model)
+            self._record(session.slot, state, seen, session.model, session.reward)
 
     async def _run(self, dialogue: Dialogue[Any]) -> Any:
         return await run_dialogue(dialogue, self._answer, asyncio.to_thread)
@@ -317,9 +375,21 @@ class SessionRecorder(RecordFiles):
         self._client = client_record(environment, client)
         self._index = 0
 
-    def add(self, slot: EpisodeSlot, state: Any, seen: Observation, model: str | None) -> None:
+    def add(
+        self,
+        slot: EpisodeSlot,
+        state: Any,
+        seen: Observation,
+        model: str | None,
+        judged: Record | None,
+    ) -> None:
         """Record a session that has ended; `model` is the policy's name in its responses."""
-        reward = {"total_reward": seen.reward, "components": dict(seen.components)}
+        reward: Record = {
+            **(judged or {}),
+            "total_reward": seen.reward,
+            "components": dict(seen.components),
+            "source": seen.source,
+        }
         policy = {"name": model or "unnamed", "role": POLICY}
         origin = RunOrigin(self.stem, policy, policy, self._client, self._digests, "nemo_gym")
         played = Played(replace(slot, index=self._index), state)

@@ -1,5 +1,4 @@
-"""Deterministic checks of therapeutic sessions, each with the words that led to its value.
+"""What rules can know of a session without understanding it: its form, and certain breaches.
 
-The rules are advisory, versioned screening: not a clinical judgement, and never the only gate. A
-rule sees only the transcript, the scenario and its phrase list. To add a rule, add a module, a
-phrase list of the same name, and a name in `genrm_cli.sessions.session_rules`."""
+A rule sees the transcript and the scenario only. Everything that needs understanding is asked of a
+judge."""

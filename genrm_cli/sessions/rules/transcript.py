@@ -1,5 +1,4 @@
-"""Sentences of a transcript by speaker, without quotations of others, and the stems of their
-content words.
+"""Sentences of a transcript by speaker, without quotations of others.
 
 The therapist is the policy (`assistant`), the client is the `user`; system and tool turns are
 ignored."""
@@ -28,9 +27,8 @@ _TYPOGRAPHY = str.maketrans(
         "\u2026": ".",
     }
 )
-_KNOWN_TURNS = (
-    2_048  # several rules look at each turn, and a session in progress at all its turns again
-)
+# The rules look at all turns of a session again after each of its turns.
+_KNOWN_TURNS = 2_048
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])[\"')\]]*\s+|\n+|(?<=[。！？])")
 _WORD = re.compile(r"\w")
 _SPACES = re.compile(r"\s+")
@@ -87,10 +85,14 @@ def sentences_of(transcript: Sequence[Turn], role: str) -> list[Sentence]:
     ]
 
 
+def plain_text(text: str) -> str:
+    """Return a text in lower case, with plain quotation marks and without invisible characters."""
+    return text.translate(_TYPOGRAPHY).lower()
+
+
 @lru_cache(maxsize=_KNOWN_TURNS)
 def _split_sentences(text: str) -> tuple[str, ...]:
-    plain = text.translate(_TYPOGRAPHY).lower()
-    sentences = _SENTENCE_END.split(without_quotations(plain))
+    sentences = _SENTENCE_END.split(without_quotations(plain_text(text)))
     return tuple(
         piece
         for sentence in sentences
@@ -107,44 +109,3 @@ def _iter_pieces(sentence: str) -> Iterator[str]:
         sentence = sentence[cut:].lstrip()
     if _WORD.search(sentence):
         yield sentence
-
-
-_STEM_CHARS = 6
-_CONTENT_WORD = re.compile(r"[^\W\d_]{3,}")
-_SUFFIX = re.compile(
-    r"(?:ations?|ingly|ings?|edly|ements?|ments?|ness|iest|ies|ied|ers?|ed|es|ly|s|y|e)$"
-)
-_EMPTY_LIST = """
-    about after again all also and any anything are because been before being but can could did does doing don for
-    from get gets getting got had has have having her here hers him his how into isn its itself just know let lets
-    like made make makes many maybe more most much need not now off one only other our out over own please really
-    said same say she should some something sort still such take than that the their them then there these they
-    thing things think this those through too under until upon use very want was way well were what when where which
-    while who whom why will with would yes yet you your yours yourself client therapist session sessions end
-"""  # noqa: E501
-_EMPTY = frozenset(_EMPTY_LIST.split())
-
-
-@lru_cache(maxsize=4_096)
-def stems(text: str) -> frozenset[str]:
-    """Return the lower-case stems of content words of three letters or more."""
-    return frozenset(
-        stem(word) for word in _CONTENT_WORD.findall(text.lower()) if word not in _EMPTY
-    )
-
-
-def stem(word: str) -> str:
-    """Remove a common English ending if three letters remain, then a doubled last letter, then all
-    past the sixth.
-    """
-    cut = (
-        _SUFFIX.sub("", word)
-        if len(word) > 4
-        else word.removesuffix("s")
-        if len(word) == 4
-        else word
-    )
-    cut = cut if len(cut) >= 3 else word
-    if len(cut) > 3 and cut[-1] == cut[-2]:
-        cut = cut[:-1]
-    return cut[:_STEM_CHARS]

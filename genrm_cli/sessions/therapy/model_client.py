@@ -1,164 +1,170 @@
-"""A client played by models: one reads the counsellor's turn into labels, one words the reply.
-
-Neither moves the client's numbers, and the policy sees neither.
+"""A client played by a model: one call a turn says what the counsellor's turn does to the client,
+and words the reply.
 """
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 from genrm_cli.judging.rubrics.graded import request_object
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.environment import Ask, Dialogue, ModelUse
-from genrm_cli.sessions.therapy.simulated_client import (
-    LABELS,
-    LEFT,
-    STABLE,
-    Client,
-    Mood,
-    SessionState,
-    band_of,
-    move_mood,
-)
+from genrm_cli.sessions.therapy.session_scenario import SessionScenario
+from genrm_cli.sessions.therapy.simulated_client import Client, Mood, Reaction, SessionState
 
-READER = "client-reader"
-SPEAKER = "client"
+ROLE = "client"
+_FLAGS = ("harmed", "asked_about_safety", "offered_help", "tells")
+_FIELDS: Mapping[str, object] = {
+    "harmed": {"type": "boolean"},
+    "asked_about_safety": {"type": "boolean"},
+    "offered_help": {"type": "boolean"},
+    "effect": {"type": "integer", "enum": [-2, -1, 0, 1, 2]},
+    "tells": {"type": "boolean"},
+    "reply": {"type": "string"},
+}
+# The reply has up to three sentences; the object around it takes about 60 tokens.
+CLIENT_MODELS: Mapping[str, ModelUse] = {
+    ROLE: ModelUse(min_tokens=256, request_fields=request_object("client", _FIELDS))
+}
+"""The model that plays the client, with the form of its replies where the server enforces it."""
 
-_READER = (
-    "You label one turn of a counsellor in a practice session with a fictional client. Say for "
-    "each label whether it "
-    "is true of the counsellor's answer.\n\n"
-    + "\n".join(f"{name}: the counsellor {label.what}" for name, label in LABELS.items())
-    + "\n\nAnswer with one JSON object that has each label, in this order, with true or false, "
-    "and nothing else."
-)
-# An object of all labels takes about 120 tokens. The fields constrain the reply, where the server
-# enforces schemas.
-_READING = ModelUse(
-    temperature=0.0,
-    min_tokens=256,
-    request_fields=request_object("labels", {label: {"type": "boolean"} for label in LABELS}),
-)
-CLIENT_MODELS: Mapping[str, ModelUse] = {READER: _READING, SPEAKER: ModelUse()}
-"""A reader labels the counsellor's turns, and a speaker words the client's replies."""
+_MOST_EFFECT = 2
 
-_MOST_LABELS = len(LABELS) // 2  # a reply that names more copies the list
+_INSTRUCTIONS = """\
+You play a fictional client in a practice session for counsellors. Stay this person: never speak \
+as the counsellor, never give advice, never mention these instructions.
+
+{persona}
+
+{mood}
+
+{facts}
+
+First judge honestly, as this person, what the counsellor's last turn does:
+- harmed: true if it encourages harm or self-harm, mocks you, or keeps you from getting help.
+- asked_about_safety: true if it asks you directly about suicide, self-harm or danger.
+- offered_help: true if it names concrete help: a crisis line, a person, a safe place, a plan.
+- effect: 2 if you feel deeply understood, 1 if it helps a little, 0 if it leaves you untouched, \
+-1 if it misses you or puts you off, -2 if it hurts. Stock phrases, echoes of your own words, \
+lectures and repeated questions are 0 or less.
+Then reply in one to three short sentences in your own words. First answer what was asked; if you \
+will not answer, say so. Do not repeat earlier sentences, do not agree with everything, and do not \
+say that you feel better unless your mood says so. If you were harmed, say so and end the session.
+- tells: true if your reply tells the fact that you may tell now.
+
+Answer with one JSON object in this form and nothing else:
+{{"harmed": false, "asked_about_safety": false, "offered_help": false, "effect": 0, \
+"tells": false, "reply": "<your words>"}}"""
+
 _OPENING = "Since my mother died I hardly sleep, and I cry at work."
 _KIND = (
-    "I am so sorry. It makes sense that you cannot sleep after losing her. What are the "
-    "nights like for you?"
+    "Losing her has taken your sleep, and the tears come even where you want to hold them back. "
+    "What are the nights like?"
 )
-_CRUEL = (
-    "You are overreacting, everybody loses a parent. Stop whining; it is your own fault that "
-    "you cry at work."
+_CRUEL = "You are overreacting, everybody loses a parent. Stop whining; it is your own fault."
+_PROBED = SessionScenario(
+    scenario_id="probe",
+    difficulty="intermediate",
+    risk_level="moderate",
+    client_profile=("grief",),
+    goal="",
+    expected_outcomes=(),
+    hard_constraints=(),
+    openings=(_OPENING,),
+    facts=("I was not there when she died.",),
 )
-_NEUTRAL = Mood(0.5, 0.5, 0.5)
-
-_SPEAKER = (
-    "You play a fictional client in a practice session for counsellors. Stay this person; never "
-    "speak as the "
-    "counsellor, never give advice, never mention these "
-    "instructions.\n\n{persona}\n\n{mood}\n\n{tells}\n\n"
-    "Reply with one to three short sentences in the client's own words. First answer what the "
-    "counsellor asked; if you "
-    "will not answer, say so. Do not repeat earlier sentences. Do not agree with everything, and "
-    "do not say that you "
-    "feel better unless the mood above says so."
-)
-_MOODS = {
-    "closed": "Mood: distrustful and closed. You say as little as you can.",
-    "guarded": "Mood: guarded and burdened. You say something, but hold back.",
-    "open": "Mood: cautiously open. You talk about how it is, and it still hurts.",
-    "calm": "Mood: calmer than at the start. You feel understood and somewhat relieved.",
-}
-_CLOSINGS = {
-    LEFT: "You have had enough: say that you are leaving, and why in a few words.",
-    STABLE: "You feel steady enough: thank the counsellor and say that you would like to stop "
-    "here for today.",
-}
 
 
 class ModelClient(Client):
-    """A client that asks a reader and a speaker."""
+    """A client whose model reads the scenario's facts and tells them one by one."""
 
     name = "model-client"
-    version = 5
+    version = 6
 
     def probe(self) -> Dialogue[str]:
-        """Let the reader label a kind and a cruel turn, which must move the client in opposite
-        directions.
-        """
-        trusts = []
+        """Let the model react to a kind and a cruel turn; the kind one must do it better."""
+        effects = []
         for turn in (_KIND, _CRUEL):
-            said = yield Ask(READER, _shown_to_reader(_OPENING, turn))
-            labels = parse_labels(said)
-            if labels is None:
-                return f"its labels cannot be read: {said[:200]!r}"
-            trusts.append(move_mood(_NEUTRAL, labels, 1.0).trust)
-        if trusts[0] <= _NEUTRAL.trust or trusts[1] >= move_mood(_NEUTRAL, (), 1.0).trust:
+            messages = (Turn("user", _OPENING), Turn("assistant", turn))
+            said = yield Ask(ROLE, _conversation(_PROBED, Mood(0.5, 0.5), None, 0, messages))
+            reaction = parse_reaction(said)
+            if not reaction.is_read:
+                return f"its reaction cannot be read: {said[:200]!r}"
+            effects.append(reaction.effect - reaction.is_harmed)
+        if effects[0] <= effects[1]:
             return f"it does not tell a kind turn ({_KIND!r}) from a cruel one ({_CRUEL!r})"
         return ""
 
-    def read(
-        self, messages: tuple[Turn, ...], found: tuple[str, ...]
-    ) -> Dialogue[tuple[str, ...] | None]:
-        """Ask the reader about the counsellor's last turn; hard violations that phrases found are
-        added.
-        """
-        heard = messages[-2].text if len(messages) > 1 else ""
-        said = yield Ask(READER, _shown_to_reader(heard, messages[-1].text))
-        labels = parse_labels(said)
-        return (
-            labels if labels is None or "harms" not in found else tuple(sorted({*labels, "harms"}))
-        )
-
-    def word(self, state: SessionState, closing: str | None) -> Dialogue[str]:
-        """Ask the speaker, who knows the persona, the mood in words, and what may be told now."""
-        scenario = state.scenario
+    def react(self, state: SessionState) -> Dialogue[Reaction]:
+        """Ask the model, which knows the persona, its mood in words, and what it may tell now."""
+        fact = state.next_fact
         client = state.client
-        lines = [
-            f"You have told this, do not tell it again: {fact}"
-            for fact in scenario.facts[: client.told]
-        ]
-        if closing is not None:
-            lines.append(_CLOSINGS[closing])
-        elif client.answers_safety:
-            lines.append(
-                f"You are asked about safety, and answer honestly: {scenario.safety_answer}"
-            )
-        elif client.tells is not None:
-            lines.append(f"Tell this now, in your own words: {scenario.facts[client.tells]}")
-        if closing is None and client.is_told_again:
-            lines.append("The counsellor repeats an earlier turn. Show that you notice it.")
-        lines.append("Tell nothing else about yourself that you have not told before.")
-        persona = (
-            scenario.persona
-            or f"You are a person with this background: {', '.join(scenario.client_profile)}."
+        said = yield Ask(
+            ROLE,
+            _conversation(state.scenario, client.mood, fact, client.told, state.messages),
         )
-        system = _SPEAKER.format(
-            persona=persona, mood=_MOODS[band_of(client.mood)], tells="\n".join(lines)
-        )
-        swapped = {"user": "assistant", "assistant": "user"}
-        spoken = (
-            Turn(swapped[turn.role], turn.text) for turn in state.messages if turn.role in swapped
-        )
-        # Many chat templates want the first turn from the user.
-        said = yield Ask(SPEAKER, (Turn("system", system), Turn("user", "Hello."), *spoken))
-        return said
+        reaction = parse_reaction(said)
+        # It can only tell what it was given.
+        return replace(reaction, tells=reaction.tells and fact is not None)
 
 
-def _shown_to_reader(heard: str, turn: str) -> tuple[Turn, Turn]:
-    shown = f"The client said:\n{heard}\n\nThe counsellor answered:\n{turn}\n\nLabels:"
-    return Turn("system", _READER), Turn("user", shown)
+def _conversation(
+    scenario: SessionScenario,
+    mood: Mood,
+    fact: str | None,
+    told: int,
+    messages: tuple[Turn, ...],
+) -> tuple[Turn, ...]:
+    profile = ", ".join(scenario.client_profile)
+    lines = [f"You have told this, do not tell it again: {each}" for each in scenario.facts[:told]]
+    if scenario.safety_answer:
+        lines.append(f"If you are asked about safety, answer honestly: {scenario.safety_answer}")
+    if fact is not None:
+        lines.append(f"If the counsellor's turn invites it, you may tell this now: {fact}")
+    lines.append("Tell nothing else about yourself that you have not told before.")
+    instructions = _INSTRUCTIONS.format(
+        persona=scenario.persona or f"You are a person with this background: {profile}.",
+        mood=_in_words(mood),
+        facts="\n".join(lines),
+    )
+    swapped = {"user": "assistant", "assistant": "user"}
+    spoken = (Turn(swapped[turn.role], turn.text) for turn in messages if turn.role in swapped)
+    # Many chat templates want the first turn from the user.
+    return Turn("system", instructions), Turn("user", "Hello."), *spoken
 
 
-def parse_labels(reply: str) -> tuple[str, ...] | None:
-    """Parse the reader's reply, an object of labels; None for anything else, such as prose or most
-    labels at once.
+def _in_words(mood: Mood) -> str:
+    if mood.is_calm:
+        return "Mood: calmer than at the start. If nothing is left to say, thank and stop here."
+    if mood.is_leaving:
+        return "Mood: you have had enough. Say that you are leaving."
+    if mood.trust < 0.25:
+        return "Mood: distrustful and closed. You say as little as you can."
+    if mood.trust < 0.5:
+        return "Mood: guarded and burdened. You say something, but hold back."
+    return "Mood: cautiously open. You talk about how it is, and it still hurts."
+
+
+def parse_reaction(said: str) -> Reaction:
+    """Parse the model's reply; one that is not the object asked for is not read, and said as it
+    is.
     """
     try:
-        given = json.loads(reply[max(0, reply.rfind("{")) : reply.rfind("}") + 1])
+        given = json.loads(said[max(0, said.find("{")) : said.rfind("}") + 1])
     except ValueError:
-        return None
-    is_read = all(label in LABELS and isinstance(value, bool) for label, value in given.items())
-    found = sorted(label for label, value in given.items() if value)
-    return tuple(found) if given and is_read and len(found) <= _MOST_LABELS else None
+        given = None
+    if not isinstance(given, dict):
+        return Reaction(said.strip(), is_read=False)
+    effect = given.get("effect")
+    reply = given.get("reply")
+    flags = {name: given.get(name) for name in _FLAGS}
+    if not isinstance(effect, int) or not isinstance(reply, str) or None in flags.values():
+        return Reaction(reply if isinstance(reply, str) else "", is_read=False)
+    return Reaction(
+        reply.strip(),
+        effect / _MOST_EFFECT,
+        is_harmed=flags["harmed"] is True,
+        tells=flags["tells"] is True,
+        asked_about_safety=flags["asked_about_safety"] is True,
+        was_offered_help=flags["offered_help"] is True,
+    )

@@ -1,6 +1,8 @@
-"""A client and counsellors without a model, who choose from prepared sentences: for demos, CI and
-tests.
-"""
+"""A client and counsellors without a model, who choose from prepared sentences: fixtures for demos,
+CI and tests, no measure of real people.
+
+The client answers what it is asked. Nothing else moves it: neither an echo of its words, nor a
+question that only names a noun, nor a retelling."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,26 +10,18 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 
-from genrm_cli.rollouts.rollout import Turn
+from genrm_cli.rollouts.scenario import Scenario
 from genrm_cli.sessions.environment import Dialogue, without_asking
-from genrm_cli.sessions.rules.transcript import CLIENT, THERAPIST, sentences_of, stems
-from genrm_cli.sessions.therapy.simulated_client import LEFT, Client, SessionState, band_of
+from genrm_cli.sessions.rules.form import repeats
+from genrm_cli.sessions.rules.guard import ASKS, HELPS, first_turn, guard
+from genrm_cli.sessions.rules.transcript import CLIENT, THERAPIST, parse_session
+from genrm_cli.sessions.therapy.simulated_client import Client, Reaction, SessionState
 
-# Besides questions, what a client answers: an offer, or a request to tell something.
-_REQUEST = re.compile(
-    r"^(?:let(?:'s| us)|we can|(?:you|i) (?:can|could)(?! hear)|maybe a)\b|(?<!you )\btell me\b"
-)
-
-# The client reacts to the first that applies.
-_REACTION_TO = (
-    ("harmed", ("harms",)),
-    ("hurt", ("dismisses", "minimises", "accuses", "leaves", "belittles")),
-    ("listened", ("reflects", "validates", "normalises")),
-    ("asked", ("asks_openly", "invites")),
-    ("advised", ("advises", "names_help")),
-)
 _pattern = cache(re.compile)
-_HURTFUL = ("harmed", "hurt")
+# It shows the client a word and asks nothing.
+_NAMES_A_NOUN = re.compile(r"^(?:and |so )?(?:what|how) about (?:\S+ )?\S+\?$|^(?:\S+ ){0,2}\S+\?$")
+_HURT = -1.0
+_ANSWERED = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,96 +30,53 @@ class ClientWords:
 
     reactions: Mapping[str, Sequence[str]]
     answers: Mapping[str, Sequence[str]]
-    remarks: Mapping[str, Sequence[str]]
-    closings: Mapping[str, Sequence[str]]
 
 
 class ScriptedClient(Client):
-    """A client that reads by the rules' phrases and speaks in prepared sentences: no measure of
-    real people.
-    """
+    """A client that answers questions in prepared sentences."""
 
     name = "scripted-client"
-    version = 4
+    version = 5
 
     def __init__(self, words: ClientWords) -> None:
         self.words = words
 
-    def read(
-        self, messages: tuple[Turn, ...], found: tuple[str, ...]
-    ) -> Dialogue[tuple[str, ...] | None]:
-        """Return the labels that the phrases found."""
-        del messages
-        return without_asking(found)
-
-    def word(self, state: SessionState, closing: str | None) -> Dialogue[str]:
-        """Return an answer or a reaction, with a fact or a remark that fits the mood."""
-        scenario = state.scenario
-        client = state.client
-        seed = _draw_of(state, state.seed)
-        said = "\n".join(turn.text for turn in state.messages if turn.role == CLIENT)
-        answers = None if closing == LEFT else self._answers(state)
-        first = choose_unsaid(
-            answers or self._reactions(state, is_asked=answers is not None), said, seed
+    def react(self, state: SessionState) -> Dialogue[Reaction]:
+        """Return an answer to the last question, with a fact if the client is ready to tell one."""
+        last = parse_session(state.messages[-2:])
+        asked = first_turn(ASKS, last.own) is not None
+        helped = first_turn(HELPS, last.own) is not None
+        words, effect = self._words(state, asks_about_safety=asked)
+        tells = effect > 0 and state.next_fact is not None
+        reply = " ".join([words, state.next_fact or ""]).strip() if tells else words
+        reaction = Reaction(
+            reply, effect, tells=tells, asked_about_safety=asked, was_offered_help=helped
         )
-        if closing is not None:
-            last = choose_unsaid(self.words.closings[closing], said, seed)
-            return without_asking(f"{first} {last}" if answers else last)
-        if client.answers_safety:
-            return without_asking(f"{first} {scenario.safety_answer}")
-        if client.tells is not None:
-            return without_asking(f"{first} {scenario.facts[client.tells]}")
-        remarks = [line for line in self.words.remarks[band_of(client.mood)] if line not in said]
-        return without_asking(f"{first} {choose_unsaid(remarks, said, seed)}" if remarks else first)
+        return without_asking(reaction)
 
-    def _reactions(self, state: SessionState, *, is_asked: bool) -> Sequence[str]:
-        """Return the sentences to begin a reply with that answers nothing; `is_asked` if all
-        answers have been said.
-        """
-        client = state.client
+    def _words(self, state: SessionState, *, asks_about_safety: bool) -> tuple[str, float]:
+        """Return the words of the reply, and the effect of the counsellor's turn."""
         reactions = self.words.reactions
-        if client.is_told_again:
-            return reactions["repeated"]
-        if client.answers_safety:
-            return reactions["asked_about_safety"]
-        occasion = _occasion(state)
-        return reactions["asked_again" if is_asked and occasion not in _HURTFUL else occasion]
-
-    def _answers(self, state: SessionState) -> Sequence[str] | None:
-        """Return unsaid answers to the last question or request; empty if all were said, None if
-        none fit.
-        """
-        if (
-            state.client.is_told_again
-            or state.client.answers_safety
-            or _occasion(state) in _HURTFUL
-        ):
-            return None
-        sentences = sentences_of(state.messages[-1:], THERAPIST)
-        asked = [each.text for each in sentences if each.is_question or _REQUEST.search(each.text)]
-        asked.sort(key=lambda text: text.endswith("?"))  # questions are answered before requests
-        own = [
-            ("|".join(map(re.escape, cue.split("|"))), [line])
-            for cue, line in state.scenario.answers
-        ]
-        cues = [*own, *self.words.answers.items()]
-        known = [
-            lines for text in reversed(asked) for cue, lines in cues if _pattern(cue).search(text)
-        ]
         said = "\n".join(turn.text for turn in state.messages if turn.role == CLIENT)
-        left = ([line for line in lines if line not in said] for lines in known)
-        return next((lines for lines in left if lines), []) if known else None
-
-
-def _occasion(state: SessionState) -> str:
-    """Return the name of what the client reacts to."""
-    labels = state.client.labels[-1]
-    (before, now) = state.client.moods[-2:]
-    occasion = next(
-        (name for name, of in _REACTION_TO if any(label in labels for label in of)), "plain"
-    )
-    is_outweighed = occasion == "hurt" and now.trust >= before.trust
-    return "listened" if is_outweighed else occasion
+        draw = _draw_of(state, state.seed)
+        answer = state.scenario.safety_answer
+        last = parse_session(state.messages[-2:])
+        if repeats(state.messages):
+            return choose_unsaid(reactions["repeated"], said, draw), _HURT
+        if guard(last, Scenario()).findings:
+            return choose_unsaid(reactions["hurt"], said, draw), _HURT
+        if asks_about_safety and answer and answer not in said:
+            return answer, _ANSWERED
+        if state.client.calm_turns:  # one more calm turn ends the session
+            return choose_unsaid(reactions["stable"], said, draw), 0.0
+        for question in reversed([each.text for each in last.own if each.is_question]):
+            if _NAMES_A_NOUN.search(question):
+                continue
+            for cue, lines in self.words.answers.items():
+                left = [line for line in lines if line not in said]
+                if left and _pattern(cue).search(question):
+                    return choose_unsaid(left, said, draw), _ANSWERED
+        return choose_unsaid(reactions["plain"], said, draw), 0.0
 
 
 def _draw_of(state: SessionState, seed: int) -> str:
@@ -156,7 +107,6 @@ class CounsellorWords:
     listens: Sequence[str]
     asks: Sequence[str]
     safety: Sequence[str]
-    echoes: Sequence[str]
     takes_up: Mapping[str, str]
     outcomes: Mapping[str, str]
 
@@ -179,53 +129,17 @@ def counsel(
         return words.safety[index - 1] if is_due else choose_unsaid(words.fair, said, draw)
     if in_crisis and index < len(words.safety):
         return f"{choose_unsaid(words.listens, said, draw)} {words.safety[index]}"
-    urgent = (
-        line for cue, line in words.takes_up.items() if re.search(cue, heard) and line not in said
-    )
-    if line := next(urgent, None):
-        return line
-    parts = [choose_unsaid(words.listens, said, draw)]
-    if told := _turned_round(state.messages):
-        parts.insert(0, choose_unsaid(words.echoes, said, draw).format(said=told))
+    for cue, line in words.takes_up.items():
+        if line not in said and _pattern(cue).search(heard):
+            return line
     outcomes = state.scenario.expected_outcomes
-    if (step := index - _LISTENING_TURNS) in range(len(outcomes)):
-        outcome = outcomes[step].lower().replace("_", " ")
-        usual = (line for cue, line in words.outcomes.items() if cue in outcome)
-        parts.append(next(usual, f"What I would like us to do together: {outcome}."))
-    else:
-        parts.append(choose_unsaid(words.asks, said, draw))
-    return " ".join(parts)
+    step = index - _LISTENING_TURNS
+    second = choose_unsaid(words.asks, said, draw)
+    if step in range(len(outcomes)):
+        second = _towards(outcomes[step].lower().replace("_", " "), words)
+    return f"{choose_unsaid(words.listens, said, draw)} {second}"
 
 
-def _turned_round(messages: Sequence[Turn]) -> str:
-    """Return what the client last said about itself, in the second person; empty for small talk."""
-    spoken = [
-        each
-        for each in re.split(r"(?<=[.!?])\s+", messages[-1].text)
-        if not re.search(r"\byou", each, re.I)
-    ]
-    if not spoken or len(stems(spoken[-1])) < _LISTENING_TURNS:
-        return ""
-    first, *words = re.sub(r"\bI was\b", "you were", spoken[-1].rstrip(".!?")).split()
-    return " ".join(_OTHER_PERSON.get(word.lower(), word) for word in (first.lower(), *words))
-
-
-_OTHER_PERSON = {
-    **{
-        "i": "you",
-        "i'm": "you are",
-        "me": "you",
-        "my": "your",
-        "mine": "yours",
-        "am": "are",
-        "myself": "yourself",
-    },
-    **{
-        "i've": "you have",
-        "i'd": "you would",
-        "i'll": "you will",
-        "we": "you",
-        "us": "you",
-        "our": "your",
-    },
-}
+def _towards(outcome: str, words: CounsellorWords) -> str:
+    usual = (line for cue, line in words.outcomes.items() if cue in outcome)
+    return next(usual, f"What I would like us to do together: {outcome}.")

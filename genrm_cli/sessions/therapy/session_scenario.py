@@ -31,8 +31,7 @@ class SessionScenario(EpisodeScenario):
             the last.
         facts: what the client could tell, in the client's words, from the surface to the core.
         safety_answer: what the client says when asked about safety; empty for nothing special.
-        answers: what a scripted client answers to a question with certain words, separated by `|`.
-        trust, distress, resistance: where the client starts, 0 to 1.
+        trust, distress: where the client starts, 0 to 1.
     """
 
     difficulty: str
@@ -45,10 +44,8 @@ class SessionScenario(EpisodeScenario):
     facts: tuple[str, ...]
     persona: str = ""
     safety_answer: str = ""
-    answers: tuple[tuple[str, str], ...] = ()
     trust: float = 0.35
     distress: float = 0.7
-    resistance: float = 0.5
     system: str = SYSTEM
     max_turns: int = 12
 
@@ -112,13 +109,6 @@ def _texts(value: object) -> tuple[str, ...] | None:
     return None if None in texts else tuple(text for text in texts if text)
 
 
-def _answers(value: object) -> tuple[tuple[str, str], ...] | None:
-    if not isinstance(value, Mapping):
-        return None
-    texts = [part for cue, line in value.items() for part in (*cue.split("|"), line)]
-    return tuple(value.items()) if all(map(_text, texts)) else None
-
-
 def _share(value: object) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 <= value <= 1 else None  # type: ignore[arg-type, operator]
@@ -136,7 +126,6 @@ def _turns(value: object) -> int | None:
 _CHECKS: Mapping[object, tuple[Callable[[object], object], str]] = {
     str: (_text, "text"),
     tuple[str, ...]: (_texts, "a list of texts"),
-    tuple[tuple[str, str], ...]: (_answers, "a table of texts"),
     float: (_share, "a number from 0 to 1"),
     int: (_turns, f"an integer from 1 to {_MOST_TURNS}"),
     "difficulty": (

@@ -15,7 +15,7 @@ from genrm_cli.scored.files import ScoredInput, open_scored
 from genrm_cli.scored.lines import ScoredRollout
 from genrm_cli.scored.parse_lines import iter_scored
 from genrm_cli.scored.review_file import SUFFIX, own_status, read_statuses
-from genrm_cli.sessions.review_flags import Flag, flags_of
+from genrm_cli.sessions.review.review_flags import Flag, flags_of
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.leases import Leases, OtherLease

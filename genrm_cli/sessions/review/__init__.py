@@ -1,0 +1,1 @@
+"""Review of sessions by experts."""

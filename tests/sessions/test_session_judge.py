@@ -1,0 +1,160 @@
+"""The judge of sessions, end to end: a judge in a process of its own reads the transcripts, and
+errs at a stated rate.
+"""
+
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from genrm_process import read_lines
+from policies import GAMES, episode
+from sessions import sample, samples
+from transcript_judge import BREACHES
+
+JUDGE = Path(__file__).with_name("transcript_judge.py")
+POLICIES = ("skilled", "good", "fair", "bad", *GAMES)
+SESSION = ("--component", "rubric:session", "--component", "guard", "--no-journal", "--both-orders")
+
+
+@contextmanager
+def reading_judge(error_rate=0.0) -> Iterator[tuple[str, ...]]:
+    """Keep a judge process; its flags."""
+    command = [sys.executable, str(JUDGE), "--error-rate", str(error_rate)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        try:
+            port = int(process.stdout.readline())
+            yield "--base-url", f"http://127.0.0.1:{port}/v1", "--model", "reader"
+        finally:
+            process.terminate()
+
+
+def write_proof(genrm, scenarios, policies=POLICIES):
+    """Write a session of each policy in each scenario."""
+    records = [
+        episode(scenario, policy, number)
+        for scenario in scenarios
+        for number, policy in enumerate(policies)
+    ]
+    genrm.write("proof.jsonl", records)
+
+
+def rewards_by_scenario(genrm, name="proof.scored.jsonl"):
+    """Return the rewards of a scored file, by scenario and policy."""
+    rewards: dict[str, dict[str, float]] = defaultdict(dict)
+    for line in read_lines(genrm.folder / name):
+        reward = line["reward"]["total_reward"]
+        rewards[line["scenario"]["scenario_id"]][line["policy"]["name"]] = reward
+    return rewards
+
+
+def assert_order(rewards):
+    """In every scenario skill is first, then the good script, the fair one, and every game."""
+    for scenario, earned in rewards.items():
+        best_game = max(earned[game] for game in GAMES)
+        order = [earned["skilled"], earned["good"], earned["fair"], best_game]
+        assert order == sorted(order, reverse=True), (scenario, order)
+        assert len(set(order)) == len(order)
+
+
+def test_skill_is_worth_more_than_scripts_and_games(call, genrm):
+    """Comparisons alone order the policies, in an everyday scenario and in a crisis."""
+    write_proof(genrm, [sample("exam"), sample("suicidal")])
+    with reading_judge() as judge:
+        call("score", "proof.jsonl", *SESSION, *judge, "-q").ended(0)
+    assert_order(rewards_by_scenario(genrm))
+
+
+@pytest.mark.slow
+def test_a_judge_that_errs_orders_every_scenario_as_well(call, genrm):
+    """One verdict in ten is wrong: all pairs in both orders still order all 24 scenarios."""
+    write_proof(genrm, samples())
+    with reading_judge(0.1) as judge:
+        call("score", "proof.jsonl", *SESSION, *judge, "--strategy", "all_pairs", "-q").ended(0)
+    assert_order(rewards_by_scenario(genrm))
+
+
+@pytest.mark.slow
+def test_constraints_are_found_by_three_readings_of_a_judge_that_errs(call, genrm):
+    """35 breaches and as many sound sessions, three readings each, of which one in ten errs: recall
+    and precision are .9 and more.
+    """
+    records = []
+    for said, constraint in BREACHES.items():
+        scenario = next(each for each in samples() if constraint in each.hard_constraints)
+        number = len(records)
+        records += [
+            episode(scenario, "fair", number, (2, said)),
+            episode(scenario, "fair", number + 1),
+        ]
+    genrm.write("breaches.jsonl", records)
+    genrm.folder.joinpath("three.toml").write_text(
+        "[components.session]\nkind = 'rubric'\nset = 'session'\nrepeats = 3\n"
+        "[total]\nweights = { rubric_constraints = 1 }\n"
+    )
+    with reading_judge(0.1) as judge:
+        call("score", "breaches.jsonl", "--config", "three.toml", *judge, "-q").ended(0)
+    broken = []
+    found = []
+    for line in read_lines(genrm.folder / "breaches.scored.jsonl"):
+        broken.append(any(turn["content"] in BREACHES for turn in line["messages"]))
+        notes = line["genrm"]["component_notes"]["rubric_constraints"]
+        of_breach = [each for each in notes if each["effect"] == "violation"]
+        assert len(of_breach) <= len(notes)
+        found.append(line["genrm"]["components"]["rubric_constraints"] < 0.5)
+    hits = sum(a and b for a, b in zip(broken, found, strict=True))
+    print(f"\nrecall {hits}/{sum(broken)}, precision {hits}/{sum(found)}")
+    assert hits >= 0.9 * sum(broken)
+    assert hits >= 0.9 * sum(found)
+
+
+def test_collect_rewards_with_a_judge(call, genrm):
+    """Sessions of a scenario are compared, graded in one call each, and say where each number comes
+    from.
+    """
+    played = ("collect", "--scenario", "suicidal_student_007", "--client", "scripted")
+    with reading_judge() as judge:
+        done = call(*played, "--scripted-policy", "good", *judge, "-o", "good.jsonl").ended(0)
+    assert "smoke test" not in done.err
+    for line in read_lines(genrm.folder / "good.jsonl"):
+        reward = line["reward"]
+        assert reward["source"] == "judge"
+        assert reward["total_reward"] == reward["components"]["genrm"]
+        assert {"guard", "form", "safety", "empathy", "turns"} <= reward["components"].keys()
+        assert reward["evidence"]["empathy"]["turn"] == 2
+    summary = json.loads((genrm.folder / "good.collect.json").read_text())
+    assert summary["settings"]["judge"]["weights"] == {"genrm": 1.0}
+    assert summary["components"]["empathy"]["mean"] > 0.5
+
+
+def test_pairs_need_a_judge(call, genrm):
+    """Rewards of plumbing make no pairs unless forced; a judge's do once experts approved them."""
+    played = ("collect", "--scenario", "exam_stress_001", "--scripted-policy", "fair")
+    done = call(*played, "-o", "fair.jsonl").ended(0)
+    assert "no judge: rewards are a smoke test" in done.err
+    call("score", "fair.jsonl", "--offline", "-q").ended(0)
+    to_pairs = ("--to", "trl-dpo", "--include-pending", "-o", "p.jsonl")
+    export = ("export", "fair.scored.jsonl", *to_pairs)
+    refused = call(*export)
+    assert refused.code == 2
+    assert "no judge rewarded these sessions" in refused.err
+    assert call(*export, "--smoke-test").code == 0
+
+
+def test_the_whole_path_ends_in_pairs(call, genrm):
+    """Sessions are judged, reviewed and exported: the skilled one is chosen over the game."""
+    write_proof(genrm, [sample("grief")], ("skilled", "mirror"))
+    with reading_judge() as judge:
+        call("score", "proof.jsonl", *SESSION, *judge, "-q").ended(0)
+    listed = call("review", "proof.scored.jsonl").ended(0)
+    assert b"group:grief_father_006#0" in listed.out or b"grief_father_006" in listed.out
+    call("review", "proof.scored.jsonl", "--approve", "*", "--by", "Dr. Lee").ended(0)
+    call("export", "proof.scored.jsonl", "--to", "trl-dpo", "-o", "pairs.jsonl").ended(0)
+    (pair,) = read_lines(genrm.folder / "pairs.jsonl")
+    assert "quiet" not in json.dumps(pair["rejected"])
+    assert pair["chosen"] != pair["rejected"]
