@@ -319,16 +319,27 @@ class GroupPlan:
 
 
 def room_of(spec: JudgeSpec) -> Room | None:
-    """Return the space for texts in the prompts of a judge; None if its context is unknown or has
-    no room.
+    """Return the space for texts in the prompts of a judge; None if its context is unknown.
+
+    Raises:
+        UsageError: the reply alone may fill the context.
     """
     profile = spec.profile
     settings = spec.config.judge
-    if spec.max_model_len is None or not isinstance(profile, Profile | GradingProfile):
+    length = spec.max_model_len
+    if length is None or not isinstance(profile, Profile | GradingProfile):
         return None
+    turns = count_turns(profile)
     reply = reply_limit(profile.request_fields, settings)
-    replies = count_turns(profile) * (_REPLY_TOKENS if reply is None else reply)
+    # Without a limit the reserve is an assumption, which leaves half of a small context.
+    replies = min(turns * _REPLY_TOKENS, length // 2) if reply is None else turns * reply
     frame = render_messages(profile, sample_prompt(profile, (), "", ""))
     used = replies + sum(estimate_tokens(message["content"]) for message in frame) + _MARGIN_TOKENS
+    if used >= length:
+        raise UsageError(
+            f"the judge's context of {length:,} tokens leaves no room for texts: {replies:,} are "
+            f"reserved for its reply and {used - replies:,} for its instructions; ",
+            naming("lower $max_reply_tokens, or correct $max_model_len."),
+        )
     responses = 2 if isinstance(profile, Profile) else None if profile.whole_group else 1
-    return Room(spec.max_model_len - used, responses) if spec.max_model_len > used else None
+    return Room(length - used, responses)

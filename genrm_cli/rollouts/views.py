@@ -34,9 +34,11 @@ from genrm_cli.verdicts import Explanation, Reason
 View = Literal["auto", "answer", "transcript"]
 Listed = Mapping[int, Sequence[Criterion]]
 # increase it when responses are read or shown differently, so that earlier outputs become stale
-READING_VERSION = 5
+READING_VERSION = 6
 
 _FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
+# The end of a sentence, of code, or of a short answer such as `42` or `Paris`.
+_ENDS = re.compile(r"[^\w\s,;:(\[{-]\s*\Z|\A\s*\S+\s*\Z")
 _TOOLS_HEADING = "Tools that the assistant can call:"
 _MARKERS = Forms((r"\[---", r"---\]"), "transcripts")
 _LEAST_SHOWN = 40  # minimum number of characters that a cut leaves
@@ -175,8 +177,9 @@ def _with_unproven(rollouts: Sequence[Rollout]) -> Sequence[Rollout]:
     the group denies it.
 
     A chat template that pre-fills the opening tag does so for the whole group: its responses all
-    hold a closing tag, unless they were cut off. If at least as many hold none, the tag is the
-    policy's own, and hides nothing."""
+    hold a closing tag, unless they were cut off. If at least as many finished ones hold none, the
+    tag is the policy's own, and hides nothing. A response that stops within a sentence may be
+    reasoning that was cut off, although its line does not say so."""
     reasonings = [
         [item for item in each.response or () if isinstance(item, Reasoning)] for each in rollouts
     ]
@@ -184,7 +187,8 @@ def _with_unproven(rollouts: Sequence[Rollout]) -> Sequence[Rollout]:
     if not any(unproven):
         return rollouts
     plain = sum(
-        not (each.is_truncated or items) for each, items in zip(rollouts, reasonings, strict=True)
+        not (each.is_truncated or items) and _ENDS.search(each.answer or "") is not None
+        for each, items in zip(rollouts, reasonings, strict=True)
     )
     if plain < sum(unproven):
         return rollouts

@@ -197,7 +197,7 @@ def test_the_more_particular_shape_goes_first():
             },
             "compare",
         ),
-        ({"scenario": {}}, "episode"),
+        ({"scenario": {"scenario_id": "s"}}, "episode"),
         ({}, "completion"),
     ]
     for more, name in cases:

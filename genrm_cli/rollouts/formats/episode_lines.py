@@ -29,9 +29,19 @@ from genrm_cli.rollouts.reading.record_fields import identifier, index_of, rollo
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 from genrm_cli.rollouts.scenario import render_scenario
 
+# Others have an object `scenario` as well: without one of these, it is not a session's.
+_SCENARIO_NAMES = frozenset(
+    (
+        *("scenario_id", "goal", "goals", "constraints", "hard_constraints", "risk_level"),
+        *("expected_outcomes", "client_profile"),
+    )
+)
+
 
 def _recognise(record: Record) -> bool:
-    return isinstance(record.get("messages"), list) and isinstance(record.get("scenario"), dict)
+    scenario = record.get("scenario")
+    is_session = isinstance(scenario, dict) and not _SCENARIO_NAMES.isdisjoint(scenario)
+    return is_session and isinstance(record.get("messages"), list)
 
 
 def _read(record: Record) -> list[Rollout]:

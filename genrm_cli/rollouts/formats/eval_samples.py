@@ -30,6 +30,7 @@ from genrm_cli.rollouts.formats.shapes import (
 )
 from genrm_cli.rollouts.reading.chat_messages import turns_of_messages
 from genrm_cli.rollouts.reading.known_names import Fields
+from genrm_cli.rollouts.reading.line_fields import with_parts
 from genrm_cli.rollouts.reading.record_fields import (
     excluded_of,
     failure_of,
@@ -76,7 +77,9 @@ def _read_sample(sample: Record) -> Rollout:
         "excluded": excluded_of(sample) or failure_of(sample.get("error")),
     }
     if not isinstance(messages, list) or not messages:
-        return read_completion(sample, sample.get("input"), choice.get("message"), **known)
+        rollout = read_completion(sample, sample.get("input"), choice.get("message"), **known)
+        # Without messages, the sample keeps the options of its question apart.
+        return with_parts(sample, Fields(context=("choices",)), [rollout])[0]
     # Few-shot examples come before the policy acts; messages that it generated say so.
     turns = turns_of_messages(messages)
     pairs = zip(turns, messages, strict=True)

@@ -81,7 +81,16 @@ def _column(record: Record, names: Sequence[str]) -> list[Any]:
 def _is_columns(record: Record) -> bool:
     prompts = _column(record, _COLUMNS.prompt)
     responses = _column(record, _COLUMNS.response)
-    return bool(prompts and responses) and ("prompts" in record or len(prompts) == len(responses))
+    if not prompts or len(prompts) != len(responses):
+        return False
+    # Lists of texts alone may be the turns of one conversation: a batch has another column.
+    others = (
+        value
+        for name, value in record.items()
+        if name not in (*_COLUMNS.prompt, *_COLUMNS.response)
+    )
+    is_batch = any(isinstance(value, list) and len(value) == len(prompts) for value in others)
+    return is_batch or len(prompts) == 1 or any(map(_is_nested, responses))
 
 
 def _rows(record: Record) -> list[tuple[int, object, object]]:

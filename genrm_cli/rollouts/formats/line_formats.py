@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats import episode_lines
 from genrm_cli.rollouts.formats.format import (
@@ -18,13 +19,13 @@ from genrm_cli.rollouts.formats.shapes import (
     read_chat,
     read_completion,
     read_trajectory,
-    split_messages,
 )
-from genrm_cli.rollouts.reading.chat_messages import turns_of_messages
-from genrm_cli.rollouts.reading.known_names import Fields
+from genrm_cli.rollouts.reading.account import repeated_reference
+from genrm_cli.rollouts.reading.known_names import Fields, iter_texts
 from genrm_cli.rollouts.reading.line_fields import (
     LINE_FIELDS,
     is_line,
+    messages_at,
     parts_of,
     prompt_of,
     resolve_line,
@@ -146,7 +147,8 @@ _CONVERSATIONS = ("messages", "conversation")
 
 
 def _conversation_field(record: Record) -> str | None:
-    return next((name for name in _CONVERSATIONS if isinstance(record.get(name), list)), None)
+    values = ((name, messages_at(record, name)) for name in _CONVERSATIONS)
+    return next((name for name, value in values if isinstance(value, list)), None)
 
 
 def _read_conversation(record: Record) -> list[Rollout]:
@@ -156,23 +158,38 @@ def _read_conversation(record: Record) -> list[Rollout]:
     field = _conversation_field(record)
     if field is None:
         raise UnreadableRecordError("no messages, expected a list of messages")
-    messages = record[field]
-    is_asked = (
-        messages
-        and isinstance(messages[-1], dict)
-        and messages[-1].get("role") in ("user", "human")
-    )
-    rollout = (
-        split_messages(record, messages, turns_of_messages(messages))
-        if is_asked
-        else read_chat(record, messages)
-    )
+    rollout = read_chat(record, messages_at(record, field))
     return with_parts(record, _fields_of_conversation(record), [rollout])
 
 
 def _fields_of_conversation(record: Record) -> Fields:
     field = _conversation_field(record) or "messages"
     return parts_of(record, Fields(prompt=(field,), response=(field,)))
+
+
+def _resolve_conversation(record: Record) -> Fields:
+    """Return the fields of a conversation that is not training data."""
+    read = _fields_of_conversation(record)
+    _refuse_training_data(record, messages_at(record, read.prompt[0]))
+    return read
+
+
+def _resolve_sharegpt(record: Record) -> Fields:
+    _refuse_training_data(record, record.get("conversations"))
+    return _SHAREGPT.present_in(record)
+
+
+def _refuse_training_data(record: Record, messages: object) -> None:
+    """Refuse messages that end in the known solution of their task: the policy wrote none of it."""
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    text = "".join(iter_texts(last))
+    if (gold := repeated_reference(record, text)) is not None:
+        raise UnreadableRecordError(
+            f"the conversation ends in the known answer ({gold}), which the policy did not write; "
+            "name the response with ",
+            SettingRef("response_field"),
+            " if it did",
+        )
 
 
 def _message_of_sharegpt(turn: object) -> object:
@@ -185,6 +202,8 @@ def _message_of_sharegpt(turn: object) -> object:
         "content": turn.get("value"),
     }
 
+
+_SHAREGPT = Fields(prompt=("conversations",), system=("system",), response=("conversations",))
 
 LINE_FORMATS = (
     # `trajectories.jsonl`. Source: thinking-machines-lab/tinker-cookbook
@@ -263,7 +282,8 @@ LINE_FORMATS = (
         "sharegpt",
         lambda record: isinstance(record.get("conversations"), list),
         _read_sharegpt,
-        fields=Fields(prompt=("conversations",), system=("system",), response=("conversations",)),
+        fields=_SHAREGPT,
+        resolve=_resolve_sharegpt,
         example={
             "conversations": [
                 {"from": "human", "value": QUESTION},
@@ -277,7 +297,7 @@ LINE_FORMATS = (
         lambda record: _conversation_field(record) is not None,
         _read_conversation,
         fields=replace(LINE_FIELDS, prompt=_CONVERSATIONS, response=_CONVERSATIONS),
-        resolve=_fields_of_conversation,
+        resolve=_resolve_conversation,
         example={"messages": [ASKED, ANSWERED]},
     ),
 )

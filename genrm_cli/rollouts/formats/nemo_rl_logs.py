@@ -44,13 +44,15 @@ _PARALLEL = (
     ),
     *("advantages", "generation_logprobs", "prev_logprobs", "agent_ref"),
 )
+# Others write `content` and `rewards` as well, but none of these beside them.
+_OWN_NAMES = ("idx", "input_lengths", "token_loss_mask", "sample_loss_mask", "agent_ref")
 _own_record = own_of_lists(_PARALLEL, ("content",))
 
 
 def _recognise(record: Record) -> bool:
-    # Distillation has no rewards.
-    lists = record.get("content"), record.get("rewards", record.get("input_lengths"))
-    return all(isinstance(each, list) for each in lists)
+    content = record.get("content")
+    is_batch = isinstance(content, list) and bool(content) and isinstance(content[0], list)
+    return is_batch and any(name in record for name in _OWN_NAMES)
 
 
 def _read(record: Record) -> list[Rollout]:
@@ -180,8 +182,12 @@ FORMAT = Format(
     partial(annotate_list, also=("filtered_rewards",)),
     _own,
     fields=Fields(
-        prompt=("content",), response=("content",), metadata=("rewards", "filtered_rewards")
+        prompt=("content",), response=("content",), metadata=("rewards", "filtered_rewards", "idx")
     ),
     owns_line=True,
-    example={"content": [[QUESTION, ANSWER], [QUESTION, OTHER_ANSWER]], "rewards": [1.0, 0.0]},
+    example={
+        "content": [[QUESTION, ANSWER], [QUESTION, OTHER_ANSWER]],
+        "rewards": [1.0, 0.0],
+        "idx": 0,
+    },
 )

@@ -175,7 +175,7 @@ def _with_parts(record: JsonObject, read: Fields, turns: tuple[Turn, ...]) -> tu
     context = [
         f"{_SUFFIX}\n{text}" if plain_name(name) == "suffix" else text
         for name in read.context
-        if (text := text_of_part(record[name])) and text not in shown
+        if (text := text_of_part(record.get(name))) and text not in shown
     ]
     if not context:
         return (*dict.fromkeys(system), *history, *turns)
