@@ -183,7 +183,8 @@ class Reason(StrEnum):
     ALONE = "alone", "only rollout in its group"
     MIXED_PROMPTS = (
         "mixed_prompts",
-        "the prompts of the group differ, so its rollouts cannot be compared",
+        "the prompts of the group differ, so its rollouts cannot be compared; whole conversations "
+        "that only begin differently can be, in the format episode",
     )
     MIXED_REFERENCES = (
         "mixed_references",

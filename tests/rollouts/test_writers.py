@@ -81,6 +81,31 @@ def test_a_writers_line_is_read():
         assert all(rollout.excluded is None for rollout in rollouts)
 
 
+def test_a_trajectory_of_an_agent_is_an_episode():
+    """The task is the system turn and the first turn of the user; all that follows is shown."""
+    looked = ToolResult("30", "calendar")
+    called = ToolCall("calendar", '{"month": 4}')
+    cases = {
+        "mini_swe_agent": Turn("user", "<returncode>0</returncode>\n30"),
+        "tau_bench": called,
+        "swe_agent": ToolResult("30"),
+        "swe_agent 2": Text(RIGHT),
+        "openhands": ToolCall("run", '{"command": "cal 4"}'),
+        "atif": called,
+        "bfcl": called,
+    }
+    for name, shown in cases.items():
+        (rollout,) = read(name)
+        assert rollout.prompt == (TOLD, ASKED)
+        assert rollout.is_session
+        assert shown in rollout.response
+        assert Text(RIGHT) in rollout.response
+        assert rollout.excluded is None
+    assert looked.text in [item.text for item in read("tau_bench")[0].response[1:2]]
+    assert [rollout.answer for rollout in read("tau_results")] == [RIGHT, "31"]
+    assert {rollout.task for rollout in read("tau_results")} == {"task:april"}
+
+
 SAID = {"candidates": [{"content": {"parts": [{"text": RIGHT}]}}]}
 CONVERSE = {
     "output": {

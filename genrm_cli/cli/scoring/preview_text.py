@@ -1,6 +1,6 @@
 """Render previews: what is in an input, what a run would ask about it, and what that costs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import counted, text_of
@@ -110,13 +110,14 @@ def _format_lines(name: str, count: int, reading: "FormatReading | None") -> Ite
     if reading is None:
         yield lines
         return
-    roles = [f"{role}: {', '.join(names)}" for role, names in reading.roles.items()]
-    shown = ", ".join(reading.not_read[:_SHOWN_FIELDS]) + (
-        ", ..." if len(reading.not_read) > _SHOWN_FIELDS else ""
-    )
-    yield "; ".join([lines, *roles, *([f"not read: {shown}"] if shown else [])])
+    yield "; ".join([lines, *(f"{role}: {_names(names)}" for role, names in reading.roles.items())])
     response = "no response" if reading.response is None else f"response {reading.response!r}"
     yield f"  line {reading.line}: prompt {reading.prompt!r}, {response}"
+
+
+def _names(names: Sequence[str]) -> str:
+    more = ", ..." if len(names) > _SHOWN_FIELDS else ""
+    return ", ".join(names[:_SHOWN_FIELDS]) + more
 
 
 def _problem_lines(preview: "Preview") -> Iterator[str]:

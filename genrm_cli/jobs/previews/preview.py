@@ -17,14 +17,13 @@ from genrm_cli.jobs.due.refusals import FirstRejects, refuse_input
 from genrm_cli.jobs.estimate import RunEstimate, estimate_run
 from genrm_cli.jobs.index import Reject, index_input
 from genrm_cli.jobs.previews.problems import Problem, Problems
-from genrm_cli.json_types import Record, field_at
+from genrm_cli.json_types import Record
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.rollouts.formats import Format
-from genrm_cli.rollouts.reading.known_names import REFERENCES
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.rollouts.row_groups import TornPrompts
-from genrm_cli.scored.parse_lines import format_of
+from genrm_cli.scored.parse_lines import format_of, settled_fields
 from genrm_cli.settings import changed
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.leases import Leases
@@ -75,13 +74,12 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class FormatReading:
-    """How the first line of a format is read: its fields by role, the beginnings of its prompt and
-    first response.
+    """How the first line of a format is read: what each field was taken for, the beginnings of its
+    prompt and first response.
     """
 
     line: int
     roles: dict[str, list[str]]
-    not_read: list[str]
     prompt: str
     response: str | None
 
@@ -271,22 +269,9 @@ def _add_readings(found: dict[str, FormatReading], source: Source, run: RunConte
 
 def _reading_of(number: int, record: Record, format_: Format, run: RunContext) -> FormatReading:
     first = format_.read(record)[0]
-    fields = format_.fields_in(record)
-    roles = {role: list(names) for role, names in fields.roles().items() if role != "metadata"}
-    shown = run.plan.reference_field
-    rubric = run.plan.rubric_field
-    roles["reference"] = [
-        name for name in REFERENCES if name in record and name not in (*fields.response, shown)
-    ]
-    own = format_.own_record(record, 0)
-    for role, path in (("reference, shown to the judge", shown), ("rubric", rubric)):
-        roles[role] = [path] if path is not None and field_at(own, path) is not None else []
-    roles = {role: names for role, names in roles.items() if names}
-    read = {name.partition(".")[0] for names in roles.values() for name in names}
     return FormatReading(
         number,
-        roles,
-        [name for name in record if name not in read],
+        format_.roles_in(record, settled_fields(run.settings.input)),
         first.prompt[-1].text[:_SHOWN_CHARS] if first.prompt else "",
         None if first.answer is None else first.answer[:_SHOWN_CHARS],
     )

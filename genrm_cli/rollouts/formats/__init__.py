@@ -24,8 +24,9 @@ from genrm_cli.rollouts.formats import (
     eval_samples,
     nemo_gym_lines,
     nemo_rl_logs,
-    verifiers_traces,
 )
+from genrm_cli.rollouts.formats.episodes import verifiers_traces
+from genrm_cli.rollouts.formats.episodes.agents import AGENT_FORMATS
 from genrm_cli.rollouts.formats.format import Format, Score
 from genrm_cli.rollouts.formats.group_formats import GROUP_FORMATS
 from genrm_cli.rollouts.formats.line_formats import LINE_FORMATS, having, line_format
@@ -43,6 +44,7 @@ _IN_ORDER = (
     nemo_gym_lines.OBJECT,
     verifiers_traces.FORMAT,
     *NESTED_FORMATS,
+    *AGENT_FORMATS,
     eval_samples.INSPECT,
     api_calls.FORMAT,
     eval_samples.LM_EVAL,

@@ -1,12 +1,12 @@
 """The definition of a format: recognise a line, read its rollouts, write their scores back."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from genrm_cli.json_types import JsonObject, Record
-from genrm_cli.rollouts.reading.account import describe_open, open_fields
-from genrm_cli.rollouts.reading.known_names import Fields, part_named
+from genrm_cli.rollouts.reading.account import describe_open, open_fields, roles_of
+from genrm_cli.rollouts.reading.known_names import REFERENCES, Fields, part_named
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 # The texts of every format's example: one question and two answers.
@@ -184,6 +184,16 @@ class Format:
             # A scored line was accounted for when it was scored, with the settings of that run.
             settled = (*settled, *(name for name in record if part_named(name) is None))
         return open_fields(record, read, settled)
+
+    def roles_in(self, record: Record, settled: Mapping[str, str]) -> dict[str, list[str]]:
+        """Return the fields of a record by what each is taken for; `settled` has the roles that the
+        user gave, by path.
+        """
+        read = self.fields_in(record)
+        if self.owns_line:
+            others = (name for name in record if name not in REFERENCES)
+            read = replace(read, metadata=(*read.metadata, *others))
+        return roles_of(record, read, settled)
 
     def refuse_open(self, record: Record, settled: Collection[str] = ()) -> None:
         """Refuse a record with fields that it does not account for."""

@@ -6,7 +6,7 @@ from functools import partial
 
 from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats import episode_lines
+from genrm_cli.rollouts.formats.episodes import episode_lines
 from genrm_cli.rollouts.formats.format import (
     ANSWER,
     ANSWERED,

@@ -78,23 +78,30 @@ def open_fields(record: JsonObject, read: Fields, settled: Collection[str] = ())
     return found
 
 
-def roles_of(record: JsonObject, read: Fields, settled: Mapping[str, str]) -> dict[str, str]:
-    """Return what every field of a line was taken for; `settled` gives roles by path."""
-    roles = {name: role for role, names in read.roles().items() for name in names}
-    left = open_fields(record, read, settled)
-    for name in record:
-        if name in settled or name not in roles:
-            roles[name] = settled.get(name) or _role_of(record, name, left)
-    return roles
+def roles_of(record: JsonObject, read: Fields, settled: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the fields of a line by what they were taken for, metadata last; `settled` gives the
+    roles by path that the user has set.
+    """
+    roles = {role: list(names) for role, names in read.roles().items() if role != "metadata"}
+    for path, role in settled.items():
+        if values_at(record, path) is not None:
+            roles.setdefault(role, []).append(path)
+    tops = {path.partition(".")[0] for names in roles.values() for path in names}
+    metadata: list[str] = []
+    for name in record.keys() - tops:
+        role = "metadata" if name in read.metadata else _role_of(name, record[name])
+        (metadata if role == "metadata" else roles.setdefault(role, [])).append(name)
+    order = list(record)
+    return {role: names for role, names in roles.items() if names} | (
+        {"metadata": sorted(metadata, key=order.index)} if metadata else {}
+    )
 
 
-def _role_of(record: JsonObject, name: str, left: Mapping[str, str]) -> str:
-    if any(path.partition(".")[0] == name for path in left):
-        return "not read"
+def _role_of(name: str, value: object) -> str:
     role = role_named(name)
     if role in _SETTLED and role is not None:
         return role
-    texts = [text for _, _, text, _ in _iter_texts_at(record[name], name, ())]
+    texts = [text for _, _, text, _ in _iter_texts_at(value, name, ())]
     return "repeated" if any(map(is_prose, texts)) else "metadata"
 
 

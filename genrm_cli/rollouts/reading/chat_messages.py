@@ -141,7 +141,8 @@ def iter_items_of_message(
         for part in parts_of(content):
             if isinstance(part, ToolResult):
                 yield part
-        if text := text_of_content(content):
+        written = [call_text(call.name, call.arguments) for call in _calls_of_message(message)]
+        if text := join_texts([text_of_content(content), *written]):
             yield Turn(role, text)
         yield from media_of_messages(message)
 

@@ -1,0 +1,1 @@
+"""Formats whose rollouts are episodes: sessions, and trajectories of agents."""
