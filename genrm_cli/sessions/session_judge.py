@@ -15,7 +15,7 @@ from genrm_cli.groups.results import GroupRewards
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import Record
 from genrm_cli.judging.rubrics.session_rubrics import CONSTRAINTS_NAME, SESSION_SET, TURNS_NAME
-from genrm_cli.rollouts.formats.episode_lines import FORMAT, name_in_episode
+from genrm_cli.rollouts.formats.episodes.episode_lines import FORMAT, name_in_episode
 from genrm_cli.sessions.session_rules import FORM, GUARD
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.components import GENRM, Component, TotalTable
