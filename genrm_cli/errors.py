@@ -85,6 +85,11 @@ class Message:
         return self.render()
 
 
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return a count with its noun, as in `1 group` and `2 groups`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 Part = str | SettingRef | Message
 _SETTING = re.compile(r"\$([a-z][a-z0-9_]*)")
 
@@ -209,15 +214,3 @@ def worst_exit_code(codes: Iterable[int]) -> int:
     judges, too many unscored, done.
     """
     return min(codes, key=_FROM_WORST.index, default=0)
-
-
-JUDGE_WARNINGS = {
-    "adapted": "{model} does not take {detail}",
-    "other_model": "{model}: replies name another model, {other}",
-    "endpoint_down": "{endpoint} is marked unhealthy: {detail}",
-    "paused": "the judge is down ({detail}); giving up unless it recovers within "
-    "{give_up_after_s:g} s",
-}
-"""What users are told about a judge that refuses a field or is down, by event, with the event's
-fields.
-"""

@@ -19,10 +19,9 @@ from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import JudgedVerdicts, reward_verdicts, verdicts_of
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.opening.judge_spec import ignore_event
 from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.opening.opened import OpenJudges
-from genrm_cli.judging.pacing.pool import OnEvent
+from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rollouts.gym_view import with_gym_response

@@ -8,10 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Self, TypeVar
 
-from genrm_cli.errors import JUDGE_WARNINGS, UsageError
+from genrm_cli.errors import UsageError
 from genrm_cli.group_scorer import GroupScorer
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.results import GroupRewards
+from genrm_cli.judging.pacing.judge_events import JUDGE_WARNINGS
+from genrm_cli.metrics.event import Event
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.settings import Settings
 from genrm_cli.settings.kinds import Table
@@ -148,12 +150,12 @@ def run_blocking(work: Coroutine[Any, Any, Result]) -> Result:
     return _run_in_thread(work)
 
 
-def _warn(event: str, fields: dict[str, Any]) -> None:
+def _warn(event: Event) -> None:
     """Log that a judge takes other requests, or is down: a call may then wait for
     `give_up_after`.
     """
-    if event in JUDGE_WARNINGS:
-        logging.getLogger("genrm_cli").warning("%s", JUDGE_WARNINGS[event].format(**fields))
+    if isinstance(event, JUDGE_WARNINGS):
+        logging.getLogger("genrm_cli").warning("%s", event.text())
 
 
 def _resolve(given: Table) -> Settings:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from genrm_cli.batches.batch_api import Batch, BatchApi, MissingError
-from genrm_cli.errors import BadInputLineError, InputError, naming
+from genrm_cli.errors import BadInputLineError, InputError, counted, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.offline.request_files import replies_of
+from genrm_cli.metrics.event import Event
 from genrm_cli.scored.json_form import from_json, to_json
 from genrm_cli.storage.encoding.records import Line, parse_record, render_document
 from genrm_cli.storage.location import sibling
@@ -26,6 +27,21 @@ _FORMAT = 1
 _MODE = 0o600  # replies hold texts of rollouts, as a journal does
 _PIECE_BYTES = 1 << 20  # copied at once; any size that fits in memory will do
 _NAMED_REASONS = 3  # a batch may fail with one reason a line
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEvent(Event):
+    """A batch at a provider has made progress."""
+
+    batch: str
+    status: str
+    done: int
+    requests: int
+
+    def text(self) -> str:
+        """Describe the progress."""
+        of = counted(self.requests, "request")
+        return f"batch {self.batch}: {self.status}, {self.done:,} of {of}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,13 +204,8 @@ class FileBatch:
         progress = (batch.status, batch.done)
         if progress != self._progress:
             self._progress = progress
-            fields = {
-                "batch": batch.id,
-                "status": batch.status,
-                "done": batch.done,
-                "requests": self._state.requests,
-            }
-            self._run.on_event("batch", fields)
+            event = BatchEvent(batch.id, batch.status, batch.done, self._state.requests)
+            self._run.on_event(event)
 
     def _read_requests(self) -> tuple[str, int]:
         """Return the digest and the number of the requests.

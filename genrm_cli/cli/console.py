@@ -11,8 +11,9 @@ import textwrap
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 
 import typer
@@ -22,8 +23,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from genrm_cli.errors import GenrmError, Message, SettingRef, naming
-from genrm_cli.json_types import JsonObject, Record
+from genrm_cli.errors import GenrmError, Message, SettingRef, counted, naming
+from genrm_cli.json_types import Record
+from genrm_cli.metrics.event import Event, OnEvent
 from genrm_cli.metrics.progress import Pace, RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings.table import all_settings
@@ -32,7 +34,6 @@ from genrm_cli.storage.printable import CONTROL, escaped_in_json
 LINE_EVERY_S = 30.0
 _LABEL = re.compile(r" *(?:\S.{,18}?  +)?")  # what a line begins with, up to its text
 _MANY = 20  # below, a percentage looks more precise than the counts behind it
-OnEvent = Callable[[str, JsonObject], None]
 
 
 class _Console(Console):
@@ -141,7 +142,7 @@ def showing_progress(progress: RunProgress, on_event: OnEvent, *, quiet: bool) -
             now = progress.now()
             if not live and not quiet:
                 say(progress_text(now, progress.pace, elapsed_s))
-            on_event("progress", progress_fields(now, progress.pace, elapsed_s))
+            on_event(progress_event(now, progress.pace, elapsed_s))
 
     def live_lines() -> Table:
         now = progress.now()
@@ -176,24 +177,44 @@ def showing_progress(progress: RunProgress, on_event: OnEvent, *, quiet: bool) -
         reporter.join()
 
 
-def progress_fields(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> JsonObject:
-    """Return the progress of a run as fields of a log line."""
-    return {
-        "elapsed_s": round(elapsed_s, 1),
-        "groups": now.groups,
-        "groups_done": now.groups_done,
-        "planned": now.comparisons_planned,
-        "verdicts": now.verdicts,
-        "journal_hits": now.journal_hits,
-        "failures": dict(now.failures_by_kind),
-        "calls": now.calls,
-        "retries": now.retries,
-        "in_flight": pace.in_flight if pace else 0,
-        "limit": pace.limit if pace else 0,
-        "tokens": now.tokens,
-        "median_s": pace.latencies.quantile_s(0.5) if pace else None,
-        "p99_s": pace.latencies.quantile_s(0.99) if pace else None,
-    }
+@dataclass(frozen=True, slots=True)
+class ProgressEvent(Event):
+    """The progress of a run; the two latencies are None before the first reply."""
+
+    elapsed_s: float
+    groups: int
+    groups_done: int
+    planned: int
+    verdicts: int
+    journal_hits: int
+    failures: Mapping[str, int]
+    calls: int
+    retries: int
+    in_flight: int
+    limit: int
+    tokens: int
+    median_s: float | None
+    p99_s: float | None
+
+
+def progress_event(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> ProgressEvent:
+    """Return the progress of a run for a log."""
+    return ProgressEvent(
+        elapsed_s=round(elapsed_s, 1),
+        groups=now.groups,
+        groups_done=now.groups_done,
+        planned=now.comparisons_planned,
+        verdicts=now.verdicts,
+        journal_hits=now.journal_hits,
+        failures=dict(now.failures_by_kind),
+        calls=now.calls,
+        retries=now.retries,
+        in_flight=pace.in_flight if pace else 0,
+        limit=pace.limit if pace else 0,
+        tokens=now.tokens,
+        median_s=pace.latencies.quantile_s(0.5) if pace else None,
+        p99_s=pace.latencies.quantile_s(0.99) if pace else None,
+    )
 
 
 def progress_text(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> str:
@@ -267,11 +288,6 @@ def print_markdown(text: str) -> None:
     os.environ.setdefault("LESS", "-FRX")  # colours, and no pager for text that fits on the screen
     with console.pager(styles=True):
         console.print(Markdown(text, hyperlinks=False))
-
-
-def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """Return a count with its noun, as in `1 group` and `2 groups`."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def rate_text(rate: float, of: int, noun: str) -> str:

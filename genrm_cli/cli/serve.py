@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import say
@@ -16,6 +17,8 @@ from genrm_cli.cli.options import (
 )
 from genrm_cli.cli.sessions.host import ClientOptions, HostOptions, host
 from genrm_cli.errors import UsageError, how_to_install, naming
+from genrm_cli.judging.pacing.judge_events import JudgeEvent
+from genrm_cli.metrics.event import Event
 from genrm_cli.settings import Settings
 from genrm_cli.settings.sources.keys import find_token
 
@@ -51,6 +54,14 @@ _OMITTED = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ListeningEvent(Event):
+    """The server takes requests."""
+
+    url: str
+    pid: int
+
+
 @with_settings(*ALL_PANELS, omit=_OMITTED)
 def serve(invocation: Invocation, client: ClientOptions, hosted: HostOptions) -> int:
     """Serve rewards to running trainers over HTTP.
@@ -70,11 +81,11 @@ def serve(invocation: Invocation, client: ClientOptions, hosted: HostOptions) ->
     settings = invocation.settings
     keys = invocation.api_keys
     token = find_token()
-    log_only = ("judge",) if hosted.environment is not None else ()
+    log_only = (JudgeEvent,) if hosted.environment is not None else ()
     with Events(settings.output.log_json, quiet=settings.output.quiet, log_only=log_only) as events:
 
         def say_ready(url: str) -> None:
-            events("listening", {"url": url, "pid": os.getpid()})
+            events(ListeningEvent(url, os.getpid()))
             if not settings.output.quiet:
                 say(f"genrm: listening on {url}")
 

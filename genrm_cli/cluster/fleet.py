@@ -18,6 +18,12 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from genrm_cli import __version__
+from genrm_cli.cluster.fleet_events import (
+    FleetEvent,
+    ShardDoneEvent,
+    ShardFailedEvent,
+    WorkerLostEvent,
+)
 from genrm_cli.cluster.start import in_one_line, living_nodes, watch_cluster
 from genrm_cli.cluster.worker import Load, Order, ShardResult, Spent, Worker, WorkerState
 from genrm_cli.errors import StorageError, UsageError, how_to_install
@@ -58,7 +64,7 @@ class Fleet:
             _FleetMember(f"{number}/{workers}", nodes[number % len(nodes)], run.progress.begin())
             for number in range(workers)
         ]
-        run.on_event("fleet", {"workers": workers, "nodes": min(workers, len(nodes))})
+        run.on_event(FleetEvent(workers, min(workers, len(nodes))))
 
     @property
     def stopped_by(self) -> StoppedBy | None:
@@ -120,14 +126,14 @@ class Fleet:
                 # The message about a worker that did not start ends with the reason.
                 reason = "" if member.state else str(error).strip().rpartition("\n")[2]
                 lost.append(reason or type(error).__name__)
-                self._run.on_event("worker_lost", {"shard": member.shard, "detail": lost[-1]})
+                self._run.on_event(WorkerLostEvent(member.shard, lost[-1]))
                 self._lose(member)
                 continue
             if result.fatal is not None:
                 raise result.fatal
             member.result = result
-            ended = {"shard": member.shard, "errors": result.errors}
-            self._run.on_event("shard_failed" if result.errors else "shard_done", ended)
+            ended = ShardFailedEvent if result.errors else ShardDoneEvent
+            self._run.on_event(ended(member.shard, result.errors))
             return
         raise StorageError(
             f"shard {member.shard}: its workers were lost ({'; '.join(lost)}). Check that all "
@@ -182,8 +188,8 @@ class Fleet:
         for name in COUNTS:
             setattr(member.metrics, name, getattr(state.now, name))
         member.metrics.failures_by_kind = Counter(state.now.failures_by_kind)
-        for event, event_fields in state.events:
-            self._run.on_event(event, event_fields)
+        for event in state.events:
+            self._run.on_event(event)
         load = Load()
         for each in self._members:
             if each.state is not None:

@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from genrm_cli.cluster.fleet import Fleet
 from genrm_cli.cluster.start import check_address, cluster
@@ -18,8 +17,14 @@ from genrm_cli.jobs.due.decisions import Status, iter_decisions
 from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.journals import asks_anybody, check_journal_place, gather_shards
 from genrm_cli.judging.opening.open_judges import open_judges
-from genrm_cli.judging.pacing.pool import OnEvent
+from genrm_cli.judging.pacing.judge_events import (
+    EndpointDownEvent,
+    EndpointUpEvent,
+    JudgeEvent,
+    StoppedEvent,
+)
 from genrm_cli.judging.profiles.profile import AnyProfile
+from genrm_cli.metrics.event import Event, OnEvent
 from genrm_cli.settings import Settings, changed
 from genrm_cli.storage.leases import Leases, OtherLease
 from genrm_cli.storage.location import is_remote, is_stream
@@ -147,12 +152,19 @@ async def _settle_judges(run: RunContext) -> tuple[tuple[bool, ...], tuple[int, 
 
 def _without_repeats(on_event: OnEvent) -> OnEvent:
     """Drop repeated events: the probe, the workers and the concluding run notice the same."""
-    latest: dict[object, str] = {}
+    latest: dict[object, type[Event]] = {}
 
-    def forward(event: str, fields: dict[str, Any]) -> None:
-        subject = fields.get("endpoint") or (event, fields.get("name"), fields.get("reason"))
-        if event not in ("judge", *FORWARDED) or latest.get(subject) != event:
-            latest[subject] = event
-            on_event(event, fields)
+    def forward(event: Event) -> None:
+        kind = type(event)
+        subject: object = kind
+        if isinstance(event, EndpointDownEvent | EndpointUpEvent):
+            subject = event.endpoint
+        elif isinstance(event, JudgeEvent):
+            subject = kind, event.name
+        elif isinstance(event, StoppedEvent):
+            subject = kind, event.reason
+        if not isinstance(event, (JudgeEvent, *FORWARDED)) or latest.get(subject) is not kind:
+            latest[subject] = kind
+            on_event(event)
 
     return forward

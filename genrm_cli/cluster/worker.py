@@ -17,11 +17,20 @@ from genrm_cli.errors import (
 )
 from genrm_cli.jobs.batch import BatchReport, score_inputs
 from genrm_cli.jobs.context import RunContext, new_run
+from genrm_cli.jobs.journals import JournalDamagedEvent
+from genrm_cli.jobs.replica import CopyFailingEvent
 from genrm_cli.judging.lookup import ProfileSource
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.judging.pacing.judge_events import (
+    EndpointDownEvent,
+    EndpointUpEvent,
+    PausedEvent,
+    StoppedEvent,
+)
 from genrm_cli.judging.pacing.policy import cost_of
+from genrm_cli.metrics.event import Event
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import Latencies, Mergeable
@@ -31,7 +40,14 @@ from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.verdicts import StoppedBy
 
 # What a user has to know at once; the driver sees the rest in its own probe and in the conclusion.
-FORWARDED = ("endpoint_down", "endpoint_up", "paused", "copy_failing", "journal_damaged", "stopped")
+FORWARDED = (
+    EndpointDownEvent,
+    EndpointUpEvent,
+    PausedEvent,
+    CopyFailingEvent,
+    JournalDamagedEvent,
+    StoppedEvent,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +112,7 @@ class WorkerState:
     version: str
     now: RunMetrics
     load: Load
-    events: Sequence[tuple[str, dict[str, Any]]] = ()
+    events: Sequence[Event] = ()
 
 
 class Worker:
@@ -106,7 +122,7 @@ class Worker:
         self._order = order
         self._shard = shard
         self._progress = RunProgress()
-        self._events: list[tuple[str, dict[str, Any]]] = []
+        self._events: list[Event] = []
         self._judges: OpenJudges | None = None
         self._asking: asyncio.Task[Any] | None = None
 
@@ -166,9 +182,9 @@ class Worker:
         settings = changed(order.settings, shard=self._shard, deadline=left_s)
         return new_run(settings, find_api_keys(settings), self._progress, self._on_event)
 
-    def _on_event(self, event: str, fields: dict[str, Any]) -> None:
-        if event in FORWARDED:
-            self._events.append((event, fields))
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, FORWARDED):
+            self._events.append(event)
 
 
 def settled_specs(specs: Sequence[JudgeSpec], order: Order) -> list[JudgeSpec]:

@@ -48,9 +48,11 @@ from genrm_cli.jobs.offline.exchange import FileExchange
 from genrm_cli.jobs.offline.open_exchange import check_offline, open_exchange
 from genrm_cli.jobs.score_file import ask_task, score_task
 from genrm_cli.jobs.shards import check_shards
+from genrm_cli.json_types import Record
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.metrics.event import Event, Severity
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease
@@ -59,6 +61,32 @@ from genrm_cli.tasks import first_error_of
 
 Held = Mapping[str, Lease | OtherLease | None]
 """Leases by output; None for an output without a lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileEvent(Event):
+    """An input is done, failed, or left to the next run."""
+
+    result: Decision
+
+    @property
+    def level(self) -> Severity:
+        """An error for an input that failed."""
+        return Severity.ERROR if self.result.status is Status.FAILED else Severity.INFO
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the input ends with an exit code."""
+        return self.result.exit_code != 0
+
+    def text(self) -> Message | None:
+        """Describe the result; None for an input that is up to date."""
+        is_quiet = self.result.status is Status.CURRENT and not self.is_failure
+        return None if is_quiet else self.result.text()
+
+    def as_dict(self) -> Record:
+        """Return the fields of a log line."""
+        return self.result.as_dict()
 
 
 @dataclass(slots=True)
@@ -332,7 +360,7 @@ class _BatchRun:
 
     def _enter(self, result: Decision) -> None:
         self.report.enter(result)
-        self.run.on_event("file", result.as_dict())
+        self.run.on_event(FileEvent(result))
 
 
 def _waiting(decision: Decision, run: RunContext) -> Decision:

@@ -15,8 +15,8 @@ from genrm_cli.groups.compile import compile_plan
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.offline.exchange import FileExchange
 from genrm_cli.jobs.shards import Shard, limits_of_shard, shard_of
-from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions, ignore_event
-from genrm_cli.judging.pacing.pool import OnEvent
+from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions
+from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.run_record import WatchedRun

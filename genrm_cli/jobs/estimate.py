@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from genrm_cli.errors import counted
 from genrm_cli.groups.check import judge_specs
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import count_known, count_requests
@@ -34,6 +35,10 @@ _NOTHING_SHOWN: dict[type, Prompt] = {
 }
 
 
+_MINUTE_S = 60
+_HOUR_S = 3_600
+
+
 @dataclass(frozen=True, slots=True)
 class RunEstimate:
     """The estimated needs of a run.
@@ -56,9 +61,30 @@ class RunEstimate:
     cost: float | None = 0.0
     time_s: float | None = 0.0
 
+    def text(self) -> str:
+        """Return the comparisons, calls, tokens, cost and time in one line."""
+        known = f", {self.known:,} of them answered in an earlier run" if self.known else ""
+        calls = counted(self.calls, "call")
+        made = f"{counted(self.planned, 'comparison')}{known}: {calls} to make"
+        if not self.calls:
+            return made
+        cost = f", cost about {self.cost:,.2f}" if self.cost is not None else ""
+        time = f", about {_duration_text(self.time_s)}" if self.time_s else ""
+        return (
+            f"{made}, about {self.tokens_in:,} tokens in and {self.tokens_out:,} out (estimated "
+            f"from {self.tokens_from}){cost}{time}"
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Return the estimate, JSON-ready."""
         return asdict(self)
+
+
+def _duration_text(time_s: float) -> str:
+    """Return a duration in the unit that suits it."""
+    if time_s < _MINUTE_S:
+        return f"{time_s:.1f} s"
+    return f"{time_s / _MINUTE_S:.1f} min" if time_s < _HOUR_S else f"{time_s / _HOUR_S:.1f} h"
 
 
 def estimate_run(

@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,7 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.replica import JournalReplica, import_segments
 from genrm_cli.jobs.shards import shard_of
 from genrm_cli.judging.journal import Journal
+from genrm_cli.metrics.event import Event, Severity
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import graders_of
 from genrm_cli.settings.resolve import state_folder
@@ -23,6 +25,22 @@ from genrm_cli.storage.store import Store
 
 _SUFFIX = ".journal.sqlite"
 _IMPORTED_AT_ONCE = 10_000  # entries of one transaction; an interrupted run stops in between
+
+
+@dataclass(frozen=True, slots=True)
+class JournalDamagedEvent(Event):
+    """A journal holds verdicts that cannot be read."""
+
+    severity = Severity.WARNING
+    journal: str
+    verdicts: int
+
+    def text(self) -> str:
+        """Name the journal."""
+        return (
+            f"journal {self.journal}: ignoring {self.verdicts} damaged verdicts; the judge is "
+            "asked again"
+        )
 
 
 def asks_anybody(settings: Settings) -> bool:
@@ -134,7 +152,7 @@ async def open_journal_at(path: str, output_uri: str, run: RunContext) -> AsyncI
                 await run.in_thread(lambda: segments.exchange(journal))
                 yield journal
     if journal.damaged:
-        run.on_event("journal_damaged", {"journal": path, "verdicts": len(journal.damaged)})
+        run.on_event(JournalDamagedEvent(path, len(journal.damaged)))
 
 
 def _import_others(journal: Journal, scored_uri: str, run: RunContext) -> None:

@@ -58,7 +58,7 @@ async def judge_input(
                 if number not in outcomes:
                     yield number, index.read_group(rows)
 
-        if not await session.judge(iter_rest, keep, input=uri):
+        if not await session.judge(iter_rest, keep, uri):
             return False
         if scores is not None:
             await run.in_thread(lambda: _conclude(index, run, outcomes, suspects, scores))

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from genrm_cli.errors import StoppedError
 from genrm_cli.groups.check import asks_nothing, why_nothing_is_asked
@@ -23,11 +23,13 @@ from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import judge_groups, recall_group
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.estimate import estimate_rest
+from genrm_cli.jobs.estimate import RunEstimate, estimate_rest
 from genrm_cli.jobs.index import correct_plan
+from genrm_cli.json_types import Record
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.metrics.event import Event
 from genrm_cli.verdicts import StoppedBy
 
 # Replies of files that wait for a commit: many share one fsync, and memory stays bounded.
@@ -36,6 +38,23 @@ _MAX_UNCOMMITTED = 1_000
 Tag = TypeVar("Tag")
 Keep = Callable[[Tag, JudgedGroup], None]
 """Takes each group as it is finished, with the tag that names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEvent(Event):
+    """The calls that are left to make, for one input if it is named."""
+
+    input: str | None
+    estimate: RunEstimate
+
+    def text(self) -> str:
+        """Describe the plan."""
+        return self.estimate.text()
+
+    def as_dict(self) -> Record:
+        """Return the fields of a log line."""
+        named = {} if self.input is None else {"input": self.input}
+        return named | self.estimate.as_dict()
 
 
 @dataclass(slots=True)
@@ -92,7 +111,10 @@ class JudgingSession:
             self._run.progress.pace = self._judges
 
     async def judge(
-        self, iter_rest: Callable[[], Iterator[tuple[Tag, Group]]], keep: Keep[Tag], **fields: Any
+        self,
+        iter_rest: Callable[[], Iterator[tuple[Tag, Group]]],
+        keep: Keep[Tag],
+        input_uri: str | None = None,
     ) -> bool:
         """Take all steps after the first; False if groups wait for replies that a later run will
         have.
@@ -100,7 +122,7 @@ class JudgingSession:
         Args:
             iter_rest: yields the groups that are not finished.
             keep: takes each group as it is finished.
-            fields: of the event that announces the plan.
+            input_uri: the input that the announced plan is for.
         """
         metrics = self._run.metrics
         has_verdicts = self._journal is not None and self._journal.has_verdicts
@@ -113,16 +135,16 @@ class JudgingSession:
             metrics.known = found.known
             metrics.known_calls = found.known_calls
             correct_plan(metrics, found.requests)
-        self.announce(**fields)
+        self.announce(input_uri)
         async with self.asking():
             await self.ask(iter_rest(), keep)
         correct_plan(metrics, metrics.finished)
         return True
 
-    def announce(self, **fields: Any) -> None:
+    def announce(self, input_uri: str | None = None) -> None:
         """Announce what is left to ask, with the estimated cost."""
         if self._judges.is_remote and not asks_nothing(self._run.settings):
-            self._run.on_event("plan", fields | estimate_rest(self._run, self._journal).as_dict())
+            self._run.on_event(PlanEvent(input_uri, estimate_rest(self._run, self._journal)))
 
     @asynccontextmanager
     async def asking(self) -> AsyncIterator[None]:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 import uuid
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Self
 
@@ -19,12 +19,29 @@ import orjson
 from genrm_cli.errors import GenrmError, StorageError, naming
 from genrm_cli.jobs.context import RunContext, kept_alive
 from genrm_cli.judging.journal import Journal
+from genrm_cli.metrics.event import Event, Severity
 from genrm_cli.storage.encoding.codec import pack, unpack
 from genrm_cli.storage.store import Store
 from genrm_cli.tasks import in_thread
 
 _SUFFIX = ".journal.zst"  # never listed as a rollout file
 _RETRY_S = 5.0  # after the attempts of a request, which take half a minute
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFailingEvent(Event):
+    """Verdicts of the journal could not be copied to their folder."""
+
+    severity = Severity.WARNING
+    folder: str
+    detail: str
+
+    def text(self) -> str:
+        """Say where the verdicts are."""
+        return (
+            f"cannot copy verdicts to {self.folder} ({self.detail}); they stay in the local "
+            "journal and are copied when the store recovers"
+        )
 
 
 class JournalReplica:
@@ -69,7 +86,7 @@ class JournalReplica:
             if error is None:
                 raise
             # The error that ended the run matters more; the local journal has everything.
-            self._run.on_event("copy_failing", {"folder": self._folder, "detail": str(failed)})
+            self._run.on_event(CopyFailingEvent(self._folder, str(failed)))
 
     def add(self, entry: dict[str, Any]) -> None:
         """Add an entry that the journal has committed."""
@@ -103,9 +120,7 @@ class JournalReplica:
                 await self._copy(self._run.store)
             except GenrmError as error:
                 if not self._failing:
-                    self._run.on_event(
-                        "copy_failing", {"folder": self._folder, "detail": str(error)}
-                    )
+                    self._run.on_event(CopyFailingEvent(self._folder, str(error)))
                 self._failing = True
                 self._look()
                 await asyncio.sleep(_RETRY_S)

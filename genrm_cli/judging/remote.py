@@ -25,6 +25,7 @@ import orjson
 
 from genrm_cli.judging.client import CallError
 from genrm_cli.judging.pacing.endpoint import Ending, Endpoint, loop_time_s
+from genrm_cli.judging.pacing.judge_events import OtherModelEvent
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool, Slot
 from genrm_cli.judging.profiles.answer import parse_first_turn
@@ -208,7 +209,7 @@ class RemoteJudge:
         if reply.model is not None and reply.model not in self._models:
             self._models.add(reply.model)
             if not _is_same_model(self.model, reply.model):
-                self.pool.on_event("other_model", {"model": self.model, "other": reply.model})
+                self.pool.on_event(OtherModelEvent(self.model, reply.model))
         return self.profile.parse_reply(reply, request.shown)
 
     def second_turn(self, request: JudgeRequest, reply: Reply) -> JudgeRequest | Failure | None:

@@ -7,9 +7,11 @@ ones. A change is never taken back, so that no two requests with one key differ.
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
+from genrm_cli.judging.pacing.judge_events import AdaptedEvent
+from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.settings.judge_settings import JudgeSettings
 from genrm_cli.settings.kinds import parse_request_field
 
@@ -74,9 +76,7 @@ class RequestForm:
         version: number of changes to the planned form; a change is never taken back.
     """
 
-    def __init__(
-        self, model: str = "", on_event: Callable[[str, dict[str, Any]], None] = lambda *_: None
-    ) -> None:
+    def __init__(self, model: str = "", on_event: OnEvent = ignore_event) -> None:
         """Begin with the form that is planned; each change is an event."""
         self._model = model
         self._on_event = on_event
@@ -126,9 +126,7 @@ class RequestForm:
         refused = name if value is None else f"{name}={json.dumps(value, default=dict)}"
         remedy = "leave it out" if instead is None else f"use {instead}"
         detail = f"{refused}: its requests {remedy}"
-        self._on_event(
-            "adapted", {"model": self._model, "field": name, "instead": instead, "detail": detail}
-        )
+        self._on_event(AdaptedEvent(self._model, name, instead, detail))
         return True
 
     def __str__(self) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError, naming
+from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError, counted, naming
 from genrm_cli.groups.check import check_settings, judge_specs, refuse_defaults, without_components
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.inputs import is_one_input, iter_files
@@ -22,9 +22,11 @@ from genrm_cli.jobs.journals import (
     open_journal,
 )
 from genrm_cli.jobs.judging_session import JudgingSession
+from genrm_cli.json_types import Record
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.open_judges import idle_judges, open_judges
+from genrm_cli.metrics.event import Event
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.ranking.board import Leaderboard, findings
@@ -32,6 +34,7 @@ from genrm_cli.ranking.contest import Contest, RankOptions, refuse_unknown
 from genrm_cli.ranking.judge_contest import ContestJudging, Example
 from genrm_cli.ranking.known_verdicts import read_known, uses_known
 from genrm_cli.ranking.leaderboard import build_leaderboard
+from genrm_cli.ranking.looks import LEAST_PROMPTS
 from genrm_cli.ranking.outcomes import Outcomes
 from genrm_cli.ranking.pair_plan import Forecast
 from genrm_cli.scored.describe_run import judge_record
@@ -69,6 +72,46 @@ class RankPlan:
     left_out: Mapping[str, int]
     estimate: RunEstimate
     forecast: Forecast | None
+
+    def text(self) -> str:
+        """Return the prompts and policies, and the smallest difference that the ranking can show,
+        in one line.
+        """
+        found = self.forecast
+        shows = "they do not join all policies"
+        if not self.estimate.planned:
+            shows = "no pair needs a judge"
+        elif found is not None:
+            few = "so few comparisons"
+            if self.prompts < LEAST_PROMPTS:
+                few = f"fewer than {LEAST_PROMPTS} prompts"
+            shows = f"{few} cannot show any difference"
+            if found.smallest_difference is not None and found.half_width is not None:
+                shows = (
+                    f"shows differences from {100 * found.smallest_difference:.1f} points of the "
+                    f"win rate in {100 * found.power:.0f} % of cases (95 % interval "
+                    f"±{100 * found.half_width:.1f})"
+                )
+        pilot = ", a pilot that decides about the rest of the budget" if self.is_pilot else ""
+        others = "".join(f"; left out: {count:,} × {what}" for what, count in self.left_out.items())
+        policies = counted(len(self.policies), "policy", "policies")
+        prompts = counted(self.prompts, "prompt")
+        return f"{policies}, {prompts}, {counted(self.pairs, 'pair')}{pilot}: {shows}{others}"
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastEvent(Event):
+    """What a ranking will ask, and what it can show."""
+
+    plan: RankPlan
+
+    def text(self) -> str:
+        """Describe the plan."""
+        return self.plan.text()
+
+    def as_dict(self) -> Record:
+        """Return the fields of a log line."""
+        return to_json(self.plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +222,7 @@ async def rank_policies(
                 lambda: _choose(work, judges.with_journal(journal), journal, run)
             )
             session.announce()
-            run.on_event("forecast", to_json(plan))
+            run.on_event(ForecastEvent(plan))
             async with session.asking():
                 await work.ask(session)
                 if work.is_pilot:

@@ -11,7 +11,7 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
-from genrm_cli.judging.pacing.pool import OnEvent
+from genrm_cli.metrics.event import OnEvent
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Score, recognise
 from genrm_cli.scored.describe_run import run_record, run_totals

@@ -11,9 +11,8 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
 from genrm_cli.judging.journal_file import KeptSums, faded
-from genrm_cli.judging.opening.judge_spec import ignore_event
 from genrm_cli.judging.opening.opened import OpenJudges
-from genrm_cli.judging.pacing.pool import OnEvent
+from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.serve.answers import CalibrationRecord

@@ -5,13 +5,12 @@ import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from genrm_cli.errors import StorageError
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.results import GroupRewards
-from genrm_cli.judging.opening.judge_spec import ignore_event
-from genrm_cli.judging.pacing.pool import OnEvent
+from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts, ServiceCounts
 from genrm_cli.serve.cohorts.cohort import (
@@ -26,9 +25,18 @@ from genrm_cli.serve.cohorts.cohort import (
 from genrm_cli.serve.cohorts.group_table import GroupEntry, ServedGroups
 from genrm_cli.serve.cohorts.kept_cohorts import KeptCohort, KeptCohorts
 from genrm_cli.serve.recorder import Recorder
+from genrm_cli.serve.serve_events import (
+    AbsentEvent,
+    DeadlineEvent,
+    DisagreementEvent,
+    DrainingEvent,
+    GroupEvent,
+    RefusedEvent,
+)
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.steps import JudgeWatch, StepMetrics
 from genrm_cli.settings.file_settings import ServeSettings
+from genrm_cli.storage.record_events import StorageFailedEvent
 
 _DRAIN_POLL_S = 0.05
 # A fit over several groups costs little more than over one: groups that end close together are
@@ -179,7 +187,7 @@ class RewardService:
             is_absent = entry.cohort.leave_out(member_id, size)
         if is_absent and not was_absent and not entry.cohort.is_closed:
             self.counts.absent += 1
-            self._on_event("absent", {"group": name, "member": member_id})
+            self._on_event(AbsentEvent(name, member_id))
             self._close_or_wait(entry)
         return is_absent
 
@@ -258,7 +266,7 @@ class RewardService:
             yield
         except DisagreementError as error:
             self.counts.disagreements += 1
-            self._on_event("disagreement", {"group": entry.cohort.name, "detail": str(error)})
+            self._on_event(DisagreementEvent(entry.cohort.name, str(error)))
             raise
 
     def _begin(self, among: dict[str, GroupEntry], cohort: Cohort, group: str) -> GroupEntry:
@@ -284,7 +292,7 @@ class RewardService:
         else:
             return
         self.counts.refused += 1
-        self._on_event("refused", {"detail": str(error)})
+        self._on_event(RefusedEvent(str(error)))
         raise error
 
     def _end_waiting(self, entry: GroupEntry) -> None:
@@ -293,10 +301,7 @@ class RewardService:
         self.counts.deadlines += 1
         self.counts.missing += cohort.size - came - len(cohort.absent)
         is_idle = asyncio.get_running_loop().time() < entry.closes_at_s
-        self._on_event(
-            "deadline",
-            {"group": cohort.name, "size": cohort.size, "came": came, "is_idle": is_idle},
-        )
+        self._on_event(DeadlineEvent(cohort.name, cohort.size, came, is_idle))
         self._close(entry)
 
     def _close(self, entry: GroupEntry, deadline_s: float | None = None) -> None:
@@ -395,10 +400,7 @@ class RewardService:
         self.counts.add(counts, answer.rewards.rewards)
         self.counts.wasted += entry.arriving.wasted
         waited_s = round(time.monotonic() - entry.opened_s, 3)
-        self._on_event(
-            "group",
-            {"group": answer.name, "status": counts.status, "waited_s": waited_s, **asdict(counts)},
-        )
+        self._on_event(GroupEvent(answer.name, waited_s, counts))
         if entry.key is not None:  # its members are sent their own results only
             answer = replace(
                 answer, rewards=replace(answer.rewards, verdicts={}, by_judge={}, comparisons=[])
@@ -422,7 +424,7 @@ class RewardService:
         if entry.timer is not None:
             entry.timer.cancel()
         if isinstance(error, StorageError):
-            self._on_event("storage_failed", {"detail": str(error)})
+            self._on_event(StorageFailedEvent(str(error)))
         entry.answer.set_exception(error)
         entry.answer.exception()  # nobody may be waiting
 
@@ -433,7 +435,7 @@ class RewardService:
         Requests still waiting are then told to ask again: the journal keeps what the judge has
         answered."""
         self.is_draining = True
-        self._on_event("draining", {"open": self.open_groups, "waiting": self.waiting})
+        self._on_event(DrainingEvent(self.open_groups, self.waiting))
         ends_s = time.monotonic() + self._settings.drain
         while self.open_groups and time.monotonic() < ends_s:
             await asyncio.sleep(_DRAIN_POLL_S)

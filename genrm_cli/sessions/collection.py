@@ -15,6 +15,7 @@ from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.journals import check_journal_place, open_journal_at, turns_path
 from genrm_cli.json_types import Record
 from genrm_cli.judging.pacing.policy import cost_of
+from genrm_cli.metrics.event import Event
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.scored.describe_run import versions_record
 from genrm_cli.sessions.agents import Answer, RunStoppedError, open_agents
@@ -44,6 +45,33 @@ from genrm_cli.tasks import first_error_of
 
 _PROGRESS_EVERY_S = 30.0
 _IN_FLIGHT = 512
+
+
+@dataclass(frozen=True, slots=True)
+class CollectingEvent(Event):
+    """The progress of a collection."""
+
+    sessions: int
+    planned: int
+    turns: int
+    calls: int
+
+    def text(self) -> str:
+        """Describe the progress."""
+        return (
+            f"sessions {self.sessions:,}/{self.planned:,}, {self.turns:,} turns, "
+            f"{self.calls:,} calls"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEvent(Event):
+    """An episode has ended."""
+
+    index: int
+    group: str
+    end_reason: str
+    turns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,13 +219,9 @@ class _Collecting:
                 await asyncio.sleep(_PROGRESS_EVERY_S)
                 counts = self.counts
                 calls = sum(role.calls for role in counts.roles.values())
-                fields = {
-                    "sessions": counts.finished,
-                    "planned": counts.planned,
-                    "turns": counts.turns,
-                    "calls": calls,
-                }
-                self._run.on_event("collecting", fields)
+                self._run.on_event(
+                    CollectingEvent(counts.finished, counts.planned, counts.turns, calls)
+                )
 
         reporting = asyncio.create_task(report())
         try:
@@ -234,8 +258,8 @@ class _Collecting:
         """Count an episode, and store its record."""
         slot = played.slot
         reason = played.end_reason or ""
-        fields = {"index": slot.index, "group": slot.group, "end_reason": reason}
-        self._run.on_event("session", fields | {"turns": played.state.turn_index})
+        turns = played.state.turn_index
+        self._run.on_event(SessionEvent(slot.index, slot.group, reason, turns))
         self.counts.turns += played.state.turn_index
         if played.failed is None:
             self._enter_episode(played, reason)

@@ -21,12 +21,13 @@ from functools import partial
 from pathlib import Path
 
 from genrm_cli.errors import SettingRef, StorageError
-from genrm_cli.json_types import Record
+from genrm_cli.metrics.event import OnEvent
 from genrm_cli.settings.resolve import state_folder
 from genrm_cli.storage.local.files import LocalFile
 from genrm_cli.storage.local.sinks import publish_new, sync_folder
 from genrm_cli.storage.location import is_remote, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.record_events import RecordedEvent, RecordFailedEvent
 from genrm_cli.storage.store import Store
 from genrm_cli.tasks import in_thread
 
@@ -49,7 +50,7 @@ class RecordFiles:
         self,
         folder: str,
         every_s: float,
-        on_event: Callable[[str, Record], None],
+        on_event: OnEvent,
         store: Store,
         *,
         any_prefix: bool,
@@ -123,7 +124,7 @@ class RecordFiles:
         try:
             await in_thread(work)
         except (StorageError, OSError) as error:  # the latter without file descriptors, too
-            self._on_event("record_failed", {"detail": str(error)})
+            self._on_event(RecordFailedEvent(str(error)))
 
     async def close(self) -> None:
         """Complete everything, or raise `StorageError`: the next server completes what is left."""
@@ -189,7 +190,7 @@ class RecordFiles:
             else:
                 path.unlink()
         if has_rows:
-            self._on_event("recorded", {"output": self._target(main, stem, name)})
+            self._on_event(RecordedEvent(self._target(main, stem, name)))
 
     def _target(self, path: Path, stem: str, name: str) -> str:
         return f"{self._folder}/{name}{path.name[1:].removeprefix(stem)}"

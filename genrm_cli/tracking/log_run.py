@@ -14,9 +14,10 @@ from functools import partial
 from typing import Any
 
 from genrm_cli import __version__
-from genrm_cli.errors import SettingRef, UsageError, how_to_install
+from genrm_cli.errors import Message, SettingRef, UsageError, how_to_install
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.judging.pacing.policy import cost_of
+from genrm_cli.metrics.event import Event, OnEvent, Severity
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import FIGURES, RunTotals
 from genrm_cli.settings import Settings
@@ -39,6 +40,19 @@ def _iter_numbers(name: str, value: object) -> Iterator[tuple[str, float]]:
             yield from _iter_numbers(f"{name}/{key}", each)
     elif isinstance(value, int | float) and not isinstance(value, bool) and _NAMES.fullmatch(name):
         yield name, float(value)
+
+
+@dataclass(frozen=True, slots=True)
+class TrackerFailedEvent(Event):
+    """An experiment tracker did not take a run."""
+
+    severity = Severity.WARNING
+    tracker: str
+    detail: str
+
+    def text(self) -> Message:
+        """Name the tracker."""
+        return Message.of(SettingRef(self.tracker), f": not logged: {self.detail}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +182,7 @@ class RunLog:
     A tracker that fails only emits an event, once, and is tried again at the next step.
     """
 
-    def __init__(
-        self, trackers: Mapping[str, OpenRun], on_event: Callable[[str, Record], None]
-    ) -> None:
+    def __init__(self, trackers: Mapping[str, OpenRun], on_event: OnEvent) -> None:
         """Start the thread, if there is any tracker."""
         self._trackers = trackers
         self._on_event = on_event
@@ -221,4 +233,4 @@ class RunLog:
     def _report(self, detail: str, *names: str) -> None:
         for name in {*names} - self._failed:
             self._failed.add(name)
-            self._on_event("tracker_failed", {"tracker": name, "detail": detail})
+            self._on_event(TrackerFailedEvent(name, detail))

@@ -2,13 +2,15 @@
 
 import asyncio
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from genrm_cli.errors import GenrmError
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.metrics.event import Event
 from genrm_cli.scored.describe_run import run_record
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import RunTotals
@@ -26,6 +28,22 @@ from genrm_cli.watching.timeline import DumpState
 from genrm_cli.watching.watcher import Watcher
 
 _ASKED_EVERY_S = 1_800.0  # windows follow each other within minutes, and each asking costs calls
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Event):
+    """A window of a server has been watched."""
+
+    window: str
+    state: str | None
+    reasons: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchFailedEvent(Event):
+    """A window could not be watched; the next one asks again."""
+
+    detail: str
 
 
 class WatchedWindows:
@@ -67,7 +85,7 @@ class WatchedWindows:
             try:
                 await self._watch(totals, plan, judges)
             except GenrmError as error:  # the next window asks again
-                self._run.on_event("watch_failed", {"detail": str(error)})
+                self._run.on_event(WatchFailedEvent(str(error)))
 
     async def _watch(self, totals: RunTotals, plan: GroupPlan, judges: OpenJudges) -> None:
         name = f"window-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
@@ -79,9 +97,7 @@ class WatchedWindows:
         timeline = self._timelines[judge_identity(totals.judge)]
         self.latest = timeline.add(observe(name, totals, found))
         found = replace(found, state=self.latest.state, reasons=self.latest.reasons)
-        self._run.on_event(
-            "watch", {"window": name, "state": found.state, "reasons": list(found.reasons)}
-        )
+        self._run.on_event(WatchEvent(name, found.state, list(found.reasons)))
         if (folder := self._watcher.table.history) is not None:
             place = f"{folder.rstrip('/')}/{name}"
             record = run_record(

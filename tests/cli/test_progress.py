@@ -10,7 +10,7 @@ import pytest
 from genrm_process import COMMAND, make_rollouts
 from processes import start_process
 
-from genrm_cli.cli.console import progress_fields, progress_text
+from genrm_cli.cli.console import progress_event, progress_text
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import Latencies
 
@@ -68,7 +68,7 @@ def test_progress_tells_calls_latency_retries_failures_and_time_left():
 def test_progress_for_a_log_is_plain_json():
     """A log gets the same numbers by name, also before there is a judge."""
     for now, pace in ((RunMetrics(), None), busy()):
-        fields = progress_fields(now, pace, 61.25)
+        fields = progress_event(now, pace, 61.25).as_dict()
         assert json.loads(json.dumps(fields, allow_nan=False)) == fields
     assert fields["in_flight"] == 30
     assert fields["limit"] == 64

@@ -13,6 +13,7 @@ from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.request_form import RefusedField, RequestForm
 from genrm_cli.judging.requests import PairwisePrompt
+from genrm_cli.metrics.event import ignore_event
 from genrm_cli.settings.kinds import parse_request_field
 
 
@@ -55,7 +56,7 @@ def test_a_verdict_belongs_to_the_request_as_it_was_sent():
     """
 
     def key(form, given):
-        pool = EndpointPool([], 10, lambda event, fields: None)
+        pool = EndpointPool([], 10, ignore_event)
         profile = PROFILES["nemotron-plain"]
         policy = CallPolicy(1, 1, 0, 0)
         judge = RemoteJudge(pool, profile, policy, Budget(), model="m", given=given, form=form)

@@ -16,6 +16,8 @@ from genrm_cli.errors import (
 )
 from genrm_cli.evaluation.evaluate import EvalResult, evaluate_judge, refuse_partial
 from genrm_cli.jobs.context import new_run
+from genrm_cli.jobs.judging_session import PlanEvent
+from genrm_cli.metrics.event import Event
 from genrm_cli.scored.json_form import from_json, to_json
 from genrm_cli.settings import Settings, settings_from
 
@@ -301,8 +303,8 @@ def test_pairs_that_change_while_they_are_judged_give_no_result(
     uri = write(tmp_path / "pairs.jsonl", make_pairs())
     result_uri = tmp_path / "out.json"
 
-    def on_event(event: str, fields: Json) -> None:
-        if event == "plan":
+    def on_event(event: Event) -> None:
+        if isinstance(event, PlanEvent):
             write(Path(uri), make_pairs(*change))
 
     run = new_run(settings_for(judge_server, use_journal=False), on_event=on_event)

@@ -9,7 +9,8 @@ from s3_disturber_fixture import DisturbedS3
 
 from genrm_cli.errors import StorageError
 from genrm_cli.jobs.context import new_run
-from genrm_cli.jobs.replica import JournalReplica
+from genrm_cli.jobs.replica import CopyFailingEvent, JournalReplica
+from genrm_cli.metrics.event import Event
 from genrm_cli.settings import settings_from
 from genrm_cli.storage.encoding.codec import unpack
 
@@ -23,7 +24,7 @@ class Place:
         self._bucket = bucket
         self._s3 = s3
         self.folder = f"s3://{bucket.name}/rl/j/run-1/"
-        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.events: list[Event] = []
 
     def segments(self, calls: int, age_s: float = 60.0) -> JournalReplica:
         """Make the copier."""
@@ -32,7 +33,7 @@ class Place:
         )
         return JournalReplica(
             self.folder,
-            new_run(settings, on_event=lambda event, fields: self.events.append((event, fields))),
+            new_run(settings, on_event=self.events.append),
         )
 
     def copied(self) -> list[list[int]]:
@@ -139,9 +140,9 @@ async def test_while_the_store_fails_nobody_waits(place, disturbed_s3):
             segments.add({"n": number})
             assert await has_room(segments)
     assert place.copied() == [list(range(20))]
-    ((event, fields),) = place.events
-    assert event == "copy_failing"
-    assert "access denied" in fields["detail"]
+    (event,) = place.events
+    assert isinstance(event, CopyFailingEvent)
+    assert "access denied" in event.detail
 
 
 @pytest.mark.slow
@@ -163,7 +164,7 @@ def test_copies_that_fail_to_the_end_are_an_error(place, disturbed_s3):
         asyncio.run(work(asyncio.CancelledError()))
     with pytest.raises(ZeroDivisionError):
         asyncio.run(work(ZeroDivisionError()))
-    assert [event for event, _ in place.events] == ["copy_failing"] * 2
+    assert [type(event) for event in place.events] == [CopyFailingEvent] * 2
 
 
 @pytest.mark.slow

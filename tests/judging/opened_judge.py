@@ -22,6 +22,7 @@ from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import RemoteJudge
+from genrm_cli.metrics.event import ignore_event
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.tasks import first_error_of
@@ -110,7 +111,7 @@ async def open_judge(
             endpoints.append(
                 Endpoint(base_url, client, Limit(concurrency), first_trial_s=0.05, last_trial_s=0.2)
             )
-        pool = EndpointPool(endpoints, give_up_after_s, lambda event, fields: None)
+        pool = EndpointPool(endpoints, give_up_after_s, ignore_event)
         policy = CallPolicy(call_timeout_s, comparison_timeout_s, retries, reask, base_s)
         budget = budget or Budget()
         chosen = PROFILES[profile] if isinstance(profile, str) else profile

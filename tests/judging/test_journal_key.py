@@ -10,6 +10,7 @@ from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt
+from genrm_cli.metrics.event import ignore_event
 
 EXHIBIT = PairwisePrompt([("user", "Why?")], "A word.", "A full answer.", "Be kind.")
 
@@ -28,7 +29,7 @@ def asked_of(
 ):
     """Return the key of a question to a judge with these settings."""
     policy = CallPolicy(call_timeout_s, 2 * call_timeout_s, retries, retries)
-    pool = EndpointPool([], 10, lambda event, fields: None)
+    pool = EndpointPool([], 10, ignore_event)
     budget = Budget(max_calls)
     judge = RemoteJudge(
         pool, profile, policy, budget, model=model, given=sampling or {}, judge_id=judge_id

@@ -15,6 +15,7 @@ from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.remote import RemoteJudge
+from genrm_cli.metrics.event import ignore_event
 
 FIRST_BETTER = {
     "score_1": 5,
@@ -37,7 +38,7 @@ def probe(*base_urls, profile="nemotron", timeout_s=10.0):
             for base_url in base_urls:
                 client = await clients.enter_async_context(JudgeClient(base_url, None, 2, 4))
                 endpoints.append(Endpoint(base_url, client, Limit(4)))
-            pool = EndpointPool(endpoints, 10, lambda event, fields: None)
+            pool = EndpointPool(endpoints, 10, ignore_event)
             policy = CallPolicy(10, 60, 0, 0)
             judge = RemoteJudge(pool, PROFILES[profile], policy, Budget(), model="m", given={})
             warnings = await probe_judge(judge, timeout_s)

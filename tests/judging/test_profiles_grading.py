@@ -17,6 +17,7 @@ from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.profiles.profile import neutralise_prompt
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, PairwisePrompt, Reply
+from genrm_cli.metrics.event import ignore_event
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 NO_VERDICT = FailureKind.NO_VERDICT
@@ -335,7 +336,7 @@ def test_every_ranking_comes_back(values, rng):
 
 def make_judge(name):
     """Make a judge without endpoints: it makes requests and reads replies."""
-    pool = EndpointPool([], 1, lambda event, fields: None)
+    pool = EndpointPool([], 1, ignore_event)
     return RemoteJudge(pool, PROFILES[name], CallPolicy(1, 1, 0, 0), Budget(), model="m", given={})
 
 

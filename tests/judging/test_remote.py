@@ -8,11 +8,13 @@ from polling import until
 from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.endpoint import Endpoint
+from genrm_cli.judging.pacing.judge_events import OtherModelEvent
 from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt, Reply
+from genrm_cli.metrics.event import ignore_event
 from genrm_cli.verdicts import Failure, Verdict
 
 EXHIBIT = PairwisePrompt(
@@ -44,7 +46,7 @@ def with_judge(
     async def run():
         async with JudgeClient(server.base_url, None, 2, 4) as client:
             pool = EndpointPool(
-                [Endpoint("judge", client, Limit(4))], give_up_after_s, lambda event, fields: None
+                [Endpoint("judge", client, Limit(4))], give_up_after_s, ignore_event
             )
             judge = RemoteJudge(
                 pool, PROFILES["nemotron"], policy, budget or Budget(), model="m", given=given or {}
@@ -60,7 +62,7 @@ def with_judge(
 def test_a_reply_of_another_model_is_reported_once():
     """A date or a missing path makes no other model; each other name is one warning."""
     events = []
-    pool = EndpointPool([], 10, lambda event, fields: events.append((event, fields)))
+    pool = EndpointPool([], 10, events.append)
     policy = CallPolicy(10, 60, 0, 0)
     judge = RemoteJudge(
         pool, PROFILES["nemotron"], policy, Budget(), model="org/Judge-7B", given={}
@@ -68,7 +70,7 @@ def test_a_reply_of_another_model_is_reported_once():
     request = judge.prepare(EXHIBIT, 0)
     for name in (None, "judge-7b", "Judge-7B-2026-01-31", "org/Other-7B", "org/Other-7B"):
         assert judge.read(Reply(GOOD["content"], model=name), request) == Verdict(4, 2, 2)
-    assert events == [("other_model", {"model": "org/Judge-7B", "other": "org/Other-7B"})]
+    assert events == [OtherModelEvent("org/Judge-7B", "org/Other-7B")]
 
 
 async def ask_once(judge, pool):

@@ -13,6 +13,7 @@ import pytest
 from served import judge_flags, serving, texts
 
 from genrm_cli.http.server import listen_on
+from genrm_cli.metrics.event import ignore_event
 from genrm_cli.serve.run import serve
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.file_settings import ServeSettings
@@ -207,7 +208,7 @@ def test_sigterm_on_the_first_message_ends_cleanly():
         urls.append(url)
         signal.raise_signal(signal.SIGTERM)
 
-    asyncio.run(serve(settings, {}, None, lambda event, fields: None, end))
+    asyncio.run(serve(settings, {}, None, ignore_event, end))
     signal.signal(signal.SIGTERM, before)
     assert len(urls) == 1
 

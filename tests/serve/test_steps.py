@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from genrm_cli.errors import InputError
+from genrm_cli.metrics.event import ignore_event
 from genrm_cli.serve.app import build_app
 from genrm_cli.serve.reference_answers import ReferenceAnswers
 from genrm_cli.serve.served_scorer import ServedScorer
@@ -43,9 +44,7 @@ def serve(judge_server):
 
     async def send(settings, groups):
         steps_logged = []
-        log = RunLog(
-            {"list": lambda run: (steps_logged.append, lambda: None)}, lambda event, fields: None
-        )
+        log = RunLog({"list": lambda run: (steps_logged.append, lambda: None)}, ignore_event)
         async with ServedScorer(settings, {}) as scorer:
             steps = StepMetrics(
                 settings,

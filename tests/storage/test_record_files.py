@@ -21,7 +21,7 @@ class Rows(RecordFiles):
 
     def __init__(self, folder, events):
         super().__init__(
-            str(folder), 3600, lambda name, _: events.append(name), Store(), any_prefix=True
+            str(folder), 3600, lambda event: events.append(event.kind()), Store(), any_prefix=True
         )
 
     def add(self, *parts, begins=False):

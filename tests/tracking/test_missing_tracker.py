@@ -8,7 +8,8 @@ import pytest
 from genrm_process import PACKAGE_ROOT, make_rollouts
 from served import serving
 
-from genrm_cli.tracking.log_run import RunLog, TrackedRun
+from genrm_cli.metrics.event import Event
+from genrm_cli.tracking.log_run import RunLog, TrackedRun, TrackerFailedEvent
 
 
 @pytest.mark.parametrize("name", ["wandb", "mlflow", "tensorboard"])
@@ -41,17 +42,17 @@ def test_a_tracker_that_fails_is_a_warning(genrm, call, monkeypatch):
 
 def test_a_tracker_that_hangs_delays_nobody():
     """Steps are taken while it hangs; the end says that it did not end."""
-    events = list[str]()
+    events = list[Event]()
     hangs = threading.Event()
     steps = RunLog(
         {"wandb": lambda run: (lambda each: hangs.wait(), list)},
-        lambda event, fields: events.append(event),
+        events.append,
     )
     for step in range(2_000):
         steps.log(TrackedRun("serve", {}, {}, step))
     steps.close(within_s=0.01)
     hangs.set()
-    assert events == ["tracker_failed"]
+    assert [type(event) for event in events] == [TrackerFailedEvent]
 
 
 def test_a_server_goes_on_without_its_tracker(genrm):

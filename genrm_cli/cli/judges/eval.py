@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
-from genrm_cli.cli.console import counted, number_text, percent_text, print_json, say, say_warning
+from genrm_cli.cli.console import number_text, percent_text, print_json, say, say_warning
 from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import (
     Invocation,
@@ -15,7 +15,7 @@ from genrm_cli.cli.options import (
 )
 from genrm_cli.cli.scoring.preview_text import plan_lines
 from genrm_cli.cli.tables import Table, names, numbers, print_parts
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from genrm_cli.evaluation.accuracy import Difference, JudgeQuality, PairShare

@@ -2,14 +2,8 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-from genrm_cli.cli.console import (
-    counted,
-    number_text,
-    percent_text,
-    print_json,
-    say_warning,
-)
-from genrm_cli.cli.events import forecast_text, watched
+from genrm_cli.cli.console import number_text, percent_text, print_json, say_warning
+from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import (
     Invocation,
     Rollouts,
@@ -21,6 +15,7 @@ from genrm_cli.cli.options import (
 )
 from genrm_cli.cli.scoring.preview_text import plan_lines
 from genrm_cli.cli.tables import Table, names, numbers, print_parts
+from genrm_cli.errors import counted
 
 if TYPE_CHECKING:
     from genrm_cli.ranking.board import PolicyRow
@@ -130,7 +125,7 @@ def rank(
         if as_json:
             print_json(to_json(plan))
         else:
-            print_parts(forecast_text(to_json(plan)), *plan_lines(plan.estimate))
+            print_parts(plan.text(), *plan_lines(plan.estimate))
         return 0
     say_endpoint_source(invocation)
     with watched(given) as (progress, events):

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genrm_cli.cli.console import counted, print_text, say_warning
+from genrm_cli.cli.console import print_text, say_warning
 from genrm_cli.cli.options import argument, ending, exits, option, switch
 from genrm_cli.cli.scoring.show import messages_text
 from genrm_cli.cli.tables import Table, names, print_parts, texts
-from genrm_cli.errors import InputError, SettingRef, UsageError
+from genrm_cli.errors import InputError, SettingRef, UsageError, counted
 from genrm_cli.settings.kinds import parse_text_argument
 
 if TYPE_CHECKING:

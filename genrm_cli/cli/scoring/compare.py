@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from genrm_cli.cli.console import counted, number_text, print_json, say_warning
+from genrm_cli.cli.console import number_text, print_json, say_warning
 from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import (
     Invocation,
@@ -17,7 +17,7 @@ from genrm_cli.cli.options import (
 )
 from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE
 from genrm_cli.cli.tables import Table, excerpts, names, numbers, print_parts
-from genrm_cli.errors import InputError, UsageError
+from genrm_cli.errors import InputError, UsageError, counted
 from genrm_cli.verdicts import Grades
 
 if TYPE_CHECKING:

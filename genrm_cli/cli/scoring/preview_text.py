@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import counted, text_of
-from genrm_cli.cli.events import plan_text
+from genrm_cli.cli.console import text_of
 from genrm_cli.cli.scoring.run_warnings import nulls_text, steps_warning
+from genrm_cli.errors import counted
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.estimate import RunEstimate
@@ -40,13 +40,13 @@ def short_lines(preview: "Preview") -> Iterator[str]:
     rollouts = counted(preview.counts.rollouts, "rollout")
     groups = counted(preview.counts.groups, "group")
     yield f"  {formats or 'no known format'}; {rollouts} in {groups}"
-    yield f"  {plan_text(preview.plan.as_dict())}"
+    yield f"  {preview.plan.text()}"
     yield from _problem_lines(preview)
 
 
 def plan_lines(plan: "RunEstimate") -> Iterator[str]:
     """Yield what a run would ask, and what to set for a better estimate."""
-    yield plan_text(plan.as_dict())
+    yield plan.text()
     if plan.calls and plan.cost is None:
         yield "Set --price-in and --price-out (per million tokens) for the cost."
     if plan.calls and plan.time_s is None:

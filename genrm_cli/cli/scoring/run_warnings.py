@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import counted, rate_text, render_flag
-from genrm_cli.errors import SettingRef
+from genrm_cli.cli.console import rate_text, render_flag
+from genrm_cli.errors import SettingRef, counted
 from genrm_cli.metrics.group_measures import STRONG_LENGTH
 from genrm_cli.verdicts import Reason
 

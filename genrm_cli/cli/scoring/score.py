@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from genrm_cli.cli.console import counted, print_json, say, say_error, showing_progress
-from genrm_cli.cli.events import Events, file_text, plan_text
+from genrm_cli.cli.console import print_json, say, say_error, showing_progress, text_of
+from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import (
     INTERRUPTED_TEXT,
     RUN_PANELS,
@@ -22,7 +22,8 @@ from genrm_cli.cli.options import (
 from genrm_cli.cli.scoring.preview_text import preview_lines, short_lines
 from genrm_cli.cli.scoring.summary import counts_text, done_text, show_summary
 from genrm_cli.cli.tables import print_parts
-from genrm_cli.errors import GenrmError, UsageError, how_to_install
+from genrm_cli.errors import GenrmError, UsageError, counted, how_to_install
+from genrm_cli.metrics.event import Event
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import changed
 from genrm_cli.settings.declare import setting
@@ -148,9 +149,11 @@ def _score(
     """Score all inputs and show their summary. Raise the error that ended the run early, or that of
     a single input.
     """
+    from genrm_cli.jobs.batch import FileEvent
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.due.decisions import Status
     from genrm_cli.jobs.due.inputs import is_one_input, output_places
+    from genrm_cli.jobs.judging_session import PlanEvent
     from genrm_cli.tracking.log_run import RunLog, load_trackers, run_name, tracked_run
 
     settings = invocation.settings
@@ -162,8 +165,8 @@ def _score(
             "--json and the scored lines both write to stdout; name an output file with -o."
         )
     say_endpoint_source(invocation)
-    log_only = ("file",) if report.alone else ("plan",)
-    with Events(settings.output.log_json, quiet=quiet, log_only=log_only) as events:
+    log_only: type[Event] = FileEvent if report.alone else PlanEvent
+    with Events(settings.output.log_json, quiet=quiet, log_only=(log_only,)) as events:
         run = new_run(settings, invocation.api_keys, progress, events)
         if (watcher := _watcher(run)) is not None:
             run = replace(run, watch=watcher.observe)
@@ -207,7 +210,7 @@ def _show_results(report: "BatchReport", run: "RunContext") -> None:
         and last is not None
         and last.status in (Status.ASKED, Status.WAITS)
     ):
-        say(file_text(last.as_dict()))
+        say(last.text())
     elif alone and last is not None and last.scored is not None:
         show_summary(last.scored, run.settings)
     elif not alone and report.counts[Status.SCORED]:
@@ -241,17 +244,19 @@ def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invoc
                 plans.append(preview.plan)
             if settings.output.json_output:
                 continue
-            print_parts(file_text(result.as_dict()))
+            print_parts(text_of(result.text()))
             if preview is not None:
                 print_parts(*(preview_lines(preview) if report.alone else short_lines(preview)))
     report.is_listed = True
-    total = total_of(plans).as_dict()
-    if (watcher := _watcher(run)) is not None:
-        total["watch_calls"] = watcher.count_calls(total["planned"])
+    total = total_of(plans)
+    totals = total.as_dict()
+    watcher = _watcher(run)
+    if watcher is not None:
+        totals["watch_calls"] = watcher.count_calls(total.planned)
     if settings.output.json_output:
-        print_json(report.as_dict() | {"plan": total})
+        print_json(report.as_dict() | {"plan": totals})
     if not settings.output.quiet:
-        in_total = f"; in total {plan_text(total)}" if len(plans) > 1 else ""
+        in_total = f"; in total {total.text()}" if len(plans) > 1 else ""
         say(f"genrm: dry run: {counts_text(report)}{in_total}")
         if watcher is not None:
-            say(f"watching the judge takes about {counted(total['watch_calls'], 'further call')}")
+            say(f"watching the judge takes about {counted(totals['watch_calls'], 'further call')}")

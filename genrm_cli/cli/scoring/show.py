@@ -6,10 +6,10 @@ from heapq import nsmallest
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated
 
-from genrm_cli.cli.console import counted, number_text, print_json, print_text, say
+from genrm_cli.cli.console import number_text, print_json, print_text, say
 from genrm_cli.cli.options import Invocation, argument, option, switch, with_settings
 from genrm_cli.cli.tables import Table, excerpts, names, numbers, print_parts
-from genrm_cli.errors import InputError, UsageError
+from genrm_cli.errors import InputError, UsageError, counted
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import is_scored_file, is_stream, sibling
 

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import counted, rate_text, say, say_warning
-from genrm_cli.cli.events import STATUS_TEXTS, judge_text
+from genrm_cli.cli.console import rate_text, say, say_warning
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
+from genrm_cli.errors import counted
+from genrm_cli.judging.pacing.judge_events import describe_judge
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.group_measures import reliability_word
 from genrm_cli.metrics.plan_reliability import remedy_text, unmeasured_text
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.scored.json_form import to_json
 from genrm_cli.storage.location import folder_of, sibling
 
 if TYPE_CHECKING:
@@ -46,7 +46,17 @@ def _cost_text(metrics: "RunTotals", settings: "Settings") -> str:
 
 
 def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
-    judges = [judge_text(to_json(each)) for each in metrics.judge.judges]
+    judges = [
+        describe_judge(
+            judge.name,
+            judge.profile,
+            judge.profile_from,
+            judge.base_urls,
+            (),
+            judge.probe,
+        )
+        for judge in metrics.judge.judges
+    ]
     named = judges[0] if len(judges) == 1 else f"panel of {len(judges)}: {'; '.join(judges)}"
     yield "judge", "none: no reward uses comparisons" if metrics.judge.name is None else named
     yield "rollouts", _rollouts_text(metrics)
@@ -225,9 +235,7 @@ def done_text(report: "BatchReport", metrics: RunMetrics) -> str:
 
 def counts_text(report: "BatchReport") -> str:
     """Return the number of inputs with each status."""
-    counts = ", ".join(
-        f"{count} {STATUS_TEXTS.get(status, status)}" for status, count in report.counts.items()
-    )
+    counts = ", ".join(f"{count} {status.shown}" for status, count in report.counts.items())
     is_cut = report.fatal is not None or report.is_interrupted
     more = " (stopped before listing all)" if counts and is_cut and not report.is_listed else ""
     nothing = "stopped before any file was scored" if is_cut else "nothing to do"

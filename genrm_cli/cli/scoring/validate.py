@@ -1,11 +1,11 @@
 """`genrm validate`: check inputs and show the planned requests, without calling a judge."""
 
-from genrm_cli.cli.console import counted, print_json, say_error
+from genrm_cli.cli.console import print_json, say_error
 from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import Invocation, Rollouts, with_settings
 from genrm_cli.cli.scoring.preview_text import plan_lines, preview_lines, short_lines
 from genrm_cli.cli.tables import print_parts
-from genrm_cli.errors import worst_exit_code
+from genrm_cli.errors import counted, worst_exit_code
 
 _OMITTED = (
     *(

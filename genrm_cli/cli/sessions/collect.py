@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-from genrm_cli.cli.console import counted, number_text, percent_text, print_json, say
+from genrm_cli.cli.console import number_text, percent_text, print_json, say
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, argument, option, run_to_end, switch, with_settings
 from genrm_cli.cli.sessions.host import (
@@ -15,7 +15,8 @@ from genrm_cli.cli.sessions.host import (
     open_environment,
 )
 from genrm_cli.cli.tables import Table, names, numbers, print_parts, texts
-from genrm_cli.errors import Message, SettingRef, UsageError, naming
+from genrm_cli.errors import Message, SettingRef, UsageError, counted, naming
+from genrm_cli.judging.pacing.judge_events import JudgeEvent
 from genrm_cli.sessions.session_options import SAMPLES, TEACHER, SessionOptions
 from genrm_cli.settings import Settings
 from genrm_cli.settings.sources.keys import find_api_keys
@@ -116,7 +117,7 @@ def collect(
     options = None
     if not list_:
         options = _collect_options(which, output, models, environment.scripted_policies, judge)
-    with Events(written.log_json, quiet=written.quiet, log_only=("judge",)) as events:
+    with Events(written.log_json, quiet=written.quiet, log_only=(JudgeEvent,)) as events:
         run = new_run(settings, keys, None, events)
         found = choose_scenarios(
             read_scenarios(scenarios, environment, run.store), which, environment, run

@@ -3,9 +3,9 @@
 from typing import Annotated
 
 from genrm_cli.catalog import explained, listed
-from genrm_cli.cli.console import counted, percent_text, print_json, say, say_warning
+from genrm_cli.cli.console import percent_text, print_json, say, say_warning
 from genrm_cli.cli.options import Invocation, argument, option, with_settings
-from genrm_cli.errors import Message, UsageError
+from genrm_cli.errors import Message, UsageError, counted
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.formats import FORMATS
 from genrm_cli.json_types import Record

@@ -2,8 +2,9 @@
 
 from typing import Annotated
 
-from genrm_cli.cli.console import counted, print_json, say, say_warning
+from genrm_cli.cli.console import print_json, say, say_warning
 from genrm_cli.cli.options import Invocation, argument, option, with_settings
+from genrm_cli.errors import counted
 from genrm_cli.settings.table import all_settings
 
 _LARGE_BYTES = 150_000_000  # Chromium loads 110 MB in 2 s

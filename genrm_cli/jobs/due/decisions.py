@@ -51,6 +51,14 @@ class Status(StrEnum):
     UNFINISHED = "not finished"  # because the run ended
     FAILED = "failed"
 
+    @property
+    def shown(self) -> str:
+        """What a user reads: an input that waits for the next run is skipped by this one."""
+        return _SHOWN.get(self, self.value)
+
+
+_SHOWN = {Status.WAITS: "skipped", Status.SCORE: "to score"}
+
 
 def in_short(error: GenrmError, uri: str = "") -> Message:
     """Return the message of an error without its full stop, and without the location if that is
@@ -138,6 +146,16 @@ class Decision:
         looks for it.
         """
         return self.failed(error) if self.task.is_named else self.waiting(error.message)
+
+    def text(self) -> Message:
+        """Return the result in one line."""
+        is_made = self.status in (Status.SCORED, Status.CURRENT)
+        is_written = self.status in (Status.SCORE, Status.SCORED)
+        files = f" ({len(self.task.files):,} files)" if self.task.members else ""
+        target = f" -> {self.output}" if is_written else ""
+        code = f"; exit {self.exit_code}" if is_made and self.exit_code else ""
+        start = f"{self.status.shown}: {self.uri}{files}{target}: "
+        return Message.of(start, self.reason, code)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result, JSON-ready except for the reason, in which each surface renders its

@@ -8,9 +8,9 @@ from hashlib import blake2b
 
 from genrm_cli.errors import GenrmError, InputError, SettingRef, UsageError, naming
 from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.due.input_events import LeftOutEvent, NothingFoundEvent
 from genrm_cli.jobs.due.sources import Sources
-from genrm_cli.judging.opening.judge_spec import ignore_event
-from genrm_cli.judging.pacing.pool import OnEvent
+from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.settings import Settings
 from genrm_cli.storage.contract import Found
 from genrm_cli.storage.local.sinks import is_streamed
@@ -182,7 +182,7 @@ def iter_files(
         if has_nothing:
             yield Task(given, _NO_PLACES, problem=InputError(f"{given}: {NO_ROLLOUT_FILES}."))
         else:
-            on_event("nothing_found", {"input": given, "detail": NO_ROLLOUT_FILES, "exit_code": 0})
+            on_event(NothingFoundEvent(given, NO_ROLLOUT_FILES))
 
 
 def output_places(uri: str, settings: Settings, below: str | None = None) -> OutputPlaces:
@@ -269,9 +269,7 @@ def _tasks_of(given: str, settings: Settings, on_event: OnEvent) -> Iterator[Tas
         yield Task(given, _NO_PLACES, problem=error)
     if others:
         more = f" and {others - len(names):,} more" if others > len(names) else ""
-        on_event(
-            "left_out", {"input": given, "files": others, "detail": f"{', '.join(names)}{more}"}
-        )
+        on_event(LeftOutEvent(given, others, f"{', '.join(names)}{more}"))
 
 
 def _task(

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from genrm_cli.errors import StorageError
 from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.due.input_events import LeaseLeftEvent
 from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease, is_lease
 from genrm_cli.storage.location import folder_of, stem_of
 from genrm_cli.storage.outputs import MANIFEST_SUFFIX
@@ -45,7 +46,7 @@ async def leased(
         try:
             lease.release()
         except StorageError as error:  # the outcome of the work matters more than the release
-            run.on_event("lease_left", {"lease": lease.uri, "detail": str(error)})
+            run.on_event(LeaseLeftEvent(lease.uri, str(error)))
 
     try:
         found = await in_thread(lambda: _each(take, output_uris), threads=run.threads)

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.offline.exchange import FileExchange
+from genrm_cli.jobs.offline.exchange_events import RepliesEvent, RequestsEvent, WrittenRequests
 from genrm_cli.jobs.offline.replies import Replies
 from genrm_cli.jobs.offline.request_files import RequestFiles
 from genrm_cli.judging.profiles.profile import count_turns
@@ -95,27 +96,16 @@ async def open_exchange(run: RunContext) -> AsyncIterator[FileExchange | None]:
         exchange = FileExchange(replies, requests, turns, settings.limits.reask)
         yield exchange
         if offline.replies_from and exchange.is_used:
-            counts = {
-                "replies": len(replies),
-                "used": replies.used,
-                "refused": replies.refused(),
-            }
-            run.on_event("replies", counts)
+            run.on_event(RepliesEvent(len(replies), replies.used, replies.refused()))
             if exchange.has_pending and not replies.used:
                 raise exchange.foreign_error
         # Requests without a file: it could not be opened, which is an error of each input.
         if requests is not None and exchange.is_used and (requests.files or not len(requests)):
             await run.in_thread(outputs.commit)
             files = [
-                {"uri": file.sink.uri, "model": file.model, "requests": file.requests}
-                for file in requests.files
+                WrittenRequests(file.sink.uri, file.model, file.requests) for file in requests.files
             ]
-            written = {
-                "files": files,
-                "rounds_left": exchange.rounds_left,
-                "failures": exchange.failures,
-            }
-            run.on_event("requests", written)
+            run.on_event(RequestsEvent(files, exchange.rounds_left, exchange.failures))
 
 
 async def _open_requests(uri: str, run: RunContext, outputs: Outputs) -> RequestFiles:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from genrm_cli.judging.engine import RecallPolicy
 from genrm_cli.judging.lookup import ProfileSource
@@ -12,11 +11,6 @@ from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.settings.judge_settings import LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.verdicts import ProbeResult
-
-
-def ignore_event(event: str, fields: dict[str, Any]) -> None:
-    """Ignore an event."""
-    del event, fields
 
 
 @dataclass(frozen=True, slots=True)

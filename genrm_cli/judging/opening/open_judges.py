@@ -7,16 +7,17 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions, ignore_event
+from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions
 from genrm_cli.judging.opening.opened import OpenJudge, OpenJudges
 from genrm_cli.judging.pacing.descriptors import max_connections
 from genrm_cli.judging.pacing.endpoint import Endpoint
 from genrm_cli.judging.pacing.limit import AdaptiveLimit, Limit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
-from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool, OnEvent
+from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.request_form import RequestForm, given_fields
+from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.settings.kinds import parse_request_field
 from genrm_cli.settings.panel import JudgeConfig

@@ -10,12 +10,14 @@ from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, LexicalJudge
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import ProfileSource
 from genrm_cli.judging.offline import OfflineJudge, ReplyStore
-from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions, ignore_event
+from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions
 from genrm_cli.judging.opening.probe import JUDGE, KnownAnswer, answer_to_roles, probe_judge
 from genrm_cli.judging.pacing.endpoint import Endpoint
-from genrm_cli.judging.pacing.pool import EndpointPool, OnEvent
+from genrm_cli.judging.pacing.judge_events import JudgeEvent, ProbeEvent
+from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.profiles.profile import ChatProfile
 from genrm_cli.judging.remote import RemoteJudge
+from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.verdicts import FailureKind, Outcome, StoppedBy
 
@@ -164,17 +166,17 @@ class OpenJudges:
             self._settled = True
             for judge, spec in zip(self._judges, self.specs, strict=True):
                 endpoints = [] if judge.remote is None else judge.remote.pool.endpoints
-                announced = {
-                    "name": spec.config.name,
-                    "model": spec.config.judge.model,
-                    "profile": None if spec.profile is None else spec.profile.name,
-                    "profile_from": None if spec.profile is None else spec.source.value,
-                    "base_urls": list(spec.config.judge.base_url),
-                    "http_clients": sorted({each.client.library for each in endpoints}),
-                    "compares": spec.compares,
-                    "max_model_len": spec.max_model_len,
-                }
-                self._on_event("judge", announced)
+                announced = JudgeEvent(
+                    spec.config.name,
+                    spec.config.judge.model,
+                    None if spec.profile is None else spec.profile.name,
+                    None if spec.profile is None else spec.source.value,
+                    list(spec.config.judge.base_url),
+                    sorted({each.client.library for each in endpoints}),
+                    spec.compares,
+                    spec.max_model_len,
+                )
+                self._on_event(announced)
 
     async def _settle(self, judge: OpenJudge, journal: Journal | None) -> None:
         if judge.with_roles is None or judge.remote is None:
@@ -226,7 +228,7 @@ class OpenJudges:
             ]
             self._probed = True
             if self.is_remote:
-                self._on_event("probe", {"warning": Message.of(*parts[1:]) if parts else None})
+                self._on_event(ProbeEvent(Message.of(*parts[1:]) if parts else None))
 
     async def _probe(self, judge: OpenJudge) -> list[Message]:
         if judge.remote is None or not judge.remote.may_ask():

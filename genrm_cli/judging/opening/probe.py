@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from genrm_cli.errors import JudgeError, Message, SettingRef, naming
 from genrm_cli.judging.client import CallError
 from genrm_cli.judging.pacing.endpoint import Endpoint, loop_time_s
-from genrm_cli.judging.pacing.pool import OnEvent
+from genrm_cli.judging.pacing.judge_events import ProbingEvent
 from genrm_cli.judging.profiles.profile import sample_prompt
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.request_form import RefusedField
 from genrm_cli.judging.requests import JudgeRequest, Reply
+from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Judgment, Verdict, preference
 
 _TRIES = 2  # one connection that fails must not end a run before it begins
@@ -92,7 +93,7 @@ async def probe_judge(
     role: ModelRole = JUDGE,
     name: str | None = None,
     known: KnownAnswer | None = None,
-    on_event: OnEvent = lambda event, fields: None,
+    on_event: OnEvent = ignore_event,
 ) -> list[Message]:
     """Ask the judge about a good and a bad answer, and with the two swapped; warn of endpoints that
     are down or busy.
@@ -154,7 +155,7 @@ async def answer_to_roles(
 
 def _announce(judge: RemoteJudge, timeout_s: float, on_event: OnEvent) -> None:
     names = [endpoint.name for endpoint in judge.pool.endpoints]
-    on_event("probing", {"endpoints": names, "model": judge.model, "call_timeout_s": timeout_s})
+    on_event(ProbingEvent(names, judge.model, timeout_s))
 
 
 class _DownError(JudgeError):

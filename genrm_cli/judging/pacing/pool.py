@@ -19,10 +19,17 @@ import contextlib
 import math
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from genrm_cli.errors import JudgeError, Message, SettingRef
 from genrm_cli.judging.pacing.endpoint import Ending, Endpoint, loop_time_s
+from genrm_cli.judging.pacing.judge_events import (
+    EndpointDownEvent,
+    EndpointUpEvent,
+    PausedEvent,
+    StoppedEvent,
+)
+from genrm_cli.metrics.event import OnEvent
 from genrm_cli.verdicts import StoppedBy
 
 # After the deadline, for calls in flight: long enough for most replies that were paid for, and
@@ -32,8 +39,6 @@ GRACE_S = 60.0
 # without a bound a storm of refusals would fill the memory.
 _LEAST_PAUSING = 64
 _MARGIN_S = 0.001  # timers may fire a little early; without it, a call would wait for the next one
-
-OnEvent = Callable[[str, dict[str, Any]], None]
 
 
 class Slot(NamedTuple):
@@ -196,13 +201,10 @@ class EndpointPool:
         )
         self._note_ending(slot, ending, detail)
         if changed:
-            state = "endpoint_down" if endpoint.down else "endpoint_up"
-            self.on_event(state, {"endpoint": endpoint.name, "detail": detail})
+            event = EndpointDownEvent if endpoint.down else EndpointUpEvent
+            self.on_event(event(endpoint.name, detail))
             if all(each.down for each in self.endpoints):
-                self.on_event(
-                    "paused",
-                    {"detail": self._last_detail, "give_up_after_s": self._give_up_after_s},
-                )
+                self.on_event(PausedEvent(self._last_detail, self._give_up_after_s))
         if (free_in_s := endpoint.free_in_s(now_s)) > 0:
             asyncio.get_running_loop().call_later(free_in_s + _MARGIN_S, self._wake)
         self._give_up_if_silent()
@@ -232,7 +234,7 @@ class EndpointPool:
         if self.stopped_by is None:
             self.stopped_by = reason
             self._over.set()
-            self.on_event("stopped", {"reason": reason})
+            self.on_event(StoppedEvent(reason))
             for line in self._lines:
                 if line is not self._second_turns or reason == StoppedBy.DEADLINE:
                     _end(line, lambda waiting: waiting.set_result(None))

@@ -42,6 +42,7 @@ from genrm_cli.sessions.episode import (
 from genrm_cli.sessions.session_judge import JUDGED, PLUMBING
 from genrm_cli.sessions.session_options import POLICY
 from genrm_cli.storage.encoding.records import render_record
+from genrm_cli.storage.record_events import StorageFailedEvent
 from genrm_cli.storage.record_files import RecordFiles
 
 
@@ -397,7 +398,7 @@ class SessionRecorder(RecordFiles):
         try:
             self._append(render_record(record))
         except StorageError as error:
-            self._on_event("storage_failed", {"detail": str(error)})
+            self._on_event(StorageFailedEvent(str(error)))
             raise SessionError(503, "not_recorded", "the session cannot be recorded") from error
         self._index += 1
 

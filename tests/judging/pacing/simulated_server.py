@@ -188,9 +188,7 @@ def run_judge(
         endpoints = [
             Endpoint(f"judge {number}", server, limit()) for number, server in enumerate(servers)
         ]
-        pool = EndpointPool(
-            endpoints, give_up_after_s, lambda event, fields: run.events.append(event)
-        )
+        pool = EndpointPool(endpoints, give_up_after_s, run.events.append)
         policy = CallPolicy(call_timeout_s, 3600.0, 5, reask)
         budget = Budget()
         judge = RemoteJudge(pool, PROFILE, policy, budget, model="m", given={})

@@ -13,8 +13,16 @@ from virtual_time import run_in_virtual_time
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.pacing.endpoint import WINDOW, Ending, Endpoint, loop_time_s
+from genrm_cli.judging.pacing.judge_events import (
+    EndpointDownEvent,
+    EndpointUpEvent,
+    PausedEvent,
+    StoppedEvent,
+)
 from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.pool import EndpointPool, Slot
+from genrm_cli.metrics.event import ignore_event
+from genrm_cli.verdicts import StoppedBy
 
 Events = list[tuple[str, dict[str, Any]]]
 CLIENT = JudgeClient("http://127.0.0.1:9/v1", None, 1, 1)  # never called here
@@ -29,9 +37,7 @@ def make_pool(*limits, give_up_after_s=60.0, events=None):
     """Make a pool of endpoints a, b, c, ... with these limits."""
     seen = [] if events is None else events
     endpoints = [endpoint(name, limit) for name, limit in zip("abcdef", limits, strict=False)]
-    return EndpointPool(
-        endpoints, give_up_after_s, lambda event, fields: seen.append((event, fields))
-    )
+    return EndpointPool(endpoints, give_up_after_s, seen.append)
 
 
 def run(scenario):
@@ -142,7 +148,7 @@ async def test_an_endpoint_is_suspected_when_its_calls_fail():
             pool.release(slot, ending, "why")
         assert slot.on_trial == is_suspected
         assert pool.endpoints[0].down == is_suspected
-        assert ("endpoint_down" in dict(events)) == is_suspected
+        assert any(isinstance(event, EndpointDownEvent) for event in events) == is_suspected
 
 
 async def test_a_dead_endpoint_is_tried_with_one_call_at_a_time():
@@ -165,7 +171,7 @@ async def test_a_dead_endpoint_is_tried_with_one_call_at_a_time():
     pool.release(let_through.result(), Ending.ANSWERED)
     await asyncio.gather(*waiting)
     assert not pool.endpoints[0].down
-    assert [event for event, _ in events] == ["endpoint_down", "paused", "endpoint_up"]
+    assert [type(event) for event in events] == [EndpointDownEvent, PausedEvent, EndpointUpEvent]
 
 
 async def test_a_failed_trial_proves_nothing():
@@ -222,7 +228,7 @@ async def test_one_clock_ends_all_waits_of_a_server_and_a_later_request_is_a_tri
     The next request, however long after, tries the judge at once.
     """
     endpoints = [Endpoint("a", CLIENT, Limit(1), first_trial_s=0.02, last_trial_s=1_000)]
-    pool = EndpointPool(endpoints, 0.5, lambda event, fields: None, resumes=True)
+    pool = EndpointPool(endpoints, 0.5, ignore_event, resumes=True)
     await break_down(pool)
     turns = asyncio.Semaphore(1)
     began_s = loop_time_s()
@@ -264,7 +270,7 @@ async def test_a_stop_wakes_all_who_wait():
     pool.release(held, Ending.ANSWERED)
     assert await pool.acquire() is None
     assert pool.stopped_by == "deadline"
-    assert events == [("stopped", {"reason": "deadline"})]
+    assert events == [StoppedEvent(StoppedBy.DEADLINE)]
 
 
 @given(seed=st.integers(0, 2**32), limits=st.lists(st.integers(1, 4), min_size=1, max_size=3))

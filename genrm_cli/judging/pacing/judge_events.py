@@ -1,0 +1,175 @@
+"""What a run reports about its judges."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from genrm_cli.errors import Message, SettingRef
+from genrm_cli.metrics.event import Event, Severity
+from genrm_cli.verdicts import StoppedBy
+
+# How a profile was chosen, in the words of a log and of a terminal.
+_PROFILE_SOURCES = {
+    "setting": "set",
+    "model name": "by model name",
+    "compat": "as in NeMo Gym",
+    "default": "default",
+    "probe": "by probe",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeEvent(Event):
+    """A judge was chosen; `profile` is None for the built-in lexical judge."""
+
+    name: str
+    model: str | None
+    profile: str | None
+    profile_from: str | None
+    base_urls: Sequence[str]
+    http_clients: Sequence[str]
+    compares: bool
+    max_model_len: int | None
+
+    def text(self) -> str:
+        """Name the judge."""
+        judge = describe_judge(
+            self.name, self.profile, self.profile_from, self.base_urls, self.http_clients
+        )
+        return f"judge: {judge}"
+
+
+def describe_judge(
+    name: str | None,
+    profile: str | None,
+    profile_from: str | None,
+    base_urls: Sequence[str],
+    http_clients: Sequence[str],
+    probe: str | None = None,
+) -> str:
+    """Describe a judge in one line: its name, its profile and how that was chosen, its endpoints,
+    the slower HTTP client if it is used, its probe unless it passed.
+    """
+    if profile is None or profile_from is None:
+        return f"{name}, the built-in baseline"
+    parts = [
+        name,
+        f"profile {profile.partition('+')[0]} ({_PROFILE_SOURCES[profile_from]})",
+        " ".join(base_urls),
+        "over httpx" if "httpx" in http_clients else None,
+        f"probe {probe}" if probe not in (None, "passed") else None,
+    ]
+    return ", ".join(filter(None, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class ProbingEvent(Event):
+    """The probe of a judge begins."""
+
+    endpoints: Sequence[str]
+    model: str | None
+    call_timeout_s: float
+
+    def text(self) -> str:
+        """Name the endpoints."""
+        return f"probing {', '.join(self.endpoints)} (at most {self.call_timeout_s:g} s per call)"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeEvent(Event):
+    """All judges have been probed; `warning` is None if they passed."""
+
+    severity = Severity.WARNING
+    warning: Message | None
+
+    def text(self) -> Message | None:
+        """Return the warning."""
+        return self.warning
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptedEvent(Event):
+    """A judge refused a field of its requests, which use `instead` from now on."""
+
+    severity = Severity.WARNING
+    model: str
+    field: str
+    instead: str | None
+    detail: str
+
+    def text(self) -> str:
+        """Say what is refused."""
+        return f"{self.model} does not take {self.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class OtherModelEvent(Event):
+    """Replies name another model than the requests."""
+
+    severity = Severity.WARNING
+    model: str
+    other: str
+
+    def text(self) -> str:
+        """Name both."""
+        return f"{self.model}: replies name another model, {self.other}"
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointDownEvent(Event):
+    """An endpoint gets no requests until it recovers."""
+
+    severity = Severity.WARNING
+    endpoint: str
+    detail: str
+
+    def text(self) -> str:
+        """Name the endpoint and the reason."""
+        return f"{self.endpoint} is marked unhealthy: {self.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointUpEvent(Event):
+    """An endpoint has recovered."""
+
+    endpoint: str
+    detail: str
+
+    def text(self) -> str:
+        """Name the endpoint."""
+        return f"{self.endpoint} is healthy again"
+
+
+@dataclass(frozen=True, slots=True)
+class PausedEvent(Event):
+    """All endpoints of a judge are down."""
+
+    severity = Severity.WARNING
+    detail: str
+    give_up_after_s: float
+
+    def text(self) -> str:
+        """Say how long the run waits."""
+        return (
+            f"the judge is down ({self.detail}); giving up unless it recovers within "
+            f"{self.give_up_after_s:g} s"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedEvent(Event):
+    """A limit stopped the calls of the run."""
+
+    severity = Severity.WARNING
+    reason: StoppedBy
+
+    def text(self) -> Message:
+        """Name the limit."""
+        return Message.of(
+            "stopped by ",
+            SettingRef(self.reason),
+            ": making no more calls and writing partial results",
+        )
+
+
+JUDGE_WARNINGS = (AdaptedEvent, OtherModelEvent, EndpointDownEvent, PausedEvent)
+"""Events that explain why a call to a judge takes long, or differs from the settings."""

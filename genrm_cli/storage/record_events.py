@@ -1,0 +1,40 @@
+"""What files of records report."""
+
+from dataclasses import dataclass
+
+from genrm_cli.metrics.event import Event, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvent(Event):
+    """Files of records are complete; `output` is the one that readers wait for."""
+
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFailedEvent(Event):
+    """Files of records could not be completed."""
+
+    severity = Severity.WARNING
+    detail: str
+
+    def text(self) -> str:
+        """Say where the records are."""
+        return (
+            f"records cannot be published ({self.detail}); they are safe in hidden files, and the "
+            "next file is another try"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StorageFailedEvent(Event):
+    """A server could not store what an answer depends on."""
+
+    severity = Severity.WARNING
+    is_printed_once = True
+    detail: str
+
+    def text(self) -> str:
+        """Say why."""
+        return f"a group was refused: {self.detail}"
