@@ -21,7 +21,7 @@ from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.storage.encoding.records import render_record
 
 _GROUPS_AT_ONCE = 64  # scored together: many groups cost little more than one
-_HELD_AT_ONCE = 4_096  # rollouts, or results of comparisons
+_HELD_AT_ONCE = 4_096  # rollouts, or results of comparisons: few groups if they are large
 
 
 async def judge_input(
@@ -94,10 +94,8 @@ def _conclude(
     calibration = statistics.fit()
     # Inputs are calibrated each on its own, but say together how reliable their rewards are.
     run.metrics.verdict_sums.numbers = statistics.numbers()
-    chunk: list[tuple[int, list[int], JudgedGroup]] = []
     is_pooled = index.plan.rewards.advantage == "pooled"
-
-    def conclude_chunk() -> None:
+    for chunk in _iter_chunks(index, outcomes):
         rewards = reward_groups([judged for _, _, judged in chunk], index.plan, calibration)
         for (number, rows, judged), result in zip(chunk, rewards, strict=True):
             if run.stop.is_set():
@@ -108,14 +106,21 @@ def _conclude(
             for each in result.comparisons:
                 line = render_record(comparison_json(each, with_reply=index.plan.keep_replies))
                 scores.comparisons.add(number, line)
-        chunk.clear()
 
+
+def _iter_chunks(
+    index: InputIndex, outcomes: OutcomeStore
+) -> Iterator[list[tuple[int, list[int], JudgedGroup]]]:
+    """Yield number, rows and results of the groups, some at a time."""
+    chunk: list[tuple[int, list[int], JudgedGroup]] = []
     held = 0
     for number, rows in enumerate(index.table.iter_groups()):
-        chunk.append((number, rows, judged := outcomes.load(number)))
+        judged = outcomes.load(number)
+        chunk.append((number, rows, judged))
         held += max(len(rows), len(judged.results))
         if len(chunk) == _GROUPS_AT_ONCE or held > _HELD_AT_ONCE:
-            conclude_chunk()
+            yield chunk
+            chunk = []
             held = 0
     if chunk:
-        conclude_chunk()
+        yield chunk

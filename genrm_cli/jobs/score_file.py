@@ -54,7 +54,7 @@ async def score_task(
     opened = ExitStack()
     watched: WatchedRun | None = None
 
-    async def look(outcomes: OutcomeStore) -> None:
+    async def watch(outcomes: OutcomeStore) -> None:
         nonlocal watched
         if run.watch is None:
             return
@@ -65,26 +65,20 @@ async def score_task(
         except Exception as error:  # noqa: BLE001  (the state of a judge costs no run its outputs)
             run.metrics.failed_figures["watch"] = bug_text(error)
 
-    def write_and_close() -> RunRecord:
-        with opened:
-            return work.write(judges.specs, lease, journal, watched)
-
     try:
         work = await run.in_thread(lambda: _read(task, run, opened, overwrite=overwrite))
         async with open_journal(task.places.scored, run) as journal:
             if not await judge_input(
-                work.index, task.uri, run, judges, journal, work.scores, run.watch and look
+                work.index, task.uri, run, judges, journal, work.scores, watch
             ):
-                await run.in_thread(opened.close)
                 return None
             if run.metrics.rewards_on_defaults:
                 _refuse_silence(run.metrics)
             if journal is not None and run.metrics.stopped_by == StoppedBy.CONCLUDE:
                 run.metrics.changed_inputs = list(_iter_changed(work.index, journal))
-        return await run.in_thread(write_and_close)
-    except BaseException:
+        return await run.in_thread(lambda: work.write(judges.specs, lease, journal, watched))
+    finally:
         await run.in_thread(opened.close)
-        raise
 
 
 def _refuse_silence(metrics: RunMetrics) -> None:
@@ -161,15 +155,14 @@ class _InputWork:
             for block in self.scores.comparisons.iter_blocks():
                 self.sinks["comparisons"].write(block)
         wall_time_s = time.monotonic() - self.started_s
+        only_file = None if self.sources.are_many else files[0]
         metrics = run_record(
             run_totals(run.settings, run.metrics, self.index.plan, judges, wall_time_s),
             run.settings,
-            input_=input_version(self.sources.identity)
-            if self.sources.are_many
-            else files[0].input,
+            input_=input_version(self.sources.identity) if only_file is None else only_file.input,
             output=self.task.places.scored,
-            output_mark=None if self.sources.are_many else files[0].output_mark,
-            files=tuple(files) if self.sources.are_many else None,
+            output_mark=None if only_file is None else only_file.output_mark,
+            files=tuple(files) if only_file is None else None,
             journal=None if journal is None else journal.path,
             damaged_verdicts=0 if journal is None else len(journal.damaged),
             watch=watched,
@@ -190,11 +183,9 @@ class _InputWork:
             )
             source.verify_unchanged()
             sink.finish()
-            name = (
-                name_below(folder_of(self.task.places.scored), uri)
-                if self.sources.are_many
-                else uri
-            )
+            name = uri
+            if self.sources.are_many:
+                name = name_below(folder_of(self.task.places.scored), uri)
             return FileRecord(
                 input=input_version(source.identity),
                 output=name,
