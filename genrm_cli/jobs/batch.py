@@ -10,12 +10,12 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 from genrm_cli.errors import (
     INTERRUPTED,
@@ -235,11 +235,9 @@ class _BatchRun:
 
     async def fill(self, inputs: Sequence[str]) -> None:
         """Queue the inputs that are due, and report the others."""
-        leftovers = (
-            None
-            if self.run.shard is not None
-            else Leftovers(self.run.store, one_output=is_one_input(inputs))
-        )
+        leftovers = None
+        if self.run.shard is None:
+            leftovers = Leftovers(self.run.store, one_output=is_one_input(inputs))
         decisions = iter_decisions(inputs, self.run, None, leftovers)
         while chunk := await self.run.in_thread(lambda: list(islice(decisions, LISTED_AT_ONCE))):
             for decision in chunk:
@@ -281,7 +279,7 @@ class _BatchRun:
                 self._enter(decision.unfinished("the run ended early"))
 
     async def _score(self, decision: Decision, judges: OpenJudges) -> Decision:
-        """Score an input under its lease; a shard only asks the judge."""
+        """Score an input, under a lease on its output; a shard only asks the judge."""
         if judges.stopped_by is not None and self.has_begun:
             stopped = TooManyUnscoredError("the run was stopped by ", SettingRef(judges.stopped_by))
             return decision.unfinished(stopped.message, stopped)
@@ -289,45 +287,38 @@ class _BatchRun:
         await self.run.in_thread(lambda: check_outputs_writable([decision.task], self.run))
         if self.run.shard is not None:  # leases on the outputs are for the run that writes them
             return await self._ask(decision, judges)
-        async with self._leased(decision) as lease:
-            if isinstance(lease, Lease | None):
-                decision = await self.run.in_thread(lambda: decide_again(decision, self.run))
-            elif lease is Status.CURRENT or decision.is_current:
-                decision = replace(decision, status=Status.CURRENT)
-            else:
-                place = decision.task.places.scored
-                decision = decision.put_off(
-                    StorageError(f"{place}: {lease}; run again when it is done")
-                )
-            if decision.status is not Status.SCORE or not isinstance(lease, Lease | None):
-                return decision
-            with self._input_run(judges) as run:
-                record = await score_task(
-                    decision.task, run, judges, lease, overwrite=decision.replaces
-                )
-            return _waiting(decision, run) if record is None else _scored(decision, record, run)
-
-    @asynccontextmanager
-    async def _leased(
-        self, decision: Decision
-    ) -> "AsyncIterator[Lease | OtherLease | Literal[Status.CURRENT] | None]":
-        """Hold the lease on the output of an input, and yield it, or the lease of another run.
-
-        Yields None if the output needs no lease, and `CURRENT` if it is up to date and only an
-        expired lease was left."""
-        leases = Leases(self.run.store, self.run.settings.storage.lease_expiry)
+        storage = self.run.settings.storage
+        leases = Leases(self.run.store, storage.lease_expiry)
         output = decision.task.places.scored
-        if not self.run.settings.storage.leases or not decision.can_be_leased:
-            yield None
-        elif decision.is_current and not await self.run.in_thread(
+        if not storage.leases or not decision.can_be_leased:
+            return await self._score_held(decision, judges, None)
+        # Up to date, with files of a killed run beside it, unless another run is at work there.
+        if decision.is_current and not await self.run.in_thread(
             lambda: leases.remove_expired(output)
         ):
-            yield Status.CURRENT
-        elif self.held is not None and output in self.held:
-            yield self.held[output]
-        else:
-            async with leased([output], leases, self.run) as found:
-                yield found[output]
+            return replace(decision, status=Status.CURRENT)
+        if self.held is not None and output in self.held:
+            return await self._score_held(decision, judges, self.held[output])
+        async with leased([output], leases, self.run) as found:
+            return await self._score_held(decision, judges, found[output])
+
+    async def _score_held(
+        self, decision: Decision, judges: OpenJudges, lease: Lease | OtherLease | None
+    ) -> Decision:
+        """Score an input whose lease was taken, or is another run's; None if it needs none."""
+        if isinstance(lease, OtherLease):
+            if decision.is_current:
+                return replace(decision, status=Status.CURRENT)
+            place = decision.task.places.scored
+            return decision.put_off(StorageError(f"{place}: {lease}; run again when it is done"))
+        decision = await self.run.in_thread(lambda: decide_again(decision, self.run))
+        if decision.status is not Status.SCORE:
+            return decision
+        with self._input_run(judges) as run:
+            record = await score_task(
+                decision.task, run, judges, lease, overwrite=decision.replaces
+            )
+        return _waiting(decision, run) if record is None else _scored(decision, record, run)
 
     @contextmanager
     def _input_run(self, judges: OpenJudges) -> Iterator[RunContext]:
