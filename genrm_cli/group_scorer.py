@@ -16,14 +16,19 @@ from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import find_answered, judge_group, judge_groups
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
-from genrm_cli.groups.reward_group import JudgedVerdicts, reward_verdicts, verdicts_of
+from genrm_cli.groups.reward_group import (
+    JudgedVerdicts,
+    reward_verdicts,
+    statistics_for,
+    verdicts_of,
+)
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.metrics.progress import RunProgress
-from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
+from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rollouts.gym_view import with_gym_response
 from genrm_cli.settings import Settings, changed
 
@@ -75,7 +80,7 @@ class GroupScorer:
         self._given_calibration = calibration
         self._plan = compile_plan(settings)
         self._progress = progress or RunProgress()
-        self._statistics = CalibrationStatistics()
+        self._statistics = statistics_for(self._plan)
         self._resources = AsyncExitStack()
         self._open_judges: OpenJudges | None = None
         self._judges: JudgeSet | None = None
@@ -198,9 +203,9 @@ class GroupScorer:
         in_order = [judged[number] for number in range(len(judged))]
         given = calibration or self._given_calibration
         if given is None:
-            statistics = CalibrationStatistics()
+            statistics = statistics_for(plan)
             for group in in_order:
-                statistics.add_group(group.judged.size, group.used)
+                statistics.add_group(group.judged.size, group.used, group.lists)
             given = statistics.fit()
         return self._reward(in_order, plan, given)
 
@@ -232,7 +237,7 @@ class GroupScorer:
     def _finish(self, judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
         """Count a judged group and add its verdicts to the calibration."""
         verdicts = verdicts_of(judged, plan)
-        self._statistics.add_group(judged.size, verdicts.used)
+        self._statistics.add_group(judged.size, verdicts.used, verdicts.lists)
         self.metrics.groups_done += 1
         return verdicts
 

@@ -49,10 +49,17 @@ class Grades:
         values: one per response, in the order shown, or one per rubric of a single response;
             finite, on the scale of the profile.
         notes: the judge's reasons or quotations, one per value, or none.
+        places: of the values among the responses shown, from 0, if the judge left some out; else
+            empty.
     """
 
     values: tuple[float, ...]
     notes: tuple[str, ...] = field(default=(), compare=False)
+    places: tuple[int, ...] = ()
+
+    def by_place(self) -> list[tuple[int, float]]:
+        """Return the values with their places among the responses shown."""
+        return list(zip(self.places or range(len(self.values)), self.values, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +149,14 @@ class Failure:
     Attributes:
         caused_by: positions, from 1, of the responses each of which alone makes the reply ambiguous
             by its text; the others did not cause the failure. Empty if the cause is not known.
+        partial: the grades in a reply that leaves some responses out; they count if the judge does
+            not grade all of them when it is asked again.
     """
 
     kind: FailureKind
     detail: str
     caused_by: tuple[int, ...] = ()
+    partial: Grades | None = None
 
     @property
     def is_too_long(self) -> bool:

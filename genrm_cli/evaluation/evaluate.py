@@ -28,6 +28,7 @@ from genrm_cli.jobs.pairs.labelled_pairs import (
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.lists import ListPlan
 from genrm_cli.scored.describe_run import input_version, judge_record, versions_record
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import InputVersion, PanelRecord
@@ -191,7 +192,8 @@ async def _judge(
 
 def _plan_of(run: RunContext) -> GroupPlan:
     pairing = PairingPlan("all_pairs", both_orders=True)
-    return replace(run.plan, pairing=pairing, lineups_in_both_orders=True, keep_replies=False)
+    both_orders = ListPlan(repeats=2)
+    return replace(run.plan, pairing=pairing, lists=both_orders, keep_replies=False)
 
 
 def _result_of(

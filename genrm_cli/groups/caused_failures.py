@@ -9,12 +9,14 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 from genrm_cli.groups.comparisons import JudgeVerdicts
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.pairing import PairingPlan
+from genrm_cli.rewards.estimators.list_scores import ListScores
 from genrm_cli.verdicts import (
     MIDDLE_RANKING,
     Failure,
@@ -255,6 +257,27 @@ def with_losses(
                 if at_fault:
                     given[number] = verdicts[(j in at_fault) - (i in at_fault)]
     return filled
+
+
+def with_lost_lists(lists: Sequence[ListScores], causes: Causes) -> list[ListScores]:
+    """Return the lists of a group as they are if rollouts lose the lists that failed because of
+    them.
+
+    They have the lowest score of the group there, and each other one the mean of its own scores.
+    """
+    scores = defaultdict[int, list[float]](list)
+    for each in lists:
+        for index, score in zip(each.rollouts, each.scores, strict=True):
+            scores[index].append(score)
+    every = [score for of_one in scores.values() for score in of_one]
+    every = every or [_BETTER.score_1, _BETTER.score_2]
+    lost = []
+    for (_, _, shown), culprits in causes.items():
+        filled = [
+            min(every) if index in culprits else fmean(scores.get(index, every)) for index in shown
+        ]
+        lost.append(ListScores(shown, range(len(shown)), filled))
+    return [*lists, *lost]
 
 
 def scores_of_losers(

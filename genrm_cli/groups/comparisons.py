@@ -1,10 +1,9 @@
 """The comparisons of a group: the requests to its judges, and the verdicts that count."""
 
 import math
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import combinations, islice
 
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import MAX_GRADED_ALL_PAIRS, GroupPlan
@@ -21,10 +20,13 @@ from genrm_cli.pairing import (
     plan_further,
 )
 from genrm_cli.rewards.estimators.least_squares import weigh_alone
+from genrm_cli.rewards.estimators.list_scores import ListScores
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts, batch_of, verdict_array
 from genrm_cli.rollouts.views import SharedView
 from genrm_cli.verdicts import Grades, Outcome, Verdict
 
+_GradesInLists = dict[tuple[int, int, int], tuple[tuple[int, ...], float]]
+# By judge, repeat and rollout: the list that it was shown in, empty if alone, and its grade.
 JudgeVerdicts = Mapping[Comparison, Sequence[Verdict | None]]
 """The verdict of each judge on each comparison, None for a failure."""
 
@@ -133,18 +135,36 @@ def iter_requests(
 def _iter_lineups(
     key: str | None, answered: Sequence[int], number: int, profile: GradingProfile, plan: GroupPlan
 ) -> Iterator[RequestId]:
+    if profile.whole_group:
+        for places, repeat in plan.lists.iter_lists(len(answered), key or ""):
+            yield RequestId(number, repeat, tuple(answered[place] for place in places))
+        return
     for repeat in range(plan.pairing.repeats):
-        if not profile.whole_group:
-            yield from (RequestId(number, repeat, (index,)) for index in answered)
-        elif plan.lineups_in_both_orders:
-            yield RequestId(number, repeat, tuple(answered))
-            yield RequestId(number, repeat, tuple(reversed(answered)))
-        else:
-            # The position matters to a judge: each repeat shows a different order, the same in
-            # every run.
-            order = list(answered)
-            random.Random(f"{key} {repeat}").shuffle(order)
-            yield RequestId(number, repeat, tuple(order))
+        yield from (RequestId(number, repeat, (index,)) for index in answered)
+
+
+def lists_of(judged: JudgedGroup, plan: GroupPlan) -> list[ListScores]:
+    """Return the scores of listwise judges, list by list.
+
+    Those of a panel are the weighted means over the judges that scored a response, if these are
+    enough.
+    """
+    scores: dict[tuple[int, tuple[int, ...]], dict[int, list[tuple[float, float]]]] = {}
+    for (number, repeat, shown), outcome in judged.results:
+        if number < len(plan.judges) and isinstance(outcome.result, Grades):
+            of_list = scores.setdefault((repeat, shown), {})
+            for place, grade in outcome.result.by_place():
+                of_list.setdefault(place, []).append((plan.judges[number].weight, grade))
+    lists = []
+    for (_, shown), of_list in sorted(scores.items()):
+        places = [place for place in sorted(of_list) if len(of_list[place]) >= plan.quorum]
+        means = [
+            math.fsum(weight * grade for weight, grade in of_list[place])
+            / math.fsum(weight for weight, _ in of_list[place])
+            for place in places
+        ]
+        lists.append(ListScores([shown[place] for place in places], places, means))
+    return lists
 
 
 def verdicts_by_judge(judged: JudgedGroup, plan: GroupPlan) -> JudgeVerdicts:
@@ -153,17 +173,16 @@ def verdicts_by_judge(judged: JudgedGroup, plan: GroupPlan) -> JudgeVerdicts:
     A judge that grades responses is asked about each once; the two grades give its verdict on a
     pair."""
     pairs: dict[Comparison, list[Verdict | None]] = {}
-    grades: dict[tuple[int, int, int], float] = {}
+    grades: _GradesInLists = {}
     count = len(plan.judges)
     is_graded = [judge.grading is not None for judge in plan.judges]
     for (number, repeat, shown), outcome in judged.results:
         if number >= count:
             continue  # a grader of components
         if isinstance(outcome.result, Grades):
-            grades |= {
-                (number, repeat, index): value
-                for index, value in zip(shown, outcome.result.values, strict=True)
-            }
+            in_list = shown if len(shown) > 1 else ()
+            for place, grade in outcome.result.by_place():
+                grades[number, repeat, shown[place]] = (in_list, grade)
         if not is_graded[number]:
             pairs.setdefault(Comparison(shown[0], shown[1], repeat), [None] * count)[number] = (
                 verdict_of(outcome, plan)
@@ -181,12 +200,20 @@ def _by_repeat(entry: tuple[Comparison, object]) -> tuple[int, int, int]:
 
 def _add_graded(
     pairs: dict[Comparison, list[Verdict | None]],
-    grades: Mapping[tuple[int, int, int], float],
+    grades: _GradesInLists,
     judged: JudgedGroup,
     plan: GroupPlan,
 ) -> None:
-    """Add the verdicts derived from grades."""
-    if not plan.compares_pairs and len(judged.answered) > 1:
+    """Add the verdicts derived from grades: of pairs in one list, or of any pair of responses that
+    were graded one by one.
+    """
+    if plan.is_listwise:
+        for (_, repeat, shown), _ in judged.results:
+            for i, j in combinations(shown, 2):
+                pairs.setdefault(Comparison(i, j, repeat), [None] * len(plan.judges))
+                if plan.pairing.both_orders:
+                    pairs.setdefault(Comparison(j, i, repeat), [None] * len(plan.judges))
+    elif not plan.compares_pairs and len(judged.answered) > 1:
         # Grades are already paid for, and give a verdict on every pair.
         strategy = "all_pairs" if len(judged.answered) <= MAX_GRADED_ALL_PAIRS else "ring"
         pairing = replace(plan.pairing, strategy=strategy, ring_k=max(plan.pairing.ring_k, 1.0))
@@ -199,8 +226,10 @@ def _add_graded(
         for number, judge in enumerate(plan.judges):
             first = grades.get((number, repeat, i))
             second = grades.get((number, repeat, j))
-            if judge.grading is not None and first is not None and second is not None:
-                verdicts[number] = verdict_of_grades(first, second)
+            if judge.grading is None or first is None or second is None:
+                continue
+            if first[0] == second[0]:
+                verdicts[number] = verdict_of_grades(first[1], second[1])
 
 
 def verdict_of(outcome: Outcome, plan: GroupPlan) -> Verdict | None:

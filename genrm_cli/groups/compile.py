@@ -9,6 +9,7 @@ from genrm_cli.groups.plan import GENRM, GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.judging.lexical import LEXICAL_VERSION
 from genrm_cli.judging.lookup import profile_of
 from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.lists import ListPlan
 from genrm_cli.rewards.compose import Gate, TotalTerms, Weight
 from genrm_cli.rewards.shaping import ShapingTerms
 from genrm_cli.rollouts.redaction import redactor_of
@@ -45,11 +46,16 @@ def compile_plan(settings: Settings) -> GroupPlan:
     )
     if settings.pairing.goal != "rewards":
         _refuse_directed(settings, judges)
+    if settings.judge.judging == "listwise" and settings.pairing.both_orders:
+        raise UsageError(
+            naming("$both_orders shows pairs; $repeats shows a list in several orders.")
+        )
     given = settings.input
     use_principle = settings.judge.use_principle
     patterns = settings.judge.redact_pattern
     plan = GroupPlan(
         pairing=_pairing(settings),
+        lists=ListPlan(settings.pairing.list_size, settings.pairing.repeats, settings.pairing.seed),
         judges=judges,
         graders=graders_in(settings),
         rewards=compile_rewards(settings),

@@ -18,6 +18,7 @@ from genrm_cli.judging.profiles.profile import (
 )
 from genrm_cli.judging.request_form import reply_limit
 from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.lists import ListPlan
 from genrm_cli.rewards.compose import TotalTerms
 from genrm_cli.rewards.shaping import ShapingTerms
 from genrm_cli.rollouts.reading.chosen_fields import criteria_at, principle_of, reference_at
@@ -145,8 +146,6 @@ class GroupPlan:
         default_ranking: replaces its ranking.
         principle: principle for rollouts without one of their own.
         uses_own_principle: send the rollouts' own principles.
-        lineups_in_both_orders: show a whole group in its own order and reversed, instead of
-            shuffled.
         ignore_media: compare responses with images or files, which the judge does not see.
         blank_loses: give blank responses the lowest score of their group instead of leaving them
             unscored.
@@ -155,6 +154,7 @@ class GroupPlan:
         rubric_field: dotted path of the rubric of each row; None for none.
         rooms: space for texts in the prompts of the judges whose context is known.
         is_watched: whether the style of responses is measured, to see what the judges reward.
+        lists: which lists to show to listwise judges, instead of pairs.
     """
 
     pairing: PairingPlan = field(default_factory=PairingPlan)
@@ -171,7 +171,6 @@ class GroupPlan:
     uses_own_principle: bool = True
     redactor: Redactor | None = None
     keep_replies: bool = False
-    lineups_in_both_orders: bool = False
     view: ViewOptions = AUTO
     ignore_media: bool = False
     blank_loses: bool = False
@@ -180,6 +179,7 @@ class GroupPlan:
     rubric_field: str | None = None
     rooms: tuple[Room, ...] = ()
     is_watched: bool = False
+    lists: ListPlan = field(default_factory=ListPlan)
 
     def with_chosen_fields(self, rollout: Rollout, record: JsonObject) -> Rollout:
         """Return a rollout with what the settings take from its record for the judge.
@@ -268,13 +268,22 @@ class GroupPlan:
         return replace(
             self,
             judges=judges,
-            rooms=tuple(room for spec in specs if (room := room_of(spec)) is not None),
+            rooms=tuple(
+                room for spec in specs if (room := room_of(spec, self.lists.list_size)) is not None
+            ),
         )
 
     @cached_property
     def compares_pairs(self) -> bool:
         """Whether any judge is shown pairs of responses."""
         return any(judge.grading is None for judge in self.judges)
+
+    @cached_property
+    def is_listwise(self) -> bool:
+        """Whether all judges are shown lists of responses."""
+        return bool(self.judges) and all(
+            judge.grading is not None and judge.grading.whole_group for judge in self.judges
+        )
 
     def efforts(self, n: int) -> list[Effort]:
         """Return the effort of each judge for n rollouts with a response; empty if n < 2."""
@@ -302,7 +311,7 @@ class GroupPlan:
         if judge.grading is None:
             return Effort(self.pairing.count(n), 2, judge.turns)
         if judge.grading.whole_group:
-            return Effort(repeats * (1 + self.lineups_in_both_orders), n, 1)
+            return Effort(self.lists.count(n), self.lists.longest(n), 1)
         return Effort(n * repeats, 1, 1)
 
     def count_further(self, n: int) -> int:
@@ -318,7 +327,7 @@ class GroupPlan:
         return sum(effort.requests for effort in self.efforts(n)) + self.count_gradings(n)
 
 
-def room_of(spec: JudgeSpec) -> Room | None:
+def room_of(spec: JudgeSpec, list_size: int) -> Room | None:
     """Return the space for texts in the prompts of a judge; None if its context is unknown.
 
     Raises:
@@ -341,5 +350,8 @@ def room_of(spec: JudgeSpec) -> Room | None:
             f"reserved for its reply and {used - replies:,} for its instructions; ",
             naming("lower $max_reply_tokens, or correct $max_model_len."),
         )
-    responses = 2 if isinstance(profile, Profile) else None if profile.whole_group else 1
+    responses: int | None = 2 if isinstance(profile, Profile) else 1
+    if isinstance(profile, GradingProfile) and profile.whole_group:
+        # Graders of components show the whole group.
+        responses = list_size if spec.compares else None
     return Room(length - used, responses)

@@ -10,10 +10,12 @@ from genrm_cli.groups.caused_failures import (
     find_causes,
     scores_of_losers,
     with_losses,
+    with_lost_lists,
     without_selected,
 )
 from genrm_cli.groups.comparisons import (
     JudgeVerdicts,
+    lists_of,
     used_verdicts,
     verdicts_by_judge,
 )
@@ -42,8 +44,10 @@ from genrm_cli.rewards.compose import (
     with_totals,
 )
 from genrm_cli.rewards.diversity import Clusters, clusters_of
-from genrm_cli.rewards.estimators.calibration import Calibration
+from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import Estimate, estimate_many
+from genrm_cli.rewards.estimators.list_estimates import estimate_lists
+from genrm_cli.rewards.estimators.list_scores import ListScores, ListStatistics
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.rewards.shaping import Adjustments
 from genrm_cli.settings.components import find_kind, order_of
@@ -81,12 +85,19 @@ class JudgedVerdicts:
 
     Attributes:
         causes: the rollouts that made requests fail.
+        lists: the scores of listwise judges; empty if others judge, too.
     """
 
     judged: JudgedGroup
     causes: Causes
     by_judge: JudgeVerdicts
     used: Verdicts
+    lists: Sequence[ListScores] = ()
+
+
+def statistics_for(plan: GroupPlan) -> CalibrationStatistics:
+    """Return the statistics of no group yet, for the judges of a plan."""
+    return CalibrationStatistics(lists=ListStatistics() if plan.is_listwise else None)
 
 
 def causes_of(judged: JudgedGroup, plan: GroupPlan) -> Causes:
@@ -103,7 +114,8 @@ def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
     if causes:
         judged = without_selected(judged, causes)
     by_judge = verdicts_by_judge(judged, plan)
-    return JudgedVerdicts(judged, causes, by_judge, used_verdicts(by_judge, plan))
+    lists = lists_of(judged, plan) if plan.is_listwise else ()
+    return JudgedVerdicts(judged, causes, by_judge, used_verdicts(by_judge, plan), lists)
 
 
 def reward_verdicts(
@@ -191,13 +203,18 @@ def _losing(group: JudgedVerdicts, plan: GroupPlan) -> JudgedVerdicts:
     """
     by_judge = with_losses(group.by_judge, group.used.values(), group.causes)
     used = used_verdicts(by_judge, plan)
-    return JudgedVerdicts(group.judged, group.causes, by_judge, used)
+    lists = with_lost_lists(group.lists, group.causes) if plan.is_listwise else ()
+    return JudgedVerdicts(group.judged, group.causes, by_judge, used, lists)
 
 
 def _estimate(
     groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration
 ) -> list[Estimate]:
     """Turn the verdicts of each group into base scores."""
+    if plan.is_listwise:
+        return [
+            estimate_lists(group.judged.size, group.lists, calibration.lists) for group in groups
+        ]
     # If all verdicts come from grades, a base score is the mean of the rollout's own grades.
     estimator = plan.rewards.estimator if plan.compares_pairs else "simple_tiebreaker"
     known = calibration if plan.compares_pairs else Calibration()

@@ -8,7 +8,7 @@ from genrm_cli.groups.caused_failures import SuspectCounts
 from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import try_functions
-from genrm_cli.groups.reward_group import causes_of, reward_groups, verdicts_of
+from genrm_cli.groups.reward_group import causes_of, reward_groups, statistics_for, verdicts_of
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import InputIndex
 from genrm_cli.jobs.judging_session import JudgingSession
@@ -16,7 +16,6 @@ from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.metrics.figures import rounded
-from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.storage.encoding.records import render_record
 
@@ -79,12 +78,12 @@ def _conclude(
     """
     # In the order of the groups: the last bits of the sums must not depend on which was answered
     # first.
-    statistics = CalibrationStatistics()
+    statistics = statistics_for(index.plan)
     for number, rows in enumerate(index.table.iter_groups()):
         if run.stop.is_set():
             raise StoppedError
-        used = verdicts_of(outcomes.load(number), index.plan).used
-        statistics.add_group(len(rows), used)
+        verdicts = verdicts_of(outcomes.load(number), index.plan)
+        statistics.add_group(len(rows), verdicts.used, verdicts.lists)
     if suspects.suspects:
         expected = suspects.expected(index.plan.pairing, run.metrics.group_sizes)
         run.metrics.caused_failures_by_chance = None if expected is None else rounded(expected)

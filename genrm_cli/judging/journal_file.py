@@ -189,7 +189,10 @@ def columns_of(
         )
     if isinstance(opinion, ChatTurn):
         return None, None, None, False, _CUT_TURN if opinion.is_truncated else _TURN
-    return None, None, None, False, json.dumps({"values": opinion.values, "notes": opinion.notes})
+    grades = {"values": opinion.values, "notes": opinion.notes}
+    if opinion.places:
+        grades["places"] = opinion.places
+    return None, None, None, False, json.dumps(grades)
 
 
 def opinion_of(
@@ -214,7 +217,10 @@ def opinion_of(
     values = tuple(map(float, stored["values"]))
     if not all(map(math.isfinite, values)):
         raise ValueError("a grade is not finite")
-    return Grades(values, tuple(map(str, stored["notes"])))
+    places = tuple(map(int, stored.get("places", ())))
+    if places and len(places) != len(values):
+        raise ValueError("not every grade has a place")
+    return Grades(values, tuple(map(str, stored["notes"])), places)
 
 
 def checksum_of(key: bytes, outcome: Sequence[Any]) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.extensions import Seam, extension_names, load_extension
 from genrm_cli.judging.profiles.custom import parse_custom_profile
-from genrm_cli.judging.profiles.profile import AnyProfile, Profile
+from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile, Profile
 from genrm_cli.judging.profiles.score_tokens import with_score_tokens
 from genrm_cli.judging.profiles.scores_json import parse_scores_json_as_reference
 from genrm_cli.judging.rubrics.rubric_sets import RubricSet, parse_rubric_set
@@ -32,6 +32,9 @@ ROLES_PROFILE = "nemotron"
 
 DEFAULT_PROFILE = "nemotron-plain"
 """The profile of an unknown model: one user message, which every chat model accepts."""
+
+LISTWISE_PROFILE = "listwise"
+"""The profile of any chat model that judges lists."""
 
 _FAMILIES = "genrm_cli.judging.profiles.families"
 _READ_BY_THE_REFERENCE = ("nemotron", "nemotron-plain", "nemotron-ultra", "json")
@@ -138,7 +141,7 @@ def _model_patterns() -> list[tuple[str, str]]:
 def source_of_profile(config: JudgeConfig) -> ProfileSource:
     """Return why a judge has its profile."""
     judge = config.judge
-    if judge.profile is not None:
+    if judge.profile is not None or judge.judging == "listwise":
         return ProfileSource.SETTING
     if profile_of_model(judge.model) is not None:
         return ProfileSource.MODEL
@@ -174,6 +177,8 @@ def _own_profile(path: str) -> AnyProfile:
 def profile_of(config: JudgeConfig) -> AnyProfile:
     """Return the profile of a judge, with NeMo Gym's parser if `compat` asks for it."""
     judge = config.judge
+    if judge.judging == "listwise":
+        return _listwise_profile(config)
     if judge.compat is None:
         profile = find_profile(judge.profile, judge.model)
         if not judge.score_probabilities:
@@ -204,6 +209,26 @@ def profile_of(config: JudgeConfig) -> AnyProfile:
         "" if ranking == MIDDLE_RANKING else f"-{ranking:g}"
     )
     return replace(profile, name=name, parse_reply=read, verdict_forms=None)
+
+
+def _listwise_profile(config: JudgeConfig) -> AnyProfile:
+    judge = config.judge
+    if judge.compat is not None:
+        raise UsageError(
+            naming("$compat judges pairs, as NeMo Gym does; omit $judging.", judging="listwise")
+        )
+    if judge.score_probabilities:
+        raise UsageError(
+            naming("$score_probabilities needs a profile that compares pairs in one call.")
+        )
+    profile = find_profile(judge.profile or LISTWISE_PROFILE, judge.model)
+    if not isinstance(profile, GradingProfile) or not profile.whole_group:
+        raise UsageError(
+            f"the profile {profile.name} does not show lists; omit it, or ",
+            SettingRef("judging", "listwise"),
+            ".",
+        )
+    return profile
 
 
 def find_rubric_set(name: str) -> RubricSet:

@@ -134,7 +134,11 @@ class OfflineJudge(CachedJudge):
             return outcome
         failure = result if isinstance(result, Failure) else None
         is_added = self._store.add(replace(pending, failure=failure, reasks=outcome.reasks))
-        return None if is_added or result is None else outcome
+        if is_added or result is None:
+            return None
+        if failure is not None and failure.partial is not None:
+            outcome.result = failure.partial
+        return outcome
 
     def _read(self, request: JudgeRequest, outcome: Outcome) -> PendingRequest:
         """Read replies until one gives a verdict, as a live judge is asked again; return the turn

@@ -269,6 +269,8 @@ class RemoteJudge:
             pass
         finally:
             self._budget.calls -= self._turns - outcome.turns
+        if isinstance(outcome.result, Failure) and outcome.result.partial is not None:
+            outcome.result = outcome.result.partial
         if outcome.result is _NOT_ASKED:
             outcome.result = Failure(
                 FailureKind.NOT_ASKED, f"not asked to the end: stopped by {self.pool.stopped_by}"

@@ -18,8 +18,8 @@ _LEAST_TOKENS = 64  # less of a text is not worth judging
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The tokens for texts in a prompt of a judge, and its number of responses; None for all of a
-    group.
+    """The tokens for texts in a prompt of a judge, and its number of responses, at most; None for
+    all of a group.
     """
 
     tokens: int
@@ -98,7 +98,8 @@ def _limits(
 
     A response that has not arrived yet may be as long as the longest.
     """
-    count = count or len(responses)
+    if count is None or count > 2:  # a list, which is shown when the whole group is there
+        count = min(count or len(responses), len(responses))
     longest = sorted(responses)[-count:]
     shown = [*longest, *[longest[-1]] * (count - len(longest))]
     of_turns = max(_limit([*turns, *shown], room), _limit(turns, room // 2))

@@ -134,7 +134,7 @@ class OutcomeRecord:
     Attributes:
         score_1: of the verdict that counts, as are `score_2` and `ranking`; None for a failure and
             for grades.
-        grades: of the responses shown; None for a verdict.
+        grades: of the responses shown, None for those that the judge left out; None for a verdict.
         expected: True for a verdict that is an expected value over score tokens; None for others.
     """
 
@@ -146,7 +146,7 @@ class OutcomeRecord:
     latency_s: float
     prompt_tokens: int
     completion_tokens: int
-    grades: tuple[float, ...] | None = None
+    grades: tuple[float | None, ...] | None = None
     expected: bool | None = None
 
     @property

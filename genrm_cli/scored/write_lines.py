@@ -110,8 +110,12 @@ def comparison_json(comparison: ComparisonResult, *, with_reply: bool) -> Json:
     key = (
         outcome.journal_key.hex() if outcome.journal_key and not with_reply else None
     )  # where the reply can be found
+    fields = outcome_fields(outcome, comparison.verdict)
+    if isinstance(outcome.result, Grades) and outcome.result.places:
+        by_place = dict(outcome.result.by_place())
+        fields["grades"] = tuple(by_place.get(place) for place in range(len(shown)))
     record = ComparisonRecord(
-        **outcome_fields(outcome, comparison.verdict),
+        **fields,
         group=comparison.group,
         component=comparison.component,
         i=shown[0] if len(shown) <= 2 else None,

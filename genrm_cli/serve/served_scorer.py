@@ -14,6 +14,7 @@ from genrm_cli.judging.journal_file import KeptSums, faded
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
+from genrm_cli.rewards.estimators.list_scores import ListScores, ListStatistics
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.serve.answers import CalibrationRecord
 from genrm_cli.settings import Settings
@@ -32,13 +33,16 @@ class RunningCalibration:
     hardly more than one group. A killed server loses the sums not yet added, but not their
     verdicts."""
 
-    def __init__(self, sums: KeptSums | None, name: str, half_life: float) -> None:
+    def __init__(
+        self, sums: KeptSums | None, name: str, half_life: float, *, of_lists: bool = False
+    ) -> None:
         """Continue with the sums of these judges and settings in the journal; without `sums`,
         nothing is kept.
         """
+        self._of_lists = of_lists
         self._sums = sums
         self._half_life = half_life
-        self._numbers = CalibrationStatistics().numbers()
+        self._numbers = self._no_group().numbers()
         self.name = f"{name} {len(self._numbers)}"
         self._pending: dict[bytes, CalibrationStatistics] = {}
         self._variances: list[
@@ -48,15 +52,20 @@ class RunningCalibration:
             self._numbers = sums.read(self.name) or self._numbers
         self._fit()
 
-    def add(self, part: bytes, size: int, verdicts: Verdicts) -> bool:
+    def _no_group(self) -> CalibrationStatistics:
+        return CalibrationStatistics(lists=ListStatistics() if self._of_lists else None)
+
+    def add(
+        self, part: bytes, size: int, verdicts: Verdicts, lists: Sequence[ListScores] = ()
+    ) -> bool:
         """Add the verdicts of a group of this size, unless they have been added before; return
         whether they were.
 
         Equal groups have equal digests `part`."""
         if part in self._pending or (self._sums is not None and self._sums.has(self.name, part)):
             return False
-        self._pending[part] = CalibrationStatistics()
-        self._pending[part].add_group(size, verdicts)
+        self._pending[part] = self._no_group()
+        self._pending[part].add_group(size, verdicts, lists)
         for variance in self._variances:
             self._pending[part].add_variance(variance)
         self._variances = []
@@ -115,7 +124,12 @@ class ServedScorer(GroupScorer):
         versions = [f"{profile.name}-{profile.version}" for profile in profiles]
         name = " ".join((digest_of(self._settings), *versions))
         sums = None if self.journal is None else self.journal.sums
-        self._running = RunningCalibration(sums, name, self._settings.serve.calibration_half_life)
+        self._running = RunningCalibration(
+            sums,
+            name,
+            self._settings.serve.calibration_half_life,
+            of_lists=self._plan.is_listwise,
+        )
         return self
 
     async def __aexit__(
@@ -170,7 +184,7 @@ class ServedScorer(GroupScorer):
         for part, group, judged in groups:
             self._begin(group, self._plan)
             verdicts = verdicts_of(judged, self._plan)
-            are_new.append(self._running.add(part, judged.size, verdicts.used))
+            are_new.append(self._running.add(part, judged.size, verdicts.used, verdicts.lists))
             self.metrics.groups_done += 1
             found.append(verdicts)
         record = self._running.latest()

@@ -33,6 +33,13 @@ class JudgeSettings:
         is_common=True,
     )
     model: str | None = reward_name("Model name of the judge on its server.", is_common=True)
+    judging: Literal["pairwise", "listwise"] = reward_setting(
+        "How a chat model judges. pairwise: two responses in a call. listwise: all responses of a "
+        "group in a call, a score for each; $repeats is the number of orders, and 2 or more give "
+        "standard errors.",
+        "pairwise",
+        is_common=True,
+    )
     profile: str | None = reward_setting(
         "How to prompt the judge and parse its replies: a name listed by `genrm profiles`, or "
         "your own TOML file. "

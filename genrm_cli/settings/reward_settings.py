@@ -71,7 +71,19 @@ class PairingSettings:
         "retries; for a hard limit, use $max_calls.",
         low=1,
     )
-    repeats: int = reward_setting("Number of times to ask every comparison.", 1, low=1, high=64)
+    repeats: int = reward_setting(
+        "Number of times to ask every comparison, or orders in which to show every list.",
+        1,
+        low=1,
+        high=64,
+    )
+    list_size: int = reward_setting(
+        "Most responses in one list of a listwise judge. Larger groups are split into lists that "
+        "share responses, in at least two ways.",
+        8,
+        low=3,
+        high=64,
+    )
     both_orders: bool = switch(
         "Ask for every pair in both orders. A pair counts only with both verdicts; the metrics "
         "report how often the "

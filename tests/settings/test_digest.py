@@ -6,7 +6,8 @@ from genrm_cli.settings.table import all_settings, digest_of, value_of
 DECIDING = """
     format limit group_by view view_max_chars answer_field answer_tool ignore_media images empty
     reference_field rubric_field tool_definitions prompt_field response_field id_field
-    ignore_fields     require_metadata goal strategy ring_k budget repeats both_orders seed judge model profile
+    ignore_fields
+    require_metadata goal strategy ring_k budget repeats list_size both_orders seed judge model judging profile
     principle temperature top_p max_reply_tokens request_field score_probabilities max_model_len redact_pattern compat
     quorum
     estimator min_reliability

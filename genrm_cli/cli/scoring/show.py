@@ -264,6 +264,7 @@ def _words(asked: "ComparisonRecord", mask: "Mask") -> str:
     elif asked.failure is not None:
         said = f"no verdict: {asked.failure.kind} ({mask(asked.failure.detail)})"
     else:
-        said = f"grades {', '.join(f'{grade:g}' for grade in asked.grades or ())}"
+        grades = ["-" if grade is None else f"{grade:g}" for grade in asked.grades or ()]
+        said = f"grades {', '.join(grades)}"
     reply = f"\n{mask(asked.reply).strip()}" if asked.reply else ""
     return f"\n--- {asked.judge} on {shown}{part}: {said}{reply}"

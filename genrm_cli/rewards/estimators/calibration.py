@@ -33,6 +33,7 @@ from genrm_cli.rewards.estimators.labels import (
     LabelModel,
     sizes_of,
 )
+from genrm_cli.rewards.estimators.list_scores import ListCalibration, ListScores, ListStatistics
 from genrm_cli.rewards.estimators.verdict_batch import (
     Floats,
     Indices,
@@ -86,6 +87,7 @@ class Calibration:
         ratio_error: its standard error; None with too few verdicts or groups.
         reward_variance: mean of the variances of the rewards of a group; None if no rewards are
             known.
+        lists: of a listwise judge.
         failed: why a bug kept the noise of the judge from being computed; None if it did not.
     """
 
@@ -101,6 +103,7 @@ class Calibration:
     ratio: float | None = None
     ratio_error: float | None = None
     reward_variance: float | None = None
+    lists: ListCalibration = ListCalibration()  # noqa: RUF009  (immutable)
     failed: str | None = None
 
     def without_noise(self, failed: str) -> "Calibration":
@@ -112,6 +115,7 @@ class Calibration:
             label_noise=None,
             ratio=None,
             ratio_error=None,
+            lists=replace(self.lists, noise=None, signal=None, uncertainty=None),
             failed=failed,
         )
 
@@ -120,7 +124,8 @@ class Calibration:
         """Whether there were enough verdicts to find a signal; `noise` is None then only if there
         was no signal.
         """
-        return self.noise is not None or self.win_noise is not None
+        known = (self.noise, self.win_noise, self.lists.noise)
+        return any(each is not None for each in known)
 
     @property
     def uncertainty(self) -> float | None:
@@ -142,9 +147,14 @@ class CalibrationStatistics:
     """Running sums over the verdicts of a run: fewer than two hundred numbers, however many groups.
 
     Groups of one shape are collected, at most 64 groups and 4,096 verdicts, as a batch costs hardly
-    more than one group. The last bits of the sums depend on the order of the groups."""
+    more than one group. The last bits of the sums depend on the order of the groups.
+
+    Attributes:
+        lists: sums over lists; None if the judge compares pairs.
+    """
 
     groups: int = 0
+    lists: ListStatistics | None = None
     # Number and sum of the variances of the rewards of each group.
     _variances: Floats = field(default_factory=lambda: np.zeros(2))
     _waiting: dict[tuple[int, int], list[Floats]] = field(default_factory=dict)
@@ -156,9 +166,11 @@ class CalibrationStatistics:
     # for each verdict alone.
     _by_group: Floats = field(default_factory=lambda: np.zeros((7, 7)))
 
-    def add_group(self, n: int, verdicts: Verdicts) -> None:
-        """Add the verdicts of one group of n rollouts."""
+    def add_group(self, n: int, verdicts: Verdicts, lists: Sequence[ListScores] = ()) -> None:
+        """Add the verdicts of one group of n rollouts, and the lists that they come from."""
         self.add_arrays(n, verdict_array(verdicts))
+        if self.lists is not None:
+            self.lists.add_group(n, lists)
 
     def add_arrays(self, n: int, verdicts: Floats) -> None:
         """Add the `verdict_array` [M, 5] of one group of n rollouts."""
@@ -229,6 +241,9 @@ class CalibrationStatistics:
     def of_numbers(cls, numbers: Sequence[float]) -> "CalibrationStatistics":
         """Return the statistics with these sums; `ValueError` for another number of them."""
         made = cls()
+        count = 1 + sum(sums.size for sums in made._all_sums())
+        if len(numbers) > count:
+            made.lists = ListStatistics()
         sizes = [sums.size for sums in made._all_sums()]
         if len(numbers) != 1 + sum(sizes):
             raise ValueError(f"{len(numbers)} sums")
@@ -239,7 +254,8 @@ class CalibrationStatistics:
         return made
 
     def _all_sums(self) -> tuple[Floats, ...]:
-        return self._sums, self._labels, self._by_group, self._variances
+        lists = () if self.lists is None else self.lists.all_sums()
+        return self._sums, self._labels, self._by_group, self._variances, *lists
 
     def fit(self) -> Calibration:
         """Return the calibration from the verdicts so far."""
@@ -260,9 +276,13 @@ class CalibrationStatistics:
             labels=(FIVE_LABELS if self._labels[MUCH] else THREE_LABELS) if is_labels else None,
             reward_variance=variance / rewarded if rewarded else None,
         )
+        failed: dict[str, str] = {}
+        if self.lists is not None:  # pairs of one list share its noise
+            lists = self.lists
+            made = attempt(failed, ["noise"], lambda: _with_lists(known, lists.fit()))
+            return made or known.without_noise(failed["noise"])
         if moments is None or sharing < MIN_SHARING_FOR_NOISE:
             return known
-        failed: dict[str, str] = {}
         made = attempt(failed, ["noise"], lambda: self._with_noise(known, moments))
         return made or known.without_noise(failed["noise"])
 
@@ -341,6 +361,16 @@ class CalibrationStatistics:
         pairs = float(counts[1]) / 2
         verdicts = float(counts[0])
         return Moments(signal, own[numbers, numbers], prompt[numbers, numbers], pairs, verdicts)
+
+
+def _with_lists(known: Calibration, lists: ListCalibration) -> Calibration:
+    """Return a calibration with what the lists show."""
+    ratio = None
+    ratio_error = None
+    if lists.noise is not None and lists.signal is not None:
+        ratio = lists.signal / lists.noise
+        ratio_error = None if lists.uncertainty is None else lists.uncertainty * ratio
+    return replace(known, lists=lists, ratio=ratio, ratio_error=ratio_error)
 
 
 def _features(batch: VerdictBatch) -> Floats:

@@ -43,7 +43,7 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class _ProposedField:
     """A field of the sample: the texts that it has in each line, and the role of its name."""
 
     path: str
@@ -59,7 +59,7 @@ class _Field:
     def has_prose(self) -> bool:
         return any(is_prose(text) for line in self.texts for text in line)
 
-    def is_within(self, other: "_Field") -> bool:
+    def is_within(self, other: "_ProposedField") -> bool:
         """Whether the other field repeats it in every line, as an extract or a copy."""
         pairs = zip(self.texts, other.texts, strict=True)
         return all(text in "\0".join(theirs) for ours, theirs in pairs for text in ours)
@@ -98,7 +98,9 @@ def describe_choices(records: Sequence[Record], paths: Sequence[str]) -> Message
     return Message.of(*told[:_SHOWN_CHOICES])
 
 
-def _describe_choice(field: _Field, asking: Sequence[_Field], *, is_varying: bool) -> Message:
+def _describe_choice(
+    field: _ProposedField, asking: Sequence[_ProposedField], *, is_varying: bool
+) -> Message:
     path = field.path
     if is_varying:
         said = f"; {path} varies among the lines of a prompt: "
@@ -112,7 +114,7 @@ def _describe_choice(field: _Field, asking: Sequence[_Field], *, is_varying: boo
     return Message.of(said, *shown, SettingRef("ignore_fields", path))
 
 
-def _fields_of(records: Sequence[Record]) -> list[_Field]:
+def _fields_of(records: Sequence[Record]) -> list[_ProposedField]:
     texts: dict[str, list[list[str]]] = {}
     names: dict[str, str] = {}
     for number, record in enumerate(records):
@@ -132,7 +134,7 @@ def _fields_of(records: Sequence[Record]) -> list[_Field]:
         if path in ("choices", "options") and any(len(line) == 1 for line in lines):
             continue
         is_talk = any(is_messages(_value(record, path)) for record in records)
-        fields.append(_Field(path, tuple(map(tuple, lines)), role, is_talk))
+        fields.append(_ProposedField(path, tuple(map(tuple, lines)), role, is_talk))
     return fields
 
 
@@ -157,7 +159,7 @@ def _is_identifying(name: str, role: Role | None, lines: Iterable[Sequence[str]]
     return role is None and all(_IDENTIFIER.fullmatch(text) for text in texts)
 
 
-def _without_copies(fields: Sequence[_Field]) -> list[_Field]:
+def _without_copies(fields: Sequence[_ProposedField]) -> list[_ProposedField]:
     return [
         each
         for at, each in enumerate(fields)
@@ -170,8 +172,8 @@ def _without_copies(fields: Sequence[_Field]) -> list[_Field]:
 
 
 def _prompts_among(
-    asking: Sequence[_Field], found: Sequence[_Field]
-) -> Iterable[tuple[_Field, ...]]:
+    asking: Sequence[_ProposedField], found: Sequence[_ProposedField]
+) -> Iterable[tuple[_ProposedField, ...]]:
     """Yield the fields that could be the prompt together: those with the name of one, or each
     other text whose name says nothing.
     """
@@ -185,8 +187,8 @@ def _prompts_among(
 def _with_response(
     records: Sequence[Record],
     reader: MakeReader,
-    found: Sequence[_Field],
-    prompts: tuple[_Field, ...],
+    found: Sequence[_ProposedField],
+    prompts: tuple[_ProposedField, ...],
 ) -> Proposal | None:
     keys = [tuple(field.texts[number] for field in prompts) for number in range(len(records))]
     others = [each for each in found if each not in prompts and each.role != "prompt"]
@@ -216,7 +218,7 @@ def _with_response(
     return proposal if passes_trial(records, reader(response.path, paths)) else None
 
 
-def _varies(field: _Field, keys: Sequence[object]) -> bool:
+def _varies(field: _ProposedField, keys: Sequence[object]) -> bool:
     """Whether lines of one prompt, or one line, have different texts in a field."""
     if any(len(set(line)) > 1 for line in field.texts) and not field.is_conversation:
         return True
@@ -227,7 +229,7 @@ def _varies(field: _Field, keys: Sequence[object]) -> bool:
 
 
 def _conversations(
-    records: Sequence[Record], reader: MakeReader, found: Sequence[_Field]
+    records: Sequence[Record], reader: MakeReader, found: Sequence[_ProposedField]
 ) -> Iterable[Proposal]:
     """Yield the one conversation that holds prompt and response, with a task beside it."""
     talks = [each for each in found if each.is_conversation]

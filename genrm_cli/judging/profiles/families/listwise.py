@@ -1,0 +1,183 @@
+"""Any chat model, shown all responses of a list: a score for each, and the ranking.
+
+The responses have labels instead of numbers, other ones in each list: no response can know its own,
+nor that of another. A reply that leaves some of them out counts for the others; one that names an
+unknown label, or one twice, counts for nothing.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from random import Random
+
+from genrm_cli.judging.profiles.answer import (
+    THINK,
+    Answer,
+    Carrier,
+    excerpt,
+    make_failure,
+    open_thought,
+    parse_answer,
+    pick_own,
+)
+from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects, key_form, text_without
+from genrm_cli.judging.profiles.profile import THINKING, ChatMessage, GradingProfile
+from genrm_cli.judging.profiles.prompt import render_listwise
+from genrm_cli.judging.requests import ListwisePrompt, Reply
+from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind, Grades
+
+_SCORES = "scores"
+_RANKING = "best_to_worst"
+# Ten grades: with five, judges give the same one to half of a list.
+_LOWEST = 1.0
+_HIGHEST = 10.0
+# The ranking breaks ties by less than half a grade, so that equal responses stay nearly equal. In
+# simulation this never lost against the scores alone, with two to four grades in use.
+_TIE_BREAK = 0.5
+_CONSONANTS = "BCDFGHJKLMNPQRSTVWXZ"  # no vowels, so that no label is a word
+_LABEL_TRIALS = 1000
+_CLOSING = """\
+First analyse each response by the evaluation plan, in a few sentences. Then compare them. Then give each a \
+score from 1 (very poor) to 10 (excellent), and order all of them from best to worst; responses with equal \
+scores are ordered, too. End with one JSON object in this form, with every label in both of its parts, and \
+nothing after it:
+"""  # noqa: E501
+
+
+def list_labels(prompt: ListwisePrompt) -> list[str]:
+    """Return one label for each response: none occurs in any shown text.
+
+    They depend on all texts and their order: each repeat has others.
+    """
+    turns = [text for _, text in prompt.conversation]
+    texts = [*turns, *prompt.responses]
+    rng = Random(sha256("\0".join(texts).encode("utf-8", "surrogatepass")).digest())
+    extras = [prompt.principle or "", prompt.background or "", prompt.reference or ""]
+    shown = "\n".join([*texts, *extras]).upper()
+    labels: list[str] = []
+    for code in itertools.islice(_iter_codes(rng), _LABEL_TRIALS):
+        if code not in labels and code not in shown:
+            labels.append(code)
+        if len(labels) == len(prompt.responses):
+            return labels
+    # A text that holds hundreds of codes was written to do so.
+    return [f"RESPONSE-{code}" for code in range(1, len(prompt.responses) + 1)]
+
+
+def _iter_codes(rng: Random) -> Iterator[str]:
+    while True:
+        # Only random() is guaranteed to give the same numbers in every version of Python.
+        letters = [_CONSONANTS[int(rng.random() * len(_CONSONANTS))] for _ in range(2)]
+        yield "".join(letters) + str(2 + int(rng.random() * 8))
+
+
+def _render_messages(prompt: ListwisePrompt) -> list[ChatMessage]:
+    labels = list_labels(prompt)
+    scores = ", ".join(f'"{label}": <1 to 10>' for label in labels)
+    order = ", ".join('"<label>"' for _ in labels)
+    form = f'{{"{_SCORES}": {{{scores}}}, "{_RANKING}": [{order}]}}'
+    return render_listwise(prompt, labels, _CLOSING + form)
+
+
+def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
+    return parse_answer(reply, prompt, partial(_read_answer, list_labels(prompt)))
+
+
+def _read_answer(labels: Sequence[str], answer: Answer) -> Grades | Failure:
+    objects = list(iter_objects(answer.text, (_SCORES,)))
+    scored = [each for each in objects if each.pairs is not None and _value(each.pairs, _SCORES)]
+    if THINK in text_without(answer.text, scored):
+        return open_thought()
+    carriers = [
+        Carrier(each.start, each.end, _read_object(labels, each.pairs or ())) for each in scored
+    ]
+    own = pick_own(answer, carriers, ignore_unreadable=False)
+    if own is None:
+        ends = excerpt(answer.text[-40:])
+        return make_failure(FailureKind.NO_VERDICT, f"no object with scores; ends with {ends}")
+    return own if isinstance(own, Failure) else own.said
+
+
+def _value(pairs: Pairs, key: str) -> list[object]:
+    return [value for name, value in pairs if name == key]
+
+
+def _read_object(labels: Sequence[str], pairs: Pairs) -> Grades | Failure:
+    given = _value(pairs, _SCORES)
+    if len(given) != 1 or len(_value(pairs, _RANKING)) > 1:
+        return make_failure(FailureKind.AMBIGUOUS, "scores or ranking are given more than once")
+    scores = _read_scores(labels, given[0])
+    if isinstance(scores, Failure):
+        return scores
+    order = _read_ranking(scores, _value(pairs, _RANKING))
+    if isinstance(order, Failure):
+        return order
+    places = [place for place, label in enumerate(labels) if label in scores]
+    grades = tuple(_grade(scores, order, labels[place]) for place in places)
+    if len(grades) == len(labels):
+        return Grades(grades)
+    missing = ", ".join(label for label in labels if label not in scores)
+    failure = make_failure(FailureKind.NO_VERDICT, f"no score for {missing}")
+    return replace(failure, partial=Grades(grades, places=tuple(places)))
+
+
+def _read_scores(labels: Sequence[str], entries: object) -> dict[str, float] | Failure:
+    """Return the score by label, of at least two labels."""
+    if not isinstance(entries, tuple):
+        return make_failure(FailureKind.NO_VERDICT, "the scores are not an object")
+    scores: dict[str, float] = {}
+    for label, score in entries:
+        if label not in labels:
+            return make_failure(FailureKind.NO_VERDICT, f"unknown label {excerpt(label)}")
+        if label in scores:
+            return make_failure(FailureKind.AMBIGUOUS, f"label {label} is scored twice")
+        if not isinstance(score, float):
+            return make_failure(FailureKind.NO_VERDICT, f"the score of {label} is not a number")
+        if not _LOWEST <= score <= _HIGHEST:
+            detail = f"a score is {score:g}, expected {_LOWEST:g} to {_HIGHEST:g}"
+            return make_failure(FailureKind.OUT_OF_RANGE, detail)
+        scores[label] = score
+    if len(scores) < 2:
+        return make_failure(FailureKind.NO_VERDICT, "fewer than two labels are scored")
+    return scores
+
+
+def _read_ranking(scores: dict[str, float], rankings: list[object]) -> list[str] | Failure:
+    """Return the scored labels from best to worst; empty without a ranking."""
+    if not rankings:
+        return []
+    order = rankings[0]
+    if not isinstance(order, list) or sorted(map(str, order)) != sorted(scores):
+        return make_failure(
+            FailureKind.NO_VERDICT, "the ranking does not name each scored label once"
+        )
+    ordered = [scores[label] for label in order]
+    if any(after > before for before, after in itertools.pairwise(ordered)):
+        return make_failure(FailureKind.AMBIGUOUS, "scores and ranking contradict each other")
+    return order
+
+
+def _grade(scores: dict[str, float], order: list[str], label: str) -> float:
+    """Map a score to 1..5, with its place in the ranking as the tie break."""
+    tie_break = 0.0
+    if order:
+        from_middle = (len(order) - 1) / 2 - order.index(label)
+        tie_break = _TIE_BREAK * from_middle / len(order)
+    lowest = _LOWEST - _TIE_BREAK / 2
+    scale = _HIGHEST - _LOWEST + _TIE_BREAK
+    return MIN_SCORE + (MAX_SCORE - MIN_SCORE) * (scores[label] + tie_break - lowest) / scale
+
+
+PROFILE = GradingProfile(
+    name="listwise",
+    version=1,
+    about="any chat model, all responses of a list in one call; scores 1 to 10 and the ranking",
+    request_fields=THINKING,
+    takes_reference=True,
+    render_messages=_render_messages,
+    parse_reply=_parse_reply,
+    verdict_forms=(key_form((_SCORES, _RANKING)),),
+    whole_group=True,
+)
