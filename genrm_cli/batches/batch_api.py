@@ -43,7 +43,7 @@ class Batch:
 
     Attributes:
         status: in lower case.
-        files: ids of the files with replies and with errors, as far as they exist.
+        files: ids of the files with replies and with errors, if the server has written any.
         errors: why it failed as a whole.
     """
 

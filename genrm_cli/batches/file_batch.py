@@ -1,6 +1,6 @@
 """The batch of a file of requests, which a killed run leaves for the next one.
 
-What is known of a batch is kept in a small file beside the requests, `NAME.batch.json`, which is
+The state of a batch is kept in a small file beside the requests, `NAME.batch.json`, which is
 replaced before each next step: it names the upload, then has the id of the uploaded file, then that
 of the batch. A killed run therefore leaves at most one step that is not noted, and the next run
 looks for its upload or its batch by that name before it makes another. The replies appear whole, in
@@ -131,7 +131,7 @@ class FileBatch:
         self._report(batch)
 
     async def cancel(self) -> None:
-        """Cancel the batch if one is in progress; what was not submitted stays so."""
+        """Cancel the batch if one is in progress; do not submit the file otherwise."""
         if self._state.batch_id is None:
             self.is_done = True
         elif not self.is_done:

@@ -15,7 +15,7 @@ from genrm_cli.jobs.batch import BatchReport, Held, check_outputs_writable, scor
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.decisions import Status, iter_decisions
 from genrm_cli.jobs.due.leasing import leased
-from genrm_cli.jobs.journals import asks_anybody, check_journal_place, gather_shards
+from genrm_cli.jobs.journals import check_journal_place, gather_shards, has_remote_judge
 from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.pacing.judge_events import (
     EndpointDownEvent,
@@ -73,7 +73,7 @@ def _check(inputs: Sequence[str], settings: Settings) -> None:
     """Refuse runs that cannot be distributed."""
     check_settings(settings)
     check_journal_place(settings)
-    if asks_nothing(settings) or not asks_anybody(settings):
+    if asks_nothing(settings) or not has_remote_judge(settings):
         raise UsageError(
             _RAY, " distributes the calls of a judge, but this run makes none; drop ", _RAY, "."
         )

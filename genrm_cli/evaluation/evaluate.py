@@ -81,7 +81,7 @@ class EvalResult:
 
 
 def plan_evaluation(pairs_uri: str, result_uri: str | None, run: RunContext) -> RunEstimate:
-    """Return what `evaluate_judge` would ask; asks nobody, and blocks."""
+    """Estimate what `evaluate_judge` would ask, without a call; blocks."""
     check_settings(run.settings)
     with run.open_source(pairs_uri) as source:
         pairs = read_pairs(source, run)

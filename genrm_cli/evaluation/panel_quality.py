@@ -27,7 +27,7 @@ class Estimated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelQuality:
-    """What the judges of a panel know together. A vote is the mean of both orders.
+    """The quality of a panel on labelled pairs. A vote is the mean of both orders.
 
     Attributes:
         pairs: that all judges decided in both orders; `items` are their lines.

@@ -132,7 +132,7 @@ class BatchReport:
 
     @property
     def only_error(self) -> GenrmError | None:
-        """What ended the run early, or failed its only input; None if nothing did."""
+        """The error that ended the run early, or that of its only input; None without one."""
         if self.fatal is None and self.alone and self.last is not None:
             return self.last.error
         return self.fatal

@@ -12,7 +12,7 @@ from genrm_cli.groups.judge_group import count_known, count_requests
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import correct_plan
-from genrm_cli.jobs.journals import asks_anybody, known_journal
+from genrm_cli.jobs.journals import has_remote_judge, known_journal
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
@@ -95,7 +95,7 @@ def estimate_run(
     """
     metrics = run.metrics
     settings = run.settings
-    if not asks_anybody(settings):
+    if not has_remote_judge(settings):
         return RunEstimate(metrics.comparisons_planned)
     path = known_journal(output_uri, settings) if judges_of(settings)[0].judge.model else None
     if path is None:

@@ -43,8 +43,8 @@ class JournalDamagedEvent(Event):
         )
 
 
-def asks_anybody(settings: Settings) -> bool:
-    """Whether any judge may be asked over HTTP."""
+def has_remote_judge(settings: Settings) -> bool:
+    """Whether the run may call a judge over HTTP."""
     return (asks_for_verdicts(settings) and settings.judge.judge is None) or bool(
         graders_of(settings)
     )
@@ -55,7 +55,7 @@ def journal_path(scored_uri: str, settings: Settings) -> str | None:
 
     It is next to a local output, or in the user's state folder for S3 objects and streams. A shard
     has its own next to the main journal."""
-    if not settings.journal.use_journal or not asks_anybody(settings):
+    if not settings.journal.use_journal or not has_remote_judge(settings):
         return None
     path = _path_of_whole(scored_uri, settings)
     shard = shard_of(settings)
@@ -106,7 +106,7 @@ def check_journal_place(settings: Settings) -> None:
 def check_shard_journal(scored_uri: str, settings: Settings) -> None:
     """Refuse a shard whose journal would stay on its machine, where no other run finds it."""
     is_elsewhere = is_remote(scored_uri) or is_streamed(scored_uri)
-    if settings.journal.journal is None and is_elsewhere and asks_anybody(settings):
+    if settings.journal.journal is None and is_elsewhere and has_remote_judge(settings):
         raise UsageError(
             f"{scored_uri}: the shards of this output need a journal that the last run can read; ",
             naming("set $journal to s3://bucket/rl/... or to a folder that all machines share."),

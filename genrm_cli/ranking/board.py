@@ -141,7 +141,7 @@ class Leaderboard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardFacts:
-    """What the rows of a leaderboard do not show.
+    """Facts behind a leaderboard that its rows do not show.
 
     Attributes:
         prompts: with at least one outcome.

@@ -106,7 +106,7 @@ class PairPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What a plan can show about a typical gap: the median of the pairs that count.
+    """The precision that a plan has for a typical gap: the median of the pairs that count.
 
     Attributes:
         half_width: of the 95 % interval of a win rate; None with fewer than 20 prompts or above .5,

@@ -15,8 +15,8 @@ from genrm_cli.jobs.due.sources import Sources
 from genrm_cli.jobs.estimate import RunEstimate, add_known, estimate_rest
 from genrm_cli.jobs.index import index_input
 from genrm_cli.jobs.journals import (
-    asks_anybody,
     check_journal_place,
+    has_remote_judge,
     import_other_journals,
     known_journal,
     open_journal,
@@ -55,7 +55,7 @@ from genrm_cli.verdicts import StoppedBy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankPlan:
-    """What a ranking will ask, and what it can show.
+    """The requests of a ranking, and the differences that they can show.
 
     Attributes:
         prompts: prompts on which policies are compared; `pairs` are pairs of policies on prompts.
@@ -161,9 +161,9 @@ def split_options(settings: Settings, **own: Any) -> tuple[RankOptions, Settings
 
 
 def plan_ranking(given: Sequence[str], options: RankOptions, run: RunContext) -> RankPlan:
-    """Return what `rank_policies` would ask, and what it could show; asks nobody, and blocks."""
+    """Plan what `rank_policies` would ask, without a call; blocks."""
     if uses_known(given, options, run.settings):
-        raise UsageError(naming("these verdicts exist, and nobody would be asked; omit $dry_run."))
+        raise UsageError(naming("these verdicts exist, so no call would be made; omit $dry_run."))
     run = _checked(run, options)
     uris = _find_files(given, run)
     with ExitStack() as opened:
@@ -273,9 +273,9 @@ def _ranking(
         "calls": metrics.calls,
         "known": metrics.journal_hits,
     }
-    said = tuple(findings(board, judge))
+    sentences = tuple(findings(board, judge))
     return extended(
-        Ranking, board, inputs=tuple(uris), judge=judge, findings=said, **numbers, **own
+        Ranking, board, inputs=tuple(uris), judge=judge, findings=sentences, **numbers, **own
     )
 
 
@@ -385,7 +385,7 @@ def _choose(
         is_pilot=work.is_pilot,
         left_out=dict(sorted(contest.left_out.items())),
         estimate=estimate_rest(run, journal)
-        if asks_anybody(run.settings)
+        if has_remote_judge(run.settings)
         else RunEstimate(metrics.comparisons_planned),
         forecast=work.forecast(),
     )

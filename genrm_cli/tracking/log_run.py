@@ -32,8 +32,8 @@ _MOST_WAITING = 1_000  # steps
 
 
 def _iter_numbers(name: str, value: object) -> Iterator[tuple[str, float]]:
-    """Yield the numbers of a metric, those of an object under `name/key`; what was not measured is
-    left out.
+    """Yield the numbers of a metric, those of an object under `name/key`; figures that were not
+    measured are omitted.
     """
     if isinstance(value, Mapping):
         for key, each in value.items():
@@ -176,8 +176,8 @@ def tracked_run(
 
 
 class RunLog:
-    """Logs a run, or the steps of one, to every tracker, in a thread of its own: a slow tracker
-    delays nobody.
+    """Logs a run, or the steps of one, to every tracker, in its own thread, so that a slow tracker
+    delays no run.
 
     A tracker that fails only emits an event, once, and is tried again at the next step.
     """

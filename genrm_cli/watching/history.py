@@ -33,8 +33,8 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What earlier runs left in a folder: records and acknowledgements that fit together, and as
-    sentences what cannot be read or does not fit.
+    """The records and acknowledgements of earlier runs in a folder, and as sentences the files that
+    cannot be read or do not fit.
     """
 
     records: tuple[WatchedRecord, ...] = ()
@@ -189,7 +189,7 @@ def judge_identity(judge: PanelRecord) -> str:
 
 
 def observe(dump: str, totals: RunTotals, watch: WatchRecord | None) -> DumpFigures:
-    """Return what was measured with one dump."""
+    """Return the figures of one dump."""
     watch = watch or WatchRecord()
     counts = {name: read(totals) for name, read in COUNTS.items()}
     counts |= {f"canary_{name}": GroupedCount(*each) for name, each in watch.canaries.items()}
@@ -206,7 +206,7 @@ def observe(dump: str, totals: RunTotals, watch: WatchRecord | None) -> DumpFigu
 def fold_history(history: History) -> FoldedHistory:
     """Fold a history into the state after each dump.
 
-    Each judge has a timeline of its own, which runs and acknowledgements of others leave as it is.
+    Each judge has its own timeline; runs and acknowledgements of other judges do not change it.
     """
     timelines: defaultdict[str, Timeline] = defaultdict(lambda: Timeline(history.problems))
     judged = []
@@ -225,7 +225,7 @@ def moment_of(time: str) -> datetime:
     """Return a time of a record; without an offset, it is UTC.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a time.
     """
     moment = datetime.fromisoformat(time)
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -13,15 +13,15 @@ stratum.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchRecord(WatchedRun):
-    """What watching the judges found, and what was asked for it; see `genrm guide watch`.
+    """The findings of the watch in one run, and their cost; see `genrm guide watch`.
 
     Attributes:
         sentinel_set: identity of the sentinels and of the judges that are asked about them; None
             without any.
         asked: identity of the calls about sentinels, which several inputs of a run share.
-        sentinels: what the judges said, one character for each sentinel; None if they were not
+        sentinels: verdicts of the judges, one character for each sentinel; None if they were not
             asked.
-        auditor_sentinels: what the auditor said, likewise.
+        auditor_sentinels: verdicts of the auditor, likewise.
         audits: disagreements of the auditor and all audits, by the judge's margin.
         audit_length: by how much more often than the auditor the judge prefers the longer response,
             -1 to 1.

@@ -32,8 +32,8 @@ Count = tuple[int, int]
 
 @dataclass(slots=True)
 class Sentinels:
-    """What one judge has said of its sentinels, a text of one character for each of them every time
-    it was asked.
+    """The verdicts of one judge on its sentinels: a text of one character for each sentinel every
+    time it was asked.
 
     Attributes:
         runs: those of the baseline so far.
@@ -57,8 +57,8 @@ class Sentinels:
         return len(self.runs) >= BASELINE_RUNS
 
     def add(self, watch: WatchRecord, run: str | None) -> str | None:
-        """Add what the judge said, and return it; None if it is not new, as dumps of one run share
-        it.
+        """Add the verdicts of a run, and return them; None if they are not new, as dumps of one run
+        share them.
         """
         if run is None or watch.asked == self._asked:
             return None

@@ -45,7 +45,7 @@ _LEAST_DEVIATION = (
 
 
 class State(StrEnum):
-    """What a dump's figures say of its rewards; the later ones are worse."""
+    """Whether the rewards of a dump can be trusted; later members are worse."""
 
     FINE = "fine"
     BLIND = "blind"
@@ -65,13 +65,13 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpFigures:
-    """What was measured with one dump.
+    """The figures of one dump.
 
     Attributes:
         dump: name of its scored lines.
         counts: bad ones and all, by signal.
         means: one value by signal.
-        watch: audits, and what was said of the sentinels. Dumps of one run share that: only the
+        watch: audits, and verdicts on the sentinels, which dumps of one run share: only the
             first one counts.
     """
 
@@ -107,7 +107,7 @@ class SignalState(Figure):
 
     Attributes:
         log_evidence: natural logarithm of the evidence for a change; None without any.
-        state: what it says alone; blind until that can be told.
+        state: of this signal alone; blind until it is known.
         since: the first suspect dump.
         is_pending: whether it says stop if the following dumps confirm it.
     """

@@ -142,7 +142,7 @@ class Panels:
     metrics: RunMetrics
 
     def with_cost(self, found: WatchRecord) -> WatchRecord:
-        """Return what was found, with the cost of all calls."""
+        """Return a record with the cost of all calls."""
         return replace(
             found,
             calls=self.metrics.calls,

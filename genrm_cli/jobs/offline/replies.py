@@ -54,7 +54,7 @@ class Replies(AbstractContextManager["Replies"]):
         return len(self) - self._states.count(_UNUSED)
 
     def add(self, source: Source) -> None:
-        """Take the replies of a file; lines that are none are refused, and the others count.
+        """Add the replies of a file; lines that are not replies are counted as refused.
 
         Raises:
             InputError: the file is damaged.

@@ -97,7 +97,7 @@ class RequestFiles:
 
 
 def _model_suffixes(models: list[str]) -> dict[str, str]:
-    """Return by model what tells its files from those of the others."""
+    """Return the part of file names that identifies each model."""
     if len(models) == 1:
         return {models[0]: ""}
     names = [

@@ -33,7 +33,7 @@ from genrm_cli.verdicts import Reason
 _FORMAT = 1
 _SHOWN_CHARS = 60  # of a prompt and a response
 _NO_FIELD = "nothing, each rollout alone"
-# What the beginning of a group's key says.
+# The source of a group's key, by its prefix.
 _KEY_KINDS = {
     "group": "_ng_group_id",
     "task": "task index",
