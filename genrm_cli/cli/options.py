@@ -237,35 +237,36 @@ def _parameter(setting: Setting) -> inspect.Parameter:
     default = setting.default
     choices = setting.choices
     flag = f"{setting.flag}/{setting.negative}" if setting.type is bool else setting.flag
-    text = help_text(
-        setting.negative_help or setting.help
-    )  # the help names the flag that changes the default
-    if (
-        default not in (None, ())
-        and not isinstance(default, bool)
-        and "Default" not in setting.help
-    ):
+    # The help names the flag that changes the default.
+    text = help_text(setting.negative_help or setting.help)
+    has_default = default not in (None, ()) and not isinstance(default, bool)
+    if has_default and "Default" not in setting.help:
         text += f" Default: {default}."
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in choices if name.startswith(incomplete)]
+
     added = typer.Option(
         *filter(None, (flag, setting.short_flag)),
         help=text,
-        rich_help_panel=setting.panel
-        if setting.is_common
-        else _Uncommon(setting.panel or "Options"),
-        metavar="NAME" if setting.choices else (setting.kind or TEXT).metavar,
+        rich_help_panel=_panel(setting.panel, is_common=setting.is_common),
+        metavar="NAME" if choices else (setting.kind or TEXT).metavar,
         show_default=False,
-        autocompletion=(
-            lambda incomplete: [name for name in choices if name.startswith(incomplete)]
-        )
-        if choices
-        else None,
+        autocompletion=complete if choices else None,
     )
     # Other types are text: `Setting.convert` handles flags, environment and file alike.
-    type_: Any = list[str] if setting.is_many else bool if setting.type is bool else str
+    type_: Any = bool if setting.type is bool else str
+    if setting.is_many:
+        type_ = list[str]
+    return _keyword(setting.name, type_ | None, added)
+
+
+def _keyword(
+    name: str, type_: Any, declaration: Any, *, default: bool | None = None
+) -> inspect.Parameter:
+    """Return the parameter of a command that becomes an option."""
     kind = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(
-        setting.name, kind, default=None, annotation=Annotated[type_ | None, added]
-    )
+    return inspect.Parameter(name, kind, default=default, annotation=Annotated[type_, declaration])
 
 
 def option(
@@ -279,16 +280,18 @@ def option(
     """Return an option of a command, with `min` and `max` of a number. Its text may say the
     default.
     """
-    place = panel if is_common else _Uncommon(panel or "Options")
-    says_it = "default" in text.lower()
     return typer.Option(
         *names,
         metavar=metavar,
         help=text,
-        rich_help_panel=place,
-        show_default=not says_it,
+        rich_help_panel=_panel(panel, is_common=is_common),
+        show_default="default" not in text.lower(),
         **bounds,
     )
+
+
+def _panel(panel: str | None, *, is_common: bool) -> str | None:
+    return panel if is_common else _Uncommon(panel or "Options")
 
 
 def switch(name: str, text: str, *, panel: str | None = None) -> Any:
@@ -350,35 +353,30 @@ def _show_all(ctx: typer.Context, wanted: bool) -> None:
         raise typer.Exit
 
 
-def _declare(
-    *,
-    config: Annotated[
-        str | None,
-        typer.Option(
-            envvar=ENVIRONMENT_PREFIX + "CONFIG",
-            show_envvar=False,
-            metavar="FILE",
-            help="TOML file with settings. Default: genrm.toml in this folder.",
-        ),
-    ] = None,
-    offline: Annotated[
-        bool,
-        typer.Option(
-            "--offline",
-            help="Use the built-in lexical baseline instead of a judge: no model, no network.",
-        ),
-    ] = False,
-    help_all: Annotated[
-        bool,
-        typer.Option(
-            "--help-all", help="Show all options and exit.", callback=_show_all, is_eager=True
-        ),
-    ] = False,
-) -> None:
-    """Options that are not settings. `--offline` is short for `--judge lexical`."""
-
-
-_DECLARED = inspect.signature(_declare).parameters
-_CONFIG = _DECLARED["config"]
-_OFFLINE = _DECLARED["offline"]
-_HELP_ALL = _DECLARED["help_all"]
+_CONFIG = _keyword(
+    "config",
+    str | None,
+    typer.Option(
+        envvar=ENVIRONMENT_PREFIX + "CONFIG",
+        show_envvar=False,
+        metavar="FILE",
+        help="TOML file with settings. Default: genrm.toml in this folder.",
+    ),
+)
+_OFFLINE = _keyword(
+    "offline",
+    bool,
+    typer.Option(
+        "--offline",
+        help="Use the built-in lexical baseline instead of a judge: no model, no network.",
+    ),
+    default=False,
+)
+_HELP_ALL = _keyword(
+    "help_all",
+    bool,
+    typer.Option(
+        "--help-all", help="Show all options and exit.", callback=_show_all, is_eager=True
+    ),
+    default=False,
+)

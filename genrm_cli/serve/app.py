@@ -10,8 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Router
 
-from genrm_cli.http.replies import JsonReply
-from genrm_cli.http.router import AccessLimits, Answer, build_router, error_response, response_of
+from genrm_cli.http_server.replies import JsonReply
+from genrm_cli.http_server.router import (
+    AccessLimits,
+    Answer,
+    build_router,
+    error_response,
+    response_of,
+)
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.serve.cohorts.rounds import RoundsService
 from genrm_cli.serve.prometheus import ServiceCollector

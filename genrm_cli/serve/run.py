@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from genrm_cli.errors import SettingRef, UsageError, naming
-from genrm_cli.http.server import listen_on, run_server
+from genrm_cli.http_server.server import listen_on, run_server
 from genrm_cli.metrics.event import OnEvent
 from genrm_cli.serve.app import build_app
 from genrm_cli.serve.recorder import Recorder

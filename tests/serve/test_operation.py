@@ -12,7 +12,7 @@ import httpx
 import pytest
 from served import judge_flags, serving, texts
 
-from genrm_cli.http.server import listen_on
+from genrm_cli.http_server.server import listen_on
 from genrm_cli.metrics.event import ignore_event
 from genrm_cli.serve.run import serve
 from genrm_cli.settings import settings_from

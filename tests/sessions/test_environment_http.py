@@ -9,7 +9,7 @@ from genrm_process import Genrm
 from served import REPLY_LIMIT_S, TOKEN, serving
 from sessions import ENVIRONMENT, begin, samples, step
 
-from genrm_cli.http.router import AccessLimits
+from genrm_cli.http_server.router import AccessLimits
 from genrm_cli.sessions.hosting.gymnasium import build_environment_app
 from genrm_cli.sessions.hosting.hosted import HostedSessions, observe
 from genrm_cli.sessions.therapy.session import TherapeuticSession

@@ -9,8 +9,8 @@ import orjson
 
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import RolloutScore
-from genrm_cli.http.replies import JsonReply, RefusedError
-from genrm_cli.http.router import parse_body
+from genrm_cli.http_server.replies import JsonReply, RefusedError
+from genrm_cli.http_server.router import parse_body
 from genrm_cli.rollouts.formats import FORMATS, recognise
 from genrm_cli.rollouts.gym_view import gym_line, with_gym_response
 from genrm_cli.rollouts.reading.known_names import part_named

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import RolloutScore
-from genrm_cli.http.gym_rows import aggregate, masked
-from genrm_cli.http.replies import JsonReply
+from genrm_cli.http_server.gym_rows import aggregate, masked
+from genrm_cli.http_server.replies import JsonReply
 from genrm_cli.jobs.compare_request import compare_reply, parse_request
 from genrm_cli.rewards.compose import TotalTerms
 from genrm_cli.rollouts.group_keys import digest_of_prompt, group_key

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from urllib.parse import unquote
 
 from genrm_cli.groups.results import ComparisonResult, RolloutScore
-from genrm_cli.http.replies import JsonReply
+from genrm_cli.http_server.replies import JsonReply
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json, to_json
 from genrm_cli.scored.lines import OutcomeRecord

@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Router
 
-from genrm_cli.http.gym_rows import aggregate, masked
-from genrm_cli.http.replies import JsonReply
-from genrm_cli.http.router import AccessLimits, Answer, build_router, parse_body, response_of
-from genrm_cli.http.server import listen_on, run_server
+from genrm_cli.http_server.gym_rows import aggregate, masked
+from genrm_cli.http_server.replies import JsonReply
+from genrm_cli.http_server.router import AccessLimits, Answer, build_router, parse_body, response_of
+from genrm_cli.http_server.server import listen_on, run_server
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.reading.response_items import items_of_response
