@@ -28,15 +28,15 @@ def balanced(differences: Sequence[int], seed: int) -> list[bool]:
     for pair, difference in enumerate(differences):
         if difference:
             sides[abs(difference) // BUCKET_CHARS][difference > 0].append(pair)
-    kept = [True] * len(differences)
+    keep = [True] * len(differences)
     source = Random(f"balance {seed}")
     for bucket in sorted(sides):
         shorter, longer = sides[bucket]
         larger = max(shorter, longer, key=len)
         surplus = abs(len(longer) - len(shorter))
         for pair in source.sample(larger, surplus):
-            kept[pair] = False
-    return kept
+            keep[pair] = False
+    return keep
 
 
 def balanced_ties(ties: Sequence[bool], seed: int) -> list[bool]:

@@ -93,8 +93,8 @@ def message_of(code: str) -> Message:
     """Return the reason for a code of a manifest: a `Drop`, or the `Reason` why a rollout is
     unscored.
     """
-    known = _MESSAGES.get(code)
-    return Message.of(f"unscored: {Reason(code).text}") if known is None else known
+    message = _MESSAGES.get(code)
+    return Message.of(f"unscored: {Reason(code).text}") if message is None else message
 
 
 _MESSAGES = {each.value: each.message for each in Drop}

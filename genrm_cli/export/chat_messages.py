@@ -132,8 +132,8 @@ class _Writer:
         name = f"call_{self._calls}"
         self._unanswered.append(name)
         function = {"name": call.name, "arguments": call.arguments}
-        made = {"id": name, "type": "function", "function": function}
-        self._current(for_words=False).setdefault("tool_calls", []).append(made)
+        record = {"id": name, "type": "function", "function": function}
+        self._current(for_words=False).setdefault("tool_calls", []).append(record)
 
     def _result(self, text: str, name: str) -> None:
         message: Message = {"role": "tool", "content": text}

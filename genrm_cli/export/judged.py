@@ -97,17 +97,17 @@ class JudgedPairs:
         self._profiles = list[AnyProfile]()
         self._has_scores = list[bool]()
         for judge in self.plan.judges:
-            own = judge.profile
-            if own is None or judge.grading is not None or judge.turns > 1:
+            profile = judge.profile
+            if profile is None or judge.grading is not None or judge.turns > 1:
                 how = "grades responses" if judge.grading is not None else "answers in two turns"
                 raise InputError(
                     f"{name}: {judge.name} {how}; only replies that compare two responses are "
                     "exported."
                 )
             self._profiles.append(
-                _askable(own) if format_.profile is None else PROFILES[format_.profile]
+                _askable(profile) if format_.profile is None else PROFILES[format_.profile]
             )
-            self._has_scores.append(_has_scores(own))
+            self._has_scores.append(_has_scores(profile))
 
     def iter_couples(
         self, group: ScoredGroup, usable: Set[int], dropped: Counter[Drop]
@@ -115,23 +115,23 @@ class JudgedPairs:
         """Yield the replies about each pair of `usable` rollouts, one of each order together; count
         the others.
         """
-        wanted: dict[_Place, Verdict] = {}
+        verdicts: dict[_Place, Verdict] = {}
         for each in (
             one for one in group.comparisons if one.is_pair and usable >= set(one.indices)
         ):
             if each.verdict is None:
                 dropped[Drop.NO_VERDICT] += 1
             else:
-                wanted[each.judge, Comparison(each.indices[0], each.indices[1], each.judge_idx)] = (
-                    each.verdict
-                )
-        known: defaultdict[tuple[str, int, int], list[JudgeReply]] = defaultdict(list)
-        for reply in self._iter_replies(group, wanted, dropped) if wanted else ():
+                verdicts[
+                    each.judge, Comparison(each.indices[0], each.indices[1], each.judge_idx)
+                ] = each.verdict
+        by_pair: defaultdict[tuple[str, int, int], list[JudgeReply]] = defaultdict(list)
+        for reply in self._iter_replies(group, verdicts, dropped) if verdicts else ():
             # Requests in the words of another profile are the same for all judges, which then must
             # agree.
             judge = reply.judge if not self._is_label else ""
-            known[judge, min(reply.shown), max(reply.shown)].append(reply)
-        for (_, first, _), replies in known.items():
+            by_pair[judge, min(reply.shown), max(reply.shown)].append(reply)
+        for (_, first, _), replies in by_pair.items():
             orders = [
                 [each for each in replies if (each.shown[0] == first) is is_own]
                 for is_own in (True, False)
@@ -149,14 +149,14 @@ class JudgedPairs:
                 yield _labelled(orders[0][0], replies), _labelled(orders[1][0], replies)
 
     def _iter_replies(
-        self, group: ScoredGroup, wanted: Mapping[_Place, Verdict], dropped: Counter[Drop]
+        self, group: ScoredGroup, verdicts: Mapping[_Place, Verdict], dropped: Counter[Drop]
     ) -> Iterator[JudgeReply]:
         """Yield the replies in the journal to comparisons whose verdict is still the one that is
         wanted.
         """
-        pairs = list(dict.fromkeys(comparison for _, comparison in wanted))
+        pairs = list(dict.fromkeys(comparison for _, comparison in verdicts))
         as_judged = Group(group.key, self._rollouts(group), pairs=pairs)
-        dropped[Drop.NOT_IN_JOURNAL] += len(wanted)
+        dropped[Drop.NOT_IN_JOURNAL] += len(verdicts)
         for id_, prompt in next(
             iter_stages(begin_group(as_judged, self.plan), as_judged, self.plan)
         ):
@@ -166,19 +166,24 @@ class JudgedPairs:
             name = self.plan.judges[id_.judge].name
             judge = self._judges[id_.judge]
             request = judge.prepare(prompt, id_.repeat)
-            verdict = wanted.get((name, Comparison(first, second, id_.repeat)))
-            known = None if verdict is None else judge.recall([request])[0]
-            if known is None or verdict is None or known.result != verdict or not known.reply_text:
+            verdict = verdicts.get((name, Comparison(first, second, id_.repeat)))
+            outcome = None if verdict is None else judge.recall([request])[0]
+            if (
+                outcome is None
+                or verdict is None
+                or outcome.result != verdict
+                or not outcome.reply_text
+            ):
                 continue
             dropped[Drop.NOT_IN_JOURNAL] -= 1
             profile = self._profiles[id_.judge]
-            text = known.reply_text
-            shown = neutralise_prompt(profile, prompt, {})
-            if not self._is_label and profile.parse_reply(Reply(text), shown) != verdict:
+            text = outcome.reply_text
+            neutralised = neutralise_prompt(profile, prompt, {})
+            if not self._is_label and profile.parse_reply(Reply(text), neutralised) != verdict:
                 dropped[Drop.OTHER_FORM] += 1
                 continue
             reply = _reply_message(text, self._reasoning)
-            messages = render_messages(profile, shown)
+            messages = render_messages(profile, neutralised)
             key = request.key.hex()
             has_scores = self._has_scores[id_.judge]
             yield JudgeReply(key, (first, second), name, messages, reply, verdict, has_scores)
@@ -205,7 +210,7 @@ def _with_judge_of(settings: Settings, record: RunRecord | None) -> Settings:
     if record is None or record.judge.panel or settings.panel.judges:
         return settings
     judge = record.judge
-    known = {
+    overrides = {
         "model": judge.model,
         "judge_id": None if judge.name == judge.model else judge.name,
         "profile": None
@@ -216,7 +221,11 @@ def _with_judge_of(settings: Settings, record: RunRecord | None) -> Settings:
     }
     return changed(
         settings,
-        **{name: value for name, value in known.items() if value and not value_of(settings, name)},
+        **{
+            name: value
+            for name, value in overrides.items()
+            if value and not value_of(settings, name)
+        },
     )
 
 
@@ -250,8 +259,8 @@ def _has_scores(profile: AnyProfile) -> bool:
     """Whether a profile reads scores from 1 to 5 and a ranking as the judge writes them, and
     derives neither.
     """
-    shown = sample_prompt(profile, (), "", "")
-    return any(profile.parse_reply(Reply(text), shown) == _STATED for text in _STATING)
+    prompt = sample_prompt(profile, (), "", "")
+    return any(profile.parse_reply(Reply(text), prompt) == _STATED for text in _STATING)
 
 
 def _as_shown_first(reply: JudgeReply, first: int) -> Verdict:

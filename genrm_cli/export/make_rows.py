@@ -188,18 +188,18 @@ class RowMaker:
         """Yield the responses of a group that are clearly wanted or unwanted, each text once."""
         threshold = self.options.threshold
         middle = median(each.reward for each in candidates) if threshold is None else threshold
-        known: set[tuple[int, int]] = set()
+        names: set[tuple[int, int]] = set()
         for candidate in candidates:
             name = (candidate.prompt, candidate.text)
             is_wanted = candidate.reward >= middle
             if threshold is None and candidate.reward == middle:
                 self.counts.dropped[Drop.AT_MEDIAN] += 1
-            elif name in known:
+            elif name in names:
                 self.counts.dropped[Drop.REPEATED_TEXT] += 1
             elif is_wanted and candidate.is_gated:
                 self.counts.dropped[Drop.GATED] += 1
             else:
-                known.add(name)
+                names.add(name)
                 row = self._render(
                     Sample(
                         _prompt(candidate, group), self._answer(candidate, input_, group), is_wanted
@@ -277,23 +277,23 @@ class RowMaker:
                 self.counts.dropped[Drop.REPEATED_PAIR] += len(couple)
                 continue
             self._known.add(name)
-            made: list[MadeRow] = []
+            rows: list[MadeRow] = []
             for each in couple:
-                shown = [by_index[index] for index in each.shown]
-                answers = [self._answer(one, input_, group) for one in shown]
+                pair = [by_index[index] for index in each.shown]
+                answers = [self._answer(one, input_, group) for one in pair]
                 row = self._render(
-                    replace(each, prompt_id=_prompt(shown[0], group).id, answers=answers)
+                    replace(each, prompt_id=_prompt(pair[0], group).id, answers=answers)
                 )
                 if row is not None:
-                    made.append(
+                    rows.append(
                         MadeRow(
                             row,
                             candidates[0].prompt,
-                            ((each.outcome, shown[each.outcome == "second"]),),
+                            ((each.outcome, pair[each.outcome == "second"]),),
                         )
                     )
-            if len(made) == len(couple):  # rows are balanced in couples
-                yield from made
+            if len(rows) == len(couple):  # rows are balanced in couples
+                yield from rows
 
     def _render(self, row: Pair | Sample | PromptRow | JudgeReply) -> Json | None:
         """Return a row in its output format; None, counted, if the format cannot represent it."""
@@ -304,20 +304,20 @@ class RowMaker:
             self.counts.unfit[str(error)] += 1
             return None
         for path in self.options.keep:
-            kept = row.kept(path)
-            if taken := rendered.keys() & kept.keys():
+            columns = row.kept(path)
+            if clash := rendered.keys() & columns.keys():
                 raise UsageError(
-                    SettingRef("keep", path), f": the format has a column {min(taken)} of its own."
+                    SettingRef("keep", path), f": the format has a column {min(clash)} of its own."
                 )
-            rendered |= kept
+            rendered |= columns
         return rendered
 
     def _answer(
         self, candidate: Candidate, input_: ExportInput, group: ScoredGroup
     ) -> ExportedAnswer:
         scored = candidate.scored
-        kept = scored.record["fields"]
-        self.missing.difference_update(path for path, value in kept.items() if value is not None)
+        fields = scored.record["fields"]
+        self.missing.difference_update(path for path, value in fields.items() if value is not None)
         return ExportedAnswer(
             id=f"{input_.stem}/{group.key}#{candidate.index}",
             messages=messages_of_response(
@@ -327,7 +327,7 @@ class RowMaker:
             standard_error=scored.line.standard_error,
             advantage=scored.line.advantage,
             logprobs=scored.record.get("logprobs"),
-            kept=kept,
+            kept=fields,
             is_session=scored.rollout.is_session,
         )
 

@@ -259,8 +259,8 @@ def branch_at(rollout: Rollout, number: int) -> Rollout | None:
         None if the policy has fewer turns.
     """
     items = rollout.response or ()
-    own = [at for at, item in enumerate(items) if not isinstance(item, Turn)]
-    starts = [at for at in own if at == 0 or isinstance(items[at - 1], Turn)]
+    written = [at for at, item in enumerate(items) if not isinstance(item, Turn)]
+    starts = [at for at in written if at == 0 or isinstance(items[at - 1], Turn)]
     if len(starts) < number:
         return None
     start = starts[number - 1]

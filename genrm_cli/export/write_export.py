@@ -105,14 +105,14 @@ def export(
         beside = {suffix: outputs.open(sibling(output, suffix)) for suffix in suffixes}
         inputs = open_inputs(scored, format_, options, settings, opened)
         maker = RowMaker(inputs, format_, options)
-        for made in maker.iter_rows():
-            rows.append(made)
-        kept = _balanced(rows, maker)
-        warnings = _write_rows(rows, kept, maker, write)
+        for row in maker.iter_rows():
+            rows.append(row)
+        keep = _balanced(rows, maker)
+        warnings = _write_rows(rows, keep, maker, write)
         warnings += judging_warnings([each.run for each in inputs], format_.unit)
         for name, table in tables.items():
             table.write_to(sinks[name].write)
-        manifest = manifest_of(inputs, maker, rows.sides(kept), list(by_name.values()), warnings)
+        manifest = manifest_of(inputs, maker, rows.sides(keep), list(by_name.values()), warnings)
         for suffix, sink in beside.items():
             sink.write(
                 render_document(manifest if suffix == _MANIFEST else format_.sides[suffix](output))
@@ -222,5 +222,5 @@ def _nothing_left(maker: RowMaker) -> Message:
         (Message.of("dropped: ", code.message), count) for code, count in dropped.items() if count
     ]
     drops += [(Message.of("unfit: ", sentence), count) for sentence, count in unfit.items()]
-    told = [part for message, count in drops for part in (f"; {count:,} × ", message)]
-    return Message.of("nothing is left to export", *(told or ["; the inputs are empty"]), ".")
+    parts = [part for message, count in drops for part in (f"; {count:,} × ", message)]
+    return Message.of("nothing is left to export", *(parts or ["; the inputs are empty"]), ".")

@@ -47,13 +47,13 @@ class _OneComponent(Mergeable):
     with_total: CoSpread = field(default_factory=CoSpread)
 
     def add(self, values: _Column) -> None:
-        known = [value for value in values if value is not None]
-        for value in known:
+        numbers = [value for value in values if value is not None]
+        for value in numbers:
             self.spread.add(value)
-        self.missing += len(values) - len(known)
-        if len(known) > 1:
+        self.missing += len(values) - len(numbers)
+        if len(numbers) > 1:
             self.groups += 1
-            self.groups_with_spread += has_spread(known)
+            self.groups_with_spread += has_spread(numbers)
 
 
 @dataclass(slots=True)

@@ -43,17 +43,19 @@ def rounded_figures(figures: _T) -> _T:
 
     Integrals, exponentials and sums in another order then give the same metrics file everywhere.
     """
-    made: Any = figures
+    result: Any = figures
     if isinstance(figures, float):
-        made = rounded(figures)
+        result = rounded(figures)
     elif is_dataclass(figures) and not isinstance(figures, type):
         names = [each.name for each in fields(figures)]
-        made = replace(figures, **{name: rounded_figures(getattr(figures, name)) for name in names})
+        result = replace(
+            figures, **{name: rounded_figures(getattr(figures, name)) for name in names}
+        )
     elif isinstance(figures, Mapping):
-        made = {name: rounded_figures(value) for name, value in figures.items()}
-    elif type(made) is tuple:
-        made = tuple(rounded_figures(each) for each in made)
-    return cast(_T, made)
+        result = {name: rounded_figures(value) for name, value in figures.items()}
+    elif type(result) is tuple:
+        result = tuple(rounded_figures(each) for each in result)
+    return cast(_T, result)
 
 
 def attempt(
@@ -80,9 +82,9 @@ def refuse_failed_figures(failed: Mapping[str, str] | None) -> None:
     figures: dict[str, list[str]] = {}
     for figure, reason in failed.items():
         figures.setdefault(reason, []).append(figure)
-    shown = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in figures.items())
+    text = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in figures.items())
     raise FigureError(
-        f"a bug kept some figures from being computed; the outputs hold everything else. {shown}. "
+        f"a bug kept some figures from being computed; the outputs hold everything else. {text}. "
         "Please report it."
     )
 

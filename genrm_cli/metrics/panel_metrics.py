@@ -261,10 +261,10 @@ class PanelMetrics(Mergeable):
         pairs = tuple(
             PanelPair(
                 judges=(self.names[one], self.names[other]),
-                comparisons=found.pairs,
-                agreement=found.rate(),
+                comparisons=agreement.pairs,
+                agreement=agreement.rate(),
             )
-            for (one, other), found in self._pairs.items()
+            for (one, other), agreement in self._pairs.items()
         )
         return PanelSummary(
             judges=judges,

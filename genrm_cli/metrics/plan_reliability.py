@@ -137,10 +137,10 @@ def typical_size(group_sizes: Mapping[int, int]) -> int | None:
     """
     sizes = {size: count for size, count in sorted(group_sizes.items()) if size > 1}
     half = sum(size * count for size, count in sizes.items()) / 2
-    seen = 0
+    counted = 0
     for size, count in sizes.items():
-        seen += size * count
-        if seen >= half:
+        counted += size * count
+        if counted >= half:
             return min(size, _LARGEST)
     return None
 
@@ -152,8 +152,8 @@ def _rings_for(rings: PairingPlan, n: int, strength: float) -> float | None:
     def reached(quarters: int) -> float:
         return expected_reliability(replace(rings, ring_k=quarters / _STEPS), n, strength)
 
-    found = bisect_left(every, RELIABLE_FROM, key=reached)
-    return every[found] / _STEPS if found < len(every) else None
+    number = bisect_left(every, RELIABLE_FROM, key=reached)
+    return every[number] / _STEPS if number < len(every) else None
 
 
 def _strength_of(modes: Floats, reliability: float) -> float:

@@ -259,11 +259,11 @@ class Latencies:
         if not self.count:
             return None
         needed = share * self.count
-        seen = 0
+        counted = 0
         buckets = dict(self._buckets)  # a copy: another thread may be adding
         for bucket in sorted(buckets):
-            seen += buckets[bucket]
-            if seen >= needed:
+            counted += buckets[bucket]
+            if counted >= needed:
                 break
         return float(_LEAST_LATENCY_S * _LATENCY_STEP ** (bucket - 0.5))
 

@@ -103,8 +103,10 @@ class SessionMetrics(Mergeable):
             for name, values in self.by.items()
         }
         names = sorted({identity for means in self.pairs.values() for identity in means})
-        found = (self._difference(second, first) for first, second in combinations(names, 2))
-        return SessionSummary(by=by, identities=tuple(each for each in found if each is not None))
+        differences = (self._difference(second, first) for first, second in combinations(names, 2))
+        return SessionSummary(
+            by=by, identities=tuple(each for each in differences if each is not None)
+        )
 
     def _difference(self, identity: str, less: str) -> IdentityDifference | None:
         both = [means for means in self.pairs.values() if identity in means and less in means]

@@ -73,11 +73,9 @@ class Point:
 def draw_means(means: Sequence[tuple[float, Mean]], what: str) -> Markup:
     """Return means at numbers, such as training steps."""
     points = []
-    for at, found in means:
-        title = (
-            "" if found.mean is None else f"{at:g}: {number_text(found.mean)}, n = {found.count:,}"
-        )
-        points.append(Point(found.mean, found.low, found.high, title, f"{at:g}"))
+    for at, mean in means:
+        title = "" if mean.mean is None else f"{at:g}: {number_text(mean.mean)}, n = {mean.count:,}"
+        points.append(Point(mean.mean, mean.low, mean.high, title, f"{at:g}"))
     return draw_series(points, what)
 
 

@@ -140,7 +140,7 @@ class RunPage:
         """Return all numbers of the run on the page, JSON-ready, from the index and the tags of all
         runs.
         """
-        own = rows[self.start : self.start + len(self.groups)]
+        index_rows = rows[self.start : self.start + len(self.groups)]
         prefix = f"{self.number}-"
         return {
             **asdict(self.figures),
@@ -159,7 +159,7 @@ class RunPage:
                     for name, value in zip(COLUMNS, row, strict=True)
                     if name not in _NOT_FIGURES
                 }
-                for row in own
+                for row in index_rows
             ],
         }
 
@@ -185,8 +185,8 @@ def read_run(
         run.read(Store(settings.storage))
         if not len(run):
             raise InputError(f"{run.name}: it is empty; expected an output of `genrm score`")
-        for found in run.iter_groups():
-            group = with_labels_masked(found, mask)
+        for scored_group in run.iter_groups():
+            group = with_labels_masked(scored_group, mask)
             keys[group.key] += 1
             if keys[group.key] > 1:  # masking made two keys equal, which must lead to two groups
                 group = replace(group, key=f"{group.key} ({keys[group.key]})")

@@ -243,15 +243,15 @@ def _means_by(
     points: Sequence[tuple[float | None, float]], most: int | None = None
 ) -> tuple[tuple[float, Mean], ...]:
     """Return the means of rewards by another number, in `most` bins if it has more values."""
-    known = sorted(
+    ordered = sorted(
         ((place, reward) for place, reward in points if place is not None), key=lambda each: each[0]
     )
-    places = np.array([place for place, _ in known])
+    places = np.array([place for place, _ in ordered])
     values = np.unique(places)
     if most is not None and len(values) > most:
         values = np.unique(np.quantile(places, np.linspace(0, 1, most + 1)[:-1], method="lower"))
     bins = np.searchsorted(values, places, side="right") - 1
-    rewards = np.array([reward for _, reward in known])
+    rewards = np.array([reward for _, reward in ordered])
     return tuple(
         (float(value), mean_of(rewards[bins == number].tolist()))
         for number, value in enumerate(values)
@@ -272,10 +272,10 @@ def mean_of(values: Sequence[float], bound: float = math.inf) -> Mean:
         return Mean(0, None, None, None)
     mean = float(np.mean(values))
     deviation = float(np.std(values))
-    found = mean_interval(mean, count * deviation**2, count)
-    if found is None:
+    interval = mean_interval(mean, count * deviation**2, count)
+    if interval is None:
         return Mean(count, mean, None, None)
-    return Mean(count, mean, max(-bound, found[0]), min(bound, found[1]), deviation)
+    return Mean(count, mean, max(-bound, interval[0]), min(bound, interval[1]), deviation)
 
 
 def share_of(count: int, of: int) -> Share:

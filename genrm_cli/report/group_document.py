@@ -122,16 +122,21 @@ def _item(item: Item, mask: Mask) -> list[str]:
             return [type(item).__name__.lower(), mask(item.text)]
 
 
-def _comparison(asked: ComparisonRecord, mask: Mask) -> Record:
-    verdict = asked.verdict
-    document: Record = {"shown": asked.indices, "judge": asked.judge, "repeat": asked.judge_idx}
+def _comparison(comparison: ComparisonRecord, mask: Mask) -> Record:
+    verdict = comparison.verdict
+    document: Record = {
+        "shown": comparison.indices,
+        "judge": comparison.judge,
+        "repeat": comparison.judge_idx,
+    }
     if verdict is not None:
         document["verdict"] = [verdict.score_1, verdict.score_2, verdict.ranking]
     optional = {
-        "failure": asked.failure and [asked.failure.kind, mask(asked.failure.detail)],
-        "reply": asked.reply and mask(asked.reply),
-        "component": asked.component,
-        "grades": asked.grades,
+        "failure": comparison.failure
+        and [comparison.failure.kind, mask(comparison.failure.detail)],
+        "reply": comparison.reply and mask(comparison.reply),
+        "component": comparison.component,
+        "grades": comparison.grades,
     }
     return document | {name: value for name, value in optional.items() if value}
 

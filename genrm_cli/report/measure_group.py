@@ -63,12 +63,12 @@ class GroupFigures:
         """Pairs of rollouts with different earlier scores whose rewards agree on the better one,
         and all such pairs.
         """
-        known = np.array(
+        scores = np.array(
             [(reward, earlier) for reward, _, earlier in self.points if earlier is not None]
         )
-        if len(known) < 2:
+        if len(scores) < 2:
             return 0, 0
-        reward, earlier = (np.sign(np.subtract.outer(column, column)) for column in known.T)
+        reward, earlier = (np.sign(np.subtract.outer(column, column)) for column in scores.T)
         return int(np.count_nonzero(reward * earlier > 0)) // 2, int(np.count_nonzero(earlier)) // 2
 
 
@@ -76,7 +76,7 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
     """Return the figures of a group; `prompt` is the beginning of its prompt."""
     words = [words_of(each.rollout.response or ()) for each in group.members]
     lengths = tuple(len(text.strip()) for text in words)
-    known = [number for number, each in enumerate(group.members) if each.line.reward is not None]
+    rewarded = [number for number, each in enumerate(group.members) if each.line.reward is not None]
     pairs = [each for each in group.comparisons if each.is_pair and each.verdict is not None]
     failures = Counter(
         each.failure.kind.value for each in group.comparisons if each.failure is not None
@@ -90,12 +90,12 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
         lengths,
         GroupMeasures(
             group.rewards,
-            [lengths[number] for number in known],
+            [lengths[number] for number in rewarded],
             group.line.reliability,
             verdicts=_count_verdicts(pairs),
         ),
         correlation(
-            group.rewards, [sum(map(f"\n{words[number]}".count, _MARKUP)) for number in known]
+            group.rewards, [sum(map(f"\n{words[number]}".count, _MARKUP)) for number in rewarded]
         ),
         len(group.comparisons) - not_asked,
         failures,
@@ -124,7 +124,7 @@ def _varying(group: ScoredGroup) -> tuple[str, ...]:
         for name, value in (each.line.components or {}).items():
             if value is not None:
                 values.setdefault(name, set()).add(value)
-    return tuple(name for name, found in values.items() if len(found) > 1)
+    return tuple(name for name, distinct in values.items() if len(distinct) > 1)
 
 
 def _plain(text: str) -> bytes:

@@ -70,7 +70,7 @@ class WrittenReport:
 
 
 def write_report(
-    given: Sequence[str],
+    inputs: Sequence[str],
     output: str | None,
     settings: Settings,
     *,
@@ -79,7 +79,7 @@ def write_report(
     """Write the report of scored files, or of a ranking of their policies, or of both.
 
     Args:
-        given: scored files, folders, prefixes and patterns.
+        inputs: scored files, folders, prefixes and patterns.
         output: URI of the page; None for a name next to a single input, `report.html` for several.
         settings: how lines are read, what is masked, whether outputs may be replaced.
         policies: a section about policies.
@@ -88,7 +88,7 @@ def write_report(
         GenrmError: its subclasses say what went wrong; no page has appeared then.
     """
     store = Store(settings.storage)
-    scored = find_scored(given, settings, store) if given else []
+    scored = find_scored(inputs, settings, store) if inputs else []
     target = output or (sibling(scored[0].uri, SUFFIX) if len(scored) == 1 else "report.html")
     uris = [uri for each in scored for uri in each.files] or list(
         () if policies is None else policies.inputs
@@ -115,13 +115,13 @@ def write_report(
             sink.write(piece)
         outputs.commit()
         size_bytes = blocks.size_bytes
-    asked = [run.figures.replies for run in content.runs if not run.figures.is_baseline]
+    replies = [run.figures.replies for run in content.runs if not run.figures.is_baseline]
     return WrittenReport(
         content.figures(target),
         target,
         size_bytes,
         [(run.figures.uri, run.trust) for run in content.runs],
-        sum(share.of - share.count for share in asked),
+        sum(share.of - share.count for share in replies),
         sum(run.rejected for run in content.runs),
     )
 
@@ -160,14 +160,14 @@ def _render(values: JsonObject) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=loader
     )
-    shown = {
+    functions = {
         "draw": draw_histogram,
         "draw_means": draw_means,
         "short": number_text,
         "reason_text": reason_text,
     }
     texts = {"policy": policy, "style": Markup(style), "script": Markup(script)}  # noqa: S704
-    return environment.from_string(template).render(**values, **texts, **shown)
+    return environment.from_string(template).render(**values, **texts, **functions)
 
 
 def _hash(text: str) -> str:

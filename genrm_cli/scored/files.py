@@ -73,7 +73,7 @@ def open_scored(uri: str, store: Store, settings: Settings) -> Source:
     return open_source(uri, store, limits.max_line_bytes, max_unpacked=limits.max_unpacked)
 
 
-def find_scored(given: Sequence[str], settings: Settings, store: Store) -> list[ScoredInput]:
+def find_scored(inputs: Sequence[str], settings: Settings, store: Store) -> list[ScoredInput]:
     """Return the scored files that a command line names, each once; in folders and prefixes those
     named `.scored`.
 
@@ -84,18 +84,18 @@ def find_scored(given: Sequence[str], settings: Settings, store: Store) -> list[
         UsageError: stdin and others; files that were scored as a set are read alone, or others as a
             set.
     """
-    found: dict[str, str] = {}
-    for uri in given:
+    by_place: dict[str, str] = {}
+    for uri in inputs:
         if not names_many(uri):
-            found.setdefault(place_of(uri), uri)
+            by_place.setdefault(place_of(uri), uri)
             continue
         listed = (file.identity.uri for file in store.at(uri).iter_found())
         scored = list(filter(is_scored_file, listed))
         if not scored:
             raise InputError(f"{uri}: no scored files (*.scored.jsonl); run `genrm score` first")
         for each in scored:
-            found.setdefault(place_of(each), each)
-    uris = list(found.values())
+            by_place.setdefault(place_of(each), each)
+    uris = list(by_place.values())
     if len(uris) > 1 and any(map(is_stream, uris)):
         raise UsageError("'-' cannot be combined with other inputs.")
     if settings.input.together and len(uris) > 1:
@@ -155,11 +155,11 @@ def read_metrics_beside(scored: ScoredInput, store: Store) -> RunRecord | None:
         raise InputError(f"{uri}: {error}", *REMEDY) from error
 
 
-def is_marked(found: Mark, recorded: OutputMark) -> bool:
+def is_marked(mark: Mark, recorded: OutputMark) -> bool:
     """Whether the output is the one recorded; a copy has another time and no upload id."""
-    is_copy = found.upload is None and recorded.upload is not None
-    is_same = (found.upload, found.mtime_ns) == (recorded.upload, recorded.mtime_ns)
-    return found.size_bytes == recorded.size_bytes and (is_copy or is_same)
+    is_copy = mark.upload is None and recorded.upload is not None
+    is_same = (mark.upload, mark.mtime_ns) == (recorded.upload, recorded.mtime_ns)
+    return mark.size_bytes == recorded.size_bytes and (is_copy or is_same)
 
 
 def _set_of(uris: Sequence[str], name: str, store: Store) -> ScoredInput:
@@ -167,9 +167,9 @@ def _set_of(uris: Sequence[str], name: str, store: Store) -> ScoredInput:
     or are missing.
     """
     stem = stem_of_set(uris, name)
-    known = _parts_of(stem, store)
+    parts = _parts_of(stem, store)
     for uri in uris:
-        record = known.get(name_below(folder_of(stem), uri))
+        record = parts.get(name_below(folder_of(stem), uri))
         if not store.at(uri).exists():
             raise InputError(f"{uri}: no such file; check the path")
         if record is None:
@@ -185,17 +185,17 @@ def _set_of(uris: Sequence[str], name: str, store: Store) -> ScoredInput:
             raise UsageError(
                 f"{uri} was changed or scored alone since the set was scored: score the set again."
             )
-    if missing := known.keys() - {name_below(folder_of(stem), uri) for uri in uris}:
+    if missing := parts.keys() - {name_below(folder_of(stem), uri) for uri in uris}:
         raise UsageError(
-            f"{min(missing)} belongs to the set {stem}, too: name all of its {len(known)} files."
+            f"{min(missing)} belongs to the set {stem}, too: name all of its {len(parts)} files."
         )
     return ScoredInput(f"{stem}.scored.jsonl", tuple(uris))
 
 
 def _refuse_parts_of_sets(uris: Sequence[str], name: str, store: Store) -> None:
-    known = cache(lambda folder: _parts_of(stem_of_set([f"{folder}/-"], name), store))
+    parts_of = cache(lambda folder: _parts_of(stem_of_set([f"{folder}/-"], name), store))
     for uri in uris:
-        record = None if is_stream(uri) else known(folder_of(uri)).get(uri.rpartition("/")[2])
+        record = None if is_stream(uri) else parts_of(folder_of(uri)).get(uri.rpartition("/")[2])
         if record is not None and _is_recorded(uri, record, store):
             raise UsageError(
                 f"{uri} was scored with other files, and its groups may span them: ",
@@ -211,6 +211,6 @@ def _parts_of(stem: str, store: Store) -> dict[str, FileRecord]:
 
 def _is_recorded(uri: str, record: FileRecord, store: Store) -> bool:
     """Whether a file of a set matches its record in the metrics, if they have one."""
-    found = store.at(uri).mark()
-    known = record.output_mark
-    return found is not None and (known is None or is_marked(found, known))
+    mark = store.at(uri).mark()
+    recorded = record.output_mark
+    return mark is not None and (recorded is None or is_marked(mark, recorded))

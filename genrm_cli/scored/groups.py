@@ -110,8 +110,8 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         """
         first = self._read_scored(store)
         if self.lines and not self._groups:
-            found = f"none of its {self.lines:,} lines is scored ({first})"
-            raise InputError(f"{self.name}: {found}; expected an output of `genrm score`")
+            problem = f"none of its {self.lines:,} lines is scored ({first})"
+            raise InputError(f"{self.name}: {problem}; expected an output of `genrm score`")
         if first and self._settings.input.strict:
             raise InputError(f"{self.name}: ", SettingRef("strict", True), f" refuses {first}")
         if comparisons:
@@ -123,8 +123,10 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         rows_of = _members(self._groups, len(self._keys))
         lines_of = _members(self._asked, len(self._keys))
         for number, key in enumerate(self._keys):
-            kept = (self._rollouts.read(int(row)) for row in rows_of[number])
-            members = [ScoredRollout(rollout, line, record) for _, rollout, (line, record) in kept]
+            stored = (self._rollouts.read(int(row)) for row in rows_of[number])
+            members = [
+                ScoredRollout(rollout, line, record) for _, rollout, (line, record) in stored
+            ]
             members.sort(key=lambda each: each.line.index)
             yield ScoredGroup(
                 key,
@@ -150,11 +152,11 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
             key = bytes.fromhex(comparison.journal_key)
         except ValueError:
             return None
-        known = self._journal.recall(key, with_reply=True)
-        if known is None or not known.reply_text:
+        outcome = self._journal.recall(key, with_reply=True)
+        if outcome is None or not outcome.reply_text:
             return None
-        is_later = isinstance(known.result, Verdict) and known.result != comparison.verdict
-        return None if is_later else known.reply_text
+        is_later = isinstance(outcome.result, Verdict) and outcome.result != comparison.verdict
+        return None if is_later else outcome.reply_text
 
     def _read_scored(self, store: Store) -> str:
         """Read the scored lines; return the problem of the first one that cannot be read."""
@@ -164,13 +166,13 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
                 digest = hashlib.sha256()
                 lines = self.lines
                 rollouts = len(self._groups)
-                for line, found, problem in iter_scored(source, self._settings.input):
+                for line, members, problem in iter_scored(source, self._settings.input):
                     self.lines += 1
                     digest.update(line.raw + b"\n")
                     if problem is not None:
                         self.rejects[problem] += 1
                         first = first or f"{source.unit} {line.number}: {problem}"
-                    for each in found:
+                    for each in members:
                         self._add(each)
                 source.verify_unchanged()
                 of_file = self.lines - lines, len(self._groups) - rollouts

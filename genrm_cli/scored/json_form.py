@@ -91,16 +91,16 @@ def from_json(form: type[_T], value: object) -> _T:
     """
     if not isinstance(value, Mapping):
         raise FormError(f"{_found(value)}; expected an object")
-    found: Json = {}
+    values: Json = {}
     for member in _members(form):  # type: ignore[arg-type]
         if member.name in value:
             try:
-                found[member.name] = member.read(value[member.name])
+                values[member.name] = member.read(value[member.name])
             except FormError as error:
                 raise FormError(f"{member.name}: {error}") from None
         elif not member.is_optional:
             raise FormError(f"{member.name} is missing")
-    return form(**found)
+    return form(**values)
 
 
 def json_schema(form: type) -> Json:
@@ -202,8 +202,8 @@ def _union(choices: tuple[Any, ...]) -> tuple[_Convert | None, _Convert, Json]:
     has_null = NoneType in converted
 
     def write(value: Any) -> Any:
-        found = writes.get(type(value)) or next(iter(writes.values()))
-        return found(value)
+        convert = writes.get(type(value)) or next(iter(writes.values()))
+        return convert(value)
 
     def read(value: Any) -> Any:
         if value is None and has_null:

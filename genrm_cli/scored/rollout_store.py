@@ -41,9 +41,9 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
         self._rollouts.close()
         self._prompts.close()
 
-    def append(self, key: str | None, rollout: Rollout, kept: _Kept) -> None:
+    def append(self, key: str | None, rollout: Rollout, value: _Kept) -> None:
         """Keep the rollout of the next row with its group key and a value."""
-        row = (key, self._keep_prompt(rollout), vars(rollout) | _SHARED, kept)
+        row = (key, self._keep_prompt(rollout), vars(rollout) | _SHARED, value)
         offset, _ = self._rollouts.write(pickle.dumps(row, pickle.HIGHEST_PROTOCOL))
         self._offsets.append(offset)
 
@@ -66,13 +66,13 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
         """Return the group key of a row, its rollout and its value."""
         end = self._offsets[row + 1] if row + 1 < len(self._offsets) else len(self._rollouts)
         packed = self._rollouts.read(self._offsets[row], end - self._offsets[row])
-        key, span, values, kept = pickle.loads(packed)  # noqa: S301  (our own bytes)
+        key, span, values, value = pickle.loads(packed)  # noqa: S301  (our own bytes)
         prompt, tools, media = self._prompt_at(span)
         rollout = Rollout.__new__(
             Rollout
         )  # as unpickling does it: with what was computed, and without its checks
         vars(rollout).update(values, prompt=prompt, tools=tools, prompt_media=media)
-        return key, rollout, kept
+        return key, rollout, value
 
     def _prompt_at(self, span: tuple[int, int]) -> _Prompt:
         if self._last is None or self._last[0] != span:

@@ -105,7 +105,7 @@ def comparison_json(comparison: ComparisonResult, *, with_reply: bool) -> Json:
     """Return one line of the comparisons file as JSON; with replies, a request without one has
     `null`.
     """
-    shown = comparison.shown
+    indices = comparison.shown
     outcome = comparison.outcome
     key = (
         outcome.journal_key.hex() if outcome.journal_key and not with_reply else None
@@ -113,14 +113,14 @@ def comparison_json(comparison: ComparisonResult, *, with_reply: bool) -> Json:
     fields = outcome_fields(outcome, comparison.verdict)
     if isinstance(outcome.result, Grades) and outcome.result.places:
         by_place = dict(outcome.result.by_place())
-        fields["grades"] = tuple(by_place.get(place) for place in range(len(shown)))
+        fields["grades"] = tuple(by_place.get(place) for place in range(len(indices)))
     record = ComparisonRecord(
         **fields,
         group=comparison.group,
         component=comparison.component,
-        i=shown[0] if len(shown) <= 2 else None,
-        j=shown[1] if len(shown) == 2 else None,
-        shown=shown if len(shown) > 2 else None,
+        i=indices[0] if len(indices) <= 2 else None,
+        j=indices[1] if len(indices) == 2 else None,
+        shown=indices if len(indices) > 2 else None,
         judge_idx=comparison.repeat,
         judge=comparison.judge,
         caused_by=comparison.caused_by or None,
