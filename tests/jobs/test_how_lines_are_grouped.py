@@ -104,7 +104,7 @@ def test_several_fields_name_a_group_and_keep_training_steps_apart(tmp_path):
     apart = preview(tmp_path, over_steps(), group_by="step, input", **given)
     assert dict(apart.counts.group_sizes) == {2: 4}
     assert apart.counts.groups_over_steps == 0
-    assert dict(apart.contents.grouped_by) == {"step, input": 4}
+    assert dict(apart.grouped_by) == {"step, input": 4}
 
 
 def test_a_line_must_have_every_field_of_its_group(tmp_path):

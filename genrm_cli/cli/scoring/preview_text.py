@@ -62,7 +62,7 @@ def _rows(rows: Mapping[str, str | list[str]]) -> Iterator[str]:
 
 
 def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
-    kinds = preview.contents.grouped_by
+    kinds = preview.grouped_by
     names = ", ".join(
         f"{name} ({count:,})" if len(kinds) > 1 else name for name, count in kinds.most_common()
     )
@@ -76,7 +76,7 @@ def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
     if spanning := preview.counts.groups_over_steps:
         regrouped.append(f"warning: {steps_warning(spanning)}")
     noted = []
-    if media := preview.counts.rollouts_with_media - preview.contents.with_media:
+    if media := preview.counts.rollouts_with_media - preview.with_media:
         noted.append(f"{media:,} with media that the judge does not see")
     if preview.counts.truncated_responses:
         noted.append(f"{preview.counts.truncated_responses:,} truncated")
@@ -98,8 +98,7 @@ def _content_rows(preview: "Preview") -> dict[str, str | list[str]]:
         "groups": [f"{preview.counts.groups:,}, by {names}" if names else "0", *regrouped],
         "group sizes": ", ".join(shown + rest),
         "view": ", ".join(
-            f"{view} in {counted(count, 'group')}"
-            for view, count in sorted(preview.contents.views.items())
+            f"{view} in {counted(count, 'group')}" for view, count in sorted(preview.views.items())
         ),
     }
 
@@ -135,15 +134,12 @@ def _problem_text(problem: "Problem") -> str:
 
 def _not_compared(preview: "Preview") -> str:
     """Return the numbers of rollouts that are not compared, with the reasons."""
-    reasons = [
-        f"{count:,} excluded ({reason})"
-        for reason, count in preview.contents.excluded.most_common()
-    ]
+    reasons = [f"{count:,} excluded ({reason})" for reason, count in preview.excluded.most_common()]
     if blank := preview.counts.blank_responses:
         reasons.append(counted(blank, "blank response"))
-    if media := preview.contents.with_media:
+    if media := preview.with_media:
         reasons.append(f"{media:,} with media (--images shows images to a judge that sees them)")
     count = preview.without_response
-    if empty := max(0, count - preview.contents.excluded.total() - blank - media):
+    if empty := max(0, count - preview.excluded.total() - blank - media):
         reasons.append(f"{empty:,} without a response")
     return ": ".join(filter(None, (f"{count:,}" if count else "", ", ".join(reasons))))

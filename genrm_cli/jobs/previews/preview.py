@@ -43,35 +43,6 @@ _KEY_KINDS = {
 }
 
 
-@dataclass(slots=True)
-class Contents:
-    """Counts of groups and rollouts."""
-
-    grouped_by: Counter[str] = field(default_factory=Counter)
-    excluded: Counter[str] = field(default_factory=Counter)
-    views: Counter[str] = field(default_factory=Counter)
-    with_media: int = 0
-    mostly_blank: int = 0
-
-    def add(self, group: Group, plan: GroupPlan) -> None:
-        """Add a group."""
-        kind = _NO_FIELD if group.key is None else group.key.partition(":")[0]
-        self.grouped_by[_KEY_KINDS.get(kind, kind)] += 1
-        judged = begin_group(group, plan)
-        excluded = [
-            why for why in judged.not_compared if why is not None and why.reason.is_exclusion
-        ]
-        self.excluded.update(
-            why.detail if why.reason is Reason.EXCLUDED else why.text for why in excluded
-        )
-        self.with_media += sum(
-            why is not None and why.reason is Reason.MEDIA for why in judged.not_compared
-        )
-        self.mostly_blank += len(judged.blank) * 2 > judged.size > 1
-        if judged.answered:
-            self.views[judged.view] += 1
-
-
 @dataclass(frozen=True, slots=True)
 class FormatReading:
     """How the first line of a format is read: what each field was taken for, the beginnings of its
@@ -84,11 +55,15 @@ class FormatReading:
     response: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Preview:
     """The contents of an input, and the requests of a run over it.
 
     Attributes:
+        counts: of the index.
+        grouped_by: groups by the source of their keys.
+        excluded: rollouts that an input excludes, by reason.
+        views: groups by the view of their responses.
         can_be_scored: whether anything would be asked, or rewards need no judge.
         error: of an input that cannot be scored, or that `strict` refuses; None if a run would go
             on.
@@ -97,14 +72,33 @@ class Preview:
     input: str
     files: int
     counts: RunMetrics
-    contents: Contents
-    without_response: int
-    readings: dict[str, FormatReading]
     pairing: PairingPlan
-    plan: RunEstimate
-    problems: list[Problem]
-    can_be_scored: bool
-    error: InputError | None
+    plan: RunEstimate = field(default_factory=RunEstimate)
+    grouped_by: Counter[str] = field(default_factory=Counter)
+    excluded: Counter[str] = field(default_factory=Counter)
+    views: Counter[str] = field(default_factory=Counter)
+    with_media: int = 0
+    without_response: int = 0
+    mostly_blank: int = 0
+    readings: dict[str, FormatReading] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    can_be_scored: bool = False
+    error: InputError | None = None
+
+    def add_group(self, group: Group, plan: GroupPlan) -> None:
+        """Count a group."""
+        kind = _NO_FIELD if group.key is None else group.key.partition(":")[0]
+        self.grouped_by[_KEY_KINDS.get(kind, kind)] += 1
+        judged = begin_group(group, plan)
+        for why in judged.not_compared:
+            if why is None:
+                continue
+            self.with_media += why.reason is Reason.MEDIA
+            if why.reason.is_exclusion:
+                self.excluded[why.detail if why.reason is Reason.EXCLUDED else why.text] += 1
+        self.mostly_blank += len(judged.blank) * 2 > judged.size > 1
+        if judged.answered:
+            self.views[judged.view] += 1
 
     @property
     def problem_count(self) -> int:
@@ -114,7 +108,6 @@ class Preview:
     def as_dict(self) -> dict[str, Any]:
         """Return the report, JSON-ready."""
         counts = self.counts
-        contents = self.contents
         pairing = self.pairing
         return {
             "format": _FORMAT,
@@ -129,21 +122,21 @@ class Preview:
             "rollouts_without_response": self.without_response,
             "blank_responses": counts.blank_responses,
             "truncated_responses": counts.truncated_responses,
-            "excluded_rollouts": contents.excluded.total(),
-            "excluded_reasons": dict(contents.excluded.most_common()),
+            "excluded_rollouts": self.excluded.total(),
+            "excluded_reasons": dict(self.excluded.most_common()),
             "rollouts_with_media": counts.rollouts_with_media,
             "stripped_tokens": counts.stripped_tokens,
             "not_numbers": counts.not_numbers,
             "not_numbers_first": counts.not_numbers_first,
             "duplicate_rollouts": counts.duplicate_rollouts,
             "groups": counts.groups,
-            "grouped_by": dict(contents.grouped_by.most_common()),
+            "grouped_by": dict(self.grouped_by.most_common()),
             "group_sizes": {str(size): count for size, count in sorted(counts.group_sizes.items())},
             "groups_with_mixed_prompts": counts.groups_with_mixed_prompts,
             "contradicting_ids": counts.contradicting_ids,
             "groups_over_steps": counts.groups_over_steps,
-            "groups_mostly_blank": contents.mostly_blank,
-            "views": dict(sorted(contents.views.items())),
+            "groups_mostly_blank": self.mostly_blank,
+            "views": dict(sorted(self.views.items())),
             "goal": pairing.goal,
             "strategy": pairing.strategy,
             "ring_k": pairing.ring_k if pairing.strategy == "ring" else None,
@@ -160,10 +153,10 @@ def _why_unscorable(preview: Preview) -> Message:
         return Message.of("the input is empty")
     if preview.without_response == preview.counts.rollouts:
         return Message.of("no rollout has a response that can be compared")
-    if set(preview.contents.grouped_by) == {_NO_FIELD}:
+    if set(preview.grouped_by) == {_NO_FIELD}:
         return naming("no line has the field that $group_by names")
     if set(preview.counts.group_sizes) == {1}:
-        every = f"every group (by {' or '.join(preview.contents.grouped_by)}) has one rollout"
+        every = f"every group (by {' or '.join(preview.grouped_by)}) has one rollout"
         return Message.of(
             every, naming("; name the field that rollouts of one task share with $group_by")
         )
@@ -204,52 +197,38 @@ def preview_task(task: Task, run: RunContext, torn: TornPrompts | None = None) -
     settings = run.settings
     metrics = run.metrics
     problems = Problems()
-    contents = Contents()
     first = FirstRejects()
-    refusal: InputError | None = None
 
     def reject(bad: Reject) -> None:
         first(bad)
         problems.add_reject(bad)
 
     with task.sources(run) as sources, index_input(sources, run, reject) as index:
+        preview = Preview(task.uri, len(task.files), metrics, index.plan.pairing)
         try:
             refuse_input(index, first, strict=settings.input.strict)
         except InputError as error:
-            refusal = error
+            preview.error = error
         if torn is not None:
             torn.add(index.table.prompts())
         for _, rows, group in index.iter_groups():
             problems.add_group(group, rows, index, settings.input.group_by)
-            contents.add(group, index.plan)
-        unanswered = sum(
-            len(rows) - index.table.count_answered(rows) for rows in index.table.iter_groups()
-        )
-        readings: dict[str, FormatReading] = {}
+            preview.add_group(group, index.plan)
+        for rows in index.table.iter_groups():
+            preview.without_response += len(rows) - index.table.count_answered(rows)
         for number in range(len(sources.uris)):
             with sources.open(number) as source:
-                _add_readings(readings, source, run)
+                _add_readings(preview.readings, source, run)
                 source.verify_unchanged()
         groups = (group for _, _, group in index.iter_groups())
-        plan = estimate_run(groups, index.plan, run, task.places.scored)
+        preview.plan = estimate_run(groups, index.plan, run, task.places.scored)
+    preview.problems = problems.ordered()
     has_components = metrics.rollouts > 0 and bool(index.plan.rewards.components)
-    preview = Preview(
-        task.uri,
-        len(task.files),
-        metrics,
-        contents,
-        unanswered,
-        readings,
-        index.plan.pairing,
-        plan,
-        problems=problems.ordered(),
-        can_be_scored=metrics.comparisons_planned > 0 or has_components,
-        error=refusal,
-    )
-    if preview.can_be_scored or refusal is not None:
-        return preview
-    why = _why_unscorable(preview)
-    return replace(preview, error=InputError(f"{task.uri}: nothing can be scored: ", why, "."))
+    preview.can_be_scored = metrics.comparisons_planned > 0 or has_components
+    if not preview.can_be_scored and preview.error is None:
+        why = _why_unscorable(preview)
+        preview.error = InputError(f"{task.uri}: nothing can be scored: ", why, ".")
+    return preview
 
 
 def _add_readings(found: dict[str, FormatReading], source: Source, run: RunContext) -> None:
