@@ -245,7 +245,7 @@ class GroupScorer:
         self, groups: list[JudgedVerdicts], plan: GroupPlan, calibration: Calibration
     ) -> list[GroupRewards]:
         results = reward_verdicts(groups, plan, calibration)
-        variances = [variance for result in results if (variance := result.variance) is not None]
+        variances = [result.variance for result in results if result.variance is not None]
         for variance in variances:
             self._statistics.add_variance(variance)
         if calibration.reward_variance is None and variances:

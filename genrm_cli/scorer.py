@@ -169,17 +169,16 @@ def _resolve(given: Table) -> Settings:
     return settings_of("Scorer", given)
 
 
+def _plain(value: Any) -> Any:
+    """Return a value as a settings file would hold it."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
 def settings_of(name: str, given: Table) -> Settings:
     """Return the settings from the keywords of a function of this name."""
-    values = {
-        key: os.fspath(value)
-        if isinstance(value, os.PathLike)
-        else list(value)
-        if isinstance(value, tuple)
-        else value
-        for key, value in given.items()
-        if value is not None
-    }
+    values = {key: _plain(value) for key, value in given.items() if value is not None}
     settings, _ = resolve_settings({}, {}, SettingsFile(name, values))
     return settings
 

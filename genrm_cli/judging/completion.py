@@ -18,20 +18,15 @@ def parse_models(listing: object) -> dict[str, int | None]:
     data = _object(listing).get("data")
     if not isinstance(data, list):
         raise ValueError("no list of models")
-    cards = {
-        name: card
-        for card in map(_object, data)
-        if (name := _text(card.get("id"))) and name.isprintable()
-    }
-    lengths = {
-        name: next(
-            (tokens for field in _CONTEXT_FIELDS if (tokens := _count(card.get(field)))), None
-        )
-        for name, card in cards.items()
-    }
-    return {
-        name: lengths[name] or lengths.get(str(cards[name].get("parent"))) for name in sorted(cards)
-    }
+    lengths: dict[str, int | None] = {}
+    bases: dict[str, str] = {}
+    for card in map(_object, data):
+        name = _text(card.get("id"))
+        if name and name.isprintable():
+            counts = (_count(card.get(field)) for field in _CONTEXT_FIELDS)
+            lengths[name] = next(filter(None, counts), None)
+            bases[name] = str(card.get("parent"))
+    return {name: lengths[name] or lengths.get(bases[name]) for name in sorted(lengths)}
 
 
 def parse_completion(completion: object, mask: Callable[[str], str] = str) -> Reply:
@@ -75,7 +70,7 @@ def _text_in(content: object) -> str:
     if isinstance(content, str):
         return content
     parts = [_object(part) for part in content] if isinstance(content, list) else []
-    return "".join(text for part in parts if isinstance(text := part.get("text"), str))
+    return "".join(_text(part.get("text")) or "" for part in parts)
 
 
 def _tokens(logprobs: object) -> tuple[tuple[str, dict[str, float]], ...]:
@@ -85,9 +80,13 @@ def _tokens(logprobs: object) -> tuple[tuple[str, dict[str, float]], ...]:
     content = _object(logprobs).get("content")
     if not isinstance(content, list):
         return ()
-    tokens = [_object(token) for token in content]
-    texts = [text for token in tokens if isinstance(text := token.get("token"), str)]
-    return tuple(zip(texts, map(_likely, tokens), strict=True)) if len(texts) == len(tokens) else ()
+    tokens: list[tuple[str, dict[str, float]]] = []
+    for token in map(_object, content):
+        text = _text(token.get("token"))
+        if text is None:
+            return ()
+        tokens.append((text, _likely(token)))
+    return tuple(tokens)
 
 
 def _likely(token: _Object) -> dict[str, float]:

@@ -105,7 +105,9 @@ _TEXT_COLUMNS = (
 )
 _VERDICT_ONLY = ("score_1", "score_2", "ranking")
 _GRADES_ONLY = ("grades",)
-_TURN, _CUT_TURN = "turn", "cut turn"  # stand for grades where a chat model's turn was stored
+# In the column of grades, for a chat model's turn and one that the token limit cut off.
+_TURN = "turn"
+_CUT_TURN = "cut turn"
 _NUMBERS = struct.Struct("<10d")
 _TOO_LARGE = 2**63  # for an integer of SQLite
 

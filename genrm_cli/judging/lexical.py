@@ -67,7 +67,9 @@ def rank_difference(score_1: float, score_2: float) -> float:
     equal scores.
     """
     gap = round(abs(score_1 - score_2), 2)
-    step = 0.0 if gap == 0 else 0.5 if gap < 0.5 else 1.5 if gap < 1.5 else 2.5
+    if gap == 0:
+        return MIDDLE_RANKING
+    step = 0.5 + (gap >= 0.5) + (gap >= 1.5)
     return MIDDLE_RANKING - math.copysign(step, score_1 - score_2)
 
 
@@ -96,8 +98,8 @@ def score_response(question: str, response: str) -> float:
     flow *= 0.6 if count > 200 and "\n" not in text else 1.0
     quality = 0.8 * math.sqrt(coverage * own / (own + 8)) + 0.1 * length + 0.1 * flow
     quality *= min(1.0, len(distinct) / min(count, 4 * math.sqrt(count)))
-    refuses = _REFUSAL.search(text[:_OPENING_CHARS].replace("’", "'"))
-    quality *= 1.0 if refuses is None else 0.25 if count < 60 else 0.7
+    if _REFUSAL.search(text[:_OPENING_CHARS].replace("’", "'")):
+        quality *= 0.25 if count < 60 else 0.7
     quality *= 0.7 if is_unfinished(text) else 1.0
     return round(MIN_SCORE + (MAX_SCORE - MIN_SCORE) * quality, 2)
 

@@ -263,7 +263,11 @@ def ring_sizes(n: int) -> list[int]:
 
     Two rollouts have one ring, both orders.
     """
-    opposites = [2] if n == 2 else [n // 2] * 2 if n > 0 and n % 2 == 0 else []
+    opposites: list[int] = []
+    if n == 2:
+        opposites = [2]
+    elif n > 0 and n % 2 == 0:
+        opposites = [n // 2] * 2
     rings = [n] * count_offsets(n)
     return rings + opposites + rings
 
@@ -285,10 +289,11 @@ def plan_ring(n: int, k: float) -> _Pairs:
     After whole rings each rollout is first as often as second; after a half ring or a share of a
     ring, within one."""
     count = count_offsets(n)
-    opposites = (
-        [(t + n // 2, t) if t % 2 else (t, t + n // 2) for t in range(n // 2)] if n % 2 == 0 else []
-    )
-    opposites += [(j, i) for i, j in opposites]
+    opposites: _Pairs = []
+    if n % 2 == 0:
+        half = n // 2
+        opposites = [(t + half, t) if t % 2 else (t, t + half) for t in range(half)]
+        opposites += [(j, i) for i, j in opposites]
     planned = _plan_offsets(n, min(k, count))
     planned += opposites[: max(0, count_ring(n, k) - n * count)]
     again = k - (len(ring_sizes(n)) - count)

@@ -140,12 +140,8 @@ def _parse_templates(table: Fields, where: str) -> list[ChatMessage]:
 
 
 def _placeholders_of(templates: list[ChatMessage]) -> set[str]:
-    return {
-        found[2]
-        for template in templates
-        for found in _PLACEHOLDER.finditer(template["content"])
-        if found[2]
-    }
+    content = "\n".join(template["content"] for template in templates)
+    return {found[2] for found in _PLACEHOLDER.finditer(content) if found[2]}
 
 
 def parse_name(table: Fields, where: str) -> str:

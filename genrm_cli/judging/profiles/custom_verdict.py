@@ -5,7 +5,7 @@ meaning.
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles.answer import (
@@ -134,16 +134,13 @@ def _find_by_pattern(verdict: Fields, where: str) -> tuple[Find, set[str]]:
             and matches[-1].end() >= len(answer.rstrip())
         ):
             return []
-        return [
-            (
-                match.start(),
-                match.end(),
-                {group: text for group, text in match.groupdict().items() if text is not None},
-            )
-            for match in matches
-        ]
+        return [(match.start(), match.end(), _groups_of(match)) for match in matches]
 
     return find, set(pattern.groupindex)
+
+
+def _groups_of(match: re.Match[str]) -> Found:
+    return {group: text for group, text in match.groupdict().items() if text is not None}
 
 
 def _find_by_keys(verdict: Fields, where: str) -> tuple[Find, set[str]]:
@@ -157,25 +154,21 @@ def _find_by_keys(verdict: Fields, where: str) -> tuple[Find, set[str]]:
     names = {str(field): str(key) for field, key in keys.items()}
     named = re.compile(rf'"(?<!\\")(?:{"|".join(map(re.escape, names.values()))})"\s*+:')
 
+    def fields_of(pairs: Pairs) -> Found:
+        return {field: _text_of(pairs, key) for field, key in names.items()}
+
     def find(answer: str, cut_off: bool) -> list[tuple[int, int, Found]]:
         del cut_off  # a closed object is complete
         objects = [
             found
             for found in iter_objects(answer, tuple(names.values()))
-            if set(names.values()) <= {name for name, _ in found.pairs or ()}
+            if set(names.values()).issubset(map(itemgetter(0), found.pairs or ()))
         ]
         # A key after the objects belongs to the judge's own, malformed verdict; the objects are
         # quotations.
         if objects and named.search(answer, objects[-1].end):
             return []
-        return [
-            (
-                found.start,
-                found.end,
-                {field: _text_of(found.pairs or (), key) for field, key in names.items()},
-            )
-            for found in objects
-        ]
+        return [(found.start, found.end, fields_of(found.pairs or ())) for found in objects]
 
     return find, set(names)
 
@@ -225,19 +218,19 @@ def _understand_label(verdict: Fields, where: str) -> Understand:
 
     def understand(found: Found) -> Verdict | Failure:
         label = found.get("label", "").strip()
-        is_integer = form == "integer" and _INTEGER.fullmatch(label) is not None
-        plain = (
-            str(int(label))
-            if is_integer
-            else label.replace(" ", "")
-            if form == "no_spaces"
-            else label
-        )
-        known = verdicts.get(plain)
-        if known is None or (form == "integer" and not is_integer):
-            kind = FailureKind.OUT_OF_RANGE if is_integer else FailureKind.NO_VERDICT
+        kind = FailureKind.NO_VERDICT
+        plain: str | None = label
+        if form == "no_spaces":
+            plain = label.replace(" ", "")
+        elif form == "integer" and _INTEGER.fullmatch(label):
+            kind = FailureKind.OUT_OF_RANGE
+            plain = str(int(label))
+        elif form == "integer":
+            plain = None
+        verdict = verdicts.get(plain) if plain is not None else None
+        if verdict is None:
             return make_failure(kind, f"{excerpt(label)} is not one of {', '.join(verdicts)}")
-        return known
+        return verdict
 
     return understand
 

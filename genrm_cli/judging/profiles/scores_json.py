@@ -77,13 +77,16 @@ def parse_scores_json(reply: Reply, shown: Prompt) -> Verdict | Failure:
 
 def _read_answer(answer: Answer) -> Verdict | Failure:
     objects = list(iter_objects(answer.text, KEYS))
-    found_fields = [(found, fields) for found in objects if (fields := _fields_of(found.pairs))]
-    carriers = [found for found, _ in found_fields]
+    fields_of = {found.start: _fields_of(found.pairs) for found in objects}
+    carriers = [found for found in objects if fields_of[found.start]]
     if THINK in text_without(answer.text, carriers):
         return open_thought()
     own = pick_own(
         answer,
-        [Carrier(found.start, found.end, _read_fields(fields)) for found, fields in found_fields],
+        [
+            Carrier(found.start, found.end, _read_fields(fields_of[found.start]))
+            for found in carriers
+        ],
     )
     if isinstance(own, Failure):
         return own

@@ -88,10 +88,10 @@ def read_boxes(
 
 
 def _read_box(box: str, title: str, count: int, bounds: tuple[float, float]) -> _Numbers | Failure:
-    numbers = tuple(
-        number for part in box.split(",") if (number := parse_decimal(part)) is not None
-    )
-    if not len(numbers) == count == len(box.split(",")):
+    parts = box.split(",")
+    decimals = map(parse_decimal, parts)
+    numbers = tuple(number for number in decimals if number is not None)
+    if not len(numbers) == count == len(parts):
         return make_failure(
             FailureKind.NO_VERDICT, f"{title}: {excerpt(box)} is not {count} number(s)"
         )

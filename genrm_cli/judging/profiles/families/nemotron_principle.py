@@ -98,15 +98,14 @@ def _margin(likely: Mapping[str, float]) -> float | None:
     """
     listed = {token: value for token, value in likely.items() if math.isfinite(value)}
     least = min(listed.values(), default=0.0)
-    of_words = (
-        [value for token, value in listed.items() if token.strip() == word]
-        for word in ("Yes", "No")
-    )
-    yes, no = (max(values, default=None) for values in of_words)
-    if yes is None or no is None:
-        bound = (least if yes is None else yes) - (least if no is None else no)
-        return bound or None  # a server that lists only one token does not bound the other
-    return yes - no
+    likeliest: dict[str, float] = {}
+    for token, value in listed.items():
+        word = token.strip()
+        likeliest[word] = max(value, likeliest.get(word, value))
+    margin = likeliest.get("Yes", least) - likeliest.get("No", least)
+    if "Yes" in likeliest and "No" in likeliest:
+        return margin
+    return margin or None  # a server that lists only one token does not bound the other
 
 
 PROFILE = GradingProfile(

@@ -34,10 +34,8 @@ def _names(prompt: ListwisePrompt) -> list[str]:
 
 def _render_messages(prompt: ListwisePrompt) -> list[ChatMessage]:
     names = _names(prompt)  # all of them: small judges copy the form literally
-    scores, order = (
-        ", ".join(form.format(name) for name in names)
-        for form in ('"{}": <1 to 5>', '"<{} or another>"')
-    )
+    scores = ", ".join(f'"{name}": <1 to 5>' for name in names)
+    order = ", ".join(f'"<{name} or another>"' for name in names)
     form = f'{{"scores": {{{scores}}}, "best-to-worst": [{order}]}}'
     return render_listwise(prompt, names, _CLOSING + form)
 
@@ -98,9 +96,8 @@ def _read_scores(names: list[str], scores: object) -> Grades | Failure:
             FailureKind.NO_VERDICT, f"the scores are not one each for {names[0]} to {names[-1]}"
         )
     values = {str(name): value for name, value in _pairs(scores)}
-    numbers = [
-        value for name in names if isinstance(value := values[name], float) and math.isfinite(value)
-    ]
+    ordered = [values[name] for name in names]
+    numbers = [value for value in ordered if isinstance(value, float) and math.isfinite(value)]
     if len(numbers) != len(names):
         return make_failure(FailureKind.NO_VERDICT, "a score is not a number")
     if not all(MIN_SCORE <= number <= MAX_SCORE for number in numbers):
