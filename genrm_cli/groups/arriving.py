@@ -23,7 +23,7 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.pacing.endpoint import loop_time_s
-from genrm_cli.judging.profiles.profile import KnownTexts, neutralise_prompt
+from genrm_cli.judging.profiles.profile import NeutralTexts, neutralise_prompt
 from genrm_cli.judging.requests import PairwisePrompt, Prompt, RequestId
 from genrm_cli.pairing import Comparison
 from genrm_cli.rewards.component import local_kind
@@ -61,7 +61,7 @@ class ArrivingGroup:
         self._asked: dict[_Asked, asyncio.Task[Outcome]] = {}
         self._shown: dict[int, PairwisePrompt] = {}
         self._first: dict[object, int] = {}
-        self._known: KnownTexts = {}
+        self._known: NeutralTexts = {}
         self._pairwise = [
             number for number, judge in enumerate(plan.judges) if judge.grading is None
         ]

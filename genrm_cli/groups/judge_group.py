@@ -16,7 +16,7 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.pacing.pool import Slot
-from genrm_cli.judging.profiles.profile import KnownTexts, neutralise_prompt
+from genrm_cli.judging.profiles.profile import NeutralTexts, neutralise_prompt
 from genrm_cli.judging.requests import JudgeRequest, Prompt, RequestId
 from genrm_cli.rewards.component import Column, local_kind
 from genrm_cli.rewards.diversity import ngram_clusters
@@ -302,7 +302,7 @@ def iter_stages(
         iter_gradings(group.key, grader, number, judged.answered, view)
         for number, grader in enumerate(plan.graders, len(plan.judges))
     )
-    known: KnownTexts = {}
+    known: NeutralTexts = {}
 
     def iter_neutral(
         requests: Iterable[tuple[RequestId, Prompt]],

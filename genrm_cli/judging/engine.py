@@ -38,7 +38,7 @@ _RECENT = 4_096  # outcomes remembered without a journal: those of several group
 class Judge(Protocol):
     """Answers requests."""
 
-    def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
+    def prepare(self, prompt: Prompt, judge_idx: int) -> JudgeRequest:
         """Render a request; `judge_idx` is the number of its repeat."""
 
     def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
@@ -64,19 +64,19 @@ class LexicalJudge:
 
     stopped_by = None
 
-    def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
+    def prepare(self, prompt: Prompt, judge_idx: int) -> JudgeRequest:
         """Keep the prompt; all repeats get the same answer."""
         del judge_idx
-        return JudgeRequest(shown)
+        return JudgeRequest(prompt)
 
     def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
         """Judge pairs; refuse other prompts."""
-        return [self._judge(request.shown) for request in requests]
+        return [self._judge(request.prompt) for request in requests]
 
-    def _judge(self, shown: Prompt) -> Outcome:
-        if not isinstance(shown, PairwisePrompt):
+    def _judge(self, prompt: Prompt) -> Outcome:
+        if not isinstance(prompt, PairwisePrompt):
             return Outcome(Failure(FailureKind.REFUSED, "the built-in judge compares pairs only"))
-        return Outcome(judge_lexically(shown))
+        return Outcome(judge_lexically(prompt))
 
     async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Never needed: everything is known."""
@@ -86,7 +86,7 @@ class LexicalJudge:
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
         """Never needed: everything is known."""
         del slot
-        return self._judge(request.shown)
+        return self._judge(request.prompt)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +123,9 @@ class CachedJudge:
         """Why no more requests are made; None while the run continues."""
         return self._judge.stopped_by
 
-    def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
+    def prepare(self, prompt: Prompt, judge_idx: int) -> JudgeRequest:
         """Render a request."""
-        return self._judge.prepare(shown, judge_idx)
+        return self._judge.prepare(prompt, judge_idx)
 
     def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
         """Return the stored outcomes, and failures where the policy forbids to ask."""

@@ -112,7 +112,7 @@ class OfflineJudge(CachedJudge):
                 self._next_turn(request, Outcome(_NO_REPLY), adapts=False)
             return known
         if request.form_version != self._judge.form.version:
-            renewed = self._judge.prepare(request.shown, request.repeat)
+            renewed = self._judge.prepare(request.prompt, request.repeat)
             self._journal.note_judge(self._judge.label)
             return self.recall([renewed])[0]
         outcome = Outcome(_NO_REPLY)

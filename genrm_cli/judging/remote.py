@@ -112,9 +112,9 @@ class RemoteJudge:
         limit = limit_of(self._request_fields)
         most = self._request_fields.get(limit)
         tokens = min(most, _TRIAL_TOKENS) if isinstance(most, int) else _TRIAL_TOKENS
-        shown = sample_prompt(self.profile, *_TRIAL)
+        prompt = sample_prompt(self.profile, *_TRIAL)
         self._trial = JudgeRequest(
-            shown, self._body_of(render_messages(self.profile, shown), (), **{limit: tokens})
+            prompt, self._body_of(render_messages(self.profile, prompt), (), **{limit: tokens})
         )
         self._relabel()
 
@@ -174,13 +174,13 @@ class RemoteJudge:
         self._stop_when_used_up(self._turns)
         return self.pool.stopped_by is None
 
-    def prepare(self, shown: Prompt, judge_idx: int) -> JudgeRequest:
+    def prepare(self, prompt: Prompt, judge_idx: int) -> JudgeRequest:
         """Build the request and its key: a sha256 of exactly what changes the answer."""
         if self._form_version != self.form.version:
             self._renew()
-        body = self._body_of(render_messages(self.profile, shown), shown.images)
+        body = self._body_of(render_messages(self.profile, prompt), prompt.images)
         key = hashlib.sha256(self._identity + b"%d\n" % judge_idx + body).digest()
-        return JudgeRequest(shown, body, key, judge_idx, self._form_version)
+        return JudgeRequest(prompt, body, key, judge_idx, self._form_version)
 
     async def try_at(self, endpoint: Endpoint, request: JudgeRequest, timeout_s: float) -> Reply:
         """Make a call outside of the run, and again while the server takes another form of
@@ -192,17 +192,17 @@ class RemoteJudge:
             except CallError as error:
                 if not self.adapt(error.refused, request):
                     raise
-                request = self.prepare(request.shown, request.repeat)
+                request = self.prepare(request.prompt, request.repeat)
 
     def _body_of(self, messages: list[ChatMessage], images: Images = (), **more: object) -> bytes:
-        shown: list[Any] = messages
+        rendered: list[Any] = messages
         if images:
-            shown = [
+            rendered = [
                 message | {"content": parts_of(message["content"], images)} for message in messages
             ]
         # `default`: nested fields of a profile are read-only mappings, which orjson cannot
         # serialise.
-        return orjson.dumps(self._request_fields | {"messages": shown} | more, default=dict)
+        return orjson.dumps(self._request_fields | {"messages": rendered} | more, default=dict)
 
     def read(self, reply: Reply, request: JudgeRequest) -> Judgment | Failure:
         """Parse a reply with the profile, and report one of another model, once for each name."""
@@ -210,7 +210,7 @@ class RemoteJudge:
             self._models.add(reply.model)
             if not _is_same_model(self.model, reply.model):
                 self.pool.on_event(OtherModelEvent(self.model, reply.model))
-        return self.profile.parse_reply(reply, request.shown)
+        return self.profile.parse_reply(reply, request.prompt)
 
     def second_turn(self, request: JudgeRequest, reply: Reply) -> JudgeRequest | Failure | None:
         """Return the request that follows the first reply, or why there is none; None for profiles
@@ -218,14 +218,14 @@ class RemoteJudge:
         """
         if not isinstance(self.profile, Profile) or self.profile.render_second_turn is None:
             return None
-        said = parse_first_turn(reply, request.shown)
+        said = parse_first_turn(reply, request.prompt)
         if isinstance(said, Failure):
             return said
         messages = [
-            *render_messages(self.profile, request.shown),
+            *render_messages(self.profile, request.prompt),
             *self.profile.render_second_turn(said),
         ]
-        return request._replace(body=self._body_of(messages, request.shown.images))
+        return request._replace(body=self._body_of(messages, request.prompt.images))
 
     async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Wait for a slot for a new comparison, and charge all its turns to the budget."""
@@ -253,7 +253,7 @@ class RemoteJudge:
                         request, granted, outcome, gives_up_at_s
                     )
                 except OutdatedRequestError:
-                    request = self.prepare(request.shown, request.repeat)
+                    request = self.prepare(request.prompt, request.repeat)
                     granted = await self._slot_in_time(gives_up_at_s)
                     continue
                 # Asking until a text that makes replies ambiguous does not would favour the

@@ -40,7 +40,7 @@ def limit_of(fields: Fields) -> str:
     return next((name for name in LIMITS if name in fields), LIMITS[-1])
 
 
-def given_fields(profile_fields: Fields, judge: JudgeSettings) -> dict[str, object]:
+def override_fields(profile_fields: Fields, judge: JudgeSettings) -> dict[str, object]:
     """Return the fields that settings add to those of a profile, or replace; None leaves one
     out.
     """
@@ -58,7 +58,7 @@ def given_fields(profile_fields: Fields, judge: JudgeSettings) -> dict[str, obje
 
 def reply_limit(profile_fields: Fields, judge: JudgeSettings) -> int | None:
     """Return the most tokens of a reply; None if it is not limited."""
-    planned = {**profile_fields, **given_fields(profile_fields, judge)}
+    planned = {**profile_fields, **override_fields(profile_fields, judge)}
     most = planned.get(
         limit_of({name: value for name, value in planned.items() if value is not None})
     )

@@ -134,7 +134,7 @@ class JudgeRequest(NamedTuple):
     `repeat` and the version of its form, of `RequestForm`, allow to render it again for another
     form."""
 
-    shown: Prompt
+    prompt: Prompt
     body: bytes = b""
     key: bytes = b""
     repeat: int = 0

@@ -49,7 +49,7 @@ class SlowJudge:
     def recall(self, requests):
         """Return an answer to the questions that it knows."""
         return [
-            MIDDLING if each.shown.conversation[0][1] in self._known else None for each in requests
+            MIDDLING if each.prompt.conversation[0][1] in self._known else None for each in requests
         ]
 
     async def admit(self, lane=None, since_s=0.0):
@@ -66,11 +66,11 @@ class SlowJudge:
     async def ask(self, request, slot):
         """Take a few turns of the event loop."""
         assert slot is self._slot
-        self.order.append(request.shown)
+        self.order.append(request.prompt)
         try:
             for _ in range(5):
                 await asyncio.sleep(0)
-            self.asked.append(request.shown.conversation[0][1])
+            self.asked.append(request.prompt.conversation[0][1])
         finally:
             self.at_once -= 1
             self._slots.release()

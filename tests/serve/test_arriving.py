@@ -54,7 +54,7 @@ class CountingJudge(LexicalJudge):
 
     async def ask(self, request, slot):
         """Answer once it may."""
-        self.asked.append(request.shown.responses)
+        self.asked.append(request.prompt.responses)
         await self.may_answer.wait()
         return Outcome(Verdict(4, 2, 2))
 

@@ -16,7 +16,7 @@ from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import RemoteJudge
-from genrm_cli.judging.request_form import RequestForm, given_fields
+from genrm_cli.judging.request_form import RequestForm, override_fields
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.settings.kinds import parse_request_field
@@ -124,7 +124,7 @@ class _Opener:
             ),
             self._budget,
             model=model,
-            given=given_fields(profile.request_fields, judge),
+            given=override_fields(profile.request_fields, judge),
             fixed=[parse_request_field(text)[0] for text in judge.request_field],
             is_probed=judge.probe and bool(pool.endpoints) and not self._options.recall.only_known,
             form=self._forms.setdefault((pool, model), RequestForm(model, self._on_event)),

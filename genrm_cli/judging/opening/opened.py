@@ -11,7 +11,7 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import ProfileSource
 from genrm_cli.judging.offline import OfflineJudge, ReplyStore
 from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions
-from genrm_cli.judging.opening.probe import JUDGE, KnownAnswer, answer_to_roles, probe_judge
+from genrm_cli.judging.opening.probe import JUDGE, ProbeAnswer, answer_to_roles, probe_judge
 from genrm_cli.judging.pacing.endpoint import Endpoint
 from genrm_cli.judging.pacing.judge_events import JudgeEvent, ProbeEvent
 from genrm_cli.judging.pacing.pool import EndpointPool
@@ -33,9 +33,9 @@ class OpenJudge:
     spec: JudgeSpec
     remote: RemoteJudge | None = None
     with_roles: RemoteJudge | None = None
-    verdict_with_roles: KnownAnswer | None = None
+    verdict_with_roles: ProbeAnswer | None = None
 
-    def choose_roles(self, answer: KnownAnswer | None = None) -> None:
+    def choose_roles(self, answer: ProbeAnswer | None = None) -> None:
         """Use the profile `roles` from now on."""
         self.spec = replace(self.spec, profile=self.spec.roles, source=ProfileSource.PROBE)
         self.remote = self.with_roles

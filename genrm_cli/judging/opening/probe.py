@@ -81,7 +81,7 @@ class ModelRole:
 JUDGE = ModelRole()
 
 
-KnownAnswer = tuple[Endpoint, Reply, Verdict]
+ProbeAnswer = tuple[Endpoint, Reply, Verdict]
 """A verdict on the good and the bad answer, in this order."""
 
 
@@ -92,7 +92,7 @@ async def probe_judge(
     compares: bool = True,
     role: ModelRole = JUDGE,
     name: str | None = None,
-    known: KnownAnswer | None = None,
+    known: ProbeAnswer | None = None,
     on_event: OnEvent = ignore_event,
 ) -> list[Message]:
     """Ask the judge about a good and a bad answer, and with the two swapped; warn of endpoints that
@@ -129,7 +129,7 @@ async def probe_judge(
 
 async def answer_to_roles(
     judge: RemoteJudge, timeout_s: float, on_event: OnEvent
-) -> KnownAnswer | None:
+) -> ProbeAnswer | None:
     """Show a judge a good and a bad answer with the GenRM roles, on the first endpoint that
     answers.
 
@@ -183,7 +183,7 @@ class _Probe:
     timeout_s: float
     role: ModelRole
 
-    async def run(self, known: KnownAnswer | None, compares: bool) -> JudgeError | None:
+    async def run(self, known: ProbeAnswer | None, compares: bool) -> JudgeError | None:
         """Return why the endpoint cannot be used, or None."""
         try:
             if compares:
@@ -194,7 +194,7 @@ class _Probe:
             return error
         return None
 
-    async def _compare_both_orders(self, known: KnownAnswer | None) -> None:
+    async def _compare_both_orders(self, known: ProbeAnswer | None) -> None:
         try:
             is_known = known is not None and known[0] is self.endpoint
             first = known[1:] if known is not None and is_known else await self._ask(_GOOD, _BAD)

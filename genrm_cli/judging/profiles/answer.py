@@ -15,7 +15,7 @@ from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Failure, Fa
 MAX_DETAIL_CHARS = 200  # one per failed comparison is stored and shown
 THINK = "<think>"
 
-Said = TypeVar("Said")
+Parsed = TypeVar("Parsed")
 END_THINK = "</think>"
 _ANY_THINK = re.compile("</?think>")
 
@@ -53,12 +53,12 @@ class Answer(NamedTuple):
         return all(map(self.broken.forms.has_other_words, around))
 
 
-ReadAnswer = Callable[[Answer], Said | Failure]
+ReadAnswer = Callable[[Answer], Parsed | Failure]
 
 
 def parse_answer(
-    reply: Reply, shown: Prompt, read: ReadAnswer[Said], opening: re.Pattern[str] | None = None
-) -> Said | Failure:
+    reply: Reply, prompt: Prompt, read: ReadAnswer[Parsed], opening: re.Pattern[str] | None = None
+) -> Parsed | Failure:
     """Parse the text after the last `</think>`.
 
     `read` is called with a non-blank answer; its `no_verdict` becomes `truncated` if the answer was
@@ -74,7 +74,7 @@ def parse_answer(
         )
     cut_off = reply.finish_reason == "length"
     text = reply.text.rpartition(END_THINK)[2]
-    answer = Answer(text, len(reply.text) - len(text), cut_off, shown.broken)
+    answer = Answer(text, len(reply.text) - len(text), cut_off, prompt.broken)
     if not answer.text.strip():
         thought = bool(reply.reasoning.strip() or reply.text.strip())
         found = "only reasoning, no answer after it" if thought else "no text at all"
@@ -86,7 +86,7 @@ def parse_answer(
     outcome = read(answer)
     if not isinstance(outcome, Failure):
         for start, end in _spans_before_tags(reply.text, answer, opening):
-            earlier = read(Answer(reply.text[start:end], start, False, shown.broken))
+            earlier = read(Answer(reply.text[start:end], start, False, prompt.broken))
             if earlier != outcome and not (
                 isinstance(earlier, Failure) and earlier.kind is FailureKind.NO_VERDICT
             ):
@@ -94,8 +94,8 @@ def parse_answer(
                 return make_failure(
                     FailureKind.AMBIGUOUS, f"two verdicts, and {END_THINK} between them", causes
                 )
-    elif outcome.kind is FailureKind.AMBIGUOUS and shown.broken is not None:
-        return replace(outcome, caused_by=shown.broken.holders(answer.text, of_any=True))
+    elif outcome.kind is FailureKind.AMBIGUOUS and prompt.broken is not None:
+        return replace(outcome, caused_by=prompt.broken.holders(answer.text, of_any=True))
     if cut_off and isinstance(outcome, Failure) and outcome.kind is FailureKind.NO_VERDICT:
         return make_failure(FailureKind.TRUNCATED, f"cut off by the token limit: {outcome.detail}")
     return outcome
@@ -118,20 +118,20 @@ def _spans_before_tags(
 
 
 def parse_prose(
-    reply: Reply, shown: Prompt, read: ReadAnswer[Said], opening: re.Pattern[str] | None = None
-) -> Said | Failure:
+    reply: Reply, prompt: Prompt, read: ReadAnswer[Parsed], opening: re.Pattern[str] | None = None
+) -> Parsed | Failure:
     """Parse an answer in prose, in which `<think>` always begins a thought and is never a
     quotation.
     """
     return parse_answer(
         reply,
-        shown,
+        prompt,
         lambda answer: open_thought() if THINK in answer.text else read(answer),
         opening,
     )
 
 
-def parse_first_turn(reply: Reply, shown: Prompt) -> str | Failure:
+def parse_first_turn(reply: Reply, prompt: Prompt) -> str | Failure:
     """Return the first of two replies without its thinking, or a failure if it was cut off."""
 
     def read(answer: Answer) -> str | Failure:
@@ -139,7 +139,7 @@ def parse_first_turn(reply: Reply, shown: Prompt) -> str | Failure:
             return make_failure(FailureKind.NO_VERDICT, "in the first of two turns")
         return answer.text.strip()
 
-    return parse_prose(reply, shown, read)
+    return parse_prose(reply, prompt, read)
 
 
 def open_thought() -> Failure:
@@ -150,10 +150,10 @@ def open_thought() -> Failure:
 def excerpt(value: object) -> str:
     """Quote a value from the judge in at most 40 characters, without control characters."""
     # An object or list may be nested too deep to print.
-    shown = repr(value[:60]) if isinstance(value, str) else type(value).__name__
+    quoted = repr(value[:60]) if isinstance(value, str) else type(value).__name__
     if value is None or isinstance(value, bool | float):
-        shown = str(value)
-    return shown if len(shown) <= 40 else f"{shown[:37]}..."
+        quoted = str(value)
+    return quoted if len(quoted) <= 40 else f"{quoted[:37]}..."
 
 
 def make_failure(kind: FailureKind, detail: str, caused_by: tuple[int, ...] = ()) -> Failure:
@@ -162,29 +162,29 @@ def make_failure(kind: FailureKind, detail: str, caused_by: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Carrier(Generic[Said]):
+class Carrier(Generic[Parsed]):
     """A passage in the form of a verdict, from `start` to before `end`; `form` numbers the forms of
     a family.
     """
 
     start: int
     end: int
-    said: Said | Failure
+    result: Parsed | Failure
     form: int = 0
 
 
-def agree_exactly(one: Carrier[Said], other: Carrier[Said]) -> bool:
+def agree_exactly(one: Carrier[Parsed], other: Carrier[Parsed]) -> bool:
     """Return whether two carriers state the same verdict."""
-    return one.said == other.said
+    return one.result == other.result
 
 
 def pick_own(
     answer: Answer,
-    carriers: Sequence[Carrier[Said]],
+    carriers: Sequence[Carrier[Parsed]],
     *,
-    agree: Callable[[Carrier[Said], Carrier[Said]], bool] = agree_exactly,
+    agree: Callable[[Carrier[Parsed], Carrier[Parsed]], bool] = agree_exactly,
     ignore_unreadable: bool = True,
-) -> Carrier[Said] | Failure | None:
+) -> Carrier[Parsed] | Failure | None:
     """Return the last carrier in the judge's own words, or None if the answer has no carriers.
 
     A carrier that says what was broken up in a response is a quotation if another carrier follows
@@ -193,7 +193,9 @@ def pick_own(
     `ignore_unreadable`, those that cannot be read contradict none."""
     found = [(each, bool(answer.holders(answer.text[each.start : each.end]))) for each in carriers]
     # A passage of a response that cannot be read is a quotation.
-    found = [(each, held) for each, held in found if not (held and isinstance(each.said, Failure))]
+    found = [
+        (each, held) for each, held in found if not (held and isinstance(each.result, Failure))
+    ]
     if not found:
         return None
     if len(found) == 1 and not found[0][1]:
@@ -203,20 +205,20 @@ def pick_own(
     readable = [
         number
         for number, (each, held) in enumerate(found)
-        if not (held or isinstance(each.said, Failure))
+        if not (held or isinstance(each.result, Failure))
     ]
     last_own = max(readable, default=-1)
     if last_own < 0 and answer.may_repair(found[-1][0].start, found[-1][0].end):
         return make_failure(FailureKind.AMBIGUOUS, "the verdict may be quoted from a response")
     own = [each for number, (each, held) in enumerate(found) if not held or number > last_own]
-    if isinstance(own[-1].said, Failure):
+    if isinstance(own[-1].result, Failure):
         return own[-1]
     chosen = found[last_own][0]  # the last one if a response holds all of them
-    unreadable = any(isinstance(each.said, Failure) for each in own) and not ignore_unreadable
+    unreadable = any(isinstance(each.result, Failure) for each in own) and not ignore_unreadable
     if last_own < 0:
         agree = agree_exactly  # one of them may be a quotation
     if unreadable or any(
-        not isinstance(each.said, Failure) and not agree(each, chosen) for each in own
+        not isinstance(each.result, Failure) and not agree(each, chosen) for each in own
     ):
         return make_failure(FailureKind.AMBIGUOUS, "two verdicts that contradict each other")
     return chosen

@@ -105,16 +105,20 @@ def _read(readings: list[Reading], answer: Answer) -> Verdict | Failure:
         return make_failure(
             FailureKind.NO_VERDICT, f"no verdict in the expected form; ends with {end}"
         )
-    return own if isinstance(own, Failure) else own.said
+    return own if isinstance(own, Failure) else own.result
 
 
 def _agree(one: Carrier[Verdict], other: Carrier[Verdict]) -> bool:
     """Return whether two verdicts of one form are equal, or two verdicts of different forms name
     the same winner.
     """
-    if one.form == other.form or isinstance(one.said, Failure) or isinstance(other.said, Failure):
-        return one.said == other.said
-    leads = [verdict.score_1 - verdict.score_2 for verdict in (one.said, other.said)]
+    if (
+        one.form == other.form
+        or isinstance(one.result, Failure)
+        or isinstance(other.result, Failure)
+    ):
+        return one.result == other.result
+    leads = [verdict.score_1 - verdict.score_2 for verdict in (one.result, other.result)]
     return (leads[0] > 0, leads[0] < 0) == (leads[1] > 0, leads[1] < 0)
 
 

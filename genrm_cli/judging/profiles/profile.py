@@ -18,7 +18,7 @@ r"""Profiles: how one family of judges is prompted, and how its reply is parsed.
     ...     own = pick_own(answer, stated)
     ...     if own is None:
     ...         return make_failure(FailureKind.NO_VERDICT, "no winner")
-    ...     return own if isinstance(own, Failure) else own.said
+    ...     return own if isinstance(own, Failure) else own.result
 
     >>> ACME = Profile(
     ...     name="acme",
@@ -196,13 +196,13 @@ _KINDS = (PairwisePrompt, ListwisePrompt, ChatPrompt)
 _TEXTS = {
     kind: [name for name in kind.__slots__ if name not in ("images", "broken")] for kind in _KINDS
 }
-KnownTexts = dict[Forms, dict[Any, tuple[Any, tuple[str, ...]]]]
+NeutralTexts = dict[Forms, dict[Any, tuple[Any, tuple[str, ...]]]]
 """Texts, and tuples of them, that were neutralised, by what was looked for, so that each is
 neutralised once.
 """
 
 
-def neutralise_prompt(profile: AnyProfile | None, prompt: Prompt, known: KnownTexts) -> Prompt:
+def neutralise_prompt(profile: AnyProfile | None, prompt: Prompt, known: NeutralTexts) -> Prompt:
     """Break up everything in a prompt that the judge or its parser could mistake; nothing without a
     profile.
     """

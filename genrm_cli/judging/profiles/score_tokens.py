@@ -64,14 +64,16 @@ def with_score_tokens(profile: Profile) -> Profile:
 
 
 def _parse_expected(
-    parse: Callable[[Reply, PairwisePrompt], Verdict | Failure], reply: Reply, shown: PairwisePrompt
+    parse: Callable[[Reply, PairwisePrompt], Verdict | Failure],
+    reply: Reply,
+    prompt: PairwisePrompt,
 ) -> Verdict | Failure:
-    sampled = parse(reply, shown)
+    sampled = parse(reply, prompt)
     if isinstance(sampled, Failure):
         return sampled
 
     def read(text: str) -> Verdict | None:
-        said = parse(reply._replace(text=text), shown)
+        said = parse(reply._replace(text=text), prompt)
         return None if isinstance(said, Failure) else said
 
     return expect(reply.text, sampled, places_of(reply), read)

@@ -64,7 +64,7 @@ Fields = Mapping[str, Sequence[object]]
 """The values of each key in a reply, in order."""
 
 
-def parse_scores_json(reply: Reply, shown: Prompt) -> Verdict | Failure:
+def parse_scores_json(reply: Reply, prompt: Prompt) -> Verdict | Failure:
     """Parse a verdict in the form of a JSON object with the three keys, possibly within `overall`;
     never raises.
 
@@ -72,7 +72,7 @@ def parse_scores_json(reply: Reply, shown: Prompt) -> Verdict | Failure:
     string that is a plain decimal ("4") counts as a number; "4/5", true and null do not. If no
     object with any of the keys can be decoded, the text itself is searched for the keys, unless the
     reply was cut off."""
-    return parse_answer(reply, shown, _read_answer, _OPENING)
+    return parse_answer(reply, prompt, _read_answer, _OPENING)
 
 
 def _read_answer(answer: Answer) -> Verdict | Failure:
@@ -92,13 +92,13 @@ def _read_answer(answer: Answer) -> Verdict | Failure:
         return own
     if own is not None:
         span = own.start, own.end
-        if isinstance(own.said, Verdict) and _is_contradicted(
-            answer.text, objects, carriers, *span, own.said
+        if isinstance(own.result, Verdict) and _is_contradicted(
+            answer.text, objects, carriers, *span, own.result
         ):
             return make_failure(
-                FailureKind.AMBIGUOUS, f"{_in_words(own.said)}, and another that cannot be read"
+                FailureKind.AMBIGUOUS, f"{_in_words(own.result)}, and another that cannot be read"
             )
-        return own.said
+        return own.result
     if answer.cut_off:
         return make_failure(FailureKind.NO_VERDICT, f"no complete object with {', '.join(KEYS)}")
     # Keys deep inside a decoded object are not a verdict.
@@ -238,7 +238,7 @@ _NOTHING = Failure(FailureKind.NO_VERDICT, "no JSON object with score_1, score_2
 
 
 def parse_scores_json_as_reference(
-    reply: Reply, shown: Prompt, default_score: float = 3.0, default_ranking: float = 3.5
+    reply: Reply, prompt: Prompt, default_score: float = 3.0, default_ranking: float = 3.5
 ) -> Verdict | Failure:
     """Parse the first readable object of the ```json fences, or else the last one of the whole
     text.
@@ -247,7 +247,7 @@ def parse_scores_json_as_reference(
     replace the others. A number is anything that `float` accepts, in any range. It is `no_verdict`
     if NeMo Gym would use its defaults for all three numbers. NaN and infinity, which would spread
     to every reward of the group, are `out_of_range`, unlike there."""
-    del shown  # NeMo Gym does not look for quotations
+    del prompt  # NeMo Gym does not look for quotations
     defaults = {"score_1": default_score, "score_2": default_score, "ranking": default_ranking}
     try:
         numbers = _read_fences(reply.text, defaults) or _read_anywhere(reply.text, defaults)

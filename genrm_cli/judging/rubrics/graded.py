@@ -94,8 +94,8 @@ def parse_object(
         if own is None:
             lacks = f"no complete object with {' or '.join(keys)}; ends with {excerpt(text[-40:])}"
             return make_failure(FailureKind.NO_VERDICT, lacks)
-        if isinstance(own, Failure) or isinstance(own.said, Failure):
-            return own if isinstance(own, Failure) else own.said
+        if isinstance(own, Failure) or isinstance(own.result, Failure):
+            return own if isinstance(own, Failure) else own.result
         if any(
             _has_key(text[found.start : found.end], keys)
             for found in objects
@@ -112,7 +112,7 @@ def parse_object(
             return make_failure(
                 FailureKind.AMBIGUOUS, f"more of the same follows the object with {keys[0]}"
             )
-        return own.said
+        return own.result
 
     return parse_answer(reply, prompt, read)
 

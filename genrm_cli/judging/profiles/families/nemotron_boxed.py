@@ -81,7 +81,7 @@ def read_boxes(
     ]
     own = pick_own(answer, boxes)
     return (
-        own.said
+        own.result
         if isinstance(own, Carrier)
         else own or make_failure(FailureKind.NO_VERDICT, f"no {title}")
     )

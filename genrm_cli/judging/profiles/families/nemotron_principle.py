@@ -60,7 +60,7 @@ def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
             return own
         # Tokens are counted from the end, because those of thoughts may come before the text.
         following = reply.text[answer.start + own.start :]
-        margin = _margin(_likely_tokens(reply, str(own.said), len(_find_judgements(following))))
+        margin = _margin(_likely_tokens(reply, str(own.result), len(_find_judgements(following))))
         if margin is None:
             lacks = "no log probabilities of Yes and No came with the judgement (top_logprobs)"
             return make_failure(FailureKind.NO_VERDICT, lacks)

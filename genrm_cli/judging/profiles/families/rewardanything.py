@@ -60,7 +60,7 @@ def _read(names: list[str], answer: Answer) -> Grades | Failure:
     torn = (found for found in objects if found.pairs is None and found.start > own.start)
     if any(answer.text.find('"scores"', found.start, found.end) >= 0 for found in torn):
         return make_failure(FailureKind.AMBIGUOUS, "scores, then others that cannot be read")
-    return own.said
+    return own.result
 
 
 def _find_scores(names: list[str], text: str) -> list[Carrier[Grades]]:
