@@ -97,7 +97,7 @@ def _read_answer(labels: Sequence[str], answer: Answer) -> Grades | Failure:
     if own is None:
         ends = excerpt(answer.text[-40:])
         return make_failure(FailureKind.NO_VERDICT, f"no object with scores; ends with {ends}")
-    return own if isinstance(own, Failure) else own.said
+    return own if isinstance(own, Failure) else own.result
 
 
 def _value(pairs: Pairs, key: str) -> list[object]:
