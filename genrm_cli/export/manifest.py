@@ -152,14 +152,12 @@ def judging_warnings(runs: Sequence[ScoredRun], unit: str) -> list[str]:
         if mean is None:
             warnings.append(
                 f"the reliability of the rewards of {run.name} is unknown: "
-                f"{unmeasured_text(map(int, metrics.group_sizes), 'ring_k')}."
+                f"{unmeasured_text(map(int, metrics.group_sizes), metrics.strategy)}."
             )
         elif word in ("low", "unknown"):
             low, high = metrics.reliability_interval or (0.0, 1.0)
             remedy = (
-                remedy_text(
-                    metrics.rings_needed, mean, "ring_k", is_panel=metrics.panel is not None
-                )
+                remedy_text(metrics.rings_needed, mean, is_panel=metrics.panel is not None)
                 if word == "low"
                 else "score more groups together"
             )

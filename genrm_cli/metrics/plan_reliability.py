@@ -8,17 +8,23 @@ reliability of a run gives s, and s the reliability of every other plan.
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.group_measures import RELIABLE_FROM
+from genrm_cli.metrics.running_stats import LEAST_SPREAD
 from genrm_cli.pairing import PairingPlan, ring_sizes
 
 Floats = NDArray[np.float64]
+LISTS = "lists"
+"""The strategy in the record of a run whose judges saw lists."""
+MOST_REPEATS = 64  # the bound of the setting
 _STEPS = 4  # quarters of a ring: finer steps change the reliability by less than its error
 _LARGEST = 48  # rollouts: the prediction hardly changes with larger groups, its cost does
 _HALVINGS = 60  # of an interval of the logarithm of s, down to the last bits
@@ -30,11 +36,12 @@ _MOST_LOG = math.log(1e9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingsNeeded:
-    """Rings at which the mean reliability of a run reaches `RELIABLE_FROM`.
+    """Rings, or repeats of lists, at which the mean reliability of a run reaches `RELIABLE_FROM`.
 
-    Each is None where comparing every pair in both orders would not suffice.
+    Each is None where comparing every pair in both orders, or 64 repeats, would not suffice.
 
     Attributes:
+        setting: that counts them.
         expected: by the reliability of the run.
         at_best: by the upper end of its interval.
         at_worst: by the lower end of its interval.
@@ -43,6 +50,7 @@ class RingsNeeded:
     expected: float | None
     at_best: float | None
     at_worst: float | None
+    setting: Literal["ring_k", "repeats"] = "ring_k"
 
 
 def expected_reliability(plan: PairingPlan, n: int, strength: float) -> float:
@@ -77,14 +85,45 @@ def rings_needed(
     )
 
 
-def unmeasured_text(group_sizes: Iterable[int], ring_k: str) -> str:
+def repeats_needed(repeats: int, reliability: float, interval: tuple[float, float]) -> RingsNeeded:
+    """Return the repeats of lists that a judge needs whose rewards have this mean reliability.
+
+    Source: C. Spearman, British Journal of Psychology 3 (1910) 271; W. Brown, ibid. 296.
+    """
+
+    def needed(share: float) -> float | None:
+        if share <= 0:
+            return None
+        odds = rounded(share / max(1 - share, LEAST_SPREAD) / repeats)
+        count = math.ceil(rounded(RELIABLE_FROM / (1 - RELIABLE_FROM) / odds))
+        return count if count <= MOST_REPEATS else None
+
+    low, high = interval
+    return RingsNeeded(
+        expected=needed(reliability),
+        at_best=needed(high),
+        at_worst=needed(low),
+        setting="repeats",
+    )
+
+
+def unmeasured_text(
+    group_sizes: Iterable[int], strategy: str, written: Callable[[str], str] = str
+) -> str:
     """Return why the reliability of a run is unknown, and what would show it.
 
-    Noise shows where two verdicts on a group share no rollout, which takes four rollouts.
+    Noise shows where two verdicts on a group share no rollout, which takes four rollouts, or where
+    a list is shown in two orders.
 
     Args:
-        ring_k: see `remedy_text`.
+        written: writes the name of a setting as the user knows it.
     """
+    if strategy == LISTS:
+        return (
+            "it takes lists in two orders or more to measure judge noise; set "
+            f"{written('repeats')} to 2, or score more groups together"
+        )
+    ring_k = written("ring_k")
     if max(group_sizes, default=0) < _SHOWS_NOISE:
         return (
             f"groups of fewer than {_SHOWS_NOISE} rollouts cannot show judge noise; score larger "
@@ -96,12 +135,16 @@ def unmeasured_text(group_sizes: Iterable[int], ring_k: str) -> str:
 
 
 def remedy_text(
-    needed: RingsNeeded | None, mean: float, ring_k: str, *, is_panel: bool = False
+    needed: RingsNeeded | None,
+    mean: float,
+    written: Callable[[str], str] = str,
+    *,
+    is_panel: bool = False,
 ) -> str:
     """Return what would make the rewards of a run of this mean reliability reliable.
 
     Args:
-        ring_k: the setting as the user knows it.
+        written: writes the name of a setting as the user knows it.
         is_panel: whether several judges asked; without rings, their agreement limits the
             reliability.
     """
@@ -111,24 +154,30 @@ def remedy_text(
             "add some whose errors differ"
         )
     if needed is None:
-        return f"raise {ring_k}"
+        return f"raise {written('ring_k')}"
+    setting = written(needed.setting)
+    everything = (
+        f"{MOST_REPEATS} repeats" if needed.setting == "repeats" else "every pair in both orders"
+    )
     if mean >= RELIABLE_FROM:
         if needed.at_worst is None:
             return "score more groups to be sure"
-        return f"{ring_k} {needed.at_worst:g} would reach {RELIABLE_FROM:.2f} at its lower end, too"
+        return (
+            f"{setting} {needed.at_worst:g} would reach {RELIABLE_FROM:.2f} at its lower end, too"
+        )
     if needed.at_best is None:
         return (
-            "no number of calls will help, since every pair in both orders would stay below "
+            f"no number of calls will help, since {everything} would stay below "
             f"{RELIABLE_FROM:.2f}; try another judge or profile"
         )
     if needed.expected is None:
         return (
-            f"every pair in both orders is not expected to reach {RELIABLE_FROM:.2f}; "
+            f"{everything} would not be expected to reach {RELIABLE_FROM:.2f}; "
             "try another judge or profile"
         )
     most = "more than all" if needed.at_worst is None else f"{needed.at_worst:g}"
     ends = f"{needed.at_best:g} to {most}"
-    return f"{ring_k} {needed.expected:g} ({ends}) would reach {RELIABLE_FROM:.2f}"
+    return f"{setting} {needed.expected:g} ({ends}) would reach {RELIABLE_FROM:.2f}"
 
 
 def typical_size(group_sizes: Mapping[int, int]) -> int | None:

@@ -167,7 +167,7 @@ def _reliability(figures: RunFigures) -> Iterator[Ground]:
     weight, words = _RELIABILITY[word]
     if word in ("low", "fair"):
         is_panel = figures.panel_agreement is not None
-        words += f"; {remedy_text(figures.rings_needed, mean, 'ring_k', is_panel=is_panel)}"
+        words += f"; {remedy_text(figures.rings_needed, mean, is_panel=is_panel)}"
     interval = "" if ends is None else f" ({low:.2f} to {high:.2f})"
     yield Ground(
         weight,

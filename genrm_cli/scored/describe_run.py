@@ -17,14 +17,15 @@ from genrm_cli.groups.plan import GroupPlan, RewardPlan
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.metrics.figures import attempt, rounded_figures
 from genrm_cli.metrics.plan_reliability import (
+    LISTS,
     expected_reliability,
+    repeats_needed,
     rings_needed,
     typical_size,
 )
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import LatencySummary, Statistics, odds_interval
 from genrm_cli.metrics.verdict_counts import GroupedCount
-from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.json_form import extended
@@ -87,7 +88,7 @@ def run_totals(
         if name in failed:
             figures[name] = _NULLS.get(name)
     names = ("reliability_interval", "rings_needed")
-    improved = attempt(failed, names, partial(_reliability_figures, metrics, pairing))
+    improved = attempt(failed, names, partial(_reliability_figures, metrics, plan))
     figures |= dict.fromkeys(names) if improved is None else improved
     has_time = wall_time_s > 0
     return RunTotals(
@@ -96,8 +97,8 @@ def run_totals(
         reward_made_of=reward_record(settings, plan.rewards),
         min_reliability=settings.rewards.min_reliability,
         goal=pairing.goal,
-        strategy=pairing.strategy,
-        ring_k=pairing.ring_k if pairing.strategy == "ring" else None,
+        strategy=LISTS if plan.is_listwise else pairing.strategy,
+        ring_k=pairing.ring_k if pairing.strategy == "ring" and not plan.is_listwise else None,
         estimator=plan.rewards.estimator,
         repeats=pairing.repeats,
         wall_time_s=round(wall_time_s, 3),
@@ -120,10 +121,11 @@ def _figure(metrics: RunMetrics, name: str) -> object:
     return value
 
 
-def _reliability_figures(metrics: RunMetrics, pairing: PairingPlan) -> dict[str, object]:
-    """Return the interval of the reliability, from all verdicts of all inputs, and the rings that
-    would make it high; empty if they are unknown.
+def _reliability_figures(metrics: RunMetrics, plan: GroupPlan) -> dict[str, object]:
+    """Return the interval of the reliability, from all verdicts of all inputs, and the rings or
+    repeats that would make it high; empty if they are unknown.
     """
+    pairing = plan.pairing
     mean = metrics.reliability.mean
     n = typical_size(metrics.group_sizes)
     if mean is None or n is None:
@@ -135,13 +137,23 @@ def _reliability_figures(metrics: RunMetrics, pairing: PairingPlan) -> dict[str,
             interval = odds_interval(mean, judge.uncertainty)
         elif judge.most_signal is not None:
             # No signal was found: the interval holds what may be there unseen.
-            interval = (0.0, max(mean, expected_reliability(pairing, n, judge.most_signal)))
+            signal = judge.most_signal * pairing.repeats
+            most = (
+                signal / (1 + signal)
+                if plan.is_listwise
+                else expected_reliability(pairing, n, judge.most_signal)
+            )
+            interval = (0.0, max(mean, most))
     if interval is None:
         return {}
     low, high = interval
     worth = None if metrics.panel is None else metrics.panel.worth(0.0)
     if worth is None or worth.reliability >= mean:
-        needed = rings_needed(pairing, n, mean, interval)
+        needed = (
+            repeats_needed(pairing.repeats, mean, interval)
+            if plan.is_listwise
+            else rings_needed(pairing, n, mean, interval)
+        )
         return {"reliability_interval": interval, "rings_needed": needed}
     # What one judge says consistently and no other repeats is no signal of the panel: a judge that
     # adds nothing must not raise its reliability.

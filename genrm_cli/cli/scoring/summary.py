@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import rate_text, say, say_warning
+from genrm_cli.cli.console import rate_text, render_flag, say, say_warning
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
-from genrm_cli.errors import counted
+from genrm_cli.errors import SettingRef, counted
 from genrm_cli.judging.pacing.judge_events import describe_judge
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.group_measures import reliability_word
@@ -159,20 +159,25 @@ _RELIABILITY_MEANS = {
 }
 
 
+def _flag_of(setting: str) -> str:
+    return render_flag(SettingRef(setting))
+
+
 def _reliability_text(metrics: "RunTotals") -> str:
     mean = metrics.reliability.mean
     parts = []
     if metrics.goal != "rewards":
         parts.append(f"unknown: verdicts chose the pairs (--goal {metrics.goal})")
     elif mean is None:
-        parts.append(f"unknown: {unmeasured_text(map(int, metrics.group_sizes), '--ring-k')}")
+        why = unmeasured_text(map(int, metrics.group_sizes), metrics.strategy, _flag_of)
+        parts.append(f"unknown: {why}")
     else:
         word = reliability_word(metrics.reliability_interval)
         interval = _interval_text(metrics.reliability_interval, "{:.2f}")
         parts.append(f"{mean:.2f}{interval}, {_RELIABILITY_MEANS[word]}")
         if word in ("low", "fair"):
             is_panel = metrics.panel is not None
-            parts.append(remedy_text(metrics.rings_needed, mean, "--ring-k", is_panel=is_panel))
+            parts.append(remedy_text(metrics.rings_needed, mean, _flag_of, is_panel=is_panel))
     if metrics.groups_noisy:
         parts.append(
             f"mostly noise in {metrics.groups_noisy:,} of {counted(metrics.groups, 'group')}"
