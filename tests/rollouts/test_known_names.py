@@ -722,7 +722,6 @@ def test_texts_that_are_neither_prompt_nor_response_are_left_alone():
     """
     others = (
         "judge_response",
-        "test_output",
         "expected_output",
         "reference_completion",
         "message",

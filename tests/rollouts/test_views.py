@@ -333,6 +333,7 @@ def test_a_closing_tag_of_the_policys_own_hides_nothing():
         ([rollout(*TAGGED)], "Good."),
         ([CUT], "Good."),
         ([rollout(*TAGGED), rollout(*OWN)], "Good."),
+        ([rollout(*items_of_text("It may be that this is"))], "Good."),  # cut off
         ([rollout(*OWN)], "Bad.\n\nGood."),
         ([rollout(*OWN)] * 3, "Bad.\n\nGood."),
         ([rollout(*items_of_text("\n</think>\nYes."))], "Good."),

@@ -138,8 +138,14 @@ def _asked(instruction: object, system: object) -> object:
 
 def _is_arena_hard(record: Record) -> bool:
     messages = record.get("messages")
-    last = messages[-1] if isinstance(messages, list) and messages else None
-    return "uid" in record and isinstance(last, dict) and isinstance(last.get("content"), dict)
+    contents = (
+        message.get("content")
+        for message in (messages if isinstance(messages, list) else ())
+        if isinstance(message, dict)
+    )
+    return "uid" in record and any(
+        isinstance(content, dict) and "answer" in content for content in contents
+    )
 
 
 def _read_arena_hard(record: Record) -> list[Rollout]:

@@ -25,14 +25,15 @@ from genrm_cli.rollouts.reading.known_names import (
 
 # A sentence has three words, most names and categories have fewer.
 _LEAST_WORDS = 3
-_LABEL_WORDS = 8
+_LABEL_WORDS = 5
+_LONG_WORDS = 8  # of an answer that nobody repeats word by word
 _SHOWN_CHARS = 40
 _SHOWN_FIELDS = 4
 _MAX_DEPTH = 60  # deeper values are no writer's, and recursion has a limit
 _LETTERS = re.compile(r"[^\W\d_]")
 # Scripts without spaces between words: two characters count as a word.
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-_CODE = re.compile(r"\S.*\n.*\S|\w\([^)]*\)|[;{}]\s*\Z|\\[a-z]+\{", re.DOTALL)
+_CODE = re.compile(r"\S.*\n.*\S|\w\([^)]*\)|[;{]\s*\Z|\s\}\s*\Z", re.DOTALL)
 _TIME = re.compile(r"(?:[A-Z][a-z]{2,8},? ){1,2}\d|\d{1,4}[-/. ](?:\d|[A-Z][a-z]{2})|\d{1,2}:\d\d")
 _FRAME = re.compile(
     r"<[|｜][^<>]{1,40}[|｜]>|\b(?:system|user|human|assistant|model|ai|question|answer|q|a)\b",
@@ -112,7 +113,7 @@ def repeated_reference(record: JsonObject, response: str) -> str | None:
     Such messages are training data. A policy may well give a short answer as the known one is."""
     text = " ".join(response.split())
     for name in REFERENCES:
-        least = _LEAST_WORDS if "solution" in name else _LABEL_WORDS
+        least = _LEAST_WORDS if "solution" in name else _LONG_WORDS
         for known in iter_texts(record.get(name)):
             if len(known.split()) >= least and " ".join(known.split()) == text:
                 return name
@@ -283,7 +284,8 @@ def _is_plain_message(key: str, value: object) -> bool:
 
 
 def _is_label_text(key: str, text: str) -> bool:
-    return is_label(key) and "\n" not in text and len(text.split()) <= _LABEL_WORDS
+    is_short = len(text.split()) <= _LABEL_WORDS and not text.endswith((".", "?", "!"))
+    return is_label(key) and is_short and "\n" not in text
 
 
 def shown_text(text: str) -> str:

@@ -86,9 +86,9 @@ _OWNERS: dict[str, Role] = {
 }
 # Last words of names whose texts describe the line. They count only for texts of one short line.
 _LABELS = _names(
-    "id ids uid uuid hash key name names model models version source sources dataset datasets "
-    "type kind category categories language lang url urls path file date time timestamp license "
-    "status reason reasons generator generators format split tag tags role author domain"
+    "id ids uid uuid hash key name names model models version dataset datasets type kind category "
+    "categories language lang url urls path file date time timestamp license status generator "
+    "generators format split tag tags"
 )
 # Names of what writers put beside a rollout: errors, settings of the sampler, tests and tools.
 _METADATA = frozenset(
@@ -96,7 +96,7 @@ _METADATA = frozenset(
         "genrm previous_genrm error errors traceback stderr usage logprobs tools tool_definitions "
         "tool_defs functions tool_choice sampling_params generation_config model_parameters "
         "chat_template chat_template_kwargs response_format moderation openai_moderation tests "
-        "test_cases test_list unit_tests test_output public_tests private_tests test_result "
+        "test_cases test_list unit_tests public_tests private_tests "
         "images image videos video audios audio tokens token_ids prompt_token_ids output_token_ids "
         "input_ids agent_ref _ng_group_id _ng_task_index task_index task_idx prompt_id example_id "
         "_ng_rollout_index rollout_index episode_index"
@@ -123,7 +123,11 @@ def plain_name(name: str) -> str:
     """Return a name in one spelling: `system_prompt` for `systemPrompt`, and `response` for
     `response_b`.
     """
-    return _NUMBER.sub("", "_".join(_WORD_START.split(name)).lower())
+    return _NUMBER.sub("", _spelled(name))
+
+
+def _spelled(name: str) -> str:
+    return "_".join(_WORD_START.split(name)).lower()
 
 
 @lru_cache(maxsize=1024)
@@ -135,7 +139,8 @@ def role_named(name: str) -> Role | None:
         return "prompt"
     if plain in RESPONSE_NAMES:
         return "response"
-    if plain in REFERENCES:
+    # `answer_a` is one of two, not the known one.
+    if plain in REFERENCES and plain == _spelled(name):
         return "reference"
     if plain in _METADATA:
         return "metadata"
