@@ -66,3 +66,32 @@ def test_an_endpoint_without_a_list_needs_a_model(genrm, call, judge_server):
     assert genrm.names() == set()
     assert "HTTP 404: Not Found. Check --base-url (it usually ends in /v1)" in finished.err
     assert call("init", "--base-url", wrong, "--model", "m").code == 0
+
+
+def test_a_sample_is_read_as_it_passes_a_trial_or_as_the_user_says(genrm, judge_server):
+    """The settings that it writes read the sample: proposed if they are sure, asked for if not."""
+    answers = ("It is one thing.", "It is another thing.")
+    lines = [{"ask": "What is the thing?", "said": {"reply": answer}} for answer in answers]
+    genrm.write("sure.jsonl", lines)
+    command = ("init", "sure.jsonl", "--base-url", judge_server.base_url, "--force")
+    assert genrm.run(*command).code == 0
+    genrm.run("validate", "sure.jsonl").ended(0)
+    lines = [
+        {
+            "prompt": "Why?",
+            "completion": answer,
+            "background": "It was a dark night.",
+            "zot": f"Nobody liked this, {len(answer)} say.",
+        }
+        for answer in answers
+    ]
+    genrm.write("unsure.jsonl", lines)
+    command = ("init", "unsure.jsonl", *command[2:])
+    finished = genrm.run(*command, stdin=b"prompt\nignore\n")
+    assert finished.code == 0
+    text = (genrm.folder / "genrm.toml").read_text()
+    assert 'prompt_field = "prompt,background"\n' in text
+    assert 'ignore_fields = "zot"\n' in text
+    reading = genrm.run("validate", "unsure.jsonl").ended(0)
+    assert b"prompt: prompt, background; response: completion" in reading.out
+    assert "cannot be read yet" in genrm.run(*command).err

@@ -2,6 +2,8 @@
 and what is not understood is refused.
 """
 
+import json
+
 import pytest
 
 from genrm_cli.rollouts.formats import recognise
@@ -142,9 +144,7 @@ def test_all_parts_of_a_prompt_are_shown():
     """Messages as JSON text, the text after a gap, and options of a sample without messages."""
     cases = [
         (
-            {
-                "messages": '[{"role": "user", "content": "Why?"}, {"role": "gpt", "content": "So."}]'
-            },
+            {"messages": json.dumps([{"role": "user", "content": "Why?"}, said("So.")])},
             "Why?",
         ),
         (

@@ -4,24 +4,33 @@ import json
 import os
 from importlib.resources import files
 from pathlib import Path
+from typing import Annotated
 
 from genrm_cli.cli.console import print_text, say_warning
-from genrm_cli.cli.options import Invocation, run_to_end, with_settings
+from genrm_cli.cli.options import Invocation, argument, run_to_end, with_settings
 from genrm_cli.errors import JudgeError, UsageError, naming
+from genrm_cli.settings import Settings
 from genrm_cli.settings.judge_settings import JudgeSettings
 
 _NAME = "genrm.toml"
+_ROLES = ("prompt", "response", "reference", "ignore")
 _TIMEOUT_S = 30.0
 _TEMPLATE = files("genrm_cli.cli.setup") / "settings_template.txt"
 
 
 @with_settings(names=("base_url", "model", "api_key_env", "force"), reads_file=False)
-def init(invocation: Invocation) -> int:
+def init(
+    invocation: Invocation,
+    sample: Annotated[
+        str | None, argument("ROLLOUTS", "Find out how to read a file like this one.")
+    ] = None,
+) -> int:
     """Write a commented genrm.toml for a judge into this folder, and trust it.
 
-    Asks the endpoint which model it serves.
+    Asks the endpoint which model it serves. With a file of rollouts, it also writes the settings
+    that read it: those that pass a trial on its first lines, or what you answer for each field.
 
-    Example: genrm init --base-url http://localhost:8000/v1
+    Example: genrm init rollouts.jsonl --base-url http://localhost:8000/v1
     """
     from genrm_cli.settings.sources.settings_file import read_settings_file, trust
 
@@ -37,6 +46,7 @@ def init(invocation: Invocation) -> int:
             )
         )
     model = _model_of(judge)
+    fields = {} if sample is None else _fields_of(sample, invocation.settings)
     key = (
         '# api_key_env = "MY_KEY"'
         if judge.api_key_env is None
@@ -47,6 +57,7 @@ def init(invocation: Invocation) -> int:
         text = _TEMPLATE.read_text(encoding="utf-8").format(
             base_url=f"[{urls}]", model=_quoted(model), api_key_env=key
         )
+        text += "".join(f"{name} = {_quoted(value)}\n" for name, value in fields.items())
         path.write_text(text, encoding="utf-8")
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: cannot be written: {error}.") from error
@@ -56,6 +67,47 @@ def init(invocation: Invocation) -> int:
     print_text(f"{_NAME}: {model} at {judge.base_url[0]}")
     print_text("Next: genrm validate ROLLOUTS.jsonl, then genrm score ROLLOUTS.jsonl --limit 5")
     return 0
+
+
+def _fields_of(sample: str, settings: Settings) -> dict[str, str]:
+    """Return the settings that read a file of rollouts; empty if it needs none."""
+    from genrm_cli.jobs.context import new_run
+    from genrm_cli.jobs.due.propose_fields import (
+        fields_as_told,
+        find_open_fields,
+        propose_fields,
+        sample_of,
+    )
+
+    with new_run(settings).open_source(sample) as source:
+        records = sample_of(source)
+    found = find_open_fields(records, settings.input)
+    if not found:
+        return {}
+    proposal = propose_fields(records)
+    if proposal is not None:
+        prompt = {} if proposal.prompt_field is None else {"prompt_field": proposal.prompt_field}
+        return {**prompt, "response_field": proposal.response_field}
+    roles = {}
+    for path, text in found.items():
+        role = _ask_role(path, text)
+        if role is not None:
+            roles[path] = role
+    if len(roles) < len(found):
+        say_warning(f"{sample} cannot be read yet; `genrm validate {sample}` says what to set.")
+    return fields_as_told(records, roles, settings.input)
+
+
+def _ask_role(path: str, text: str) -> str | None:
+    """Ask what a field is; None without an answer."""
+    from genrm_cli.rollouts.reading.account import shown_text
+
+    print_text(f"{path}, such as {shown_text(text)}:")
+    try:
+        answer = input(f"  {', '.join(_ROLES[:-1])} or {_ROLES[-1]}? ").strip().lower()
+    except EOFError:
+        return None
+    return next((role for role in _ROLES if answer and role.startswith(answer)), None)
 
 
 def _model_of(judge: JudgeSettings) -> str:

@@ -5,7 +5,7 @@ from itertools import islice
 
 from genrm_cli.errors import Message, SettingRef
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats import named_fields, open_fields_of
+from genrm_cli.rollouts.formats import named_fields, open_fields_of, recognise
 from genrm_cli.rollouts.reading.proposal import (
     SAMPLE_LINES,
     Proposal,
@@ -47,6 +47,28 @@ def find_open_fields(records: Sequence[Record], settings: InputSettings) -> Mapp
     for record in records:
         found |= open_fields_of(record, installed_formats().values(), settled)
     return found
+
+
+def fields_as_told(
+    records: Sequence[Record], roles: Mapping[str, str], settings: InputSettings
+) -> dict[str, str]:
+    """Return the settings that say what the user said of open fields: `prompt`, `response`,
+    `reference` or `ignore`, by path.
+
+    A part of the prompt joins the fields that the format reads as the prompt and the response."""
+    by_role: dict[str, list[str]] = {}
+    for path, role in roles.items():
+        by_role.setdefault(role, []).append(path)
+    chosen = {f"{role}_field": paths[0] for role, paths in by_role.items() if role != "ignore"}
+    if "ignore" in by_role:
+        chosen["ignore_fields"] = ",".join(by_role["ignore"])
+    if "prompt" in by_role:
+        settled = [*settled_fields(settings), *roles]
+        format_ = recognise(records[0], installed_formats().values(), settled)
+        read = format_.fields_in(records[0])
+        chosen["prompt_field"] = ",".join((*read.prompt, *by_role["prompt"]))
+        chosen.setdefault("response_field", read.response[0])
+    return chosen
 
 
 def describe_proposal(source: Source, settings: InputSettings) -> Message:
