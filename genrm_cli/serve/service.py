@@ -394,7 +394,8 @@ class RewardService:
     def _answer(self, entry: GroupEntry, answer: GroupAnswer) -> None:
         self.open_groups -= 1
         if self.steps is not None and entry.judged is not None:
-            self.steps.add(entry.judged, answer.rewards, entry.compared)
+            rollouts = [member.rollout for member in entry.cohort.in_order()]
+            self.steps.add(entry.judged, answer.rewards, entry.compared, rollouts)
             entry.compared = None
         counts = answer.counts
         self.counts.add(counts, answer.rewards.rewards)

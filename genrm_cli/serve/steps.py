@@ -2,26 +2,31 @@
 
 import copy
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from enum import Enum
+from itertools import islice
 from typing import Protocol
 
 from genrm_cli.groups.count_group import count_served_group
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
+from genrm_cli.json_types import Record
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.win_counts import WinCounts, WinRate
+from genrm_cli.rollouts.rollout import Rollout, Text
 from genrm_cli.scored.describe_run import run_totals
 from genrm_cli.scored.run_record import RunTotals
 from genrm_cli.serve.reference_answers import ReferenceAnswers, ReferenceComparisons
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.settings import Settings
 
-LogStep = Callable[[int, RunTotals, Mapping[str, object]], None]
-"""Takes the number of a step that has ended, its totals, and further numbers by name."""
+LogStep = Callable[[int, RunTotals, Mapping[str, object], Sequence[Record]], None]
+"""Takes the number of a step that has ended, its totals, further numbers by name, and some of its
+verdicts as rows of a table."""
+_MAX_CELL_CHARS = 2_000  # a tracker shows a table, not a document
 
 
 class WatchedSignal(Protocol):
@@ -90,13 +95,18 @@ class StepMetrics:
         self._number = number
         self._metrics = RunMetrics()
         self._wins = WinCounts()
+        self._samples: list[Record] = []
         self._earlier = copy.deepcopy(self._scorer.open_judges.latencies)
         self._begun_s = time.monotonic()
 
     def add(
-        self, judged: JudgedGroup, rewards: GroupRewards, compared: ReferenceComparisons | None
+        self,
+        judged: JudgedGroup,
+        rewards: GroupRewards,
+        compared: ReferenceComparisons | None,
+        rollouts: Sequence[Rollout] = (),
     ) -> None:
-        """Count a group, and its comparisons with a reference answer."""
+        """Count a group of these rollouts, and its comparisons with a reference answer."""
         metrics = self._metrics
         count_served_group(metrics, judged, rewards, self._scorer.plan)
         if compared is not None:
@@ -104,6 +114,8 @@ class StepMetrics:
             metrics.comparisons_planned += len(compared.outcomes)
             for outcome in compared.outcomes:
                 metrics.add_outcome(outcome)
+        if rollouts and len(self._samples) < self._settings.tracking.verdict_samples:
+            self._samples += list(islice(_iter_samples(rewards, rollouts), 1))
         if metrics.groups == self._settings.serve.groups_per_step:
             self.end()
 
@@ -126,7 +138,36 @@ class StepMetrics:
         }
         more = {"failure_share": shares, "reference": None if rate is None else asdict(rate)}
         if self._log_step is not None:
-            self._log_step(self._number, totals, more)
+            self._log_step(self._number, totals, more, self._samples)
         if self.watch is not None:
             self.watch.add(totals, plan, self._scorer.open_judges)
         self._begin(self._number + 1)
+
+
+def _iter_samples(rewards: GroupRewards, rollouts: Sequence[Rollout]) -> Iterator[Record]:
+    """Yield the verdicts of a group on pairs as rows of a table, with equal columns."""
+    for comparison in rewards.comparisons:
+        verdict = comparison.verdict
+        if verdict is None or len(comparison.shown) != 2:
+            continue
+        i, j = comparison.shown
+        yield {
+            "group": rewards.key,
+            "prompt": _cell_of(turn.text for turn in rollouts[i].prompt),
+            "response_1": _cell_of(_texts_of(rollouts[i])),
+            "response_2": _cell_of(_texts_of(rollouts[j])),
+            "score_1": verdict.score_1,
+            "score_2": verdict.score_2,
+            "ranking": verdict.ranking,
+            "reward_1": rewards.scores[i].reward,
+            "reward_2": rewards.scores[j].reward,
+            "reply": _cell_of([comparison.outcome.reply_text or ""]),
+        }
+
+
+def _texts_of(rollout: Rollout) -> list[str]:
+    return [item.text for item in rollout.response or () if isinstance(item, Text)]
+
+
+def _cell_of(texts: Iterable[str]) -> str:
+    return "\n\n".join(texts)[:_MAX_CELL_CHARS]

@@ -247,6 +247,13 @@ class TrackingSettings:
         "Log the run to a new subfolder of this folder for TensorBoard; requires "
         "the extra tensorboard."
     )
+    verdict_samples: int = setting(
+        "Verdicts of each step of genrm serve that trackers get as a table, with prompt, responses "
+        "and the judge's reply.",
+        0,
+        low=0,
+        high=1_000,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

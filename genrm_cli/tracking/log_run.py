@@ -1,11 +1,13 @@
 """Log runs to the trackers that the settings name."""
 
 import contextlib
+import html
 import importlib
 import queue
 import re
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ _NAMES = re.compile(
     r"[\w ./-]+"
 )  # what every tracker accepts: a regular expression that masks texts may be another
 _MOST_WAITING = 1_000  # steps
+_SAMPLES = "verdicts"  # name of the table
 
 
 def _iter_numbers(name: str, value: object) -> Iterator[tuple[str, float]]:
@@ -59,12 +62,26 @@ class TrackerFailedEvent(Event):
 class TrackedRun:
     """The data of a run for trackers: its name, its configuration, and its numbers, or those of one
     of its steps.
+
+    Attributes:
+        samples: some of its verdicts, as rows of a table with one set of columns.
     """
 
     name: str
     params: JsonObject
     scalars: Mapping[str, float]
     step: int = 0
+    samples: Sequence[Record] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the samples."""
+        return list(self.samples[0]) if self.samples else []
+
+    @property
+    def rows(self) -> list[list[Any]]:
+        """The cells of the samples."""
+        return [list(sample.values()) for sample in self.samples]
 
 
 Log = Callable[[TrackedRun], object]
@@ -76,7 +93,14 @@ OpenRun = Callable[[TrackedRun], tuple[Log, Close]]
 def _open_wandb(wandb: Any, project: str, run: TrackedRun) -> tuple[Log, Close]:
     settings = wandb.Settings(silent=True, console="off")
     logged = wandb.init(project=project, name=run.name, config=dict(run.params), settings=settings)
-    return lambda each: logged.log(dict(each.scalars), step=each.step), logged.finish
+
+    def log(each: TrackedRun) -> None:
+        content: dict[str, Any] = dict(each.scalars)
+        if each.samples:
+            content[_SAMPLES] = wandb.Table(columns=each.columns, data=each.rows)
+        logged.log(content, step=each.step)
+
+    return log, logged.finish
 
 
 def _open_mlflow(mlflow: Any, experiment: str, run: TrackedRun) -> tuple[Log, Close]:
@@ -84,19 +108,70 @@ def _open_mlflow(mlflow: Any, experiment: str, run: TrackedRun) -> tuple[Log, Cl
     mlflow.end_run()  # an earlier try
     mlflow.start_run(run_name=run.name)
     mlflow.log_params(dict(run.params))
-    return lambda each: mlflow.log_metrics(dict(each.scalars), step=each.step), mlflow.end_run
+
+    def log(each: TrackedRun) -> None:
+        mlflow.log_metrics(dict(each.scalars), step=each.step)
+        if each.samples:
+            # As `log_table` writes it, which needs pandas.
+            table = {"columns": each.columns, "data": each.rows}
+            mlflow.log_dict(table, f"{_SAMPLES}/step-{each.step:06}.json")
+
+    return log, mlflow.end_run
 
 
 def _open_tensorboard(summary: Any, folder: str, run: TrackedRun) -> tuple[Log, Close]:
     # TensorBoard treats each folder as one run.
-    writer = summary.Writer(f"{folder.rstrip('/')}/{run.name}-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}")
+    place = f"{folder.rstrip('/')}/{run.name}-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}"
+    writer = summary.Writer(place)
+    texts = _TensorBoardTexts(place)
 
     def log(each: TrackedRun) -> None:
         for name, value in each.scalars.items():
             writer.add_scalar(name, value, step=each.step)
         writer.flush()
+        if each.samples:
+            texts.add(_SAMPLES, _markdown_table(each), each.step)
 
-    return log, writer.close
+    def close() -> None:
+        writer.close()
+        texts.close()
+
+    return log, close
+
+
+class _TensorBoardTexts:
+    """Writes texts next to the numbers of a run: the writer of `tensorboard.summary` takes none."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._writer: Any = None
+
+    def add(self, name: str, text: str, step: int) -> None:
+        """Add a text in Markdown."""
+        events = importlib.import_module("tensorboard.compat.proto.event_pb2")
+        plugin = importlib.import_module("tensorboard.plugins.text.summary_v2")
+        if self._writer is None:
+            files = importlib.import_module("tensorboard.summary.writer.event_file_writer")
+            self._writer = files.EventFileWriter(self._folder, filename_suffix=".texts")
+        summary = plugin.text_pb(name, text)
+        self._writer.add_event(events.Event(wall_time=time.time(), step=step, summary=summary))
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Close the file, if there is one."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+def _markdown_table(run: TrackedRun) -> str:
+    rows = [run.columns, ["---"] * len(run.columns), *run.rows]
+    return "\n".join(f"| {' | '.join(map(_cell_of, row))} |" for row in rows)
+
+
+def _cell_of(value: object) -> str:
+    """Return a cell that no text can leave: what a policy wrote is shown as it is."""
+    text = html.escape("" if value is None else str(value)).replace("|", "&#124;")
+    return text.replace("\n", "<br>")
 
 
 # By name of the setting, which is also the name of the extra to install.
@@ -137,9 +212,10 @@ def tracked_run(
     settings: Settings,
     step: int = 0,
     more: Mapping[str, object] | None = None,
+    samples: Sequence[Record] = (),
 ) -> TrackedRun:
-    """Return the data of a run, or of one of its steps, for trackers: names and numbers, but no
-    text, endpoint or key.
+    """Return the data of a run, or of one of its steps, for trackers: names and numbers, no
+    endpoint or key, and no text but that of `samples`.
 
     Args:
         name: name of the run.
@@ -147,6 +223,7 @@ def tracked_run(
         settings: settings of the run.
         step: number of the step.
         more: further numbers, or objects of numbers, by name.
+        samples: some of its verdicts, as rows of a table.
     """
     judge = record.judge
     limits = settings.limits
@@ -163,6 +240,8 @@ def tracked_run(
     }
     metrics = to_json(record)
     counted: Record = {name: metrics[name] for name in FIGURES if name in metrics}
+    # A chart for each bucket of the histogram would bury the others.
+    counted["latency"] = {name: metrics["latency"][name] for name in ("mean_s", "p99_s")}
     counted |= more or {}
     if limits.price_in or limits.price_out:
         tokens = record.prompt_tokens, record.completion_tokens
@@ -170,9 +249,8 @@ def tracked_run(
     numbers = dict(
         number for name, value in counted.items() for number in _iter_numbers(name, value)
     )
-    return TrackedRun(
-        name, {name: value for name, value in params.items() if value is not None}, numbers, step
-    )
+    known = {name: value for name, value in params.items() if value is not None}
+    return TrackedRun(name, known, numbers, step, samples)
 
 
 class RunLog:

@@ -64,7 +64,10 @@ class WatchedWindows:
         self._watcher.check(run)
         self.latest: DumpState | None = None
         folder = self._watcher.table.history
-        history = History() if folder is None else read_history([folder], run.store)
+        history = History()
+        if folder is not None:
+            run.store.at(folder).make_folder()
+            history = read_history([folder], run.store)
         self._timelines = fold_history(history).timelines
         self._next_s = 0.0
         self._lock = asyncio.Lock()
