@@ -31,7 +31,7 @@ _NAMES = re.compile(
     r"[\w ./-]+"
 )  # what every tracker accepts: a regular expression that masks texts may be another
 _MOST_WAITING = 1_000  # steps
-_SAMPLES = "verdicts"  # name of the table
+_SAMPLES = "verdict_samples"  # name of the table; "verdicts" is a number
 
 
 def _iter_numbers(name: str, value: object) -> Iterator[tuple[str, float]]:

@@ -231,7 +231,8 @@ def test_a_step_has_samples_of_its_verdicts(serve):
     assert len(step.samples) == 2
     for sample in step.samples:
         assert {"prompt", "response_1", "response_2", "ranking", "reward_1"} <= set(sample)
-        assert sample["prompt"] and sample["response_1"] != sample["response_2"]
+        assert sample["prompt"]
+        assert sample["response_1"] != sample["response_2"]
     assert {name for name in step.scalars if name.startswith("latency/")} == {
         "latency/mean_s",
         "latency/p99_s",

@@ -165,9 +165,10 @@ def test_every_tracker_has_the_steps_of_a_server(genrm, judge_server):
     assert [
         float(line.split()[1]) for line in (run / "metrics" / "groups").read_text().splitlines()
     ] == [2, 2, 1]
-    [table] = run.glob("artifacts/verdicts/step-000001.json")
+    [table] = run.glob("artifacts/verdict_samples/step-000001.json")
     assert "g0 says" in table.read_text()
-    [text] = events.Tensors("verdicts/text_summary")[:1]
-    assert b"g0 says" in text.tensor_proto.string_val[0]
-    [table] = genrm.folder.glob("wandb/offline-run-*/files/media/table/verdicts_1_*.json")
-    assert "g0 says" in table.read_text()
+    [text] = events.Tensors("verdict_samples")[:1]
+    tensors = pytest.importorskip("tensorboard.util.tensor_util")
+    assert "g0 says" in str(tensors.make_ndarray(text.tensor_proto))
+    tables = genrm.folder.glob("wandb/offline-run-*/files/media/table/verdict_samples_*.json")
+    assert sum("g0 says" in table.read_text() for table in tables) == 1
