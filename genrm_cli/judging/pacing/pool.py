@@ -143,9 +143,10 @@ class EndpointPool:
             raise JudgeError(self._silent)
         if retry:
             return await self._acquire(self._retries)
-        return await self._acquire(
-            self._newcomers, None if lane is None else self.endpoints[lane % len(self.endpoints)]
-        )
+        preferred = None
+        if lane is not None and len(self.endpoints) > 1:
+            preferred = self.endpoints[lane % len(self.endpoints)]
+        return await self._acquire(self._newcomers, preferred)
 
     async def acquire_second_turn(self, first: Endpoint | None = None) -> Slot | None:
         """Wait for the slot of a second turn; None after the deadline, but not after a budget is
@@ -248,7 +249,9 @@ class EndpointPool:
         now_s = loop_time_s()
         for line in self._lines:
             while line:
-                waiter = next((each for each in line if each.fits(now_s)), line[0])
+                waiter = line[0]
+                if not waiter.fits(now_s):
+                    waiter = next((each for each in line if each.fits(now_s)), waiter)
                 if not waiter.slot.done():
                     begins = line is not self._newcomers or self._has_room()
                     slot = self._take(waiter.preferred, now_s) if begins else None
