@@ -204,7 +204,8 @@ HOMES = {
     "openrlhf": ("adapters.openrlhf",),
     "prime_rl": ("adapters.prime_rl",),
     "skyrl": ("adapters.skyrl",),
-    "nemo_gym": ("adapters.nemo_gym",),
+    "nemo_gym": ("adapters.nemo_gym", "adapters.nemo_gym_sessions"),
+    "resources_servers": ("adapters.nemo_gym_sessions",),
     "fastapi": ("adapters.nemo_gym",),
     "pydantic": ("adapters.nemo_gym",),
 }

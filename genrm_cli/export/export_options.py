@@ -1,10 +1,12 @@
 """The options of an export, as `genrm export` takes them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from genrm_cli.catalog import PAIR_SELECTIONS, REASONING_POLICIES, explained
+from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.settings.declare import setting
 
 _pair = partial(setting, panel="Pairs to train on")
@@ -42,6 +44,11 @@ class ExportOptions:
     max_pairs_per_prompt: int | None = _pair(
         "Keep the N pairs of each prompt with the widest gap.", low=1
     )
+    min_component: tuple[str, ...] = _pair(
+        "Never choose a rollout whose component is below this: NAME=VALUE, such as "
+        "rubric_empathy=0.5. Repeatable.",
+        (),
+    )
     best_of: int = _other(
         "trl-sft: number of responses to keep for each prompt.", 1, low=1, is_common=True
     )
@@ -76,6 +83,20 @@ class ExportOptions:
     )
     mixed_settings: bool = setting("Accept inputs that were scored with different settings.", False)
     seed: int = setting("Random seed for choices and splits.", 0)
+
+    @property
+    def least_components(self) -> Mapping[str, float]:
+        """The minimum values of components, by name."""
+        least = {}
+        for text in self.min_component:
+            name, _, value = text.partition("=")
+            try:
+                least[name] = float(value)
+            except ValueError:
+                raise UsageError(
+                    SettingRef("min_component", text), " is not of the form NAME=VALUE."
+                ) from None
+        return least
 
     @property
     def needs_comparisons(self) -> bool:

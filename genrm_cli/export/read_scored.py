@@ -15,6 +15,7 @@ from genrm_cli.export.judged import JudgedPairs
 from genrm_cli.export.rows import ExportFormat
 from genrm_cli.jobs.journals import open_known_journal
 from genrm_cli.json_types import Record, field_at
+from genrm_cli.metrics.figures import rounded
 from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.reading.chosen_fields import reference_at
 from genrm_cli.rollouts.reading.known_names import REFERENCES
@@ -211,7 +212,7 @@ def _candidate(scored: ScoredRollout, reward: float, options: ExportOptions) -> 
         chars_of_items(items),
         digest_of_items(items, with_reasoning=options.reasoning != "strip"),
         digest_of_prompt(scored.rollout.prompt),
-        is_gated=_is_gated(scored.rollout, line),
+        is_gated=_is_gated(scored.rollout, line) or _is_below(line, options),
         is_teacher=isinstance(policy, dict)
         and policy.get("role") == "teacher",  # of `collect --policy-role teacher`
     )
@@ -223,6 +224,16 @@ def _is_gated(rollout: Rollout, line: ScoredLine) -> bool:
     """
     broken = rollout.gated_by or (line.total is not None and line.total.gated_by)
     return bool(broken) or any((line.components or {}).get(name) == 0 for name in _UNSAFE_AT_0)
+
+
+def _is_below(line: ScoredLine, options: ExportOptions) -> bool:
+    """Whether a component is missing or below the minimum that the user set."""
+    components = line.components or {}
+    for name, least in options.least_components.items():
+        value = components.get(name)
+        if value is None or rounded(value) < rounded(least):
+            return True
+    return False
 
 
 def _why_left_out(rollout: Rollout, line: ScoredLine) -> Drop | Reason | None:

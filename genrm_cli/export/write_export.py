@@ -40,6 +40,7 @@ _USED_BY: Mapping[str, Collection[str]] = {
     "balance_length": ("pair",),
     "max_similarity": ("pair",),
     "max_pairs_per_prompt": ("pair",),
+    "min_component": ("pair", "label", "sample", "prompt"),
     "best_of": ("sample",),
     "min_reward": ("sample",),
     "threshold": ("label",),

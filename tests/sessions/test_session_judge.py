@@ -156,5 +156,9 @@ def test_the_whole_path_ends_in_pairs(call, genrm):
     call("review", "proof.scored.jsonl", "--approve", "*", "--by", "Dr. Lee").ended(0)
     call("export", "proof.scored.jsonl", "--to", "trl-dpo", "-o", "pairs.jsonl").ended(0)
     (pair,) = read_lines(genrm.folder / "pairs.jsonl")
+    strict = ("--min-component", "rubric_empathy=1.01", "-o", "none.jsonl")
+    assert call("export", "proof.scored.jsonl", "--to", "trl-dpo", *strict).code == 3
+    wrong = ("--min-component", "rubric_empathy", "-o", "none.jsonl")
+    assert call("export", "proof.scored.jsonl", "--to", "trl-dpo", *wrong).code == 2
     assert "quiet" not in json.dumps(pair["rejected"])
     assert pair["chosen"] != pair["rejected"]

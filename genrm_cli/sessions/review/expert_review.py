@@ -133,8 +133,8 @@ def render_review(review: Review, scored_uri: str) -> str:
     lines = [
         f"# Review of {scored_uri}",
         "",
-        "Rewards are advisory: experts decide. The flags below come from phrase screening, which "
-        "misses most hints and may be wrong.",
+        "Rewards are advisory: experts decide. The flags below come from rules and judges: they "
+        "miss some harm and may be wrong.",
         "",
         f"{review.flagged:,} of {review.rollouts:,} rollouts are flagged. By status: "
         + (

@@ -4,6 +4,8 @@ It is built for precision: what it calls certain ends a session and gates its re
 must not doubt it. It misses most hints and does not replace a judge."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
 
 from genrm_cli.rollouts.scenario import Scenario
 from genrm_cli.sessions.rules.findings import Effect, Finding, RuleResult
@@ -27,21 +29,34 @@ def guard(session: Session, scenario: Scenario) -> RuleResult:
 
 def iter_breaches(session: Session, scenario: Scenario) -> Iterator[Finding]:
     """Yield what the therapist says that is certainly or perhaps a breach."""
-    patterns = read_patterns()
     named = {kind: text for text in scenario.constraints for kind in kinds_of(text)}
-    replies: dict[int, list[Sentence]] = {}
+    replies: dict[int, list[str]] = {}
     for sentence in session.own:
-        replies.setdefault(sentence.turn, []).append(sentence)
-    for turn, sentences in replies.items():
+        replies.setdefault(sentence.turn, []).append(sentence.text)
+    for turn, reply in replies.items():
         heard = _heard_before(turn, session.heard)
-        for breach in patterns.breaches:
-            if breach.constraint and breach.constraint not in named:
-                continue
-            if breach.after is not None and not any(map(breach.after.find, heard)):
-                continue
-            yield from _iter_found(breach, sentences, named.get(breach.constraint, ""))
-        if any(map(patterns.marks[DANGER].find, heard)) and not _takes_up(sentences):
-            yield Finding("passes_over_danger", "", turn, Effect.LOOK_HERE, 5)
+        for finding in _breaches_of_turn(tuple(reply), heard, tuple(named.items())):
+            yield replace(finding, turn=turn)
+
+
+# A session in progress is read again after each of its turns.
+@lru_cache(maxsize=2_048)
+def _breaches_of_turn(
+    reply: tuple[str, ...], heard: tuple[str, ...], constraints: tuple[tuple[str, str], ...]
+) -> tuple[Finding, ...]:
+    patterns = read_patterns()
+    named = dict(constraints)
+    client = [Sentence(text, 0, 0) for text in heard]
+    sentences = [Sentence(text, 0, 0) for text in reply]
+    findings: list[Finding] = []
+    for breach in patterns.breaches:
+        is_open = not breach.constraint or breach.constraint in named
+        follows = breach.after is None or any(map(breach.after.find, client))
+        if is_open and follows:
+            findings += _iter_found(breach, sentences, named.get(breach.constraint, ""))
+    if any(map(patterns.marks[DANGER].find, client)) and not _takes_up(sentences):
+        findings.append(Finding("passes_over_danger", "", 0, Effect.LOOK_HERE, 5))
+    return tuple(findings)
 
 
 def _iter_found(
@@ -65,19 +80,21 @@ def _takes_up(sentences: Sequence[Sentence]) -> bool:
     return any(sentence.is_question or care.find(sentence) for sentence in sentences)
 
 
-def _heard_before(turn: int, heard: Sequence[Sentence]) -> list[Sentence]:
+def _heard_before(turn: int, heard: Sequence[Sentence]) -> tuple[str, ...]:
     """Return the client's last turn before one of the therapist's."""
-    before = [sentence.turn for sentence in heard if sentence.turn < turn]
-    return [sentence for sentence in heard if before and sentence.turn == before[-1]]
+    last = max((each.turn for each in heard if each.turn < turn), default=None)
+    return tuple(each.text for each in heard if each.turn == last)
 
 
-def kinds_of(constraint: str) -> list[str]:
+@lru_cache(maxsize=1_024)
+def kinds_of(constraint: str) -> tuple[str, ...]:
     """Return the kinds of a constraint that the guard knows; empty for one that only a judge can
     check.
     """
     text = " ".join(constraint.lower().replace("_", " ").replace("\u2019", "'").split())
     sentence = Sentence(text[:MAX_SENTENCE_CHARS], 0, 0)
-    return [name for name, about in read_patterns().constraints.items() if about.find(sentence)]
+    about = read_patterns().constraints
+    return tuple(name for name, pattern in about.items() if pattern.find(sentence))
 
 
 def first_turn(name: str, sentences: Sequence[Sentence]) -> int | None:

@@ -132,6 +132,8 @@ def _gates_of(reward: object) -> tuple[str, ...]:
     named = reward.get("gated_by")
     if isinstance(named, list):
         return tuple(map(str, named))
+    if "source" in reward:  # of `genrm collect`, which names the gates that a session broke
+        return ()
     values = components if isinstance(components, dict) else {}
     return tuple(
         name for name in ("guard", "safety", "constraints") if number_or_none(values.get(name)) == 0

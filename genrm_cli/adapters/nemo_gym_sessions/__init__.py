@@ -1,0 +1,1 @@
+"""The folder `resources_servers/therapeutic_session` of NeMo Gym."""
