@@ -20,6 +20,7 @@ PLAIN_MARKERS = [
     [(f"[=== BEGIN RESPONSE {name} ===]\n", f"\n[=== END RESPONSE {name} ===]") for name in names]
     for names in ("12", "AB")
 ]
+LABEL = re.compile(r'"([A-Z]{2}\d)": <1 to 10>')
 PLAIN_EMPTY = "[=== THIS RESPONSE IS EMPTY ===]"
 USUAL_ROLES = frozenset(
     {
@@ -95,6 +96,7 @@ class Behaviour:
     ] = ()  # what it says where nothing is judged: one line, chosen by all messages
     with_reasoning: bool = False
     analysis_chars: int = 80
+    leaves_out_last: bool = False  # of a list of responses
     quotes: str | None = None  # where it repeats the responses: in thoughts, after, around, in part
     likely: Mapping[str, Mapping[str, float]] | None = (
         None  # probabilities in the place of a token, if asked for
@@ -285,7 +287,17 @@ def find_lineup(messages: Sequence[Mapping[str, object]]) -> list[str]:
     if messages[-1].get("role") == "principle" and messages[-2].get("role") == "assistant":
         return [message_text(messages[-2])]
     prompt = message_text(messages[-1])
+    if labels := labels_in(prompt):
+        shown = [f"RESPONSE {label} ===]" for label in labels]
+        texts = [_between(prompt, f"[=== BEGIN {name}\n", f"\n[=== END {name}") for name in shown]
+        return [text or "" for text in texts]
     return _numbered(prompt, lambda number: f"model-{number + 1}") or _numbered(prompt, str)
+
+
+def labels_in(prompt: str) -> list[str]:
+    """Return the labels of a list of responses, as its requested form names them."""
+    form = prompt.rpartition("===]")[2]
+    return LABEL.findall(form) if '"best_to_worst"' in form else []
 
 
 def _numbered(prompt: str, name_of: Callable[[int], str]) -> list[str]:
@@ -362,6 +374,11 @@ def render_grades(prompt: str, texts: Sequence[str]) -> tuple[str, Json | None]:
             "score": score,
         }
         said = {"scores": dict.fromkeys(names, entry)}
+    elif labels := labels_in(prompt):
+        scores = {
+            label: min(10, 1 + len(text) // 20) for label, text in zip(labels, texts, strict=True)
+        }
+        said = {"scores": scores, "best_to_worst": [labels[place] for place in order]}
     elif '"best-to-worst"' in closing:
         scores = {
             f"model-{place + 1}": min(5.0, 1 + len(text) / 50) for place, text in enumerate(texts)
@@ -370,6 +387,14 @@ def render_grades(prompt: str, texts: Sequence[str]) -> tuple[str, Json | None]:
     else:
         return _render_judgement_of_one(texts[0])
     return orjson.dumps(said).decode(), None
+
+
+def _without_last(said: str, labels: Sequence[str]) -> str:
+    """Leave the last of some labels out of scores and ranking."""
+    grades = orjson.loads(said)
+    del grades["scores"][labels[-1]]
+    grades["best_to_worst"].remove(labels[-1])
+    return orjson.dumps(grades).decode()
 
 
 def _render_judgement_of_one(text: str) -> tuple[str, Json]:
@@ -574,6 +599,8 @@ def _usual_content(
     here."""
     if lineup := find_lineup(messages):
         said, logprobs = render_grades(message_text(messages[-1]), lineup)
+        if behaviour.leaves_out_last:
+            said = _without_last(said, labels_in(message_text(messages[-1])))
         return _quoting(behaviour, said, lineup, logprobs)
     roles = [message.get("role") for message in messages]
     second_turn = roles == [
