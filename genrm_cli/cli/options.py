@@ -52,9 +52,8 @@ Rollouts = Annotated[
 ]
 EPILOG = (
     "Every option is also an environment variable (--call-timeout: GENRM_CALL_TIMEOUT) and a line "
-    "of the "
-    "settings file (call_timeout = 600). Flags override the environment, which overrides the file. "
-    "`genrm guide` explains more."
+    "of the settings file (call_timeout = 600). Flags override the environment, which overrides "
+    "the file. `genrm guide` explains more."
 )
 _ALL = "genrm.help_all"  # key in the context, set by --help-all
 _ON = frozenset(setting.name for setting in all_settings() if setting.default is True)

@@ -74,8 +74,7 @@ def listen_on(settings: ServeSettings, *, has_token: bool) -> socket.socket:
             raise UsageError(
                 SettingRef("listen", settings.listen),
                 " is reachable from other machines, and anybody could ask the judge. Set a token "
-                "in "
-                f"{TOKEN_VARIABLE}, or pass ",
+                f"in {TOKEN_VARIABLE}, or pass ",
                 SettingRef("allow_public"),
                 " if the network is yours alone.",
             )

@@ -22,17 +22,14 @@ class InputSettings:
     )
     group_by: str | None = reward_name(
         "Dotted path of the field that identifies the group, for example metadata.task, or "
-        "several: step,input. "
-        "Default: task index, prompt id, example or scenario id, or the prompt, whichever exists "
-        "first.",
+        "several: step,input. Default: task index, prompt id, example or scenario id, or the "
+        "prompt, whichever exists first.",
         is_common=True,
     )
     view: Literal["auto", "answer", "transcript"] = reward_setting(
         "Part of a response that the judge sees. answer: the text after the last tool call or "
-        "turn. transcript: "
-        "everything except reasoning, with tool calls and results. auto: answer if all responses "
-        "in the group are "
-        "plain text, otherwise transcript.",
+        "turn. transcript: everything except reasoning, with tool calls and results. auto: answer "
+        "if all responses in the group are plain text, otherwise transcript.",
         "auto",
     )
     view_max_chars: int | None = reward_setting(
@@ -46,8 +43,7 @@ class InputSettings:
     )
     reference_field: str | None = reward_name(
         "Dotted path of the reference answer to show to the judge, in a section of its own, for "
-        "example "
-        "expected_answer."
+        "example expected_answer."
     )
     rubric_field: str | None = reward_name(
         "Dotted path of each row's own rubric: a text, or a list of texts or objects "
@@ -91,30 +87,26 @@ class InputSettings:
     )
     max_unpacked: int = setting(
         "Reject compressed inputs and streams that unpack to more than this, for example 20GB. "
-        "They are unpacked in "
-        "TMPDIR, and use at most nine tenths of its free space.",
+        "They are unpacked in TMPDIR, and use at most nine tenths of its free space.",
         100_000_000_000,
         low=1,
         kind=SIZE,
     )
     together: bool = switch(
         "Score all files as one input, so that groups may span files. Each file gets its own "
-        "scored lines; the other "
-        "outputs and the journal are those of the set."
+        "scored lines; the other outputs and the journal are those of the set."
     )
     strict: bool = switch(
         "Stop with exit code 3 before any call if a line is invalid or a rollout is duplicated."
     )
     min_age: float | None = duration(
         "Skip files younger than this in folders, prefixes and patterns, because they may be "
-        "incomplete. "
-        "Default: 60s on S3, unless stderr is a terminal; otherwise 0.",
+        "incomplete. Default: 60s on S3, unless stderr is a terminal; otherwise 0.",
         low=0,
     )
     require_metadata: tuple[str, ...] = reward_setting(
         "Reject rollouts that do not declare FIELD=VALUE, for example synthetic=true. FIELD is a "
-        "dotted path in the "
-        "record or in its metadata. Repeatable.",
+        "dotted path in the record or in its metadata. Repeatable.",
         (),
         kind=REQUIREMENT,
         trust=False,
@@ -127,11 +119,9 @@ class JournalSettings:
 
     journal: str | None = setting(
         "File that records every verdict, or a folder for such files; later runs ask only for "
-        "missing verdicts. With "
-        "s3://bucket/rl/.../, verdicts are also copied there in segments, so that another machine "
-        "can continue. "
-        "Default: <stem>.journal.sqlite next to a local output, otherwise in the user's state "
-        "folder."
+        "missing verdicts. With s3://bucket/rl/.../, verdicts are also copied there in segments, "
+        "so that another machine can continue. Default: <stem>.journal.sqlite next to a local "
+        "output, otherwise in the user's state folder."
     )
     segment_calls: int = setting(
         "Journal on S3: maximum number of verdicts between two copies.", 200, low=1
@@ -194,8 +184,7 @@ class OutputSettings:
     )
     output_template: str = setting(
         "Output path for each input: {dir} is the input's folder, {path} is that folder relative "
-        "to the given prefix, "
-        "{stem} is its name without suffix.",
+        "to the given prefix, {stem} is its name without suffix.",
         "{dir}/{stem}.scored.jsonl",
     )
     set_name: str = setting(

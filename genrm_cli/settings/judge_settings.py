@@ -26,8 +26,7 @@ class JudgeSettings:
     )
     base_url: tuple[str, ...] = setting(
         "OpenAI-compatible endpoint of the judge, for example http://localhost:8000/v1. "
-        "Repeatable, for servers of the "
-        "same model. Default: OPENAI_BASE_URL.",
+        "Repeatable, for servers of the same model. Default: OPENAI_BASE_URL.",
         (),
         kind=URL,
         is_common=True,
@@ -42,10 +41,8 @@ class JudgeSettings:
     )
     profile: str | None = reward_setting(
         "How to prompt the judge and parse its replies: a name listed by `genrm profiles`, or "
-        "your own TOML file. "
-        "Default: by model name; for unknown models nemotron-plain, or nemotron if the probe "
-        "finds that the judge "
-        "supports its roles.",
+        "your own TOML file. Default: by model name; for unknown models nemotron-plain, or "
+        "nemotron if the probe finds that the judge supports its roles.",
         is_common=True,
         trust=names_file,
     )
@@ -56,8 +53,7 @@ class JudgeSettings:
     )
     use_principle: bool | None = reward_setting(
         "Send each rollout's own principle to the judge. Default: yes, except when reproducing "
-        "NeMo Gym. NeMo Gym's "
-        "default principle is not included: pass its text with $principle.",
+        "NeMo Gym. NeMo Gym's default principle is not included: pass its text with $principle.",
         trust=False,
     )
     temperature: float | None = reward_setting(
@@ -71,24 +67,20 @@ class JudgeSettings:
     )
     request_field: tuple[str, ...] = reward_setting(
         "Set a field of each request to the judge: NAME=VALUE with text or JSON, as in "
-        "reasoning_effort=low, or NAME= "
-        "to leave it out. Repeatable. Overrides the profile, $temperature, $top_p and "
-        "$max_reply_tokens.",
+        "reasoning_effort=low, or NAME= to leave it out. Repeatable. Overrides the profile, "
+        "$temperature, $top_p and $max_reply_tokens.",
         (),
         kind=REQUEST_FIELD,
     )
     score_probabilities: bool = switch(
         "Ask for the probabilities of the judge's tokens, and take the expected value of its "
-        "scores or labels as the "
-        "verdict. For judges that answer without long reasoning: limits replies to 512 tokens, or "
-        "$max_reply_tokens "
-        "up to 1024.",
+        "scores or labels as the verdict. For judges that answer without long reasoning: limits "
+        "replies to 512 tokens, or $max_reply_tokens up to 1024.",
         changes_rewards=True,
     )
     max_model_len: int | None = reward_setting(
         "Context length of the judge in tokens, prompt and reply together: longer prompts are "
-        "shortened. 0: never. "
-        "Default: as the endpoint tells it (vLLM, SGLang).",
+        "shortened. 0: never. Default: as the endpoint tells it (vLLM, SGLang).",
         low=0,
         trust=False,
     )
@@ -130,8 +122,7 @@ class JudgeSettings:
     )
     judge_id: str | None = setting(
         "Identity of the judge, wherever it runs: identities never share verdicts or replace each "
-        "other's outputs. "
-        "Default: the model name.",
+        "other's outputs. Default: the model name.",
         panel="Journal",
         trust=False,
     )
@@ -210,8 +201,7 @@ class LimitSettings:
     )
     deadline: float | None = duration(
         "Time limit of the whole run, for example 2h: no new calls, another minute for calls in "
-        "flight, partial "
-        "results, and exit code 6.",
+        "flight, partial results, and exit code 6.",
         is_common=True,
     )
     give_up_after: float = duration(

@@ -53,9 +53,8 @@ class PairingSettings:
     )
     goal: str = reward_setting(
         f"What to spend calls on. {explained(GOALS)}. best and pair make as many comparisons, and "
-        "after part "
-        "of a ring choose pairs by the verdicts so far; standard errors and reliability are then "
-        "unknown.",
+        "after part of a ring choose pairs by the verdicts so far; standard errors and "
+        "reliability are then unknown.",
         "rewards",
         choices=GOALS,
     )
@@ -86,8 +85,7 @@ class PairingSettings:
     )
     both_orders: bool = switch(
         "Ask for every pair in both orders. A pair counts only with both verdicts; the metrics "
-        "report how often the "
-        "two contradict each other. Doubles the calls.",
+        "report how often the two contradict each other. Doubles the calls.",
         changes_rewards=True,
     )
     seed: int = reward_setting("Random seed for pairing.", 0, low=0)
@@ -119,8 +117,7 @@ class RewardSettings:
     )
     preset: str | None = setting(
         f"Released length and style coefficients: {listed(PRESETS)}. Coefficients that you set "
-        "yourself "
-        "override the preset.",
+        "yourself override the preset.",
         choices=PRESETS,
     )
     reasoning_bonus: float = reward_setting(
@@ -156,8 +153,7 @@ class RewardSettings:
     )
     unscored: str = reward_setting(
         "Reward of a rollout without one: null, drop (omit its line), a number, or, if all of its "
-        "comparisons failed, "
-        "lowest, the lowest score of its group.",
+        "comparisons failed, lowest, the lowest score of its group.",
         "null",
         kind=UNSCORED,
         trust=False,

@@ -105,8 +105,7 @@ def _checked(component: Component, where: Part) -> Component:
         raise UsageError(
             where,
             f": the names {GENRM} and {DIVERSITY} are reserved for the reward from verdicts and "
-            "for [diversity]; "
-            "give the component another name.",
+            "for [diversity]; give the component another name.",
         )
     if missing := [name for name in kind.required if name not in given]:
         raise UsageError(

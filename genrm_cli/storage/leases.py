@@ -70,8 +70,7 @@ class Lease:
         if content is None:
             raise LeaseLostError(
                 f"{self.uri}: this lease was removed: another run took it over and finished, or "
-                "someone deleted it or "
-                "its folder. This run wrote nothing. Run again."
+                "someone deleted it or its folder. This run wrote nothing. Run again."
             )
 
     def renew(self) -> None:

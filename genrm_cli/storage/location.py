@@ -236,8 +236,7 @@ def require_rl_prefix(uri: str, any_prefix: bool) -> None:
     if not key.startswith(RL_PREFIX):
         raise UsageError(
             f"{uri} is not under s3://{bucket}/{RL_PREFIX}: RL data is kept separate from "
-            "supervised data, so "
-            f"results go under {RL_PREFIX}. Choose an output there, or ",
+            f"supervised data, so results go under {RL_PREFIX}. Choose an output there, or ",
             naming("use $any_prefix to write to this one anyway."),
         )
 

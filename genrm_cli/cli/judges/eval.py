@@ -73,8 +73,7 @@ def eval_(
         argument(
             "PAIRS",
             "Labelled pairs as JSONL (.gz, .zst too), s3://bucket/key, or - for stdin: "
-            "JudgeBench, RewardBench, "
-            "RM-Bench, or prompt, chosen, rejected.",
+            "JudgeBench, RewardBench, RM-Bench, or prompt, chosen, rejected.",
         ),
     ],
     output: Annotated[

@@ -12,8 +12,7 @@ from genrm_cli.settings.kinds import did_you_mean
 
 _NOTES = (
     "Files contain one JSON object per line (.gz and .zst too), a JSON array, rows of Parquet or "
-    "of a table (.csv, "
-    ".tsv), or an inspect_ai log (.eval).",
+    "of a table (.csv, .tsv), or an inspect_ai log (.eval).",
     "Any other shape: --prompt-field question --response-field samples.text --id-field meta.id",
 )
 

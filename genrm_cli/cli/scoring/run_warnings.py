@@ -47,8 +47,7 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
     if count := metrics.neutralised:
         yield (
             f"{counted(count, 'rollout')} with text in the form of a verdict, a marker or a "
-            "control token, broken up "
-            "for the judge; see neutralised in the scored lines."
+            "control token, broken up for the judge; see neutralised in the scored lines."
         )
     for name, count in metrics.redactions.items():
         yield f"{counted(count, 'match', 'matches')} of {name} masked in texts sent to the judge."
@@ -74,10 +73,9 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
         chance = metrics.caused_failures_by_chance
         expected = "" if chance is None else f" (about {chance:,.1f} expected by chance)"
         yield (
-            f"{counted(metrics.caused_failures, 'rollout')} suspected of making requests fail"
-            f"{expected}, most often {metrics.caused_failures_most}; "
-            "--on-caused-failures sets their rewards. Read their texts: a policy may be learning "
-            "this."
+            f"{counted(metrics.caused_failures, 'rollout')} suspected of making requests "
+            f"fail{expected}, most often {metrics.caused_failures_most}; --on-caused-failures "
+            "sets their rewards. Read their texts: a policy may be learning this."
         )
     if metrics.rewards_on_defaults:
         yield (
@@ -93,10 +91,9 @@ def _judge_warnings(metrics: "RunTotals") -> Iterator[str]:
     echoing = metrics.echoed_ranking_rate or 0.0
     if contradicting > _UNUSABLE_FROM:
         yield (
-            f"scores and ranking disagree in {rate_text(contradicting, given, 'verdict')}: "
-            "this judge may not "
-            "understand the ranking. Measure it with `genrm eval`, or try a profile that asks for "
-            "labels."
+            f"scores and ranking disagree in {rate_text(contradicting, given, 'verdict')}: this "
+            "judge may not understand the ranking. Measure it with `genrm eval`, or try a profile "
+            "that asks for labels."
         )
     if echoing > _UNUSABLE_FROM:
         yield (
@@ -109,9 +106,8 @@ def _judge_warnings(metrics: "RunTotals") -> Iterator[str]:
     ):
         yield (
             f"{given - metrics.expected_verdicts:,} of {counted(given, 'verdict')} as the judge "
-            "sampled them, despite "
-            "--score-probabilities: its server sent no probabilities, or too little of them was "
-            "on scores."
+            "sampled them, despite --score-probabilities: its server sent no probabilities, or "
+            "too little of them was on scores."
         )
     alpha = None if metrics.panel is None else metrics.panel.krippendorff_alpha
     if alpha is not None and alpha < _AGREES_FROM:
@@ -130,10 +126,9 @@ def _judge_warnings(metrics: "RunTotals") -> Iterator[str]:
     ):
         yield (
             f"{'longer' if mean > 0 else 'shorter'} responses win (correlation {mean:+.2f} within "
-            "groups): a policy "
-            "trained on these rewards changes its length, whether or not that is what makes "
-            "responses better. "
-            "`genrm eval` measures on labelled pairs whether the judge confuses the two."
+            "groups): a policy trained on these rewards changes its length, whether or not that "
+            "is what makes responses better. `genrm eval` measures on labelled pairs whether the "
+            "judge confuses the two."
         )
 
 
@@ -147,8 +142,7 @@ def _component_warnings(metrics: "RunTotals") -> Iterator[str]:
     if metrics.raised:
         yield (
             f"negative components in {counted(metrics.raised, 'group')}: all values there were "
-            "raised until the lowest "
-            "is 1, because gates and near-duplicates need numbers above 0."
+            "raised until the lowest is 1, because gates and near-duplicates need numbers above 0."
         )
     for name, count in metrics.component_failures.items():
         yield (

@@ -53,8 +53,7 @@ class ClusterOptions:
 
     ray: str | None = setting(
         "Run on a Ray cluster. auto: join this machine's cluster, or start one; local: start one; "
-        "HOST:PORT: join "
-        "another. Requires the extra ray.",
+        "HOST:PORT: join another. Requires the extra ray.",
         panel="Cluster",
         kind=replace(TEXT, metavar="ADDRESS"),
     )

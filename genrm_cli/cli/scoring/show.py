@@ -42,8 +42,7 @@ def show(
         argument(
             "ROLLOUTS",
             "A JSONL file (.gz, .zst too), s3://bucket/key, - for stdin, or an output of `genrm "
-            "score`. With "
-            "--together, the files of a set.",
+            "score`. With --together, the files of a set.",
         ),
     ],
     invocation: Invocation,

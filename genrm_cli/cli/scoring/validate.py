@@ -97,7 +97,6 @@ def validate(rollouts: Rollouts, invocation: Invocation) -> int:
         if count := torn.count():
             print_parts(
                 f"{counted(count, 'prompt')} in several files: if the files are shards of one "
-                "collection, "
-                "add --together, so that rollouts are compared across files."
+                "collection, add --together, so that rollouts are compared across files."
             )
     return code

@@ -66,8 +66,7 @@ def _named(setting: str, name: str, environ: Mapping[str, str]) -> str:
     raise UsageError(
         SettingRef(setting),
         f" names {shown}, which is not set. Give the name of the variable, never the key itself. "
-        "Export the variable, "
-        "or omit the setting if no key is needed.",
+        "Export the variable, or omit the setting if no key is needed.",
     )
 
 
@@ -87,7 +86,6 @@ def _checked_key(text: str, where: str) -> str:
         # The HTTP library would also refuse it, but with the key in its message.
         raise UsageError(
             f"the key in {where} is empty, or contains characters that are invalid in a key (a "
-            "line break, a "
-            "quotation mark)."
+            "line break, a quotation mark)."
         )
     return key

@@ -72,8 +72,7 @@ def iter_decoded(stream: BinaryIO, uri: str) -> Iterator[bytes]:
     except (gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
         raise InputError(
             f"{uri}: cannot be decompressed according to its suffix ({error}); check that it is "
-            "complete and has the "
-            "right name"
+            "complete and has the right name"
         ) from error
 
 

@@ -140,8 +140,7 @@ def _explain_fault(error: Exception) -> str:
     if isinstance(error, boto.NoCredentialsError):
         return (
             "no AWS credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a "
-            "profile, or run with "
-            "a role that provides them"
+            "profile, or run with a role that provides them"
         )
     if isinstance(error, boto.PartialCredentialsError):
         return "the AWS credentials are incomplete; set both the access key and the secret key"
