@@ -161,7 +161,8 @@ def main() -> None:
         code = 0 if isinstance(ending.__context__, BrokenPipeError) else ending.code
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except Exception as error:  # noqa: BLE001  (usage errors of Typer's private classes, and bugs: the last line says so)
+    # Usage errors of Typer's private classes, and bugs: the last line says so.
+    except Exception as error:  # noqa: BLE001
         code = _say_usage_error(error)
         if code is None:
             show(escaped(traceback.format_exc().rstrip()))

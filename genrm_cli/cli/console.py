@@ -31,6 +31,7 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings.table import all_settings
 from genrm_cli.storage.printable import CONTROL, escaped_in_json
 
+# Often enough to see that a run is alive, seldom enough for the log of a job of days.
 LINE_EVERY_S = 30.0
 _LABEL = re.compile(r" *(?:\S.{,18}?  +)?")  # what a line begins with, up to its text
 _MANY = 20  # below, a percentage looks more precise than the counts behind it

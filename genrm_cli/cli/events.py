@@ -48,7 +48,8 @@ class Events:
         self._log: TextIO | None = None
         if log_path is not None:
             try:
-                self._log = open(log_path, "a", encoding="utf-8")  # noqa: SIM115, PTH123  (closed by __exit__)
+                # Closed by `__exit__`.
+                self._log = open(log_path, "a", encoding="utf-8")  # noqa: SIM115, PTH123
             except OSError as error:
                 raise StorageError(
                     f"--log-json {log_path}: cannot be opened: {error.strerror}."

@@ -185,13 +185,10 @@ def say_endpoint_source(invocation: Invocation) -> None:
     from_file = any(
         origin.key == "base_url" and origin.source.startswith("file ") for origin in origins
     )
-    configs = every_judge_of(settings)
-    urls = [
-        url
-        for config in configs
-        if config.is_elsewhere or from_file
-        for url in config.judge.base_url
-    ]
+    urls: list[str] = []
+    for config in every_judge_of(settings):
+        if config.is_elsewhere or from_file:
+            urls += config.judge.base_url
     if urls and not settings.output.quiet:
         say(f"endpoints set by {invocation.settings_path}: {', '.join(dict.fromkeys(urls))}")
 
@@ -337,7 +334,9 @@ class Command(TyperCommand):
             on, _, off = record[0].partition(" / ")
             record = (_TYPE.sub("", off if off and parameter.name in _ON else on), record[1])
             is_argument = parameter.param_type_name == "argument"
-            title = "Arguments" if is_argument else "Options" if brief else panel or "Options"
+            title = "Options" if brief or panel is None else str(panel)
+            if is_argument:
+                title = "Arguments"
             sections.setdefault(title, []).append(record)
         for title, records in sections.items():
             if records:

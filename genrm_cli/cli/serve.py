@@ -25,6 +25,7 @@ from genrm_cli.settings.sources.keys import find_token
 if TYPE_CHECKING:
     from genrm_cli.serve.steps import JudgeWatch, LogStep
 
+# What a tracker that hangs may delay the end of the server.
 _LOGGED_WITHIN_S = 30.0
 
 _OMITTED = (

@@ -19,6 +19,7 @@ from genrm_cli.scored.json_form import Json
 from genrm_cli.settings.file_settings import ServeSettings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 
+# A busy server has room again as soon as a group is answered.
 RETRY_AFTER_S = 5
 _LATER = (429, 503)
 # Any part of a path: that of Starlette excludes line breaks, which ids may contain.
@@ -142,9 +143,8 @@ def build_router(
         for method, path, answer in endpoints
     ]
     pages = [Route(path, showing(page), methods=["GET"]) for path, page in open_pages]
-    return Router(
-        [*routes, *pages], redirect_slashes=False
-    )  # a redirect would name the Host that the client sent
+    # A redirect would name the Host that the client sent.
+    return Router([*routes, *pages], redirect_slashes=False)
 
 
 def response_of(reply: JsonReply) -> Response:

@@ -17,6 +17,7 @@ from genrm_cli.judging.pacing.descriptors import max_connections
 from genrm_cli.settings.file_settings import ServeSettings
 from genrm_cli.settings.sources.keys import TOKEN_VARIABLE
 
+# All members of a step may connect at once; the kernel cuts this down to `net.core.somaxconn`.
 _BACKLOG = 4_096
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
@@ -30,9 +31,8 @@ class _Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.limit_concurrency = (
-            max_connections() // 2
-        )  # above it 503; the judges need connections, too
+        # Above it 503; the judges need connections, too.
+        self.limit_concurrency = max_connections() // 2
         self._head = self.loop.call_later(self.head_timeout_s, transport.close)
 
     def on_message_begin(self) -> None:
@@ -67,9 +67,8 @@ def listen_on(settings: ServeSettings, *, has_token: bool) -> socket.socket:
             ": expected HOST:PORT, for example 127.0.0.1:8330.",
         )
     try:
-        family, _, _, _, address = socket.getaddrinfo(
-            host.strip("[]"), int(port), type=socket.SOCK_STREAM
-        )[0]
+        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+        family, _, _, _, address = found[0]
         if not (ip_address(address[0]).is_loopback or has_token or settings.allow_public):
             raise UsageError(
                 SettingRef("listen", settings.listen),

@@ -17,6 +17,7 @@ Value = str | int | float | bool | tuple[str, ...] | None
 Table = Mapping[str, object]
 """A table of a TOML file."""
 
+# A call in flight holds a connection, and Linux has 28,232 local ports for one address.
 MAX_CONCURRENCY = 16_384
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SECRET_PLACE = re.compile(r"[?#]|//[^/]*@")
@@ -27,23 +28,34 @@ _TRUTHS = {
 
 # Lowest and highest value of a number; without a highest, it is an integer.
 _REQUEST_BOUNDS: Mapping[str, tuple[int, int | None]] = {
-    **{"temperature": (0, 2), "top_p": (0, 1), "min_p": (0, 1), "repetition_penalty": (0, 10)},
-    **{"presence_penalty": (-2, 2), "frequency_penalty": (-2, 2)},
-    **{"max_tokens": (1, None), "max_completion_tokens": (1, None), "min_tokens": (0, None)},
-    **{"top_logprobs": (0, None), "top_k": (-1, None), "seed": (-(2**63), None)},
+    "temperature": (0, 2),
+    "top_p": (0, 1),
+    "min_p": (0, 1),
+    "repetition_penalty": (0, 10),
+    "presence_penalty": (-2, 2),
+    "frequency_penalty": (-2, 2),
+    "max_tokens": (1, None),
+    "max_completion_tokens": (1, None),
+    "min_tokens": (0, None),
+    "top_logprobs": (0, None),
+    "top_k": (-1, None),
+    "seed": (-(2**63), None),
 }
 # OpenAI's, vLLM's, SGLang's and OpenRouter's: a name that resembles one of them is a typo. Servers
 # have others.
 _REQUEST_OTHERS = """
-bad_words chat_template chat_template_kwargs ebnf enable_thinking extra_body guided_choice guided_decoding_backend
-guided_grammar guided_json guided_regex ignore_eos include_reasoning include_stop_str_in_output length_penalty
-logit_bias logprobs metadata parallel_tool_calls priority prompt_cache_key provider reasoning reasoning_effort regex
-response_format safety_identifier separate_reasoning service_tier skip_special_tokens stop stop_token_ids store
-structured_outputs thinking thinking_token_budget tool_choice tools top_a truncate_prompt_tokens user verbosity
-"""  # noqa: E501
+bad_words chat_template chat_template_kwargs ebnf enable_thinking extra_body guided_choice
+guided_decoding_backend guided_grammar guided_json guided_regex ignore_eos include_reasoning
+include_stop_str_in_output length_penalty logit_bias logprobs metadata parallel_tool_calls priority
+prompt_cache_key provider reasoning reasoning_effort regex response_format safety_identifier
+separate_reasoning service_tier skip_special_tokens stop stop_token_ids store structured_outputs
+thinking thinking_token_budget tool_choice tools top_a truncate_prompt_tokens user verbosity
+"""
 _REQUEST_FIELDS = (*_REQUEST_BOUNDS, *re.findall(r"\w+", _REQUEST_OTHERS))
 _REQUEST_OURS = ("model", "messages", "stream", "n")
 _REQUEST_NAME = re.compile(r"[A-Za-z_]\w*")
+# Of difflib's ratio, which is .95 for `temprature` and `temperature`. Servers have short fields of
+# their own, which resemble ours by chance.
 _LEAST_LIKE = 0.8
 
 

@@ -22,6 +22,7 @@ from genrm_cli.settings.table import Settings
 
 OWN_KEYS = (*JUDGE_KEYS, "profile")
 _KEYS = ("api_key_env", "api_key_file")
+# Every judge answers every comparison; a mistyped table of hundreds would cost as many times.
 MAX_JUDGES = 16
 _LIMITS = frozenset(field.name for field in fields(LimitSettings))
 

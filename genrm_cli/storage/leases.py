@@ -25,6 +25,7 @@ from genrm_cli.storage.location import stem_of
 from genrm_cli.storage.store import Store
 
 _MARK = ".lease-"
+# Each try that fails means that another run took or released a lease in that moment.
 _TRIES = 5
 
 
@@ -207,7 +208,8 @@ def _host() -> str:
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        container = os.readlink("/proc/self/ns/pid")  # noqa: PTH115  (not a path: a name in brackets)
+        # Not a path: a name in brackets.
+        container = os.readlink("/proc/self/ns/pid")  # noqa: PTH115
     except OSError:
         boot = container = ""
     return f"{socket.gethostname()} {boot} {container}"

@@ -27,7 +27,8 @@ _SCORED_SUFFIX = ".scored"
 _ROLLOUT_FILE = re.compile(r"[^/]\.((jsonl|ndjson)(\.gz|\.zst)?|parquet|eval)$")
 # Our own outputs, and files that NeMo Gym writes next to its rollouts.
 _SIDE_FILE = re.compile(
-    r"(\.scored|\.comparisons|\.rejects|_materialized_inputs|_failures|_aggregate_metrics|_reward_profiling)$"
+    r"(\.scored|\.comparisons|\.rejects"
+    r"|_materialized_inputs|_failures|_aggregate_metrics|_reward_profiling)$"
 )
 _OTHER_DATA = re.compile(r"[^/]\.(json|csv|tsv|xlsx|arrow|feather)(\.gz|\.zst)?$")
 _OUR_JSON = re.compile(r"\.(metrics|manifest|collect|dataset_info)\.json$")
@@ -143,7 +144,9 @@ def common_folder(uris: Sequence[str]) -> str:
         return (
             os.path.commonpath(list(map(os.path.abspath, folders)) if absolute else folders) or "."
         )
-    common = os.path.commonprefix([f"{folder}/" for folder in folders]).rpartition("/")[0]  # noqa: RUF071  (of keys)
+    # Of keys, not of paths.
+    common = os.path.commonprefix([f"{folder}/" for folder in folders])  # noqa: RUF071
+    common = common.rpartition("/")[0]
     if not is_remote(common):  # no bucket in common
         raise UsageError(
             "the outputs of a set of files appear together, so they must be in one bucket or on "
@@ -160,7 +163,8 @@ def stem_of_set(uris: Sequence[str], name: str) -> str:
             naming("$set_name"),
             f" {name!r} is not the beginning of a file name; choose one such as 'epoch-3'.",
         )
-    return os.path.join(common_folder(uris), name).removeprefix("./")  # noqa: PTH118  (may be remote)
+    # The folder may be remote.
+    return os.path.join(common_folder(uris), name).removeprefix("./")  # noqa: PTH118
 
 
 def render_place(template: str, uri: str, below: str) -> str:

@@ -30,7 +30,7 @@ from genrm_cli.storage.places import place_of
 from genrm_cli.storage.store import Store
 
 MANIFEST_SUFFIX = ".commit"
-_FORMAT = 1
+_FORMAT = 1  # of the manifest; one of another format is not read
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,8 @@ def names_many(uri: str) -> bool:
     has_wildcard = _WILDCARD.search(uri) is not None
     if is_remote(uri):
         return uri.endswith("/") or has_wildcard or uri.count("/") == 2
-    if uri.endswith("/") or os.path.isdir(uri):  # noqa: PTH112  (False below an unreadable folder, where Path raises)
+    # False below an unreadable folder, where Path raises.
+    if uri.endswith("/") or os.path.isdir(uri):  # noqa: PTH112
         return True
     return has_wildcard and not os.path.lexists(uri)
 

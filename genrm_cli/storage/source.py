@@ -23,6 +23,7 @@ from genrm_cli.storage.store import Store
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
+# How soon Ctrl-C ends a run that waits for data on stdin.
 _STOP_EVERY_MS = 500
 
 

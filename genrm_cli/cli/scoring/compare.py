@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from genrm_cli.rollouts.rollout import Rollout
     from genrm_cli.settings import Settings
 
+# The responses come from arguments or one JSON object; `genrm score` takes larger groups.
 MAX_RESPONSES = 64
 
 _OMITTED = (

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from genrm_cli.jobs.previews.preview import FormatReading, Preview
     from genrm_cli.jobs.previews.problems import Problem
 
+# What fits a screen beside the rest.
 _SHOWN_PROBLEMS = 12
 _SHOWN_SIZES = 6
 _SHOWN_FIELDS = 8

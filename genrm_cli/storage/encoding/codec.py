@@ -13,9 +13,9 @@ CHUNK_BYTES = 1 << 20
 # A zstandard block of a few bytes can expand to 128 KiB, and the decoder does not limit the output
 # of one call. Steps this small cost nothing and bound it at 16 MB for the most repetitive input.
 _ZSTD_STEP_BYTES = 1 << 9
-_GZIP_LEVEL = 6
+_GZIP_LEVEL = 6  # the default of gzip
 _GZIP_WINDOW_BITS = 31  # 15 for the window, 16 for the gzip header, which zlib writes with mtime 0
-_ZSTD_LEVEL = 3
+_ZSTD_LEVEL = 3  # the default of zstd
 
 
 class Encoder(NamedTuple):

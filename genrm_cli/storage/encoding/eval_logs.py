@@ -22,6 +22,7 @@ from genrm_cli.storage.location import is_remote, is_stream, stem_of
 
 _SAMPLE = re.compile(r"samples/.+\.json")
 _IN_PARTS = re.compile(r"samples/.+/sample\.json")
+# Of the zip format: APPNOTE 4.4.5, 4.4.4 and 4.3.7.
 _ZSTANDARD = 93
 _ENCRYPTED = 0x1
 _LOCAL_HEADER_BYTES = 30

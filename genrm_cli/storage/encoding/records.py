@@ -14,7 +14,7 @@ import orjson
 from genrm_cli.errors import BadInputLineError
 from genrm_cli.json_types import Record
 
-EXCERPT_BYTES = 200
+EXCERPT_BYTES = 200  # of an oversize line, to recognise it by
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _EXCERPT_WITH_MARK = EXCERPT_BYTES + len(_BYTE_ORDER_MARK)
 
@@ -90,13 +90,11 @@ def parse_record(raw: bytes, on_null: Callable[[str], object] = str) -> Record:
     `on_null` is called with each value that is no finite number and therefore becomes null."""
     record = parse_value(raw, on_null)
     if not isinstance(record, dict):
-        kind = (
-            "a list"
-            if isinstance(record, list)
-            else "a string"
-            if isinstance(record, str)
-            else "a bare value"
-        )
+        kind = "a bare value"
+        if isinstance(record, list):
+            kind = "a list"
+        elif isinstance(record, str):
+            kind = "a string"
         raise BadLineError(f"JSON, but {kind} instead of an object")
     if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
         try:

@@ -30,6 +30,7 @@ from genrm_cli.storage.local.sinks import (
 from genrm_cli.storage.local.walk import iter_if_file, iter_matching_files, sorted_entries
 from genrm_cli.storage.location import is_stream, is_unfinished_name, parse_local_path, unreadable
 
+# The owner of outputs has to read them again in the next run, whatever the mode of the input.
 _OWN_MODE = 0o600
 
 

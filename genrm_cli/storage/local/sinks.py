@@ -28,6 +28,7 @@ from genrm_cli.storage.printable import escaped_in_json
 _UTF8 = codecs.getincrementaldecoder("utf-8")
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# O_EXCL: no other process can have made, or linked, a file of this name.
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _UPLOAD_ATTRIBUTE = "user.genrm.upload"
 
@@ -44,7 +45,8 @@ class LocalSink:
         # The real path, so that the target of a symbolic link is replaced and not the link.
         self._target = Path(os.path.realpath(parse_local_path(uri)))
         self._overwrite = overwrite
-        if os.path.isdir(self._target):  # noqa: PTH112  (False below an unreadable folder, where Path raises)
+        # False below an unreadable folder, where Path raises.
+        if os.path.isdir(self._target):  # noqa: PTH112
             raise StorageError(f"{uri}: is a folder; name a file in it")
         self._temp = unfinished_path(self._target)
         self.staged: str | None = self._temp.name
@@ -197,7 +199,8 @@ def remove_unfinished(uris: Iterable[str]) -> None:
 
 def _unfinished_start(target: Path) -> str:
     # A digest, as the name itself may be too long to be part of another.
-    return f"{UNFINISHED_PREFIX}{hashlib.blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"  # noqa: E501
+    digest = hashlib.blake2b(os.fsencode(target.name), digest_size=8).hexdigest()
+    return f"{UNFINISHED_PREFIX}{digest}-"
 
 
 def publish_new(temp: Path, target: Path) -> None:

@@ -71,6 +71,7 @@ _REQUIRED_FIELDS = {
     "CreateMultipartUpload": "UploadId",
 }
 _LISTING_ROOT = re.compile(rb"<(\w+:)?ListBucketResult\b")
+# Of a message of S3 in an error, which is one line.
 _DETAIL_CHARS = 300
 _PASSWORD_IN_URL = re.compile(r"(?<=//)[^/\s]*@")
 
@@ -164,11 +165,12 @@ def _brief(error: BaseException) -> str:
     return " ".join(without_password(str(error)).split())[:_DETAIL_CHARS]
 
 
-_CONNECTIONS = (
-    64  # several files at once with ten requests each; beyond this number each request reconnects
-)
+# Several files at once with ten requests each; beyond this number each request reconnects.
+_CONNECTIONS = 64
+# Shorter than botocore's 60 s: a wrong endpoint is tried `max_attempts` times.
 _CONNECT_TIMEOUT_S = 10
 _READ_TIMEOUT_S = 60
+# Statuses of HEAD, whose replies have no body that would say why.
 _WITHOUT_REASON = ("400", "403", "404")
 
 

@@ -24,6 +24,7 @@ from genrm_cli.storage.spool import temporary_error
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
+# As boto3's own transfers. Memory holds a range for each thread, 64 MiB in all.
 _RANGE_BYTES = 8 << 20
 _RANGES_AT_ONCE = 8
 _STOP_CHECK_S = 0.1

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
 _MARK = "genrm-create"
+# A refusal without an object: another put was in progress, and failed. The next try decides.
 _CREATE_TRIES = 3
 
 

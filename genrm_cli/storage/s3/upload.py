@@ -26,9 +26,11 @@ from genrm_cli.storage.s3.connection import (
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
+# S3 takes parts from 5 MiB to 5 GiB, 10,000 of an object; `part_bytes` says what these add up to.
 _PART_BYTES = 8 << 20
 _EVEN_PARTS = 4000
 _PARTS_OF_A_SIZE = 1000
+# One part is sent while the next one is filled; more would only hold memory.
 _OPEN_PARTS = 2
 _UPLOAD_KEY = "genrm-upload"
 
