@@ -1,4 +1,10 @@
-"""Locate and open the journal of each output."""
+"""Locate and open the journal of each output.
+
+A journal is a SQLite file beside a local output, or in the user's state folder if the output is a
+stream or on S3. A journal on S3 is the same local file, and segments of it that all machines read
+and write (`replica.py`). Shards may run at once, so each has a file of its own beside the main one,
+into which the run that concludes imports them.
+"""
 
 import hashlib
 import os

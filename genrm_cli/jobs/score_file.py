@@ -1,4 +1,9 @@
-"""Score one input: the same lines with rewards, and a summary of how far to trust them."""
+"""Score one input: the same lines with rewards, and a summary of how far to trust them.
+
+All outputs are opened before the input is read, so that one that cannot be written costs nothing,
+and appear together at the end. The input is read twice, first to index it and then to write its
+lines back; one that changed in between is refused.
+"""
 
 import time
 from collections.abc import Iterator, Sequence

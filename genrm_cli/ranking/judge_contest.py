@@ -1,4 +1,10 @@
-"""Plan the comparisons of a contest, ask the judges, and collect the outcomes."""
+"""Plan the comparisons of a contest, ask the judges, and collect the outcomes.
+
+Without a budget, all pairs are compared on all prompts. With one, pairs whose answers are known are
+taken first, since they are free; then those that were compared least. Among many policies a third
+of the budget is a pilot, and the rest goes to policies that are close to each other by its
+verdicts: far ones are told apart by few comparisons.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

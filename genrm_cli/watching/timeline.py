@@ -1,4 +1,11 @@
-"""The figures of a judge over many dumps, and the state after each of them."""
+"""The figures of a judge over many dumps, and the state after each of them.
+
+Each signal has a track: the baseline that its first dumps make, a detector that adds the evidence
+of the dumps after it, and an alarm. Evidence of `_LOOK` raises the alarm to look. Evidence of
+`_STOP` asks for confirmation, if the null was estimated: the dumps that follow must show the change
+by themselves. Dumps that refute a change by as much end its alarm. The state of a dump is that of
+its worst signal, after alarms that another one explains are dropped.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +43,8 @@ DUMPS_PER_STOP = 1_000
 """Dumps in which a sound judge raises at most one false look, and one false stop, by all signals
 together.
 """
-_LOOK, _STOP = (math.log(len(SIGNALS) * dumps) for dumps in (DUMPS_PER_LOOK, DUMPS_PER_STOP))
+_LOOK = math.log(len(SIGNALS) * DUMPS_PER_LOOK)
+_STOP = math.log(len(SIGNALS) * DUMPS_PER_STOP)
 _CONFIRMED = math.log(20)  # evidence of 20 to 1 by the dumps since the alarm alone
 _FEWEST_COMPARISONS = 20  # fewer show neither a change nor that there is none
 _LEAST_DEVIATION = (
