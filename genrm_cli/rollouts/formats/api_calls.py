@@ -4,7 +4,6 @@ results of batches.
 The shapes are those of OpenAI (also vLLM, LiteLLM), Anthropic, Gemini and Bedrock. If a line has no
 request, the prompt is in another file, and the id of the request names the group."""
 
-import json
 from typing import Any
 
 from genrm_cli.errors import SettingRef
@@ -211,30 +210,13 @@ def _choice_of(candidate: object) -> Record:
 
 
 def _message_of(content: object) -> Record:
-    """Return a chat message from a content of Gemini: its parts are texts, thoughts, calls and
-    results.
-    """
+    """Return a chat message from a content of Gemini."""
     if isinstance(content, str):
         return {"role": "user", "content": content}
     if not isinstance(content, dict):
         return {"role": "assistant", "content": None}
-    parts = [part for part in list_or_empty(content.get("parts")) if isinstance(part, dict)]
-    calls = [
-        {"function": {"name": call.get("name"), "arguments": call.get("args")}}
-        for part in parts
-        if isinstance(call := part.get("functionCall"), dict)
-    ]
-    texts = [_part_of(part) for part in parts if "functionCall" not in part]
-    message = {"role": text_or_empty(content.get("role")) or "user", "content": texts}
-    return message | {"tool_calls": calls} if calls else message
-
-
-def _part_of(part: JsonObject) -> Record:
-    if isinstance(part.get("text"), str):
-        return {"type": "thinking" if part.get("thought") is True else "text", "text": part["text"]}
-    if isinstance(result := part.get("functionResponse"), dict):
-        return {"type": "text", "text": json.dumps(result.get("response"), ensure_ascii=False)}
-    return {"type": next((str(name) for name in part), "part")}
+    role = text_or_empty(content.get("role")) or "user"
+    return {"role": role, "content": list_or_empty(content.get("parts"))}
 
 
 def _own_record(record: Record, position: int) -> Record:

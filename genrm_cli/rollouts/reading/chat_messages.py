@@ -17,6 +17,7 @@ from genrm_cli.rollouts.reading.message_parts import (
     media_of_messages,
     parts_of,
     text_of_content,
+    text_of_parts,
     text_or_empty,
 )
 from genrm_cli.rollouts.reading.reasoning import split_reasoning, strip_end_tokens
@@ -136,15 +137,19 @@ def iter_items_of_message(
         name = name or (tools or {}).get(text_or_empty(message.get("tool_call_id")), "")
         yield from _items_of_tool(message, name)
     else:
-        content = content_of(message)
         # Anthropic puts results into the user's message.
-        for part in parts_of(content):
-            if isinstance(part, ToolResult):
-                yield part
+        results, others = _without_results(content_of(message))
+        yield from results
         written = [call_text(call.name, call.arguments) for call in _calls_of_message(message)]
-        if text := join_texts([text_of_content(content), *written]):
+        if text := join_texts([text_of_parts(others), *written]):
             yield Turn(role, text)
         yield from media_of_messages(message)
+
+
+def _without_results(content: object) -> tuple[list[ToolResult], list[Part]]:
+    parts = parts_of(content)
+    results = [part for part in parts if isinstance(part, ToolResult)]
+    return results, [part for part in parts if not isinstance(part, ToolResult)]
 
 
 def items_of_assistant(message: JsonObject) -> Iterator[Item]:
@@ -190,14 +195,18 @@ def _items_of_run(thoughts: Sequence[str], texts: Sequence[str]) -> Iterator[Ite
 
 
 def _items_of_tool(message: JsonObject, name: str) -> Iterator[Item]:
+    results, others = _without_results(_content_of_tool(message))
+    yield from results
+    if not results or any(others):
+        yield ToolResult(text_of_parts(others), name)
+    yield from media_of_messages(message)
+
+
+def _content_of_tool(message: JsonObject) -> object:
     content = content_of(message)
     if content is None:
-        content = next((message[key] for key in _TOOL_CONTENT if key in message), None)
-    inner = [part for part in parts_of(content) if isinstance(part, ToolResult)]
-    yield from inner
-    if not inner or text_of_content(content):
-        yield ToolResult(text_of_content(content), name)
-    yield from media_of_messages(message)
+        return next((message[key] for key in _TOOL_CONTENT if key in message), None)
+    return content
 
 
 def _calls_of_message(message: JsonObject) -> Iterator[ToolCall]:
@@ -217,13 +226,7 @@ def _turn_of_message(message: object, number: int | None = None) -> Turn:
     _refuse_unknown(message, "a message" if number is None else f"message {number + 1}")
     if role == REASONING:
         return Turn(REASONING, "")
-    content = content_of(message)
-    if content is None and role == "tool":
-        content = next((message[key] for key in _TOOL_CONTENT if key in message), None)
-    words = text_of_content(content)
-    if role == "tool":
-        results = [part.text for part in parts_of(content) if isinstance(part, ToolResult)]
-        words = join_texts([*results, words])
+    words = text_of_content(_content_of_tool(message) if role == "tool" else content_of(message))
     calls = tuple(_calls_of_message(message))
     if not calls:
         return Turn(role, join_texts([words]))

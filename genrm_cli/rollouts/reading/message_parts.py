@@ -5,7 +5,7 @@ A part is a text, or an object whose `type` or only key says what it is: OpenAI,
 `text`). A part that holds text and is none of these is refused: nothing vanishes."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from genrm_cli.json_types import JsonObject
@@ -79,7 +79,12 @@ def text_of_content(content: object) -> str:
     Text parts are joined without a separator, because servers split one text into several; an image
     or file part leaves its mark, so that a judge knows something is missing, or is shown the image
     there."""
-    return "".join(map(_text_of_part, parts_of(content)))
+    return text_of_parts(parts_of(content))
+
+
+def text_of_parts(parts: Iterable[Part]) -> str:
+    """Return the texts of parts, with calls and media written out and without reasoning."""
+    return "".join(map(_text_of_part, parts))
 
 
 def media_of_messages(messages: object) -> tuple[Media, ...]:
@@ -199,11 +204,6 @@ def list_or_empty(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def iter_words(parts: list[Part]) -> Iterator[str]:
-    """Yield the texts among parts."""
-    return (part for part in parts if isinstance(part, str))
-
-
 def _is_thought(part: JsonObject) -> bool:
     """Whether reasoning has a key of its own: Bedrock's `reasoningContent`, or `thought`."""
     return "type" not in part and not {"thought", "thinking", "reasoningContent"}.isdisjoint(part)
@@ -221,7 +221,7 @@ def _text_of_part(part: Part) -> str:
     match part:
         case str():
             return part
-        case Refusal():
+        case Refusal() | ToolResult():
             return part.text
         case ToolCall():
             return call_text(part.name, part.arguments)
