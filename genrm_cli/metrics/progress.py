@@ -1,4 +1,9 @@
-"""Progress of a run, safe to read from another thread."""
+"""Progress of a run, safe to read from another thread.
+
+There is no lock: the tuple of parts is replaced in one step, counts are read one by one, and
+counters are copied by one call that Python does not interrupt. A reader may see a call counted and
+its tokens not yet; the next read has both.
+"""
 
 from collections.abc import Iterable
 from typing import Protocol

@@ -1,4 +1,9 @@
-"""Read an output of `genrm score` and its companion files, group by group."""
+"""Read an output of `genrm score` and its companion files, group by group.
+
+The lines of a group are anywhere in the file, and so are its comparisons. One pass parses and
+checks every line and keeps it in a temporary file; memory holds the number of its group alone. The
+groups then come in the order of their first lines, each sorted by the index of its rollouts.
+"""
 
 import hashlib
 from array import array

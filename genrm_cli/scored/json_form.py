@@ -197,13 +197,11 @@ def _reader_of(values: Any, words: str) -> _Convert:
 
 def _union(choices: tuple[Any, ...]) -> tuple[_Convert | None, _Convert, Json]:
     converted = {choice: _conversion(choice) for choice in choices}
-    writes = {choice: write for choice, (write, _, _) in converted.items() if write is not None}
+    writes = [write for write, _, _ in converted.values() if write is not None]
+    if len(writes) > 1:
+        raise TypeError(f"{choices}: values do not tell which of these types writes them")
     readers = [read for choice, (_, read, _) in converted.items() if choice is not NoneType]
     has_null = NoneType in converted
-
-    def write(value: Any) -> Any:
-        convert = writes.get(type(value)) or next(iter(writes.values()))
-        return convert(value)
 
     def read(value: Any) -> Any:
         if value is None and has_null:
@@ -217,7 +215,7 @@ def _union(choices: tuple[Any, ...]) -> tuple[_Convert | None, _Convert, Json]:
         raise problems[0]
 
     schema = {"anyOf": [schema for _, _, schema in converted.values()]}
-    return write if writes else None, read, schema
+    return writes[0] if writes else None, read, schema
 
 
 def _list(member: Any) -> tuple[_Convert | None, _Convert, Json]:

@@ -1,4 +1,9 @@
-"""The rollouts of an input on disk, so that its lines are parsed once."""
+"""The rollouts of an input on disk, so that its lines are parsed once.
+
+Rows are pickled one after another, and memory holds where each begins. The prompt is a row of its
+own in a second file, found by its digest while it is recent: the rollouts of a task share it, and a
+long session would otherwise be stored once for each.
+"""
 
 import hashlib
 import pickle

@@ -227,10 +227,9 @@ def tracked_run(
     """
     judge = record.judge
     limits = settings.limits
-    profile = judge.profile
     params = {
         "judge": judge.name,
-        "profile": ", ".join(profile) if isinstance(profile, tuple) else profile,
+        "profile": judge.profile,
         **{
             name: getattr(record, name)
             for name in ("goal", "strategy", "ring_k", "estimator", "repeats")
