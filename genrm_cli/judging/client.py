@@ -146,7 +146,7 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
 
     async def list_models(self, timeout_s: float) -> dict[str, int | None]:
         """Return the models that the server lists, sorted, each with its context length; None if it
-        is not told.
+        is not reported.
 
         Raises:
             CallError: there was no reply, or it is not a list of models.

@@ -14,7 +14,7 @@ def parse_models(listing: object) -> dict[str, int | None]:
     """Parse the reply to `GET /models`, or raise `ValueError`; omit names that cannot be printed.
 
     Return the context length of each model in tokens, that of its base model for an adapter; None
-    if it is not told."""
+    if the server does not report it."""
     data = _object(listing).get("data")
     if not isinstance(data, list):
         raise ValueError("no list of models")

@@ -10,12 +10,12 @@ Images = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
-    """What was broken up in the texts of a prompt, since it could be read as something else.
+class BrokenForms:
+    """The forms of verdicts, markers and tokens that were broken up in the texts of a prompt.
 
     Attributes:
-        forms: what was looked for.
-        in_responses: what was broken up in each response shown, as `Forms.find` returns it.
+        forms: the forms that no text may hold.
+        in_responses: the forms found in each response, as `Forms.find` returns them.
     """
 
     forms: Forms
@@ -25,10 +25,12 @@ class Broken:
         """Return the positions, from 1, of the responses that hold every form in a judge's text, or
         any of them.
         """
-        said = set(self.forms.find(text))
-        found = [said.intersection(held) for held in self.in_responses]
+        quoted = set(self.forms.find(text))
+        shared = [quoted.intersection(forms) for forms in self.in_responses]
         return tuple(
-            place for place, held in enumerate(found, 1) if held and (of_any or held == said)
+            position
+            for position, forms in enumerate(shared, 1)
+            if forms and (of_any or forms == quoted)
         )
 
 
@@ -39,9 +41,9 @@ class PairwisePrompt:
     Attributes:
         conversation: `(role, text)` turns, oldest first; empty if the input did not record it.
         principle: the criterion to judge by, in words; None leaves it to the profile.
-        reference: the known answer, to be shown as such; only profiles that take one are given it.
-        images: marks in the texts, each with the URL of the image to show there.
-        broken: what was broken up in the texts; None if they are unchanged.
+        reference: the known answer, shown as such; None for profiles that take none.
+        images: marks in the texts, each with the URL of the image that belongs there.
+        broken: forms that were broken up in the texts; None if the texts are unchanged.
     """
 
     conversation: Sequence[tuple[str, str]]
@@ -50,7 +52,7 @@ class PairwisePrompt:
     principle: str | None = None
     reference: str | None = None
     images: Images = field(default=(), compare=False)  # equal texts have equal images
-    broken: Broken | None = None
+    broken: BrokenForms | None = None
 
     @property
     def responses(self) -> tuple[str, ...]:
@@ -73,7 +75,7 @@ class ListwisePrompt:
     reference: str | None = None
     criteria: Sequence[tuple[str, float]] = ()
     images: Images = field(default=(), compare=False)
-    broken: Broken | None = None
+    broken: BrokenForms | None = None
 
 
 @dataclass(frozen=True, slots=True)

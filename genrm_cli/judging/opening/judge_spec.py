@@ -24,7 +24,7 @@ class JudgeSpec:
         roles: profile to use instead, if the judge turns out to know its roles; None to use
             `profile` in any case.
         role: its name, and those of its settings, in messages.
-        max_model_len: context length in tokens, as set, told by the endpoints or found in the
+        max_model_len: context length in tokens, as set, reported by the endpoints or found in the
             journal; None if unknown.
         probe: the result of its probe; None before it is asked, and for the built-in judge.
     """

@@ -42,20 +42,15 @@ class OpenJudge:
         self.with_roles = None
         self.verdict_with_roles = answer
 
-    def find_context(self, told: int | None, journal: Journal | None) -> None:
-        """Set the context length: as the user says, as the endpoints tell, or as the journal knows
-        it.
-        """
+    def find_context(self, reported: int | None, journal: Journal | None) -> None:
+        """Set the context length: that of the settings, of the endpoints, or of the journal."""
         remote = self.remote
         settings = self.spec.config.judge
         if remote is None or settings.compat is not None:
             return
-        length = told if settings.max_model_len is None else settings.max_model_len
-        if (
-            length is None
-            and journal is not None
-            and (label := journal.find_judge(remote.name)) is not None
-        ):
+        length = reported if settings.max_model_len is None else settings.max_model_len
+        label = None if journal is None else journal.find_judge(remote.name)
+        if length is None and label is not None:
             length = remote.take_over(label)
         self.spec = replace(self.spec, max_model_len=length or None)
         if length:
@@ -197,15 +192,15 @@ class OpenJudges:
                 judge.choose_roles(answer)
 
     async def _find_context(self, judge: OpenJudge, journal: Journal | None) -> None:
-        told: list[int | None] = []
+        lengths: list[int | None] = []
         settings = judge.spec.config.judge
         if judge.remote is not None and settings.max_model_len is None and settings.compat is None:
             timeout_s = min(_LISTING_S, self._call_timeout_s(judge))
             endpoints = judge.remote.pool.endpoints
-            told = await asyncio.gather(
+            lengths = await asyncio.gather(
                 *(_context_of(each, judge.remote.model, timeout_s) for each in endpoints)
             )
-        judge.find_context(min((each for each in told if each), default=None), journal)
+        judge.find_context(min(filter(None, lengths), default=None), journal)
 
     def _call_timeout_s(self, judge: OpenJudge) -> float:
         timeout_s = judge.spec.config.limits.call_timeout

@@ -137,9 +137,7 @@ class Endpoint:
         self._suspect = not self.down
 
     def try_soon(self, *, ends_rest: bool) -> None:
-        """Make the next trial `first_trial_s` after the last one, for a new request; if told, end a
-        rest.
-        """
+        """Make the next trial `first_trial_s` after the last one, for a new request."""
         self._trial_at_s += self.first_trial_s - self._trial_wait_s
         self._trial_wait_s = self.first_trial_s
         if ends_rest:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
-from genrm_cli.judging.requests import Broken, Prompt, Reply
+from genrm_cli.judging.requests import BrokenForms, Prompt, Reply
 from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 
 MAX_DETAIL_CHARS = 200  # one per failed comparison is stored and shown
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
     text: str
     start: int
     cut_off: bool
-    broken: Broken | None = None
+    broken: BrokenForms | None = None
 
     def holders(self, text: str) -> tuple[int, ...]:
         """Return the positions of the responses in which all that makes this text a verdict was

@@ -37,9 +37,8 @@ r"""Profiles: how one family of judges is prompted, and how its reply is parsed.
 An installed package registers such an object as an entry point of the group `genrm.profiles`.
 
 No text that a prompt shows may hold what the parser would read as a verdict. `neutralise_prompt`
-breaks up everything that matches `forms` before `render_messages` sees it, and keeps in `Broken`
-which response held what. Parsers compare the judge's words with it, to tell quotations from
-verdicts."""
+breaks up everything that matches `forms` before `render_messages` sees it. `BrokenForms` says which
+response held what: parsers compare the judge's words with it, to tell quotations from verdicts."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +48,7 @@ from typing import Any
 
 from genrm_cli.json_types import Record
 from genrm_cli.judging.requests import (
-    Broken,
+    BrokenForms,
     ChatPrompt,
     Images,
     ListwisePrompt,
@@ -118,8 +117,8 @@ class AnyProfile:
 
     def __post_init__(self) -> None:
         """Compile the forms when they are first needed; profiles with the same forms share them."""
-        told = () if self.verdict_forms is None else (*self.verdict_forms, *TOKENS)
-        object.__setattr__(self, "forms", forms_of((*told, *self.markers), self.name))
+        patterns = () if self.verdict_forms is None else (*self.verdict_forms, *TOKENS)
+        object.__setattr__(self, "forms", forms_of((*patterns, *self.markers), self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +230,7 @@ def neutralise_prompt(profile: AnyProfile | None, prompt: Prompt, known: Neutral
                 changed[name] = shown
     if not changed:
         return prompt
-    changed["broken"] = Broken(
+    changed["broken"] = BrokenForms(
         forms, tuple(texts[response][1] if response else () for response in prompt.responses)
     )
     return replace(prompt, **changed)

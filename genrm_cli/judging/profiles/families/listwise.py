@@ -39,11 +39,11 @@ _TIE_BREAK = 0.5
 _CONSONANTS = "BCDFGHJKLMNPQRSTVWXZ"  # no vowels, so that no label is a word
 _LABEL_TRIALS = 1000
 _CLOSING = """\
-First analyse each response by the evaluation plan, in a few sentences. Then compare them. Then give each a \
-score from 1 (very poor) to 10 (excellent), and order all of them from best to worst; responses with equal \
-scores are ordered, too. End with one JSON object in this form, with every label in both of its parts, and \
-nothing after it:
-"""  # noqa: E501
+First analyse each response by the evaluation plan, in a few sentences. Then compare them. Then \
+give each a score from 1 (very poor) to 10 (excellent), and order all of them from best to worst; \
+responses with equal scores are ordered, too. End with one JSON object in this form, with every \
+label in both of its parts, and nothing after it:
+"""
 
 
 def list_labels(prompt: ListwisePrompt) -> list[str]:
