@@ -37,7 +37,7 @@ _COMMANDS = {
     "watch": (
         "judges.watch",
         "watch",
-        "Show whether a judge has changed or is gamed, over many runs.",
+        "Show whether a judge has changed, or is being gamed, over many runs.",
     ),
     "collect": (
         "sessions.collect",

@@ -168,7 +168,7 @@ def _say_requests(event: RequestsEvent) -> None:
     files = event.files
     later = event.rounds_left
     if not files:
-        say("no request is left to be made")
+        say("no requests are outstanding")
         return
     for file in files:
         say(f"requests      {file.requests:,} to {file.model} in {file.uri}")
@@ -179,7 +179,7 @@ def _say_requests(event: RequestsEvent) -> None:
         say(f"rounds        {counted(later, 'more round')} of requests {verb}")
     say("next", *(f"  {command}" for command in next_commands(files, later, sys.argv[1:])))
     named = shlex.join(["genrm", "batch", *(file.uri for file in files)])
-    say(f"a batch API answers them, too, instead of vLLM: {named} --base-url URL")
+    say(f"or, instead of vLLM, through a batch API: {named} --base-url URL")
 
 
 def _say_replies(event: RepliesEvent) -> None:

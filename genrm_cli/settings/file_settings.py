@@ -272,7 +272,7 @@ class ServeSettings:
     """The server: its address, access, limits and timeouts."""
 
     listen: str = setting(
-        "Address to listen on, HOST:PORT. Port 0 takes a free one.",
+        "Address to listen on, HOST:PORT. Port 0 picks a free one.",
         "127.0.0.1:8330",
         is_common=True,
     )
@@ -286,14 +286,14 @@ class ServeSettings:
         high=1_024,
     )
     cohort_deadline: float = duration(
-        "Score a cohort with the members that have come when its first member has waited this "
+        "Score a cohort with the members that have arrived once its first member has waited this "
         "long.",
         600.0,
         is_common=True,
     )
     cohort_idle: float | None = duration(
-        "Score a cohort with the members that have come when none has come for this long. "
-        "Default: only $cohort_deadline ends the wait.",
+        "Score a cohort with the members that have arrived once no other has arrived for this "
+        "long. Default: only $cohort_deadline ends the wait.",
         low=0.01,
     )
     keep: float = duration(
@@ -305,7 +305,7 @@ class ServeSettings:
         low=1,
     )
     max_held: int = setting(
-        "Size of all responses held above which another group or cohort gets 429.",
+        "Refuse more groups and cohorts with 429 while the responses held exceed this size.",
         8_000_000_000,
         kind=SIZE,
     )
@@ -313,8 +313,8 @@ class ServeSettings:
         "Close a connection whose request has not arrived within this time.", 60.0
     )
     queue: int = setting(
-        "Comparisons being judged above which further groups get 429. Open cohorts are never "
-        "refused.",
+        "Refuse more groups with 429 while more comparisons than this are being judged. Open "
+        "cohorts are never refused.",
         20_000,
         low=1,
     )

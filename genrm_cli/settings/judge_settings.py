@@ -80,7 +80,7 @@ class JudgeSettings:
     )
     max_model_len: int | None = reward_setting(
         "Context length of the judge in tokens, prompt and reply together: longer prompts are "
-        "shortened. 0: never. Default: as the endpoint tells it (vLLM, SGLang).",
+        "shortened. 0: never. Default: as reported by the endpoint (vLLM, SGLang).",
         low=0,
         trust=False,
     )

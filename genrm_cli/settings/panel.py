@@ -212,7 +212,8 @@ def parse_watch(raw: object, where: str) -> WatchTable:
     refuse_unknown(own, ("share", *OWN_KEYS), place, "an auditor has")
     if "model" not in own:
         raise UsageError(
-            f"{place}: model is missing: name a judge of another family than the one it audits."
+            f"{place}: model is missing: name a judge from a different family than the one it "
+            "audits."
         )
     share = _SHARE(own.get("share", watch.audit_share), f"{place}.share")
     return replace(watch, auditor=judge_settings(own, f"{place}.", OWN_KEYS), audit_share=share)

@@ -77,8 +77,8 @@ class PairingSettings:
         high=64,
     )
     list_size: int = reward_setting(
-        "Most responses in one list of a listwise judge. Larger groups are split into lists that "
-        "share responses, in at least two ways.",
+        "Maximum number of responses in one list of a listwise judge. Larger groups are split "
+        "into lists that share responses, in at least two ways.",
         8,
         low=3,
         high=64,
@@ -113,7 +113,7 @@ class RewardSettings:
         "lose",
     )
     min_reliability: float | None = reward_setting(
-        "Leave groups unscored that are surely below this reliability (0 to 1).", low=0, high=1
+        "Leave groups unscored whose reliability is clearly below this (0 to 1).", low=0, high=1
     )
     preset: str | None = setting(
         f"Released length and style coefficients: {listed(PRESETS)}. Coefficients that you set "

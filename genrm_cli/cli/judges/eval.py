@@ -189,15 +189,15 @@ def _coin_lines(accuracy: "PairShare") -> list[str]:
     if accuracy.low is None or accuracy.high is None or accuracy.low > _COIN:
         return []
     if accuracy.high < _COIN:
-        return ["this judge is worse than a coin: check the labels and the profile"]
+        return ["this judge is worse than chance: check the labels and the profile"]
     needed = pairs_to_tell(accuracy)
-    share = round(100 * POWER)
-    more = (
-        ""
-        if needed is None
-        else f"; about {needed:,} pairs would tell in {share} % of cases, at this accuracy"
-    )
-    return [f"this judge cannot be told from a coin on {counted(accuracy.pairs, 'pair')}{more}"]
+    more = ""
+    if needed is not None:
+        share = round(100 * POWER)
+        more = f"; at this accuracy, {needed:,} pairs would show a difference in {share} % of cases"
+    return [
+        f"this judge is indistinguishable from chance on {counted(accuracy.pairs, 'pair')}{more}"
+    ]
 
 
 def _panel_text(panel: "PanelQuality") -> str:

@@ -85,7 +85,7 @@ def rank(
     ] = False,
     recorded: _Recorded = None,
     report: Annotated[
-        str | None, option("OUT.html", "Also write a page with the prompts that tell most.")
+        str | None, option("OUT.html", "Also write a page with the most informative prompts.")
     ] = None,
 ) -> int:
     """Compare policies on the same prompts: win rates and a leaderboard, with intervals.
@@ -154,8 +154,8 @@ def rank(
 def _warn(ranking: "Ranking") -> None:
     if ranking.judged_by is not None and ranking.judged_by.is_baseline:
         say_warning(
-            "judged by the built-in lexical baseline, which counts words: only a try of the "
-            "pipeline."
+            "judged by the built-in lexical baseline, which counts words: use it only to try out "
+            "the pipeline."
         )
     for warning in ranking.warnings:
         say_warning(warning)

@@ -30,7 +30,7 @@ class BatchOptions:
     """What to do with the batches of files of requests."""
 
     wait: float | None = setting(
-        "Wait this long for the batches. 0: submit them and leave; the same command collects them "
+        "Wait this long for the batches. 0: submit them and exit; the same command collects them "
         "later. Default: until they end.",
         kind=DURATION,
         low=0,
@@ -39,7 +39,7 @@ class BatchOptions:
         is_common=True,
     )
     cancel: bool = setting(
-        "Cancel the batches in progress, and write the replies that they have.",
+        "Cancel the batches in progress, and write the replies received so far.",
         False,
         panel="Request files",
         is_common=True,

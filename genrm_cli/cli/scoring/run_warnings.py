@@ -39,8 +39,8 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
     if metrics.min_reliability is not None and metrics.reliability.count < _MANY_GROUPS:
         yield (
             f"--min-reliability with {counted(metrics.reliability.count, 'group')}: fewer than "
-            f"{_MANY_GROUPS} say "
-            "little of the judge's noise, so only groups surely below it are left out."
+            f"{_MANY_GROUPS} say little about the judge's noise, so only groups that are clearly "
+            "below it are left out."
         )
     if metrics.groups_not_converged:
         yield f"the estimator did not converge in {counted(metrics.groups_not_converged, 'group')}."
@@ -65,9 +65,9 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
         )
     if cleared := metrics.suspects_cleared:
         yield (
-            f"failures concentrate on {counted(cleared, 'rollout')}, as chance explains (about "
-            f"{metrics.caused_failures_by_chance or 0.0:,.1f} expected): none of them loses by it. "
-            "So many failures make rewards worse; see the failures above."
+            f"failures concentrate on {counted(cleared, 'rollout')}, no more than chance explains "
+            f"(about {metrics.caused_failures_by_chance or 0.0:,.1f} expected): none of them "
+            "loses by it. So many failures make rewards worse; see the failures above."
         )
     if metrics.caused_failures:
         chance = metrics.caused_failures_by_chance
@@ -107,7 +107,7 @@ def _judge_warnings(metrics: "RunTotals") -> Iterator[str]:
         yield (
             f"{given - metrics.expected_verdicts:,} of {counted(given, 'verdict')} as the judge "
             "sampled them, despite --score-probabilities: its server sent no probabilities, or "
-            "too little of them was on scores."
+            "put too little probability on scores."
         )
     alpha = None if metrics.panel is None else metrics.panel.krippendorff_alpha
     if alpha is not None and alpha < _AGREES_FROM:

@@ -145,9 +145,9 @@ def _panel_text(panel: "PanelSummary") -> str:
         for worth in panel.worth
     )
     return (
-        f"scores of two judges correlate by {panel.correlation:.2f}. Only labels (genrm eval) tell "
-        f"how far their errors do, and so what {judges} judges are worth and how reliable they "
-        f"are: {cases}"
+        f"scores of two judges correlate by {panel.correlation:.2f}. Only labels (genrm eval) "
+        f"show how far their errors do, and so what {judges} judges are worth and how reliable "
+        f"they are: {cases}"
     )
 
 
