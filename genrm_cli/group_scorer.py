@@ -12,6 +12,7 @@ from typing import Self
 from genrm_cli.groups.check import check_settings, judge_specs, open_options
 from genrm_cli.groups.compile import compile_plan, fit_budget
 from genrm_cli.groups.count_group import count_group
+from genrm_cli.groups.failures.failure_history import FailureHistory
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import find_answered, judge_group, judge_groups
 from genrm_cli.groups.plan import GroupPlan
@@ -81,6 +82,7 @@ class GroupScorer:
         self._plan = compile_plan(settings)
         self._progress = progress or RunProgress()
         self._statistics = statistics_for(self._plan)
+        self._failures = FailureHistory()
         self._resources = AsyncExitStack()
         self._open_judges: OpenJudges | None = None
         self._judges: JudgeSet | None = None
@@ -140,7 +142,7 @@ class GroupScorer:
         """The calibration of the judge on all groups scored so far; pass it on to score later
         groups.
         """
-        return self._statistics.fit()
+        return replace(self._statistics.fit(), failures=self._failures.fit())
 
     async def score_group(
         self, group: Group, *, calibration: Calibration | None = None
@@ -162,8 +164,11 @@ class GroupScorer:
         judges = self._open_set()
         plan = self._fitted_plan([group])
         judged = await judge_group(self._begin(group, plan), plan, judges)
-        given = calibration or self._given_calibration or Calibration()
-        (rewards,) = self._reward([self._finish(judged, plan)], plan, given)
+        finished = self._finish(judged, plan)
+        given = calibration or self._given_calibration
+        if given is None:
+            given = Calibration(failures=self._failures.fit())
+        (rewards,) = self._reward([finished], plan, given)
         return rewards
 
     async def score_once(self, group: Group) -> GroupRewards:
@@ -206,7 +211,7 @@ class GroupScorer:
             statistics = statistics_for(plan)
             for group in in_order:
                 statistics.add_group(group.judged.size, group.used, group.lists)
-            given = statistics.fit()
+            given = replace(statistics.fit(), failures=self._failures.fit())
         return self._reward(in_order, plan, given)
 
     def _fitted_plan(self, groups: Iterable[Group]) -> GroupPlan:
@@ -238,6 +243,7 @@ class GroupScorer:
         """Count a judged group and add its verdicts to the calibration."""
         verdicts = verdicts_of(judged, plan)
         self._statistics.add_group(judged.size, verdicts.used, verdicts.lists)
+        self._failures.add_group(verdicts.trials)
         self.metrics.groups_done += 1
         return verdicts
 

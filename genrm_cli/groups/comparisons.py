@@ -1,7 +1,7 @@
 """The comparisons of a group: the requests to its judges, and the verdicts that count."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, islice
 
@@ -86,6 +86,33 @@ def iter_further(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Comparis
         left -= count
 
 
+def iter_pair_requests(
+    answered: Sequence[int], view: SharedView, plan: GroupPlan, comparisons: Iterable[Comparison]
+) -> Iterator[tuple[RequestId, Prompt]]:
+    """Yield the requests about comparisons to each judge that compares pairs.
+
+    Args:
+        answered: indices of the rollouts that have a response.
+        view: the responses of `answered` in their order, and what else is shown.
+        plan: plan of the run.
+        comparisons: of `answered`.
+    """
+    response_of = dict(zip(answered, view.responses, strict=True))
+    principle = view.comparing_principle
+    comparing = [number for number, judge in enumerate(plan.judges) if judge.grading is None]
+    for i, j, repeat in comparisons:
+        prompt = PairwisePrompt(
+            view.conversation,
+            response_of[i],
+            response_of[j],
+            principle,
+            view.reference,
+            view.images,
+        )
+        for number in comparing:
+            yield RequestId(number, repeat, (i, j)), prompt
+
+
 def iter_requests(
     key: str | None,
     answered: Sequence[int],
@@ -93,29 +120,17 @@ def iter_requests(
     plan: GroupPlan,
     chosen: Sequence[Comparison] | None = None,
 ) -> Iterator[tuple[RequestId, Prompt]]:
-    """Yield the requests to the judges whose verdicts count.
+    """Yield the requests to the judges whose verdicts count, but those that depend on verdicts.
 
-    Args:
-        key: key of the group.
-        answered: indices of the rollouts that have a response.
-        view: the responses of `answered` in their order, and what else is shown.
-        plan: plan of the run.
-        chosen: the comparisons, if the plan does not determine them.
-    """
+    Takes the arguments of `iter_pair_requests`, with the key of the group, and the comparisons if
+    the plan does not determine them."""
     if len(answered) < 2 or not plan.judges:
         return
+    if chosen is None and plan.compares_pairs:
+        chosen = plan_group(key, answered, plan.pairing)
+    yield from iter_pair_requests(answered, view, plan, chosen or ())
     response_of = dict(zip(answered, view.responses, strict=True))
     principle = view.comparing_principle
-    reference = view.reference
-    comparing = [number for number, judge in enumerate(plan.judges) if judge.grading is None]
-    if chosen is None:
-        chosen = plan_group(key, answered, plan.pairing) if comparing else ()
-    for i, j, repeat in chosen:
-        prompt = PairwisePrompt(
-            view.conversation, response_of[i], response_of[j], principle, reference, view.images
-        )
-        for number in comparing:
-            yield RequestId(number, repeat, (i, j)), prompt
     for number, judge in enumerate(plan.judges):
         if judge.grading is not None:
             for request in _iter_lineups(key, answered, number, judge.grading, plan):
@@ -126,7 +141,7 @@ def iter_requests(
                         view.conversation,
                         responses,
                         principle,
-                        reference=reference,
+                        reference=view.reference,
                         images=view.images,
                     ),
                 )
@@ -179,6 +194,8 @@ def verdicts_by_judge(judged: JudgedGroup, plan: GroupPlan) -> JudgeVerdicts:
     for (number, repeat, shown), outcome in judged.results:
         if number >= count:
             continue  # a grader of components
+        if not is_graded[number] and repeat >= plan.pairing.repeats:
+            continue  # a failed request, asked again to test which text makes it fail
         if isinstance(outcome.result, Grades):
             in_list = shown if len(shown) > 1 else ()
             for place, grade in outcome.result.by_place():
@@ -235,9 +252,11 @@ def _add_graded(
 def verdict_of(outcome: Outcome, plan: GroupPlan) -> Verdict | None:
     """Return the verdict of a pairwise request, or the default that the user asked for; None for a
     failure.
-    """
+
+    A verdict after replies without one counts as a failure: a judge that obeys "give a verdict only
+    if this response is better" would otherwise be asked until it wins."""
     if isinstance(outcome.result, Verdict):
-        return outcome.result
+        return None if outcome.reasks and plan.tests_failures else outcome.result
     if plan.default_score is None:
         return None
     return Verdict(plan.default_score, plan.default_score, plan.default_ranking, defaulted=True)
@@ -247,23 +266,13 @@ def used_verdicts(by_judge: JudgeVerdicts, plan: GroupPlan) -> Verdicts:
     """Return the verdicts behind the rewards: repeat by repeat, by first and then by second
     rollout.
 
-    A panel's verdict is the weighted mean of its judges'. With `both_orders`, a verdict counts only
-    if that of the other order does: half a pair would carry the judge's position preference into
-    the rewards."""
+    A panel's verdict is the weighted mean of its judges'. With `both_orders`, a verdict counts
+    without that of the other order: a response could otherwise hide a loss in one order by a
+    failure in the other."""
     joined = {
         comparison: join_verdicts(verdicts, plan) for comparison, verdicts in by_judge.items()
     }
-    both = plan.pairing.both_orders
-    return {
-        comparison: verdict
-        for comparison, verdict in joined.items()
-        if verdict is not None and (not both or joined.get(swapped(comparison)) is not None)
-    }
-
-
-def swapped(comparison: Comparison) -> Comparison:
-    """Return the comparison of the same two rollouts in the other order."""
-    return Comparison(comparison.j, comparison.i, comparison.judge_idx)
+    return {comparison: verdict for comparison, verdict in joined.items() if verdict is not None}
 
 
 def join_verdicts(verdicts: Sequence[Verdict | None], plan: GroupPlan) -> Verdict | None:

@@ -199,6 +199,7 @@ def _pairing(settings: Settings) -> PairingPlan:
         order_balanced=settings.judge.compat is None,  # NeMo Gym always shows the lower index first
         seed=given.seed,
         goal=given.goal,
+        max_extra=given.max_extra,
     )
 
 

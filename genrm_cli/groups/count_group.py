@@ -70,6 +70,8 @@ def count_group(
         metrics.component_failures["diversity"] += 1
     metrics.verdicts_set_aside += _failures(each.outcome for each in rewards.comparisons)
     metrics.verdicts_set_aside -= failed
+    planned = plan.count_requests(len(judged.answered))
+    metrics.extra_comparisons += max(0, len(judged.results) - planned)
     _count_rewards(metrics, judged, rewards)
 
 

@@ -9,7 +9,13 @@ from itertools import chain
 from typing import TypeVar
 
 from genrm_cli.errors import UsageError
-from genrm_cli.groups.comparisons import count_stages, iter_further, iter_requests
+from genrm_cli.groups.comparisons import (
+    count_stages,
+    iter_further,
+    iter_pair_requests,
+    iter_requests,
+)
+from genrm_cli.groups.failures.probes import iter_probes
 from genrm_cli.groups.graders import iter_gradings
 from genrm_cli.groups.group import Group, JudgedGroup, Results
 from genrm_cli.groups.plan import GroupPlan
@@ -177,7 +183,8 @@ def _recall(judged: JudgedGroup, group: Group, plan: GroupPlan, judges: JudgeSet
         if len(judged.results) < seen:  # the rest depends on what is missing
             later = count_stages(len(judged.answered), plan) - number
             break
-    return KnownGroup(first + plan.count_further(len(judged.answered)), known, known_calls, later)
+    requests = max(seen, first + plan.count_further(len(judged.answered)))
+    return KnownGroup(requests, known, known_calls, later)
 
 
 def count_requests(group: Group, plan: GroupPlan) -> int:
@@ -318,8 +325,10 @@ def iter_stages(
     yield iter_neutral(
         chain(iter_requests(group.key, judged.answered, view, plan, group.pairs), *gradings)
     )
-    for further in iter_further(judged, plan):
-        yield iter_neutral(iter_requests(group.key, judged.answered, view, plan, further))
+    if group.pairs is not None:  # chosen by somebody who also reads their failures
+        return
+    for comparisons in chain(iter_further(judged, plan), iter_probes(judged, plan)):
+        yield iter_neutral(iter_pair_requests(judged.answered, view, plan, comparisons))
 
 
 def view_for_judges(judged: JudgedGroup, group: Group, plan: GroupPlan) -> SharedView:

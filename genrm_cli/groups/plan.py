@@ -85,7 +85,6 @@ class RewardPlan:
         estimator: verdicts → base scores.
         on_caused_failures: whether rollouts that made comparisons fail `lose` these, are left
             `unscored`, or `keep` what the other comparisons give.
-        attributes: whether failures that concentrate on a rollout are attributed to it.
         failed_lose: whether rollouts whose comparisons all failed get the lowest score of their
             group.
         advantage: how advantages are scaled; see `weight_of`.
@@ -105,7 +104,6 @@ class RewardPlan:
     estimator: str = "adaptive"
     advantage: str = "pooled"
     on_caused_failures: str = "lose"
-    attributes: bool = True
     failed_lose: bool = False
     min_reliability: float | None = None
     single_score: float | None = None
@@ -272,6 +270,13 @@ class GroupPlan:
                 room for spec in specs if (room := room_of(spec, self.lists.list_size)) is not None
             ),
         )
+
+    @property
+    def tests_failures(self) -> bool:
+        """Whether failures are tested for texts that cause them, so that a verdict after a reply
+        without one is no evidence of quality.
+        """
+        return self.default_score is None and self.rewards.on_caused_failures != "keep"
 
     @cached_property
     def compares_pairs(self) -> bool:

@@ -7,8 +7,8 @@ from functools import cached_property
 from html import escape
 from typing import Literal
 
-from genrm_cli.groups.caused_failures import Causes
 from genrm_cli.groups.comparisons import JudgeVerdicts, verdict_of
+from genrm_cli.groups.failures.caused_failures import Causes
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.json_types import JsonObject
@@ -353,10 +353,7 @@ class Reasons:
             return Reason.NO_OPPONENT if len(self.judged.answered) == 1 else Reason.NOT_PLANNED
         if self._failures[index] == {FailureKind.NOT_ASKED}:
             return Reason.NOT_ASKED
-        if not plan.is_panel:
-            paired = plan.pairing.both_orders and plan.compares_pairs
-            return Reason.NO_BOTH_ORDERS if paired else Reason.NO_VERDICT
-        return Reason.NO_QUORUM if index not in self._with_quorum else Reason.NO_BOTH_ORDERS
+        return Reason.NO_QUORUM if plan.is_panel else Reason.NO_VERDICT
 
     @cached_property
     def _opponents(self) -> Mapping[int, set[int]]:
@@ -366,16 +363,6 @@ class Reasons:
             opponents[i].add(j)
             opponents[j].add(i)
         return opponents
-
-    @cached_property
-    def _with_quorum(self) -> set[int]:
-        """Rollouts with a comparison on which enough judges of the panel gave a verdict."""
-        quorate = (
-            pair
-            for pair, all_ in self.by_judge.items()
-            if sum(each is not None for each in all_) >= self.plan.quorum
-        )
-        return {index for i, j, _ in quorate for index in (i, j)}
 
     @cached_property
     def _failures(self) -> Mapping[int, set[FailureKind]]:

@@ -5,20 +5,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from genrm_cli.errors import GenrmError, StoppedError
-from genrm_cli.groups.caused_failures import (
-    Causes,
-    find_causes,
-    scores_of_losers,
-    with_losses,
-    with_lost_lists,
-    without_selected,
-)
 from genrm_cli.groups.comparisons import (
     JudgeVerdicts,
     lists_of,
     used_verdicts,
     verdicts_by_judge,
 )
+from genrm_cli.groups.failures.caused_failures import (
+    Causes,
+    known_causes,
+    scores_of_losers,
+    tested_causes,
+    with_losses,
+    with_lost_lists,
+    without_selected,
+)
+from genrm_cli.groups.failures.failure_test import Trial, trials_of
 from genrm_cli.groups.graders import DIVERSITY, GradedGroup
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GENRM, GroupPlan, RewardPlan
@@ -84,12 +86,14 @@ class JudgedVerdicts:
     """A judged group with its verdicts: all of each judge, and the `used` ones that count.
 
     Attributes:
-        causes: the rollouts that made requests fail.
+        causes: the rollouts that made requests fail, as far as that needs no test.
+        trials: the requests that tell who causes failures; none if that is not tested.
         lists: the scores of listwise judges; empty if others judge, too.
     """
 
     judged: JudgedGroup
     causes: Causes
+    trials: Sequence[Trial]
     by_judge: JudgeVerdicts
     used: Verdicts
     lists: Sequence[ListScores] = ()
@@ -100,22 +104,21 @@ def statistics_for(plan: GroupPlan) -> CalibrationStatistics:
     return CalibrationStatistics(lists=ListStatistics() if plan.is_listwise else None)
 
 
-def causes_of(judged: JudgedGroup, plan: GroupPlan) -> Causes:
-    """Return the rollouts that made requests of a group fail."""
+def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
+    """Return a judged group with its verdicts."""
+    causes: Causes = {}
+    trials = trials_of(judged, plan) if plan.tests_failures else []
     has_failures = any(
         outcome.reasks or isinstance(outcome.result, Failure) for _, outcome in judged.results
     )
-    return find_causes(judged, plan) if has_failures else {}
-
-
-def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
-    """Return a judged group with its verdicts."""
-    causes = causes_of(judged, plan)
-    if causes:
-        judged = without_selected(judged, causes)
+    if has_failures:
+        causes = known_causes(judged, plan)
+    if has_failures and plan.tests_failures:
+        judged = without_selected(judged, plan)
     by_judge = verdicts_by_judge(judged, plan)
     lists = lists_of(judged, plan) if plan.is_listwise else ()
-    return JudgedVerdicts(judged, causes, by_judge, used_verdicts(by_judge, plan), lists)
+    used = used_verdicts(by_judge, plan)
+    return JudgedVerdicts(judged, causes, trials, by_judge, used, lists)
 
 
 def reward_verdicts(
@@ -139,6 +142,7 @@ def _reward(
         failed = dict.fromkeys(NOISE_FIGURES, calibration.failed)
         if plan.rewards.uses_reliability:
             return [_without_rewards(group, plan, calibration.failed) for group in groups]
+    groups = [_tested(group, plan, calibration) for group in groups]
     loses = plan.rewards.on_caused_failures == "lose"
     losing = [_losing(group, plan) for group in groups if group.causes and loses]
     estimates = _estimate([*groups, *losing], plan, calibration)
@@ -197,6 +201,15 @@ def _without_rewards(group: JudgedVerdicts, plan: GroupPlan, failed: str) -> Gro
     )
 
 
+def _tested(group: JudgedVerdicts, plan: GroupPlan, calibration: Calibration) -> JudgedVerdicts:
+    """Return a group with the rollouts that the test convicts at the rates of the run."""
+    if not any(trial.has_failed for trial in group.trials):
+        return group
+    pairwise = sum(judge.grading is None for judge in plan.judges)
+    found = tested_causes(group.trials, calibration.failures.rates(pairwise))
+    return replace(group, causes={**found, **group.causes})
+
+
 def _losing(group: JudgedVerdicts, plan: GroupPlan) -> JudgedVerdicts:
     """Return a group with the verdicts that it has if rollouts lose the comparisons that failed
     because of them.
@@ -204,7 +217,7 @@ def _losing(group: JudgedVerdicts, plan: GroupPlan) -> JudgedVerdicts:
     by_judge = with_losses(group.by_judge, group.used.values(), group.causes)
     used = used_verdicts(by_judge, plan)
     lists = with_lost_lists(group.lists, group.causes) if plan.is_listwise else ()
-    return JudgedVerdicts(group.judged, group.causes, by_judge, used, lists)
+    return replace(group, by_judge=by_judge, used=used, lists=lists)
 
 
 def _estimate(

@@ -4,18 +4,17 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 
 from genrm_cli.errors import StoppedError
-from genrm_cli.groups.caused_failures import SuspectCounts
 from genrm_cli.groups.count_group import count_group
+from genrm_cli.groups.failures.failure_history import FailureHistory
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import try_functions
-from genrm_cli.groups.reward_group import causes_of, reward_groups, statistics_for, verdicts_of
+from genrm_cli.groups.reward_group import reward_groups, statistics_for, verdicts_of
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import InputIndex
 from genrm_cli.jobs.judging_session import JudgingSession
 from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.opened import OpenJudges
-from genrm_cli.metrics.figures import rounded
 from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.storage.encoding.records import render_record
 
@@ -44,11 +43,9 @@ async def judge_input(
             )
         await session.settle()
         index.plan = session.plan
-    suspects = SuspectCounts()
     with OutcomeStore() as outcomes:
 
         def keep(number: int, judged: JudgedGroup) -> None:
-            suspects.add_group(judged, causes_of(judged, index.plan))
             outcomes.keep(number, judged)
             run.metrics.groups_done += 1
 
@@ -60,7 +57,7 @@ async def judge_input(
         if not await session.judge(iter_rest, keep, uri):
             return False
         if scores is not None:
-            await run.in_thread(lambda: _conclude(index, run, outcomes, suspects, scores))
+            await run.in_thread(lambda: _conclude(index, run, outcomes, scores))
             if on_concluded is not None:
                 await on_concluded(outcomes)
     return True
@@ -70,7 +67,6 @@ def _conclude(
     index: InputIndex,
     run: RunContext,
     outcomes: OutcomeStore,
-    suspects: SuspectCounts,
     scores: ScoreStore,
 ) -> None:
     """Turn the verdicts of each group into rewards, now that the judge is calibrated on all of
@@ -79,18 +75,14 @@ def _conclude(
     # In the order of the groups: the last bits of the sums must not depend on which was answered
     # first.
     statistics = statistics_for(index.plan)
+    failures = FailureHistory()
     for number, rows in enumerate(index.table.iter_groups()):
         if run.stop.is_set():
             raise StoppedError
         verdicts = verdicts_of(outcomes.load(number), index.plan)
         statistics.add_group(len(rows), verdicts.used, verdicts.lists)
-    if suspects.suspects:
-        expected = suspects.expected(index.plan.pairing, run.metrics.group_sizes)
-        run.metrics.caused_failures_by_chance = None if expected is None else rounded(expected)
-        if suspects.is_chance(expected):
-            index.plan = replace(index.plan, rewards=replace(index.plan.rewards, attributes=False))
-            run.metrics.suspects_cleared = suspects.suspects
-    calibration = statistics.fit()
+        failures.add_group(verdicts.trials)
+    calibration = replace(statistics.fit(), failures=failures.fit())
     # Inputs are calibrated each on its own, but say together how reliable their rewards are.
     run.metrics.verdict_sums.numbers = statistics.numbers()
     is_pooled = index.plan.rewards.advantage == "pooled"

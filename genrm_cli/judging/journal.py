@@ -228,12 +228,13 @@ class Journal(AbstractContextManager["Journal"]):
 
     def recall_failure(self, key: bytes) -> Outcome | None:
         """Return the recorded failure of a request, or None."""
-        row = self._one("SELECT kind, detail, attempts, caused_by FROM failures WHERE key = ?", key)
+        query = "SELECT kind, detail, attempts, caused_by, reasks FROM failures WHERE key = ?"
+        row = self._one(query, key)
         if row is None or row["kind"] not in set(FailureKind):
             return None
         causes = tuple(int(each) for each in row["caused_by"].split() if each.isdecimal())
         failure = Failure(FailureKind(row["kind"]), row["detail"], causes)
-        return Outcome(failure, row["attempts"], from_journal=True)
+        return Outcome(failure, row["attempts"], from_journal=True, reasks=row["reasks"])
 
     def recall_decided(
         self, keys: Sequence[bytes], *, with_reply: bool = False
@@ -443,10 +444,21 @@ class Journal(AbstractContextManager["Journal"]):
             insert_row(execute, "notes", note, otherwise="REPLACE")
             return NOTE_COLUMNS, note, None
         result = outcome.result
+        if self._has_failures:
+            outcome.reasks = max(outcome.reasks, self._reasks_before(key))
         if isinstance(result, Failure):
             self._has_failures = True
             causes = " ".join(map(str, result.caused_by))
-            failure = (key, judge, result.kind.value, result.detail, outcome.attempts, now, causes)
+            failure = (
+                key,
+                judge,
+                result.kind.value,
+                result.detail,
+                outcome.attempts,
+                now,
+                causes,
+                outcome.reasks,
+            )
             insert_row(execute, "failures", failure, otherwise="REPLACE")
             return FAILURE_COLUMNS, failure, None
         costs = (
@@ -464,6 +476,15 @@ class Journal(AbstractContextManager["Journal"]):
         if self._has_failures:
             execute("DELETE FROM failures WHERE key = ?", (key,))
         return (VERDICT_COLUMNS, verdict, text) if earlier is None else None
+
+    def _reasks_before(self, key: bytes) -> int:
+        """Return how many replies without a verdict earlier runs got: a judge that answers only
+        where a response wins would otherwise be asked by one run after another until it does.
+        """
+        earlier = self.recall_failure(key)
+        if earlier is None or not isinstance(earlier.result, Failure):
+            return 0
+        return earlier.reasks + earlier.result.kind.is_parse_failure
 
     def _store(self, execute: Execute, values: Sequence[Any]) -> Judgment | None:
         """Store a verdict, unless an earlier one exists that is not damaged; return that one

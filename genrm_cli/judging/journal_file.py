@@ -20,7 +20,7 @@ import zstandard
 from genrm_cli.errors import SettingRef, StorageError
 from genrm_cli.verdicts import ChatTurn, Grades, Judgment, Verdict
 
-FORMAT = 1  # increase it when tables or columns change
+FORMAT = 2  # increase it when tables or columns change
 _APPLICATION_ID = 0x67656E72  # distinguishes our files from other SQLite files
 _BUSY_TIMEOUT_S = 30.0  # another run may import a whole copy in one transaction
 # Keys are hashes, so reads are random: with SQLite's default of 2 MB they take a third longer.
@@ -46,7 +46,8 @@ CREATE TABLE verdicts (
 );
 CREATE TABLE failures (
     key BLOB PRIMARY KEY, judge TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL,
-    attempts INTEGER NOT NULL, failed_at REAL NOT NULL, caused_by TEXT NOT NULL
+    attempts INTEGER NOT NULL, failed_at REAL NOT NULL, caused_by TEXT NOT NULL,
+    reasks INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE notes (
     key BLOB PRIMARY KEY, subject TEXT NOT NULL, text TEXT NOT NULL, noted_at REAL NOT NULL
@@ -90,7 +91,16 @@ OUTCOME_COLUMNS = (
     "cached_tokens",
     "reasks",
 )
-FAILURE_COLUMNS = ("key", "judge", "kind", "detail", "attempts", "failed_at", "caused_by")
+FAILURE_COLUMNS = (
+    "key",
+    "judge",
+    "kind",
+    "detail",
+    "attempts",
+    "failed_at",
+    "caused_by",
+    "reasks",
+)
 NOTE_COLUMNS = ("key", "subject", "text", "noted_at")
 _TEXT_COLUMNS = (
     "key",

@@ -105,8 +105,7 @@ class RunMetrics(Mergeable):
     shortened_rollouts: int = 0
     verdicts_after_reask: int = 0
     verdicts_set_aside: int = 0
-    suspects_cleared: int = 0
-    caused_failures_by_chance: float | None = None
+    extra_comparisons: int = 0
     caused_failures: int = 0
     worst_suspect: Worst = field(default_factory=Worst)
     neutralised: int = 0

@@ -55,6 +55,8 @@ class PairingPlan:
             balanced.
         seed: random seed of the run; with the group key, it determines the permutation of a ring.
         goal: what the comparisons are to find; see `plan_further`.
+        max_extra: limit of the comparisons of a group that replace failed ones or look for their
+            cause, as a share of the planned ones; 0 for none.
     """
 
     strategy: str = "ring"
@@ -64,6 +66,7 @@ class PairingPlan:
     order_balanced: bool = False
     seed: int = 0
     goal: str = "rewards"
+    max_extra: float = 0.0
 
     def iter_pairs(self, n: int, key: str = "") -> Iterator[Comparison]:
         """Yield the comparisons of n comparable rollouts, the whole list once per repeat; none if n

@@ -79,7 +79,7 @@ def _marks(group: GroupFigures) -> list[tuple[str, str]]:
         ("long-wins", "a strong length effect", effect is not None and abs(effect) > _LENGTH_WINS),
         (
             "caused_failures",
-            "rollouts suspected of making the judge fail",
+            "rollouts that make the judge fail",
             bool(group.caused_failures),
         ),
         ("repeated", "responses repeated", bool(group.duplicates)),

@@ -82,8 +82,7 @@ class RunFigures:
             only planned.
         replies: answered requests whose replies are known.
         first_place: verdicts for the response shown first, of those that prefer one.
-        caused_failures: rollouts suspected of making the judge fail; `caused_failures_by_chance`
-            is the number that chance explains, None without a metrics file.
+        caused_failures: rollouts that make the judge fail.
         repeated: responses equal to another of their group.
         panel_agreement: Krippendorff's alpha of a panel of judges.
         cost: calls, tokens, seconds and, with prices, money, in all and for 1,000 rollouts; empty
@@ -142,7 +141,6 @@ class RunFigures:
     by_earlier: tuple[tuple[float, Mean], ...]
     agreement: Share
     rings_needed: RingsNeeded | None = None
-    caused_failures_by_chance: float | None = None
     look_here: Mapping[str, tuple[tuple[str, float], ...]]
     format: int = FORMAT
 
@@ -231,7 +229,6 @@ def _recorded(metrics: RunRecord, prices: tuple[float, float]) -> Record:
         "partial": _why_partial(metrics),
         "probe": next((each for each in get_args(ProbeResult)[::-1] if each in probes), None),
         "rings_needed": metrics.rings_needed,
-        "caused_failures_by_chance": metrics.caused_failures_by_chance,
         "panel_agreement": None if metrics.panel is None else metrics.panel.krippendorff_alpha,
         "repeat_agreement": metrics.repeat_agreement,
         "cost": cost,

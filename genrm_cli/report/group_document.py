@@ -86,7 +86,7 @@ def _rollout(scored: ScoredRollout, prompt: tuple[Turn, ...], mask: Mask) -> Rec
     elif line.total is not None and line.total.gated_by:
         document["why"] = f"broke the gate {', '.join(line.total.gated_by)}"
     elif line.caused_failures:
-        document["why"] = f"suspected of {line.caused_failures:,} failed requests"
+        document["why"] = f"caused {line.caused_failures:,} failed requests"
     if rollout.is_truncated:
         document["cut"] = True
     if line.neutralised:

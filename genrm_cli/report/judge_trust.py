@@ -94,21 +94,13 @@ def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Ground
     if caused_failures:
         yield Ground(
             "care",
-            f"{caused_failures:,} rollouts are suspected of making requests fail"
-            f"{_by_chance(figures)}.",
+            f"{caused_failures:,} rollouts make requests to the judge fail.",
             "caused_failures",
         )
     if repeated:
         yield Ground(
             "care", f"{repeated:,} responses duplicate another response in their group.", "repeated"
         )
-
-
-def _by_chance(figures: RunFigures) -> str:
-    chance = figures.caused_failures_by_chance
-    if chance is None:
-        return "; some may be innocent"
-    return f"; about {chance:,.1f} are expected by chance"
 
 
 def _weight_of(share: float, many: float) -> Weight:

@@ -34,7 +34,7 @@ class GroupFigures:
         not_asked: requests that were planned but not made.
         replies: answered requests whose replies are known.
         unscored: rollouts without a reward, by the code of the reason.
-        caused_failures: rollouts suspected of making the judge fail.
+        caused_failures: rollouts that make the judge fail.
         duplicates: responses equal to an earlier one except for case, spaces and punctuation.
         varying: components that differ between its rollouts.
         points: for each reward, the training step and the score that its line had before; None

@@ -31,7 +31,7 @@ class RolloutResult:
         advantage: reward less the group's mean, scaled as the setting `advantage` says.
         comparisons: verdicts that count for it.
         failed: failed requests about it.
-        caused_failures: those that it is suspected of making fail; None if there are none.
+        caused_failures: those that its text makes fail; None if there are none.
         components: values by name; None if the reward comes from verdicts alone.
         shortened: characters cut out of prompt and response so that they fit into the judges'
             context; None if all fit.

@@ -154,13 +154,12 @@ class RunTotals:
         unscored_reasons: rollouts without a reward by the code of the reason; `unscored_examples`:
             details of one.
         verdicts_after_reask: verdicts that came only after a reply without one; of these,
-            `verdicts_set_aside` do not count, since the rollout that they favour is suspected.
-        suspects_cleared: rollouts with so many failures that they would be suspected, if chance
-            did not explain as many; they do not count in `caused_failures`.
-        caused_failures: rollouts suspected of making requests fail; `caused_failures_most` names
-            the one with most of them; `caused_failures_by_chance` is the number that the run's own
-            rates of failures give if texts have no influence; None without suspects, or below
-            20 groups.
+            `verdicts_set_aside` do not count, since a judge that answers only where a response
+            wins is asked until it does.
+        extra_comparisons: requests beyond the plan, which replace failed ones or test which text
+            makes them fail.
+        caused_failures: rollouts that make requests fail, by a test that convicts 1 of 10,000
+            innocent ones; `caused_failures_most` names the one with most failures.
         comparisons_planned: `verdicts` + `journal_hits` + `failures`.
         expected_verdicts: of `verdicts` and `journal_hits`, those that are expected values over
             score tokens.
@@ -234,10 +233,9 @@ class RunTotals:
     rewards_on_defaults: int
     verdicts_after_reask: int
     verdicts_set_aside: int
-    suspects_cleared: int
+    extra_comparisons: int
     caused_failures: int
     caused_failures_most: str | None
-    caused_failures_by_chance: float | None
     neutralised: int
     copies: int
     comparisons_planned: int

@@ -42,7 +42,7 @@ class GroupCounts:
             rewards.
         reward_mean_before: of all rewards that the server gave before.
         reward_spread: highest minus lowest reward.
-        caused_failures: members suspected of making requests fail.
+        caused_failures: members whose texts make requests fail.
         unanswered: comparisons that failed because of the judge, whatever the texts.
         reference: how often the members beat the reference answer to their prompt; None if there is
             none.

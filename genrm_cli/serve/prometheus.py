@@ -118,7 +118,7 @@ class ServiceCollector(Collector):
             "kind",
             metrics.failures_by_kind,
         )
-        text = "Rollouts suspected of making the judge fail"
+        text = "Rollouts whose text makes the judge fail"
         yield CounterMetricFamily(
             "genrm_rollouts_with_caused_failures", text, metrics.caused_failures
         )

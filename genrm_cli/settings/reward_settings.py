@@ -58,6 +58,12 @@ class PairingSettings:
         "rewards",
         choices=GOALS,
     )
+    max_extra: float = reward_setting(
+        "Limit of the comparisons that replace failed ones or look for the text that causes "
+        "failures, as a share of those planned for their group; 0 for none.",
+        2.0,
+        low=0,
+    )
     ring_k: float = reward_setting(
         "Comparisons per rollout, as rings of N. Applies to ring; 2.5 uses half of a third ring.",
         1.0,
@@ -84,8 +90,8 @@ class PairingSettings:
         high=64,
     )
     both_orders: bool = switch(
-        "Ask for every pair in both orders. A pair counts only with both verdicts; the metrics "
-        "report how often the two contradict each other. Doubles the calls.",
+        "Ask for every pair in both orders. The metrics report how often the two verdicts "
+        "contradict each other. Doubles the calls.",
         changes_rewards=True,
     )
     seed: int = reward_setting("Random seed for pairing.", 0, low=0)
@@ -108,7 +114,7 @@ class RewardSettings:
         f"How advantages are scaled. {explained(ADVANTAGES)}.", "pooled", choices=ADVANTAGES
     )
     on_caused_failures: Literal["lose", "unscored", "keep"] = reward_setting(
-        "Reward of a rollout suspected of making the judge fail. lose: it loses these comparisons. "
+        "Reward of a rollout whose text makes the judge fail. lose: it loses these comparisons. "
         "unscored: none. keep: what its other comparisons give.",
         "lose",
     )

@@ -98,11 +98,11 @@ def test_a_judge_of_the_panel_that_is_down_is_4_and_what_was_paid_for_stays(
 def test_only_what_failed_of_a_panel_is_asked_again(genrm, call, judge_server, start_judge):
     """The failures of one judge; the other one, which answered all, is not asked."""
     other = start_judge()
-    other.behave(script=[{"content": "no idea"}] * 2)
-    write_panel(genrm, judge_server, other, reask=0)
+    other.behave(script=[{"status": 500}] * 2)
+    write_panel(genrm, judge_server, other, reask=0, max_extra=0)
     genrm.write("in.jsonl", make_rollouts(groups=2))
     assert call("score", "in.jsonl", **KEYS).code == 6
-    assert genrm.metrics()["failures_by_kind"] == {"no_verdict": 2}
+    assert genrm.metrics()["failures_by_kind"] == {"http": 2}
     assert call("score", "in.jsonl", "--only-failed", **KEYS).code == 0
     assert judge_server.stats()["requests"] == 8
     assert other.stats()["requests"] == 10

@@ -144,16 +144,17 @@ def test_run_and_report_name_the_rollouts_that_made_the_judge_fail(genrm, call, 
     """The run warns and names the worst; the report counts them and leads to their groups."""
     judge_server.behave(refuses="xyzzy")
     lines = [
-        {"prompt": "Why?", "completion": "word " * (n + 1) + ("xyzzy" if n == 2 else "")}
+        {"prompt": f"Why {group}?", "completion": "word " * (n + 1) + ("xyzzy" if n == 2 else "")}
+        for group in range(12)
         for n in range(4)
     ]
     genrm.write("in.jsonl", lines)
     done = call("score", "in.jsonl", *judge_server.flags, "--no-probe")
-    assert "1 rollout suspected of making requests fail" in done.err
+    assert "12 rollouts that make requests to the judge fail" in done.err
     assert "most often rollout 2 of '" in done.err
     run = json.loads(call("report", "in.scored.jsonl", "-o", "out.html", "--json").out)["runs"][0]
-    assert run["caused_failures"]["count"] == 1
-    assert run["caused_failures"]["of"] == 4
+    assert run["caused_failures"]["count"] == 12
+    assert run["caused_failures"]["of"] == 48
     assert "caused_failures" in [reason["tag"] for reason in run["reasons"]]
 
 

@@ -30,6 +30,8 @@ def at(judge, *more):
         0,
         "--reask",
         0,
+        "--max-extra",
+        0,
         *more,
     )
 

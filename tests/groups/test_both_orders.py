@@ -53,10 +53,8 @@ def test_a_judge_that_likes_the_first_place_always_flips(tmp_path, judge_server)
     assert {line["reward"] for line in lines} == {3.0}
 
 
-def test_half_a_pair_does_not_count(tmp_path, judge_server):
-    """Where one order failed the other one's verdict stays in the comparisons, but no reward rests
-    on it.
-    """
+def test_a_verdict_counts_without_the_other_order(tmp_path, judge_server):
+    """A response could otherwise hide a loss by a failure in the other order."""
     judge_server.behave(script=[{"status": 500}])
     metrics, lines, comparisons = score(tmp_path, judge_server, both_orders=True)
     assert metrics["failures"] == 1
@@ -65,7 +63,7 @@ def test_half_a_pair_does_not_count(tmp_path, judge_server):
     failed = next(record for record in comparisons if record["failure"])
     touched = {failed["i"], failed["j"]}
     made = [line["genrm"]["comparisons"] for line in lines]
-    assert made == [2 if line["genrm"]["index"] in touched else 4 for line in lines]
+    assert made == [3 if line["genrm"]["index"] in touched else 4 for line in lines]
 
 
 def test_repeats_tell_how_often_they_agree(tmp_path, judge_server):

@@ -1,12 +1,20 @@
 """Failures that a response causes: who is blamed, and that it does not pay."""
 
+import math
 from dataclasses import replace
+from itertools import product
 
-import numpy as np
 import pytest
 from scored_components import completions, score_with, settings_of
 
-from genrm_cli.groups.caused_failures import SuspectCounts, find_causes, suspects_by_chance
+from genrm_cli.groups.failures.caused_failures import known_causes
+from genrm_cli.groups.failures.failure_test import (
+    _trial_of,
+    evidence_of,
+    find_culprits,
+    trials_of,
+)
+from genrm_cli.groups.failures.probes import iter_probes
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
@@ -14,6 +22,7 @@ from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
+from genrm_cli.rewards.estimators.failure_rates import FailureRates
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Reason, Verdict
 
@@ -21,6 +30,7 @@ SHAPE = measure_text("", "x", with_style=False, as_gym=False)
 VERDICT = Outcome(Verdict(4, 2, 2))
 REFUSED = Outcome(Failure(FailureKind.REFUSED, "no"))
 SILENT = Outcome(Failure(FailureKind.NO_VERDICT, "none"), reasks=3)
+BROKEN = Outcome(Failure(FailureKind.HTTP, "502"), attempts=3)
 JUDGE = JudgePlan("m")
 
 
@@ -40,142 +50,116 @@ def planned(n, rings, key):
         yield RequestId(0, repeat, (i, j))
 
 
-def causes(failed, n, pairs):
-    """Return the rollouts that are blamed if the judge refuses some of these pairs."""
-    results = [(RequestId(0, 0, pair), REFUSED if pair in failed else VERDICT) for pair in pairs]
-    found = find_causes(judged(results, n), GroupPlan(judges=(JUDGE,)))
-    return {index for culprits in found.values() for index in culprits}
+def trials(n, rings, fails, key="g", reply=REFUSED):
+    """Return the requests about a group in which those of these pairs fail."""
+    results = [(each, reply if fails(each.shown) else VERDICT) for each in planned(n, rings, key)]
+    return trials_of(judged(results, n), GroupPlan(judges=(JUDGE,)))
 
 
-RING = [(0, 1), (1, 2), (2, 3), (3, 0)]
+RATES = FailureRates(silent=0.02, broken=0.05, repeat=0.5)
+ALL_OF_8 = 7  # rings
 
 
 def test_failures_of_one_rollout_among_others_without_are_its_own():
-    """Not those that its opponents have, too, and not a single one."""
+    """Not those that its opponents have, too, nor a few, nor those with a single opponent."""
     cases = [
-        ([(0, 1), (3, 0)], {0}),
-        ([(0, 1)], set()),  # either may have caused it
-        ([(0, 1), (1, 2), (3, 0)], {0, 1}),
-        (RING, set()),  # the judge fails on everything
-        ([], set()),
+        (lambda shown: 0 in shown, {0}),
+        (lambda shown: shown[0] == 0, {0}),
+        (lambda shown: 0 in shown or 5 in shown, {0, 5}),
+        (lambda shown: shown == (0, 1), set()),  # either may have caused it
+        (lambda shown: set(shown) == {0, 1}, set()),
+        (lambda shown: True, set()),  # the judge fails on everything
+        (lambda shown: False, set()),
     ]
-    for failed, blamed in cases:
-        assert causes(set(failed), 4, RING) == blamed
+    for fails, culprits in cases:
+        assert find_culprits(trials(8, ALL_OF_8, fails), RATES) == culprits
 
 
-def test_an_honest_rollout_between_two_that_are_refused_is_not_blamed():
-    """Its failures are explained by its opponents."""
-    ring = [(i, (i + 1) % 6) for i in range(6)]
-    assert causes({(5, 0), (0, 1), (1, 2), (2, 3)}, 6, ring) == {0, 2}
+def test_the_evidence_of_an_innocent_text_is_one_on_average():
+    """Therefore it exceeds a bound in at most one of so many cases."""
+    shown = [(0, 1), (2, 0), (0, 3)]
+    answered = 1 - RATES.silent - RATES.broken
+    chances = [(VERDICT, answered), (REFUSED, RATES.silent), (BROKEN, RATES.broken)]
+    total = 0.0
+    for outcomes in product(chances, repeat=3):
+        found = [
+            _trial_of(RequestId(0, 0, pair), outcome, is_repeat=False)
+            for pair, (outcome, _) in zip(shown, outcomes, strict=True)
+        ]
+        chance = math.prod(chance for _, chance in outcomes)
+        total += chance * math.exp(evidence_of(0, found, RATES))
+    assert total == pytest.approx(1.0, abs=1e-6)
 
 
-def test_a_failed_call_is_nobody_s_fault():
-    """A timeout says nothing about texts."""
+def test_a_failed_call_is_nobody_s_fault_while_the_server_is_down():
+    """A request that was never made, or a server that fails on most, says nothing about texts."""
     late = Outcome(Failure(FailureKind.TIMEOUT, "late"))
-    results = [(RequestId(0, 0, pair), late if 0 in pair else VERDICT) for pair in RING]
-    assert not find_causes(judged(results, 4), GroupPlan(judges=(JUDGE,)))
-
-
-def test_random_failures_hardly_ever_blame_anyone():
-    """If this share of the requests fails at random, at most that share of the rollouts is
-    blamed, and as many as the run says that chance explains.
-    """
-    cases = [
-        (4, 1, 0.05, 0.004),
-        (16, 1, 0.05, 0.004),
-        (8, 1, 0.2, 0.05),
-        (8, 2, 0.05, 0.001),
-    ]
-    for n, rings, share, most in cases:
-        draw = np.random.default_rng(n + rings)
-        blamed = 0
-        groups = 8_000 // n
-        for number in range(groups):
-            results = [
-                (each, REFUSED if draw.random() < share else VERDICT)
-                for each in planned(n, rings, str(number))
-            ]
-            found = find_causes(judged(results, n), GroupPlan(judges=(JUDGE,)))
-            blamed += len({index for culprits in found.values() for index in culprits})
-        assert blamed / (groups * n) < most
-        expected = suspects_by_chance(PairingPlan("ring", rings), {n: groups}, share, 0.0)
-        assert blamed == pytest.approx(expected, rel=0.3, abs=12)
-
-
-@pytest.mark.parametrize(
-    ("groups", "failing", "attacked", "is_chance"),
-    [
-        (2_500, 0.1, 0, True),
-        (300, 0.02, 0, True),
-        (300, 0.02, 30, False),
-        (300, 0.01, 300, False),
-        (1, 0.0, 1, False),
-    ],
-)
-def test_a_run_tells_suspects_from_chance(groups, failing, attacked, is_chance):
-    """Of 20,000 innocent rollouts with 10 % failures none is blamed; texts on which the judge
-    always fails are, in one group in ten and in every group. A run of one group knows no chance.
-    """
-    draw = np.random.default_rng(3)
     plan = GroupPlan(judges=(JUDGE,))
-    counts = SuspectCounts()
-    for number in range(groups):
-        results = []
-        for each in planned(8, 1, str(number)):
-            is_silent = draw.random() < failing or (number < attacked and 0 in each.shown)
-            results.append((each, SILENT if is_silent else VERDICT))
+    for reply, shown in ((late, 0), (BROKEN, 0)):
+        found = trials(8, 1, lambda pair, shown=shown: shown in pair, reply=reply)
+        assert bool([trial for trial in found if trial.broken]) is (reply is BROKEN)
+    results = [(each, BROKEN if sum(each.shown) > 1 else VERDICT) for each in planned(8, 1, "g")]
+    assert not any(trial.broken for trial in trials_of(judged(results, 8), plan))
+
+
+def test_a_failed_pair_is_asked_in_the_other_order_and_then_with_others():
+    """The opponents are the strongest ones, in the position in which the rollout failed; a text
+    that is convicted is asked no more, and the limit holds.
+    """
+    for max_extra in (0.0, 0.25, 2.0):
+        pairing = PairingPlan("ring", ring_k=1, max_extra=max_extra)
+        plan = GroupPlan(pairing=pairing, judges=(JUDGE,))
+        results = [(each, SILENT if each.shown[0] == 0 else VERDICT) for each in planned(8, 1, "g")]
+        ((_, unlucky),) = [each.shown for each, outcome in results if outcome is SILENT]
         group = judged(results, 8)
-        counts.add_group(group, find_causes(group, plan))
-    assert counts.suspects >= attacked
-    expected = counts.expected(PairingPlan("ring", 1.0), {8: groups})
-    assert (expected is None) == (groups == 1)
-    assert counts.is_chance(expected) == is_chance
+        stages = []
+        for stage in iter_probes(group, plan):
+            stages.append(stage)
+            for i, j, repeat in stage:
+                outcome = SILENT if i == 0 else VERDICT
+                group.results.append((RequestId(0, repeat, (i, j)), outcome))
+        asked = [pair for stage in stages for pair in stage]
+        assert len(asked) <= 8 * max_extra
+        assert len(asked) == len(set(asked))
+        if stages:
+            assert stages[0] == [(unlucky, 0, 0)]
+        if max_extra == 2.0:
+            assert len({pair.j for pair in asked if pair.i == 0}) >= 3
+            assert find_culprits(trials_of(group, plan), RATES) == {0}
 
 
-def test_replies_without_a_verdict_hardly_ever_blame_anyone():
-    """If this share of the replies has none at random, and the judge is asked up to three times
-    more.
-    """
-    for share, most in [(0.05, 0.001), (0.2, 0.02)]:
-        draw = np.random.default_rng(1)
-        blamed = 0
-        groups = 1_000
-        for number in range(groups):
-            results = []
-            for each in planned(8, 1, str(number)):
-                reasks = int(np.argmax(draw.random(5) >= share))
-                said = Verdict(4, 2, 2) if draw.random() < 0.5 else Verdict(2, 4, 5)
-                results.append((each, Outcome(said, reasks=reasks) if reasks < 4 else SILENT))
-            found = find_causes(judged(results, 8), GroupPlan(judges=(JUDGE,)))
-            blamed += len({index for culprits in found.values() for index in culprits})
-        assert blamed / (groups * 8) < most
-
-
-def test_a_verdict_after_replies_without_one_does_not_count_for_the_response_that_wins_by_it():
-    """If all of its comparisons are such: it loses them, its opponents gain nothing, and `keep`
-    keeps them.
-    """
-    won = [Outcome(Verdict(5, 1, 1), reasks=2), Outcome(Verdict(1, 5, 6), reasks=1)]
-    results = [(RequestId(0, 0, pair), won.pop(0) if 0 in pair else VERDICT) for pair in RING]
-    group = judged(results, 4)
+def test_a_verdict_after_replies_without_one_is_no_evidence_of_quality():
+    """Nor is that of a repeat; `keep` keeps them."""
+    won = Outcome(Verdict(5, 1, 1), reasks=2)
+    results = [(each, won if 0 in each.shown else VERDICT) for each in planned(4, 1, "g")]
+    repeated = (RequestId(0, 1, (1, 2)), VERDICT)
+    group = judged([*results, repeated], 4)
     plan = GroupPlan(judges=(JUDGE,))
-    (rewards,) = reward_verdicts([verdicts_of(group, plan)], plan, CalibrationStatistics().fit())
-    assert [each.caused_by for each in rewards.comparisons if each.failure] == [(0,), (0,)]
-    assert min(rewards.rewards) == rewards.rewards[0]
-    assert not find_causes(group, replace(plan, rewards=RewardPlan(on_caused_failures="keep")))
+    found = verdicts_of(group, plan)
+    assert {index for pair in found.used for index in pair[:2]} == {1, 2, 3}
+    assert len(found.used) == 2
+    assert sum(isinstance(outcome.result, Failure) for _, outcome in found.judged.results) == 3
+    kept = verdicts_of(group, replace(plan, rewards=RewardPlan(on_caused_failures="keep")))
+    assert len(kept.used) == 4
 
 
 FORBIDDEN = "xyzzy"
 
 
+GROUPS = 12  # so many that the judge is known to answer other texts
+
+
 def score(folder, server, toml="model = 'm'", **given):
-    """Score a group of four whose second response the judge refuses."""
-    lines = completions(
-        "Short.",
-        f"The longest, which would win. {FORBIDDEN}",
-        "Not so short.",
-        "Rather a long one.",
-    )
+    """Score groups of four whose second response the judge refuses; the last group counts."""
+    lines = []
+    for number in range(GROUPS):
+        lines += completions(
+            f"Short {number}.",
+            f"The longest, which would win. {FORBIDDEN}",
+            "Not so short.",
+            "Rather a long one.",
+            prompt=f"Task {number}",
+        )
     server.behave(refuses=FORBIDDEN)
     return score_with(folder, lines, settings_of(toml, base_url=(server.base_url,), **given))
 
@@ -185,30 +169,34 @@ def test_a_rollout_that_the_judge_refuses_has_the_lowest_reward(tmp_path, judge_
     them.
     """
     metrics, lines, comparisons, code = score(tmp_path, judge_server)
-    rewards = [line["reward"] for line in lines]
+    rewards = [line["reward"] for line in lines[-4:]]
     assert code == 0
     assert min(rewards) == rewards[1] < sorted(rewards)[1]
-    assert [line["genrm"].get("caused_failures") for line in lines] == [None, 2, None, None]
-    assert [each["caused_by"] for each in comparisons if each["failure"]] == [[1], [1]]
-    assert metrics["caused_failures"] == 1
+    counts = [line["genrm"].get("caused_failures") for line in lines[-4:]]
+    assert counts[1] >= 6
+    assert [counts[0], *counts[2:]] == [None] * 3
+    assert {tuple(each["caused_by"]) for each in comparisons if each["failure"]} == {(1,)}
+    assert metrics["caused_failures"] == GROUPS
     assert metrics["caused_failures_most"].startswith("rollout 1 of ")
-    assert metrics["caused_failures_most"].endswith(", in 2")
-    kept = score(tmp_path, judge_server, on_caused_failures="keep")
-    assert [*kept.rewards[:1], *kept.rewards[2:]] == [*rewards[:1], *rewards[2:]]
+    assert metrics["calls"] > metrics["comparisons_planned"] - GROUPS * 8
+    unscored = score(tmp_path, judge_server, on_caused_failures="unscored")
+    assert [*unscored.rewards[:1], *unscored.rewards[2:4]] == [
+        line["reward"] for line in (*lines[:1], *lines[2:4])
+    ]
 
 
 @pytest.mark.parametrize(
-    ("given", "reason"),
+    ("setting", "reason"),
     [
-        ({"on_caused_failures": "unscored"}, Reason.CAUSED_FAILURES),
-        ({"on_caused_failures": "keep"}, Reason.NO_VERDICT),
+        ("unscored", Reason.CAUSED_FAILURES),
+        ("keep", Reason.NO_VERDICT),
     ],
 )
-def test_the_user_may_leave_it_unscored(tmp_path, judge_server, given, reason):
-    """With the reason that the setting gives."""
-    scored = score(tmp_path, judge_server, **given)
-    assert scored.reasons == [None, reason, None, None]
-    assert scored.lines[1]["genrm"]["caused_failures"] == 2
+def test_the_user_may_leave_it_unscored(tmp_path, judge_server, setting, reason):
+    """With the reason that the setting gives; `keep` tests nothing."""
+    scored = score(tmp_path, judge_server, on_caused_failures=setting)
+    assert scored.reasons == [None, reason, None, None] * GROUPS
+    assert bool(scored.metrics["caused_failures"]) is (setting == "unscored")
 
 
 def test_a_rollout_whose_comparisons_all_failed_may_get_the_lowest_score(tmp_path, judge_server):
@@ -216,7 +204,7 @@ def test_a_rollout_whose_comparisons_all_failed_may_get_the_lowest_score(tmp_pat
     unscored.
     """
     scored = score(tmp_path, judge_server, on_caused_failures="keep", unscored="lowest")
-    assert scored.rewards[1] == min(scored.rewards[0], *scored.rewards[2:])
+    assert scored.rewards[1] == min(scored.rewards[0], *scored.rewards[2:4])
     assert scored.lines[1]["genrm"]["advantage"] < 0
     assert scored.lines[1]["genrm"]["failed"] == 2
     assert (
@@ -225,7 +213,7 @@ def test_a_rollout_whose_comparisons_all_failed_may_get_the_lowest_score(tmp_pat
     )
     assert (
         score(tmp_path, judge_server, unscored="lowest", max_calls=0, use_journal=False).rewards
-        == [None] * 4
+        == [None] * 4 * GROUPS
     )
 
 
@@ -241,8 +229,8 @@ def test_it_loses_in_every_judge_and_component(tmp_path, judge_server):
     panel = "[[judge]]\nmodel = 'a'\n[[judge]]\nmodel = 'b'\nweight = 2.0\n[components.win_rate]\n"
     scored = score(tmp_path, judge_server, panel)
     assert scored.component("win_rate")[1] == 0.0
-    assert min(scored.component("genrm")) == scored.component("genrm")[1]
-    assert scored.lines[1]["genrm"]["caused_failures"] == 4
+    assert min(scored.component("genrm")[:4]) == scored.component("genrm")[1]
+    assert scored.lines[1]["genrm"]["caused_failures"] >= 4
     unscored = score(tmp_path, judge_server, panel, on_caused_failures="unscored")
     assert unscored.component("win_rate")[1] is None
     assert unscored.rewards[1] is None
@@ -263,7 +251,7 @@ def test_a_response_that_is_refused_where_it_is_graded_alone_gets_the_lowest_gra
     """The judge grades the others of its group, so the refusal is due to its text."""
     scored = score(tmp_path, judge_server, toml)
     assert scored.rewards[1] is not None
-    assert scored.rewards[1] <= min(reward for reward in scored.rewards if reward is not None)
+    assert scored.rewards[1] <= min(reward for reward in scored.rewards[:4] if reward is not None)
     assert scored.lines[1]["genrm"]["caused_failures"] == 1
 
 
@@ -275,7 +263,9 @@ def test_one_failure_of_a_grade_blames_nobody():
             (RequestId(0, 0, (index,)), Outcome(silent, calls) if index == 2 else VERDICT)
             for index in range(4)
         ]
-        assert tuple(find_causes(judged(results, 4), GroupPlan(judges=(JUDGE,))).values()) == blamed
+        assert (
+            tuple(known_causes(judged(results, 4), GroupPlan(judges=(JUDGE,))).values()) == blamed
+        )
 
 
 def test_it_loses_where_the_whole_group_is_shown_at_once():

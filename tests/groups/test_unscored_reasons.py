@@ -1,6 +1,6 @@
 """What is said of rollouts that a panel, or a judge of single responses, left without a reward."""
 
-from test_panel import judge, score
+from test_panel import score
 
 import genrm_cli as genrm
 from genrm_cli.verdicts import Reason
@@ -47,17 +47,6 @@ def test_one_failed_grade_of_many_costs_one_reward(tmp_path, judge_server):
     metrics, lines, _ = score(tmp_path, 4, **given)
     assert reasons(lines) == [None, Reason.NO_VERDICT, None, None]
     assert metrics["panel"] is None
-
-
-def test_half_a_pair_of_a_panel_is_half_a_pair(tmp_path, judge_server, start_judge):
-    """Enough judges in one order, too few in the other: neither a quorum that never was nor a
-    contradiction.
-    """
-    second = start_judge()
-    second.behave(script=[{}, {"content": "Hm."}])
-    panel = (judge(judge_server, "a"), judge(second, "b"))
-    _, lines, _ = score(tmp_path, 2, panel=panel, both_orders=True, strategy="all_pairs")
-    assert reasons(lines) == [Reason.NO_BOTH_ORDERS] * 2
 
 
 def test_a_rollout_that_no_comparison_was_planned_for_says_so():

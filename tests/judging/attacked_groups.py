@@ -8,8 +8,9 @@ With and without the text, groups and noise are the same."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
-from itertools import cycle, islice
+from itertools import chain, cycle, islice, permutations
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -20,6 +21,8 @@ from judge_families import Family
 from quoting_judges import iter_all_quoting
 from reply_readers import READERS
 
+from genrm_cli.groups.failures.failure_history import FailureHistory
+from genrm_cli.groups.failures.probes import iter_probes
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
@@ -195,15 +198,18 @@ class Setup(NamedTuple):
     """Groups without an attack.
 
     Attributes:
-        results: the requests of each group with the judge's own verdict.
-        about: where the attacker stands in a request about it, and the judge's own words at each
-            attempt, by group and place in `results`.
+        words: the judge's own words at each attempt, by group and pair, in the order shown.
+        plan: of the run, without its estimator.
         advantages: the mean advantages by estimator.
     """
 
-    results: list[list[tuple[RequestId, Outcome]]]
-    about: dict[tuple[int, int], tuple[int, tuple[str, ...]]]
+    words: list[dict[tuple[int, ...], tuple[str, ...]]]
+    plan: GroupPlan
     advantages: Mapping[str, Any]
+
+    def about(self, group: int, shown: tuple[int, ...]) -> tuple[int, tuple[str, ...]] | None:
+        """Return where the attacker stands in a request, and the words; None if it does not."""
+        return (1 if shown[0] == 0 else 2, self.words[group][shown]) if 0 in shown else None
 
 
 @cache
@@ -213,24 +219,27 @@ def setup_of(name: str, groups: int, rings: int, estimators: tuple[str, ...]) ->
     draw = np.random.default_rng(rings)
     world = draw_world(JudgeModel(), groups, SIZE, draw)
     world.quality[:, :2] += QUALITY_OF_BAD - world.truth[:, :2]
-    planned = [
-        list(PairingPlan("ring", ring_k=rings).iter_pairs(SIZE, str(g))) for g in range(groups)
-    ]
-    pairs = np.array([[(i, j) for i, j, _ in one] for one in planned])
+    every = list(permutations(range(SIZE), 2))
+    pairs = np.array([every] * groups)
     batches = [judge_pairs(world, pairs[:, :, 0], pairs[:, :, 1], draw) for _ in range(1 + REASKS)]
-    about = {}
-    results = []
-    for g, one in enumerate(planned):
-        results.append([])
-        for m, (i, j, repeat) in enumerate(one):
-            words = tuple(
+    words = [
+        {
+            pair: tuple(
                 _words_for(name, float(b.score_1[g, m] - b.score_2[g, m]), float(b.ranking[g, m]))
                 for b in batches
             )
-            results[g].append((RequestId(0, repeat, (i, j)), Outcome(says[words[0]])))
-            if 0 in (i, j):
-                about[g, m] = (1 if i == 0 else 2), words
-    return Setup(results, about, {each: mean_advantages(results, each) for each in estimators})
+            for m, pair in enumerate(every)
+        }
+        for g in range(groups)
+    ]
+    pairing = PairingPlan("ring", ring_k=rings, max_extra=2.0)
+    setup = Setup(words, GroupPlan(pairing=pairing, judges=(JudgePlan("m"),)), {})
+
+    def answer(g: int, shown: tuple[int, ...]) -> Outcome:
+        return Outcome(says[words[g][shown][0]])
+
+    advantages = {each: mean_advantages(setup, answer, each) for each in estimators}
+    return setup._replace(advantages=advantages)
 
 
 @cache
@@ -246,21 +255,32 @@ def _words_for(name: str, lead: float, ranking: float) -> str:
     )
 
 
-def mean_advantages(groups: Sequence[list[tuple[RequestId, Outcome]]], estimator: str) -> Any:
+def mean_advantages(
+    setup: Setup, answer: Callable[[int, tuple[int, ...]], Outcome], estimator: str
+) -> Any:
     """Return the mean advantages of the attacker and its twin; None counts as 0, as it teaches
     nothing.
     """
-    plan = GroupPlan(judges=(JudgePlan("m"),), rewards=RewardPlan(estimator=estimator))
+    plan = replace(setup.plan, rewards=RewardPlan(estimator=estimator))
     everyone = tuple(range(SIZE))
     found = []
     statistics = CalibrationStatistics()
-    for g, results in enumerate(groups):
-        fields = everyone, (True,) * SIZE, (None,) * SIZE, "answer", [_SHAPE] * SIZE, list(results)
-        group = JudgedGroup(str(g), SIZE, False, *fields)
+    history = FailureHistory()
+    for g in range(len(setup.words)):
+        fields = everyone, (True,) * SIZE, (None,) * SIZE, "answer", [_SHAPE] * SIZE
+        group = JudgedGroup(str(g), SIZE, None, *fields)
+        planned = [*plan.pairing.iter_pairs(SIZE, str(g))]
+        # A stage is planned once the results of the one before are there.
+        for stage in chain([planned], iter_probes(group, plan)):
+            group.results += [
+                (RequestId(0, repeat, (i, j)), answer(g, (i, j))) for i, j, repeat in stage
+            ]
         group.sort()
         found.append(verdicts_of(group, plan))
         statistics.add_group(SIZE, found[-1].used)
-    rewards = reward_verdicts(found, plan, statistics.fit())
+        history.add_group(found[-1].trials)
+    calibration = replace(statistics.fit(), failures=history.fit())
+    rewards = reward_verdicts(found, plan, calibration)
     return np.mean(
         [[advantage or 0.0 for advantage in each.advantages[:2]] for each in rewards], axis=0
     )
@@ -290,7 +310,10 @@ class Attack:
         self._habit = habit
         self._estimators = estimators
         self._setup = setup_of(name, groups, rings, tuple(estimators))
-        self._keys = list(dict.fromkeys(self._setup.about.values()))
+        about = [
+            self._setup.about(g, shown) for g in range(groups) for shown in self._setup.words[g]
+        ]
+        self._keys = [key for key in dict.fromkeys(about) if key is not None]
         self._known: dict[Any, tuple[float, float]] = {}
 
     def test(self, hostile: Hostile) -> Tested:
@@ -347,10 +370,8 @@ class Attack:
         )
         if signature not in self._known:
             self._known[signature] = self._changes(results)
-        failures = sum(
-            isinstance(results[key].result, Failure) for key in self._setup.about.values()
-        )
-        return Tested(*self._known[signature], failures / len(self._setup.about), forged)
+        failures = sum(isinstance(outcome.result, Failure) for outcome in results.values())
+        return Tested(*self._known[signature], failures / len(results), forged)
 
     def _changes(
         self, answers: Mapping[tuple[int, tuple[str, ...]], Outcome]
@@ -358,11 +379,16 @@ class Attack:
         """Return how much these answers to the requests about the attacker change its advantage and
         its twin's.
         """
-        changed = [list(one) for one in self._setup.results]
-        for (g, m), key in self._setup.about.items():
-            changed[g][m] = changed[g][m][0], answers[key]
+        says = self._family.says
+
+        def answer(g: int, shown: tuple[int, ...]) -> Outcome:
+            key = self._setup.about(g, shown)
+            if key is None:
+                return Outcome(says[self._setup.words[g][shown][0]])
+            return replace(answers[key])
+
         changes = [
-            mean_advantages(changed, each) - self._setup.advantages[each]
+            mean_advantages(self._setup, answer, each) - self._setup.advantages[each]
             for each in self._estimators
         ]
         return max(float(each[0]) for each in changes), min(float(each[1]) for each in changes)

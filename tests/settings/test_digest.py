@@ -12,7 +12,7 @@ DECIDING = """
     quorum
     estimator min_reliability
     reasoning_bonus answer_bonus top_percentile group_reasoning_length_penalty_coeff group_answer_length_penalty_coeff
-    group_style_penalty_coeff default_score on_caused_failures advantage unscored use_principle default_ranking
+    group_style_penalty_coeff default_score on_caused_failures max_extra advantage unscored use_principle default_ranking
 """  # noqa: E501
 
 

@@ -63,19 +63,12 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
             f"{counted(metrics.duplicate_rollouts, 'duplicate rollout')} (same group and "
             "rollout index)."
         )
-    if cleared := metrics.suspects_cleared:
-        yield (
-            f"failures concentrate on {counted(cleared, 'rollout')}, no more than chance explains "
-            f"(about {metrics.caused_failures_by_chance or 0.0:,.1f} expected): none of them "
-            "loses by it. So many failures make rewards worse; see the failures above."
-        )
     if metrics.caused_failures:
-        chance = metrics.caused_failures_by_chance
-        expected = "" if chance is None else f" (about {chance:,.1f} expected by chance)"
         yield (
-            f"{counted(metrics.caused_failures, 'rollout')} suspected of making requests "
-            f"fail{expected}, most often {metrics.caused_failures_most}; --on-caused-failures "
-            "sets their rewards. Read their texts: a policy may be learning this."
+            f"{counted(metrics.caused_failures, 'rollout')} that make requests to the judge fail, "
+            f"most often {metrics.caused_failures_most}; "
+            "--on-caused-failures sets their rewards. Read their texts: a policy may be learning "
+            "this."
         )
     if metrics.rewards_on_defaults:
         yield (

@@ -34,7 +34,7 @@ from genrm_cli.serve.shapes.call import (
 )
 from genrm_cli.verdicts import Reason
 
-_FAILED_JUDGES = (Reason.NO_VERDICT, Reason.NO_BOTH_ORDERS, Reason.NO_QUORUM)
+_FAILED_JUDGES = (Reason.NO_VERDICT, Reason.NO_QUORUM)
 
 
 async def _verify(call: Call) -> JsonReply:

@@ -203,6 +203,8 @@ def test_failures_in_files_are_those_of_calls(call, genrm, judge_server, line):
         "score",
         "in.jsonl",
         *PLAIN,
+        "--max-extra",
+        "0",
         "-q",
         "--max-unscored",
         "1",
@@ -235,7 +237,7 @@ def test_unreadable_replies_are_asked_again(call, genrm, judge_server):
         verdict="hash", fault={"content": "no verdict"}, fault_share=0.3, fault_times=1
     )
     genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
-    given = ("score", "in.jsonl", *PLAIN, "-q")
+    given = ("score", "in.jsonl", *PLAIN, "--max-extra", "0", "--max-unscored", "1", "-q")
     assert call(*given, "--requests-to", "requests.jsonl").code == 0
     replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
     unread = [
@@ -251,7 +253,9 @@ def test_unreadable_replies_are_asked_again(call, genrm, judge_server):
     assert not (genrm.folder / "in.scored.jsonl").exists()
     more = write_replies(genrm, judge_server, genrm.folder / "requests-2.jsonl")
     assert call(*given, *replies, *more).code == 0
+    # A verdict after a reply without one does not count: it could be asked for until it comes.
     assert genrm.metrics()["failures"] == 0
+    assert genrm.metrics()["verdicts_set_aside"] == len(unread)
 
 
 def test_refused_requests_are_not_asked_again(call, genrm, judge_server):
@@ -264,6 +268,8 @@ def test_refused_requests_are_not_asked_again(call, genrm, judge_server):
         "score",
         "in.jsonl",
         *PLAIN,
+        "--max-extra",
+        "0",
         "-q",
         "--max-unscored",
         "1",

@@ -1,0 +1,1 @@
+"""Failures: which texts cause them, how often innocent ones have them, and what to ask."""

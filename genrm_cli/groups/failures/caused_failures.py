@@ -1,0 +1,164 @@
+"""Attribute failures to the rollouts that cause them, and let these lose the comparisons.
+
+A policy under training may write texts on which the judge fails. Such a failure must pay neither
+this rollout, by hiding a loss, nor its opponents, by a win that the judge did not declare.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+
+from genrm_cli.groups.comparisons import JudgeVerdicts
+from genrm_cli.groups.failures.failure_test import Trial, find_culprits
+from genrm_cli.groups.group import JudgedGroup
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.judging.requests import RequestId
+from genrm_cli.rewards.estimators.failure_rates import FailureRates
+from genrm_cli.rewards.estimators.list_scores import ListScores
+from genrm_cli.verdicts import (
+    MIDDLE_RANKING,
+    Failure,
+    FailureKind,
+    Verdict,
+    preference,
+)
+
+Causes = Mapping[RequestId, tuple[int, ...]]
+"""The rollouts whose texts made a request fail, by request; requests that failed for other reasons
+are absent.
+"""
+
+_BETTER = Verdict(4.0, 2.0, 2.0)  # the margin where no verdict of the group prefers either response
+_AFTER_FAILURE = Failure(FailureKind.NO_VERDICT, "a verdict only after replies without one")
+
+
+def known_causes(judged: JudgedGroup, plan: GroupPlan) -> Causes:
+    """Attribute failures whose cause is known without a test; none under `compat`.
+
+    The parser names the responses that make a reply ambiguous. A request that shows one response
+    failed because of it if the judge refused it or failed more than once, and answered most of the
+    others of its group."""
+    causes: dict[RequestId, tuple[int, ...]] = {}
+    alone: dict[int, list[tuple[RequestId, bool, bool]]] = defaultdict(list)
+    for request, outcome in judged.results if plan.default_score is None else ():
+        failure = outcome.result if isinstance(outcome.result, Failure) else None
+        if failure is not None and failure.caused_by:
+            causes[request] = tuple(request.shown[position - 1] for position in failure.caused_by)
+        elif len(request.shown) == 1 and (failure is None or failure.kind.depends_on_texts):
+            is_certain = failure is not None and (
+                failure.kind is FailureKind.REFUSED or outcome.attempts > 1
+            )
+            alone[request.judge].append((request, failure is not None, is_certain))
+    for asked in alone.values():
+        if 2 * sum(is_failed for _, is_failed, _ in asked) < len(asked):
+            causes |= {request: request.shown for request, _, is_certain in asked if is_certain}
+    return causes
+
+
+def tested_causes(trials: Sequence[Trial], rates: FailureRates) -> Causes:
+    """Attribute the failed comparisons of a group to the rollouts that the test convicts."""
+    culprits = find_culprits(trials, rates)
+    causes = {}
+    for trial in trials:
+        caused_by = tuple(index for index in trial.shown if index in culprits)
+        if trial.has_failed and caused_by:
+            causes[trial.request] = caused_by
+    return causes
+
+
+def without_selected(judged: JudgedGroup, plan: GroupPlan) -> JudgedGroup:
+    """Return a group in which verdicts that came only after replies without one are failures."""
+    pairwise = {number for number, judge in enumerate(plan.judges) if judge.grading is None}
+    results = []
+    for request, outcome in judged.results:
+        is_repeat = request.repeat >= plan.pairing.repeats
+        if (
+            request.judge in pairwise
+            and isinstance(outcome.result, Verdict)
+            and (outcome.reasks or is_repeat)
+        ):
+            results.append((request, replace(outcome, result=_AFTER_FAILURE)))
+        else:
+            results.append((request, outcome))
+    return replace(judged, results=results)
+
+
+def with_losses(
+    by_judge: JudgeVerdicts, used: Collection[Verdict], causes: Causes
+) -> JudgeVerdicts:
+    """Return the verdicts by judge as they are if rollouts lose the comparisons that failed because
+    of them.
+
+    They lose by the widest margin and with the lowest score in `used`, the verdicts of the group:
+    by less, a text that hides only the worst verdicts would pay. Two rollouts that both caused a
+    failure tie."""
+    decided = [verdict for verdict in used if preference(verdict)] or [_BETTER]
+    margin = max(decided, key=lambda verdict: abs(preference(verdict)))
+    low = min(min(verdict.score_1, verdict.score_2) for verdict in decided)
+    high = low + abs(margin.score_1 - margin.score_2)
+    lead = abs(MIDDLE_RANKING - margin.ranking)
+    verdicts = {
+        1: Verdict(high, low, MIDDLE_RANKING - lead),
+        0: Verdict((high + low) / 2, (high + low) / 2, MIDDLE_RANKING),
+        -1: Verdict(low, high, MIDDLE_RANKING + lead),
+    }
+    of_all = defaultdict[tuple[int, int], set[int]](
+        set
+    )  # by judge and repeat: of requests that show a whole group
+    for (judge, repeat, shown), culprits in causes.items():
+        of_all[judge, repeat].update(culprits if len(shown) > 2 else ())
+    filled = {pair: list(given) for pair, given in by_judge.items()}
+    for (i, j, repeat), given in filled.items():
+        for number, verdict in enumerate(given):
+            if verdict is None:
+                at_fault = {
+                    index
+                    for shown in ((i, j), (i,), (j,))
+                    for index in causes.get(RequestId(number, repeat, shown), ())
+                } | (of_all[number, repeat] & {i, j})
+                if at_fault:
+                    given[number] = verdicts[(j in at_fault) - (i in at_fault)]
+    return filled
+
+
+def with_lost_lists(lists: Sequence[ListScores], causes: Causes) -> list[ListScores]:
+    """Return the lists of a group as they are if rollouts lose the lists that failed because of
+    them.
+
+    They have the lowest score of the group there, and each other one the mean of its own scores.
+    """
+    scores = defaultdict[int, list[float]](list)
+    for each in lists:
+        for index, score in zip(each.rollouts, each.scores, strict=True):
+            scores[index].append(score)
+    every = [score for of_one in scores.values() for score in of_one]
+    every = every or [_BETTER.score_1, _BETTER.score_2]
+    lost = []
+    for (_, _, shown), culprits in causes.items():
+        filled = [
+            min(every) if index in culprits else fmean(scores.get(index, every)) for index in shown
+        ]
+        lost.append(ListScores(shown, range(len(shown)), filled))
+    return [*lists, *lost]
+
+
+def scores_of_losers(
+    scores: Sequence[float | None], if_lost: Sequence[float | None], losers: Collection[int]
+) -> list[float | None]:
+    """Return the base scores of a group, with those of the losers from the estimate in which they
+    lose.
+
+    The wins of the others in that estimate, which the judge did not declare, count for none of
+    them, but keep the losers' distance to their mean."""
+    gaps = [
+        own - other
+        for index, (own, other) in enumerate(zip(scores, if_lost, strict=True))
+        if index not in losers and own is not None and other is not None
+    ]
+    shift = math.fsum(gaps) / len(gaps) if gaps else 0.0
+    return [
+        other + shift if index in losers and other is not None else own
+        for index, (own, other) in enumerate(zip(scores, if_lost, strict=True))
+    ]

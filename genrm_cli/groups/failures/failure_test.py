@@ -1,0 +1,237 @@
+"""Test which texts make a judge fail, with a stated error.
+
+A response that makes the judge fail where it would lose hides its losses. Each failure alone may be
+chance; their pattern is not. For each rollout the test compares two explanations of its requests:
+that they fail as those of innocent texts do (`FailureRates`), or that its text makes a share of
+them fail besides, in one of the two positions or in both. The likelihood ratio, averaged over the
+shares, the positions and the two kinds of failure, is its evidence. Its mean is 1 for an innocent
+text, whatever is asked next and whenever one stops, so it exceeds 10,000 in at most one of 10,000
+cases (Ville's inequality). No verdict enters it: good texts are not accused more often than bad
+ones.
+
+Source: sequential testing by mixtures of likelihood ratios; H. Robbins, Ann. Math. Stat. 41 (1970)
+1397.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+from genrm_cli.groups.group import JudgedGroup
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.judging.requests import RequestId
+from genrm_cli.metrics.figures import rounded
+from genrm_cli.rewards.estimators.failure_rates import FailureCounts, FailureRates
+from genrm_cli.verdicts import Failure, FailureKind, Outcome
+
+# Convict above this evidence: one innocent text of 10,000 reaches it by chance.
+CONVICTING = math.log(1e4)
+_WITHOUT_ANY = math.log(30)
+_SUSPICIOUS = math.log(5)
+# The shares of its requests that a text may make fail. Replies to the same texts fail together, so
+# for repeats the share is at least _LEAST_REPEATED.
+_SHARES = (0.25, 0.5, 0.9)
+_LEAST_REPEATED = 0.6
+_FIRST = 0
+_SECOND = 1
+_PLACES = ((_FIRST,), (_SECOND,), (_FIRST, _SECOND))
+_SERVER_FAILURES = frozenset(
+    {
+        FailureKind.CONNECTION,
+        FailureKind.TIMEOUT,
+        FailureKind.HTTP,
+        FailureKind.BAD_BODY,
+    }
+)
+
+
+class Trial(NamedTuple):
+    """One request about a pair to one judge.
+
+    Attributes:
+        shown: the rollout shown first, and the other one.
+        silent: whether its first reply holds no verdict.
+        broken: whether it has no reply.
+        is_repeat: whether it repeats a request that failed; only its repeats count then.
+        repeats: replies to the same texts after one without a verdict.
+        silent_repeats: of these, those without a verdict.
+    """
+
+    request: RequestId
+    shown: tuple[int, ...]
+    silent: bool
+    broken: bool
+    is_repeat: bool
+    repeats: int
+    silent_repeats: int
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a reply is missing or holds no verdict."""
+        return self.silent or self.broken
+
+
+def trials_of(judged: JudgedGroup, plan: GroupPlan) -> list[Trial]:
+    """Return the requests of a group that tell who causes failures.
+
+    These are comparisons that were answered or failed for a reason that texts may have. A judge
+    that answers nothing says nothing about texts, and failures of its server only where it answers
+    most requests: else it is down. A reply that the text of a response makes ambiguous is left out,
+    since its cause is known."""
+    by_judge: dict[int, list[Trial]] = defaultdict(list)
+    pairwise = {number for number, judge in enumerate(plan.judges) if judge.grading is None}
+    for request, outcome in judged.results:
+        if request.judge in pairwise:
+            trial = _trial_of(request, outcome, request.repeat >= plan.pairing.repeats)
+            if trial is not None:
+                by_judge[request.judge].append(trial)
+    trials = []
+    for asked in by_judge.values():
+        answered = sum(not trial.has_failed for trial in asked)
+        is_up = 2 * sum(not trial.broken for trial in asked) >= len(asked)
+        trials += [trial for trial in asked if answered and (is_up or not trial.broken)]
+    # Results come in the order of the answers, which must not decide what is asked next.
+    trials.sort(key=attrgetter("request"))
+    return trials
+
+
+def _trial_of(request: RequestId, outcome: Outcome, is_repeat: bool) -> Trial | None:
+    failure = outcome.result if isinstance(outcome.result, Failure) else None
+    broken = False
+    silent = outcome.reasks > 0
+    if failure is None:
+        silent_repeats = max(0, outcome.reasks - 1)
+        repeats = outcome.reasks
+    elif failure.caused_by:
+        return None
+    elif failure.kind.depends_on_texts:
+        silent = True
+        silent_repeats = outcome.reasks
+        repeats = outcome.reasks
+    elif silent:  # the last of its calls failed for another reason
+        silent_repeats = outcome.reasks - 1
+        repeats = silent_repeats
+    elif failure.kind in _SERVER_FAILURES and outcome.attempts:
+        broken = True
+        silent_repeats = repeats = 0
+    else:
+        return None
+    if is_repeat:
+        if broken:
+            return None
+        repeats += 1
+        silent_repeats += silent
+    return Trial(request, request.shown, silent, broken, is_repeat, repeats, silent_repeats)
+
+
+def count_failures(trials: Iterable[Trial], suspects: Collection[int] = ()) -> FailureCounts:
+    """Count the requests that show none of some rollouts."""
+    innocent = [trial for trial in trials if not any(index in suspects for index in trial.shown)]
+    first = [trial for trial in innocent if not trial.is_repeat]
+    return FailureCounts(
+        requests=len(first),
+        silent=sum(trial.silent for trial in first),
+        broken=sum(trial.broken for trial in first),
+        repeats=sum(trial.repeats for trial in innocent),
+        silent_repeats=sum(trial.silent_repeats for trial in innocent),
+    )
+
+
+def evidence_of(index: int, trials: Iterable[Trial], rates: FailureRates) -> float:
+    """Return the logarithm of the evidence that a text causes failures, from the requests about it;
+    rounded, as it decides.
+    """
+    requests = [0, 0]
+    silent = [0, 0]
+    broken = [0, 0]
+    repeats = [0, 0]
+    silent_repeats = [0, 0]
+    for trial in trials:
+        place = trial.shown.index(index)
+        if not trial.is_repeat:
+            requests[place] += 1
+            silent[place] += trial.silent
+            broken[place] += trial.broken
+        repeats[place] += trial.repeats
+        silent_repeats[place] += trial.silent_repeats
+    ratios = []
+    for places in _PLACES:
+        for share in _SHARES:
+            for failed, rate in ((silent, rates.silent), (broken, rates.broken)):
+                ratio = sum(_log_ratio(failed[p], requests[p], rate, share) for p in places)
+                if failed is silent:
+                    again = max(share, _LEAST_REPEATED)
+                    ratio += sum(
+                        _log_ratio(silent_repeats[p], repeats[p], rates.repeat, again)
+                        for p in places
+                    )
+                ratios.append(ratio)
+    most = max(ratios)
+    mean = math.fsum(math.exp(ratio - most) for ratio in ratios) / len(ratios)
+    return rounded(most + math.log(mean))
+
+
+def _log_ratio(failed: int, total: int, rate: float, share: float) -> float:
+    """Return the log likelihood ratio if a text makes this share of requests fail besides."""
+    each = math.log((1 - (1 - rate) * (1 - share)) / rate)
+    return failed * each + (total - failed) * math.log(1 - share)
+
+
+def by_rollout(trials: Iterable[Trial], without: Collection[int] = ()) -> dict[int, list[Trial]]:
+    """Return the requests about each rollout with a failure, without those that show others."""
+    found: dict[int, list[Trial]] = defaultdict(list)
+    failing = set[int]()
+    for trial in trials:
+        if without and not set(without).isdisjoint(trial.shown):
+            continue
+        for index in trial.shown:
+            found[index].append(trial)
+        if trial.has_failed:
+            failing.update(trial.shown)
+    return {index: found[index] for index in sorted(failing)}
+
+
+def find_culprits(trials: Sequence[Trial], rates: FailureRates) -> set[int]:
+    """Return the rollouts whose texts cause failures: one innocent text of 10,000 is among them.
+
+    A text that causes failures does so with several opponents: without those with any one of them,
+    it keeps evidence of 30. Else an opponent could cause them."""
+
+    def is_culprit(index: int, own: Sequence[Trial]) -> bool:
+        if evidence_of(index, own, rates) < CONVICTING:
+            return False
+        opponents = {other for trial in own for other in trial.shown if trial.has_failed} - {index}
+        return all(
+            evidence_of(index, [trial for trial in own if other not in trial.shown], rates)
+            >= _WITHOUT_ANY
+            for other in sorted(opponents)
+        )
+
+    return _select(trials, rates, is_culprit)
+
+
+def find_suspects(trials: Sequence[Trial], rates: FailureRates) -> set[int]:
+    """Return the rollouts that may cause failures: at most one innocent text of five is
+    among them.
+    """
+    return _select(trials, rates, lambda index, own: evidence_of(index, own, rates) >= _SUSPICIOUS)
+
+
+def _select(
+    trials: Sequence[Trial],
+    rates: FailureRates,
+    is_selected: Callable[[int, Sequence[Trial]], bool],
+) -> set[int]:
+    """Select rollouts, those with most evidence first: the requests that show one then say nothing
+    about others.
+    """
+    selected = set[int]()
+    while True:
+        own = by_rollout(trials, selected)
+        order = sorted(own, key=lambda index: -evidence_of(index, own[index], rates))
+        found = next((index for index in order if is_selected(index, own[index])), None)
+        if found is None:
+            return selected
+        selected.add(found)
