@@ -16,6 +16,7 @@ UNFINISHED_PREFIX = ".genrm-"
 UNFINISHED_SUFFIX = ".part"
 
 _SCHEMES = tuple(REMOTE)
+_OBJECTS = ", ".join(f"{scheme}bucket/key" for scheme in REMOTE)  # in messages
 # Also a mistyped `s3:/`.
 _ANY_SCHEME = re.compile(
     "|".join([*(scheme.removesuffix("//") for scheme in REMOTE), "[A-Za-z][A-Za-z0-9+.-]+://"])
@@ -63,7 +64,7 @@ def parse_object_uri(uri: str) -> tuple[str, str]:
     bucket, _, key = uri.partition("//")[2].partition("/")
     if not is_remote(uri) or not bucket or not key:
         raise UsageError(
-            f"{uri!r} is not an S3 object: expected s3://bucket/key, with scheme, bucket and key"
+            f"{uri!r} is not an object: expected {_OBJECTS}, with scheme, bucket and key"
         )
     if key.endswith("/"):
         raise UsageError(f"{uri!r} is a prefix; name an object below it")
@@ -81,12 +82,12 @@ def parse_local_path(uri: str) -> str:
     """
     if not uri:
         raise UsageError(
-            "an empty file name: expected a path, s3://bucket/key, or - for a standard stream"
+            f"an empty file name: expected a path, {_OBJECTS}, or - for a standard stream"
         )
     if _ANY_SCHEME.match(uri):
         raise UsageError(
-            f"{uri!r} cannot be opened: genrm reads and writes local paths, s3://bucket/key and - "
-            "only. Copy the data to one of these first."
+            f"{uri!r} cannot be opened: genrm reads and writes local paths, {_OBJECTS} and - only. "
+            "Copy the data to one of these first."
         )
     return uri
 

@@ -147,7 +147,9 @@ def test_only_the_command_line_knows_flags():
     found = {
         f"{path}: {flag}"
         for path, source in sources().items()
-        if path.parts[0] != "cli" and not flags.isdisjoint(pattern.findall(source))
+        if path.parts[0] != "cli"
+        and path.parts[:2] != ("adapters", "nemo_gym_sessions")  # it runs `genrm serve`
+        and not flags.isdisjoint(pattern.findall(source))
         for text in iter_texts(ast.parse(source))
         for flag in pattern.findall(text)
         if flag in flags

@@ -12,7 +12,7 @@ import orjson
 from genrm_cli.errors import InputError
 from genrm_cli.storage.encoding.eval_logs import TORCH_ADVICE, iter_samples, refusal
 from genrm_cli.storage.encoding.parquet import iter_rows
-from genrm_cli.storage.encoding.records import EXCERPT_BYTES, Line, iter_lines
+from genrm_cli.storage.encoding.records import Line, iter_lines
 
 HEAD_BYTES = 1 << 20  # the first line of a pretty-printed object may be long
 
@@ -60,13 +60,11 @@ class Container:
         )
         start = head.lstrip(_BLANKS)
         for marks, beginning in ((_REFUSED, head), (_REFUSED_TEXTS, start)):
-            if (
-                told := next(
-                    (told for mark, told in marks.items() if re.match(mark, beginning)), None
-                )
-            ) is not None:
-                raise refusal(uri, *told)
-        if self._read_binary is None and (delimiter := _delimiter_of(uri, start)) is not None:
+            for mark, (kind, advice) in marks.items():
+                if re.match(mark, beginning):
+                    raise refusal(uri, kind, advice)
+        delimiter = _delimiter_of(uri, start)
+        if self._read_binary is None and delimiter is not None:
             self._read_binary = partial(_iter_table, delimiter=delimiter.decode())
         self._in_array = _ARRAY.match(start) is not None
         self._rewrites = self._read_binary is None and (
@@ -202,11 +200,7 @@ def _iter_table(file: BinaryIO, uri: str, max_bytes: int, *, delimiter: str) -> 
                     f"{len(names)}"
                 )
             raw = orjson.dumps(dict(zip(names, row, strict=True)))
-            yield (
-                Line(number, raw)
-                if len(raw) <= max_bytes
-                else Line(number, raw[:EXCERPT_BYTES], len(raw))
-            )
+            yield Line.of_item(number, raw, max_bytes)
     except (csv.Error, UnicodeDecodeError) as error:
         raise InputError(
             f"{uri}: cannot be read as a table ({error}); save it as UTF-8 text again"

@@ -12,7 +12,7 @@ import orjson
 
 from genrm_cli.errors import InputError, UsageError, how_to_install
 from genrm_cli.json_types import Record
-from genrm_cli.storage.encoding.records import EXCERPT_BYTES, Line
+from genrm_cli.storage.encoding.records import Line
 from genrm_cli.storage.spool import Spool
 
 if TYPE_CHECKING:
@@ -40,11 +40,7 @@ def iter_rows(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
                 for row in batch.to_pylist():
                     number += 1
                     raw = orjson.dumps(row, default=_plain)
-                    yield (
-                        Line(number, raw)
-                        if len(raw) <= max_bytes
-                        else Line(number, raw[:EXCERPT_BYTES], len(raw))
-                    )
+                    yield Line.of_item(number, raw, max_bytes)
     except (arrow.ArrowException, OSError, orjson.JSONEncodeError) as error:
         raise InputError(
             f"{uri}: cannot be read as Parquet ({error}); copy or write it again"

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import orjson
 
@@ -32,6 +32,13 @@ class Line(NamedTuple):
     number: int
     raw: bytes
     oversize: int | None = None
+
+    @classmethod
+    def of_item(cls, number: int, raw: bytes, max_bytes: int) -> Self:
+        """Return an item of another container, marked if it is over the limit."""
+        if len(raw) <= max_bytes:
+            return cls(number, raw)
+        return cls(number, raw[:EXCERPT_BYTES], len(raw))
 
 
 def iter_lines(chunks: Iterable[bytes], max_line_bytes: int) -> Iterator[Line]:
