@@ -263,13 +263,8 @@ class GroupPlan:
         """
         pairs = zip(self.judges, (spec.profile for spec in specs if spec.compares), strict=True)
         judges = tuple(replace(judge, profile=profile) for judge, profile in pairs)
-        return replace(
-            self,
-            judges=judges,
-            rooms=tuple(
-                room for spec in specs if (room := room_of(spec, self.lists.list_size)) is not None
-            ),
-        )
+        rooms = [room_of(spec, self.lists.list_size) for spec in specs if not self.shows_as_gym]
+        return replace(self, judges=judges, rooms=tuple(room for room in rooms if room is not None))
 
     @property
     def tests_failures(self) -> bool:

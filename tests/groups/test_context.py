@@ -57,6 +57,16 @@ def test_a_pair_that_does_not_fit_is_shortened(tmp_path, judge_server):
     assert scored.metrics["shortened_rollouts"] == 2
 
 
+def test_a_context_without_room_for_texts_is_refused(tmp_path, judge_server):
+    """The reply alone may fill it: nothing could be shortened enough, and the server would refuse
+    the request.
+    """
+    given = judge(judge_server, max_reply_tokens=8_192)
+    with pytest.raises(AssertionError, match="leaves no room for texts: 8,192 are reserved"):
+        score(tmp_path, lines(), given, max_model_len=8_192)
+    score(tmp_path, lines(), given, max_model_len=8_192, compat="nemo-gym")
+
+
 @pytest.mark.parametrize(
     "more",
     [

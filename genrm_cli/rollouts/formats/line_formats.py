@@ -21,7 +21,7 @@ from genrm_cli.rollouts.formats.shapes import (
     read_trajectory,
 )
 from genrm_cli.rollouts.reading.account import repeated_reference
-from genrm_cli.rollouts.reading.known_names import Fields, iter_texts
+from genrm_cli.rollouts.reading.known_names import REFERENCES, Fields, iter_texts
 from genrm_cli.rollouts.reading.line_fields import (
     LINE_FIELDS,
     is_line,
@@ -144,6 +144,7 @@ def _read_sharegpt(record: Record) -> list[Rollout]:
 
 
 _CONVERSATIONS = ("messages", "conversation")
+_REFERENCES = frozenset(REFERENCES)
 
 
 def _conversation_field(record: Record) -> str | None:
@@ -181,6 +182,8 @@ def _resolve_sharegpt(record: Record) -> Fields:
 
 def _refuse_training_data(record: Record, messages: object) -> None:
     """Refuse messages that end in the known solution of their task: the policy wrote none of it."""
+    if _REFERENCES.isdisjoint(record):
+        return
     last = messages[-1] if isinstance(messages, list) and messages else None
     text = "".join(iter_texts(last))
     if (gold := repeated_reference(record, text)) is not None:

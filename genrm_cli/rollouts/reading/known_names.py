@@ -6,7 +6,7 @@ they hold, and asks here only for names that say whose text it is."""
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeGuard
 
@@ -252,13 +252,12 @@ class Fields:
 
     def names(self) -> tuple[str, ...]:
         """Return all fields, each once."""
-        return tuple(
-            dict.fromkeys(name for role in fields(self) for name in getattr(self, role.name))
-        )
+        return tuple(dict.fromkeys(name for names in self.roles().values() for name in names))
 
     def roles(self) -> dict[str, tuple[str, ...]]:
         """Return the fields of each role that has any."""
-        return {role.name: names for role in fields(self) if (names := getattr(self, role.name))}
+        roles = {role: getattr(self, role) for role in self.__slots__}
+        return {role: names for role, names in roles.items() if names}
 
     def present_in(self, record: JsonObject) -> "Fields":
         """Return the fields that a line has; of the alternatives for prompt and response the first
