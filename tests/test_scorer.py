@@ -113,6 +113,9 @@ def test_the_package_lists_exactly_the_promised_names():
     promised |= {
         "Ranking",
         "rank",
+        "rank_rewards",
+        "scale_by_diversity",
+        "merge",
         "GenrmError",
         "InputError",
         "JudgeError",
