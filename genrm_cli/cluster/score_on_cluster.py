@@ -126,7 +126,10 @@ async def _ask(
                 partial(gather_shards, output, run)
             )  # an earlier run on other nodes had other shards
         with_roles, contexts = await _settle_judges(run)
-    paths = (*inputs, run.settings.journal.journal or "", run.settings.output.output or "s3://")
+    # The journal is on this machine, unless it is named.
+    paths = [*inputs, run.settings.journal.journal or ""]
+    if run.settings.output.output is not None:
+        paths.append(run.settings.output.output)
     folder = None if all(map(is_remote, paths)) else str(Path.cwd())
     order = Order(run.settings, tuple(inputs), folder, with_roles, contexts, outputs)
     with cluster(address) as nodes:
