@@ -50,11 +50,9 @@ _REQUESTS = (
 _REPLIES = ("response", "response_body", "result", "modelOutput", "output", "outputs")
 _IDS = ("custom_id", "key", "recordId")
 _ASKED = (  # the field with the prompt, and what may stand beside it
-    *(
-        ("messages", "system"),
-        ("contents", "systemInstruction", "system_instruction"),
-        ("input", "instructions"),
-    ),
+    ("messages", "system"),
+    ("contents", "systemInstruction", "system_instruction"),
+    ("input", "instructions"),
     *(("prompt",), ("inputText",)),
 )
 _OUTCOMES = ("succeeded", "errored", "canceled", "expired")  # of a request of an Anthropic batch

@@ -204,17 +204,16 @@ def _read_openai_chat(record: Record) -> list[Rollout]:
 
 
 _ATROPOS_LISTS = (
-    *(
-        "tokens",
-        "masks",
-        "scores",
-        "advantages",
-        "ref_logprobs",
-        "inference_logprobs",
-        "overrides",
-        "images",
-    ),
-    *("distill_token_ids", "distill_logprobs"),
+    "tokens",
+    "masks",
+    "scores",
+    "advantages",
+    "ref_logprobs",
+    "inference_logprobs",
+    "overrides",
+    "images",
+    "distill_token_ids",
+    "distill_logprobs",
 )
 
 

@@ -34,15 +34,16 @@ from genrm_cli.rollouts.reading.templates import read_prompt
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
 
 _PARALLEL = (
-    *(
-        "rewards",
-        "filtered_rewards",
-        "input_lengths",
-        "token_ids",
-        "token_loss_mask",
-        "sample_loss_mask",
-    ),
-    *("advantages", "generation_logprobs", "prev_logprobs", "agent_ref"),
+    "rewards",
+    "filtered_rewards",
+    "input_lengths",
+    "token_ids",
+    "token_loss_mask",
+    "sample_loss_mask",
+    "advantages",
+    "generation_logprobs",
+    "prev_logprobs",
+    "agent_ref",
 )
 # Others write `content` and `rewards` as well, but none of these beside them.
 _OWN_NAMES = ("idx", "input_lengths", "token_loss_mask", "sample_loss_mask", "agent_ref")

@@ -2,12 +2,12 @@
 prompt.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import JsonObject
+from genrm_cli.rollouts.reading.account import json_in
 from genrm_cli.rollouts.reading.chat_messages import (
     REASONING,
     items_of_messages,
@@ -25,27 +25,27 @@ from genrm_cli.rollouts.rollout import Item, Rollout, ToolResult, Turn, Unreadab
 
 # One entry per response, if the list has the same length; all other fields belong to the line.
 PARALLEL = (
-    *(
-        "rewards",
-        "scores",
-        "advantages",
-        "ids",
-        "response_ids",
-        "rollout_ids",
-        "finish_reasons",
-        "stop_reasons",
-    ),
-    *(
-        "lengths",
-        "logprobs",
-        "response_logprobs",
-        "token_ids",
-        "masks",
-        "sampling_params",
-        "seeds",
-        "models",
-    ),
-    *("reward_components", "predicted_answers", "labels", "is_correct", "metrics"),
+    "rewards",
+    "scores",
+    "advantages",
+    "ids",
+    "response_ids",
+    "rollout_ids",
+    "finish_reasons",
+    "stop_reasons",
+    "lengths",
+    "logprobs",
+    "response_logprobs",
+    "token_ids",
+    "masks",
+    "sampling_params",
+    "seeds",
+    "models",
+    "reward_components",
+    "predicted_answers",
+    "labels",
+    "is_correct",
+    "metrics",
 )
 
 
@@ -78,8 +78,11 @@ def asked_of(prompt: object) -> DecodedPrompt:
     if isinstance(prompt, DecodedPrompt):
         return prompt
     if isinstance(prompt, str):
-        messages = _messages_in(prompt)
-        return read_prompt(prompt) if messages is None else DecodedPrompt(turns_of_prompt(messages))
+        # Tables and lm-eval have messages as their JSON text.
+        messages = json_in(prompt)
+        if is_messages(messages) and messages[-1]["role"] != "assistant":
+            return DecodedPrompt(turns_of_prompt(messages))
+        return read_prompt(prompt)
     turns = turns_of_prompt(prompt)
     opened = (
         opened_at_end(turns[-1].text, is_template=True)
@@ -87,20 +90,6 @@ def asked_of(prompt: object) -> DecodedPrompt:
         else ""
     )
     return DecodedPrompt(turns, opened=opened)
-
-
-def _messages_in(prompt: str) -> list[JsonObject] | None:
-    """Return the messages of a prompt that is their JSON text, as tables and lm-eval have it; None
-    for other texts.
-    """
-    if not prompt.startswith('[{"'):
-        return None
-    try:
-        messages = json.loads(prompt)
-        json.dumps(messages, ensure_ascii=False).encode()  # an escape may hold half a character
-    except (ValueError, RecursionError):
-        return None
-    return messages if is_messages(messages) and messages[-1]["role"] != "assistant" else None
 
 
 def items_of_answer(

@@ -88,9 +88,11 @@ def roles_of(record: JsonObject, read: Fields, settled: Mapping[str, str]) -> di
         if values_at(record, path) is not None:
             roles.setdefault(role, []).append(path)
     tops = {path.partition(".")[0] for names in roles.values() for path in names}
+    left = {path.partition(".")[0] for path in open_fields(record, read, settled)}
     metadata: list[str] = []
     for name in record.keys() - tops:
-        role = "metadata" if name in read.metadata else _role_of(name, record[name])
+        role = "not read" if name in left else _role_of(name, record[name])
+        role = "metadata" if name in read.metadata else role
         (metadata if role == "metadata" else roles.setdefault(role, [])).append(name)
     order = list(record)
     return {role: names for role, names in roles.items() if names} | (

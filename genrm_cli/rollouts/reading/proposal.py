@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from genrm_cli.errors import Message, SettingRef
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.group_keys import group_key
-from genrm_cli.rollouts.reading.account import is_prose, iter_texts_by_path
+from genrm_cli.rollouts.reading.account import is_prose, iter_texts_by_path, values_at
 from genrm_cli.rollouts.reading.known_names import (
     Role,
     is_label,
@@ -133,16 +133,9 @@ def _fields_of(records: Sequence[Record]) -> list[_ProposedField]:
             continue
         if path in ("choices", "options") and any(len(line) == 1 for line in lines):
             continue
-        is_talk = any(is_messages(_value(record, path)) for record in records)
+        is_talk = any(is_messages(values_at(record, path)) for record in records)
         fields.append(_ProposedField(path, tuple(map(tuple, lines)), role, is_talk))
     return fields
-
-
-def _value(record: Record, path: str) -> object:
-    value: object = record
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    return value
 
 
 def _role_of_path(path: str) -> Role | None:

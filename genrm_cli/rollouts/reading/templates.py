@@ -99,25 +99,22 @@ _ROLES = {
 }
 # Tokens without a text of their own, before and after turns.
 _FRAME_TOKENS = (
-    *(
-        "<s>",
-        "<bos>",
-        "<BOS_TOKEN>",
-        "[BOS]",
-        "<|begin_of_text|>",
-        "<|startoftext|>",
-        "<｜begin▁of▁sentence｜>",
-    ),
-    *(
-        "]~!b[",
-        "[gMASK]",
-        "<sop>",
-        "<pad>",
-        "<|endoftext|>",
-        "<|finetune_right_pad_id|>",
-        "<｜▁pad▁｜>",
-    ),
-    *("[/SYSTEM_PROMPT]", "[/AVAILABLE_TOOLS]"),
+    "<s>",
+    "<bos>",
+    "<BOS_TOKEN>",
+    "[BOS]",
+    "<|begin_of_text|>",
+    "<|startoftext|>",
+    "<｜begin▁of▁sentence｜>",
+    "]~!b[",
+    "[gMASK]",
+    "<sop>",
+    "<pad>",
+    "<|endoftext|>",
+    "<|finetune_right_pad_id|>",
+    "<｜▁pad▁｜>",
+    "[/SYSTEM_PROMPT]",
+    "[/AVAILABLE_TOOLS]",
 )
 _TOKENS_AROUND = END_TOKENS + _FRAME_TOKENS
 _FRAME_START = re.compile(rf"(?:\s|{'|'.join(map(re.escape, _FRAME_TOKENS))})+")

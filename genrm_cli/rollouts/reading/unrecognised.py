@@ -17,14 +17,17 @@ _NOT_ROLLOUTS: tuple[tuple[tuple[str, ...], str | Message], ...] = (
     *(
         (pair, "labelled pairs: use `genrm eval`")
         for pair in (
-            *(("chosen", "rejected"), ("response_A", "response_B"), ("response_a", "response_b")),
-            *(("output_1", "output_2"), ("response1", "response2"), ("response_1", "response_2")),
-            *(("conversation_a", "conversation_b"), ("preferred_output", "non_preferred_output")),
-            *(
-                ("response_0", "response_1"),
-                ("answer_0", "answer_1"),
-                ("human_ref_A", "human_ref_B"),
-            ),
+            ("chosen", "rejected"),
+            ("response_A", "response_B"),
+            ("response_a", "response_b"),
+            ("output_1", "output_2"),
+            ("response1", "response2"),
+            ("response_1", "response_2"),
+            ("conversation_a", "conversation_b"),
+            ("preferred_output", "non_preferred_output"),
+            ("response_0", "response_1"),
+            ("answer_0", "answer_1"),
+            ("human_ref_A", "human_ref_B"),
         )
     ),
     *(
