@@ -10,7 +10,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,11 +61,12 @@ _INVISIBLE = (
 )
 # RE2: linear whatever the text, and several times as fast as `re` where there is nothing to find.
 _SPELLED = compile_regex(
-    rf"[{_INVISIBLE}]+|[⟦〚⟧〛\x{{fb00}}-\x{{fb06}}]|&(?:amp;)*#?[0-9A-Za-z]{{1,10}};|(?:%[0-9a-fA-F]{{2}})+"
+    r"&(?:amp;)*#?[0-9A-Za-z]{1,10};|(?:%[0-9a-fA-F]{2})+"
     r"|\\+(?:u\{[0-9a-fA-F]{1,6}\}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2})"
 )
 _SIGN = re.compile(r"\\x\{([0-9a-fA-F]{1,6})\}|[^\x00-\x7f]")
 _HIDDEN = compile_regex(f"[{_INVISIBLE}]")
+_SHORT = 16  # characters of a spelling that is remembered: most entities, escapes and signs
 _TAG = 0xE0000
 _TAGS = re.compile("[\U000e0020-\U000e007e]")
 _BLOCKS = (
@@ -75,6 +76,10 @@ _BLOCKS = (
 )  # of characters that Unicode calls compatible
 _WORD = re.compile(r"[\w.]+")
 _MARKS = re.compile(r"[\s\"'\\*_#`]+")
+
+
+Changes = tuple[list[int], list[int]]
+"""Where each part of another length ends in a folded text, and in the text before."""
 
 
 class Forms:
@@ -136,7 +141,7 @@ class Forms:
         """
         if not self._source or (tags and (text.isascii() or _TAGS.search(text) is None)):
             return
-        folded, starts, ends = fold(text, tags=tags)
+        folded, changes = fold(text, tags=tags)
         if self._pattern.search(folded) is None:
             return
         for found in self._pattern.finditer(folded):
@@ -150,7 +155,7 @@ class Forms:
             )
             if attempt > 1:
                 places = list(range(begin, end))
-            yield form, [_original(place, starts, ends) for place in places]
+            yield form, [_original(place, changes) for place in places]
 
 
 @cache
@@ -159,7 +164,7 @@ def forms_of(patterns: tuple[str, ...], where: str) -> Forms:
     return Forms(patterns, where)
 
 
-def fold(text: str, *, tags: bool = False) -> tuple[str, list[int], list[int]]:
+def fold(text: str, *, tags: bool = False) -> tuple[str, list[Changes]]:
     """Return a text as plainly spelled as it can be read, and how its places map to those of the
     text.
 
@@ -168,33 +173,56 @@ def fold(text: str, *, tags: bool = False) -> tuple[str, list[int], list[int]]:
         tags: read tag characters as the letters that they stand for; otherwise they are invisible.
 
     Returns:
-        The folded text; where each part of another length ends in it; and where it ends in the
-        text.
+        The folded text, and the changes of length by which it came about, the first one first.
     """
+    changes: list[Changes] = []
     is_ascii = text.isascii()
     if is_ascii and not any(sign in text for sign in f"&\\%{_ASCII_BLANKS}"):
-        return text, [], []
+        return text, changes
     if not is_ascii or any(sign in text for sign in _ASCII_BLANKS):
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
         table = _look_alikes()
         codes = np.where(codes < len(table), table[np.minimum(codes, len(table) - 1)], codes)
         if tags:
             codes -= np.where((codes > _TAG) & (codes < _TAG + 0x7F), _TAG, 0).astype(np.uint32)
+        lengths = np.where(codes < len(table), _lengths()[np.minimum(codes, len(table) - 1)], 1)
+        lengths[(codes >= _TAG) & (codes < _TAG + 0x1000)] = 0
+        if (lengths != 1).any():
+            codes = _expanded(codes, lengths, changes)
         text = codes.tobytes().decode("utf-32-le")
     if _SPELLED.search(text) is None:
-        return text, [], []
+        return text, changes
     pieces: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
     last = size = 0
     for found in _SPELLED.finditer(text):
-        plain = _decode(found[0])
+        spelled = found[0]
+        plain = _decode_short(spelled) if len(spelled) <= _SHORT else _decode(spelled)
         pieces += text[last : found.start()], plain
         size += found.start() - last + len(plain)
         last = found.end()
         starts.append(size)
         ends.append(last)
-    return "".join((*pieces, text[last:])), starts, ends
+    changes.append((starts, ends))
+    return "".join((*pieces, text[last:])), changes
+
+
+def _expanded(
+    codes: NDArray[np.uint32], lengths: NDArray[np.int8], changes: list[Changes]
+) -> NDArray[np.uint32]:
+    """Replace signs that stand for none or for several others, all at once: a text may consist of
+    them.
+    """
+    after = np.cumsum(lengths)
+    changed = np.flatnonzero(lengths != 1)
+    changes.append((after[changed].tolist(), (changed + 1).tolist()))
+    expanded = np.repeat(codes, lengths)
+    for code, plain in _several().items():
+        (places,) = np.nonzero((codes == code) & (lengths > 1))
+        for offset, sign in enumerate(plain):
+            expanded[after[places] - len(plain) + offset] = ord(sign)
+    return expanded
 
 
 def fold_pattern(pattern: str) -> str:
@@ -204,7 +232,7 @@ def fold_pattern(pattern: str) -> str:
 
     def plain(found: re.Match[str]) -> str:
         sign = chr(int(found[1], 16)) if found[1] else found[0]
-        return str(escape(_decode(sign) if _SPELLED.search(sign) else fold(sign)[0]))
+        return str(escape(fold(sign)[0]))
 
     return _SIGN.sub(plain, pattern)
 
@@ -218,29 +246,56 @@ def _decode(spelled: str) -> str:
             case "\\":
                 code = int(spelled.lstrip("\\").strip("uUx{}"), 16)
                 plain = chr(code) if code < 0x110000 else ""
-            case "%":
-                plain = bytes.fromhex(spelled.replace("%", "")).decode("utf-8", "ignore")
-            case "⟦" | "〚":
-                return "[["
-            case "⟧" | "〛":
-                return "]]"
             case _:
-                plain = unicodedata.normalize(
-                    "NFKC", _HIDDEN.sub("", spelled)
-                )  # quadratic in combining marks
-        plain = "".join(
-            chr(_look_alikes()[ord(sign)]) if ord(sign) < 0x20000 else sign for sign in plain
-        )
-        if plain == spelled or not (again := _SPELLED.fullmatch(plain)):
+                plain = bytes.fromhex(spelled.replace("%", "")).decode("utf-8", "ignore")
+        if not plain.isascii():
+            plain = "".join(_plain_signs(plain))
+        is_plain = plain.isascii() and not any(sign in plain for sign in "&\\%")
+        if is_plain or plain == spelled or _SPELLED.fullmatch(plain) is None:
             break
-        spelled = again[0]
+        spelled = plain
     return _HIDDEN.sub("", plain)
 
 
-def _original(place: int, starts: list[int], ends: list[int]) -> int:
+# A text may hold a million of them: without this, 300 kB of ligatures take five seconds.
+_decode_short = lru_cache(maxsize=16_384)(_decode)
+
+
+def _plain_signs(text: str) -> Iterator[str]:
+    for sign in text:
+        several = _several().get(ord(sign))
+        if several is not None:
+            yield several
+        else:
+            yield chr(_look_alikes()[ord(sign)]) if ord(sign) < 0x20000 else sign
+
+
+def _original(place: int, changes: Sequence[Changes]) -> int:
     """Return the place in a text of a place in its folded form."""
-    before = bisect_right(starts, place) - 1
-    return place if before < 0 else ends[before] + place - starts[before]
+    for starts, ends in reversed(changes):
+        before = bisect_right(starts, place) - 1
+        if before >= 0:
+            place += ends[before] - starts[before]
+    return place
+
+
+@cache
+def _several() -> dict[int, str]:
+    """Return the code points that stand for several signs."""
+    ligatures = {code: unicodedata.normalize("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)}
+    return {ord("⟦"): "[[", ord("〚"): "[[", ord("⟧"): "]]", ord("〛"): "]]"} | ligatures
+
+
+@cache
+def _lengths() -> NDArray[np.int8]:
+    """Return for how many signs each code point below 0x20000 stands: none for invisible ones."""
+    lengths = np.ones(0x20000, dtype=np.int8)
+    for code in range(0x10000):
+        if not 0xD800 <= code < 0xE000 and _HIDDEN.search(chr(code)) is not None:
+            lengths[code] = 0
+    for code, plain in _several().items():
+        lengths[code] = len(plain)
+    return lengths
 
 
 @cache

@@ -11,7 +11,7 @@ from linear_time import LINEAR, growth
 
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.profiles.profile import neutralise_prompt, render_messages, sample_prompt
-from genrm_cli.neutralise import FRAME, TOKENS, Forms, fold
+from genrm_cli.neutralise import FRAME, TOKENS, Forms, _original, fold
 
 FORMS = Forms((r"\[\[[A-Z]\]\]", *TOKENS, *FRAME), "test")
 SPELLINGS = {
@@ -153,13 +153,16 @@ def test_what_is_shown_holds_no_form(text):
 
 def test_neutralising_takes_linear_time():
     """Eight times the text takes about eight times as long, even for text made to be slow."""
-    for unit in ("\\", "&amp;", "\u200b", "[[A]]", "===]"):
+    for unit in ("\\", "&amp;", "\u200b", "\ufb01", "[[A]]", "===]"):
         assert growth(FORMS.neutralise, unit) <= LINEAR
 
 
 def test_folding_maps_places_to_the_text():
     """A place behind an entity, an escape or an invisible sign is behind it in the text."""
-    folded, starts, ends = fold("a&#91;\u200bb\\u005b")
-    assert folded == "a[b["
-    assert starts == [2, 2, 4]
-    assert ends == [6, 7, 14]
+    text = "a&#91;\u200bb\\u005b\ufb01c"
+    folded, changes = fold(text)
+    assert folded == "a[b[fic"
+    after = {"a": 1, "[": 6, "b": 8, "c": len(text)}
+    for sign, place in after.items():
+        assert _original(folded.index(sign) + 1, changes) >= place
+    assert [_original(place, changes) for place in (1, 3, 7)] == [1, 8, len(text)]
