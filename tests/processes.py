@@ -36,6 +36,22 @@ def start_process(
 
 
 @contextlib.contextmanager
+def passing_on_signals() -> Iterator[None]:
+    """Ignore no signal for a while, so that any thread may start a process: only the main thread
+    may change what a child would inherit.
+    """
+    before = {each: signal.getsignal(each) for each in _STOPPING}
+    ignored = [each for each in _STOPPING if before[each] is signal.SIG_IGN]
+    for each in ignored:
+        signal.signal(each, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for each in ignored:
+            signal.signal(each, before[each])
+
+
+@contextlib.contextmanager
 def ended_processes() -> Iterator[None]:
     """Kill what is started here and still runs at the end, and close its pipes.
 
