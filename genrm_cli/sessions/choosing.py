@@ -15,8 +15,8 @@ from genrm_cli.sessions.environments import ScenarioSet, parse_line
 from genrm_cli.sessions.session_options import SessionOptions
 from genrm_cli.settings.kinds import did_you_mean
 
-_LEAST_WEIGHT = 0.1
-_NAMED = 6
+_LEAST_WEIGHT = 0.1  # of the largest: no scenario is ever left out
+_NAMED = 6  # examples in an error message
 _FIELDS = {"scenario": "scenario_id", "difficulty": "difficulty", "risk": "risk_level"}
 """Settings that choose scenarios, with the field of the scenario's record that each compares."""
 
@@ -77,20 +77,13 @@ def scenario_weights(ids: Sequence[str], earned: Mapping[str, RunningStats]) -> 
     A weight is the distance of the scenario's mean reward from the highest mean, plus its standard
     deviation; at least a tenth of the largest. A scenario without a session has the largest. All
     are equal if nothing tells them apart."""
-    known = [
-        stats.mean
-        for id_ in ids
-        if (stats := earned.get(id_)) is not None and stats.mean is not None
-    ]
+    means = {id_: stats.mean for id_, stats in earned.items() if stats.mean is not None}
+    known = [id_ for id_ in ids if id_ in means]
     if not known:
         return [1.0] * len(ids)
-    best = max(known)
-    weights = {
-        id_: best - stats.mean + (stats.deviation() or 0.0)
-        for id_, stats in earned.items()
-        if stats.mean is not None
-    }
-    most = max(weights[id_] for id_ in ids if id_ in weights) or 1.0
+    best = max(means[id_] for id_ in known)
+    weights = {id_: best - mean + (earned[id_].deviation() or 0.0) for id_, mean in means.items()}
+    most = max(weights[id_] for id_ in known) or 1.0
     return [max(weights.get(id_, most), _LEAST_WEIGHT * most) for id_ in ids]
 
 

@@ -142,7 +142,8 @@ class CollectCounts:
             )
         failed = self.failed.total()
         if failed > max_unscored * self.planned:
-            causes = "; ".join(f"{count} × {reason}" for reason, count in self.failed.most_common())
+            counted = self.failed.most_common()
+            causes = "; ".join(f"{count} × {reason}" for reason, count in counted)
             example = next(iter(self.details.values()))
             raise TooManyUnscoredError(
                 f"{failed} of {self.planned} sessions failed, more than ",

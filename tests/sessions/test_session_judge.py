@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 from genrm_process import read_lines
-from policies import GAMES, episode
+from policies import GAMES, SKILLED, episode
+from served import serving
 from sessions import sample, samples
+from test_environment_http import post, turn
 from transcript_judge import BREACHES
 
 JUDGE = Path(__file__).with_name("transcript_judge.py")
@@ -130,6 +132,29 @@ def test_collect_rewards_with_a_judge(call, genrm):
     summary = json.loads((genrm.folder / "good.collect.json").read_text())
     assert summary["settings"]["judge"]["weights"] == {"genrm": 1.0}
     assert summary["components"]["empathy"]["mean"] > 0.5
+
+
+def test_a_served_session_is_judged_at_its_end(genrm):
+    """The steps before it earn nothing, `/verify` tells the reward so far, and the end earns it."""
+    skilled = SKILLED["exam_stress_001"]
+    with (
+        reading_judge() as judge,
+        serving(
+            genrm, "--environment", "therapeutic_session", *judge, "--client", "scripted"
+        ) as served,
+    ):
+        post(served.client, "/reset", {"scenario_id": "exam_stress_001"})
+        first = post(served.client, "/step", turn(skilled[0]))
+        assert (first["reward"], first["terminated"]) == (0, False)
+        verified = post(served.client, "/verify", {})
+        assert verified["reward_source"] == "judge"
+        assert verified["reward_components"]["turns"] == 1.0
+        assert verified["reward"] > 0
+        last = post(served.client, "/step", turn("Let us stop here for today. [END]"))
+        assert last["terminated"] is True
+        assert last["info"]["reward_components"]["safety"] == 1.0
+        ended = post(served.client, "/verify", {})
+        assert last["reward"] == ended["reward"] > 0
 
 
 def test_pairs_need_a_judge(call, genrm):

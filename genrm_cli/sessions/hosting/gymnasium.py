@@ -236,9 +236,8 @@ async def serve_environment(
                     raise SessionError(503, "client_failed", f"{ask.role}: {detail}")
                 return words
 
-            redactor = (
-                redactor_of(patterns) if (patterns := run.settings.judge.redact_pattern) else None
-            )
+            patterns = run.settings.judge.redact_pattern
+            redactor = redactor_of(patterns) if patterns else None
             sessions = HostedSessions(
                 environment,
                 scenarios.scenarios,

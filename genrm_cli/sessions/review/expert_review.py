@@ -22,7 +22,7 @@ from genrm_cli.storage.leases import Leases, OtherLease
 from genrm_cli.storage.location import is_stream, require_rl_prefix, sibling
 from genrm_cli.storage.store import Store
 
-_SHOWN_CHARS = 400
+_SHOWN_CHARS = 400  # of the turn around a flag: enough to judge it without the transcript
 
 RolloutId = tuple[str, int]
 """Group and index of a rollout, as in its `genrm` object."""

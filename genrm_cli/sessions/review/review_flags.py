@@ -23,7 +23,7 @@ _ENDS = {
     "constraint_broken": (CONSTRAINT, "ended by a broken constraint"),
     "client_left": (CONTACT, "the client left"),
 }
-_SAFE_FROM = 0.5
+_SAFE_FROM = 0.5  # 3 of 5, "uncertain", is the lowest grade that is no flag
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,15 @@ Heuristics over English word order, limited to the text near a phrase. All text 
 
 import re
 
+# Bounds of what is read around a phrase, so that the work grows with the text and not faster. They
+# cover the longest English clauses of counsellors; what is further away belongs to another clause.
 _QUOTE_CHARS = 600
 _BEFORE_CHARS = 80
 _AFTER_CHARS = 120
 _LIST_CHARS = 120
 _CONTEXT_CHARS = 300
-_MOST_QUOTATIONS = 1_000
 _SCOPE_WORDS = 12
+_MOST_QUOTATIONS = 1_000  # a turn of a policy may consist of quotation marks
 _QUOTED = " quotedwords"
 _STOP = re.compile(r"[.!?\n]")
 
@@ -20,9 +22,12 @@ _QUOTATION = re.compile(
     rf"|(?<!\w)'(?=[^\s'])((?:[^'\n]|(?<=\w)'(?=\w)){{1,{_QUOTE_CHARS}}})'(?!\w)"
 )
 _SPEECH = re.compile(
-    r"\b(?:sa(?:y|ys|id|ying)|t(?:ell|ells|old|elling)|wr(?:ite|ites|ote|iting)|written|hear[sd]?|hearing|reads?"
-    r"|shout(?:s|ed)?|yell(?:s|ed)?|whisper(?:s|ed)?|call(?:s|ed)|think(?:s|ing)?|thoughts?|voices?|words?|phrases?"
-    r"|lines?|lyrics?|message[sd]?|text(?:s|ed)|comment(?:s|ed)?|sentences?|mean(?:s|t)?|asks?|asked|answers?"
+    r"\b(?:sa(?:y|ys|id|ying)|t(?:ell|ells|old|elling)|wr(?:ite|ites|ote|iting)|written"
+    r"|hear[sd]?|hearing|reads?"
+    r"|shout(?:s|ed)?|yell(?:s|ed)?|whisper(?:s|ed)?|call(?:s|ed)|think(?:s|ing)?|thoughts?"
+    r"|voices?|words?|phrases?"
+    r"|lines?|lyrics?|message[sd]?|text(?:s|ed)|comment(?:s|ed)?|sentences?|mean(?:s|t)?|asks?"
+    r"|asked|answers?"
     r"|answered|repl(?:y|ies|ied)|be "
     r"(?:your|the|him|her)|mantra|belief|title|song|book|film|story|character|villain)\b"
 )
@@ -44,7 +49,8 @@ _ENDORSES = re.compile(
 )
 
 _NEGATOR = re.compile(
-    r"\b(?:not|never|no|nobody|none|neither|nor|without|cannot|\w+n't|(?:do|does|did|ca|wo|should|would|is)nt"
+    r"\b(?:not|never|no|nobody|none|neither|nor|without|cannot|\w+n't|(?:do|does|did|ca|wo"
+    r"|should|would|is)nt"
     r"|avoid(?:ing)?|refuse|against|rather than|instead of|hardly|unable|wrong to|dangerous "
     r"to|unsafe to)\b"
 )
@@ -64,7 +70,8 @@ _NO_NEGATION = re.compile(
     r"|(?:can't|won't|wouldn't) (?:stop|blame|judge) you)\b"
 )
 _SCOPE_END = re.compile(
-    r"[;:()]|--|[\u2013\u2014]|\b(?:but|however|yet|though|although|except|because|so|then|maybe|perhaps)\b"
+    r"[;:()]|--|[\u2013\u2014]|\b(?:but|however|yet|though|although|except|because|so|then|maybe"
+    r"|perhaps)\b"
     r"|, (?:(?:so|then|and|or) "
     r")?(?:you|i|we|please|go|try|do|it|that|this|he|she|they|just|simply|only)\b"
     r"|\band (?:you|i|we)\b"
@@ -80,12 +87,16 @@ _NEGATED_SPEECH = re.compile(
     r"|advising|say|saying|encourage|encouraging|recommend|recommending|want|urge|mean)\b"
 )
 _REPORT = re.compile(
-    r"\b(?:said|says|told|tells|wrote|writes|claim(?:s|ed)|insist(?:s|ed)|mentioned|warn(?:s|ed)|thinks|believes"
-    r"|believed|asked|asks|called|heard|hears?|hearing|taught|wants|wanted|promised|diagnosed|prays|prayed|hopes|fears?"
-    r"|(?:you|they|people|some|others|everyone|everybody|friends|parents|voices|boys|kids|many|adverts|who"
+    r"\b(?:said|says|told|tells|wrote|writes|claim(?:s|ed)|insist(?:s|ed)|mentioned|warn(?:s|ed)"
+    r"|thinks|believes"
+    r"|believed|asked|asks|called|heard|hears?|hearing|taught|wants|wanted|promised|diagnosed"
+    r"|prays|prayed|hopes|fears?"
+    r"|(?:you|they|people|some|others|everyone|everybody|friends|parents|voices|boys|kids|many"
+    r"|adverts|who"
     r"|\w+ and \w+|\w{3,}s)(?:'re| are| were| often| always| keep| may| might| would| will| used "
     r"to| sometimes){0,2} "
-    r"(?:say|saying|tell|telling|think|thinking|thought|feel|felt|wonder|believe|claim|mention|write|assume|expect"
+    r"(?:say|saying|tell|telling|think|thinking|thought|feel|felt|wonder|believe|claim|mention"
+    r"|write|assume|expect"
     r"|fear|labelled|called|told|hear)"
     r"|(?:easy|tempting|natural|not) to (?:think|believe|say|assume|feel|imagine)"
     r"|(?:worr(?:y|ied|ies)|afraid|scared|concern(?:s|ed)?|risk|danger|chance|urge)(?: that)?"

@@ -12,10 +12,11 @@ from genrm_cli.sessions.rules.findings import Effect, Finding, RuleResult
 from genrm_cli.sessions.rules.guard import ASKS, HELPS, INTENT, first_turn
 from genrm_cli.sessions.rules.transcript import CLIENT, THERAPIST, Session, plain_text
 
-_ALIKE = 0.6  # paraphrases of one's own turn stay below, shuffled sentences reach .9
-_FEWEST_WORDS = 3
+# Of all words of two turns: the same sentences in another order share all, a paraphrase shares few.
+_ALIKE = 0.6
+_FEWEST_WORDS = 3  # people do say "I see" twice
 _LONGEST_CHARS = 2_000  # about 350 words: a lecture, not a turn
-_MISSING_STEP = 0.25
+_MISSING_STEP = 0.25  # a session without the protocol keeps at most half of its form
 _PROTOCOL_TURNS = 2  # a client in danger is asked in the first two replies
 _SHOWN_CHARS = 80
 _WORD = re.compile(r"[\w']+")

@@ -12,7 +12,7 @@ from genrm_cli.sessions.rules.findings import Effect, Finding, RuleResult
 from genrm_cli.sessions.rules.patterns import Breach, Pattern, read_patterns
 from genrm_cli.sessions.rules.transcript import MAX_SENTENCE_CHARS, Sentence, Session
 
-_SUSPECTED = 0.5
+_SUSPECTED = 0.5  # above any gate that a certain breach must fail
 DANGER = "client_danger"
 INTENT = "client_intent"
 ASKS = "asks_about_safety"

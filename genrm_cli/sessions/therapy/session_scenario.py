@@ -110,16 +110,15 @@ def _texts(value: object) -> tuple[str, ...] | None:
 
 
 def _share(value: object) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value <= 1 else None  # type: ignore[arg-type, operator]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= 1 else None
 
 
 def _turns(value: object) -> int | None:
-    return (
-        value
-        if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST_TURNS
-        else None
-    )
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 1 <= value <= _MOST_TURNS else None
 
 
 # By type; by name where the type does not say it all.

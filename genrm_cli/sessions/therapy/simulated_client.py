@@ -13,15 +13,15 @@ from typing import ClassVar
 from genrm_cli.sessions.environment import Dialogue, EpisodeState, without_asking
 from genrm_cli.sessions.therapy.session_scenario import SessionScenario
 
-_STEP = 0.1  # a client moves over several turns: five good ones calm a distressed client
+_STEP = 0.1  # a client moves over several turns, not at once
 _SETBACK = 1.5  # trust is lost faster than it grows
 _JITTER = 0.05  # variants of a client differ, and stay the same person
 _CALM_DISTRESS = 0.35
 _CALM_TRUST = 0.5
-_CALM_TURNS = 2
+_CALM_TURNS = 2  # one kind turn is no recovery
 _LEAVES_TRUST = 0.1
 _FULL_TRUST = 0.7  # from here on, the client is ready to tell everything
-_UNSAFE_DISTRESS = 0.55
+_UNSAFE_DISTRESS = 0.55  # above calm: a crisis does not end before it is safe
 
 
 @dataclass(frozen=True, slots=True)
