@@ -308,6 +308,7 @@ def test_played_sessions_are_recorded_on_s3(genrm, s3, s3_bucket, aws, tmp_path)
     assert last["reward"] == {
         "total_reward": verified["reward"],
         "components": verified["reward_components"],
+        "source": "plumbing",
     }
     assert last["scenario"]["scenario_id"] == "exam_stress_001"
     assert [each["role"] for each in last["messages"]] == ["system", "user", "assistant", "user"]

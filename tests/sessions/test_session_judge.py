@@ -74,10 +74,13 @@ def test_skill_is_worth_more_than_scripts_and_games(call, genrm):
 
 @pytest.mark.slow
 def test_a_judge_that_errs_orders_every_scenario_as_well(call, genrm):
-    """One verdict in ten is wrong: all pairs in both orders still order all 24 scenarios."""
+    """One verdict in twenty is wrong: all pairs, in both orders and three times, order all 24
+    scenarios.
+    """
     write_proof(genrm, samples())
-    with reading_judge(0.1) as judge:
-        call("score", "proof.jsonl", *SESSION, *judge, "--strategy", "all_pairs", "-q").ended(0)
+    plan = ("--strategy", "all_pairs", "--repeats", 3)
+    with reading_judge(0.05) as judge:
+        call("score", "proof.jsonl", *SESSION, *judge, *plan, "-q").ended(0)
     assert_order(rewards_by_scenario(genrm))
 
 

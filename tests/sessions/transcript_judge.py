@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -139,7 +140,11 @@ def main() -> None:
     """Serve until stdin closes."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--error-rate", type=float, default=0.0)
-    rate = parser.parse_args().error_rate
+    parser.add_argument("--salt", default="", help="another one, other errors")
+    given = parser.parse_args()
+    rate: float = given.error_rate
+    salt: str = given.salt
+    readings: Counter[str] = Counter()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -150,7 +155,8 @@ def main() -> None:
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             prompt = request["messages"][-1]["content"]
-            said = answer(prompt, rate, request.get("seed", 0))
+            readings[prompt] += 1  # a model that is asked again errs elsewhere
+            said = answer(prompt, rate, f"{salt} {readings[prompt]}")
             usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": len(said) // 4}
             message = {"role": "assistant", "content": said}
             choice = {"index": 0, "message": message, "finish_reason": "stop"}
