@@ -6,7 +6,7 @@ from typing import Any
 
 from pages import PAGES
 
-LOOP, TRL = re.findall(r"```python\n(.*?)```", PAGES["python"], re.DOTALL)
+LOOP, TRL, OWN = re.findall(r"```python\n(.*?)```", PAGES["python"], re.DOTALL)
 PROMPTS = ["What is 2 + 2?"] * 3 + ["Why is the sky blue?"] * 3
 COMPLETIONS = ["4", "It is four.", "It is four, since two and two make four."] * 2
 
@@ -55,3 +55,13 @@ def test_the_reward_function_returns_none_where_the_judge_fails(judge_server):
     )["reward"]
     judge_server.behave(fault={"content": "Both are nice."})
     assert asyncio.run(reward(prompts=PROMPTS, completions=COMPLETIONS)) == [None] * 6
+
+
+def test_the_helpers_give_what_the_page_says():
+    """Each line's comment is its result."""
+    found: dict[str, Any] = {}
+    exec(OWN, found)
+    said = dict(re.findall(r"^(\w+)(?:, clusters)? = .*  # (.+)$", OWN, re.MULTILINE))
+    assert str((found["scaled"], found["clusters"])) == f"({said['scaled']})"
+    assert str(found["ranks"]) == said["ranks"]
+    assert str(found["merged"]).replace("'", '"') == said["merged"]
