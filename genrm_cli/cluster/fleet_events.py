@@ -1,4 +1,4 @@
-"""What a run on a cluster reports."""
+"""Events of a run on a cluster."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """A judge that reads replies from files.
 
-It stands in for a live judge: `recall` reads the replies to a request as a live judge would receive
+It replaces a live judge: `recall` reads the replies to a request as a live judge would receive
 them, first to last, until one holds a verdict, and enters the outcome into the journal. A request
 without a verdict goes to the `ReplyStore`, which writes the outstanding requests to a file. A
 second turn depends on the text of the first reply, so the journal keeps that reply under a key of

@@ -80,7 +80,7 @@ class ListPlan:
 def williams_row(n: int, number: int) -> list[int]:
     """Return one order of 0 to n - 1, the same for the same number.
 
-    In n rows (2n of an odd n), each stands in every position equally often, and after each other
+    In n rows (2n of an odd n), each has every position equally often, and after each other
     one equally often. In any number of rows, the counts of positions differ by at most 1, and no
     one follows another more than once (twice if n is odd) in n rows."""
     row, is_mirrored = number % n, n % 2 == 1 and number // n % 2 == 1

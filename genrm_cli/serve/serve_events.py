@@ -1,4 +1,4 @@
-"""What a server reports."""
+"""Events of a server."""
 
 from dataclasses import asdict, dataclass
 

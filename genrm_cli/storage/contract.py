@@ -1,4 +1,4 @@
-"""What every kind of storage provides: the contract of `Location`.
+"""The contract of `Location`, which every kind of storage fulfils.
 
 `tests/storage/test_contract.py` checks each promise below for every kind. A new kind is one module
 with a `Location`, and one row in `REMOTE` of `storage/location.py`."""

@@ -1,4 +1,4 @@
-"""What files of records report."""
+"""Events of files of records."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What the inputs of a run, and leases on their outputs, report."""
+"""Events of the inputs of a run, and of leases on their outputs."""
 
 from dataclasses import dataclass
 

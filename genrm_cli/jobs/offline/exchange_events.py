@@ -1,4 +1,4 @@
-"""What requests and replies in files, and batches, report."""
+"""Events of requests and replies in files, and of batches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

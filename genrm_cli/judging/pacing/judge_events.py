@@ -1,4 +1,4 @@
-"""What a run reports about its judges."""
+"""Events of the judges of a run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

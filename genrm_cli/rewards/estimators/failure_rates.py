@@ -1,4 +1,4 @@
-"""How often a judge fails on texts that do not cause it, from the counts of a run."""
+"""Estimate how often a judge fails on texts that do not cause it, from the counts of a run."""
 
 import math
 from dataclasses import dataclass

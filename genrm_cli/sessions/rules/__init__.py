@@ -1,4 +1,4 @@
-"""What rules can know of a session without understanding it: its form, and certain breaches.
+"""Rules that judge a session without understanding it: by its form, and by certain breaches.
 
 A rule sees the transcript and the scenario only. Everything that needs understanding is asked of a
 judge."""

@@ -163,8 +163,8 @@ class LocalFile(Location):
         if it remains.
         """
         target = Path(self.uri)
-        # Of `x`, for its leases `x.lease-N` and its manifest `x.commit`: whoever removes what is
-        # unfinished of `x` finds it.
+        # Of `x`, for its leases `x.lease-N` and its manifest `x.commit`: the clean-up of
+        # unfinished files of `x` finds it.
         temp = unfinished_path(target.with_suffix(""))
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
