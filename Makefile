@@ -12,6 +12,9 @@ INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 # The packages of trainers, PyTorch among them, in an environment of their own.
 LOADERS := .venv-loaders
+# uv where it is there: an old pip searches for half an hour for versions of these packages that fit.
+LOADER_PIP = $(LOADERS)/bin/python -m pip install
+LOADER_INSTALL = $(if $(shell command -v uv),uv pip install --python $(LOADERS)/bin/python,$(LOADER_PIP))
 LOADER_PACKAGES := tests/export/loaders
 NUMERIC := $(addprefix tests/,rewards pairing ranking watching evaluation metrics scored report bench)
 LOADER_TESTS := $(LOADER_PACKAGES) tests/serve/adapters/loaders
@@ -84,7 +87,7 @@ $(READY): $(INSTALLED)
 
 $(LOADERS)/.ready: pyproject.toml $(wildcard $(LOADER_PACKAGES)/*.txt)
 	@$(PYTHON) -m venv $(LOADERS)
-	$(LOADERS)/bin/python -m pip install --quiet --editable ".[dev]" -r $(LOADER_PACKAGES)/requirements.txt
+	$(LOADER_INSTALL) --quiet --editable ".[dev]" -r $(LOADER_PACKAGES)/requirements.txt
 	$(LOADERS)/bin/python -m pip install --quiet --no-deps --ignore-requires-python -r $(LOADER_PACKAGES)/without-dependencies.txt
 	@touch $@
 
