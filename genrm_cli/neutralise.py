@@ -25,11 +25,13 @@ FRAME = (r"\[===", r"===\]")
 _ANGLED = (
     r"/?(?:s|think|role|bos|eos|pad|unk|mask|cls|sep|sop|eop|eod|eoh|eoa|(?:start|end|begin|beginning)_of_\w+|"
     r"(?:BOS|EOS|PAD|UNK)_TOKEN|"
-    r"(?:extra_id|unused|reserved|SPECIAL|special|reserved_token|reserved_special_token)_?\d+|seed:\w+|longcat_\w+)"
+    r"(?:extra_id|unused|reserved|SPECIAL|special|reserved_token|reserved_special_token)_?\d+|seed:\w+|longcat_\w+|"
+    r"fim_(?:prefix|middle|suffix|pad)|file_sep|reponame|jupyter_\w+|TOKENS_UNUSED_\d+|"
+    r"\w+_soft_token|\[(?:begin|end) of \w+\])"
 )
 _SQUARE = (
     r"/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|THINK|IMG|PREFIX|MIDDLE|SUFFIX|"
-    r"[gs]?MASK|CLS|SEP|PAD|UNK|BOS|EOS)"
+    r"[gs]?MASK|CALL_ID|MODEL_SETTINGS|BEGIN_AUDIO|CLS|SEP|PAD|UNK|BOS|EOS)"
 )
 TOKENS = (
     rf"<{_ANGLED}>",
@@ -38,7 +40,7 @@ TOKENS = (
     r"<</?SYS>>",
     rf"\[{_SQUARE}\]",
     r"\[\|[^\[\]|\n\x{a6}]{1,60}\|\]",
-    r"\]~!?b[\[\]]|\[e~\[",
+    r"\]~!?b[\[\]]|\[e~\[|\]!\w~\[",
 )
 
 _WEDGES = "¦‖‡"
