@@ -190,6 +190,9 @@ def test_what_is_hidden_reaches_neither_policy_nor_scenario_record():
         (reaction()[:-20], False),
         (reaction(effect="good"), False),
         (reaction(reply=None), False),
+        (reaction(effect=10**400), False),
+        (reaction(reply="\ud800"), False),
+        ('{"a":' + "[" * 100_000 + "}", False),
         ("{}", False),
     ],
 )

@@ -2,11 +2,11 @@
 and words the reply.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 
 from genrm_cli.judging.rubrics.graded import request_object
+from genrm_cli.rollouts.reading.account import json_in
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.environment import Ask, Dialogue, ModelUse
 from genrm_cli.sessions.therapy.session_scenario import SessionScenario
@@ -149,10 +149,7 @@ def parse_reaction(said: str) -> Reaction:
     """Parse the model's reply; one that is not the object asked for is not read, and said as it
     is.
     """
-    try:
-        given = json.loads(said[max(0, said.find("{")) : said.rfind("}") + 1])
-    except ValueError:
-        given = None
+    given = json_in(said[max(0, said.find("{")) : said.rfind("}") + 1])
     if not isinstance(given, dict):
         return Reaction(said.strip(), is_read=False)
     effect = given.get("effect")
@@ -160,6 +157,8 @@ def parse_reaction(said: str) -> Reaction:
     flags = {name: given.get(name) for name in _FLAGS}
     if not isinstance(effect, int) or not isinstance(reply, str) or None in flags.values():
         return Reaction(reply if isinstance(reply, str) else "", is_read=False)
+    if abs(effect) > _MOST_EFFECT:
+        return Reaction(reply, is_read=False)
     return Reaction(
         reply.strip(),
         effect / _MOST_EFFECT,
