@@ -1,6 +1,7 @@
 """The judges of a server, and the calibration that grows with every group they judge."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -13,7 +14,7 @@ from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
 from genrm_cli.judging.journal_file import KeptSums, faded
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.metrics.event import OnEvent, ignore_event
-from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
+from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.list_scores import ListScores, ListStatistics
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.serve.answers import CalibrationRecord
@@ -184,11 +185,14 @@ class ServedScorer(GroupScorer):
         for part, group, judged in groups:
             self._begin(group, self._plan)
             verdicts = verdicts_of(judged, self._plan)
-            are_new.append(self._running.add(part, judged.size, verdicts.used, verdicts.lists))
+            is_new = self._running.add(part, judged.size, verdicts.used, verdicts.lists)
+            if is_new:
+                self._failures.add_group(verdicts.trials)
+            are_new.append(is_new)
             self.metrics.groups_done += 1
             found.append(verdicts)
         record = self._running.latest()
-        results = self._reward(found, self._plan, self._running.fitted)
+        results = self._reward(found, self._plan, self._fitted())
         for result, is_new in zip(results, are_new, strict=True):
             self._running.add_variance(result.variance if is_new else None)
         return results, record
@@ -196,7 +200,10 @@ class ServedScorer(GroupScorer):
     def reward_late(self, judged: JudgedGroup) -> tuple[GroupRewards, CalibrationRecord]:
         """Return the rewards of a group with a late rollout; the statistics stay unchanged."""
         record = self._running.latest()
-        (rewards,) = reward_verdicts(
-            [verdicts_of(judged, self._plan)], self._plan, self._running.fitted
-        )
+        (rewards,) = reward_verdicts([verdicts_of(judged, self._plan)], self._plan, self._fitted())
         return rewards, record
+
+    def _fitted(self) -> Calibration:
+        # Unlike verdicts, failures are not kept: after a restart their rates begin high, as of a
+        # judge nobody knows, so that no innocent text is convicted.
+        return replace(self._running.fitted, failures=self._failures.fit())

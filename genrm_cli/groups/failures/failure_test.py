@@ -16,6 +16,7 @@ Source: sequential testing by mixtures of likelihood ratios; H. Robbins, Ann. Ma
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -156,6 +157,14 @@ def evidence_of(index: int, trials: Iterable[Trial], rates: FailureRates) -> flo
             broken[place] += trial.broken
         repeats[place] += trial.repeats
         silent_repeats[place] += trial.silent_repeats
+    counts = requests, silent, broken, repeats, silent_repeats
+    return _evidence(tuple(map(tuple, counts)), rates)
+
+
+# Most rollouts of a run share their few counts, and a server fits rates between two replies.
+@lru_cache(maxsize=65_536)
+def _evidence(counts: tuple[tuple[int, ...], ...], rates: FailureRates) -> float:
+    requests, silent, broken, repeats, silent_repeats = counts
     ratios = []
     for places in _PLACES:
         for share in _SHARES:

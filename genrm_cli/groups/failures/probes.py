@@ -31,7 +31,6 @@ from genrm_cli.rewards.estimators.verdict_batch import batch_of, verdict_array
 # Suspicion begins at low rates, since most judges fail rarely. It ends with a conviction at
 # cautious ones, which holds in nearly every run.
 _SUSPECTING = FailureRates(silent=0.03, broken=0.05, repeat=0.7)
-_PRIOR_REQUESTS = 5  # without a failure, since a group is small
 # The evidence above which a rollout is shown to further opponents, at first and later.
 _PROBED = log(3)
 _STILL_PROBED = 0.0
@@ -79,8 +78,6 @@ class _Stage:
         trials = trials_of(judged, plan)
         self._culprits = find_culprits(trials, CAUTIOUS_RATES)
         self._own = by_rollout(trials, self._culprits)
-        self._total = len(trials)
-        self._failed = sum(trial.has_failed for trial in trials)
         self._asked = Counter(request.shown for request, _ in judged.results)
         used = used_verdicts(verdicts_by_judge(judged, plan), plan)
         scores = weigh_alone(batch_of(judged.size, [verdict_array(used)]))[0].tolist()
@@ -96,16 +93,6 @@ class _Stage:
             if value > (_STILL_PROBED if probes[index] else _PROBED)
         ]
         return sorted(suspects, key=lambda index: -evidence[index])
-
-    def _rates_without(self, own: Sequence[Trial]) -> FailureRates:
-        """Return the rates at which to suspect a rollout: those of the rest of its group, if they
-        are high.
-        """
-        failed = self._failed - sum(trial.has_failed for trial in own)
-        share = failed / (self._total - len(own) + _PRIOR_REQUESTS)
-        return FailureRates(
-            max(_SUSPECTING.silent, share), max(_SUSPECTING.broken, share), _SUSPECTING.repeat
-        )
 
     def choose(self, index: int, count: int) -> list[Comparison]:
         """Choose up to `count` probes of a rollout."""
