@@ -26,6 +26,10 @@ from genrm_cli.pairing import generator_of, permutation
 _STEP = 0.618
 # Splits tried for each repeat. More than 300 improve the variance of a difference by less than 1 %.
 _TRIALS = 300
+# Each trial takes a matrix of n by n: 32 MB in all, and 10 trials of large groups, of which any
+# split is nearly as good as the best.
+_MAX_CELLS = 4_000_000
+_FEWEST_TRIALS = 10
 _LEAST_BLOCK_REPEATS = 2  # one repeat leaves the blocks of a group unconnected
 
 
@@ -124,8 +128,9 @@ def _shifts(n: int, count: int, repeat: int) -> tuple[int, ...]:
         return (0,) * rows
     rng = Random(f"{n} {count} {repeat}")
     before = sum(_connections(n, count, _shifts(n, count, each)) for each in range(repeat))
+    trials = min(_TRIALS, max(_FEWEST_TRIALS, _MAX_CELLS // n**2))
     # Only random() is guaranteed to give the same numbers in every version of Python.
-    tried = [tuple(int(rng.random() * count) for _ in range(rows)) for _ in range(_TRIALS)]
+    tried = [tuple(int(rng.random() * count) for _ in range(rows)) for _ in range(trials)]
     together = np.stack([before + _connections(n, count, shifts) for shifts in tried])
     strengths = np.linalg.eigvalsh(together)[:, 1:]
     # Rounded: the last bit of an eigenvalue must not decide which lists are asked.
