@@ -115,3 +115,24 @@ async def test_others_are_answered_while_an_environment_works():
     await sessions.reset("other", EXAM)
     other_is_answered.set()
     assert (await step).reward is not None
+
+
+async def test_a_session_that_is_closed_twice_is_recorded_once():
+    """The second request comes while the judge reads the session."""
+    recorded = []
+
+    async def judge(slot, state):
+        await asyncio.sleep(0)
+        return {"total_reward": 0.5, "components": {}, "source": "judge"}
+
+    def record(slot, state, seen, model, reward):
+        recorded.append(reward["total_reward"])
+
+    sessions = HostedSessions(
+        ENVIRONMENT, samples(), answer, most=2, keep_s=10, record=record, judge=judge
+    )
+    await sessions.reset("one", EXAM)
+    await sessions.step("one", "How are you?")
+    await asyncio.gather(sessions.close("one"), sessions.close("one"))
+    assert recorded == [0.5]
+    assert len(sessions) == 0

@@ -266,13 +266,18 @@ class HostedSessions:
     async def close(self, id_: str) -> None:
         """Forget a session, if there is one; one that has not ended ends here."""
         session = self._sessions.get(id_)
-        if session is not None and session.state.end is None and session.state.turn_index:
-            state = ended(session.state, CLOSED, POLICY)
-            seen = observe(self._environment, session.slot.scenario, state)
-            is_recorded = self._record is not None
-            seen = await self._judged(session, state, seen, asks=is_recorded)
-            self._record_ended(session, state, seen)
-        self._sessions.pop(id_, None)
+        if session is None:
+            return
+        async with session.turn:  # a client that repeats this must not record the session twice
+            if session.state.end is None and session.state.turn_index:
+                state = ended(session.state, CLOSED, POLICY)
+                seen = observe(self._environment, session.slot.scenario, state)
+                is_recorded = self._record is not None
+                seen = await self._judged(session, state, seen, asks=is_recorded)
+                self._record_ended(session, state, seen)
+                session.state = state
+        if self._sessions.get(id_) is session:  # not one begun meanwhile
+            del self._sessions[id_]
 
     async def _judged(
         self, session: _HostedSession, state: Any, seen: Observation, *, asks: bool
