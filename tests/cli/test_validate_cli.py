@@ -123,3 +123,12 @@ def test_a_folder_is_reported_file_by_file_and_in_total(genrm, call):
     assert report["plan"]["calls"] == 12
     assert [each["can_be_scored"] for each in report["inputs"]] == [True, True, False]
     assert "runs/c.jsonl: cannot read its only line as rollouts" in mixed.err
+
+
+def test_lines_of_one_unknown_shape_are_one_problem(genrm, call):
+    """Its message shows the texts of the first line."""
+    lines = [{"asks": f"Why is that, {n}?", "says": f"It is number {n}."} for n in range(3)]
+    genrm.write("unknown.jsonl", lines)
+    (problem,) = json.loads(call("validate", "unknown.jsonl", "--json").out)["problems"]
+    assert problem["count"] == 3
+    assert "'Why is that, 0?'" in problem["problem"]

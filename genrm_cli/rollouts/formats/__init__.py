@@ -76,7 +76,9 @@ def recognise(
                 return each
     if refused is not None and not is_known_otherwise(record):
         raise refused
-    raise UnreadableRecordError(describe_unrecognised(record))
+    # Lines of one shape are one problem, whatever the examples in its message.
+    keys = ", ".join(sorted(record))
+    raise UnreadableRecordError(describe_unrecognised(record), kind=f"unknown format: {keys}")
 
 
 def open_fields_of(
