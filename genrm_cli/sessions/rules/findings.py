@@ -7,7 +7,6 @@ from enum import StrEnum
 class Effect(StrEnum):
     """How much a finding says."""
 
-    RAISES = "raises"
     LOOK_HERE = "lowers"
     CERTAIN = "violation"
 
