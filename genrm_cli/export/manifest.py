@@ -150,10 +150,8 @@ def judging_warnings(runs: Sequence[ScoredRun], unit: str) -> list[str]:
         mean = metrics.reliability.mean
         word = reliability_word(metrics.reliability_interval)
         if mean is None:
-            warnings.append(
-                f"the reliability of the rewards of {run.name} is unknown: "
-                f"{unmeasured_text(map(int, metrics.group_sizes), metrics.strategy)}."
-            )
+            why = unmeasured_text(map(int, metrics.group_sizes), metrics.strategy, metrics.repeats)
+            warnings.append(f"the reliability of the rewards of {run.name} is unknown: {why}.")
         elif word in ("low", "unknown"):
             low, high = metrics.reliability_interval or (0.0, 1.0)
             remedy = (

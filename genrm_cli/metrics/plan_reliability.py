@@ -108,7 +108,10 @@ def repeats_needed(repeats: int, reliability: float, interval: tuple[float, floa
 
 
 def unmeasured_text(
-    group_sizes: Iterable[int], strategy: str, written: Callable[[str], str] = str
+    group_sizes: Iterable[int],
+    strategy: str,
+    repeats: int,
+    written: Callable[[str], str] = str,
 ) -> str:
     """Return why the reliability of a run is unknown, and what would show it.
 
@@ -119,9 +122,13 @@ def unmeasured_text(
         written: writes the name of a setting as the user knows it.
     """
     if strategy == LISTS:
+        setting = written("repeats")
+        if repeats < 2:
+            return (
+                f"it takes lists in two orders or more to measure judge noise; set {setting} to 2"
+            )
         return (
-            "it takes lists in two orders or more to measure judge noise; set "
-            f"{written('repeats')} to 2, or score more groups together"
+            f"too few lists to measure judge noise; score more groups together, or raise {setting}"
         )
     ring_k = written("ring_k")
     if max(group_sizes, default=0) < _SHOWS_NOISE:

@@ -10,7 +10,7 @@ import numpy as np
 
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.group_measures import GroupMeasures
-from genrm_cli.metrics.plan_reliability import RingsNeeded
+from genrm_cli.metrics.plan_reliability import RingsNeeded, unmeasured_text
 from genrm_cli.metrics.running_stats import LEAST_SPREAD, mean_interval, wilson_interval
 from genrm_cli.metrics.session_metrics import SessionSummary
 from genrm_cli.metrics.verdict_counts import VerdictCounts
@@ -95,6 +95,8 @@ class RunFigures:
         agreement: pairs of a group with different earlier scores whose rewards agree on the better
             one.
         rings_needed: the `ring_k` that would make it high; None without a metrics file.
+        unmeasured: why the reliability is unknown, and what would show it; None if it is known, or
+            without a metrics file.
         look_here: keys and values of the groups that stand out most, by measure.
     """
 
@@ -141,6 +143,7 @@ class RunFigures:
     by_earlier: tuple[tuple[float, Mean], ...]
     agreement: Share
     rings_needed: RingsNeeded | None = None
+    unmeasured: str | None = None
     look_here: Mapping[str, tuple[tuple[str, float], ...]]
     format: int = FORMAT
 
@@ -229,11 +232,20 @@ def _recorded(metrics: RunRecord, prices: tuple[float, float]) -> Record:
         "partial": _why_partial(metrics),
         "probe": next((each for each in get_args(ProbeResult)[::-1] if each in probes), None),
         "rings_needed": metrics.rings_needed,
+        "unmeasured": _why_unmeasured(metrics),
         "panel_agreement": None if metrics.panel is None else metrics.panel.krippendorff_alpha,
         "repeat_agreement": metrics.repeat_agreement,
         "cost": cost,
         "masked": {name: count for name, count in metrics.redactions.items() if count},
     }
+
+
+def _why_unmeasured(metrics: RunRecord) -> str | None:
+    if metrics.reliability.mean is not None:
+        return None
+    if metrics.goal != "rewards":
+        return f"verdicts chose the pairs (goal {metrics.goal})"
+    return unmeasured_text(map(int, metrics.group_sizes), metrics.strategy, metrics.repeats)
 
 
 def _means_by(

@@ -145,12 +145,8 @@ _RELIABILITY: dict[str, tuple[Weight, str]] = {
 def _reliability(figures: RunFigures) -> Iterator[Ground]:
     mean = figures.reliability.mean
     if mean is None:
-        yield Ground(
-            "unknown",
-            "Signal or noise: not measurable with this plan; raise ring_k or repeats, or omit "
-            "goal.",
-            "noisy",
-        )
+        why = figures.unmeasured or "no metrics file says how it was compared"
+        yield Ground("unknown", f"Signal or noise: not measurable: {why}.", "noisy")
         return
     low = figures.reliability.low
     high = figures.reliability.high

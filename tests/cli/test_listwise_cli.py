@@ -47,9 +47,13 @@ def test_a_group_is_one_call_in_each_order(genrm, judge_server):
 
 
 def test_one_order_tells_nothing_of_noise(genrm, judge_server):
-    """Standard errors and reliability are null, and the summary says what would show them."""
+    """Standard errors and reliability are null, and the summary says what would show them; the
+    plan is named as in the metrics.
+    """
     write_groups(genrm)
     base_url = ("--base-url", judge_server.base_url)
+    planned = genrm.run("score", "in.jsonl", *base_url, *FLAGS, "--dry-run").ended(0)
+    assert "lists × 1" in planned.out.decode()
     finished = genrm.run("score", "in.jsonl", *base_url, *FLAGS, "--no-probe").ended(0)
     assert "set --repeats to 2" in finished.err
     lines = read_lines(genrm.folder / "in.scored.jsonl")

@@ -52,8 +52,8 @@ def test_the_remedy_fits_what_is_known():
 
 def test_small_groups_are_not_told_to_be_compared_more():
     """Groups of two and three have no two comparisons without a common rollout at any ring_k."""
-    assert "raise ring_k" in unmeasured_text([2, 4], "ring")
-    assert "ring_k" not in unmeasured_text([2, 3], "ring")
+    assert "raise ring_k" in unmeasured_text([2, 4], "ring", 1)
+    assert "ring_k" not in unmeasured_text([2, 3], "ring", 1)
 
 
 def test_the_typical_group_is_that_of_the_median_rollout():
@@ -69,4 +69,5 @@ def test_lists_need_repeats():
     assert needed == RingsNeeded(expected=8, at_best=4, at_worst=19, setting="repeats")
     assert "repeats 8 (4 to 19) would reach 0.80" in remedy_text(needed, 0.5)
     assert "no number of calls" in remedy_text(repeats_needed(1, 0.0, (0.0, 0.05)), 0.0)
-    assert "set repeats to 2" in unmeasured_text([8], LISTS)
+    assert "set repeats to 2" in unmeasured_text([8], LISTS, 1)
+    assert "raise repeats" in unmeasured_text([3], LISTS, 2)

@@ -21,13 +21,12 @@ _SHOWN_FIELDS = 8
 def preview_lines(preview: "Preview") -> Iterator[str]:
     """Yield all about one input."""
     files = f" ({preview.files:,} files)" if preview.files > 1 else ""
-    pairing = preview.pairing
     plan, *hints = plan_lines(preview.plan)
     yield from _rows(
         {
             "input": preview.input + files,
             **_content_rows(preview),
-            "pairing": f"{pairing.strategy} × {pairing.repeats}",
+            "pairing": f"{preview.strategy} × {preview.pairing.repeats}",
             "plan": [plan, *hints],
             "problems": f"{preview.problem_count:,}" if preview.problems else "none",
         }

@@ -169,7 +169,9 @@ def _reliability_text(metrics: "RunTotals") -> str:
     if metrics.goal != "rewards":
         parts.append(f"unknown: verdicts chose the pairs (--goal {metrics.goal})")
     elif mean is None:
-        why = unmeasured_text(map(int, metrics.group_sizes), metrics.strategy, _flag_of)
+        why = unmeasured_text(
+            map(int, metrics.group_sizes), metrics.strategy, metrics.repeats, _flag_of
+        )
         parts.append(f"unknown: {why}")
     else:
         word = reliability_word(metrics.reliability_interval)

@@ -18,6 +18,7 @@ from genrm_cli.jobs.estimate import RunEstimate, estimate_run
 from genrm_cli.jobs.index import Reject, index_input
 from genrm_cli.jobs.previews.problems import Problem, Problems
 from genrm_cli.json_types import Record
+from genrm_cli.metrics.plan_reliability import LISTS
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing import PairingPlan
 from genrm_cli.rollouts.formats import Format
@@ -62,6 +63,7 @@ class Preview:
     Attributes:
         counts: of the index.
         grouped_by: groups by the source of their keys.
+        strategy: as in the metrics of the run; `lists` if all judges are shown lists.
         excluded: rollouts that an input excludes, by reason.
         views: groups by the view of their responses.
         can_be_scored: whether anything would be asked, or rewards need no judge.
@@ -73,6 +75,7 @@ class Preview:
     files: int
     counts: RunMetrics
     pairing: PairingPlan
+    strategy: str
     plan: RunEstimate = field(default_factory=RunEstimate)
     grouped_by: Counter[str] = field(default_factory=Counter)
     excluded: Counter[str] = field(default_factory=Counter)
@@ -138,8 +141,8 @@ class Preview:
             "groups_mostly_blank": self.mostly_blank,
             "views": dict(sorted(self.views.items())),
             "goal": pairing.goal,
-            "strategy": pairing.strategy,
-            "ring_k": pairing.ring_k if pairing.strategy == "ring" else None,
+            "strategy": self.strategy,
+            "ring_k": pairing.ring_k if self.strategy == "ring" else None,
             "repeats": pairing.repeats,
             "comparisons": counts.comparisons_planned,
             "plan": self.plan.as_dict(),
@@ -204,7 +207,9 @@ def preview_task(task: Task, run: RunContext, torn: TornPrompts | None = None) -
         problems.add_reject(bad)
 
     with task.sources(run) as sources, index_input(sources, run, reject) as index:
-        preview = Preview(task.uri, len(task.files), metrics, index.plan.pairing)
+        pairing = index.plan.pairing
+        strategy = LISTS if index.plan.is_listwise else pairing.strategy
+        preview = Preview(task.uri, len(task.files), metrics, pairing, strategy)
         try:
             refuse_input(index, first, strict=settings.input.strict)
         except InputError as error:
