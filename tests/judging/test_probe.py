@@ -135,6 +135,12 @@ def test_what_is_wrong_is_said_with_a_remedy(judge_server, fault, words):
     assert "\n" not in reason
 
 
+def test_no_remedy_is_the_profile_that_failed(judge_server):
+    """A reply without a verdict under `nemotron-plain` asks for another profile."""
+    judge_server.behave(fault={"content": "I like both."})
+    assert "try another profile" in refusal(judge_server.base_url, profile="nemotron-plain")
+
+
 def test_what_passes_at_once_is_forgiven(judge_server):
     """A single bad reply or fault does not end the probe."""
     judge_server.behave(script=[{"content": "Hm."}, {}, {"status": 502}])

@@ -61,6 +61,11 @@ _LOGPROBS_REMEDY = Message.of(
 _UNREAD_REMEDY = Message.of(
     "The profile may not fit this judge; try ", _PLAIN, " (`genrm profiles` lists others). ", _SKIPS
 )
+_UNREAD_PLAIN_REMEDY = Message.of(
+    naming("The profile may not fit this judge; try another $profile"),
+    " (`genrm profiles` lists them), or a stronger judge. ",
+    _SKIPS,
+)
 _INSANE_REMEDY = naming(
     "Its rewards would be meaningless: try another $profile or a stronger judge. $probe uses it "
     "anyway.",
@@ -292,9 +297,10 @@ class _Probe:
         ):
             without = SettingRef("request_field", f"{refused.name}=")
             return Message.of("Leave the field out with ", without, ", or give it another value.")
-        return _REMEDIES.get(
-            failure.kind, _UNREAD_REMEDY if failure.kind.is_parse_failure else _OTHER_REMEDY
-        )
+        if not failure.kind.is_parse_failure:
+            return _REMEDIES.get(failure.kind, _OTHER_REMEDY)
+        is_plain = self.judge.profile.name == _PLAIN.value
+        return _REMEDIES.get(failure.kind, _UNREAD_PLAIN_REMEDY if is_plain else _UNREAD_REMEDY)
 
     def _dropping(self, sign: str) -> JudgeError:
         what = f"{sign}: its chat template seems to drop them"
