@@ -104,7 +104,9 @@ def _check_judge(config: JudgeConfig, *, only_known: bool) -> None:
         if judge.base_url:
             raise UsageError(
                 naming(
-                    "$judge and $base_url exclude each other; omit one of them.", judge=judge.judge
+                    "$judge, the built-in baseline, and $base_url exclude each other; omit one "
+                    "of them.",
+                    judge=judge.judge,
                 )
             )
         return

@@ -142,8 +142,7 @@ def render_review(review: Review, scored_uri: str) -> str:
             or "none"
         )
         + f". {len(review.entries):,} are listed, the severest first.",
-        "Pending, held and rejected ones stay out of exports; to hold back an undecided one, "
-        "decide.",
+        "Exports omit pending, held and rejected ones, and include undecided ones.",
     ]
     for entry in review.entries:
         reward = "unscored" if entry.reward is None else f"reward {entry.reward:.3f}"
