@@ -108,7 +108,7 @@ def test_the_slurm_script_judges_without_an_endpoint(genrm, judge_server, tmp_pa
     vllm.chmod(0o755)
     given = {"JUDGE": judge_server.base_url, "GENRM_PROFILE": "brrm"}
     run_shell(
-        script.replace("in 1 2 3 4 5 6", "in 1").replace("\nscore  #", "\n#"),
+        script.replace("in $(seq 20)", "in 1").replace("\nscore  #", "\n#"),
         genrm,
         judge_server.base_url,
         tmp_path,
