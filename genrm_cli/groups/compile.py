@@ -50,6 +50,14 @@ def compile_plan(settings: Settings) -> GroupPlan:
         raise UsageError(
             naming("$both_orders shows pairs; $repeats shows a list in several orders.")
         )
+    if settings.judge.judging == "listwise" and lexical:
+        raise UsageError(
+            naming(
+                "the built-in baseline compares pairs only; omit $judging, or name a model with "
+                "$base_url and $model.",
+                judging="listwise",
+            )
+        )
     given = settings.input
     use_principle = settings.judge.use_principle
     patterns = settings.judge.redact_pattern

@@ -49,7 +49,7 @@ from genrm_cli.rewards.diversity import Clusters, clusters_of
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import Estimate, estimate_many
 from genrm_cli.rewards.estimators.list_estimates import estimate_lists
-from genrm_cli.rewards.estimators.list_scores import ListScores, ListStatistics
+from genrm_cli.rewards.estimators.list_scores import ListScores
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.rewards.shaping import Adjustments
 from genrm_cli.settings.components import find_kind, order_of
@@ -101,7 +101,7 @@ class JudgedVerdicts:
 
 def statistics_for(plan: GroupPlan) -> CalibrationStatistics:
     """Return the statistics of no group yet, for the judges of a plan."""
-    return CalibrationStatistics(lists=ListStatistics() if plan.is_listwise else None)
+    return CalibrationStatistics.of_no_group(is_listwise=plan.is_listwise)
 
 
 def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:

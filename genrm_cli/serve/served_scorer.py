@@ -15,7 +15,7 @@ from genrm_cli.judging.journal_file import KeptSums, faded
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
-from genrm_cli.rewards.estimators.list_scores import ListScores, ListStatistics
+from genrm_cli.rewards.estimators.list_scores import ListScores
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.serve.answers import CalibrationRecord
 from genrm_cli.settings import Settings
@@ -54,7 +54,7 @@ class RunningCalibration:
         self._fit()
 
     def _no_group(self) -> CalibrationStatistics:
-        return CalibrationStatistics(lists=ListStatistics() if self._of_lists else None)
+        return CalibrationStatistics.of_no_group(is_listwise=self._of_lists)
 
     def add(
         self, part: bytes, size: int, verdicts: Verdicts, lists: Sequence[ListScores] = ()

@@ -82,7 +82,7 @@ def main() -> None:
     print("|--:|---|--:|" + "--:|" * len(RATIOS))
     for n in SIZES:
         pairs = ring(n, rng)
-        blocks = ListPlan().count(n) // ListPlan()._repeats_of(n)
+        blocks = -(-n // ListPlan().list_size)
         for what, repeats in (("shown responses", 2), ("replies", n // blocks)):
             found = [lists(n, repeats, ratio, rng) for ratio in RATIOS]
             print(f"| {n} | {what} | {pairs:.2f} |", *(f"{each:.2f} |" for each in found))

@@ -103,3 +103,10 @@ def test_what_needs_pairs_is_refused(genrm, judge_server, flags, says):
     finished = genrm.run("score", "in.jsonl", *base_url, *FLAGS, *flags).ended(2)
     assert says in finished.err
     assert judge_server.stats()["requests"] == 0
+
+
+def test_the_baseline_compares_pairs_only(genrm):
+    """Lists are not silently judged as pairs."""
+    write_groups(genrm, groups=1)
+    finished = genrm.run("score", "in.jsonl", "--offline", "--judging", "listwise").ended(2)
+    assert "the built-in baseline compares pairs only; omit --judging listwise" in finished.err

@@ -169,6 +169,11 @@ class CalibrationStatistics:
     # for each verdict alone.
     _by_group: Floats = field(default_factory=lambda: np.zeros((7, 7)))
 
+    @classmethod
+    def of_no_group(cls, *, is_listwise: bool) -> "CalibrationStatistics":
+        """Return the sums before the first group, for judges of lists or of pairs."""
+        return cls(lists=ListStatistics() if is_listwise else None)
+
     def add_group(self, n: int, verdicts: Verdicts, lists: Sequence[ListScores] = ()) -> None:
         """Add the verdicts of one group of n rollouts, and the lists that they come from."""
         self.add_arrays(n, verdict_array(verdicts))
