@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from genrm_cli.pairing import Comparison
+from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.verdicts import Verdict
 

@@ -17,7 +17,7 @@ from genrm_cli.metrics.running_stats import (
     wilson_interval,
 )
 from genrm_cli.metrics.verdict_counts import VerdictCounts
-from genrm_cli.pairing import Comparison
+from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.scored.lines import OutcomeRecord
 from genrm_cli.verdicts import FailureKind, Verdict, preferred
 

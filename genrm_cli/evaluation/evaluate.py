@@ -27,8 +27,8 @@ from genrm_cli.jobs.pairs.labelled_pairs import (
 )
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import open_judges
-from genrm_cli.pairing import PairingPlan
 from genrm_cli.pairing.lists import ListPlan
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.scored.describe_run import input_version, judge_record, versions_record
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import InputVersion, PanelRecord

@@ -30,7 +30,7 @@ from genrm_cli.judging.profiles.profile import (
 )
 from genrm_cli.judging.profiles.scores_json import KEYS
 from genrm_cli.judging.requests import Reply
-from genrm_cli.pairing import Comparison
+from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.lines import ScoredGroup

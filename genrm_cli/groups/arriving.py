@@ -25,7 +25,7 @@ from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.pacing.endpoint import loop_time_s
 from genrm_cli.judging.profiles.profile import NeutralTexts, neutralise_prompt
 from genrm_cli.judging.requests import PairwisePrompt, Prompt, RequestId
-from genrm_cli.pairing import Comparison
+from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rewards.component import local_kind
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.tasks import in_thread

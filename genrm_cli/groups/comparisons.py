@@ -10,7 +10,7 @@ from genrm_cli.groups.plan import MAX_GRADED_ALL_PAIRS, GroupPlan
 from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt, RequestId
-from genrm_cli.pairing import (
+from genrm_cli.pairing.pairs import (
     Comparison,
     PairingPlan,
     further_at_once,

@@ -8,8 +8,8 @@ from genrm_cli.groups.graders import ROW_SET, graders_in
 from genrm_cli.groups.plan import GENRM, GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.judging.lexical import LEXICAL_VERSION
 from genrm_cli.judging.lookup import profile_of
-from genrm_cli.pairing import PairingPlan
 from genrm_cli.pairing.lists import ListPlan
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.compose import Gate, TotalTerms, Weight
 from genrm_cli.rewards.shaping import ShapingTerms
 from genrm_cli.rollouts.redaction import redactor_of

@@ -8,7 +8,7 @@ from typing import Self
 from genrm_cli.errors import InputError
 from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.requests import RequestId
-from genrm_cli.pairing import Comparison
+from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.shaping import TextShape
 from genrm_cli.rollouts.group_keys import group_key

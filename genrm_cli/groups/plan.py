@@ -17,8 +17,8 @@ from genrm_cli.judging.profiles.profile import (
     sample_prompt,
 )
 from genrm_cli.judging.request_form import reply_limit
-from genrm_cli.pairing import PairingPlan
 from genrm_cli.pairing.lists import ListPlan
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.compose import TotalTerms
 from genrm_cli.rewards.shaping import ShapingTerms
 from genrm_cli.rollouts.reading.chosen_fields import criteria_at, principle_of, reference_at

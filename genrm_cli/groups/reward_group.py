@@ -35,7 +35,7 @@ from genrm_cli.groups.results import (
 from genrm_cli.judging.profiles.answer import MEANINGS
 from genrm_cli.metrics.figures import attempt, rounded
 from genrm_cli.metrics.running_stats import odds_interval
-from genrm_cli.pairing import Comparison
+from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rewards.component import Column, GroupKind, Values
 from genrm_cli.rewards.compose import (
     NO_REWARD,

@@ -8,7 +8,7 @@ from itertools import combinations, combinations_with_replacement
 
 from genrm_cli.metrics.running_stats import LEAST_SPREAD, Mergeable
 from genrm_cli.metrics.verdict_counts import Agreement, VerdictCounts
-from genrm_cli.pairing import Comparison
+from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.verdicts import MIDDLE_RANKING, Verdict, preferred
 
 # Correlations of the errors of two judges for which a panel without labels says what it is worth.

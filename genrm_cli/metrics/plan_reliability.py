@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.group_measures import RELIABLE_FROM
 from genrm_cli.metrics.running_stats import LEAST_SPREAD
-from genrm_cli.pairing import PairingPlan, ring_sizes
+from genrm_cli.pairing.pairs import PairingPlan, ring_sizes
 
 Floats = NDArray[np.float64]
 LISTS = "lists"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from genrm_cli.metrics.running_stats import Mergeable
-from genrm_cli.pairing import Comparison
+from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.verdicts import (
     Verdict,
     contradicts_itself,

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from genrm_cli.pairing import generator_of, permutation
+from genrm_cli.pairing.pairs import generator_of, permutation
 
 # The step between the rows of a Williams square that are used one after the other, as a share of
 # its size: the golden ratio spreads any number of rows evenly.

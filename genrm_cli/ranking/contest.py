@@ -9,7 +9,7 @@ from genrm_cli.errors import InputError, SettingRef, UsageError, naming
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.index import InputIndex
 from genrm_cli.json_types import Record, field_at
-from genrm_cli.pairing import Comparison, generator_of
+from genrm_cli.pairing.pairs import Comparison, generator_of
 from genrm_cli.ranking.pair_plan import Pair
 from genrm_cli.rollouts.group_keys import digest_of_prompt, group_key, value_at
 from genrm_cli.rollouts.rollout import Rollout

@@ -28,7 +28,7 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.open_judges import idle_judges, open_judges
 from genrm_cli.metrics.event import Event
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.ranking.board import Leaderboard, findings
 from genrm_cli.ranking.contest import Contest, RankOptions, refuse_unknown
 from genrm_cli.ranking.judge_contest import ContestJudging, Example

@@ -9,7 +9,7 @@ import numpy as np
 
 from genrm_cli.metrics.group_measures import GroupMeasures, correlation, count_verdicts
 from genrm_cli.metrics.verdict_counts import VerdictCounts
-from genrm_cli.pairing import Comparison
+from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rollouts.rollout import words_of
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
 from genrm_cli.verdicts import FailureKind, Verdict

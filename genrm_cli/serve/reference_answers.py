@@ -10,7 +10,7 @@ from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, RewardPlan
 from genrm_cli.groups.reward_group import verdicts_of
 from genrm_cli.metrics.win_counts import WinCounts
-from genrm_cli.pairing import AGAINST_FIRST, PairingPlan
+from genrm_cli.pairing.pairs import AGAINST_FIRST, PairingPlan
 from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.rollout import Item, Rollout, UnreadableRecordError
 from genrm_cli.scored.parse_lines import parse_line

@@ -17,7 +17,7 @@ from genrm_cli.jobs.pairs.labelled_pairs import read_pairs
 from genrm_cli.jobs.stores import OutcomeStore
 from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.pairing import AGAINST_FIRST, PairingPlan
+from genrm_cli.pairing.pairs import AGAINST_FIRST, PairingPlan
 from genrm_cli.rollouts.rollout import Rollout, Text
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.verdicts import Outcome, Verdict, preferred

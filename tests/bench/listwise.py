@@ -9,8 +9,8 @@ at equal numbers of replies. All scores are grades: 1 to 10 in lists, 1 to 5 in 
 
 import numpy as np
 
-from genrm_cli.pairing import PairingPlan
 from genrm_cli.pairing.lists import ListPlan
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import Estimate, estimate_many
 from genrm_cli.rewards.estimators.list_estimates import estimate_lists

@@ -9,7 +9,7 @@ import random
 
 from genrm_cli.metrics.plan_reliability import expected_reliability
 from genrm_cli.metrics.running_stats import odds_interval
-from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import estimate_many
 from genrm_cli.verdicts import Verdict

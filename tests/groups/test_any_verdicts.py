@@ -16,7 +16,7 @@ from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.pairing import STRATEGIES, PairingPlan
+from genrm_cli.pairing.pairs import STRATEGIES, PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.shaping import ShapingTerms, TextShape
 from genrm_cli.scored.describe_run import run_totals

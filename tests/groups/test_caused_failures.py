@@ -20,7 +20,7 @@ from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.requests import RequestId
-from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.estimators.failure_rates import FailureRates
 from genrm_cli.rewards.shaping import measure_text

@@ -6,7 +6,7 @@ from scored_components import LEXICAL, completions, judge, score, settings_of
 from genrm_cli.catalog import ESTIMATORS, STRATEGIES
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.previews.preview import iter_dry_run
-from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.pairs import PairingPlan
 
 TEXTS = (
     "Paris.",

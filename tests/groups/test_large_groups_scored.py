@@ -11,7 +11,7 @@ from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.groups.reward_group import reward_groups
 from genrm_cli.judging.engine import JudgeSet, LexicalJudge
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.scored.write_lines import comparison_json, scored_line

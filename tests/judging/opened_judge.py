@@ -23,7 +23,7 @@ from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.metrics.event import ignore_event
-from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.tasks import first_error_of
 from genrm_cli.verdicts import Failure, Outcome

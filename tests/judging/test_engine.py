@@ -15,7 +15,7 @@ from genrm_cli.judging.pacing.endpoint import Endpoint
 from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt
-from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 

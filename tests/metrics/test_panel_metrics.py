@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.metrics.panel_metrics import Alpha, PanelMetrics
-from genrm_cli.pairing import Comparison
+from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.verdicts import Verdict
 

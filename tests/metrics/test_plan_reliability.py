@@ -12,7 +12,7 @@ from genrm_cli.metrics.plan_reliability import (
     typical_size,
     unmeasured_text,
 )
-from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.pairs import PairingPlan
 
 
 def test_every_plan_of_complete_pairs_has_its_closed_form():

@@ -7,7 +7,7 @@ from scored_lines import totals_of
 
 from genrm_cli.metrics.group_measures import GroupMeasures, count_verdicts
 from genrm_cli.metrics.run_metrics import RunMetrics, reference_metrics
-from genrm_cli.pairing import Comparison
+from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 

@@ -6,7 +6,7 @@ from itertools import combinations, permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.pairing import PairingPlan, count_first, plan_further, plan_ring
+from genrm_cli.pairing.pairs import PairingPlan, count_first, plan_further, plan_ring
 
 GOALS = st.sampled_from(["best", "pair"])
 

@@ -6,7 +6,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.pairing import AGAINST_FIRST, STRATEGIES, Comparison, PairingPlan
+from genrm_cli.pairing.pairs import AGAINST_FIRST, STRATEGIES, Comparison, PairingPlan
 
 CIRCULAR = {
     0: [],

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.pairing import count_offsets, count_ring, plan_ring, spread_offsets
+from genrm_cli.pairing.pairs import count_offsets, count_ring, plan_ring, spread_offsets
 
 SIZES = (2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 25, 32, 64, 65)
 

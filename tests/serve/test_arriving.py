@@ -10,7 +10,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan
 from genrm_cli.judging.engine import JudgeSet, LexicalJudge
-from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.verdicts import Outcome, Verdict
 
 TEXTS = [

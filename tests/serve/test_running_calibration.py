@@ -5,7 +5,7 @@ import random
 import pytest
 
 from genrm_cli.judging.journal import Journal
-from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.serve.served_scorer import RunningCalibration
 from genrm_cli.verdicts import Verdict

@@ -5,7 +5,7 @@ import typing
 import pytest
 
 from genrm_cli import catalog
-from genrm_cli.pairing import STRATEGIES
+from genrm_cli.pairing.pairs import STRATEGIES
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS
 from genrm_cli.rollouts.formats import FORMATS
 from genrm_cli.rollouts.redaction import MARKS

@@ -23,7 +23,7 @@ from genrm_cli.groups.failures.failure_test import (
 )
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.pairing import Comparison
+from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rewards.estimators.failure_rates import CAUTIOUS_RATES, FailureRates
 from genrm_cli.rewards.estimators.least_squares import weigh_alone
 from genrm_cli.rewards.estimators.verdict_batch import batch_of, verdict_array

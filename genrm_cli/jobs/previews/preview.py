@@ -20,7 +20,7 @@ from genrm_cli.jobs.previews.problems import Problem, Problems
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.plan_reliability import LISTS
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rollouts.formats import Format
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.rollouts.row_groups import TornPrompts

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from genrm_cli.metrics.figures import rounded_all
-from genrm_cli.pairing import Comparison
+from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.verdicts import MIDDLE_RANKING, Verdict
 
 Floats = npt.NDArray[np.float64]

@@ -8,7 +8,7 @@ import numpy as np
 from bench.simulation.world import JudgeModel, World, draw_world, judge_pairs
 from numpy.random import default_rng
 
-from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS
 from genrm_cli.rewards.estimators.verdict_batch import (

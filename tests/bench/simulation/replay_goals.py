@@ -12,7 +12,7 @@ from bench.simulation.replay import DenseVerdicts, Estimated, bootstrap, estimat
 from numpy.random import default_rng
 
 from genrm_cli.metrics.figures import rounded
-from genrm_cli.pairing import count_first, further_at_once, plan_further, plan_ring
+from genrm_cli.pairing.pairs import count_first, further_at_once, plan_further, plan_ring
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS
 from genrm_cli.rewards.estimators.least_squares import weigh_alone

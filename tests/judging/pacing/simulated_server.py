@@ -24,7 +24,7 @@ from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import PairwisePrompt, Reply
-from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 

@@ -11,7 +11,7 @@ from numpy.random import default_rng
 from verdict_rows import verdicts_of
 
 from genrm_cli.judging.profiles.answer import MEANINGS
-from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS, estimate, estimate_many
 from genrm_cli.rewards.estimators.judge_noise import SCORING, TYPICAL

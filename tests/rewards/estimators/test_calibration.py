@@ -17,7 +17,7 @@ from drawn_verdicts import (
 )
 from verdict_rows import verdicts_of
 
-from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import (
     UNBIASED_VERDICTS,
     Calibration,

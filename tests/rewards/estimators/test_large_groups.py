@@ -6,7 +6,7 @@ import pytest
 from drawn_verdicts import linear_judge, pairs_of
 from verdict_rows import verdicts_of
 
-from genrm_cli.pairing import PairingPlan
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import estimate
 

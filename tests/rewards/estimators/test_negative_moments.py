@@ -7,7 +7,7 @@ import pytest
 
 from genrm_cli.catalog import ESTIMATORS
 from genrm_cli.metrics.running_stats import odds_interval
-from genrm_cli.pairing import Comparison, PairingPlan
+from genrm_cli.pairing.pairs import Comparison, PairingPlan
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.estimates import estimate_many
 from genrm_cli.rewards.estimators.judge_noise import TYPICAL
