@@ -12,7 +12,6 @@ from genrm_cli.errors import (
     InputError,
     JudgeError,
     PendingError,
-    StorageError,
     UsageError,
     naming,
 )
@@ -21,7 +20,6 @@ from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.offline.request_files import replies_of
 from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.pacing.policy import CallPolicy
-from genrm_cli.storage.leases import Leases, OtherLease
 from genrm_cli.storage.patterns import names_many
 
 _CONNECTIONS = 4  # to the API; files are uploaded one after another
@@ -54,11 +52,7 @@ async def answer_files(
                 f"the replies to several files would be written to {place}; rename {uri}."
             )
         await run.in_thread(run.store.at(place).check_writable)
-    leases = Leases(run.store, run.settings.storage.lease_expiry)
-    async with cancelled_by_signals(), _open_api(run) as api, leased(places, leases, run) as held:
-        for place, lease in held.items():
-            if isinstance(lease, OtherLease):
-                raise StorageError(f"{place}: {lease}; run again when it is done")
+    async with cancelled_by_signals(), _open_api(run) as api, leased(places, run):
         files = [FileBatch(uri, api, run) for uri in uris]
         for file in files:
             await file.resume()

@@ -1,9 +1,7 @@
 """Score inputs on a Ray cluster: workers ask about shards, and this process writes the outputs."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from genrm_cli.cluster.fleet import Fleet
@@ -11,11 +9,10 @@ from genrm_cli.cluster.start import check_address, cluster
 from genrm_cli.cluster.worker import FORWARDED, Order
 from genrm_cli.errors import SettingRef, UsageError, worst_exit_code
 from genrm_cli.groups.check import asks_nothing, check_settings
-from genrm_cli.jobs.batch import BatchReport, Held, check_outputs_writable, score_inputs
+from genrm_cli.jobs.batch import BatchReport, score_inputs
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.decisions import Status, iter_decisions
-from genrm_cli.jobs.due.leasing import leased
-from genrm_cli.jobs.journals import check_journal_place, gather_shards, has_remote_judge
+from genrm_cli.jobs.journals import check_journal_place, has_remote_judge
 from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.pacing.judge_events import (
     EndpointDownEvent,
@@ -26,7 +23,6 @@ from genrm_cli.judging.pacing.judge_events import (
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.metrics.event import Event, OnEvent
 from genrm_cli.settings import Settings, changed
-from genrm_cli.storage.leases import Leases, OtherLease
 from genrm_cli.storage.location import is_remote, is_stream
 from genrm_cli.tasks import in_thread
 
@@ -53,17 +49,22 @@ async def score_on_cluster(
     _check(inputs, run.settings)
     await in_thread(lambda: check_address(address))
     run = replace(run, on_event=_without_repeats(run.on_event))
-    async with _held(inputs, run) as held:
-        outputs = frozenset(
-            output for output, lease in held.items() if not isinstance(lease, OtherLease)
-        )
-        fleet = await _ask(inputs, run, address, workers, outputs) if outputs else None
-        concluding = replace(
-            run,
-            settings=changed(run.settings, conclude=True),
-            shards_stopped_by=None if fleet is None else fleet.stopped_by,
-        )
-        await score_inputs(inputs, concluding, report, held=held)
+    fleet = None
+    async with cancelled_by_signals():
+        decisions = await run.in_thread(lambda: list(iter_decisions(inputs, run)))
+        if any(each.status is Status.SCORE for each in decisions):
+            with_roles, contexts = await _settle_judges(run)
+            folder = _shared_folder(inputs, run.settings)
+            order = Order(run.settings, tuple(inputs), folder, with_roles, contexts)
+            with cluster(address) as nodes:
+                fleet = Fleet(order, run, nodes, workers or len(nodes))
+                await fleet.ask()
+    concluding = replace(
+        run,
+        settings=changed(run.settings, conclude=True),
+        shards_stopped_by=None if fleet is None else fleet.stopped_by,
+    )
+    await score_inputs(inputs, concluding, report)
     if fleet is not None:
         report.exit_code = worst_exit_code([report.exit_code, *fleet.exit_codes])
     return report
@@ -91,52 +92,11 @@ def _check(inputs: Sequence[str], settings: Settings) -> None:
         raise UsageError("workers cannot read stdin; pass files or s3://...")
 
 
-@asynccontextmanager
-async def _held(inputs: Sequence[str], run: RunContext) -> AsyncIterator[Held]:
-    """Lease the outputs of all inputs that are due, for the whole run."""
-
-    def find_due() -> dict[str, bool]:
-        due = [each for each in iter_decisions(inputs, run) if each.status is Status.SCORE]
-        check_outputs_writable([each.task for each in due], run)
-        return {
-            each.task.places.scored: each.can_be_leased and run.settings.storage.leases
-            for each in due
-        }
-
-    async with AsyncExitStack() as opened:
-        async with cancelled_by_signals():
-            due = await run.in_thread(find_due)
-            leases = Leases(run.store, run.settings.storage.lease_expiry)
-            wanted = [output for output, is_leased in due.items() if is_leased]
-            found = await opened.enter_async_context(leased(wanted, leases, run))
-        yield dict.fromkeys(due) | found
-
-
-async def _ask(
-    inputs: Sequence[str],
-    run: RunContext,
-    address: str,
-    workers: int | None,
-    outputs: frozenset[str],
-) -> Fleet:
-    """Ask about the inputs of these outputs on the cluster."""
-    async with cancelled_by_signals():
-        for output in outputs:
-            await run.in_thread(
-                partial(gather_shards, output, run)
-            )  # an earlier run on other nodes had other shards
-        with_roles, contexts = await _settle_judges(run)
-    # The journal is on this machine, unless it is named.
-    paths = [*inputs, run.settings.journal.journal or ""]
-    if run.settings.output.output is not None:
-        paths.append(run.settings.output.output)
-    folder = None if all(map(is_remote, paths)) else str(Path.cwd())
-    order = Order(run.settings, tuple(inputs), folder, with_roles, contexts, outputs)
-    with cluster(address) as nodes:
-        fleet = Fleet(order, run, nodes, workers or len(nodes))
-        async with cancelled_by_signals():
-            await fleet.ask()
-    return fleet
+def _shared_folder(inputs: Sequence[str], settings: Settings) -> str | None:
+    """Return the folder that relative paths refer to on all nodes; None if no path is local."""
+    # Without a name, the journal is on this machine.
+    paths = [*inputs, settings.journal.journal or "", settings.output.output or "s3://"]
+    return None if all(map(is_remote, paths)) else str(Path.cwd())
 
 
 async def _settle_judges(run: RunContext) -> tuple[tuple[bool, ...], tuple[int, ...]]:

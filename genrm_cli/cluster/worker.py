@@ -60,7 +60,6 @@ class Order:
         with_roles: for each judge, whether the driver's probe chose the profile with roles.
         contexts: for each judge, its context length as the driver found it, 0 for an unknown one:
             prompts that some workers shorten and others do not would be other requests.
-        outputs: of the inputs to ask about; the driver holds their leases.
     """
 
     settings: Settings
@@ -68,7 +67,6 @@ class Order:
     folder: str | None
     with_roles: tuple[bool, ...]
     contexts: tuple[int, ...]
-    outputs: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +135,7 @@ class Worker:
             options = replace(options, limits=limits_left(options.limits, spent), probe=False)
             specs = settled_specs(run.judge_specs(), order)
             async with open_judges(specs, options, self._on_event) as self._judges:
-                await score_inputs(
-                    order.inputs, run, report, self._judges, dict.fromkeys(order.outputs)
-                )
+                await score_inputs(order.inputs, run, report, self._judges)
         except GenrmError as error:
             report.end(error)
         # The run that concludes finds unreadable inputs and missing verdicts itself.

@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,6 @@ from genrm_cli.errors import (
     JudgeError,
     Message,
     SettingRef,
-    StorageError,
     TooManyUnscoredError,
     WatchError,
     worst_exit_code,
@@ -41,7 +40,7 @@ from genrm_cli.jobs.due.decisions import (
     iter_decisions,
 )
 from genrm_cli.jobs.due.inputs import Task, is_one_input
-from genrm_cli.jobs.due.leasing import Leftovers, leased
+from genrm_cli.jobs.due.leasing import LeaseHeldError, leased
 from genrm_cli.jobs.due.refusals import refuse_unscored
 from genrm_cli.jobs.journals import check_journal_place, check_shard_journal
 from genrm_cli.jobs.offline.exchange import FileExchange
@@ -55,12 +54,9 @@ from genrm_cli.judging.opening.opened import OpenJudges
 from genrm_cli.metrics.event import Event, Severity
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import RunRecord
-from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease
+from genrm_cli.storage.leases import Lease, LeaseLostError
 from genrm_cli.storage.location import folder_of
 from genrm_cli.tasks import first_error_of
-
-Held = Mapping[str, Lease | OtherLease | None]
-"""Leases by output; None for an output without a lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +171,11 @@ async def score_inputs(
     run: RunContext,
     report: BatchReport | None = None,
     judges: OpenJudges | None = None,
-    held: Held | None = None,
 ) -> BatchReport:
     """Score all inputs that are not up to date, a few at a time.
 
-    A failed input does not stop the others; an unusable judge or a cancellation stops the run. With
-    `held`, leases that the caller took, no other outputs are written."""
+    A failed input does not stop the others; an unusable judge or a cancellation stops the run.
+    """
     check_settings(run.settings)
     check_journal_place(run.settings)
     check_shards(run.settings)
@@ -198,7 +193,7 @@ async def score_inputs(
     # Each lane reads or writes in one thread, renews its lease in a second, and copies its journal
     # in a third.
     threads = ThreadPoolExecutor(4 + 3 * lanes)
-    batch = _BatchRun(replace(run, threads=threads), report, held, queue)
+    batch = _BatchRun(replace(run, threads=threads), report, queue)
     try:
         async with (
             cancelled_by_signals(),
@@ -228,29 +223,19 @@ class _BatchRun:
 
     run: RunContext
     report: BatchReport
-    held: Held | None
     queue: "asyncio.Queue[Decision | None]"
     exchange: FileExchange | None = None
     has_begun: bool = False
 
     async def fill(self, inputs: Sequence[str]) -> None:
         """Queue the inputs that are due, and report the others."""
-        leftovers = None
-        if self.run.shard is None:
-            leftovers = Leftovers(self.run.store, one_output=is_one_input(inputs))
-        decisions = iter_decisions(inputs, self.run, None, leftovers)
+        decisions = iter_decisions(inputs, self.run)
         while chunk := await self.run.in_thread(lambda: list(islice(decisions, LISTED_AT_ONCE))):
             for decision in chunk:
-                if decision.status is not Status.SCORE:
-                    self._enter(decision)
-                elif (
-                    self.held is None
-                    or decision.is_current
-                    or decision.task.places.scored in self.held
-                ):
+                if decision.status is Status.SCORE:
                     await self.queue.put(decision)
                 else:
-                    self._enter(decision.waiting("became due during the run"))
+                    self._enter(decision)
         self.report.is_listed = True
 
     async def work_through(self, judges: OpenJudges) -> None:
@@ -265,7 +250,7 @@ class _BatchRun:
             except asyncio.CancelledError:
                 self._enter(decision.unfinished("the run ended"))
                 raise
-            except (ChangedInputError, LeaseLostError) as error:
+            except (ChangedInputError, LeaseHeldError, LeaseLostError) as error:
                 result = decision.put_off(error)
             except GenrmError as error:
                 result = decision.failed(error)
@@ -287,30 +272,16 @@ class _BatchRun:
         await self.run.in_thread(lambda: check_outputs_writable([decision.task], self.run))
         if self.run.shard is not None:  # leases on the outputs are for the run that writes them
             return await self._ask(decision, judges)
-        storage = self.run.settings.storage
-        leases = Leases(self.run.store, storage.lease_expiry)
-        output = decision.task.places.scored
-        if not storage.leases or not decision.can_be_leased:
-            return await self._score_held(decision, judges, None)
-        # Up to date, with files of a killed run beside it, unless another run is at work there.
-        if decision.is_current and not await self.run.in_thread(
-            lambda: leases.remove_expired(output)
-        ):
-            return replace(decision, status=Status.CURRENT)
-        if self.held is not None and output in self.held:
-            return await self._score_held(decision, judges, self.held[output])
-        async with leased([output], leases, self.run) as found:
-            return await self._score_held(decision, judges, found[output])
+        places = decision.task.places
+        # Nobody else writes to a stream.
+        outputs = [] if places.metrics is None else [places.scored]
+        async with leased(outputs, self.run) as leases:
+            return await self._score_leased(decision, judges, next(iter(leases), None))
 
-    async def _score_held(
-        self, decision: Decision, judges: OpenJudges, lease: Lease | OtherLease | None
+    async def _score_leased(
+        self, decision: Decision, judges: OpenJudges, lease: Lease | None
     ) -> Decision:
-        """Score an input whose lease was taken, or is another run's; None if it needs none."""
-        if isinstance(lease, OtherLease):
-            if decision.is_current:
-                return replace(decision, status=Status.CURRENT)
-            place = decision.task.places.scored
-            return decision.put_off(StorageError(f"{place}: {lease}; run again when it is done"))
+        """Score an input if it is still due; without a lease if it needs none."""
         decision = await self.run.in_thread(lambda: decide_again(decision, self.run))
         if decision.status is not Status.SCORE:
             return decision

@@ -162,13 +162,16 @@ async def open_journal_at(path: str, output_uri: str, run: RunContext) -> AsyncI
 
 
 def _import_others(journal: Journal, scored_uri: str, run: RunContext) -> None:
-    """Import shard journals into the main journal, or the main journal into a new shard's."""
+    """Import the journals of all shards into the journal of a run that concludes, or all others
+    into that of a new shard: an earlier run may have had other shards.
+    """
+    is_new_shard = run.shard is not None and not journal.has_verdicts
+    if not run.settings.journal.conclude and not is_new_shard:
+        return
     whole = _path_of_whole(scored_uri, run.settings)
-    others = _shard_journals(whole) if run.settings.journal.conclude else []
-    if run.shard is not None and not journal.has_verdicts and Path(whole).exists():
-        others = [whole]
-    for path in others:
-        _import_journal(journal, path, run)
+    for path in (whole, *_shard_journals(whole)):
+        if path != journal.path and Path(path).exists():
+            _import_journal(journal, path, run)
 
 
 def import_other_journals(journal: Journal, scored_uris: Iterable[str], run: RunContext) -> None:
@@ -185,20 +188,6 @@ def _import_journal(journal: Journal, path: str, run: RunContext) -> None:
             if run.stop.is_set():
                 raise StoppedError
             journal.import_entries(batch, path)
-
-
-def gather_shards(scored_uri: str, run: RunContext) -> None:
-    """Move the journals of all shards into the main journal, for a run with other shards; blocks on
-    storage.
-    """
-    whole = _path_of_whole(scored_uri, run.settings)
-    if segments_folder(scored_uri, run.settings) is not None or not Path(whole).parent.exists():
-        return
-    for path in _shard_journals(whole):
-        with Journal(whole) as journal:
-            _import_journal(journal, path, run)
-        for suffix in ("", "-wal", "-shm"):
-            Path(path + suffix).unlink(missing_ok=True)
 
 
 @contextmanager

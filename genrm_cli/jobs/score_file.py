@@ -206,11 +206,13 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
     outputs = opened.enter_context(
         Outputs(run.store, overwrite=overwrite, manifest_uri=places.manifest, mode=mode)
     )
-    # The scored lines last: a reader that waits for them finds the others.
+    # They appear in this order. The metrics first: until the scored lines that they name appear,
+    # no run takes the outputs for current. The scored lines last: a reader that waits for them
+    # finds the others.
     named = {
+        "metrics": places.metrics,
         "comparisons": places.comparisons,
         "rejects": places.rejects,
-        "metrics": places.metrics,
     }
     sinks = {name: outputs.open(uri) for name, uri in named.items() if uri is not None}
     if not sources.are_many:

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from genrm_cli.errors import StorageError, UsageError, naming
+from genrm_cli.errors import UsageError, naming
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.journals import check_journal_place, open_journal_at, turns_path
@@ -38,7 +38,7 @@ from genrm_cli.sessions.episode import (
 )
 from genrm_cli.sessions.session_judge import PLUMBING, SessionJudge, open_session_judge
 from genrm_cli.storage.encoding.records import render_document, render_record
-from genrm_cli.storage.leases import Lease, Leases, OtherLease
+from genrm_cli.storage.leases import Lease
 from genrm_cli.storage.outputs import Outputs, finish_commit
 from genrm_cli.storage.spool import Pieces, Spool
 from genrm_cli.tasks import first_error_of
@@ -97,18 +97,12 @@ async def collect(
     check_journal_place(run.settings)
     work = _Collecting(environment, scenarios, options, run)
     output = options.output
-    storage = run.settings.storage
     async with cancelled_by_signals():
         await run.in_thread(run.store.at(output).make_folder)  # the lease needs it, too
-        async with leased(
-            [output] if storage.leases else [], Leases(run.store, storage.lease_expiry), run
-        ) as found:
-            lease = found.get(output)
-            if isinstance(lease, OtherLease):
-                raise StorageError(f"{output}: {lease}; run again when it is done.")
+        async with leased([output], run) as leases:
             if (known := await run.in_thread(work.find_current)) is not None:
                 return CollectReport(known)
-            summary = await work.collect(lease)
+            summary = await work.collect(next(iter(leases), None))
     work.counts.refuse_missing(run.settings.rewards.max_unscored)
     return CollectReport(summary, work.counts)
 

@@ -86,7 +86,7 @@ class Lease:
 
 
 class Leases:
-    """Take and look up leases on behalf of one run."""
+    """Take leases on behalf of one run."""
 
     def __init__(self, store: Store, expiry_s: float) -> None:
         self.expiry_s = expiry_s
@@ -104,23 +104,6 @@ class Leases:
             if self._store.at(lease.uri).create(lease.content) and self._settle(lease, numbered):
                 return lease
         return OtherLease("another run", "a moment ago", self.expiry_s)
-
-    def peek(self, output_uri: str) -> OtherLease | None:
-        """Return the lease that another run holds on an output; None if it is free."""
-        numbered = _numbered(stem_of(output_uri), self._store)
-        return self._held(numbered[-1][1]) if numbered else None
-
-    def remove_expired(self, output_uri: str) -> bool:
-        """Remove unheld leases on an output; False if a lease is held, or must not be removed."""
-        numbered = _numbered(stem_of(output_uri), self._store)
-        if numbered and self._held(numbered[-1][1]) is not None:
-            return False
-        try:
-            for _, found in numbered:
-                self._store.at(found.identity.uri).remove()
-        except StorageError:
-            return False
-        return True
 
     def _held(self, found: Found) -> OtherLease | None:
         """Return a stored lease; None if it has expired or its owner is gone."""
@@ -169,11 +152,6 @@ class Leases:
             entry for entry in _numbered(start, self._store) if entry[1].identity.uri != lease.uri
         )
         return all(other < int(number) and found.identity in known for other, found in others)
-
-
-def is_lease(name: str) -> bool:
-    """Return whether a name is that of a lease."""
-    return name.rpartition(_MARK)[2].isdecimal()
 
 
 def _parse_lease(content: bytes) -> tuple[OtherLease, bool] | None:

@@ -13,8 +13,7 @@ import pytest
 from genrm_process import COMMAND, make_rollouts
 
 from genrm_cli.storage.leases import Lease, Leases
-from genrm_cli.storage.local.sinks import unfinished_path
-from genrm_cli.storage.outputs import CommitEntry, Outputs, write_manifest
+from genrm_cli.storage.outputs import CommitEntry, Outputs
 from genrm_cli.storage.store import Store
 
 NOW = ("--min-age", 0)
@@ -299,32 +298,6 @@ def test_the_state_folder_is_private(genrm, call, judge_server):
     folder = genrm.state_folder / "genrm"
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
-
-
-@pytest.mark.parametrize("given", ["in.jsonl", ""], ids=["file", "folder"])
-def test_what_a_killed_run_left_beside_finished_outputs_is_removed(genrm, call, given):
-    """Claims of processes that are gone, hidden files and the manifest go, though the outputs are
-    up to date.
-    """
-    path = genrm.folder / "in.jsonl"
-    path.write_bytes(body())
-    assert call("score", path, *LEXICAL).code == 0
-    finished = genrm.names()
-    before = (genrm.folder / "in.scored.jsonl").stat()
-    lease = Leases(Store(), 60.0).take(str(genrm.folder / "in.scored.jsonl"))
-    assert isinstance(lease, Lease)
-    dead = {
-        **json.loads(lease.content),
-        "started": "0",
-    }
-    (genrm.folder / "in.lease-1").write_text(json.dumps(dead))
-    outputs = [f"{genrm.folder}/in.{name}" for name in ("comparisons.jsonl", "metrics.json")]
-    write_manifest(f"{genrm.folder}/in.commit", entries_of(outputs), Store())
-    unfinished_path(genrm.folder / "in.metrics.json").touch()
-    again = call("score", genrm.folder / given, *LEXICAL, *NOW).ended(0)
-    assert "up to date" in again.err
-    assert genrm.names() == finished
-    assert (genrm.folder / "in.scored.jsonl").stat().st_ino == before.st_ino
 
 
 def entries_of(uris):

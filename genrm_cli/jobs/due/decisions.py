@@ -18,9 +18,7 @@ from genrm_cli.errors import (
 )
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task, iter_tasks
-from genrm_cli.jobs.due.leasing import Leftovers
 from genrm_cli.jobs.due.output_state import (
-    INTERRUPTED,
     Identities,
     OutputStanding,
     OutputState,
@@ -31,7 +29,6 @@ from genrm_cli.jobs.due.refusals import refuse_unscored_share
 from genrm_cli.jobs.estimate import RunEstimate
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings
-from genrm_cli.storage.leases import Leases
 from genrm_cli.storage.location import is_remote
 
 LISTED_AT_ONCE = 256  # inputs; a page of a listing on S3 has up to 1,000
@@ -113,18 +110,6 @@ class Decision:
         return 0 if self.error is None else self.error.exit_code
 
     @property
-    def can_be_leased(self) -> bool:
-        """Whether the input is due, with an output that other runs could write, too."""
-        return self.status is Status.SCORE and self.task.places.metrics is not None
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the outputs are up to date, though a killed run may have left files next to
-        them.
-        """
-        return self.freshness is not None and self.freshness.standing is OutputStanding.CURRENT
-
-    @property
     def replaces(self) -> bool:
         """Whether outputs exist that may be replaced."""
         return self.freshness is not None and self.freshness.standing is not OutputStanding.NEW
@@ -174,42 +159,17 @@ class Decision:
         }
 
 
-def iter_decisions(
-    inputs: Sequence[str],
-    run: RunContext,
-    leases: Leases | None = None,
-    leftovers: Leftovers | None = None,
-) -> Iterator[Decision]:
-    """Yield what to do with each input, in the order of the listing; blocks on storage.
-
-    With `leases`, an input that another run has leased waits. With `leftovers`, an up-to-date input
-    is due if a killed run left files next to its outputs."""
-
-    def decide_one(task: Task) -> Decision:
-        if run.stop.is_set():
-            raise StoppedError
-        decision = decide(task, run)
-        if (
-            leftovers is not None
-            and decision.status is Status.CURRENT
-            and leftovers.are_beside(task.places.scored)
-        ):
-            return replace(decision, status=Status.SCORE)
-        held = (
-            leases.peek(task.places.scored)
-            if leases is not None and decision.can_be_leased
-            else None
-        )
-        return decision if held is None else decision.waiting(str(held))
-
+def iter_decisions(inputs: Sequence[str], run: RunContext) -> Iterator[Decision]:
+    """Yield what to do with each input, in the order of the listing; blocks on storage."""
     tasks = iter_tasks(inputs, run.settings, run.on_event)
     with ThreadPoolExecutor(_THREADS) as threads:
         while chunk := list(islice(tasks, LISTED_AT_ONCE)):
-            yield from threads.map(decide_one, chunk)
+            yield from threads.map(lambda task: _decide(task, run), chunk)
 
 
-def decide(task: Task, run: RunContext) -> Decision:
-    """Look at an input and its outputs, and decide; blocks on storage."""
+def _decide(task: Task, run: RunContext) -> Decision:
+    if run.stop.is_set():
+        raise StoppedError
     decision = Decision(task)
     if task.problem is not None:
         return decision.failed(task.problem)
@@ -238,20 +198,16 @@ def decide_again(decision: Decision, run: RunContext) -> Decision:
                 return decision.waiting(
                     f"{of_set}changed since it was listed: perhaps still written"
                 )
-        is_whole = finish_outputs(decision.task.places, run.store)
-        return _decide_by(decision, identities, run, is_whole=is_whole)
+        finish_outputs(decision.task.places, run.store)
+        return _decide_by(decision, identities, run)
     except GenrmError as error:
         return decision.failed(error)
 
 
-def _decide_by(
-    decision: Decision, identities: Identities, run: RunContext, *, is_whole: bool = True
-) -> Decision:
+def _decide_by(decision: Decision, identities: Identities, run: RunContext) -> Decision:
     task = decision.task
     settings = run.settings
     freshness = read_output_state(task.places, identities, settings, run.store)
-    if freshness.standing is OutputStanding.CURRENT and not is_whole:
-        freshness = INTERRUPTED
     decision = replace(decision, reason=freshness.reason, freshness=freshness)
     if freshness.standing is OutputStanding.CURRENT:
         return _current(decision, settings)

@@ -1,4 +1,4 @@
-"""Hold leases while work is done, and detect the leases and manifests that killed runs left.
+"""Hold leases on outputs while work is done.
 
 A lease is renewed at a third of its expiry, so that two renewals may fail before another run may
 take it. A renewal that fails is no error: whether the lease still holds is checked before outputs
@@ -9,38 +9,41 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
 from typing import TypeVar
 
 from genrm_cli.errors import StorageError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.input_events import LeaseLeftEvent
-from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease, is_lease
-from genrm_cli.storage.location import folder_of, stem_of
-from genrm_cli.storage.outputs import MANIFEST_SUFFIX
-from genrm_cli.storage.store import Store
+from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease
 from genrm_cli.tasks import first_error_of, in_thread
 
 _AT_ONCE = 32  # requests to a store, which only wait for it
 
 Given = TypeVar("Given")
-Result = TypeVar("Result")
+
+
+class LeaseHeldError(StorageError):
+    """Another run works on an output."""
 
 
 @contextlib.asynccontextmanager
-async def leased(
-    output_uris: Sequence[str], leases: Leases, run: RunContext
-) -> AsyncIterator[dict[str, Lease | OtherLease]]:
-    """Hold leases on outputs for the duration of the block; yield them, or those of other runs, by
-    output.
+async def leased(output_uris: Sequence[str], run: RunContext) -> AsyncIterator[list[Lease]]:
+    """Hold leases on outputs for the duration of the block, unless the settings switch leases off.
+
+    Raises:
+        LeaseHeldError: another run holds one of them.
     """
+    if not run.settings.storage.leases:
+        yield []
+        return
+    leases = Leases(run.store, run.settings.storage.lease_expiry)
     taken: list[Lease] = []  # known even if the run is interrupted while leases are taken
 
-    def take(output_uri: str) -> Lease | OtherLease:
+    def take(output_uri: str) -> None:
         lease = leases.take(output_uri)
-        if isinstance(lease, Lease):
-            taken.append(lease)
-        return lease
+        if isinstance(lease, OtherLease):
+            raise LeaseHeldError(f"{output_uri}: {lease}; run again when it is done.")
+        taken.append(lease)
 
     def release(lease: Lease) -> None:
         try:
@@ -49,9 +52,9 @@ async def leased(
             run.on_event(LeaseLeftEvent(lease.uri, str(error)))
 
     try:
-        found = await in_thread(lambda: _each(take, output_uris), threads=run.threads)
+        await in_thread(lambda: _each(take, output_uris), threads=run.threads)
         async with _renewed(taken, leases.expiry_s, run):
-            yield dict(zip(output_uris, found, strict=True))
+            yield taken
     finally:
         await in_thread(lambda: _each(release, taken), threads=run.threads)
 
@@ -81,36 +84,6 @@ async def _renewed(taken: Sequence[Lease], expiry_s: float, run: RunContext) -> 
         raise first_error_of(errors) from None
 
 
-def _each(work: Callable[[Given], Result], things: Iterable[Given]) -> list[Result]:
+def _each(work: Callable[[Given], None], things: Iterable[Given]) -> None:
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        return list(threads.map(work, things))
-
-
-class Leftovers:
-    """Finds outputs with leases or manifests next to them; lists a folder once, or only
-    `one_output`. Thread-safe.
-    """
-
-    def __init__(self, store: Store, *, one_output: bool) -> None:
-        self._store = store
-        self._one_output = one_output
-        self._stems: dict[str, set[str]] = {}
-        self._locks: dict[str, Lock] = {}
-
-    def are_beside(self, output_uri: str) -> bool:
-        """Whether a killed run left files next to an output."""
-        stem = stem_of(output_uri)
-        start = f"{stem}." if self._one_output else f"{folder_of(output_uri).rstrip('/')}/"
-        with self._locks.setdefault(start, Lock()):
-            if start not in self._stems:
-                self._stems[start] = self._list(start)
-        return stem.rpartition("/")[2] in self._stems[start]
-
-    def _list(self, start: str) -> set[str]:
-        listed = self._store.at(start).iter_named(flat=True)
-        names = (found.identity.uri.rpartition("/")[2] for found in listed)
-        return {
-            name.rpartition(".")[0]
-            for name in names
-            if name.endswith(MANIFEST_SUFFIX) or is_lease(name)
-        }
+        list(threads.map(work, things))

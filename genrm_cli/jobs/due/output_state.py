@@ -1,7 +1,9 @@
 """Decide from its existing outputs whether an input has to be scored.
 
 The metrics file is the record of a whole run: it names the input's version, the settings and the
-mark of the scored lines, which change with every write. Outputs are current only if all agree.
+mark of the scored lines, which change with every write. Outputs are current only if all agree. A
+run publishes its metrics first and its scored lines last, so that outputs of which only some were
+replaced never agree.
 Files that genrm may not have written are replaced on request only; what it wrote, and what the
 same input would make again, is replaced without asking.
 """
@@ -139,16 +141,11 @@ def _is_rewritten(mark: Mark, known: OutputMark | None, places: OutputPlaces, st
     return not places.files or (places.manifest is not None and store.at(places.manifest).exists())
 
 
-def finish_outputs(places: OutputPlaces, store: Store) -> bool:
-    """Finish or discard the outputs that a killed run left. Requires their lease.
-
-    Returns False if they may be a mix of old and new, which only scoring the whole input again can
-    replace."""
-    if places.manifest is None:
-        return True
-    is_done = finish_commit(places.manifest, store)
-    remove_unfinished([stem_of(places.scored), *places.scored_files, *places.sides()])
-    return is_done
+def finish_outputs(places: OutputPlaces, store: Store) -> None:
+    """Finish or discard the outputs that a killed run left. Requires their lease."""
+    if places.manifest is not None:
+        finish_commit(places.manifest, store)
+        remove_unfinished([stem_of(places.scored), *places.scored_files, *places.sides()])
 
 
 def _were_interrupted(places: OutputPlaces, store: Store) -> bool:

@@ -27,7 +27,6 @@ from genrm_cli.rollouts.row_groups import TornPrompts
 from genrm_cli.scored.parse_lines import format_of, settled_fields
 from genrm_cli.settings import changed
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
-from genrm_cli.storage.leases import Leases
 from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Reason
 
@@ -267,10 +266,7 @@ def iter_dry_run(
     """Yield the planned action for each input, and the preview of those that can be read and are
     due.
     """
-    leases = None
-    if run.settings.storage.leases:
-        leases = Leases(run.store, run.settings.storage.lease_expiry)
-    for decision in iter_decisions(inputs, run, leases):
+    for decision in iter_decisions(inputs, run):
         if decision.status is not Status.SCORE:
             yield decision, None
             continue
