@@ -115,9 +115,7 @@ def watched(settings: Settings) -> Iterator[tuple[RunProgress, Events]]:
         yield progress, events
 
 
-def next_commands(
-    files: Sequence[WrittenRequests], rounds_left: int, arguments: Sequence[str]
-) -> list[str]:
+def next_commands(files: Sequence[WrittenRequests], arguments: Sequence[str]) -> list[str]:
     """Return the commands that answer files of requests with vLLM and then continue the run of
     these arguments.
 
@@ -141,13 +139,12 @@ def next_commands(
         if is_remote:
             commands.append(["aws", "s3", "cp", answered, replies])
         given += ["--replies-from", replies]
-    if rounds_left:
-        stem, dot, ending = files[0].uri.partition(".jsonl")
-        base, _, number = stem.rpartition(".round")
-        given += [
-            "--requests-to",
-            f"{base or stem}.round{int(number) + 1 if base else 2}{dot}{ending}",
-        ]
+    stem, dot, ending = files[0].uri.partition(".jsonl")
+    base, _, number = stem.rpartition(".round")
+    given += [
+        "--requests-to",
+        f"{base or stem}.round{int(number) + 1 if base else 2}{dot}{ending}",
+    ]
     return [*map(shlex.join, commands), shlex.join(["genrm", *given])]
 
 
@@ -166,7 +163,6 @@ def _without_requests(arguments: Sequence[str]) -> list[str]:
 
 def _say_requests(event: RequestsEvent) -> None:
     files = event.files
-    later = event.rounds_left
     if not files:
         say("no requests are outstanding")
         return
@@ -174,10 +170,7 @@ def _say_requests(event: RequestsEvent) -> None:
         say(f"requests      {file.requests:,} to {file.model} in {file.uri}")
     for kind, (count, example) in event.failures.items():
         say(f"again         {count:,} {kind} (for example: {example})")
-    if later:
-        verb = "follows" if later == 1 else "follow"
-        say(f"rounds        {counted(later, 'more round')} of requests {verb}")
-    say("next", *(f"  {command}" for command in next_commands(files, later, sys.argv[1:])))
+    say("next", *(f"  {command}" for command in next_commands(files, sys.argv[1:])))
     named = shlex.join(["genrm", "batch", *(file.uri for file in files)])
     say(f"or, instead of vLLM, through a batch API: {named} --base-url URL")
 

@@ -36,7 +36,7 @@ from genrm_cli.verdicts import StoppedBy
 _POLL_S = 0.5  # the progress display is as smooth as that
 _SILENCE_LIMIT_S = 60.0  # a worker answers at once, unless its node is lost or swaps
 _START_LIMIT_S = 180.0  # a cold node takes a while to start its first worker
-_STOP_LIMIT_S = 6.0  # within the nine seconds after which the kernel ends an interrupted driver
+_STOP_LIMIT_S = 6.0  # below the ten seconds that `docker stop` waits
 _SPENT = (*(each.name for each in fields(Spent)), "retries")  # fields of `RunMetrics`
 
 

@@ -48,14 +48,6 @@ def plan_group(key: str | None, answered: Sequence[int], pairing: PairingPlan) -
     return [Comparison(answered[i], answered[j], repeat) for i, j, repeat in ordered]
 
 
-def count_stages(n: int, plan: GroupPlan) -> int:
-    """Count the stages of requests about n rollouts, each of which but the first depends on
-    verdicts.
-    """
-    further = plan.pairing.count_further(n) if plan.judges else 0
-    return 1 + math.ceil(further / further_at_once(n))
-
-
 def iter_further(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Comparison]]:
     """Yield the comparisons that depend on verdicts, a few at a time; the results of each must be
     there for the next.

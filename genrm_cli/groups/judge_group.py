@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from genrm_cli.errors import UsageError
 from genrm_cli.groups.comparisons import (
-    count_stages,
     iter_further,
     iter_pair_requests,
     iter_requests,
@@ -45,14 +44,12 @@ class KnownGroup:
     Attributes:
         known: requests whose answer is in the journal.
         known_calls: number of calls made for these.
-        later: stages of requests that depend on answers which are not known.
         judged: the judged group, if no judge needs to be asked; otherwise None.
     """
 
     requests: int
     known: int
     known_calls: int
-    later: int = 0
     judged: JudgedGroup | None = None
 
 
@@ -171,8 +168,8 @@ def known_results(group: Group, plan: GroupPlan, judges: JudgeSet) -> Results:
 
 def _recall(judged: JudgedGroup, group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
     """Add the results that are known without asking, and count them."""
-    first = seen = known = known_calls = later = 0
-    for number, stage in enumerate(iter_stages(judged, group, plan), 1):
+    first = seen = known = known_calls = 0
+    for stage in iter_stages(judged, group, plan):
         for id_, _, outcome in judges.iter_recalled(stage):
             seen += 1
             if outcome is not None:
@@ -181,10 +178,9 @@ def _recall(judged: JudgedGroup, group: Group, plan: GroupPlan, judges: JudgeSet
                 judged.results.append((id_, without_reply(outcome, plan)))
         first = first or seen
         if len(judged.results) < seen:  # the rest depends on what is missing
-            later = count_stages(len(judged.answered), plan) - number
             break
     requests = max(seen, first + plan.count_further(len(judged.answered)))
-    return KnownGroup(requests, known, known_calls, later)
+    return KnownGroup(requests, known, known_calls)
 
 
 def count_requests(group: Group, plan: GroupPlan) -> int:

@@ -4,9 +4,9 @@ import asyncio
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Executor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -27,8 +27,9 @@ from genrm_cli.tasks import in_thread
 from genrm_cli.verdicts import StoppedBy
 
 Result = TypeVar("Result")
-_END_WITHIN_S = 9  # below the ten seconds that `docker stop` waits
-_COPY_WITHIN_S = 80  # below the 120 seconds that the guide's manifests grant
+# Verdicts are copied meanwhile, as the disk of a pod is lost with it. Below the 120 seconds that
+# the manifests of the guide grant.
+_END_WITHIN_S = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +117,13 @@ def new_run(
     )
 
 
-_copying: set[object] = set()
-
-
 @asynccontextmanager
-async def cancelled_by_signals() -> AsyncIterator[None]:
+async def cancelled_by_signals(end_within_s: int = _END_WITHIN_S) -> AsyncIterator[None]:
     """Let SIGTERM (cron's timeout, a spot instance's end) and SIGHUP cancel the run like Ctrl-C:
     verdicts are kept.
 
     Computations cannot be cancelled, so the kernel ends a run (SIGALRM) that has not ended after
-    `_END_WITHIN_S`, or `_COPY_WITHIN_S` while it copies verdicts (see `kept_alive`). Ignored
-    signals, such as SIGHUP under nohup, stay ignored."""
+    `end_within_s`. Ignored signals, such as SIGHUP under nohup, stay ignored."""
     task = asyncio.current_task()
     loop = asyncio.get_running_loop()
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
@@ -137,7 +134,7 @@ async def cancelled_by_signals() -> AsyncIterator[None]:
 
     def stop(*_: object) -> None:
         # Not the loop's own handler, which waits while the loop is busy.
-        signal.alarm(_COPY_WITHIN_S if _copying else _END_WITHIN_S)
+        signal.alarm(end_within_s)
         loop.call_soon_threadsafe(task.cancel)
 
     for each in before:
@@ -148,20 +145,3 @@ async def cancelled_by_signals() -> AsyncIterator[None]:
         for each, handler in before.items():
             signal.signal(each, handler or signal.SIG_DFL)
         signal.alarm(0)
-
-
-@contextmanager
-def kept_alive() -> Iterator[None]:
-    """Give an interrupted process more time while verdicts are copied: the disk of a pod is lost
-    with it.
-    """
-    copy = object()
-    _copying.add(copy)
-    try:
-        if signal.alarm(0):
-            signal.alarm(_COPY_WITHIN_S)
-        yield
-    finally:
-        _copying.discard(copy)
-        if not _copying and signal.alarm(0):
-            signal.alarm(_END_WITHIN_S)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
-from zlib import crc32
 
 from genrm_cli.errors import InputError, Message, SettingRef
 from genrm_cli.groups.compile import fit_budget
@@ -93,7 +92,6 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         self.sources = sources
         self.shard = shard
         self.lines: list[int] = []
-        self.checksums: list[int] = []
         self.unit = "line"
         self.metrics = metrics
         self.table = GroupTable(spans_files=sources.are_many)
@@ -233,10 +231,8 @@ def _read_lines(
     metrics = run.metrics
     settings = run.settings.input
     requirements = [parse_requirement(text) for text in settings.require_metadata]
-    index.checksums.append(0)
     for line in source.iter_lines():
         metrics.lines += 1
-        index.checksums[-1] = crc32(line.raw, index.checksums[-1])
         nulls: list[str] = []
         try:
             record, format_, rollouts = parse_line(line, settings, requirements, nulls.append)

@@ -64,14 +64,12 @@ class _Recalled:
     Attributes:
         known: requests whose answer is in the journal, and `known_calls` those made for them.
         pending: groups that lack an answer.
-        later_stages: stages of requests that follow those, at most.
     """
 
     requests: int = 0
     known: int = 0
     known_calls: int = 0
     pending: int = 0
-    later_stages: int = 0
 
 
 class JudgingSession:
@@ -128,7 +126,7 @@ class JudgingSession:
         has_verdicts = self._journal is not None and self._journal.has_verdicts
         if self._exchange is not None:
             found = await self._recall(iter_rest(), keep)
-            if self._exchange.end_input(found.pending, found.later_stages):
+            if self._exchange.end_input(found.pending):
                 return False
         elif has_verdicts or not self._judges.is_remote:
             found = await self._recall(iter_rest(), keep)
@@ -197,7 +195,6 @@ class JudgingSession:
                 keep(tag, recalled.judged)
             else:
                 found.pending += 1
-                found.later_stages = max(found.later_stages, recalled.later)
             if self._journal is not None and self._journal.entered > _MAX_UNCOMMITTED:
                 return False
         return True

@@ -17,7 +17,7 @@ from typing import Any, Self
 import orjson
 
 from genrm_cli.errors import GenrmError, StorageError, naming
-from genrm_cli.jobs.context import RunContext, kept_alive
+from genrm_cli.jobs.context import RunContext
 from genrm_cli.judging.journal import Journal
 from genrm_cli.metrics.event import Event, Severity
 from genrm_cli.storage.encoding.codec import pack, unpack
@@ -80,8 +80,7 @@ class JournalReplica:
         if error is not None:
             store = replace(store, max_attempts=2)
         try:
-            with kept_alive():
-                await asyncio.shield(self._copy(store))
+            await asyncio.shield(self._copy(store))
         except GenrmError as failed:
             if error is None:
                 raise

@@ -6,7 +6,7 @@ lines back; one that changed in between is refused.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -45,7 +45,7 @@ from genrm_cli.storage.leases import Lease
 from genrm_cli.storage.location import folder_of, name_below
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.source import Source
-from genrm_cli.verdicts import FailureKind, StoppedBy
+from genrm_cli.verdicts import FailureKind
 
 
 async def score_task(
@@ -79,8 +79,6 @@ async def score_task(
                 return None
             if run.metrics.rewards_on_defaults:
                 _refuse_silence(run.metrics)
-            if journal is not None and run.metrics.stopped_by == StoppedBy.CONCLUDE:
-                run.metrics.changed_inputs = list(_iter_changed(work.index, journal))
         return await run.in_thread(lambda: work.write(judges.specs, lease, journal, watched))
     finally:
         await run.in_thread(opened.close)
@@ -112,23 +110,7 @@ async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
         # The run that concludes computes components that need no judge.
         index.plan = replace(index.plan, rewards=replace(index.plan.rewards, components=()))
         async with open_journal(task.places.scored, run) as journal:
-            if journal is not None:
-                await _note_inputs(index, journal, run)
             await judge_input(index, task.uri, run, judges, journal)
-
-
-async def _note_inputs(index: InputIndex, journal: Journal, run: RunContext) -> None:
-    """Note which version of each file this shard read."""
-    for uri, checksum in zip(index.sources.uris, index.checksums, strict=True):
-        await journal.note(f"input {uri}", str(run.shard), f"{run.shard} {checksum:08x}")
-
-
-def _iter_changed(index: InputIndex, journal: Journal) -> Iterator[str]:
-    """Yield each file of which a shard read another version last, and these shards."""
-    for uri, checksum in zip(index.sources.uris, index.checksums, strict=True):
-        read_by = dict(note.split(" ") for note in journal.notes_on(f"input {uri}"))
-        if shards := sorted(shard for shard, read in read_by.items() if read != f"{checksum:08x}"):
-            yield f"{uri} has changed since it was read by shard {', '.join(shards)}"
 
 
 @dataclass(frozen=True, slots=True)

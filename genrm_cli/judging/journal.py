@@ -151,24 +151,8 @@ class Journal(AbstractContextManager["Journal"]):
         """Note how a judge is asked from now on, for runs before its first verdict; any thread may
         call it.
         """
-        self._enter_note(_HOW_ASKED, label, label)
-
-    async def note(self, subject: str, name: str, text: str) -> None:
-        """Note a fact, and wait for the commit. The latest note of a name counts, in every copy."""
-        self._enter_note(subject, name, text)
-        await self._next_commit()
-
-    def _enter_note(self, subject: str, name: str, text: str) -> None:
-        key = hashlib.sha256(f"{subject}\0{name}".encode()).digest()
-        self._batch.append((key, subject, text))
-
-    def notes_on(self, subject: str) -> list[str]:
-        """Return the texts of the notes on a subject, the latest last."""
-        with self._errors:
-            rows = self._connection.execute(
-                "SELECT text FROM notes WHERE subject = ? ORDER BY noted_at", (subject,)
-            )
-            return [row["text"] for row in rows]
+        key = hashlib.sha256(f"{_HOW_ASKED}\0{label}".encode()).digest()
+        self._batch.append((key, _HOW_ASKED, label))
 
     def recall(self, key: bytes, *, with_reply: bool = False) -> Outcome | None:
         """Return the stored verdict of a request, or None; the judge's reply is decompressed only

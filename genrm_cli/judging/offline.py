@@ -36,7 +36,6 @@ class PendingRequest:
 
     Attributes:
         id: its `custom_id`: the key of the request, or that of its second turn.
-        turns_left: turns that follow its reply.
         failure: of its last reply; None without one.
         reasks: replies so far that held no verdict.
     """
@@ -44,7 +43,6 @@ class PendingRequest:
     id: bytes
     model: str
     body: bytes
-    turns_left: int = 0
     failure: Failure | None = None
     reasks: int = 0
 
@@ -144,8 +142,7 @@ class OfflineJudge(CachedJudge):
         """Read replies until one gives a verdict, as a live judge is asked again; return the turn
         that lacks one.
         """
-        turns_left = int(self._has_two_turns)
-        pending = PendingRequest(request.key, self._judge.model, request.body, turns_left)
+        pending = PendingRequest(request.key, self._judge.model, request.body)
         if self._has_two_turns:
             second = self._next_turn(request, outcome)
             if second is None:

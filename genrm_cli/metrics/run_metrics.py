@@ -71,7 +71,6 @@ class RunMetrics(Mergeable):
     groups_with_mixed_prompts: int = 0
     groups_without_spread: int = 0
     contradicting_ids: int = 0
-    changed_inputs: list[str] = field(default_factory=list)
     groups_over_steps: int = 0
     comparisons_planned: int = 0
     planned_calls: int = 0

@@ -402,19 +402,23 @@ def test_taking_in_adds_what_is_new_and_keeps_what_is_known(path, tmp_path):
 def test_notes_are_no_answers_and_the_latest_counts_in_every_copy(path, tmp_path):
     """They come last from any journal, in any order of copying; no list of answers has them."""
     with Journal(str(tmp_path / "theirs")) as theirs:
-        asyncio.run(theirs.note("input a", "0/2", "old"))
-        old = list(theirs.iter_notes())
-        asyncio.run(theirs.note("input a", "0/2", "new"))
-        asyncio.run(theirs.note("input a", "1/2", "other"))
-        new = list(theirs.iter_notes())
+
+        async def note(label):
+            theirs.note_judge(label)
+            await theirs.flush()
+            return list(theirs.iter_notes())
+
+        old = asyncio.run(note("a · 8192"))
+        asyncio.run(note("b"))
+        new = asyncio.run(note("a · 4096"))
         assert list(theirs.iter_entries()) == []
         assert list(theirs.iter_uncopied()) == new
     for order in ([old, new], [new, old]):
         with Journal(path) as journal:
             for entries in order:
                 journal.import_entries(json.loads(json.dumps(entries)))
-            assert journal.notes_on("input a") == ["new", "other"]
-            assert journal.notes_on("input b") == []
+            assert journal.find_judge("a") == "a · 4096"
+            assert journal.find_judge("c") is None
             assert list(journal.iter_uncopied()) == []
         Path(path).unlink()
 

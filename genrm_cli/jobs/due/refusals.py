@@ -18,6 +18,13 @@ from genrm_cli.scored.run_record import RunRecord, RunTotals
 from genrm_cli.settings import Settings
 from genrm_cli.verdicts import Reason, StoppedBy
 
+# What gets the comparisons asked that a run left out.
+_REMEDIES = {
+    StoppedBy.ONLY_COMPONENTS: "Run again without it to ask for them.",
+    StoppedBy.CONCLUDE: "Run the missing or stopped shards again, then $conclude.",
+    StoppedBy.REPLIES_FROM: "Write them to a file with $requests_to, and pass its replies, too.",
+}
+_RESUME = "Run the same command again: verdicts in the journal are not asked again."
 _NAMED = 3  # lines that a message names: enough to see whether they have something in common
 
 
@@ -93,33 +100,12 @@ def refuse_unscored(metrics: RunMetrics, totals: RunTotals, settings: Settings) 
     many rollouts unscored.
     """
     refuse_failed_figures(totals.failed_figures)
-    not_asked = metrics.failures_by_kind["not_asked"]
-    if metrics.stopped_by == StoppedBy.ONLY_COMPONENTS:
-        raise TooManyUnscoredError(
-            f"the journal lacks {not_asked} answers, and ",
-            naming(
-                "$only_components asks for none: the outputs are partial. Run again without it to "
-                "ask for them."
-            ),
-        )
-    if metrics.stopped_by == StoppedBy.CONCLUDE:
-        changed = "; ".join(metrics.changed_inputs)
-        which = f"{changed}. Run these" if changed else "Run the missing or stopped"
-        raise TooManyUnscoredError(
-            f"the journals of the shards lack {not_asked} answers: the outputs are partial. "
-            f"{which} shards again, ",
-            naming("then $conclude; on a Ray cluster, run the same command again."),
-        )
-    if metrics.stopped_by == StoppedBy.REPLIES_FROM:
-        raise TooManyUnscoredError(
-            f"{not_asked} requests have no reply: the outputs are partial. ",
-            naming("Write them to a file with $requests_to, and pass its replies, too."),
-        )
     if metrics.stopped_by is not None:
+        not_asked = metrics.failures_by_kind["not_asked"]
         raise TooManyUnscoredError(
             SettingRef(metrics.stopped_by),
-            f" stopped the run: the outputs are partial, {not_asked} comparisons were not asked. "
-            "Run the same command again: verdicts in the journal are not asked again.",
+            f" stopped the run: the outputs are partial, {not_asked} comparisons were not asked. ",
+            naming(_REMEDIES.get(metrics.stopped_by, _RESUME)),
         )
     refuse_unscored_share(totals, settings)
 

@@ -21,21 +21,14 @@ class FileExchange:
         failures: why replies give no verdict, by kind: how many, and the first reason.
     """
 
-    def __init__(
-        self, replies: Replies, requests: RequestFiles | None, turns: int, reask: int
-    ) -> None:
-        """Hold no more than `reask` further replies without a verdict against each request; a
-        judge takes `turns` calls for one.
-        """
+    def __init__(self, replies: Replies, requests: RequestFiles | None, reask: int) -> None:
+        """Hold no more than `reask` further replies without a verdict against each request."""
         self.replies = replies
         self.requests = requests
         self.is_used = False
         self.has_pending = False
         self.failures: dict[FailureKind, tuple[int, str]] = {}
-        self._turns = turns
         self._reask = reask
-        self._later_stages = 0
-        self._later_turns = 0
         self._used_before = 0  # replies that answered requests of earlier inputs
 
     def replies_to(self, id_: bytes) -> Iterable[Reply | CallError]:
@@ -55,15 +48,11 @@ class FileExchange:
             kind = request.failure.kind
             count, example = self.failures.get(kind, (0, request.failure.detail))
             self.failures[kind] = (count + 1, example)
-        self._later_turns = max(self._later_turns, request.turns_left)
         return True
 
-    def end_input(self, pending: int, later_stages: int) -> bool:
-        """Record that an input was read; return whether it has to wait for a later run.
-
-        Args:
-            pending: its groups that lack replies.
-            later_stages: stages of requests that follow those, at most.
+    def end_input(self, pending: int) -> bool:
+        """Record that an input was read, with its groups that lack replies; return whether it has
+        to wait for a later run.
 
         Raises:
             InputError: no reply answers a request about this input, whose outputs would be
@@ -72,7 +61,6 @@ class FileExchange:
         used = self.replies.used
         is_foreign = used == self._used_before
         self._used_before = used
-        self._later_stages = max(self._later_stages, later_stages)
         self.is_used = True
         self.has_pending = self.has_pending or pending > 0
         if pending and self.requests is None and is_foreign:
@@ -91,8 +79,3 @@ class FileExchange:
                 "their replies."
             ),
         )
-
-    @property
-    def rounds_left(self) -> int:
-        """Number of rounds of requests that follow those written, at least."""
-        return self._later_stages * self._turns + self._later_turns

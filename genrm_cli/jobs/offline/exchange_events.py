@@ -22,12 +22,10 @@ class RequestsEvent(Event):
     """Files of requests were written.
 
     Attributes:
-        rounds_left: rounds of requests that follow these, at least.
         failures: why earlier replies gave no verdict, by kind: how many, and the first reason.
     """
 
     files: Sequence[WrittenRequests]
-    rounds_left: int
     failures: Mapping[FailureKind, tuple[int, str]]
 
     def as_dict(self) -> Record:

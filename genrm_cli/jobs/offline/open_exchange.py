@@ -9,7 +9,6 @@ from genrm_cli.jobs.offline.exchange import FileExchange
 from genrm_cli.jobs.offline.exchange_events import RepliesEvent, RequestsEvent, WrittenRequests
 from genrm_cli.jobs.offline.replies import Replies
 from genrm_cli.jobs.offline.request_files import RequestFiles
-from genrm_cli.judging.profiles.profile import count_turns
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import is_rollout_file, is_stream, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
@@ -83,8 +82,6 @@ async def open_exchange(run: RunContext) -> AsyncIterator[FileExchange | None]:
     if not offline.is_used:
         yield None
         return
-    profiles = [spec.profile for spec in run.judge_specs() if spec.profile is not None]
-    turns = max(map(count_turns, profiles), default=1)
     with (
         Replies() as replies,
         Outputs(run.store, overwrite=settings.output.force, mode=_MODE) as outputs,
@@ -93,7 +90,7 @@ async def open_exchange(run: RunContext) -> AsyncIterator[FileExchange | None]:
         if offline.requests_to is not None:
             requests = await _open_requests(offline.requests_to, run, outputs)
         await run.in_thread(lambda: _read_replies(replies, run))
-        exchange = FileExchange(replies, requests, turns, settings.limits.reask)
+        exchange = FileExchange(replies, requests, settings.limits.reask)
         yield exchange
         if offline.replies_from and exchange.is_used:
             run.on_event(RepliesEvent(len(replies), replies.used, replies.refused()))
@@ -105,7 +102,7 @@ async def open_exchange(run: RunContext) -> AsyncIterator[FileExchange | None]:
             files = [
                 WrittenRequests(file.sink.uri, file.model, file.requests) for file in requests.files
             ]
-            run.on_event(RequestsEvent(files, exchange.rounds_left, exchange.failures))
+            run.on_event(RequestsEvent(files, exchange.failures))
 
 
 async def _open_requests(uri: str, run: RunContext, outputs: Outputs) -> RequestFiles:

@@ -1,8 +1,7 @@
 """Replies that somebody else wrote into files, by the request that each one answers.
 
-Lines stay in a spool and are parsed when a request asks for them. A reply is unused until a request
-of this run has its id, then known, and read once its text was needed. From these states follows
-which lines count for nothing, and why: they answer other requests, or another reply came first.
+Lines stay in a spool and are parsed when a request asks for them. What no request of the run asked
+for in the end was written for another run.
 """
 
 import re
@@ -20,12 +19,6 @@ from genrm_cli.storage.spool import Pieces, Spool
 
 _ID = re.compile("[0-9a-f]{64}")  # hexadecimal SHA-256 of a request
 _FOREIGN = "it answers no request of this run (other rollouts, another model, or other settings)"
-_OUTDATED = "the server refuses a field of the request, which is changed in later requests"
-_SECOND = "an equal reply to the same request counts"
-_DIFFERENT = "another reply to the same request counts, and it differs"
-_UNUSED = 0
-_KNOWN = 1
-_READ = 2
 _NAMED = 3  # places shown with each reason
 
 
@@ -39,19 +32,19 @@ class Replies(AbstractContextManager["Replies"]):
         self._places = array("Q")  # of each reply: its file and its line
         self._numbers: dict[bytes, int] = {}
         self._more: dict[bytes, list[int]] = {}  # further replies to one request
-        self._states = bytearray()
+        self._is_used = bytearray()
         self._refused: dict[str, tuple[int, list[str]]] = {}
 
     def __exit__(self, *_: object) -> None:
         self._spool.close()
 
     def __len__(self) -> int:
-        return len(self._states)
+        return len(self._is_used)
 
     @property
     def used(self) -> int:
         """Number of replies to requests of this run."""
-        return len(self) - self._states.count(_UNUSED)
+        return sum(self._is_used)
 
     def add(self, source: Source) -> None:
         """Add the replies of a file; lines that are not replies are counted as refused.
@@ -70,7 +63,7 @@ class Replies(AbstractContextManager["Replies"]):
             if self._numbers.setdefault(id_, number) != number:
                 self._more.setdefault(id_, []).append(number)
             self._lines.add(number, line.raw)
-            self._states.append(_UNUSED)
+            self._is_used.append(False)
             self._places.extend((len(self.uris) - 1, line.number))
 
     def replies_to(self, id_: bytes) -> Iterable[Reply | CallError]:
@@ -80,37 +73,23 @@ class Replies(AbstractContextManager["Replies"]):
             return ()
         numbers = [first, *self._more.get(id_, ())]
         for number in numbers:
-            self._states[number] = self._states[number] or _KNOWN
-        return self._iter_read(numbers)
+            self._is_used[number] = True
+        return self._iter_parsed(numbers)
 
-    def _iter_read(self, numbers: Iterable[int]) -> Iterator[Reply | CallError]:
+    def _iter_parsed(self, numbers: Iterable[int]) -> Iterator[Reply | CallError]:
         for number in numbers:
-            self._states[number] = _READ
-            reply = self._parse(number)
+            reply = parse_reply_line(parse_record(self._lines[number]))
             if reply is not None:
                 yield reply
 
-    def _parse(self, number: int) -> Reply | CallError | None:
-        return parse_reply_line(parse_record(self._lines[number]))
-
     def refused(self) -> list[tuple[int, str, str]]:
         """Return the reply lines ignored so far: their number, some places, and the reason."""
-        found = {reason: (count, list(places)) for reason, (count, places) in self._refused.items()}
-        for number in (place for place, state in enumerate(self._states) if state == _UNUSED):
-            reply = self._parse(number)
-            is_outdated = isinstance(reply, CallError) and reply.refused is not None
-            _add(found, _OUTDATED if is_outdated else _FOREIGN, self._place(number))
-        for id_, more in self._more.items():
-            numbers = self._numbers[id_], *more
-            read = [number for number in numbers if self._states[number] == _READ]
-            for number in numbers if read else ():
-                if self._states[number] == _KNOWN:
-                    is_equal = self._parse(number) == self._parse(read[-1])
-                    _add(found, _SECOND if is_equal else _DIFFERENT, self._place(number))
+        found = dict(self._refused)
+        for number, is_used in enumerate(self._is_used):
+            if not is_used:
+                file, line = self._places[2 * number : 2 * number + 2]
+                _add(found, _FOREIGN, f"{self.uris[file]}:{line}")
         return [(count, ", ".join(places), reason) for reason, (count, places) in found.items()]
-
-    def _place(self, number: int) -> str:
-        return f"{self.uris[self._places[2 * number]]}:{self._places[2 * number + 1]}"
 
 
 def _add(refused: dict[str, tuple[int, list[str]]], reason: str, place: str) -> None:

@@ -418,17 +418,6 @@ def _torn(lines):
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)[:-40]
 
 
-def _other(line):
-    body = {
-        **line["response"]["body"],
-        "usage": {"prompt_tokens": 1},
-    }
-    return {
-        **line,
-        "response": {**line["response"], "body": body},
-    }
-
-
 def _rendered(*lines):
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
@@ -445,12 +434,6 @@ REFUSED: dict[str, tuple[Callable[[list[Json]], bytes], str, int]] = {
         1,
     ),
     "torn": (_torn, "cut off or damaged", 1),
-    "doubled": (lambda lines: _rendered(*lines, lines[0]), "an equal reply to the same request", 0),
-    "contradicted": (
-        lambda lines: _rendered(*lines, _other(lines[0])),
-        "another reply to the same request",
-        0,
-    ),
     "not ours": (
         lambda lines: _rendered(*lines[1:], {**lines[0], "custom_id": "request-1"}),
         "custom_id",
