@@ -156,7 +156,7 @@ def s3(s3_endpoint: str, no_real_aws: None, monkeypatch: pytest.MonkeyPatch) -> 
     from genrm_cli.storage.store import Store
 
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3_endpoint)
-    default = s3_client(None, None, None, Store().max_attempts)
+    default = s3_client(None, Store().max_attempts)
     if default.meta.endpoint_url != s3_endpoint:  # made by a test without this fixture
         s3_client.cache_clear()
     return s3_endpoint

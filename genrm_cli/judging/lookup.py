@@ -166,9 +166,9 @@ def _own_profile(path: str) -> AnyProfile:
         raise UsageError(
             f"{path}: the name {profile.name} belongs to another profile; choose another name."
         )
-    for name, value in profile.request_fields.items():
+    for name in profile.request_fields:
         try:
-            check_request_field(name, value)
+            check_request_field(name)
         except ValueError as error:
             raise UsageError(f"{path}: [request]: {error}") from error
     return profile

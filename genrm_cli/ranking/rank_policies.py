@@ -343,11 +343,7 @@ def _scored_uris(uris: Sequence[str], settings: Settings) -> list[str]:
 def _journal_for(uris: Sequence[str], settings: Settings) -> str:
     """Return the output whose journal `genrm score` uses for these inputs together."""
     scored = _scored_uris(uris, settings)
-    return (
-        scored[0]
-        if len(scored) == 1
-        else f"{stem_of_set(scored, settings.output.set_name)}.scored.jsonl"
-    )
+    return scored[0] if len(scored) == 1 else f"{stem_of_set(scored)}.scored.jsonl"
 
 
 @contextmanager

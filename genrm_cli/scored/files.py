@@ -99,9 +99,9 @@ def find_scored(inputs: Sequence[str], settings: Settings, store: Store) -> list
     if len(uris) > 1 and any(map(is_stream, uris)):
         raise UsageError("'-' cannot be combined with other inputs.")
     if settings.input.together and len(uris) > 1:
-        return [_set_of(sorted(uris), settings.output.set_name, store)]
+        return [_set_of(sorted(uris), store)]
     if not settings.input.together or len(uris) == 1:
-        _refuse_parts_of_sets(uris, settings.output.set_name, store)
+        _refuse_parts_of_sets(uris, store)
     return [ScoredInput(uri, (uri,)) for uri in uris]
 
 
@@ -162,11 +162,11 @@ def is_marked(mark: Mark, recorded: OutputMark) -> bool:
     return mark.size_bytes == recorded.size_bytes and (is_copy or is_same)
 
 
-def _set_of(uris: Sequence[str], name: str, store: Store) -> ScoredInput:
+def _set_of(uris: Sequence[str], store: Store) -> ScoredInput:
     """Return scored files as one set; refuse it if some were not scored together or changed since,
     or are missing.
     """
-    stem = stem_of_set(uris, name)
+    stem = stem_of_set(uris)
     parts = _parts_of(stem, store)
     for uri in uris:
         record = parts.get(name_below(folder_of(stem), uri))
@@ -176,10 +176,7 @@ def _set_of(uris: Sequence[str], name: str, store: Store) -> ScoredInput:
             raise UsageError(
                 f"{uri}: {stem}.metrics.json does not name it, so it was not scored with the "
                 "others. ",
-                naming(
-                    "Remove $together, name only the files of the set, or pass the $set_name that "
-                    "it was scored with."
-                ),
+                naming("Remove $together, or name only the files of the set."),
             )
         if not _is_recorded(uri, record, store):
             raise UsageError(
@@ -192,8 +189,8 @@ def _set_of(uris: Sequence[str], name: str, store: Store) -> ScoredInput:
     return ScoredInput(f"{stem}.scored.jsonl", tuple(uris))
 
 
-def _refuse_parts_of_sets(uris: Sequence[str], name: str, store: Store) -> None:
-    parts_of = cache(lambda folder: _parts_of(stem_of_set([f"{folder}/-"], name), store))
+def _refuse_parts_of_sets(uris: Sequence[str], store: Store) -> None:
+    parts_of = cache(lambda folder: _parts_of(stem_of_set([f"{folder}/-"]), store))
     for uri in uris:
         record = None if is_stream(uri) else parts_of(folder_of(uri)).get(uri.rpartition("/")[2])
         if record is not None and _is_recorded(uri, record, store):

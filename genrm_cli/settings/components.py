@@ -38,7 +38,7 @@ JUDGE_KEYS = (
         "max_model_len",
         "images",
     ),
-    *("api_key_env", "api_key_file", "ca_bundle", "judge_id", "concurrency", "call_timeout"),
+    *("api_key_env", "ca_bundle", "judge_id", "concurrency", "call_timeout"),
 )
 
 

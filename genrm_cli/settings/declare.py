@@ -1,7 +1,7 @@
 """Declaration of settings, each next to its field: default, kind of value, bounds and help."""
 
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import Field, dataclass, field, replace
 from typing import Any, Literal
 
@@ -51,10 +51,6 @@ class Setting:
         changes_rewards: whether the digest covers it.
         key: its name in files, flags and the environment.
         switch_off: the switch that disables it, if not `no-` and its name.
-        trust: whether it names a path, a host or a key, runs code or overwrites, so that an
-            untrusted settings file in the working folder may not set it; a function decides by the
-            value. By default, text without choices and booleans need trust; numbers, durations and
-            choices do not.
     """
 
     help: str = ""
@@ -74,7 +70,6 @@ class Setting:
     switch_off: str | None = None
     negative_help: str | None = None
     is_common: bool = False
-    trust: bool | Callable[[object], bool] | None = None
 
     @property
     def variable(self) -> str:
@@ -100,15 +95,6 @@ class Setting:
     def is_guard(self) -> bool:
         """Whether it guards data, so that an empty value is an error instead of no value."""
         return self.kind in GUARDS
-
-    def needs_trust(self, value: object) -> bool:
-        """Return whether a settings file must be named or trusted to set this value."""
-        if callable(self.trust):
-            return self.trust(value)
-        is_needed = self.trust
-        if is_needed is None:
-            is_needed = self.type is bool or (self.type is str and not self.choices)
-        return is_needed and value != self.default
 
     def convert(self, raw: object, where: Part) -> Value:
         """Convert text, or a value from a TOML file, to the setting's type."""
@@ -153,11 +139,6 @@ class Setting:
         return value
 
 
-def names_file(value: object) -> bool:
-    """Return whether a value, which is a name or a TOML file, is a file."""
-    return ".toml" in str(value)
-
-
 def setting(
     help_text: str, default: Value = None, *, choices: Iterable[str] = (), **more: Any
 ) -> Any:
@@ -169,18 +150,6 @@ def setting(
 def reward_setting(help_text: str, default: Value = None, **more: Any) -> Any:
     """Declare a setting that can change a reward."""
     return setting(help_text, default, changes_rewards=True, **more)
-
-
-def reward_name(help_text: str, **more: Any) -> Any:
-    """Declare a name that can change a reward and needs no trust, such as the path of a field; by
-    default none.
-    """
-    return reward_setting(help_text, trust=False, **more)
-
-
-def switch(help_text: str, *, default: bool = False, **more: Any) -> Any:
-    """Declare a setting that is on or off and needs no trust."""
-    return setting(help_text, default, trust=False, **more)
 
 
 def duration(

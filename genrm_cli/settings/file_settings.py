@@ -5,7 +5,7 @@ from typing import Literal
 
 from genrm_cli.catalog import INPUT_FORMATS
 from genrm_cli.extensions import Seam
-from genrm_cli.settings.declare import duration, reward_name, reward_setting, setting, switch
+from genrm_cli.settings.declare import duration, reward_setting, setting
 from genrm_cli.settings.kinds import ON_FAILURE, REQUIREMENT, SIZE, URL
 
 
@@ -20,7 +20,7 @@ class InputSettings:
         seam=Seam.FORMATS,
         is_common=True,
     )
-    group_by: str | None = reward_name(
+    group_by: str | None = reward_setting(
         "Dotted path of the field that identifies the group, for example metadata.task, or "
         "several: step,input. Default: task index, prompt id, example or scenario id, or the "
         "prompt, whichever exists first.",
@@ -35,51 +35,50 @@ class InputSettings:
     view_max_chars: int | None = reward_setting(
         "Cut the middle out of longer responses before the judge sees them.", low=100
     )
-    answer_field: str | None = reward_name(
+    answer_field: str | None = reward_setting(
         "Dotted path of the text to judge if answers are JSON, for example result.text."
     )
-    answer_tool: str | None = reward_name(
+    answer_tool: str | None = reward_setting(
         "Judge the arguments of the last call to this tool, for example submit_final_result."
     )
-    reference_field: str | None = reward_name(
+    reference_field: str | None = reward_setting(
         "Dotted path of the reference answer to show to the judge, in a section of its own, for "
         "example expected_answer."
     )
-    rubric_field: str | None = reward_name(
+    rubric_field: str | None = reward_setting(
         "Dotted path of each row's own rubric: a text, or a list of texts or objects "
         "(HealthBench, RaR). It is the "
         "principle of judges that compare; the component rubric:row grades by it."
     )
-    tool_definitions: bool = switch(
+    tool_definitions: bool = reward_setting(
         "Show the tools that the policy could call, where a line defines them, to the judge of "
         "transcripts.",
+        True,
         negative_help="Do not show the judge of transcripts which tools the policy could call.",
-        default=True,
-        changes_rewards=True,
     )
-    ignore_media: bool = switch(
+    ignore_media: bool = reward_setting(
         "Compare responses that contain images or files, although the judge cannot see these.",
-        changes_rewards=True,
+        False,
     )
     empty: Literal["unscored", "lose"] = reward_setting(
         "Reward of a response without any text for the judge. unscored: none. lose: the lowest "
         "score in its group.",
         "unscored",
     )
-    prompt_field: str | None = reward_name(
+    prompt_field: str | None = reward_setting(
         "Dotted path of the prompt, or several that are one prompt: question,passage. Default: "
         "detect it. Requires $response_field.",
         is_common=True,
     )
-    response_field: str | None = reward_name(
+    response_field: str | None = reward_setting(
         "Dotted path of the response. A list of responses is a group. Default: detect it.",
         is_common=True,
     )
-    ignore_fields: str | None = reward_name(
+    ignore_fields: str | None = reward_setting(
         "Dotted paths of fields that are neither prompt nor response, separated by commas, for "
         "lines that are rejected because of them.",
     )
-    id_field: str | None = reward_name(
+    id_field: str | None = reward_setting(
         "Dotted path of the task id, if the format is not recognised. Requires $response_field."
     )
     max_line_bytes: int = setting(
@@ -92,12 +91,14 @@ class InputSettings:
         low=1,
         kind=SIZE,
     )
-    together: bool = switch(
+    together: bool = setting(
         "Score all files as one input, so that groups may span files. Each file gets its own "
-        "scored lines; the other outputs and the journal are those of the set."
+        "scored lines; the other outputs and the journal are those of the set.",
+        False,
     )
-    strict: bool = switch(
-        "Stop with exit code 3 before any call if a line is invalid or a rollout is duplicated."
+    strict: bool = setting(
+        "Stop with exit code 3 before any call if a line is invalid or a rollout is duplicated.",
+        False,
     )
     min_age: float | None = duration(
         "Skip files younger than this in folders, prefixes and patterns, because they may be "
@@ -109,7 +110,6 @@ class InputSettings:
         "dotted path in the record or in its metadata. Repeatable.",
         (),
         kind=REQUIREMENT,
-        trust=False,
     )
 
 
@@ -127,22 +127,25 @@ class JournalSettings:
         "Journal on S3: maximum number of verdicts between two copies.", 200, low=1
     )
     segment_age: float = duration("Journal on S3: maximum time between two copies.", 10.0, low=0.1)
-    use_journal: bool = switch(
+    use_journal: bool = setting(
         "Record verdicts in a journal and reuse recorded ones.",
+        True,
         switch_off="no-journal",
         negative_help="Do not record verdicts in a journal, and do not reuse recorded ones.",
-        default=True,
     )
-    only_failed: bool = switch("Retry failed comparisons only.")
+    only_failed: bool = setting(
+        "Retry failed comparisons only.",
+        False,
+    )
     shard: str | None = setting(
         "Ask only about the groups of shard I of N (0/4 to 3/4), with a share of all limits, and "
         "record the results in "
         "the shard's own journal. Nothing else is written; run $conclude after all shards.",
-        trust=False,
     )
-    conclude: bool = switch(
+    conclude: bool = setting(
         "Ask nothing, and write the outputs from the results that the shards recorded, including "
-        "failures."
+        "failures.",
+        False,
     )
 
 
@@ -187,32 +190,31 @@ class OutputSettings:
         "to the given prefix, {stem} is its name without suffix.",
         "{dir}/{stem}.scored.jsonl",
     )
-    set_name: str = setting(
-        "With $together: name of the set's metrics, comparisons, rejects and journal, in the "
-        "folder of its outputs.",
-        "together",
-    )
     force: bool = setting(
         "Overwrite existing outputs, including files not written by genrm and those that are up "
         "to date.",
         False,
         is_common=True,
     )
-    dry_run: bool = switch(
-        "Show what the run would do with each input, without doing it.", is_common=True
+    dry_run: bool = setting(
+        "Show what the run would do with each input, without doing it.", False, is_common=True
     )
     fail_on: Literal["never", "look", "stop"] = setting(
         "With a [watch] table: exit with code 7, after the outputs are written, if the judge's "
         "state is this or worse.",
         "never",
-        trust=False,
     )
-    keep_replies: bool = switch("Include the judge's replies in the comparisons file.")
-    json_output: bool = switch("Print one JSON object to stdout.", key="json", is_common=True)
+    keep_replies: bool = setting(
+        "Include the judge's replies in the comparisons file.",
+        False,
+    )
+    json_output: bool = setting(
+        "Print one JSON object to stdout.", False, key="json", is_common=True
+    )
     log_json: str | None = setting(
         "Append events (progress, endpoints down and up, ...) to this file as JSON lines."
     )
-    quiet: bool = switch("Print errors only.", short_flag="-q", is_common=True)
+    quiet: bool = setting("Print errors only.", False, short_flag="-q", is_common=True)
 
     @property
     def refused_states(self) -> tuple[str, ...]:
@@ -252,12 +254,10 @@ class StorageSettings:
     s3_endpoint_url: str | None = setting(
         "S3-compatible endpoint (MinIO, OVH, ...). AWS_ENDPOINT_URL works too.", kind=URL
     )
-    s3_profile: str | None = setting("Profile in the AWS credentials file.")
-    s3_region: str | None = setting("AWS region.")
-    leases: bool = switch(
+    leases: bool = setting(
         "Lease each output while working on it, so that two runs never do the same work.",
+        True,
         negative_help="Do not lease outputs: two runs may do the same work.",
-        default=True,
     )
     lease_expiry: float = duration(
         "Take over leases that were not renewed for this long.", 300.0, low=1
@@ -330,7 +330,6 @@ class ServeSettings:
         "or mean for the mean "
         "of its group. A URL may say ?on_failure=mean instead. Default: the trainer's error.",
         kind=ON_FAILURE,
-        trust=False,
     )
     record: str | None = setting(
         "Folder or s3://bucket/rl/.../ that receives every rollout with its reward, as genrm "

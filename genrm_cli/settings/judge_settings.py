@@ -6,11 +6,8 @@ from typing import Literal
 from genrm_cli.catalog import REDACTIONS, listed
 from genrm_cli.settings.declare import (
     duration,
-    names_file,
-    reward_name,
     reward_setting,
     setting,
-    switch,
 )
 from genrm_cli.settings.kinds import CONCURRENCY, REDACTION, REQUEST_FIELD, TEXT_OR_FILE, URL, Value
 
@@ -31,7 +28,7 @@ class JudgeSettings:
         kind=URL,
         is_common=True,
     )
-    model: str | None = reward_name("Model name of the judge on its server.", is_common=True)
+    model: str | None = reward_setting("Model name of the judge on its server.", is_common=True)
     judging: Literal["pairwise", "listwise"] = reward_setting(
         "How a chat model judges. pairwise: two responses in a call. listwise: all responses of a "
         "group in a call, a score for each; $repeats is the number of orders, and 2 or more give "
@@ -44,17 +41,14 @@ class JudgeSettings:
         "your own TOML file. Default: by model name; for unknown models nemotron-plain, or "
         "nemotron if the probe finds that the judge supports its roles.",
         is_common=True,
-        trust=names_file,
     )
     principle: str | None = reward_setting(
         "Criterion to judge by: text, or @FILE. A rollout's own principle takes precedence.",
         kind=TEXT_OR_FILE,
-        trust=lambda value: str(value).startswith("@"),
     )
     use_principle: bool | None = reward_setting(
         "Send each rollout's own principle to the judge. Default: yes, except when reproducing "
         "NeMo Gym. NeMo Gym's default principle is not included: pass its text with $principle.",
-        trust=False,
     )
     temperature: float | None = reward_setting(
         "Sampling temperature. Default: the profile's.", low=0, high=2
@@ -72,28 +66,26 @@ class JudgeSettings:
         (),
         kind=REQUEST_FIELD,
     )
-    score_probabilities: bool = switch(
+    score_probabilities: bool = reward_setting(
         "Ask for the probabilities of the judge's tokens, and take the expected value of its "
         "scores or labels as the verdict. For judges that answer without long reasoning: limits "
         "replies to 512 tokens, or $max_reply_tokens up to 1024.",
-        changes_rewards=True,
+        False,
     )
     max_model_len: int | None = reward_setting(
         "Context length of the judge in tokens, prompt and reply together: longer prompts are "
         "shortened. 0: never. Default: as reported by the endpoint (vLLM, SGLang).",
         low=0,
-        trust=False,
     )
-    images: bool = switch(
+    images: bool = reward_setting(
         "The judge sees images: show it those of prompts and responses that have a URL or are "
         "data.",
-        changes_rewards=True,
+        False,
     )
     api_key_env: str | None = setting(
         "Environment variable that contains the API key. Default: GENRM_API_KEY, then "
         "OPENAI_API_KEY."
     )
-    api_key_file: str | None = setting("File that contains the API key. Overrides the environment.")
     ca_bundle: str | None = setting(
         "PEM file of certificate authorities to trust in addition to the system's."
     )
@@ -102,10 +94,10 @@ class JudgeSettings:
         "needs several times as much CPU time.",
         "auto",
     )
-    probe: bool = switch(
+    probe: bool = setting(
         "Test the judge before the run: compare a good and a bad answer in both orders.",
+        True,
         negative_help="Do not test the judge before the run.",
-        default=True,
     )
     redact_pattern: tuple[str, ...] = reward_setting(
         f"Mask matches in all text sent to the judge: {listed(REDACTIONS)}, or a regular "
@@ -113,7 +105,6 @@ class JudgeSettings:
         "the extra redact.",
         (),
         kind=REDACTION,
-        trust=False,
     )
     compat: Literal["nemo-gym"] | None = reward_setting(
         "nemo-gym: reproduce NeMo Gym's genrm_compare, with its pairs, estimator and parsing, and "
@@ -124,7 +115,6 @@ class JudgeSettings:
         "Identity of the judge, wherever it runs: identities never share verdicts or replace each "
         "other's outputs. Default: the model name.",
         panel="Journal",
-        trust=False,
     )
 
 
@@ -192,7 +182,6 @@ class LimitSettings:
         "auto",
         kind=CONCURRENCY,
         is_common=True,
-        trust=False,
     )
     connect_timeout: float = duration("Connection timeout.", 10.0)
     call_timeout: float = duration("Timeout of one request.", 600.0)

@@ -21,7 +21,6 @@ from genrm_cli.settings.reward_settings import REFERENCE_SCORE
 from genrm_cli.settings.table import Settings
 
 OWN_KEYS = (*JUDGE_KEYS, "profile")
-_KEYS = ("api_key_env", "api_key_file")
 # Every judge answers every comparison; a mistyped table of hundreds would cost as many times.
 MAX_JUDGES = 16
 _LIMITS = frozenset(field.name for field in fields(LimitSettings))
@@ -81,22 +80,18 @@ def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
 def _config(
     name: str, weight: float, settings: Settings, base: JudgeSettings, own: Table
 ) -> JudgeConfig:
-    """Return a judge with the settings of the run, overridden by its own.
-
-    A judge that names its own key drops the key settings of the run, because a key file would
-    override its variable."""
-    given = dict(own) if own.keys().isdisjoint(_KEYS) else dict.fromkeys(_KEYS) | dict(own)
-    limits = {key: value for key, value in given.items() if key in _LIMITS}
-    judge = {key: value for key, value in given.items() if key not in _LIMITS}
+    """Return a judge with the settings of the run, overridden by its own."""
+    limits = {key: value for key, value in own.items() if key in _LIMITS}
+    judge = {key: value for key, value in own.items() if key not in _LIMITS}
+    rewards = settings.rewards
+    default_score = rewards.default_score
     return JudgeConfig(
         name,
         weight,
         replace(base, **judge),  # type: ignore[arg-type]  # each was checked
         replace(settings.limits, **limits),  # type: ignore[arg-type]
-        REFERENCE_SCORE
-        if settings.rewards.default_score is None
-        else settings.rewards.default_score,
-        settings.rewards.default_ranking,
+        REFERENCE_SCORE if default_score is None else default_score,
+        rewards.default_ranking,
         "base_url" in own,
     )
 
@@ -149,8 +144,9 @@ def every_judge_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     """Return all judges of a run: those that compare, the graders of components, and the
     auditor.
     """
+    judges = judges_of(settings) + graders_of(settings)
     auditor = auditor_of(settings)
-    return (*judges_of(settings), *graders_of(settings), *(() if auditor is None else (auditor,)))
+    return judges if auditor is None else (*judges, auditor)
 
 
 def _further_judge(
@@ -162,12 +158,7 @@ def _further_judge(
     own = dict(values)
     judge = base.judge
     if "base_url" in own:
-        judge = replace(
-            judge,
-            api_key_env=run.api_key_env,
-            api_key_file=run.api_key_file,
-            ca_bundle=run.ca_bundle,
-        )
+        judge = replace(judge, api_key_env=run.api_key_env, ca_bundle=run.ca_bundle)
     if not own.keys().isdisjoint(("base_url", "model")):
         judge = replace(judge, judge=None, judge_id=None)
     return _config(name, 1.0, replace(settings, limits=base.limits), judge, own)
@@ -190,13 +181,11 @@ def _parse_judge(given: object, where: str) -> PanelJudge:
     values = judge_settings(own, f"{where}: ", OWN_KEYS)
     if "model" not in dict(values):
         raise UsageError(f"{where}: model is missing: the judge's name on its server.")
-    weight = own.get("weight", 1.0)
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < 1e9:
-        raise UsageError(f"{where}: weight {weight!r} is not a number above 0.")
-    return PanelJudge(float(weight), values)
+    return PanelJudge(_WEIGHT(own.get("weight", 1.0), f"{where}: weight"), values)
 
 
 _SHARE = checks.number(0.0, 1.0)
+_WEIGHT = checks.number(1e-9, 1e9)
 _WATCH: Mapping[str, Check] = {"sentinels": checks.text, "history": checks.text, "canaries": _SHARE}
 
 

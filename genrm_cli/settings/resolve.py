@@ -3,8 +3,8 @@
 """
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -16,19 +16,14 @@ from genrm_cli.settings.kinds import Table, Value, did_you_mean
 from genrm_cli.settings.panel import judges_of, parse_panel, parse_watch, refuse_overridden
 from genrm_cli.settings.reward_settings import COMPATIBLE, PRESETS
 from genrm_cli.settings.reward_tables import parse_components, parse_diversity, parse_total
-from genrm_cli.settings.sources.settings_file import (
-    PANEL,
-    SettingsFile,
-    iter_needing_trust,
-    state_of,
-)
+from genrm_cli.settings.sources.settings_file import SettingsFile
 from genrm_cli.settings.table import Settings, all_settings, setting_named, settings_from, value_of
 
 # Variables with our prefix that are not settings, and must not be reported as misspelt.
 OTHER_VARIABLES = frozenset(
     {"GENRM_API_KEY", "GENRM_CONFIG", "GENRM_SERVE_TOKEN", "GENRM_SERVE_URL"}
 )
-_OPENAI_BASE_URL = "OPENAI_BASE_URL"
+OPENAI_BASE_URL = "OPENAI_BASE_URL"
 _STATE_REMEDY = naming("Set XDG_STATE_HOME, or set $journal.")
 
 
@@ -38,7 +33,7 @@ class _Rank(IntEnum):
     FLAG = 0
     ENVIRONMENT = 1
     FILE = 2
-    PRESET = 3
+    OPENAI = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +43,7 @@ class _Choice:
     value: Any
     rank: _Rank
     source: str
-    where: Part = ""
+    where: Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,64 +61,68 @@ def resolve_settings(
     flags: Mapping[str, Value], environ: Mapping[str, str], file: SettingsFile
 ) -> tuple[Settings, list[Origin]]:
     """Resolve all settings and their origins; flags are by flat name, None if not given."""
-    known = (*(setting.key for setting in all_settings()), *TABLES)
-    for key in file.values:
-        if key not in known:
-            hint = did_you_mean(key, known) or " `genrm config` lists all settings."
-            raise UsageError(f"{file.path}: unknown setting {key!r}.{hint}")
-    keys = dict(file.values)
-    tables = {name: keys.pop(name) for name in TABLES if name in keys}
-    if isinstance(keys.get("judge"), list | dict):
-        tables["judge"] = keys.pop("judge")
+    keys, tables = _split(file)
     chosen = _choose(flags, environ, SettingsFile(file.path, keys))
-    judge = chosen.get("judge")
-    base_url = chosen.get("base_url")
-    if (
-        judge is not None and base_url is not None and judge.rank != base_url.rank
-    ):  # they exclude each other
-        del chosen["judge" if judge.rank > base_url.rank else "base_url"]
-    raw = environ.get(_OPENAI_BASE_URL)
-    if raw and "judge" not in tables and chosen.keys().isdisjoint(("judge", "base_url")):
-        chosen["base_url"] = _Choice(
-            raw, _Rank.PRESET, f"environment {_OPENAI_BASE_URL}", _OPENAI_BASE_URL
-        )
-    _drop_overridden_profile(chosen)
-    if not file.is_named:
-        _refuse_untrusted(file, chosen)
-    for name, each in chosen.items():
-        chosen[name] = replace(each, value=setting_named(name).convert(each.value, each.where))
-    for name, presets in (("preset", PRESETS), ("compat", COMPATIBLE)):
-        if name in chosen:
-            for other, default in presets[chosen[name].value].items():
-                chosen.setdefault(
-                    other, _Choice(default, _Rank.PRESET, f"{name} {chosen[name].value}")
-                )
-    values = {name: choice.value for name, choice in chosen.items()}
-    panel = parse_panel(tables["judge"], f"{file.path}: judge") if "judge" in tables else ()
-    if _names_one_judge(chosen):
-        panel = ()
-    refuse_overridden(
-        panel, {name: choice.source for name, choice in chosen.items() if choice.rank < _Rank.FILE}
-    )
-    given = tables.get("components", {})
-    shorts = values.get("component", ())
-    rewards: dict[str, Any] = {
-        "components": parse_components(given, shorts, f"{file.path}: components")
+    _drop_overridden(chosen)
+    url = environ.get(OPENAI_BASE_URL)
+    if url and "judge" not in tables and chosen.keys().isdisjoint(("judge", "base_url")):
+        source = f"environment {OPENAI_BASE_URL}"
+        chosen["base_url"] = _Choice(url, _Rank.OPENAI, source, OPENAI_BASE_URL)
+    values: dict[str, Any] = {
+        name: setting_named(name).convert(each.value, each.where) for name, each in chosen.items()
     }
-    for name, parse in (("diversity", parse_diversity), ("total", parse_total)):
-        if name in tables:
-            rewards[name] = parse(tables[name], f"{file.path}: {name}")
-    watch = parse_watch(tables["watch"], f"{file.path}: watch") if "watch" in tables else None
-    settings = settings_from(**values, panel=panel, watch=watch, **rewards)
-    if settings.limits.max_cost is not None and not (
-        settings.limits.price_in or settings.limits.price_out
-    ):
+    sources = {name: each.source for name, each in chosen.items()}
+    for name, presets in (("preset", PRESETS), ("compat", COMPATIBLE)):
+        if name in values:
+            for other, default in presets[values[name]].items():
+                if other not in values:
+                    values[other] = default
+                    sources[other] = f"{name} {values[name]}"
+    # A flag or variable that names a single judge overrides the panel of the file.
+    if any(name in chosen and chosen[name].rank < _Rank.FILE for name in ("judge", "model")):
+        tables.pop("judge", None)
+    parsed = _parse_tables(tables, file.path, values.get("component", ()))
+    not_of_file = {name: each.source for name, each in chosen.items() if each.rank < _Rank.FILE}
+    refuse_overridden(parsed["panel"], not_of_file)
+    settings = settings_from(**values, **parsed)
+    limits = settings.limits
+    if limits.max_cost is not None and not (limits.price_in or limits.price_out):
         raise UsageError(
             naming("$max_cost requires $price_in and $price_out, the prices per million tokens.")
         )
-    return settings, _origins_of(
-        settings, {name: each.source for name, each in chosen.items()}, tables, file.path
-    )
+    return settings, _origins_of(settings, sources, tables, f"file {file.path}")
+
+
+def _split(file: SettingsFile) -> tuple[dict[str, object], dict[str, object]]:
+    """Return the single values of a settings file, and its tables."""
+    known = (*(setting.key for setting in all_settings()), *TABLES)
+    keys = dict(file.values)
+    for key in keys:
+        if key not in known:
+            hint = did_you_mean(key, known) or " `genrm config` lists all settings."
+            raise UsageError(f"{file.path}: unknown setting {key!r}.{hint}")
+    tables = {name: keys.pop(name) for name in TABLES if name in keys}
+    if isinstance(keys.get("judge"), list | dict):  # [[judge]]; the setting is a text
+        tables["judge"] = keys.pop("judge")
+    return keys, tables
+
+
+def _parse_tables(tables: Table, path: str, shorts: Sequence[str]) -> dict[str, Any]:
+    """Return the parsed tables of a settings file, and the components of `--component`."""
+    parsed: dict[str, Any] = {
+        "panel": (),
+        "components": parse_components(tables.get("components", {}), shorts, f"{path}: components"),
+    }
+    parsers = {
+        "judge": ("panel", parse_panel),
+        "watch": ("watch", parse_watch),
+        "diversity": ("diversity", parse_diversity),
+        "total": ("total", parse_total),
+    }
+    for name, (field, parse) in parsers.items():
+        if name in tables:
+            parsed[field] = parse(tables[name], f"{path}: {name}")
+    return parsed
 
 
 def _choose(
@@ -150,41 +149,18 @@ def _choose(
     return chosen
 
 
-def _refuse_untrusted(file: SettingsFile, chosen: Mapping[str, _Choice]) -> None:
-    """Refuse settings of an untrusted file in the working folder, if they need trust and take
-    effect.
+def _drop_overridden(chosen: dict[str, _Choice]) -> None:
+    """Drop what a higher source excludes: a judge without a model excludes an endpoint and a
+    profile.
     """
-    overridden = {
-        s.name
-        for s in all_settings()
-        if s.name not in chosen or chosen[s.name].rank is not _Rank.FILE
-    }
-    if _names_one_judge(chosen):
-        overridden.add(PANEL)
-    places = [place for name, place in iter_needing_trust(file.values) if name not in overridden]
-    if places and (state := state_of(file, Path.cwd())) != "trusted":
-        why = "has changed since you trusted it" if state == "changed" else "is not trusted"
-        raise UsageError(
-            f"{file.path} {why}, and sets {', '.join(places)}. A settings file found in the "
-            "working folder may not "
-            "name endpoints, keys, files or code. If you know its origin, name it (",
-            SettingRef("config", file.path),
-            ") or trust the folder (genrm trust .).",
-        )
-
-
-def _names_one_judge(chosen: Mapping[str, _Choice]) -> bool:
-    """Return whether a flag or variable names a single judge, which overrides the panel of the
-    file.
-    """
-    return any(name in chosen and chosen[name].rank < _Rank.FILE for name in ("judge", "model"))
-
-
-def _drop_overridden_profile(chosen: dict[str, _Choice]) -> None:
-    """Let the lexical baseline, which takes no prompt, override a profile of a lower source."""
     judge = chosen.get("judge")
+    if judge is None:
+        return
+    base_url = chosen.get("base_url")
+    if base_url is not None and judge.rank != base_url.rank:
+        del chosen["judge" if judge.rank > base_url.rank else "base_url"]
     profile = chosen.get("profile")
-    if judge is not None and profile is not None:
+    if profile is not None and "judge" in chosen:
         if judge.rank >= profile.rank:
             raise UsageError(
                 profile.where,
@@ -197,31 +173,21 @@ def _drop_overridden_profile(chosen: dict[str, _Choice]) -> None:
 
 
 def _origins_of(
-    settings: Settings, sources: Mapping[str, str], tables: Table, path: str
+    settings: Settings, sources: Mapping[str, str], tables: Table, from_file: str
 ) -> list[Origin]:
-    """Return the origin of every setting, then of the tables in the settings file at `path`,
-    verbatim.
+    """Return the origin of every setting, then of the tables in the settings file.
 
     A setting without an entry in `sources` has its default.
     """
-    from_file = f"file {path}"
     origins = {
-        s.key: Origin(s.key, value_of(settings, s.name), sources.get(s.name, "default"))
-        for s in all_settings()
+        each.key: Origin(each.key, value_of(settings, each.name), sources.get(each.name, "default"))
+        for each in all_settings()
     }
-    shown = {name: tables[name] for name in TABLES if name in tables}
-    if settings.panel.judges and isinstance(judges := tables["judge"], list):
+    if settings.panel.judges:
         names = tuple(judge.name for judge in judges_of(settings))
         origins["judge"] = Origin("judge", names, from_file)
-        shown = {f"judge {name}": table for name, table in zip(names, judges, strict=True)} | shown
-    for name, table in shown.items():
-        words = (
-            tuple(f"{key} {value}" for key, value in table.items())
-            if isinstance(table, Mapping)
-            else ()
-        )
-        origins[f"[{name}]"] = Origin(name, words, from_file)
-    return list(origins.values())
+    shown = [Origin(f"[{name}]", str(table), from_file) for name, table in tables.items()]
+    return [*origins.values(), *shown]
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from genrm_cli.catalog import ADVANTAGES, ESTIMATORS, GOALS, STRATEGIES, explained, listed
 from genrm_cli.settings.components import Component, Diversity, TotalTable
-from genrm_cli.settings.declare import names_file, reward_setting, setting, switch
+from genrm_cli.settings.declare import reward_setting, setting
 from genrm_cli.settings.kinds import UNSCORED
 
 _LENGTH_R = "group_reasoning_length_penalty_coeff"
@@ -89,10 +89,10 @@ class PairingSettings:
         low=3,
         high=64,
     )
-    both_orders: bool = switch(
+    both_orders: bool = reward_setting(
         "Ask for every pair in both orders. The metrics report how often the two verdicts "
         "contradict each other. Doubles the calls.",
-        changes_rewards=True,
+        False,
     )
     seed: int = reward_setting("Random seed for pairing.", 0, low=0)
 
@@ -162,7 +162,6 @@ class RewardSettings:
         "comparisons failed, lowest, the lowest score of its group.",
         "null",
         kind=UNSCORED,
-        trust=False,
     )
     max_unscored: float = setting(
         "Exit with code 6 if a larger share of the rollouts in groups stays unscored.",
@@ -176,9 +175,11 @@ class RewardSettings:
         "rubric:SET, field:PATH, consistency:FORM, ... Repeatable. Tables in the settings file "
         "have more options.",
         (),
-        trust=names_file,
     )
-    only_components: bool = switch("Recompute rewards from the journal without asking the judge.")
+    only_components: bool = setting(
+        "Recompute rewards from the journal without asking the judge.",
+        False,
+    )
     components: tuple[Component, ...] = ()
     diversity: Diversity | None = None
     total: TotalTable | None = None

@@ -24,6 +24,8 @@ _ANY_SCHEME = re.compile(
 _WILDCARD = re.compile(r"[*?\[]")
 _COMPRESSION_SUFFIXES = (".gz", ".zst")
 _RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet", ".eval", ".csv", ".tsv")
+# Name of the metrics, comparisons, rejects and journal of files scored together.
+SET_NAME = "together"
 _SCORED_SUFFIX = ".scored"
 _ROLLOUT_FILE = re.compile(r"[^/]\.((jsonl|ndjson)(\.gz|\.zst)?|parquet|eval)$")
 # Our own outputs, and files that NeMo Gym writes next to its rollouts.
@@ -157,15 +159,10 @@ def common_folder(uris: Sequence[str]) -> str:
     return common
 
 
-def stem_of_set(uris: Sequence[str], name: str) -> str:
+def stem_of_set(uris: Sequence[str]) -> str:
     """Return where the files next to the scored lines of a set are, without their suffixes."""
-    if "/" in name or name.strip(".") == "":
-        raise UsageError(
-            naming("$set_name"),
-            f" {name!r} is not the beginning of a file name; choose one such as 'epoch-3'.",
-        )
     # The folder may be remote.
-    return os.path.join(common_folder(uris), name).removeprefix("./")  # noqa: PTH118
+    return os.path.join(common_folder(uris), SET_NAME).removeprefix("./")  # noqa: PTH118
 
 
 def render_place(template: str, uri: str, below: str) -> str:

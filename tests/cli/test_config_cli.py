@@ -37,7 +37,7 @@ def test_a_settings_file_with_a_mistake_ends_with_2(genrm, call):
     ]
     for text, says in cases:
         (genrm.folder / "genrm.toml").write_text(text)
-        finished = call("config").ended(2)
+        finished = call("config", "--config", "genrm.toml").ended(2)
         assert "genrm.toml" in finished.err
         assert says in finished.err
 
@@ -48,6 +48,7 @@ def test_settings_from_a_file_and_the_environment_reach_a_run(genrm, call):
     """
     genrm.write("in.jsonl", make_rollouts())
     (genrm.folder / "genrm.toml").write_text('judge = "lexical"\nquiet = true\n')
+    call("trust", ".").ended(0)
     assert call("score", "in.jsonl", GENRM_OUTPUT="out.jsonl") == (0, b"", "")
     assert "out.metrics.json" in genrm.names()
     (genrm.folder / "other.toml").write_text('judge = "lexical"\nstrategy = "all_pair"\n')

@@ -110,7 +110,7 @@ UNUSED = {
     ),
     "export": ("--base-url", "--group-by", "--deadline"),
     "report": ("--shard", "--group-by", "--temperature"),
-    "compare": ("--set-name", "--max-calls", "--output"),
+    "compare": ("--max-calls", "--output"),
 }
 
 

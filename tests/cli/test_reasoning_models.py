@@ -163,13 +163,7 @@ def test_values_are_json_or_text():
 
 def test_a_typo_in_a_profile_is_refused_when_it_is_read(genrm, call):
     """Before any call: the file, the field and what was expected."""
-    cases = [
-        "temperature = 'hot'",
-        "max_tokens = 0",
-        "top_pp = 1.0",
-        "stream = true",
-        "seed = 1.5",
-    ]
+    cases = ["top_pp = 1.0", "stream = true"]
     for field in cases:
         text = (
             f"[request]\n{field}\n[frame]\nnames = ['A', 'B']\nclosing = 'x'\n[verdict]\nform = "

@@ -94,6 +94,6 @@ def test_too_much_without_a_value_ends_with_6(genrm, call):
     (genrm.folder / "genrm.toml").write_text(
         "[components.q]\nkind = 'field'\n[total]\nweights = { q = 1 }\n"
     )
-    finished = call("score", "in.jsonl").ended(6)
+    finished = call("score", "in.jsonl", "--config", "genrm.toml").ended(6)
     assert "8 × a component has no value" in said(finished.err)
     assert {line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")} == {None}

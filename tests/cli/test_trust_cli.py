@@ -50,7 +50,7 @@ def test_a_hostile_folder_gets_nothing(genrm, call, judge_server, command):
     for word in (
         "base_url",
         "api_key_env",
-        "python in [",
+        "components",
         "--config genrm.toml",
         "genrm trust .",
     ):
@@ -67,7 +67,7 @@ def test_a_trusted_folder_works_until_its_settings_change(genrm, call, judge_ser
     assert call("score", "in.jsonl").code == 2
     trusted = call("trust", ".")
     assert trusted.code == 0
-    assert trusted.out.decode() == f"{file} is trusted and sets base_url\n"
+    assert trusted.out.decode() == f"{file} is trusted and sets base_url, model\n"
     finished = call("score", "in.jsonl").ended(0)
     assert f"endpoints set by genrm.toml: {judge_server.base_url}\n" in finished.err
     file.write_text(file.read_text().replace("127.0.0.1", "localhost"))

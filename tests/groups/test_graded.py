@@ -245,22 +245,14 @@ def test_graders_that_cannot_be_are_refused():
             check_settings(settings_of(toml))
 
 
-@pytest.mark.parametrize("where", ["variable", "file"])
 def test_the_key_of_a_component_goes_to_its_endpoint_alone(
-    call,
-    tmp_path,
-    judge_server,
-    start_judge,
-    where,
+    call, tmp_path, judge_server, start_judge
 ):
-    """The command finds it by its variable or file, and never shows it, whatever the server
-    answers.
-    """
+    """The command finds it by its variable, and never shows it, whatever the server answers."""
     other = start_judge()
     judge_server.behave(require_key="run-key-0123456789")
     other.behave(require_key="own-key-9876543210")
-    (tmp_path / "own.key").write_text("own-key-9876543210\n")
-    named = "api_key_env = 'OWN_KEY'" if where == "variable" else "api_key_file = 'own.key'"
+    named = "api_key_env = 'OWN_KEY'"
     (tmp_path / "in.jsonl").write_text(
         "".join(json.dumps(line) + "\n" for line in completions(LONG, SHORT))
     )
@@ -273,7 +265,7 @@ def test_the_key_of_a_component_goes_to_its_endpoint_alone(
     assert "2 failures" in refused.err
     said = finished.out + refused.out + (finished.err + refused.err).encode()
     for path in tmp_path.iterdir():
-        said += b"" if path.name == "own.key" else path.read_bytes()
+        said += path.read_bytes()
     assert b"0123456789" not in said
     assert b"9876543210" not in said
 

@@ -8,8 +8,7 @@ _INTRODUCTION = """\
 
 Every setting is a flag (`--call-timeout`), an environment variable (`GENRM_CALL_TIMEOUT`) and a key in a settings file
 (`call_timeout = 600`). The settings file is the one named by `--config` or `GENRM_CONFIG`, otherwise `genrm.toml` in
-the current folder. A file found there may not name endpoints, keys, files or code unless you trust it: see `genrm guide
-security`.
+the current folder, which is read only if you trust it: see `genrm guide security`.
 
 Flags override the environment, which overrides the file, which overrides presets and defaults. `genrm config` prints
 the effective settings and their sources. Durations are in seconds, or written as `90s`, `15m` or `2h`. Where a flag may

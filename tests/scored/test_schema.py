@@ -36,9 +36,8 @@ def test_the_outputs_of_a_run_have_the_schema_of_the_guide(genrm, call, toml):
     ]
     genrm.write("in.jsonl", rows)
     (genrm.folder / "genrm.toml").write_text(toml, encoding="utf-8")
-    call("score", "in.jsonl", "--judge", "lexical", "--keep-replies", "--max-unscored", "1").ended(
-        0
-    )
+    options = ("--config", "genrm.toml", "--keep-replies", "--max-unscored", "1")
+    call("score", "in.jsonl", "--judge", "lexical", *options).ended(0)
     schema = json.loads(call("guide", "schema").out)
     kinds = {
         name: Draft202012Validator({**schema, "$ref": f"#/$defs/{name}"})

@@ -1,7 +1,5 @@
 """Lookup of the judge's API key, which is never shown."""
 
-import re
-
 import pytest
 
 from genrm_cli.errors import UsageError
@@ -59,40 +57,5 @@ def test_no_setting_holds_the_key():
     settings.
     """
     names = {setting.key for setting in all_settings()}
-    assert {name for name in names if "key" in name} == {
-        "api_key_env",
-        "api_key_file",
-    }  # where it is, not what
+    assert {name for name in names if "key" in name} == {"api_key_env"}  # where it is, not what
     assert all(s.default is None for s in all_settings() if "key" in s.name)
-
-
-def test_a_key_can_be_read_from_a_file(tmp_path):
-    """`--api-key-file` overrides every variable; white space around the key is ignored."""
-    file = tmp_path / "key"
-    file.write_text(" sk-from-file\n")
-    environ = {"GENRM_API_KEY": "one", "MINE": "two"}
-    assert find_api_key(settings_from(api_key_file=str(file)).judge, environ) == "sk-from-file"
-    assert (
-        find_api_key(settings_from(api_key_file=str(file), api_key_env="MINE").judge, environ)
-        == "sk-from-file"
-    )
-
-
-def test_a_file_without_a_key_that_can_be_sent_is_refused_unseen(tmp_path):
-    """A file that is missing, empty, binary or holds more than a key is named; its content is not
-    shown.
-    """
-    cases = [
-        None,
-        b"",
-        b" \n",
-        b"\xff\xfesk-secret",
-        b"sk-secret\nsk-secret",
-    ]
-    for content in cases:
-        file = tmp_path / "key"
-        if content is not None:
-            file.write_bytes(content)
-        with pytest.raises(UsageError, match=re.escape(str(file))) as caught:
-            find_api_key(settings_from(api_key_file=str(file)).judge, {})
-        assert "secret" not in str(caught.value)

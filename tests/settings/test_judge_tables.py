@@ -1,14 +1,11 @@
 """`[[judge]]` tables of a settings file."""
 
-from dataclasses import replace
-
 import pytest
 
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.panel import MAX_JUDGES, judges_of
 from genrm_cli.settings.resolve import resolve_settings
-from genrm_cli.settings.sources.keys import find_api_key
-from genrm_cli.settings.sources.settings_file import read_settings_file
+from genrm_cli.settings.sources.settings_file import find_settings_file
 from genrm_cli.settings.table import digest_of
 
 TWO = """
@@ -40,7 +37,7 @@ def resolve(
 ):
     """Resolve the settings of a folder whose settings file holds this text."""
     (folder / "genrm.toml").write_text(text)
-    file = replace(read_settings_file(None, folder), is_named=True)
+    file = find_settings_file(folder)
     settings, origins = resolve_settings(flags or {}, environ or {}, file)
     return settings, {origin.key: origin for origin in origins}
 
@@ -81,9 +78,9 @@ def test_an_invalid_panel_is_refused(tmp_path):
         ),
         ('[[judge]]\nmodel = "a"\nstrategy = "all_pairs"', "unknown key 'strategy'"),
         ('[[judge]]\nmodel = "a"\nshare = "ring 1"', "unknown key 'share'"),
-        ('[[judge]]\nmodel = "a"\nweight = 0', "weight 0 is not a number above 0"),
-        ('[[judge]]\nmodel = "a"\nweight = nan', "weight nan is not"),
-        ('[[judge]]\nmodel = "a"\nweight = true', "weight True is not"),
+        ('[[judge]]\nmodel = "a"\nweight = 0', "weight: 0.0 is out of bounds"),
+        ('[[judge]]\nmodel = "a"\nweight = nan', "weight: nan is not a finite"),
+        ('[[judge]]\nmodel = "a"\nweight = true', "weight: True is not a finite"),
         ('[[judge]]\nmodel = "a"\ntemperature = 3', "judge 1: temperature: 3.0 is out of bounds"),
         (
             '[[judge]]\nmodel = "a"\nconcurrency = "many"',
@@ -143,27 +140,6 @@ def test_a_flag_without_effect_is_refused(tmp_path):
             resolve(tmp_path, TWO, flags, environ)
         settings, _ = resolve(tmp_path, TWO, flags | {"model": "c"}, environ)
         assert not settings.panel.judges
-
-
-def test_a_judges_own_key_overrides_the_runs(tmp_path):
-    """A judge that names its own file or variable ignores those of the run."""
-    for name in ("all", "a"):
-        (tmp_path / name).write_text(f"key-of-{name}\n")
-    text = f"""
-    api_key_file = "{tmp_path}/all"
-    [[judge]]
-    model = "a"
-    api_key_env = "KEY_A"
-    [[judge]]
-    model = "b"
-    api_key_file = "{tmp_path}/a"
-    [[judge]]
-    model = "c"
-    """
-    environ = {"KEY_A": "key-of-variable", "GENRM_API_KEY": "unused"}
-    settings, _ = resolve(tmp_path, text)
-    keys = [find_api_key(seat.judge, environ) for seat in judges_of(settings)]
-    assert keys == ["key-of-variable", "key-of-a", "key-of-all"]
 
 
 def test_the_digest_covers_every_judge(tmp_path):

@@ -10,7 +10,11 @@ from genrm_cli.errors import UsageError
 from genrm_cli.settings.kinds import parse_duration_s
 from genrm_cli.settings.resolve import resolve_settings, state_folder
 from genrm_cli.settings.reward_settings import PRESETS
-from genrm_cli.settings.sources.settings_file import SettingsFile, read_settings_file
+from genrm_cli.settings.sources.settings_file import (
+    SettingsFile,
+    find_settings_file,
+    read_settings_file,
+)
 from genrm_cli.settings.table import all_settings, value_of
 
 LENGTH = "group_answer_length_penalty_coeff"
@@ -301,9 +305,7 @@ def test_the_settings_file_of_the_folder_counts(tmp_path):
     """It is `genrm.toml`, if there is one."""
     assert read_settings_file(None, tmp_path) == SettingsFile()
     (tmp_path / "genrm.toml").write_text("repeats = 3\n")
-    assert read_settings_file(None, tmp_path) == SettingsFile(
-        "genrm.toml", {"repeats": 3}, is_named=False
-    )
+    assert find_settings_file(tmp_path) == SettingsFile("genrm.toml", {"repeats": 3})
 
 
 def test_a_broken_settings_file_is_a_usage_error(tmp_path):
@@ -359,20 +361,3 @@ def test_the_lexical_baseline_overrides_a_profile_of_the_settings_file():
     )
     assert settings.judge.judge == "lexical"
     assert settings.judge.profile is None
-
-
-def test_names_of_other_programs_are_read_in_a_file(tmp_path):
-    """Keys of NeMo Gym's compare server and of benchmax's diversity mean ours; both names of one
-    are refused.
-    """
-    path = tmp_path / "seed.toml"
-    names = "num_rollouts_per_prompt = 4\ncomparison_strategy = 'circular'\n"
-    path.write_text(f"{names}[diversity]\nsimilarity_threshold = 0.25\n")
-    settings, _ = resolve_settings({}, {}, read_settings_file(str(path), tmp_path))
-    assert settings.serve.cohort_size == 4
-    assert settings.pairing.strategy == "circular"
-    assert settings.rewards.diversity is not None
-    assert settings.rewards.diversity.threshold == 0.25
-    path.write_text(f"cohort_size = 2\n{names}")
-    with pytest.raises(UsageError, match="num_rollouts_per_prompt and cohort_size are the same"):
-        read_settings_file(str(path), tmp_path)

@@ -337,16 +337,6 @@ def test_a_grader_is_the_runs_judge_with_what_its_table_says():
     assert other.api_key_env == "RUN"
 
 
-def test_a_variable_of_its_own_goes_before_the_runs_key_file():
-    """A key for one endpoint must not go to another."""
-    table = (
-        "[components.a]\nkind = 'rubric'\nset = 's'\nbase_url = 'http://x/v1'\napi_key_env = 'A'"
-    )
-    (grader,) = graders_of(resolve(f"api_key_file = 'run.key'\n{table}"))
-    assert grader.judge.api_key_env == "A"
-    assert grader.judge.api_key_file is None
-
-
 def test_every_module_of_components_is_a_kind():
     """A kind is added with one module."""
     assert {

@@ -91,13 +91,12 @@ def test_whole_runs(
     names = {
         "AWS_ACCESS_KEY_ID": real_store.access_key,
         "AWS_SECRET_ACCESS_KEY": real_store.secret_key,
+        "AWS_REGION": "us-east-1",
     }
     places = (
         f"s3://{bucket}/rl/env/",
         "--s3-endpoint-url",
         real_store.url,
-        "--s3-region",
-        "us-east-1",
         "--min-age",
         0,
     )

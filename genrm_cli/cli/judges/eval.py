@@ -33,7 +33,7 @@ _OMITTED = (
         "output",
         "output_template",
     ),
-    *("keep_replies", "leases", "lease_expiry", "together", "set_name", "shard", "conclude"),
+    *("keep_replies", "leases", "lease_expiry", "together", "shard", "conclude"),
     *(
         "prompt_field",
         "response_field",

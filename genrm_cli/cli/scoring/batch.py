@@ -12,7 +12,6 @@ from genrm_cli.settings.kinds import DURATION
 _SETTINGS = (
     "base_url",
     "api_key_env",
-    "api_key_file",
     "ca_bundle",
     "http_client",
     "connect_timeout",

@@ -40,7 +40,7 @@ _OMITTED = (
         "parallel_files",
     ),
     *("deadline", "max_calls", "max_total_tokens", "max_cost", "price_in", "price_out"),
-    *("budget", "min_reliability", "only_components", "limit", "set_name"),
+    *("budget", "min_reliability", "only_components", "limit"),
 )
 
 

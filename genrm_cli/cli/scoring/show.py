@@ -29,7 +29,7 @@ _OMITTED = (
         "only_failed",
         "conclude",
     ),
-    *("api_key_env", "api_key_file", "ca_bundle", "http_client", "probe"),
+    *("api_key_env", "ca_bundle", "http_client", "probe"),
 )
 _BEGINNING_CHARS = 50
 _MATRIX_MOST = 32  # rollouts; the lines below have all verdicts

@@ -24,7 +24,6 @@ _OMITTED = (
         "conclude",
         "log_json",
         "api_key_env",
-        "api_key_file",
         "ca_bundle",
         "http_client",
     ),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _OMITTED = (
     *("output", "output_template", "dry_run", "keep_replies", "log_json"),
-    *("min_age", "leases", "force", "set_name"),
+    *("min_age", "leases", "force"),
 )
 _DECISIONS = "Decisions"
 

@@ -32,7 +32,7 @@ def init(
 
     Example: genrm init rollouts.jsonl --base-url http://localhost:8000/v1
     """
-    from genrm_cli.settings.sources.settings_file import read_settings_file, trust
+    from genrm_cli.settings.sources.settings_file import find_settings_file, trust
 
     path = Path(_NAME)
     judge = invocation.settings.judge
@@ -61,9 +61,8 @@ def init(
         path.write_text(text, encoding="utf-8")
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: cannot be written: {error}.") from error
-    trust(
-        read_settings_file(None, path.parent), path.parent
-    )  # the user has just chosen its contents
+    # The user has just chosen its contents.
+    trust(find_settings_file(path.parent), path.parent)
     print_text(f"{_NAME}: {model} at {judge.base_url[0]}")
     print_text("Next: genrm validate ROLLOUTS.jsonl, then genrm score ROLLOUTS.jsonl --limit 5")
     return 0

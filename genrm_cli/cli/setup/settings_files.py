@@ -69,8 +69,7 @@ def trust(
     """
     from genrm_cli.settings.sources.settings_file import (
         distrust,
-        iter_needing_trust,
-        read_settings_file,
+        find_settings_file,
         trust,
     )
 
@@ -79,12 +78,8 @@ def trust(
             raise UsageError(f"{folder.resolve()} is not trusted.")
         print_text(f"{folder.resolve()} is no longer trusted")
         return
-    file = read_settings_file(None, folder)
+    file = find_settings_file(folder)
     if not file.path:
         raise UsageError(f"{folder}: no settings; expected genrm.toml.")
     trust(file, folder)
-    places = (
-        ", ".join(place for _, place in iter_needing_trust(file.values))
-        or "nothing that requires trust"
-    )
-    print_text(f"{folder.resolve() / file.path} is trusted and sets {places}")
+    print_text(f"{folder.resolve() / file.path} is trusted and sets {', '.join(file.values)}")

@@ -29,7 +29,6 @@ _OMITTED = (
         "judge",
         "base_url",
         "api_key_env",
-        "api_key_file",
         "ca_bundle",
         "http_client",
         "probe",

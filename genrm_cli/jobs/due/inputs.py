@@ -15,6 +15,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.contract import Found
 from genrm_cli.storage.local.sinks import is_streamed
 from genrm_cli.storage.location import (
+    SET_NAME,
     check_uri,
     folder_of,
     is_other_data,
@@ -124,18 +125,17 @@ def iter_tasks(
 
 def _set_of(members: Sequence[Task], settings: Settings) -> Task:
     """Return the set of these files; a problem with one file is a problem with the set."""
-    name = settings.output.set_name
     problem = next((task.problem for task in members if task.problem is not None), None)
     if problem is not None:
-        return Task(name, _NO_PLACES, problem=problem)
+        return Task(SET_NAME, _NO_PLACES, problem=problem)
     try:
         scored = tuple(task.places.scored for task in members)
-        stem = stem_of_set(scored, name)
+        stem = stem_of_set(scored)
         return Task(
             stem, replace(_places_of(f"{stem}.scored.jsonl"), files=scored), members=tuple(members)
         )
     except UsageError as error:
-        return Task(name, _NO_PLACES, problem=error)
+        return Task(SET_NAME, _NO_PLACES, problem=error)
 
 
 def iter_files(

@@ -31,6 +31,7 @@ from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.contract import InputIdentity, Mark
 from genrm_cli.storage.local.sinks import remove_unfinished
 from genrm_cli.storage.location import (
+    SET_NAME,
     folder_of,
     name_below,
     stem_of,
@@ -99,7 +100,7 @@ def read_output_state(
         if mark is None or (metrics is not None and known is not None and is_marked(mark, known)):
             continue
         if _is_in_set(places, settings, store):
-            others = f"it was scored with the other files of {settings.output.set_name} ("
+            others = f"it was scored with the other files of {SET_NAME} ("
             return _state(OutputStanding.FOREIGN, Message.of(others, SettingRef("together"), ")"))
         if _is_rewritten(mark, known, places, store) or _were_interrupted(places, store):
             return INTERRUPTED
@@ -125,9 +126,7 @@ def _is_in_set(places: OutputPlaces, settings: Settings, store: Store) -> bool:
     """Whether the scored lines of a single file are those of a set in the same folder."""
     folder, slash, name = places.scored.rpartition("/")
     beside = (
-        None
-        if places.files
-        else read_run_record(f"{folder}{slash}{settings.output.set_name}.metrics.json", store)
+        None if places.files else read_run_record(f"{folder}{slash}{SET_NAME}.metrics.json", store)
     )
     return beside is not None and name in beside.parts
 

@@ -1,11 +1,10 @@
-"""The API keys of judges and the token of a server, from a file or the environment; never settings,
-never shown.
+"""The API keys of judges and the token of a server, from the environment; never settings, never
+shown.
 """
 
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.settings.judge_settings import JudgeSettings
@@ -48,36 +47,21 @@ def find_api_key(
 ) -> str | None:
     """Find a judge's API key; None if it has none.
 
-    With `only_named`, ignore the default variables; use only the file or variable that the settings
-    name."""
-    if judge.api_key_file is not None:
-        return _checked_key(_read_key_file(judge.api_key_file), f"the file {judge.api_key_file}")
-    if judge.api_key_env is not None:
-        return _checked_key(_named("api_key_env", judge.api_key_env, environ), judge.api_key_env)
-    name = next((name for name in API_KEY_VARIABLES if environ.get(name, "").strip()), None)
-    return None if name is None or only_named else _checked_key(environ[name], name)
-
-
-def _named(setting: str, name: str, environ: Mapping[str, str]) -> str:
-    if value := environ.get(name, "").strip():
-        return value
+    With `only_named`, ignore the default variables; use only the variable that the settings name.
+    """
+    named = judge.api_key_env
+    if named is None:
+        name = next((name for name in API_KEY_VARIABLES if environ.get(name, "").strip()), None)
+        return None if name is None or only_named else _checked_key(environ[name], name)
+    if environ.get(named, "").strip():
+        return _checked_key(environ[named], named)
     # A name not in capitals may be the key itself, given by mistake: it must not be shown.
-    shown = name if re.fullmatch(r"[A-Z0-9_]+", name) else "a variable"
+    shown = named if re.fullmatch(r"[A-Z0-9_]+", named) else "a variable"
     raise UsageError(
-        SettingRef(setting),
+        SettingRef("api_key_env"),
         f" names {shown}, which is not set. Give the name of the variable, never the key itself. "
         "Export the variable, or omit the setting if no key is needed.",
     )
-
-
-def _read_key_file(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise UsageError(
-            SettingRef("api_key_file", path), f": cannot read the file: {reason}."
-        ) from error
 
 
 def _checked_key(text: str, where: str) -> str:

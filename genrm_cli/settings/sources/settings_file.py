@@ -1,151 +1,74 @@
 """Settings files: found in the working folder or named by the user; and which of them the user
 trusts.
 
-A file found in the working folder may come from a repository or an archive. It may not set anything
-that could leak data, run code or overwrite files until the user trusts its folder."""
+A file found in the working folder may come from a repository or an archive, and settings name
+endpoints, keys, files and code. So it is refused as a whole until the user trusts its folder, as
+direnv does: a list of harmless settings would have to be right for every new one."""
 
 import hashlib
 import json
 import os
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from genrm_cli.errors import UsageError
-from genrm_cli.settings.components import TABLES
-from genrm_cli.settings.declare import Setting, names_file
+from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.settings.kinds import Table
-from genrm_cli.settings.table import all_settings
 
-PANEL = "panel"  # the flat name of [[judge]] tables
 State = Literal["trusted", "changed", "not trusted"]
-# Keys of tables that are not settings of a judge, and contain only numbers, component names and
-# patterns.
-_HARMLESS = frozenset(
-    {
-        *(
-            "weight",
-            "share",
-            "kind",
-            "of",
-            "ties",
-            "extract",
-            "pattern",
-            "field",
-            "rule",
-            "json_schema",
-        ),
-        *("method", "threshold", "n", "fallback", "components"),
-        *("weights", "gates", "optional", "clip", "normalise", "canaries"),
-    }
-)
-
-# The names of these keys in NeMo Gym's `genrm_compare` and in benchmax's `DiversityConfig`.
-_OTHER_NAMES = {
-    **{"num_rollouts_per_prompt": "cohort_size", "comparison_strategy": "strategy"},
-    **{"similarity_threshold": "threshold", "fallback_on_error": "fallback"},
-}
-
 NAME = "genrm.toml"
 """Name of the settings file of a folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """A settings file; `path` and `values` are empty without one.
-
-    `is_named` tells whether the user named it; otherwise it was found in the working folder.
-    """
+    """A settings file; `path` and `values` are empty without one."""
 
     path: str = ""
     values: Table = field(default_factory=dict)
-    is_named: bool = True
 
 
 def read_settings_file(path: str | None, folder: Path) -> SettingsFile:
-    """Read the named TOML file, otherwise `genrm.toml` of the folder, if there is one."""
+    """Read the named TOML file, otherwise a trusted `genrm.toml` of the folder, if there is one."""
     if path is not None:
-        return SettingsFile(path, _in_our_names(read_toml(Path(path)), path))
-    if (folder / NAME).is_file():
-        return SettingsFile(NAME, _in_our_names(read_toml(folder / NAME), NAME), is_named=False)
-    return SettingsFile()
-
-
-def _in_our_names(table: Table, where: str) -> Table:
-    """Return a table, and its `diversity`, with our names of keys; refuse a key under both
-    names.
-    """
-    if twice := [name for name, ours in _OTHER_NAMES.items() if name in table and ours in table]:
+        return SettingsFile(path, read_toml(Path(path)))
+    file = find_settings_file(folder)
+    if not file.values:
+        return file
+    state = state_of(file, folder)
+    if state != "trusted":
+        why = "has changed since you trusted it" if state == "changed" else "is not trusted"
         raise UsageError(
-            f"{where}: {twice[0]} and {_OTHER_NAMES[twice[0]]} are the same; give one of them."
+            f"{file.path} {why}, and sets {', '.join(file.values)}. Settings name endpoints, "
+            "keys, files and code. If you know the origin of the file, trust the folder (genrm "
+            "trust .) or name the file (",
+            SettingRef("config", file.path),
+            ").",
         )
-    named = {_OTHER_NAMES.get(key, key): value for key, value in table.items()}
-    inner = named.get("diversity")
-    return named | (
-        {"diversity": _in_our_names(inner, f"{where}: diversity")}
-        if isinstance(inner, Mapping)
-        else {}
-    )
+    return file
+
+
+def find_settings_file(folder: Path) -> SettingsFile:
+    """Read `genrm.toml` of the folder, trusted or not, if there is one."""
+    path = folder / NAME
+    return SettingsFile(NAME, read_toml(path)) if path.is_file() else SettingsFile()
 
 
 def read_toml(path: Path) -> Table:
     """Read a TOML file."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
-        repr(
-            values
-            # fails on integers of thousands of digits and on deep nesting, which no message could
-            # show
-        )
+        # Fails on integers of thousands of digits and on deep nesting, which no message could show.
+        repr(values)
         return values
     except OSError as error:
         raise UsageError(f"{path}: cannot read the file: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a NUL in the path
         raise UsageError(f"{path}: not a valid TOML file: {error}.") from error
-
-
-def iter_needing_trust(values: Table) -> Iterator[tuple[str, str]]:
-    """Yield each setting of a file that requires trust: its flat name, or that of its table, and
-    its location.
-    """
-    settings = {setting.key: setting for setting in all_settings()}
-    for key, value in values.items():
-        if key == "judge" and isinstance(value, list | dict):
-            for number, table in enumerate(value, 1):
-                yield from (
-                    (PANEL, place)
-                    for place in _places_needing_trust(
-                        table, settings, PANEL, f"[[judge]] {number}"
-                    )
-                )
-        elif key in TABLES:
-            yield from ((key, place) for place in _places_needing_trust(value, settings, key))
-        elif key not in settings:
-            yield key, key
-        elif settings[key].needs_trust(value):
-            yield settings[key].name, key
-
-
-def _places_needing_trust(
-    table: object, settings: Mapping[str, Setting], name: str, title: str | None = None
-) -> Iterator[str]:
-    """Yield each key of a table that requires trust, with the title of its table, which may be one
-    within it.
-    """
-    for key, value in table.items() if isinstance(table, Mapping) else ():
-        inner = f"{name}.{key}"
-        if name == "components" or inner == "watch.auditor":
-            yield from _places_needing_trust(value, settings, inner)
-        elif settings[key].needs_trust(value) if key in settings else _is_risky(key, value):
-            yield f"{key} in {title or f'[{name}]'}"
-
-
-def _is_risky(key: str, value: object) -> bool:
-    return names_file(value) if key == "set" else key not in _HARMLESS
 
 
 def state_of(file: SettingsFile, folder: Path) -> State:

@@ -175,13 +175,11 @@ _WITHOUT_REASON = ("400", "403", "404")
 
 
 @cache
-def s3_client(
-    endpoint_url: str | None, profile: str | None, region: str | None, max_attempts: int
-) -> "S3Client":
+def s3_client(endpoint_url: str | None, max_attempts: int) -> "S3Client":
     """Return the cached client for these settings; creating one takes 0.1 s and resolves the
-    credentials. None leaves a setting to the AWS configuration.
+    credentials. None leaves the endpoint to the AWS configuration.
     """
-    session = boto3.Session(profile_name=profile, region_name=region)
+    session = boto3.Session()
     config = Config(
         connect_timeout=_CONNECT_TIMEOUT_S,
         read_timeout=_READ_TIMEOUT_S,

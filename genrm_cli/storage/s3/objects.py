@@ -167,10 +167,7 @@ class S3Object(Location):
             return S3Sink(self.uri, self._client(), overwrite=overwrite)
 
     def _client(self) -> "S3Client":
-        access = self._settings
-        return s3_client(
-            access.s3_endpoint_url, access.s3_profile, access.s3_region, self._max_attempts
-        )
+        return s3_client(self._settings.s3_endpoint_url, self._max_attempts)
 
     def _iter_keys(self, bucket: str, prefix: str, *, flat: bool) -> Iterator[Found]:
         """Yield each object whose key starts with a prefix, with its age by the clock of S3, page
