@@ -24,8 +24,6 @@ ESTIMATORS: Mapping[str, str] = {
     "position preference, "
     "with weights for the kind of judge that its verdicts show",
     "combined": "adaptive with the same weights for every judge",
-    "win_rate": "share of comparisons won",
-    "bradley_terry": "Bradley-Terry model of wins",
 }
 
 ADVANTAGES: Mapping[str, str] = {

@@ -170,7 +170,7 @@ def test_strict_type_checks_pass_for_users(tmp_path):
 
 async def test_a_group_is_scored(judge_server):
     """A result has one entry for each response, and one comparison for each request."""
-    async with genrm.Scorer(**settings_for(judge_server, estimator="win_rate")) as scorer:
+    async with genrm.Scorer(**settings_for(judge_server, estimator="combined")) as scorer:
         result = await scorer.score([{"role": "user", "content": PROMPT}], RESPONSES)
     rewards = result.rewards
     assert rewards == sorted(rewards)
@@ -182,7 +182,7 @@ async def test_a_group_is_scored(judge_server):
 
 
 @pytest.mark.parametrize(
-    "estimator", ["combined", pytest.param("win_rate", marks=pytest.mark.slow)]
+    "estimator", ["adaptive", pytest.param("combined", marks=pytest.mark.slow)]
 )
 async def test_many_groups_get_the_rewards_of_the_command(tmp_path, judge_server, estimator):
     """`score_groups` calibrates on all groups and so gives the rewards and advantages of `genrm

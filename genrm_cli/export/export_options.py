@@ -24,11 +24,6 @@ class ExportOptions:
     min_gap: float = _pair(
         "Minimum difference between the two rewards.", 0.0, low=0, is_common=True
     )
-    min_confidence: float | None = _pair(
-        "Minimum probability that the judge truly prefers the chosen response.",
-        low=0.001,
-        high=0.999,
-    )
     max_length_ratio: float | None = _pair(
         "Maximum ratio between the lengths of the two answers.", low=1
     )
@@ -101,4 +96,4 @@ class ExportOptions:
     @property
     def needs_comparisons(self) -> bool:
         """Whether the choice of pairs needs the judge's own comparisons."""
-        return self.pairs == "compared" or self.min_confidence is not None
+        return self.pairs == "compared"

@@ -13,9 +13,7 @@ from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_respo
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.pairs import (
     ChosenPair,
-    calibrated,
     choose_pairs,
-    confidence_of,
     joined_verdicts,
     preferences_of,
 )
@@ -38,7 +36,6 @@ from genrm_cli.export.rows import (
     UnfitError,
 )
 from genrm_cli.metrics.figures import rounded
-from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rollouts.rollout import Reasoning, words_of
 from genrm_cli.scored.lines import ScoredGroup
 
@@ -106,7 +103,6 @@ class RowMaker:
         self._used: Counter[int] = Counter()  # rows by prompt
         self.missing = set(options.keep)  # fields to keep that no row has
         self._known: set[int] = set()  # names of rows that must not be repeated
-        self._calibration: Calibration | None = None
 
     def iter_rows(self) -> Iterator[MadeRow]:
         """Yield all rows in their output format, by group."""
@@ -158,29 +154,16 @@ class RowMaker:
         self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
     ) -> list[ChosenPair]:
         preferences = None
-        confidence = None
         if self.options.needs_comparisons:
             verdicts = joined_verdicts(group.comparisons, input_.weights)
             preferences = preferences_of(verdicts)
-            if self.options.min_confidence is not None:
-                confidence = confidence_of(verdicts, self._calibrated())
         return choose_pairs(
             candidates,
             self.options,
             self.counts.dropped,
             preferences=preferences,
-            confidence=confidence,
             key=group.key,
         )
-
-    def _calibrated(self) -> Calibration:
-        if self._calibration is None:
-            self._calibration = calibrated(
-                joined_verdicts(group.comparisons, each.weights)
-                for each in self._inputs
-                for group in each.run.iter_groups()
-            )
-        return self._calibration
 
     def _labelled(
         self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]

@@ -4,7 +4,7 @@ comparisons.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from random import Random
@@ -16,14 +16,9 @@ from genrm_cli.errors import InputError
 from genrm_cli.export.candidates import Candidate, Drop, Preferences
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.metrics.figures import rounded
-from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
-from genrm_cli.rewards.estimators.verdict_batch import Floats, batch_of
-from genrm_cli.rewards.order import posterior_of
+from genrm_cli.rewards.estimators.verdict_batch import Floats
 from genrm_cli.scored.lines import ComparisonRecord
 from genrm_cli.verdicts import Verdict, preference, sign_of
-
-Confidence = Callable[[int, int], float | None]
-"""Probability that the judge truly prefers the first index to the second; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +35,6 @@ def choose_pairs(
     dropped: Counter[Drop],
     *,
     preferences: Preferences | None = None,
-    confidence: Confidence | None = None,
     key: str = "",
 ) -> list[ChosenPair]:
     """Return the pairs of a group that pass all filters, the widest gap first.
@@ -53,7 +47,6 @@ def choose_pairs(
         options: selection and filters.
         dropped: counts each pair that a filter drops, by reason.
         preferences: preferences of the judge between pairs that it compared; needed for `compared`.
-        confidence: needed for `min_confidence`.
         key: key of the group, so that random choices do not depend on other groups.
     """
     if len(candidates) < 2:
@@ -61,8 +54,7 @@ def choose_pairs(
         return []
     pairs = []
     for better, worse in _select(candidates, options, preferences or {}, dropped, key):
-        sure = confidence(better.index, worse.index) if confidence is not None else None
-        reason = _why_dropped(better, worse, options, sure, preferences)
+        reason = _why_dropped(better, worse, options, preferences)
         if reason is None:
             pairs.append(ChosenPair(better, worse))
         else:
@@ -152,7 +144,6 @@ def _why_dropped(
     better: Candidate,
     worse: Candidate,
     options: ExportOptions,
-    sure: float | None,
     preferences: Preferences | None,
 ) -> Drop | None:
     """Return why a pair is dropped, by the first filter that it fails; None if it passes all."""
@@ -173,10 +164,6 @@ def _why_dropped(
     gap = rounded(better.reward - worse.reward)
     if gap < options.min_gap:
         return Drop.MIN_GAP
-    if options.min_confidence is not None and (
-        sure is None or rounded(sure) < options.min_confidence
-    ):
-        return Drop.UNKNOWN_CONFIDENCE if sure is None else Drop.MIN_CONFIDENCE
     shorter, longer = sorted((better.chars, worse.chars))
     ratio = longer / shorter if shorter else math.inf
     return (
@@ -228,29 +215,3 @@ def preferences_of(verdicts: Floats) -> Preferences:
         pair, towards = ((first, second), sign) if first < second else ((second, first), -sign)
         found[pair] = towards if found.get(pair, towards) == towards else 0
     return found
-
-
-def calibrated(groups: Iterable[Floats]) -> Calibration:
-    """Return the calibration of the judge on the verdicts of all groups."""
-    statistics = CalibrationStatistics()
-    for verdicts in groups:
-        if len(verdicts):
-            statistics.add_arrays(int(verdicts[:, :2].max()) + 1, verdicts)
-    return statistics.fit()
-
-
-def confidence_of(verdicts: Floats, calibration: Calibration) -> Confidence:
-    """Return the probability that the judge truly prefers one index of a group to another; None if
-    unknown.
-    """
-    posterior = None
-    if len(verdicts):
-        posterior = posterior_of(batch_of(int(verdicts[:, :2].max()) + 1, [verdicts]), calibration)
-
-    def of_pair(i: int, j: int) -> float | None:
-        scored = () if posterior is None else posterior.scored[0]
-        if posterior is None or min(i, j) < 0 or max(i, j) >= len(scored):
-            return None
-        return posterior.confidence(0, i, j) if scored[i] and scored[j] else None
-
-    return of_pair

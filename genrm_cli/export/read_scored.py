@@ -94,7 +94,7 @@ def open_inputs(
     inputs = []
     store = Store(settings.storage)
     of_judges = format_.unit == "judgement"
-    needs = naming("$pairs and $min_confidence need", pairs="compared")
+    needs = naming("$pairs needs", pairs="compared")
     needs = naming("$to needs", to=format_.name) if of_judges else needs
     comparisons = of_judges or (format_.unit == "pair" and options.needs_comparisons)
     kept_of = partial(_kept_of, options.keep, settings.input.reference_field, with_record=of_judges)

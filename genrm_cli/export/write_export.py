@@ -7,7 +7,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from genrm_cli.errors import InputError, Message, SettingRef, UsageError, naming
+from genrm_cli.errors import InputError, Message, SettingRef, UsageError
 from genrm_cli.export.balance import spread_order, validation_prompts
 from genrm_cli.export.candidates import Drop, message_of
 from genrm_cli.export.export_options import ExportOptions
@@ -35,7 +35,6 @@ _USED_BY: Mapping[str, Collection[str]] = {
     "pairs": ("pair",),
     "top": ("pair",),
     "min_gap": ("pair",),
-    "min_confidence": ("pair",),
     "max_length_ratio": ("pair",),
     "balance_length": ("pair",),
     "max_similarity": ("pair",),
@@ -210,9 +209,6 @@ def _check(options: ExportOptions, format_: ExportFormat, output: str, settings:
                 SettingRef("to", format_.name),
                 "; omit it.",
             )
-    if format_.unit == "pair" and options.mixed_settings and options.min_confidence is not None:
-        needs = "$min_confidence needs one judge and one set of settings; remove $mixed_settings."
-        raise UsageError(naming(needs, mixed_settings=True))
 
 
 def _nothing_left(maker: RowMaker) -> Message:

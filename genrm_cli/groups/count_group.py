@@ -86,7 +86,6 @@ def _failures(outcomes: Iterable[Outcome]) -> int:
 
 def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards) -> None:
     metrics.groups_of_unknown_reliability += bool(rewards.verdicts) and rewards.reliability is None
-    metrics.groups_not_converged += not rewards.converged
     scores = rewards.scores
     metrics.groups_single += len(scores) == 1
     metrics.raised += bool(rewards.raised)

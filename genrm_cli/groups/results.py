@@ -159,7 +159,6 @@ class GroupRewards:
     verdicts: Verdicts
     by_judge: JudgeVerdicts
     reliability: float | None
-    converged: bool
     columns: Mapping[str, Column]
     clusters: Clusters | None = None
     comparisons: list[ComparisonResult] = field(default_factory=list)

@@ -120,7 +120,6 @@ class RunMetrics(Mergeable):
     addressed_judge: int = 0
     groups_noisy: int = 0
     groups_of_unknown_reliability: int = 0
-    groups_not_converged: int = 0
     panel: PanelMetrics | None = None
     components: ComponentMetrics = field(default_factory=ComponentMetrics)
     component_failures: Counter[str] = field(default_factory=Counter)

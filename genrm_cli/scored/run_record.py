@@ -274,7 +274,6 @@ class RunTotals:
     rings_needed: RingsNeeded | None
     groups_noisy: int
     groups_of_unknown_reliability: int
-    groups_not_converged: int
     components: Mapping[str, ComponentSummary] | None
     component_failures: Mapping[str, int]
     gated: int

@@ -50,7 +50,7 @@ def advantages_by_kind(batch):
     rewards = centred(np.where(estimate.scored, estimate.base_scores, 0))
     variances = rewards.var(axis=1, ddof=1)
     unit = rewards / np.sqrt(np.where(variances > 1e-12, variances, 1))[:, None]
-    reliabilities = estimate.reliabilities if estimate.assessed.all() else np.ones(len(unit))
+    reliabilities = estimate.errors.reliabilities if estimate.errors else np.ones(len(unit))
     rows = list(zip(variances.tolist(), reliabilities.tolist(), strict=True))
     weights = {
         kind: np.array([weight_of(kind, v, variances.mean(), r) for v, r in rows])

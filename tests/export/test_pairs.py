@@ -58,7 +58,6 @@ OPTIONS = st.builds(
     pairs=st.sampled_from(sorted(PAIR_SELECTIONS)),
     top=st.integers(1, 4),
     min_gap=st.sampled_from([0.0, 0.5, 1.0]),
-    min_confidence=st.sampled_from([None, 0.6, 0.9]),
     max_length_ratio=st.sampled_from([None, 1.5]),
     seed=st.integers(0, 3),
 )
@@ -73,15 +72,13 @@ def test_a_gap_is_not_too_small_by_rounding():
     assert chosen([0.7, 0.4], min_gap=0.3) == [(0, 1)]
 
 
-@given(GROUPS, OPTIONS, VERDICTS, st.floats(0, 1))
-def test_no_pair_breaks_a_rule_and_every_drop_has_a_reason(group, options, verdicts, sure):
+@given(GROUPS, OPTIONS, VERDICTS)
+def test_no_pair_breaks_a_rule_and_every_drop_has_a_reason(group, options, verdicts):
     """Never a tie, equal texts, two prompts or a gated choice; filters hold; pairs and drops
     account for all.
     """
     dropped = Counter()
-    pairs = choose_pairs(
-        group, options, dropped, preferences=verdicts, confidence=lambda i, j: sure, key="g"
-    )
+    pairs = choose_pairs(group, options, dropped, preferences=verdicts, key="g")
     for pair in pairs:
         better = pair.chosen
         worse = pair.rejected
@@ -90,7 +87,6 @@ def test_no_pair_breaks_a_rule_and_every_drop_has_a_reason(group, options, verdi
         assert better.prompt == worse.prompt
         assert not better.is_gated
         assert better.reward - worse.reward >= options.min_gap
-        assert options.min_confidence is None or sure >= options.min_confidence - 1e-9
         if options.max_length_ratio is not None:
             assert max(better.chars, worse.chars) <= options.max_length_ratio * min(
                 better.chars, worse.chars
@@ -135,15 +131,6 @@ def test_a_response_that_broke_a_gate_is_rejected_only():
     (pair,) = choose_pairs(group, ExportOptions(), Counter())
     assert pair.chosen.index == 1
     assert pair.rejected.index == 2
-
-
-def test_unknown_confidence_is_not_high_confidence():
-    """A pair whose confidence cannot be computed is dropped under a reason of its own."""
-    dropped: Counter[str] = Counter()
-    group = [candidate(0, 5.0), candidate(1, 1.0)]
-    options = ExportOptions(min_confidence=0.5)
-    assert choose_pairs(group, options, dropped, confidence=lambda i, j: None) == []
-    assert dropped == {"unknown_confidence": 1}
 
 
 @given(st.lists(st.integers(-300, 300), max_size=60), st.integers(0, 5))

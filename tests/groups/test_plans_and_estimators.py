@@ -62,8 +62,6 @@ def test_every_estimator_scores_and_tells_its_errors(tmp_path):
     cases = [
         "simple_tiebreaker",
         "combined",
-        "win_rate",
-        "bradley_terry",
     ]
     for estimator in cases:
         metrics, lines, _ = score(tmp_path, 24, 6, ring_k=2.0, estimator=estimator)

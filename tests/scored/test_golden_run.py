@@ -33,7 +33,7 @@ weight = 2
 RUNS = {
     "adaptive": ("--ring-k", "1.5"),
     "combined": ("--ring-k", "2.5", "--estimator", "combined", "--advantage", "reliability"),
-    "strengths": ("--strategy", "all_pairs", "--estimator", "bradley_terry", "--both-orders"),
+    "orders": ("--strategy", "all_pairs", "--both-orders"),
     "terms": ("--ring-k", "2", "--preset", "nemotron-3-super", "--component", "rank:genrm"),
     "best": ("--ring-k", "2", "--goal", "best"),
     "gym": ("--compat", "nemo-gym", "--strategy", "all_pairs"),

@@ -42,8 +42,6 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
             f"{_MANY_GROUPS} say little about the judge's noise, so only groups that are clearly "
             "below it are left out."
         )
-    if metrics.groups_not_converged:
-        yield f"the estimator did not converge in {counted(metrics.groups_not_converged, 'group')}."
     if count := metrics.neutralised:
         yield (
             f"{counted(count, 'rollout')} with text in the form of a verdict, a marker or a "

@@ -20,8 +20,8 @@ from genrm_cli.rewards.estimators.judge_noise import (
     LEVEL_FLOOR,
     TYPICAL,
     JudgeNoise,
+    LabelNoise,
     Moments,
-    WinNoise,
     kind_of,
     noise_of,
 )
@@ -37,11 +37,9 @@ from genrm_cli.rewards.estimators.labels import (
 from genrm_cli.rewards.estimators.list_scores import ListCalibration, ListScores, ListStatistics
 from genrm_cli.rewards.estimators.verdict_batch import (
     Floats,
-    Indices,
     VerdictBatch,
     Verdicts,
-    batch_of,
-    binned_sums,
+    batches_of,
     verdict_array,
 )
 from genrm_cli.verdicts import MIDDLE_RANKING
@@ -51,18 +49,15 @@ MIN_SHARING_FOR_NOISE = 96
 # A bias is shrunk as if this many further verdicts had shown none: one verdict is opinion, not
 # bias.
 UNBIASED_VERDICTS = 32
-_NOISE_FLOOR = 0.02
-_AT_ONCE = 64
-_MAX_WAITING = 4096  # verdicts of all kinds together
+_NOISE_FLOOR = 0.02  # variance: a judge without any would have a ratio without bound
+_MAX_WAITING = 4096  # verdicts that are added together: a batch costs hardly more than one group
 
 # Columns of a verdict's features: score_1 - score_2, 3.5 - ranking, the mean of both scores less 3,
 # 1, and +1 or -1 for the one that is preferred, 0 for an even verdict.
 _D, _R, _M, _ONE, _WIN = range(5)
 _GAPS = slice(_D, _M)
 _COLUMNS = 5
-_WINS = np.eye(_COLUMNS)[_WIN]
-_LEAD = (np.eye(_COLUMNS)[_D] + np.eye(_COLUMNS)[_R]) / 2
-_LEAD_AND_ONE = np.stack([_LEAD, np.eye(_COLUMNS)[_ONE]], axis=1)
+_LEAD = np.array([0.5, 0.5, 0.0, 0.0, 0.0])
 # Sums of the products of features: of one verdict with itself, of two that share one rollout (with
 # the signs of its positions; one of them signed; unsigned), and of two that share none.
 _OWN, _SIGNED, _MIXED, _PLAIN, _DISJOINT = range(5)
@@ -80,7 +75,6 @@ class Calibration:
             strictly between 0 and 1.
         noise: None with too few verdicts (fewer than 96 pairs of verdicts share one rollout, or no
             two share none, as in groups of two and three), and if no signal was found.
-        win_noise: None with too few verdicts.
         kind: of the judge; the typical kind if there are too few verdicts.
         labels: model of a judge of labels; None for a judge of scores.
         label_noise: of the values of its labels; None with too few verdicts.
@@ -98,10 +92,9 @@ class Calibration:
     ranking_bias: float = 0.0
     first_share: float = 0.5
     noise: JudgeNoise | None = None
-    win_noise: WinNoise | None = None
     kind: JudgeNoise = TYPICAL
     labels: LabelModel | None = None
-    label_noise: WinNoise | None = None
+    label_noise: LabelNoise | None = None
     ratio: float | None = None
     ratio_error: float | None = None
     reward_variance: float | None = None
@@ -114,21 +107,12 @@ class Calibration:
         return replace(
             self,
             noise=None,
-            win_noise=None,
             label_noise=None,
             ratio=None,
             ratio_error=None,
             lists=replace(self.lists, noise=None, signal=None, uncertainty=None),
             failed=failed,
         )
-
-    @property
-    def signal_sought(self) -> bool:
-        """Whether there were enough verdicts to find a signal; `noise` is None then only if there
-        was no signal.
-        """
-        known = (self.noise, self.win_noise, self.lists.noise)
-        return any(each is not None for each in known)
 
     @property
     def uncertainty(self) -> float | None:
@@ -149,8 +133,7 @@ class Calibration:
 class CalibrationStatistics:
     """Running sums over the verdicts of a run: fewer than two hundred numbers, however many groups.
 
-    Groups of one shape are collected, at most 64 groups and 4,096 verdicts, as a batch costs hardly
-    more than one group. The last bits of the sums depend on the order of the groups.
+    The last bits of the sums depend on the order of the groups.
 
     Attributes:
         lists: sums over lists; None if the judge compares pairs.
@@ -160,7 +143,7 @@ class CalibrationStatistics:
     lists: ListStatistics | None = None
     # Number and sum of the variances of the rewards of each group.
     _variances: Floats = field(default_factory=lambda: np.zeros(2))
-    _waiting: dict[tuple[int, int], list[Floats]] = field(default_factory=dict)
+    _waiting: list[tuple[int, Floats]] = field(default_factory=list)
     _waiting_verdicts: int = 0
     _sums: Floats = field(default_factory=lambda: np.zeros((5, _COLUMNS, _COLUMNS)))
     _labels: Floats = field(default_factory=lambda: np.zeros(SIZES))
@@ -182,50 +165,47 @@ class CalibrationStatistics:
 
     def add_arrays(self, n: int, verdicts: Floats) -> None:
         """Add the `verdict_array` [M, 5] of one group of n rollouts."""
-        count = len(verdicts)
-        if not count:
-            return
-        waiting = self._waiting.setdefault((n, count), [])
-        waiting.append(verdicts)
-        self._waiting_verdicts += count
-        if len(waiting) == _AT_ONCE:
-            self.add_batch(batch_of(n, waiting))
-            self._waiting_verdicts -= count * len(waiting)
-            waiting.clear()
-        elif self._waiting_verdicts > _MAX_WAITING:
-            self._take_waiting()
+        if len(verdicts):
+            self._waiting.append((n, verdicts))
+            self._waiting_verdicts += len(verdicts)
+            if self._waiting_verdicts > _MAX_WAITING:
+                self._take_waiting()
 
     def _take_waiting(self) -> None:
-        for (n, _), groups in self._waiting.items():
-            if groups:
-                self.add_batch(batch_of(n, groups))
+        for _, batch in batches_of(self._waiting):
+            self.add_batch(batch)
         self._waiting.clear()
         self._waiting_verdicts = 0
 
     def add_batch(self, batch: VerdictBatch) -> None:
         """Add the verdicts of many groups of one size."""
         self.groups += int(batch.valid.any(axis=1).sum())
-        features = _features(batch)
-        signed = np.stack(
-            [batch.sum_by_rollout(f, -f) for f in np.moveaxis(features, -1, 0)], axis=-1
-        )
-        plain = np.stack(
-            [batch.sum_by_rollout(f, f) for f in np.moveaxis(features, -1, 0)], axis=-1
-        )
         self._labels += sizes_of(batch).sum(axis=0)
-        pair_signed, pair_plain, owners = _sums_of_pairs(batch, features)
-        parts = _parts_by_group(features, (signed, plain), (pair_signed, pair_plain), owners)
-        self._by_group += parts @ parts.T
+        features = _features(batch)
+        columns = [batch.sum_by_order(column) for column in np.moveaxis(features, -1, 0)]
+        ordered = np.stack(columns, axis=-1)
+        plain_pairs = ordered + ordered.swapaxes(1, 2)
+        signed_pairs = ordered - ordered.swapaxes(1, 2)
+        plain = plain_pairs.sum(axis=2)
+        signed = signed_pairs.sum(axis=2)
+        # Verdicts on one pair share both rollouts: they are no two verdicts that share one.
+        same_pair = _products(plain_pairs, plain_pairs)
+        plain_share = _products(plain, plain) - same_pair
         whole = features.sum(axis=1)
-        flat = features.reshape(-1, _COLUMNS)
-        plain_share = _products(plain, plain) - 2 * _products(pair_plain, pair_plain)
-        self._sums[_OWN] += flat.T @ flat
-        self._sums[_SIGNED] += _products(signed, signed) - 2 * _products(pair_signed, pair_signed)
-        self._sums[_MIXED] += _products(
-            signed, plain
-        )  # repeats of a pair cancel: the shared one is first, then second
+        self._sums[_OWN] += _products(features, features)
+        self._sums[_SIGNED] += _products(signed, signed) - _products(signed_pairs, signed_pairs)
+        # Repeats of a pair cancel: the shared one is first, then second.
+        self._sums[_MIXED] += _products(signed, plain)
         self._sums[_PLAIN] += plain_share
-        self._sums[_DISJOINT] += whole.T @ whole - plain_share - _products(pair_plain, pair_plain)
+        self._sums[_DISJOINT] += _products(whole, whole) - plain_share - same_pair / 2
+        parts = np.concatenate(
+            [
+                _products_by_group(signed) - _products_by_group(signed_pairs),
+                (_products_by_group(plain) - _products_by_group(plain_pairs))[-1:],
+                _products_by_group(features),
+            ]
+        )
+        self._by_group += parts @ parts.T
 
     def add_variance(self, variance: float) -> None:
         """Add the variance of the rewards of a group of two or more."""
@@ -300,7 +280,6 @@ class CalibrationStatistics:
         return replace(
             known,
             noise=noise_of(moments),
-            win_noise=self._split(_WINS),
             ratio=lead.signal / lead.noise,
             ratio_error=self._ratio_error(lead),
             label_noise=None if known.labels is None else self._split(_LEAD / UNIT),
@@ -312,7 +291,7 @@ class CalibrationStatistics:
             return COMPARING
         return TYPICAL if moments is None else kind_of(moments)
 
-    def _split(self, features: Floats) -> WinNoise:
+    def _split(self, features: Floats) -> LabelNoise:
         """Split the variance of a sum of features into rollouts, prompts and noise."""
         counts = self._sums[:, _ONE, _ONE]
         some = self._sums[[_OWN, _SIGNED, _DISJOINT]]
@@ -321,9 +300,9 @@ class CalibrationStatistics:
         signal = float(signed - counts[_SIGNED] * prompt) / float(counts[_PLAIN])
         noise = max(_NOISE_FLOOR, float(own / counts[_OWN] - prompt) - 2 * max(0.0, signal))
         # Sums that cancel leave some 1e-17, whose logarithm would have an error without bound.
-        return WinNoise(signal if signal > LEAST_SPREAD * noise else 0.0, noise)
+        return LabelNoise(signal if signal > LEAST_SPREAD * noise else 0.0, noise)
 
-    def _ratio_error(self, lead: WinNoise) -> float | None:
+    def _ratio_error(self, lead: LabelNoise) -> float | None:
         """Return the standard error of signal over noise, of leads; None for a single group.
 
         Source: the variance of a ratio of sums over independent groups, by linearisation; W. G.
@@ -394,47 +373,17 @@ def _features(batch: VerdictBatch) -> Floats:
     return np.stack(columns, axis=-1) * batch.valid[..., None]
 
 
-def _sums_of_pairs(batch: VerdictBatch, features: Floats) -> tuple[Floats, Floats, Indices]:
-    """Sum the features over the verdicts on each unordered pair, with the sign of the order and
-    without; and number the groups of the pairs.
-    """
-    low = np.minimum(batch.first, batch.second)
-    high = np.maximum(batch.first, batch.second)
-    rows = np.arange(batch.groups)[:, None] * batch.n
-    cells, pairs = np.unique(((rows + low) * batch.n + high).ravel(), return_inverse=True)
-    signs = np.where(batch.first < batch.second, 1.0, -1.0).reshape(-1, 1)
-    flat = features.reshape(-1, _COLUMNS)
-    count = int(pairs.max(initial=-1)) + 1
-    plain = np.stack([binned_sums(column, pairs, count) for column in flat.T], axis=-1)
-    signed = np.stack([binned_sums(column, pairs, count) for column in (flat * signs).T], axis=-1)
-    return signed, plain, cells // batch.n**2
-
-
-def _parts_by_group(
-    features: Floats,
-    by_rollout: tuple[Floats, Floats],
-    by_pair: tuple[Floats, Floats],
-    owners: Indices,
-) -> Floats:
-    """Return [7, G] what each group adds to the seven sums of `_by_group`."""
-    whole, pairs = (
-        (*_squares(signed @ _LEAD_AND_ONE), plain[..., _ONE] ** 2)
-        for signed, plain in (by_rollout, by_pair)
-    )
-    apart = [2 * binned_sums(each, owners, len(features)) for each in pairs]
-    shared = [each.sum(axis=1) - less for each, less in zip(whole, apart, strict=True)]
-    return np.stack([*shared, *(each.sum(axis=1) for each in _squares(features @ _LEAD_AND_ONE))])
-
-
-def _squares(values: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the products of two columns: of the first with itself and with the other, and of the
-    other with itself.
-    """
-    one = values[..., 0]
-    other = values[..., 1]
-    return one * one, one * other, other * other
-
-
 def _products(a: Floats, b: Floats) -> Floats:
+    """Return the sums of the products of all columns."""
     products: Floats = a.reshape(-1, _COLUMNS).T @ b.reshape(-1, _COLUMNS)
     return products
+
+
+def _products_by_group(values: Floats) -> Floats:
+    """Return [3, G] the sums of the products of leads and ones: of leads, of both, of ones."""
+    leads = values @ _LEAD
+    ones = values[..., _ONE]
+    rest = tuple(range(1, leads.ndim))
+    return np.stack(
+        [(a * b).sum(axis=rest) for a, b in ((leads, leads), (leads, ones), (ones, ones))]
+    )

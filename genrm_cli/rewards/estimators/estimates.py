@@ -1,24 +1,22 @@
 """The estimators by name, for one group and for many."""
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from genrm_cli.metrics.figures import rounded
-from genrm_cli.rewards.estimators.averages import average_scores, average_wins
+from genrm_cli.rewards.estimators.accuracy import BatchEstimate
+from genrm_cli.rewards.estimators.averages import average_scores
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.labels import FIVE_LABELS, MUCH, THREE_LABELS, sizes_of
 from genrm_cli.rewards.estimators.least_squares import combine, weigh
-from genrm_cli.rewards.estimators.strengths import fit_bradley_terry, fit_labels
+from genrm_cli.rewards.estimators.strengths import fit_labels
 from genrm_cli.rewards.estimators.verdict_batch import (
-    BatchEstimate,
-    Flags,
     VerdictBatch,
     Verdicts,
-    batch_of,
+    batches_of,
     verdict_array,
 )
 
@@ -38,28 +36,19 @@ def adapt(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
     verdicts = batch.valid.sum(axis=1)
     is_labels = (verdicts > 0) & (sizes.sum(axis=1) == verdicts)
     is_much = sizes[:, MUCH] > 0
+    base_scores = made.base_scores
     for labels, of in ((THREE_LABELS, is_labels & ~is_much), (FIVE_LABELS, is_labels & is_much)):
         if of.any():
-            made = _chosen(of, fit_labels(batch, calibration, labels), made)
-    return made
-
-
-def _chosen(of: Flags, one: BatchEstimate, other: BatchEstimate) -> BatchEstimate:
-    """Return the estimates of some groups from one batch, and those of the others from another."""
-    pairs = [(getattr(one, each.name), getattr(other, each.name)) for each in fields(BatchEstimate)]
-    return BatchEstimate(*(np.where(of.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in pairs))
+            fitted = fit_labels(batch, calibration, labels).base_scores
+            base_scores = np.where(of[:, None], fitted, base_scores)
+    return replace(made, base_scores=base_scores)
 
 
 ESTIMATORS: Mapping[str, Callable[[VerdictBatch, Calibration], BatchEstimate]] = {
     "simple_tiebreaker": average_scores,
     "adaptive": adapt,
     "combined": combine,
-    "win_rate": average_wins,
-    "bradley_terry": fit_bradley_terry,
 }
-_MAX_CELLS = (
-    1 << 18
-)  # bounds the memory of a batch: 2 MB for an array of n × n or M numbers a group
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +60,6 @@ class Estimate:
         standard_errors: of the base scores against the mean of the group's, on their scale; None if
             they are unknown: too little is known about the judge, or no other rollout has a base
             score.
-        converged: whether the numbers are final; only an iterative estimator can fail to converge.
         reliability: share of the spread of the base scores that is signal, 0 to 1: the expected
             squared correlation, beyond chance, with this judge's base scores in the limit of many
             verdicts. 0 if a run with enough verdicts shows no signal; None if too little is known
@@ -84,7 +72,6 @@ class Estimate:
 
     base_scores: list[float | None]
     standard_errors: list[float | None]
-    converged: bool = True
     reliability: float | None = None
     uncertainty: float | None = None
     chance: float | None = None
@@ -93,12 +80,7 @@ class Estimate:
         """Return the estimate of a plan that depended on its verdicts: the noise that it selected
         is unknown.
         """
-        return replace(
-            self,
-            standard_errors=[None] * len(self.standard_errors),
-            reliability=None,
-            chance=None,
-        )
+        return Estimate(self.base_scores, [None] * len(self.base_scores))
 
 
 def estimate(name: str, n: int, verdicts: Verdicts, calibration: Calibration) -> Estimate:
@@ -113,53 +95,36 @@ def estimate_many(
     """Estimate many groups, those of one shape together: the same numbers, to the last bit, in less
     time.
     """
-    estimator = ESTIMATORS[name]
-    arrays = [verdict_array(verdicts) for _, verdicts in groups]
-    shapes: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for number, (n, verdicts) in enumerate(groups):
-        shapes[n, len(verdicts)].append(number)
     estimates: dict[int, Estimate] = {}
-    for (n, count), numbers in shapes.items():
-        size = max(1, _MAX_CELLS // max(1, n * n, count))
-        for start in range(0, len(numbers), size):
-            some = numbers[start : start + size]
-            batch = batch_of(n, [arrays[number] for number in some])
-            estimates.update(
-                zip(
-                    some,
-                    _split(estimator(batch, calibration), calibration.uncertainty),
-                    strict=True,
-                )
-            )
+    for numbers, batch in batches_of([(n, verdict_array(verdicts)) for n, verdicts in groups]):
+        made = ESTIMATORS[name](batch, calibration)
+        for row, number in enumerate(numbers):
+            estimates[number] = _estimate_of(made, row, calibration)
     return [estimates[number] for number in range(len(groups))]
 
 
-def _split(batch: BatchEstimate, uncertainty: float | None) -> list[Estimate]:
-    columns = (
-        batch.base_scores,
-        batch.scored,
-        batch.variances,
-        batch.known,
-        batch.reliabilities,
-        batch.chances,
-        batch.assessed,
-        batch.converged,
+def _estimate_of(made: BatchEstimate, row: int, calibration: Calibration) -> Estimate:
+    """Return the estimate of one group of a batch."""
+    scored = made.scored[row].tolist()
+    base_scores = [
+        score if of else None
+        for score, of in zip(made.base_scores[row].tolist(), scored, strict=True)
+    ]
+    unknown = Estimate(base_scores, [None] * len(scored))
+    if sum(scored) < 2:
+        return unknown
+    errors = made.errors
+    if errors is None:
+        # Enough verdicts that show no signal are known to be noise.
+        has_no_signal = calibration.ratio is not None
+        return replace(unknown, reliability=0.0, chance=1.0) if has_no_signal else unknown
+    return Estimate(
+        base_scores,
+        [
+            rounded(math.sqrt(variance)) if of else None
+            for variance, of in zip(errors.variances[row].tolist(), scored, strict=True)
+        ],
+        rounded(float(errors.reliabilities[row])),
+        calibration.uncertainty,
+        rounded(float(errors.chances[row])),
     )
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    estimates = []
-    for base_scores, scored, variances, known, reliability, chance, assessed, converged in rows:
-        several = sum(scored) > 1
-        estimates.append(
-            Estimate(
-                [score if of else None for score, of in zip(base_scores, scored, strict=True)],
-                [
-                    rounded(math.sqrt(v)) if of and known and several else None
-                    for v, of in zip(variances, scored, strict=True)
-                ],
-                converged,
-                rounded(reliability) if assessed and several else None,
-                uncertainty if assessed and several else None,
-                rounded(chance) if assessed and several else None,
-            )
-        )
-    return estimates

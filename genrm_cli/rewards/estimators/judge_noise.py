@@ -12,6 +12,8 @@ from genrm_cli.rewards.estimators.verdict_batch import Floats, rounded_array
 
 _NOISE_FLOOR = 0.02
 _MAX_CORRELATION = 0.98
+# Base score of one standard deviation of quality, of the kinds of judges as they are.
+_QUALITY_POINTS = 0.7
 GAP, RANKING, LEVEL = range(3)
 _GAPS = slice(GAP, LEVEL)
 
@@ -37,11 +39,6 @@ class JudgeNoise:
     noise: tuple[tuple[float, float], tuple[float, float]]
     level_noise: float
     prompt_bias: tuple[tuple[float, float], tuple[float, float]]
-
-    @property
-    def scale(self) -> float:
-        """Standard deviation of the qualities, in units of (d + r) / 2."""
-        return (self.slopes[0] + self.slopes[1]) / 2
 
 
 # The kinds of judges. A kind is chosen, not fitted: fitted weights move with every verdict, and
@@ -76,9 +73,8 @@ _BY_SCORES, _BY_RANKING = np.array([[0.25, 0.26, 0.26, 0.0], [0.0, 0.0, 0.0, 0.2
 _LEAST_RANKING = 0.1  # of a typical 0.29; uninformative rankings have 0
 
 
-class WinNoise(NamedTuple):
-    """Dependence of wins on the rollouts: 1 where the first is preferred, -1 where the second, 0
-    where neither.
+class LabelNoise(NamedTuple):
+    """Dependence of the values of labels on the rollouts.
 
     `signal` is the variance that one rollout's quality adds, `noise` that given both, without what
     the prompt adds."""
@@ -96,7 +92,7 @@ class Weights:
         precision: of the graph of comparisons, against 1 for the assumption that all rollouts are
             equal.
         level: of m, in the right side; `level_precision` in the left.
-        scale: of the solution, to bring it onto the scale of (d + r) / 2.
+        scale: of the solution, to bring it onto the scale of the scores.
     """
 
     gap: float = 0.5
@@ -107,21 +103,16 @@ class Weights:
     scale: float = 1.0
 
 
-def weights_of(noise: JudgeNoise, scale: float | None = None) -> Weights | None:
-    """Return the best weights for a judge, with this scale of base scores or its own; None if they
-    would all be 0.
-    """
+def weights_of(noise: JudgeNoise) -> Weights:
+    """Return the best weights for a kind of judge."""
     weights = np.maximum(0.0, np.linalg.solve(np.array(noise.noise), np.array(noise.slopes)))
-    precision = float(weights @ np.array(noise.slopes))
-    if precision <= 0:
-        return None
     return Weights(
         gap=float(weights[GAP]),
         ranking=float(weights[RANKING]),
-        precision=precision,
+        precision=float(weights @ np.array(noise.slopes)),
         level=noise.level_slope / noise.level_noise,
         level_precision=noise.level_slope**2 / noise.level_noise,
-        scale=noise.scale if scale is None else scale,
+        scale=_QUALITY_POINTS,
     )
 
 

@@ -1,6 +1,7 @@
 """The verdicts of groups of one size as arrays, the input of every estimator."""
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ Verdicts = Mapping[Comparison, Verdict]
 """The verdicts of one group; failed comparisons are absent."""
 
 VERDICT_COLUMNS = 5
+_MAX_CELLS = 1 << 18  # 2 MB for an array of n × n or M numbers a group: memory of a batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +79,20 @@ class VerdictBatch:
         rows = np.arange(self.groups)[:, None, None] * self.n
         bins = rows + np.stack([self.first, self.second], axis=-1)
         values = np.stack([of_first, of_second], axis=-1) * self.valid[..., None]
-        return binned_sums(values, bins, self.groups * self.n).reshape(self.groups, self.n)
+        return _binned_sums(values, bins, self.groups * self.n).reshape(self.groups, self.n)
 
-    def sum_by_pair(self, of_pair: Floats) -> Floats:
-        """Return [G, n, n] the sums of what each verdict gives to the cells (i, j) and (j, i)."""
+    def sum_by_order(self, values: Floats) -> Floats:
+        """Return [G, n, n] the sums of what the verdicts on first i and second j give, in cell (i,
+        j).
+        """
         rows = np.arange(self.groups)[:, None] * (self.n * self.n)
         cells = rows + self.first * self.n + self.second
-        shape = (self.groups, self.n, self.n)
-        sums = binned_sums(of_pair * self.valid, cells, self.groups * self.n * self.n).reshape(
-            shape
-        )
+        sums = _binned_sums(values * self.valid, cells, self.groups * self.n * self.n)
+        return sums.reshape(self.groups, self.n, self.n)
+
+    def sum_by_pair(self, values: Floats) -> Floats:
+        """Return [G, n, n] the sums of what the verdicts on i and j give, in either order."""
+        sums = self.sum_by_order(values)
         return sums + sums.swapaxes(1, 2)
 
     def means(self, values: Floats) -> Floats:
@@ -96,36 +102,6 @@ class VerdictBatch:
         counts = np.maximum(self.valid.sum(axis=1, keepdims=True), 1)
         means: Floats = (values * self.valid).sum(axis=1, keepdims=True) / counts
         return means
-
-
-@dataclass(frozen=True, slots=True)
-class BatchEstimate:
-    """The result of an estimator for a batch; if a flag is False, the corresponding number has no
-    meaning.
-
-    Attributes:
-        base_scores: [G, n].
-        scored: [G, n], whether the rollout has a base score: all with a verdict.
-        variances: [G, n], squared standard errors, of the base score against the mean of the
-            group's scored ones.
-        known: [G], whether standard errors are known.
-        reliabilities: [G], share of the spread of the base scores that is signal, 0 to 1: the
-            expected squared correlation, beyond that by chance, with what the judge would say in
-            the limit of many verdicts.
-        chances: [G], probability that a group of equal qualities spreads as much.
-        assessed: [G], whether reliabilities and chances are known; they also need at least two
-            scored rollouts.
-        converged: [G].
-    """
-
-    base_scores: Floats
-    scored: Flags
-    variances: Floats
-    known: Flags
-    reliabilities: Floats
-    chances: Floats
-    assessed: Flags
-    converged: Flags
 
 
 def scored_means(values: Floats, scored: Flags) -> Floats:
@@ -158,7 +134,25 @@ def batch_of(n: int, arrays: Iterable[Floats]) -> VerdictBatch:
     return VerdictBatch(n, first, second, columns[..., 2], columns[..., 3], columns[..., 4], valid)
 
 
-def binned_sums(values: Floats, bins: Indices, count: int) -> Floats:
+def batches_of(
+    groups: Sequence[tuple[int, Floats]],
+) -> Iterator[tuple[Sequence[int], VerdictBatch]]:
+    """Yield batches of the groups of one shape, with their numbers.
+
+    Args:
+        groups: the size and the `verdict_array` of each.
+    """
+    shapes = defaultdict[tuple[int, int], list[int]](list)
+    for number, (n, verdicts) in enumerate(groups):
+        shapes[n, len(verdicts)].append(number)
+    for (n, count), numbers in shapes.items():
+        size = max(1, _MAX_CELLS // max(1, n * n, count))
+        for start in range(0, len(numbers), size):
+            some = numbers[start : start + size]
+            yield some, batch_of(n, [groups[number][1] for number in some])
+
+
+def _binned_sums(values: Floats, bins: Indices, count: int) -> Floats:
     """Return `count` sums: of the values of each bin, in their order."""
     return np.asarray(np.bincount(bins.ravel(), values.ravel(), minlength=count), dtype=np.float64)
 

@@ -48,7 +48,6 @@ class KeptAnswer:
             {},
             {},
             self.counts.reliability,
-            converged=True,
             columns={name: Column(list(values)) for name, values in self.columns.items()},
             weight=self.weight,
         )

@@ -209,7 +209,7 @@ def _iter_drawn(
         )
         yield (
             name,
-            (agreement, of_all, float(made.reliabilities.mean()) if made.assessed.all() else None),
+            (agreement, of_all, made.errors and float(made.errors.reliabilities.mean())),
         )
 
 

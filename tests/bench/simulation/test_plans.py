@@ -87,7 +87,6 @@ def test_the_default_judge_is_like_public_ones() -> None:
         ("circular", 16, "simple_tiebreaker", 0.775),
         ("all_pairs", 120, "simple_tiebreaker", 0.901),
         ("ring", 32, "combined", 0.863),
-        ("ring", 64, "bradley_terry", 0.824),
     ],
 )
 def test_the_figures_are_those_found_before(

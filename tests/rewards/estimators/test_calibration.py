@@ -146,25 +146,9 @@ def test_parts_of_a_run_add_up():
     assert merged.groups == whole.groups == 130
     for name in ("slopes", "level_slope", "level_noise"):
         assert getattr(merged.noise, name) == pytest.approx(getattr(whole.noise, name))
-    assert merged.win_noise == pytest.approx(whole.win_noise)
+    assert merged.ratio == pytest.approx(whole.ratio)
     assert merged.uncertainty == pytest.approx(whole.uncertainty)
     assert merged.gap_bias == pytest.approx(whole.gap_bias)
-
-
-def test_wins_are_split_into_signal_and_noise():
-    """To a few hundredths, where a win is the sign of a difference of two qualities and of
-    noise.
-    """
-    batch, quality = linear_judge(3000, 8, PLAN)
-    rows = np.arange(3000)[:, None]
-    gaps = quality[rows, batch.first] - quality[rows, batch.second]
-    noise = np.random.default_rng(4).standard_normal(gaps.shape) * 2**0.5
-    batch.score_1[:] = 3 + gaps + noise
-    batch.score_2[:] = 3.0
-    # Wins that share one rollout have gaps with a correlation of 1/4: the signs' is 2 asin(1/4) /
-    # pi.
-    signal = 2 * math.asin(0.25) / math.pi
-    assert fit_of(batch).win_noise == pytest.approx((signal, 1 - 2 * signal), abs=0.02)
 
 
 def test_one_verdict_is_opinion_not_bias():
@@ -175,7 +159,7 @@ def test_one_verdict_is_opinion_not_bias():
     assert fit.gap_bias == 4 / (1 + UNBIASED_VERDICTS)
     assert fit.first_share == 0.5 + 0.5 / (1 + UNBIASED_VERDICTS)
     assert fit.noise is None
-    assert fit.win_noise is None
+    assert fit.ratio is None
     better, worse = estimate("combined", 2, verdicts_of([(0, 1, 5, 1, 1)]), fit).base_scores
     assert better - worse > 2
     assert CalibrationStatistics().fit() == Calibration()
@@ -212,10 +196,8 @@ def test_equal_responses_spread_by_chance(estimator):
     whose qualities differ, most do. The judge's noise is known from a run.
     """
     fit = fit_of(linear_judge(2_000, 8, PLAN)[0])
-    equal, varied = (
-        ESTIMATORS[estimator](linear_judge(2_000, 8, PLAN, seed=1, spread=spread)[0], fit).chances
-        for spread in (0.0, 1.0)
-    )
+    batches = (linear_judge(2_000, 8, PLAN, seed=1, spread=spread)[0] for spread in (0.0, 1.0))
+    equal, varied = (ESTIMATORS[estimator](batch, fit).errors.chances for batch in batches)
     for level in (0.05, 0.1, 0.2, 0.5):
         assert np.mean(equal < level) == pytest.approx(level, abs=0.04)
     assert np.mean(varied < 0.1) > 0.5
