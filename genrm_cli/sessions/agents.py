@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from genrm_cli.errors import JudgeError, UsageError, naming
+from genrm_cli.errors import UsageError, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import Record
 from genrm_cli.judging.engine import JudgeSet, RecallPolicy
@@ -19,7 +19,7 @@ from genrm_cli.judging.profiles.profile import ChatProfile
 from genrm_cli.judging.requests import ChatPrompt
 from genrm_cli.rollouts.reading.chat_messages import items_of_text
 from genrm_cli.rollouts.rollout import Turn, words_of
-from genrm_cli.sessions.environment import AnyEnvironment, Ask, ModelUse, run_dialogue
+from genrm_cli.sessions.environment import ModelUse
 from genrm_cli.sessions.session_options import POLICY
 from genrm_cli.settings.judge_settings import JudgeSettings
 from genrm_cli.settings.panel import JudgeConfig
@@ -54,10 +54,9 @@ class AgentConfig:
     api_key: str | None = field(default=None, repr=False)
 
     def used(self, use: ModelUse) -> "AgentConfig":
-        """Return the model as an environment uses it in one role."""
-        temperature = self.model.temperature if use.temperature is None else use.temperature
+        """Return the model as an environment uses it."""
         tokens = max(self.model.max_reply_tokens or 0, use.min_tokens)
-        model = replace(self.model, temperature=temperature, max_reply_tokens=tokens)
+        model = replace(self.model, max_reply_tokens=tokens)
         return replace(self, model=model, request_fields=use.request_fields)
 
     def as_record(self) -> Record:
@@ -84,15 +83,14 @@ Raises `RunStoppedError` when the deadline or a budget ends the run.
 
 def _answer_of(roles: Sequence[str], judges: JudgeSet | None) -> Answer:
     """Return what asks the models of these roles, or takes their turns from the journal."""
-    numbers = {role: number for number, role in enumerate(roles)}
 
     async def answer(role: str, conversation: Sequence[Turn], repeat: int) -> Outcome:
-        if judges is None or role not in numbers:
+        if judges is None or role not in roles:
             raise UsageError(
                 f"the environment asks its {role}, but no model plays it; pass ",
                 naming("$client_base_url."),
             )
-        judge = judges[numbers[role]]
+        judge = judges[roles.index(role)]
         request = judge.prepare(ChatPrompt(conversation), repeat)
         (outcome,) = judge.recall([request])
         if outcome is not None:
@@ -120,14 +118,9 @@ def spoken_words(outcome: Outcome) -> str:
 
 @asynccontextmanager
 async def open_agents(
-    agents: Mapping[str, AgentConfig],
-    environment: AnyEnvironment,
-    run: RunContext,
-    journal: Journal | None,
+    agents: Mapping[str, AgentConfig], run: RunContext, journal: Journal | None
 ) -> AsyncIterator[Answer]:
-    """Open the models of a run, test each with a harmless question and in its role, and yield what
-    asks them.
-    """
+    """Open the models of a run, test each with a harmless question, and yield what asks them."""
     if not agents:
         yield _answer_of((), None)
         return
@@ -150,43 +143,17 @@ async def open_agents(
         )
         config = JudgeConfig(role, 1.0, model, settings.limits, REFERENCE_SCORE, MIDDLE_RANKING)
         profile = ChatProfile(role, 1, "takes part in episodes", agent.request_fields)
-        specs.append(JudgeSpec(config, profile, compares=False, role=_role_of(role)))
+        title = "policy" if role == POLICY else "client's model"
+        of_role = ModelRole(title, setting_names(role))
+        specs.append(JudgeSpec(config, profile, compares=False, role=of_role))
     async with open_judges(specs, options, run.on_event) as judges:
         await judges.probe()
-        answer = _answer_of(list(agents), judges.with_journal(journal))
-        if settings.judge.probe:
-            await _probe_parts(environment, answer, list(agents.values())[-1].model.model)
-        yield answer
-
-
-async def _probe_parts(environment: AnyEnvironment, answer: Answer, model: str | None) -> None:
-    """Refuse a model that cannot play the environment's part."""
-
-    async def ask_model(ask: Ask) -> str:
-        try:
-            return spoken_words(await answer(ask.role, ask.conversation, 1))
-        except SilentError as error:
-            raise JudgeError(f"{_role_of(ask.role).title}: {error}") from error
-
-    try:
-        complaint = await run_dialogue(environment.probe_models(), ask_model)
-    except RunStoppedError:
-        return  # the first session reports it
-    if complaint:
-        raise JudgeError(
-            f"client's model: {model} cannot play its part: {complaint}. ",
-            naming("Choose a more capable $client_model, or pass $probe.", probe=False),
-        )
-
-
-def _role_of(role: str) -> ModelRole:
-    return ModelRole("policy" if role == POLICY else "client's model", setting_names(role))
+        yield _answer_of(list(agents), judges.with_journal(journal))
 
 
 def setting_names(role: str) -> Mapping[str, str]:
     """Map setting names of a judge to those of a role: `base_url` to `policy_base_url`, and so
     on.
     """
-    of = POLICY if role == POLICY else "client"
-    names = {name: f"{of}_{name}" for name in ("base_url", "model", "api_key_env")}
-    return names | {"max_reply_tokens": f"{of}_max_tokens"}
+    names = {name: f"{role}_{name}" for name in ("base_url", "model", "api_key_env")}
+    return names | {"max_reply_tokens": f"{role}_max_tokens"}

@@ -4,15 +4,16 @@ of an earlier run.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.json_types import Record
 from genrm_cli.sessions.agents import AgentConfig
 from genrm_cli.sessions.environment import AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet
+from genrm_cli.sessions.episode import client_record
 from genrm_cli.sessions.session_judge import judge_record
-from genrm_cli.sessions.session_options import POLICY, TEACHER, SessionOptions
+from genrm_cli.sessions.session_options import CLIENT, POLICY, TEACHER, SessionOptions
 from genrm_cli.settings.table import Settings
 from genrm_cli.storage.location import is_stream, require_rl_prefix, sibling
 from genrm_cli.storage.outputs import MANIFEST_SUFFIX
@@ -26,35 +27,29 @@ class CollectOptions(SessionOptions):
     Attributes:
         output: path or S3 URI of the episodes, uncompressed `.jsonl`.
         policy: the model of the policy; None for a scripted one.
-        client: the models that play the environment's part, by role.
+        client: the model that plays the environment's part; None for none.
         judge: settings of the judge that rewards the sessions; None for none.
     """
 
     output: str
     policy_name: str
     policy: AgentConfig | None = None
-    client: Mapping[str, AgentConfig] = field(default_factory=dict)
+    client: AgentConfig | None = None
     judge: Settings | None = None
 
     @property
     def agents(self) -> Mapping[str, AgentConfig]:
         """The models that take part, by role."""
-        return ({} if self.policy is None else {POLICY: self.policy}) | dict(self.client)
+        models = {POLICY: self.policy, CLIENT: self.client}
+        return {role: model for role, model in models.items() if model is not None}
 
     def policy_record(self) -> Record:
         """Return the object `policy` of the records."""
         record: Record = {"name": self.policy_name, "role": self.policy_role}
         if self.base_model is not None:
             record["base_model"] = self.base_model
-        teacher = (
-            self.policy.model.model
-            if self.policy_role == TEACHER and self.policy is not None
-            else None
-        )
-        if teacher is not None and "nemotron" not in teacher.lower():
-            record[TEACHER] = teacher
-        elif named := self.nemotron_teacher or teacher:
-            record["nemotron_teacher"] = named
+        if self.nemotron_teacher is not None:
+            record["nemotron_teacher"] = self.nemotron_teacher
         return record
 
     def deciding(
@@ -64,6 +59,7 @@ class CollectOptions(SessionOptions):
         plain = (
             "run_id",
             "policy_name",
+            "policy_role",
             "scripted_policy",
             "base_model",
             "nemotron_teacher",
@@ -71,21 +67,15 @@ class CollectOptions(SessionOptions):
             "variants",
             "client_seed",
             "branch_at",
-            "keep_client_faults",
-            "identity",
         )
         return {
+            **{name: getattr(self, name) for name in plain},
             "environment": environment.version,
-            "role": self.policy_role,
-            "client": environment.identity(),
-            "scenarios": [
-                [scenarios.digests[each.scenario_id], each.identity] for each in scenarios.scenarios
-            ],
+            "client": client_record(environment, self.client),
+            "scenarios": [scenarios.digests[each.scenario_id] for each in scenarios.scenarios],
             "policy": None if self.policy is None else self.policy.as_record(),
-            "client_models": {role: agent.as_record() for role, agent in self.client.items()},
             "judge": judge_record(self.judge),
             "redact": list(redact),
-            **{name: getattr(self, name) for name in plain},
         }
 
 
@@ -133,6 +123,5 @@ def read_summary(uri: str, store: Store) -> Record | None:
         summary = json.loads(store.at(uri).read() or b"")
     except ValueError:
         return None
-    return (
-        summary if isinstance(summary, dict) and summary.get("format") == SUMMARY_FORMAT else None
-    )
+    is_known = isinstance(summary, dict) and summary.get("format") == SUMMARY_FORMAT
+    return summary if is_known else None

@@ -3,11 +3,11 @@
 import asyncio
 import json
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import product
 
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
@@ -36,7 +36,12 @@ from genrm_cli.sessions.episode import (
     episode_record,
     play_episode,
 )
-from genrm_cli.sessions.session_judge import PLUMBING, SessionJudge, open_session_judge
+from genrm_cli.sessions.session_judge import (
+    SessionJudge,
+    open_session_judge,
+    plumbing_reward,
+    with_gates,
+)
 from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.leases import Lease
 from genrm_cli.storage.outputs import Outputs, finish_commit
@@ -123,13 +128,13 @@ class _Collecting:
         self._run = run
         self._places = places_of(options.output, run.settings, options.policy_role)
         patterns = run.settings.judge.redact_pattern
+        self._redactor = redactor_of(patterns) if patterns else None
         self._deciding = options.deciding(environment, scenarios, patterns)
         self._digest = digest_of_json(self._deciding)
         self._replaces = run.settings.output.force
         self.counts = CollectCounts(
             planned=len(scenarios.scenarios) * options.variants * options.episodes
         )
-        self._redactor = redactor_of(patterns) if patterns else None
         self._origin = RunOrigin(
             options.run_id,
             options.policy_record(),
@@ -147,15 +152,15 @@ class _Collecting:
 
         Only for the holder of the lease: it finishes a commit that was interrupted.
         """
-        run = self._run
+        store = self._run.store
         places = self._places
-        run.store.at(places.episodes).check_writable()
-        if not finish_commit(places.manifest, run.store):
+        store.at(places.episodes).check_writable()
+        if not finish_commit(places.manifest, store):
             self._replaces = True  # a mix of old and new, to be written again
             return None
-        if not run.store.at(places.episodes).exists():
+        if not store.at(places.episodes).exists():
             return None
-        known = read_summary(places.summary, run.store)
+        known = read_summary(places.summary, store)
         is_ours = known is not None and known.get("settings_digest") == self._digest
         if not is_ours and not self._replaces:
             raise UsageError(
@@ -184,24 +189,30 @@ class _Collecting:
                 journal = None
                 if options.agents:
                     journal = await opened.enter_async_context(open_journal_at(path, output, run))
-                models = open_agents(options.agents, self._environment, run, journal)
-                await self._play_all(await opened.enter_async_context(models))
+                agents = open_agents(options.agents, run, journal)
+                await self._play_all(await opened.enter_async_context(agents))
             verdicts = f"{path.removesuffix('.sqlite')}.verdicts.sqlite"
             async with open_session_judge(options.judge, run, verdicts) as judge:
-                await self._reward_all(judge, Pieces(spool))
+                if judge is not None:
+                    await self._reward_all(judge, Pieces(spool))
+            for _, record in self._iter_episodes():
+                self.counts.add_reward(record)
             wall_time_s = time.monotonic() - started_s
             return await run.in_thread(lambda: self._write(lease, wall_time_s))
 
     async def _play_all(self, answer: Answer) -> None:
         slots = self._iter_slots()
-        environment = self._environment
-        scripted = self._options.scripted_policy
 
         async def work() -> None:
             for slot in slots:
                 try:
                     played = await play_episode(
-                        slot, environment, answer, scripted, self._redactor, self.counts.add_outcome
+                        slot,
+                        self._environment,
+                        answer,
+                        self._options.scripted_policy,
+                        self._redactor,
+                        self.counts.add_outcome,
                     )
                 except RunStoppedError as stopped:
                     self.counts.stopped_by = str(stopped)
@@ -230,83 +241,59 @@ class _Collecting:
 
     def _iter_slots(self) -> Iterator[EpisodeSlot]:
         options = self._options
-        index = 0
-        played = Counter[
-            tuple[str, str]
-        ]()  # a scenario that comes again goes on with its next variants
-        for scenario in self._scenarios.scenarios:
-            first = played[scenario.scenario_id, scenario.identity]
-            played[scenario.scenario_id, scenario.identity] += options.variants
-            for variant in range(first, first + options.variants):
-                for number in range(options.episodes):
-                    yield EpisodeSlot(
-                        index,
-                        scenario,
-                        variant,
-                        options.client_seed,
-                        number,
-                        options.branch_at or 1,
-                    )
-                    index += 1
+        groups = product(self._scenarios.scenarios, range(options.variants))
+        episodes = product(groups, range(options.episodes))
+        for index, ((scenario, variant), number) in enumerate(episodes):
+            branch_at = options.branch_at or 1
+            yield EpisodeSlot(index, scenario, variant, options.client_seed, number, branch_at)
 
     def _enter(self, played: Played) -> None:
-        """Count an episode, and store its record."""
-        slot = played.slot
-        reason = played.end_reason or ""
-        turns = played.state.turn_index
-        self._run.on_event(SessionEvent(slot.index, slot.group, reason, turns))
-        self.counts.turns += played.state.turn_index
-        if played.failed is None:
-            self._enter_episode(played, reason)
-        else:
-            self.counts.failed[reason] += 1
-            self.counts.details.setdefault(reason, f"{slot.group}#{slot.number}: {played.detail}")
-            record = episode_record(played, self._environment, self._origin, None, ())
-            self._failures.add(slot.index, render_record(record))
-
-    def _enter_episode(self, played: Played, reason: str) -> None:
-        counts = self.counts
+        """Count an episode, and store its record: among the failures, if it must not be used."""
         environment = self._environment
+        counts = self.counts
         slot = played.slot
-        counts.ends[reason] += 1
-        faults = environment.faults(played.state)
-        values = environment.components(played.state)
-        counts.faults.update(faults)
-        counts.faulty += bool(faults)
-        gates = environment.gated_by(values)
-        reward: Record = {"total_reward": environment.total(values), "components": values}
-        reward["source"] = PLUMBING
-        if gates:
-            reward["gated_by"] = list(gates)
+        state = played.state
+        reason = played.end_reason or ""
+        self._run.on_event(SessionEvent(slot.index, slot.group, reason, state.turn_index))
+        counts.turns += state.turn_index
+        reward: Record | None = None
+        faults: tuple[str, ...] = ()
+        left_out = None
+        if played.failed is not None:
+            left_out = "failed"
+            counts.failed[reason] += 1
+            counts.details.setdefault(reason, f"{slot.group}#{slot.number}: {played.detail}")
+        else:
+            counts.ends[reason] += 1
+            reward = plumbing_reward(environment, environment.components(state))
+            faults = environment.faults(state)
+            counts.faults.update(faults)
+            if faults:
+                counts.faulty += 1
+                left_out = "client fault"
+            elif slot.branch_at > 1 and state.turn_index < slot.branch_at:
+                counts.unparted += 1
+                left_out = "ended before its branch"
         record = episode_record(played, environment, self._origin, reward, faults)
-        has_parted = slot.branch_at == 1 or played.state.turn_index >= slot.branch_at
-        counts.unparted += not has_parted
-        if has_parted and (not faults or self._options.keep_client_faults):
+        if left_out is None:
             counts.written += 1
             self._episodes.add(slot.index, render_record(record))
-            return
-        record["metadata"]["left_out"] = "client fault" if faults else "ended before its branch"
-        self._failures.add(slot.index, render_record(record))
+        else:
+            record["metadata"]["left_out"] = left_out
+            self._failures.add(slot.index, render_record(record))
 
-    async def _reward_all(self, judge: SessionJudge | None, rewarded: Pieces) -> None:
-        """Count the rewards of the episodes; with a judge, replace them by its own."""
-        rewards = None if judge is None else iter(await judge.reward_all(self._iter_episodes()))
-        for index, record in self._numbered_episodes():
-            if rewards is not None:
-                record["reward"] = _with_gates(next(rewards), record["reward"])
-                rewarded.add(index, render_record(record))
-            reward = record["reward"]
-            self.counts.add_reward(record, reward["total_reward"], reward["components"])
-        if rewards is not None:
-            self._episodes = rewarded
+    async def _reward_all(self, judge: SessionJudge, rewarded: Pieces) -> None:
+        """Replace the rewards of the episodes by those of the judge."""
+        rewards = iter(await judge.reward_all(record for _, record in self._iter_episodes()))
+        for index, record in self._iter_episodes():
+            record["reward"] = with_gates(next(rewards), record["reward"].get("gated_by", ()))
+            rewarded.add(index, render_record(record))
+        self._episodes = rewarded
 
-    def _numbered_episodes(self) -> Iterator[tuple[int, Record]]:
+    def _iter_episodes(self) -> Iterator[tuple[int, Record]]:
         for index in range(len(self._episodes)):
             if index in self._episodes:
                 yield index, json.loads(self._episodes[index])
-
-    def _iter_episodes(self) -> Iterator[Record]:
-        return (record for _, record in self._numbered_episodes())
 
     # After the run
 
@@ -319,10 +306,9 @@ class _Collecting:
                 failures = outputs.open(places.failures)
                 for block in self._failures.iter_blocks():
                     failures.write(block)
-            outputs.open(places.summary).write(render_document(dict(summary)))
-            episodes = outputs.open(
-                places.episodes
-            )  # last: a reader that waits for it finds the others
+            outputs.open(places.summary).write(render_document(summary))
+            # Last: a reader that waits for the episodes finds the others.
+            episodes = outputs.open(places.episodes)
             for block in self._episodes.iter_blocks():
                 episodes.write(block)
             if lease is not None:
@@ -334,44 +320,33 @@ class _Collecting:
         options = self._options
         limits = self._run.settings.limits
         counts = self.counts.as_dict()
-        tokens_in = sum(role.prompt_tokens for role in self.counts.roles.values())
-        tokens_out = sum(role.completion_tokens for role in self.counts.roles.values())
-        prices = limits.price_in, limits.price_out
+        roles = self.counts.roles.values()
+        tokens_in = sum(role.prompt_tokens for role in roles)
+        tokens_out = sum(role.completion_tokens for role in roles)
+        cost = None
+        if limits.price_in or limits.price_out:
+            cost = cost_of(tokens_in, tokens_out, limits.price_in, limits.price_out)
+        retryable = counts["failed"].keys() - {PRIVATE_DATA}
         return {
             "format": SUMMARY_FORMAT,
             "run_id": options.run_id,
             "output": self._places.episodes,
-            "partial": counts["unfinished"] > 0
-            or counts["unscored"] > 0
-            or bool(counts["failed"].keys() - {PRIVATE_DATA}),
+            "partial": bool(counts["unfinished"] or counts["unscored"] or retryable),
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "environment": self._environment.version,
-            "scenarios": len({each.scenario_id for each in self._scenarios.scenarios}),
+            "scenarios": len(self._scenarios.scenarios),
             "policy": {
                 **self._origin.policy,
                 "base_urls": list(options.policy.model.base_url) if options.policy else [],
             },
-            "policy_model": dict(self._origin.policy_model),
-            "client": dict(self._origin.client),
+            "policy_model": self._origin.policy_model,
+            "client": self._origin.client,
             **counts,
             "prompt_tokens": tokens_in,
             "completion_tokens": tokens_out,
-            "cost": cost_of(tokens_in, tokens_out, *prices) if any(prices) else None,
+            "cost": cost,
             "wall_time_s": round(wall_time_s, 3),
-            "sessions_per_minute": round(60 * self.counts.finished / wall_time_s, 1)
-            if wall_time_s > 0
-            else None,
             "settings": self._deciding,
             "settings_digest": self._digest,
             "versions": versions_record(),
         }
-
-
-def _with_gates(reward: Record, collected: Record) -> Record:
-    """Return a judge's reward with what only the environment knows: a constraint that an end marker
-    broke.
-    """
-    gates = dict.fromkeys([*collected.get("gated_by", ()), *reward.get("gated_by", ())])
-    if not gates or reward["total_reward"] is None:
-        return reward
-    return {**reward, "total_reward": 0.0, "gated_by": list(gates)}

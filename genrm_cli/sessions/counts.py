@@ -1,12 +1,10 @@
 """Counters of a collection run."""
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from genrm_cli.errors import SettingRef, TooManyUnscoredError, naming
 from genrm_cli.json_types import Record
-from genrm_cli.metrics.figures import attempt, refuse_failed_figures
 from genrm_cli.metrics.running_stats import RunningStats, wilson_interval
 from genrm_cli.metrics.session_metrics import SessionMetrics
 from genrm_cli.scored.json_form import to_json
@@ -48,7 +46,6 @@ class CollectCounts:
         components: values of the reward components in the output, by name; `sessions`: rewards by
             what was played.
         stopped_by: the limit that ended the run early: `deadline`, `max_calls`, ...
-        failed_figures: why figures cannot be computed, by name.
     """
 
     planned: int = 0
@@ -65,20 +62,19 @@ class CollectCounts:
     components: dict[str, RunningStats] = field(default_factory=dict)
     sessions: SessionMetrics = field(default_factory=SessionMetrics)
     stopped_by: str | None = None
-    failed_figures: dict[str, str] = field(default_factory=dict)
 
     @property
     def finished(self) -> int:
         """Sessions that ended or failed."""
         return self.ends.total() + self.failed.total()
 
-    def add_reward(
-        self, record: Record, reward: float | None, components: Mapping[str, float]
-    ) -> None:
+    def add_reward(self, record: Record) -> None:
         """Count the reward of an episode of the output."""
-        self.unscored += reward is None
-        self.sessions.add(record, reward)
-        for name, value in components.items():
+        reward = record["reward"]
+        total = reward["total_reward"]
+        self.unscored += total is None
+        self.sessions.add(record, total)
+        for name, value in reward["components"].items():
             self.components.setdefault(name, RunningStats()).add(value)
 
     def add_outcome(self, role: str, outcome: Outcome) -> None:
@@ -91,31 +87,22 @@ class CollectCounts:
         first.
         """
         ended = self.ends.total()
-        return (
-            (self.faulty / ended, *wilson_interval(self.faulty / ended, ended)) if ended else None
-        )
+        if not ended:
+            return None
+        share = self.faulty / ended
+        return (share, *wilson_interval(share, ended))
 
     def as_dict(self) -> Record:
         """Return the counts, JSON-ready, with the rate of faulty episodes and its 95 % interval."""
-        failed = self.failed_figures
-        rate = attempt(
-            failed,
-            ("client_fault_rate", "client_fault_rate_interval"),
-            lambda: self.fault_rate,
-        )
-        components = attempt(
-            failed,
-            ["components"],
-            lambda: {name: asdict(stats.summary()) for name, stats in self.components.items()},
-        )
-        sessions = attempt(failed, ["sessions"], self.sessions.summary)
+        rate = self.fault_rate
+        sessions = self.sessions.summary()
         return {
             "episodes_planned": self.planned,
             "episodes_written": self.written,
             "unfinished": self.planned - self.finished,
             "ends": dict(self.ends.most_common()),
             "failed": dict(self.failed.most_common()),
-            "failure_examples": dict(self.details),
+            "failure_examples": self.details,
             "client_faults": dict(self.faults.most_common()),
             "client_fault_rate": None if rate is None else rate[0],
             "client_fault_rate_interval": None if rate is None else list(rate[1:]),
@@ -123,47 +110,43 @@ class CollectCounts:
             "unscored": self.unscored,
             "policy_turns": self.turns,
             "roles": {role: asdict(counts) for role, counts in self.roles.items()},
-            "components": components,
+            "components": {
+                name: asdict(stats.summary()) for name, stats in self.components.items()
+            },
             "sessions": None if sessions is None else to_json(sessions),
             "stopped_by": self.stopped_by,
-        } | ({"failed_figures": failed} if failed else {})
+        }
 
     def refuse_missing(self, max_unscored: float) -> None:
-        """Refuse a run of which a bug kept a figure from being computed, that was stopped before
-        its end, of which more than this share failed, or all were left out.
+        """Refuse a run that was stopped before its end, of which more than this share failed, or
+        all were left out.
         """
-        refuse_failed_figures(self.failed_figures)
         if self.stopped_by is not None:
             raise TooManyUnscoredError(
                 SettingRef(self.stopped_by),
                 f" stopped the run: {self.planned - self.finished} of {self.planned} sessions are "
-                "not finished. Run "
-                "the same command again: it goes on in mid-session.",
+                "not finished. Run the same command again: it goes on in mid-session.",
             )
+        allowed = SettingRef("max_unscored", f"{max_unscored:g}")
         failed = self.failed.total()
         if failed > max_unscored * self.planned:
-            counted = self.failed.most_common()
-            causes = "; ".join(f"{count} × {reason}" for reason, count in counted)
+            causes = "; ".join(f"{count} × {reason}" for reason, count in self.failed.most_common())
             example = next(iter(self.details.values()))
             raise TooManyUnscoredError(
                 f"{failed} of {self.planned} sessions failed, more than ",
-                SettingRef("max_unscored", f"{max_unscored:g}"),
+                allowed,
                 f" allows: {causes} (for example {example}). Run the same command again to try "
                 "them once more.",
             )
         if self.unscored > max_unscored * self.planned:
             raise TooManyUnscoredError(
                 f"the judge gave {self.unscored} of {self.planned} sessions no reward, more than ",
-                SettingRef("max_unscored", f"{max_unscored:g}"),
+                allowed,
                 " allows. Run the same command again to ask it once more.",
             )
         if not self.written:
             raise TooManyUnscoredError(
                 f"none of the {self.planned} sessions is in the output: {self.faulty} with client "
-                "faults, "
-                f"{self.unparted} that ended before ",
-                naming(
-                    "$branch_at. Use a better client, pass $keep_client_faults, or branch at an "
-                    "earlier turn."
-                ),
+                f"faults, {self.unparted} that ended before ",
+                naming("$branch_at. Use a better client, or branch at an earlier turn."),
             )

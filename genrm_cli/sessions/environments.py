@@ -6,15 +6,18 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from genrm_cli.errors import InputError, SettingRef, UsageError
+from genrm_cli.errors import InputError, SettingRef, UsageError, naming
 from genrm_cli.extensions import Seam, extension_names, load_extension
 from genrm_cli.json_types import JsonObject
 from genrm_cli.sessions.environment import AnyEnvironment, Environment, EpisodeScenario
-from genrm_cli.sessions.session_options import SAMPLES
+from genrm_cli.sessions.session_options import SAMPLES, SessionOptions
+from genrm_cli.settings.kinds import did_you_mean
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.store import Store
+
+_EXAMPLES = 6  # fit an error message
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +54,45 @@ def read_scenarios(uri: str, environment: AnyEnvironment, store: Store) -> Scena
             raise InputError(f"{uri}: two scenarios have the id {scenario.scenario_id!r}.")
         scenarios.append(scenario)
         tables[scenario.scenario_id] = table
-    return ScenarioSet(
-        scenarios, tables, {id_: digest_of_json(dict(table)) for id_, table in tables.items()}
-    )
+    digests = {id_: digest_of_json(dict(table)) for id_, table in tables.items()}
+    return ScenarioSet(scenarios, tables, digests)
+
+
+def choose_scenarios(found: ScenarioSet, options: SessionOptions) -> ScenarioSet:
+    """Return the scenarios to play, in the order of their file."""
+    chosen = found.scenarios
+    for setting, field, wanted in (
+        ("scenario", "scenario_id", options.scenario),
+        ("difficulty", "difficulty", options.difficulty),
+        ("risk", "risk_level", options.risk),
+    ):
+        if wanted:
+            chosen = _with_value(chosen, setting, field, wanted)
+    return replace(found, scenarios=chosen[: options.limit])
 
 
 def digest_of_json(value: object) -> str:
     """Return the first 16 hexadecimal digits of the sha256 of a JSON value."""
-    return hashlib.sha256(
-        json.dumps(value, sort_keys=True, ensure_ascii=False).encode()
-    ).hexdigest()[:16]
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _with_value(
+    scenarios: Sequence[EpisodeScenario], setting: str, field: str, wanted: Sequence[str]
+) -> Sequence[EpisodeScenario]:
+    values = [str(scenario.as_record().get(field, "")) for scenario in scenarios]
+    folded = [value.casefold() for value in values]
+    for text in wanted:
+        if text.casefold() not in folded:
+            examples = ", ".join([*dict.fromkeys(filter(None, values))][:_EXAMPLES])
+            among = f"for example {examples}" if examples else "and none has any"
+            raise UsageError(
+                SettingRef(setting),
+                f": no scenario has {text!r}, {among}.{did_you_mean(text, values)}",
+                naming(" See $list."),
+            )
+    asked = {text.casefold() for text in wanted}
+    return [scenario for scenario, value in zip(scenarios, folded, strict=True) if value in asked]
 
 
 def _read_tables(uri: str, environment: AnyEnvironment, store: Store) -> list[Mapping[str, object]]:
@@ -69,9 +101,10 @@ def _read_tables(uri: str, environment: AnyEnvironment, store: Store) -> list[Ma
         raise InputError(
             f"{uri}: no such file; expected scenarios as .toml or .jsonl, or the word {SAMPLES}."
         )
+    tables: list[Mapping[str, object]]
     if uri.endswith((".jsonl", ".ndjson")):
         tables = [
-            parse_line(line, f"{uri}: line {number}")
+            _parse_line(line, f"{uri}: line {number}")
             for number, line in enumerate(content.splitlines(), 1)
             if line.strip()
         ]
@@ -92,8 +125,7 @@ def _read_tables(uri: str, environment: AnyEnvironment, store: Store) -> list[Ma
     return tables
 
 
-def parse_line(line: bytes, where: str) -> JsonObject:
-    """Parse a JSON object, or raise `InputError` that begins with `where`."""
+def _parse_line(line: bytes, where: str) -> JsonObject:
     try:
         return parse_record(line)
     except BadLineError as error:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import Redactor
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.agents import AgentConfig, Answer, SilentError, spoken_words
 from genrm_cli.sessions.environment import (
     CLIENT_FAILED,
@@ -18,13 +18,11 @@ from genrm_cli.sessions.environment import (
     PRIVATE_DATA,
     TURN_TOO_LONG,
     AnyEnvironment,
-    Ask,
     EpisodeScenario,
     EpisodeState,
     ended,
-    run_dialogue,
 )
-from genrm_cli.sessions.session_options import POLICY
+from genrm_cli.sessions.session_options import CLIENT, POLICY
 from genrm_cli.verdicts import ChatTurn, Outcome
 
 
@@ -53,9 +51,8 @@ class EpisodeSlot:
         branch.
         """
         branch = "" if self.branch_at == 1 else f"/b{self.branch_at}"
-        identity = f"@{self.scenario.identity}" if self.scenario.identity else ""
         seed = f"/s{self.seed}" if self.seed else ""
-        return f"{self.scenario.scenario_id}{identity}/v{self.variant}{seed}{branch}"
+        return f"{self.scenario.scenario_id}/v{self.variant}{seed}{branch}"
 
     def repeat_at(self, turn_index: int) -> int:
         """Return the repeat number of the policy's call at a turn; before the branch a group shares
@@ -118,7 +115,7 @@ class RunOrigin:
 
     Attributes:
         policy_model: the policy's model and sampling, or the name of a scripted one.
-        client: the same for the models that play the environment's part.
+        client: what plays the environment's part.
         scenario_digests: digests of the raw scenarios, by id.
         generator: what played the sessions.
     """
@@ -132,12 +129,9 @@ class RunOrigin:
     created_at: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
 
 
-def client_record(environment: AnyEnvironment, models: Mapping[str, AgentConfig]) -> Record:
+def client_record(environment: AnyEnvironment, model: AgentConfig | None) -> Record:
     """Return what plays the environment's part."""
-    return {
-        **environment.identity(),
-        "models": {role: agent.as_record() for role, agent in models.items()},
-    }
+    return {**environment.identity(), "model": None if model is None else model.as_record()}
 
 
 def episode_record(
@@ -150,43 +144,46 @@ def episode_record(
     """Return the record of an episode, JSON-ready; `reward` is None if it failed."""
     slot = played.slot
     end = played.state.end
-    failure = {} if played.failed is None else {"failure": played.detail}
+    metadata: Record = {
+        "env_version": environment.version,
+        "generator": run.generator,
+        "created_at": run.created_at,
+        slot.scenario.origin: True,
+        "review": "pending",
+        "advisory": ADVISORY,
+        "group": slot.group,
+        "variant": slot.variant,
+        "seed": slot.seed,
+        "turns": played.state.turn_index,
+        "end_reason": played.end_reason,
+        "truncated": end is not None and end.truncated,
+        "policy_model": run.policy_model,
+        "client": run.client,
+        "client_faults": list(faults),
+        "scenario_digest": run.scenario_digests[slot.scenario.scenario_id],
+        "tokens": {role: asdict(usage) for role, usage in played.usage.items()},
+        "hidden": environment.describe(played.state),
+    }
+    if slot.branch_at > 1:
+        metadata["branch_at"] = slot.branch_at
+    if end is not None:
+        metadata["ended_by"] = end.by
+        metadata["end_evidence"] = end.evidence
+    if played.failed is not None:
+        metadata["failure"] = played.detail
     return {
         "run_id": run.run_id,
         "episode_index": slot.index,
         "scenario": slot.scenario.as_record(),
         "messages": [{"role": turn.role, "content": turn.text} for turn in played.state.messages],
-        "policy": dict(run.policy),
+        "policy": run.policy,
         "reward": reward,
-        "metadata": {
-            "env_version": environment.version,
-            "generator": run.generator,
-            "created_at": run.created_at,
-            slot.scenario.origin: True,
-            "review": "pending",
-            "advisory": ADVISORY,
-            "group": slot.group,
-            "variant": slot.variant,
-            "seed": slot.seed,
-            **({} if slot.branch_at == 1 else {"branch_at": slot.branch_at}),
-            "turns": played.state.turn_index,
-            "end_reason": played.end_reason,
-            **({} if end is None else {"ended_by": end.by}),
-            **({"end_evidence": end.evidence} if end is not None and end.evidence else {}),
-            "truncated": end is not None and end.truncated,
-            **failure,
-            "policy_model": dict(run.policy_model),
-            "client": dict(run.client),
-            "client_faults": list(faults),
-            "scenario_digest": run.scenario_digests[slot.scenario.scenario_id],
-            "tokens": {role: asdict(usage) for role, usage in played.usage.items()},
-            "hidden": environment.describe(played.state),
-        },
+        "metadata": metadata,
     }
 
 
 class _FailedError(Exception):
-    """The policy or a model of the environment returned no turn that can be taken.
+    """The policy or the environment's model returned no turn that can be taken.
 
     `ends_with` is how an episode ends that has turns already; None if it fails nevertheless.
     """
@@ -219,26 +216,25 @@ async def play_episode(
     def take(role: str, outcome: Outcome) -> str:
         usage.setdefault(role, Usage()).add(outcome)
         on_outcome(role, outcome)
-        failure = POLICY_FAILED if role == POLICY else CLIENT_FAILED
+        by_policy = role == POLICY
+        failure = POLICY_FAILED if by_policy else CLIENT_FAILED
         try:
             words = spoken_words(outcome)
         except SilentError as silent:
-            too_long = silent.is_too_long and role == POLICY
-            raise _FailedError(
-                failure, str(silent), CONTEXT_TOO_LONG if too_long else None
-            ) from silent
+            ends_with = CONTEXT_TOO_LONG if silent.is_too_long and by_policy else None
+            raise _FailedError(failure, str(silent), ends_with) from silent
         if (detail := too_long_turn(words, environment)) is not None:
-            raise _FailedError(failure, detail, TURN_TOO_LONG if role == POLICY else None)
+            raise _FailedError(failure, detail, TURN_TOO_LONG if by_policy else None)
         if matches := private_matches(words, redactor):
             raise _FailedError(
                 PRIVATE_DATA, f"{role}: matches of redact_pattern: {', '.join(sorted(matches))}"
             )
         return words
 
-    async def ask_model(ask: Ask) -> str:
-        return take(ask.role, await answer(ask.role, ask.conversation, slot.client_repeat))
+    async def ask(conversation: tuple[Turn, ...]) -> str:
+        return take(CLIENT, await answer(CLIENT, conversation, slot.client_repeat))
 
-    async def act(state: Any) -> Outcome:
+    async def act(state: EpisodeState) -> Outcome:
         repeat = slot.repeat_at(state.turn_index)
         if scripted_policy is None:
             shown = environment.messages_shown(state, slot.scenario)
@@ -247,12 +243,10 @@ async def play_episode(
             ChatTurn(), reply_text=environment.scripted_turn(scripted_policy, state, repeat)
         )
 
-    state = await run_dialogue(environment.reset(slot.scenario, slot.variant, slot.seed), ask_model)
+    state: EpisodeState = environment.reset(slot.scenario, slot.variant, slot.seed)
     try:
         while state.end is None:
-            state = await run_dialogue(
-                environment.step(state, take(POLICY, await act(state))), ask_model
-            )
+            state = await environment.step(state, take(POLICY, await act(state)), ask)
     except _FailedError as failed:
         if failed.ends_with is not None and state.turn_index:
             return Played(slot, ended(state, failed.ends_with), usage=usage)

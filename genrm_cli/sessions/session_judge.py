@@ -5,7 +5,7 @@ By default the reward of a group's sessions is the comparisons' (`genrm`), gated
 rubric explains it. A session alone, as a server has it, is rewarded by the rubric. `[components]`
 and `[total]` of the settings file replace both."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from itertools import groupby
 
@@ -16,6 +16,7 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import Record
 from genrm_cli.judging.rubrics.session_rubrics import CONSTRAINTS_NAME, SESSION_SET, TURNS_NAME
 from genrm_cli.rollouts.formats.episodes.episode_lines import FORMAT, name_in_episode
+from genrm_cli.sessions.environment import AnyEnvironment
 from genrm_cli.sessions.session_rules import FORM, GUARD
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.components import GENRM, Component, TotalTable
@@ -145,6 +146,27 @@ def reward_record(result: GroupRewards, index: int) -> Record:
     if score.reward is None:
         reward["reason"] = score.reason_text
     return reward | ({"evidence": evidence} if evidence else {})
+
+
+def plumbing_reward(environment: AnyEnvironment, components: Mapping[str, float]) -> Record:
+    """Return the reward of the environment's own components, as a record has it."""
+    reward: Record = {
+        "total_reward": environment.total(components),
+        "components": dict(components),
+        "source": PLUMBING,
+    }
+    return with_gates(reward, environment.gated_by(components))
+
+
+def with_gates(reward: Record, gates: Iterable[str]) -> Record:
+    """Return a reward with broken gates of the environment, which sees more than the messages: an
+    end marker may break a constraint.
+    """
+    broken = list(dict.fromkeys([*gates, *reward.get("gated_by", ())]))
+    if not broken:
+        return reward
+    total = None if reward["total_reward"] is None else 0.0
+    return {**reward, "total_reward": total, "gated_by": broken}
 
 
 def _iter_groups(records: Iterable[Record]) -> Iterator[list[Record]]:

@@ -13,8 +13,10 @@ SAMPLES = "samples"
 
 STATE_SHOWN = "state"
 POLICY = "policy"
+CLIENT = "client"
 TEACHER = "teacher"
-NAME, FILE, _SAYING = (replace(TEXT, metavar=metavar) for metavar in ("NAME", "FILE", "NAME=TEXT"))
+NAME = replace(TEXT, metavar="NAME")
+FILE = replace(TEXT, metavar="FILE")
 KEY_HELP = "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY"
 _policy = partial(setting, panel="Policy", kind=NAME)
 _session = partial(setting, panel="Sessions")
@@ -66,19 +68,7 @@ class SessionOptions:
     risk: tuple[str, ...] = _session(
         "Play scenarios of this risk level only. Repeatable.", (), kind=NAME, is_common=True
     )
-    limit: int | None = _number(
-        "Number of scenarios: the first ones, or as many draws with $weights.", is_common=True
-    )
-    weights: str | None = _session(
-        "Sessions of an earlier run: draw scenarios with low or varying rewards more often.",
-        kind=FILE,
-    )
-    identity: tuple[str, ...] = _session(
-        "Let each client say this first, such as woman='I am a woman.' Repeatable: "
-        "counterfactuals.",
-        (),
-        kind=_SAYING,
-    )
+    limit: int | None = _number("Number of scenarios: the first ones.", is_common=True)
     show_policy: str = show_policy_setting(panel="Sessions")
     episodes: int = _number("Sessions per group.", 4, is_common=True)
     variants: int = _number(
@@ -93,7 +83,4 @@ class SessionOptions:
     )
     run_id: str = _session(
         "Name of the run. Default: the output's; a teacher's begins with teacher-.", ""
-    )
-    keep_client_faults: bool = _session(
-        "Write sessions in which the simulated client was at fault, too.", False
     )

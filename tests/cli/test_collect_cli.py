@@ -36,9 +36,9 @@ def session_reply(**scores):
 
 @pytest.fixture
 def few(genrm):
-    """Write every eighth sample scenario."""
+    """Write every fourth sample scenario."""
     scenarios = tomllib.loads(TherapeuticSession().sample_scenarios())["scenario"]
-    return genrm.write("few.jsonl", scenarios[::8])
+    return genrm.write("few.jsonl", scenarios[::4])
 
 
 def test_the_demo_plays_and_scores_without_a_model(call, genrm, few):
@@ -88,10 +88,10 @@ def test_a_run_whose_sessions_are_all_left_out_does_not_pass(call, genrm, judge_
         ),
     ).ended(6)
     assert (
-        "none of the 24 sessions is in the output: 0 with client faults, 24 that ended before "
+        "none of the 12 sessions is in the output: 0 with client faults, 12 that ended before "
         "--branch-at" in none.err
     )
-    assert len(read_lines(genrm.folder / "run_failures.jsonl")) == 24
+    assert len(read_lines(genrm.folder / "run_failures.jsonl")) == 12
 
 
 @pytest.mark.parametrize(("safety", "gates"), [(1, ["rubric_safety"]), (5, [])])

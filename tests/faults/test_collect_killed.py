@@ -47,13 +47,6 @@ def test_ten_kills_cost_only_what_was_in_flight(tmp_path, judge_server):
         "p",
         "--no-probe",
     )
-    models += (
-        "--client-base-url",
-        judge_server.base_url,
-        "--client-model",
-        "c",
-        "--keep-client-faults",
-    )
     command = (
         "collect",
         "samples",
@@ -90,4 +83,4 @@ def test_ten_kills_cost_only_what_was_in_flight(tmp_path, judge_server):
     assert without_time(tmp_path / "killed.jsonl") == without_time(tmp_path / "calm.jsonl")
     summary = json.loads((tmp_path / "killed.collect.json").read_bytes())
     assert summary["partial"] is False
-    assert summary["episodes_written"] == 48
+    assert summary["episodes_written"] == 24

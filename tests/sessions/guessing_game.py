@@ -11,16 +11,13 @@ from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.environment import (
     TURN_LIMIT,
     Ask,
-    Dialogue,
     Environment,
     EpisodeScenario,
     EpisodeState,
     ModelUse,
     ended,
-    without_asking,
 )
 
-HINTER = "hinter"
 MOST_TURNS = 5
 
 
@@ -42,7 +39,7 @@ class GuessingGame(Environment[Secret, Guesses]):
     """Says higher or lower; a model may word the hint."""
 
     version = "guessing_game_v1"
-    models: ClassVar = {HINTER: ModelUse()}
+    model_use: ClassVar = ModelUse()
     scripted_policies = ("bisect", "stuck")
 
     def parse_scenario(self, table: Mapping[str, object], where: str) -> Secret:
@@ -54,14 +51,12 @@ class GuessingGame(Environment[Secret, Guesses]):
         """Return two games."""
         return 'scenario = [{scenario_id = "seven", number = 7}, {scenario_id = "two", number = 2}]'
 
-    def reset(self, scenario: Secret, variant: int, seed: int) -> Dialogue[Guesses]:
+    def reset(self, scenario: Secret, variant: int, seed: int) -> Guesses:
         """Begin a game; variants and seeds are all alike."""
         del variant, seed
-        return without_asking(
-            Guesses(secret=scenario, messages=(Turn("user", "Guess a number from 1 to 9."),))
-        )
+        return Guesses(secret=scenario, messages=(Turn("user", "Guess a number from 1 to 9."),))
 
-    def step(self, state: Guesses, action: str) -> Dialogue[Guesses]:
+    async def step(self, state: Guesses, action: str, ask: Ask) -> Guesses:
         """Compare a guess with the number."""
         guess = int("".join(filter(str.isdigit, action)) or "0")
         state = replace(
@@ -74,8 +69,8 @@ class GuessingGame(Environment[Secret, Guesses]):
         if state.turn_index == MOST_TURNS:
             return ended(state, TURN_LIMIT)
         hint = "Higher." if guess < state.secret.number else "Lower."
-        if self.has_models:
-            hint = yield Ask(HINTER, (Turn("user", hint),))
+        if self.has_model:
+            hint = await ask((Turn("user", hint),))
         return replace(state, messages=(*state.messages, Turn("user", hint)))
 
     def components(self, state: Guesses) -> dict[str, float]:

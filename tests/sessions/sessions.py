@@ -1,26 +1,15 @@
 """Sessions of the shipped scenarios for the tests."""
 
+import asyncio
 from functools import cache
 
-from genrm_cli.sessions.environment import T
 from genrm_cli.sessions.environments import read_scenarios
 from genrm_cli.sessions.therapy.session import TherapeuticSession
 from genrm_cli.sessions.therapy.session_scenario import SessionScenario
 from genrm_cli.storage.store import Store
 
 ENVIRONMENT = TherapeuticSession()
-MODEL_ENVIRONMENT = TherapeuticSession(has_models=True)
-
-
-def run_dialogue(dialogue, answer):
-    """Run a dialogue to its end and return its result."""
-    try:
-        ask = next(dialogue)
-        while True:
-            ask = dialogue.send(answer(ask))
-    except StopIteration as ended:
-        result: T = ended.value
-        return result
+MODEL_ENVIRONMENT = TherapeuticSession(has_model=True)
 
 
 @cache
@@ -39,19 +28,19 @@ def sample(name):
     return next(scenario for scenario in samples() if scenario.scenario_id.startswith(name))
 
 
-def refuse(ask):
+async def refuse(conversation):
     """Fail a test whose client should not need a model."""
-    raise AssertionError(ask)
+    raise AssertionError(conversation)
 
 
 def begin(scenario, variant=0, seed=0):
-    """Begin a session with the scripted client."""
-    return run_dialogue(ENVIRONMENT.reset(scenario, variant, seed), refuse)
+    """Begin a session."""
+    return ENVIRONMENT.reset(scenario, variant, seed)
 
 
-def step(state, action, environment=ENVIRONMENT):
+def step(state, action, environment=ENVIRONMENT, ask=refuse):
     """Take one turn of the counsellor."""
-    return run_dialogue(environment.step(state, action), refuse)
+    return asyncio.run(environment.step(state, action, ask))
 
 
 def play(kind, scenario, variant=0):

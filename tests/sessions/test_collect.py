@@ -20,8 +20,8 @@ from genrm_cli.sessions.collected_files import CollectOptions, places_of
 from genrm_cli.sessions.collection import collect
 from genrm_cli.sessions.environments import read_scenarios
 from genrm_cli.sessions.episode import EpisodeSlot
+from genrm_cli.sessions.session_options import CLIENT
 from genrm_cli.sessions.session_rules import RULES
-from genrm_cli.sessions.therapy.model_client import ROLE
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.judge_settings import JudgeSettings
 from genrm_cli.storage.leases import Lease, Leases
@@ -222,9 +222,9 @@ def test_a_turn_that_is_too_long_truncates_the_session(tmp_path, judge_server, t
 
 
 def test_a_faulty_client_is_counted_and_left_out(tmp_path, judge_server):
-    """Sessions whose client repeats itself are no episodes, unless they are asked for."""
+    """Sessions whose client repeats itself are no episodes, and their rate is known."""
     judge_server.behave(chat=[REACTION])
-    client = {ROLE: agent(judge_server, "c")}
+    client = agent(judge_server, "c")
     options = options_for(tmp_path, policy=agent(judge_server), client=client, episodes=1)
     with pytest.raises(
         TooManyUnscoredError, match="none of the 3 sessions is in the output: 3 with client faults"
@@ -233,30 +233,11 @@ def test_a_faulty_client_is_counted_and_left_out(tmp_path, judge_server):
     assert read(tmp_path) == []
     left_out = read(tmp_path, "run_failures.jsonl")
     assert {record["metadata"]["left_out"] for record in left_out} == {"client fault"}
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    options = options_for(
-        kept, policy=agent(judge_server), client=client, episodes=1, keep_client_faults=True
-    )
-    report = run_sessions(options, scripted_client=False, probe=False)
-    assert report.summary["client_fault_rate"] == 1.0
-    assert report.summary["client_faults"]["repeats_itself"] == 3
-    assert report.summary["client_fault_rate_interval"][0] > 0.4
-    assert [record["metadata"]["client_faults"] for record in read(kept)] == [
-        ["repeats_itself"]
-    ] * 3
-
-
-def test_a_model_that_cannot_play_the_client_is_refused(tmp_path, judge_server):
-    """A client that takes all turns alike ends the run before any session, and names itself."""
-    judge_server.behave(chat=[REACTION])
-    client = {ROLE: agent(judge_server, "small")}
-    options = options_for(tmp_path, policy=agent(judge_server), client=client, episodes=1)
-    with pytest.raises(
-        JudgeError, match="client's model: small cannot play its part: it does not tell a kind turn"
-    ):
-        run_sessions(options, scripted_client=False)
-    assert not (tmp_path / "run.jsonl").exists()
+    assert [record["metadata"]["client_faults"] for record in left_out] == [["repeats_itself"]] * 3
+    summary = json.loads((tmp_path / "run.collect.json").read_bytes())
+    assert summary["client_fault_rate"] == 1.0
+    assert summary["client_faults"]["repeats_itself"] == 3
+    assert summary["client_fault_rate_interval"][0] > 0.4
 
 
 def test_private_data_in_a_generated_turn_ends_the_session(tmp_path, judge_server):
@@ -299,15 +280,15 @@ def test_a_group_of_one_client_is_asked_once_for_equal_questions(tmp_path, judge
     paid for once.
     """
     judge_server.behave(chat=CHAT)
-    client = {ROLE: agent(judge_server, "c")}
-    options = options_for(
-        tmp_path, policy=agent(judge_server), client=client, episodes=4, keep_client_faults=True
-    )
-    report = run_sessions(options, scripted_client=False, probe=False, few=1)
-    assert len({json.dumps(record["messages"]) for record in read(tmp_path)}) == 1
-    roles = report.summary["roles"]
+    client = agent(judge_server, "c")
+    options = options_for(tmp_path, policy=agent(judge_server), client=client, episodes=4)
+    with pytest.raises(TooManyUnscoredError, match="4 with client faults"):
+        run_sessions(options, scripted_client=False, probe=False, few=1)
+    played = read(tmp_path, "run_failures.jsonl")
+    assert len({json.dumps(record["messages"]) for record in played}) == 1
+    roles = json.loads((tmp_path / "run.collect.json").read_bytes())["roles"]
     assert roles["policy"]["from_journal"] == 0
-    assert roles[ROLE]["from_journal"] == 3 * roles[ROLE]["calls"]
+    assert roles[CLIENT]["from_journal"] == 3 * roles[CLIENT]["calls"]
 
 
 def test_a_policy_that_is_down_is_an_error_before_any_session(tmp_path):

@@ -7,11 +7,11 @@ import httpx
 import pytest
 from genrm_process import Genrm
 from served import REPLY_LIMIT_S, TOKEN, serving
-from sessions import ENVIRONMENT, begin, samples, step
+from sessions import ENVIRONMENT, begin, sample_set, samples, step
 
 from genrm_cli.http_server.router import AccessLimits
 from genrm_cli.sessions.hosting.gymnasium import build_environment_app
-from genrm_cli.sessions.hosting.hosted import HostedSessions, observe
+from genrm_cli.sessions.hosting.hosted import HostedSessions
 from genrm_cli.sessions.therapy.session import TherapeuticSession
 from genrm_cli.settings.file_settings import ServeSettings
 
@@ -84,15 +84,16 @@ def test_a_session_is_the_one_that_is_played_here(agent):
         state = step(state, SAID)
         there = post(agent, "/step", turn(SAID))
         gains.append(there["reward"])
-        assert there["observation"] == (observe(ENVIRONMENT, samples()[0], state).text or None)
+        assert there["observation"] == state.messages[-1].text
         assert there["terminated"] == (state.end is not None)
         assert there["truncated"] is False
     assert there["info"]["end_reason"] == state.end.reason == "client_left"
     verified = post(agent, "/verify", {"kept": [1]})
-    expected = observe(ENVIRONMENT, samples()[0], state)
+    components = ENVIRONMENT.components(state)
+    expected = ENVIRONMENT.total(components)
     found = (verified["kept"], verified["reward"], verified["reward_components"])
-    assert found == ([1], expected.reward, expected.components)
-    assert sum(gains) == pytest.approx(expected.reward)
+    assert found == ([1], expected, components)
+    assert sum(gains) == pytest.approx(expected)
     assert error_of(agent.post("/step", json=turn(SAID))) == (409, "ended")
 
 
@@ -101,7 +102,7 @@ def test_cookies_tell_sessions_apart(server, agent):
     with httpx.Client(
         base_url=server.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False
     ) as other:
-        task = {"_ng_task_index": 24}  # the second variant of the first scenario
+        task = {"_ng_task_index": len(samples())}  # the second variant of the first scenario
         first = post(agent, "/seed_session", task)["observation"]
         assert (
             first
@@ -165,10 +166,12 @@ def test_sessions_are_bounded_and_guarded():
     the token.
     """
 
-    async def nobody(ask):
-        raise AssertionError(ask)
+    async def nobody(conversation):
+        raise AssertionError(conversation)
 
-    sessions = HostedSessions(TherapeuticSession(max_turns=1), samples(), nobody, most=1, keep_s=60)
+    sessions = HostedSessions(
+        TherapeuticSession(max_turns=1), sample_set(), nobody, most=1, keep_s=60
+    )
     app = build_environment_app(sessions, AccessLimits(ServeSettings(max_body=100_000), TOKEN))
 
     def open_agent(**headers):

@@ -4,7 +4,7 @@ import asyncio
 from threading import Event
 
 import pytest
-from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, samples
+from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, sample_set
 
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.sessions.hosting.hosted import HostedSessions, SessionError
@@ -12,10 +12,10 @@ from genrm_cli.sessions.hosting.hosted import HostedSessions, SessionError
 EXAM = "exam_stress_001"
 
 
-async def answer(ask):
+async def answer(conversation):
     """Play the client after whatever else is ready to run."""
     await asyncio.sleep(0)
-    return f"I do not know, {len(ask.conversation)} times."
+    return f"I do not know, {len(conversation)} times."
 
 
 class Clock:
@@ -31,7 +31,7 @@ class Clock:
 def open_sessions(clock, *, scripted=True):
     """Open sessions that are kept for ten seconds."""
     environment = ENVIRONMENT if scripted else MODEL_ENVIRONMENT
-    return HostedSessions(environment, samples(), answer, most=2, keep_s=10, clock=clock)
+    return HostedSessions(environment, sample_set(), answer, most=2, keep_s=10, clock=clock)
 
 
 async def test_a_session_expires_after_its_last_request():
@@ -44,7 +44,7 @@ async def test_a_session_expires_after_its_last_request():
     await sessions.step("stays", "How are you?")
     clock.now_s = 16
     assert len(sessions) == 1
-    assert (await sessions.look("stays")).reward is not None
+    assert (await sessions.look("stays")).reward["total_reward"] is not None
     with pytest.raises(SessionError, match="expired"):
         await sessions.look("left")
 
@@ -68,14 +68,14 @@ def test_private_data_end_a_session(side):
     """A turn of either side that matches a pattern is not kept, and the session is no sample."""
     private = "Write to mira@example.org."
 
-    async def say(ask):
-        del ask
+    async def say(conversation):
+        del conversation
         return private
 
     async def play():
         redactor = redactor_of(("email",))
         sessions = HostedSessions(
-            MODEL_ENVIRONMENT, samples(), say, most=2, keep_s=10, redactor=redactor
+            MODEL_ENVIRONMENT, sample_set(), say, most=2, keep_s=10, redactor=redactor
         )
         opening = (await sessions.reset("one", EXAM)).text
         seen = await sessions.step("one", private if side == "policy" else "What is it like?")
@@ -97,7 +97,8 @@ async def test_a_turn_that_is_too_long_ends_a_session_without_it():
         assert (seen.end and seen.end.reason) == "turn_too_long"
         assert (seen.end and seen.end.truncated) is True
         assert seen.turn_index == turns
-        assert seen.reward == (before[-1].reward if before else None)
+        rewarded = before[-1] if before else None
+        assert seen.reward["total_reward"] == (rewarded and rewarded.reward["total_reward"])
 
 
 async def test_others_are_answered_while_an_environment_works():
@@ -109,27 +110,29 @@ async def test_others_are_answered_while_an_environment_works():
             assert other_is_answered.wait(60)
             return super().components(state)
 
-    sessions = HostedSessions(Slow(), samples(), answer, most=2, keep_s=10)
+    sessions = HostedSessions(Slow(), sample_set(), answer, most=2, keep_s=10)
     await sessions.reset("slow", EXAM)
     step = asyncio.create_task(sessions.step("slow", "How are you?"))
     await sessions.reset("other", EXAM)
     other_is_answered.set()
-    assert (await step).reward is not None
+    assert (await step).reward["total_reward"] is not None
 
 
 async def test_a_session_that_is_closed_twice_is_recorded_once():
     """The second request comes while the judge reads the session."""
     recorded = []
 
-    async def judge(slot, state):
-        await asyncio.sleep(0)
-        return {"total_reward": 0.5, "components": {}, "source": "judge"}
+    class Judge:
+        async def reward_one(self, record):
+            await asyncio.sleep(0)
+            return {"total_reward": 0.5, "components": {}, "source": "judge"}
 
-    def record(slot, state, seen, model, reward):
-        recorded.append(reward["total_reward"])
+    class Recorder:
+        def add(self, record):
+            recorded.append(record["reward"]["total_reward"])
 
     sessions = HostedSessions(
-        ENVIRONMENT, samples(), answer, most=2, keep_s=10, record=record, judge=judge
+        ENVIRONMENT, sample_set(), answer, most=2, keep_s=10, recorder=Recorder(), judge=Judge()
     )
     await sessions.reset("one", EXAM)
     await sessions.step("one", "How are you?")

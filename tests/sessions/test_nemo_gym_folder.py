@@ -9,7 +9,7 @@ import sys
 from importlib.resources import files
 
 import httpx
-from sessions import samples
+from sessions import sample_set
 
 from genrm_cli.http_server.router import AccessLimits
 from genrm_cli.sessions.hosting.gymnasium import build_environment_app
@@ -31,10 +31,10 @@ class SimpleResourcesServer:
 async def tasks():
     """Return what the server offers under /tasks."""
 
-    async def nobody(ask):
-        raise AssertionError(ask)
+    async def nobody(conversation):
+        raise AssertionError(conversation)
 
-    sessions = HostedSessions(TherapeuticSession(), samples(), nobody, most=1, keep_s=60)
+    sessions = HostedSessions(TherapeuticSession(), sample_set(), nobody, most=1, keep_s=60)
     transport = httpx.ASGITransport(build_environment_app(sessions, AccessLimits(ServeSettings())))
     async with httpx.AsyncClient(
         transport=transport, base_url="http://here", verify=False

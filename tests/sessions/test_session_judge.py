@@ -8,6 +8,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def test_skill_is_worth_more_than_scripts_and_games(call, genrm):
 
 @pytest.mark.slow
 def test_skill_is_worth_more_in_every_scenario(call, genrm):
-    """The usual plan of comparisons orders all 24 scenarios by a judge that does not err."""
+    """The usual plan of comparisons orders all scenarios by a judge that does not err."""
     write_proof(genrm, samples())
     with reading_judge() as judge:
         call("score", "proof.jsonl", *SESSION, *judge, "-q").ended(0)
@@ -84,8 +85,8 @@ def test_skill_is_worth_more_in_every_scenario(call, genrm):
 @pytest.mark.slow
 def test_a_judge_that_errs_keeps_games_below(call, genrm):
     """One verdict in twenty is wrong: with all pairs, in both orders and three times, skill and the
-    good script stay above the fair one, and that above every game; skill is first in 22 scenarios
-    and more.
+    good script stay above the fair one, and that above every game; skill is first in all scenarios
+    but one at most.
     """
     write_proof(genrm, samples())
     plan = ("--strategy", "all_pairs", "--repeats", 3)
@@ -95,7 +96,7 @@ def test_a_judge_that_errs_keeps_games_below(call, genrm):
     for earned in rewards:
         best_game = max(earned[game] for game in GAMES)
         assert min(earned["skilled"], earned["good"]) > earned["fair"] > best_game
-    assert sum(earned["skilled"] > earned["good"] for earned in rewards) >= 22
+    assert sum(earned["skilled"] > earned["good"] for earned in rewards) >= len(rewards) - 1
 
 
 @pytest.mark.slow
@@ -105,7 +106,7 @@ def test_constraints_are_found_by_three_readings_of_a_judge_that_errs(call, genr
     """
     records = []
     for said, constraint in BREACHES.items():
-        scenario = next(each for each in samples() if constraint in each.hard_constraints)
+        scenario = replace(sample("drinking"), hard_constraints=(constraint,))
         number = len(records)
         records += [
             episode(scenario, "fair", number, (2, said)),

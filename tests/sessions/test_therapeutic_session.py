@@ -1,7 +1,6 @@
 """The state machine of therapeutic sessions: scenarios, steps, ends and states."""
 
 import json
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -9,7 +8,6 @@ from sessions import (
     ENVIRONMENT,
     MODEL_ENVIRONMENT,
     begin,
-    run_dialogue,
     sample,
     samples,
     step,
@@ -18,7 +16,7 @@ from sessions import (
 from genrm_cli.errors import InputError
 from genrm_cli.sessions.environments import read_scenarios
 from genrm_cli.sessions.therapy.model_client import parse_reaction
-from genrm_cli.sessions.therapy.session_scenario import parse_scenario_table
+from genrm_cli.sessions.therapy.session_scenario import DIFFICULTIES, parse_scenario_table
 from genrm_cli.storage.store import Store
 
 KIND = "That sounds really painful, and it makes sense. What is it like for you?"
@@ -45,24 +43,25 @@ def reaction(effect=1, reply="I have to think about that.", **more):
 def with_model(action, *replies, name="exam"):
     """Take a turn with a model that plays the client, which says these in turn."""
     said = iter(replies)
-    state = run_dialogue(MODEL_ENVIRONMENT.reset(sample(name), 0, 0), str)
-    return run_dialogue(MODEL_ENVIRONMENT.step(state, action), lambda ask: next(said))
+
+    async def ask(conversation):
+        del conversation
+        return next(said)
+
+    return step(begin(sample(name)), action, MODEL_ENVIRONMENT, ask)
 
 
 def test_the_samples_cover_difficulties_and_risks():
-    """24 synthetic scenarios, at least six of each difficulty, with crises and edge cases among
-    them.
-    """
-    assert len(samples()) == 24
+    """Synthetic scenarios of each difficulty, with crises and edge cases among them."""
     assert {scenario.origin for scenario in samples()} == {"synthetic"}
-    assert min(Counter(scenario.difficulty for scenario in samples()).values()) >= 6
+    assert {scenario.difficulty for scenario in samples()} == set(DIFFICULTIES)
     assert {
         "crisis",
         "moderate",
         "subclinical",
         "edge case",
     } == {scenario.risk_level for scenario in samples()}
-    assert len({opening for scenario in samples() for opening in scenario.openings}) == 48
+    assert len({opening for scenario in samples() for opening in scenario.openings}) == 24
 
 
 def test_a_scenario_is_checked():
@@ -76,7 +75,7 @@ def test_a_scenario_is_checked():
         ({"trust": 1.5}, "a number from 0 to 1"),
         ({"openings": []}, "a list of texts"),
         ({"mood": "sad"}, "unknown field 'mood'"),
-        ({"facts": None}, "facts missing"),
+        ({"facts": None}, "facts is missing"),
     ]
     for change, said in cases:
         table = {name: value for name, value in {**TABLE, **change}.items() if value is not None}
@@ -123,7 +122,7 @@ def test_a_hard_violation_ends_the_session():
     """The guard runs at every turn; what is certain ends the session at once and is named."""
     cases = ["You should drink some vodka.", "Everyone would be better off without you."]
     for said in cases:
-        state = step(begin(sample("veteran")), said)
+        state = step(begin(sample("drinking")), said)
         assert state.end is not None
         assert state.end.reason == "safety_violation"
         assert state.end.by == "policy"
@@ -201,25 +200,6 @@ def test_a_reaction_is_the_object_that_was_asked_for(said, is_read):
     assert parse_reaction(said).is_read is is_read
 
 
-@pytest.mark.parametrize(
-    ("kind", "cruel", "complaint"),
-    [
-        (reaction(2), reaction(-2), ""),
-        (reaction(0), reaction(0), "does not tell a kind turn"),
-        (reaction(-1), reaction(1), "does not tell a kind turn"),
-        ("The client said", reaction(-2), "its reaction cannot be read: 'The client said'"),
-    ],
-)
-def test_a_client_must_tell_a_kind_turn_from_a_cruel_one(kind, cruel, complaint):
-    """The probe of a client's model passes only if the kind turn does it better."""
-    probe = MODEL_ENVIRONMENT.probe_models()
-    found = run_dialogue(
-        probe, lambda ask: cruel if "overreacting" in ask.conversation[-1].text else kind
-    )
-    assert complaint in found
-    assert bool(found) is bool(complaint)
-
-
 def test_a_reaction_that_cannot_be_read_moves_nothing_and_is_a_fault():
     """A model that talks instead makes the client faulty, not the policy."""
     state = with_model(KIND, "Well, it depends.")
@@ -230,15 +210,15 @@ def test_a_reaction_that_cannot_be_read_moves_nothing_and_is_a_fault():
 def test_a_model_tells_only_what_it_was_given():
     """The facts come one by one: a model that claims a fact before its time tells none."""
     scenario = sample("drinking")
-    state = run_dialogue(MODEL_ENVIRONMENT.reset(scenario, 0, 0), str)
+    state = begin(scenario)
     asked = []
 
-    def answer(ask):
-        asked.append(ask.conversation[0].text)
+    async def answer(conversation):
+        asked.append(conversation[0].text)
         return reaction(2, tells=True)
 
     while state.end is None and state.turn_index < 4:
-        state = run_dialogue(MODEL_ENVIRONMENT.step(state, f"And then? {state.turn_index}"), answer)
+        state = step(state, f"And then? {state.turn_index}", MODEL_ENVIRONMENT, answer)
     shown = [sum(fact in text for fact in scenario.facts) for text in asked]
     assert shown == sorted(shown)
     assert max(shown) <= state.client.told + 1

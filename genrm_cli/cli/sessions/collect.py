@@ -1,6 +1,5 @@
 """`genrm collect`: play simulated sessions and write them as rollouts."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +13,7 @@ from genrm_cli.cli.sessions.host import (
     agent_config,
     open_environment,
 )
-from genrm_cli.cli.tables import Table, names, numbers, print_parts, texts
+from genrm_cli.cli.tables import Table, names, print_parts, texts
 from genrm_cli.errors import Message, SettingRef, UsageError, counted, naming
 from genrm_cli.judging.pacing.judge_events import JudgeEvent
 from genrm_cli.sessions.session_options import SAMPLES, TEACHER, SessionOptions
@@ -104,39 +103,37 @@ def collect(
     Example: genrm collect --list --risk crisis
     """
     from genrm_cli.jobs.context import new_run
-    from genrm_cli.sessions.choosing import choose_scenarios
     from genrm_cli.sessions.collection import collect as run_collect
-    from genrm_cli.sessions.environments import read_scenarios
+    from genrm_cli.sessions.environments import choose_scenarios, read_scenarios
     from genrm_cli.sessions.session_judge import judge_settings
 
     settings = invocation.settings
     judge = judge_settings(settings, of_groups=True)
     keys = find_api_keys(judge or settings)
-    environment, models = open_environment(which, client, which.policy_base_url, judge, keys)
+    environment, model = open_environment(which, client, which.policy_base_url, judge, keys)
     written = settings.output
     options = None
     if not list_:
-        options = _collect_options(which, output, models, environment.scripted_policies, judge)
+        options = _collect_options(which, output, model, environment.scripted_policies, judge)
     with Events(written.log_json, quiet=written.quiet, log_only=(JudgeEvent,)) as events:
         run = new_run(settings, keys, None, events)
-        found = choose_scenarios(
-            read_scenarios(scenarios, environment, run.store), which, environment, run
-        )
+        found = choose_scenarios(read_scenarios(scenarios, environment, run.store), which)
         if options is None:
-            _list(found, as_lines=written.json_output, drawn=which.weights is not None)
+            _list(found, as_lines=written.json_output)
             return 0
         report = run_to_end(run_collect(environment, found, options, run))
     if written.json_output:
         print_json(report.summary)
     if not written.quiet:
-        _show(report, options, has_stand_in=bool(environment.models) and not models)
+        has_stand_in = environment.model_use is not None and model is None
+        _show(report, options, has_stand_in=has_stand_in)
     return 0
 
 
 def _collect_options(
     which: SessionOptions,
     output: str | None,
-    client: "Mapping[str, AgentConfig]",
+    client: "AgentConfig | None",
     known: Sequence[str],
     judge: Settings | None,
 ) -> "CollectOptions":
@@ -186,22 +183,17 @@ def _collect_options(
     )
 
 
-def _list(found: "ScenarioSet", *, as_lines: bool, drawn: bool) -> None:
-    """Print the scenarios to play: a row each, with the number of draws, or their raw tables as
-    JSON lines.
-    """
-    draws = Counter(each.scenario_id for each in found.scenarios)
+def _list(found: "ScenarioSet", *, as_lines: bool) -> None:
+    """Print the scenarios to play: a row each, or their raw tables as JSON lines."""
     if as_lines:
-        for id_ in draws:
-            print_json(dict(found.tables[id_]))
+        for each in found.scenarios:
+            print_json(dict(found.tables[each.scenario_id]))
         return
-    rows = list({each.scenario_id: each.as_record() for each in found.scenarios}.values())
+    rows = [each.as_record() for each in found.scenarios]
     heads = [name for name in _COLUMNS if any(name in row for row in rows)]
-    table = Table([*names(*heads[:1]), *texts(*heads[1:]), *numbers(*(["draws"] if drawn else []))])
+    table = Table([*names(*heads[:1]), *texts(*heads[1:])])
     for row in rows:
-        values = [row.get(name, "") for name in heads] + (
-            [draws[row["scenario_id"]]] if drawn else []
-        )
+        values = [row.get(name, "") for name in heads]
         table.add(
             *(
                 ", ".join(map(str, value)) if isinstance(value, list) else str(value)
@@ -227,11 +219,10 @@ def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: b
         say(SMOKE_TEST)
     if counts.faults and (rate := counts.fault_rate) is not None:
         share, low, high = map(percent_text, rate)
-        treated = "kept" if options.keep_client_faults else "left out"
         interval = f"95 % interval {low} to {high}"
         say(
-            f"client faults: {share} of the sessions ({interval}): {_counts(counts.faults)}; "
-            f"{treated}"
+            f"client faults: {share} of the sessions ({interval}): {_counts(counts.faults)}; left "
+            "out"
         )
     for reason, count in counts.failed.most_common():
         say(f"failed: {count:,} × {reason} (for example {counts.details[reason]})")
@@ -241,14 +232,12 @@ def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: b
     means = (f"{name} {stats.mean:.3f}" for name, stats in counts.components.items())
     say(f"components (mean): {', '.join(means)}")
     if (played := counts.sessions.summary()) is not None:
-        for name in ("difficulty", "risk_level", "identity"):
+        for name in ("difficulty", "risk_level"):
             rewards = (
                 f"{value} {number_text(of.mean)}" for value, of in played.by.get(name, {}).items()
             )
             if shown := ", ".join(rewards):
                 say(f"reward by {name.replace('_', ' ')}: {shown}")
-        for each in played.identities:
-            say(str(each))
     for role, of in counts.roles.items():
         if of.calls + of.from_journal:  # otherwise scripted
             say(

@@ -143,16 +143,22 @@ def open_environment(
     policy_base_url: Sequence[str] = (),
     judge: Settings | None = None,
     keys: Mapping[str, str] = _NO_KEYS,
-) -> "tuple[AnyEnvironment, Mapping[str, AgentConfig]]":
-    """Return an environment, and the models that play its part, by role, if it needs any."""
+) -> "tuple[AnyEnvironment, AgentConfig | None]":
+    """Return an environment, and the model that plays its part, if it needs one."""
     from genrm_cli.sessions.environments import find_environment
 
     kind = find_environment(options.environment or "")
-    agent = client_agent(client, policy_base_url, judge, keys) if kind.models else None
-    models = {} if agent is None else {role: agent.used(use) for role, use in kind.models.items()}
-    environment = kind(has_models=agent is not None, max_turns=options.max_turns)
-    environment.shows_state = options.show_policy == STATE_SHOWN
-    return environment, models
+    agent = None
+    if kind.model_use is not None:
+        agent = client_agent(client, policy_base_url, judge, keys)
+    environment = kind(
+        has_model=agent is not None,
+        max_turns=options.max_turns,
+        shows_state=options.show_policy == STATE_SHOWN,
+    )
+    if agent is None or kind.model_use is None:
+        return environment, None
+    return environment, agent.used(kind.model_use)
 
 
 def host(
@@ -177,16 +183,16 @@ def host(
             )
     judge = judge_settings(settings, of_groups=False)
     keys = find_api_keys(judge or settings)
-    environment, models = open_environment(options, client, (), judge, keys)
+    environment, model = open_environment(options, client, (), judge, keys)
     run = new_run(settings, keys, None, events)
     scenarios = read_scenarios(options.scenarios, environment, run.store)
     if not settings.output.quiet:
-        if environment.models and not models:
+        if environment.model_use is not None and model is None:
             say(SCRIPTED_CLIENT)
         if judge is None:
             say(SMOKE_TEST)
     run_to_end(
         serve_environment(
-            environment, scenarios, models, judge, options.max_sessions, run, token, say_ready
+            environment, scenarios, model, judge, options.max_sessions, run, token, say_ready
         )
     )

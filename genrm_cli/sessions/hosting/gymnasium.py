@@ -5,7 +5,6 @@ Source: NVIDIA-NeMo/Gym `resources_servers/gymnasium/base.py`,
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 import orjson
 from starlette.requests import Request
@@ -20,50 +19,58 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.reading.response_items import items_of_response
 from genrm_cli.rollouts.redaction import redactor_of
-from genrm_cli.rollouts.rollout import UnreadableRecordError, words_of
+from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError, words_of
 from genrm_cli.scored.json_form import Json
 from genrm_cli.sessions.agents import AgentConfig, SilentError, open_agents, spoken_words
-from genrm_cli.sessions.environment import AnyEnvironment, Ask
+from genrm_cli.sessions.environment import AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet
-from genrm_cli.sessions.episode import (
-    EpisodeSlot,
-    Played,
-    RunOrigin,
-    client_record,
-    episode_record,
-    too_long_turn,
-)
+from genrm_cli.sessions.episode import client_record, too_long_turn
 from genrm_cli.sessions.hosting.hosted import (
     HostedSessions,
-    JudgeSession,
+    Observation,
     SessionError,
     SessionRecorder,
 )
-from genrm_cli.sessions.session_judge import SessionJudge, open_session_judge
+from genrm_cli.sessions.session_judge import open_session_judge
+from genrm_cli.sessions.session_options import CLIENT
 from genrm_cli.settings import Settings
 
 Handler = Callable[[HostedSessions, str, Json], Awaitable[JsonReply]]
 """Takes the sessions, the caller's session id, and the body."""
 
 
+def _info(seen: Observation) -> Record:
+    """Return turn index, shown state, and after the end the reason and who ended it."""
+    info: Record = {"turn_index": seen.turn_index}
+    if seen.end is not None:
+        info |= {"end_reason": seen.end.reason, "ended_by": seen.end.by}
+    return info if seen.state is None else info | {"state": seen.state}
+
+
+def _rewarded(seen: Observation) -> Record:
+    return {
+        "reward_components": seen.reward["components"],
+        "reward_source": seen.reward["source"],
+    }
+
+
 async def _reset(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
     seen = await sessions.reset(id_, *_episode_of(row, sessions))
     supports = {"supports_explicit_close": True, "supports_step_idempotency": True}
-    return JsonReply({"observation": seen.text, "info": {**seen.info, **supports}})
+    return JsonReply({"observation": seen.text, "info": _info(seen) | supports})
 
 
 async def _step(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
     response = row.get("response")
     model = response.get("model") if isinstance(response, dict) else None
-    ids = (
-        each if isinstance(each, str) else None for each in (row.get("_ng_step_request_id"), model)
+    request_id = row.get("_ng_step_request_id")
+    seen = await sessions.step(
+        id_,
+        words_of(items_of_response(response) or ()).strip(),
+        request_id if isinstance(request_id, str) else None,
+        model if isinstance(model, str) else None,
     )
-    seen = await sessions.step(id_, words_of(items_of_response(response) or ()).strip(), *ids)
-    info: Json = {
-        **seen.info,
-        "reward_components": dict(seen.components),
-        "reward_source": seen.source,
-    }
+    info: Json = _info(seen) | _rewarded(seen)
     if seen.faults:
         info["client_faults"] = list(seen.faults)
     if seen.is_failure:
@@ -83,20 +90,16 @@ async def _step(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
 async def _verify(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
     seen = await sessions.look(id_)
     end_reason = None if seen.end is None else seen.end.reason
-    told: Json = {
-        **row,
-        "reward_components": dict(seen.components),
-        "reward_source": seen.source,
-        "end_reason": end_reason,
-    }
-    if seen.reward is not None and not seen.is_failure:
-        return JsonReply(told | {"reward": seen.reward, "failure_reason": None})
-    if seen.unscored:
-        return JsonReply(masked(told, f"the judge gave no reward: {seen.unscored}"))
-    if not seen.faults:
-        return JsonReply(masked(told, f"the session is no episode: {end_reason}"))
-    reason = f"the simulated client is at fault: {', '.join(seen.faults)}"
-    return JsonReply(masked(told, reason) | {"_ng_failure_class": "user_failure"})
+    reply: Json = {**row, **_rewarded(seen), "end_reason": end_reason}
+    reward = seen.reward["total_reward"]
+    if reward is not None and not seen.is_failure:
+        return JsonReply(reply | {"reward": reward, "failure_reason": None})
+    if seen.faults:
+        reason = f"the simulated client is at fault: {', '.join(seen.faults)}"
+        return JsonReply(masked(reply, reason) | {"_ng_failure_class": "user_failure"})
+    if "reason" in seen.reward:
+        return JsonReply(masked(reply, f"the judge gave no reward: {seen.reward['reason']}"))
+    return JsonReply(masked(reply, f"the session is no episode: {end_reason}"))
 
 
 async def _close(sessions: HostedSessions, id_: str, _row: Json) -> JsonReply:
@@ -128,19 +131,16 @@ def _episode_of(row: Json, sessions: HostedSessions) -> tuple[str, int, int]:
     scenario_id = given.get("scenario_id")
     task = given.get("_ng_task_index")
     if scenario_id is None and task is not None:
-        index = _whole_number(task, "_ng_task_index")
+        # All scenarios in order, then their variants.
         names = list(sessions.scenarios)
-        return (
-            names[index % len(names)],
-            index // len(names),
-            0,
-        )  # all scenarios in order, then their variants
+        variant, place = divmod(_whole_number(task, "_ng_task_index"), len(names))
+        return names[place], variant, 0
     if not isinstance(scenario_id, str):
         raise UnreadableRecordError(
             "the row names no scenario; give scenario_id (GET /tasks lists rows)"
         )
-    variant, seed = (_whole_number(given.get(name, 0), name) for name in ("variant", "seed"))
-    return scenario_id, variant, seed
+    variant = _whole_number(given.get("variant", 0), "variant")
+    return scenario_id, variant, _whole_number(given.get("seed", 0), "seed")
 
 
 def _whole_number(value: object, name: str) -> int:
@@ -167,18 +167,11 @@ def build_environment_app(sessions: HostedSessions, gate: AccessLimits) -> Route
 
     async def tasks(*_: object) -> Response:
         lines = []
-        for name in (
-            sessions.scenarios
-        ):  # a row of NeMo Gym's input, with the instructions that the policy gets
-            said = [
-                {"role": "system", "content": text} for text in await sessions.instructions(name)
-            ]
-            row = {
-                "responses_create_params": {"input": said},
-                "scenario_id": name,
-                "variant": 0,
-                "seed": 0,
-            }
+        for name in sessions.scenarios:
+            # A row of NeMo Gym's input, with the instructions that the policy gets.
+            said = [{"role": "system", "content": text} for text in sessions.instructions(name)]
+            params = {"input": said}
+            row = {"responses_create_params": params, "scenario_id": name, "variant": 0, "seed": 0}
             lines.append(orjson.dumps(row) + b"\n")
         return Response(b"".join(lines), media_type="application/x-ndjson")
 
@@ -199,7 +192,7 @@ def build_environment_app(sessions: HostedSessions, gate: AccessLimits) -> Route
 async def serve_environment(
     environment: AnyEnvironment,
     scenarios: ScenarioSet,
-    client: Mapping[str, AgentConfig],
+    client: AgentConfig | None,
     judge: Settings | None,
     max_sessions: int,
     run: RunContext,
@@ -213,40 +206,34 @@ async def serve_environment(
         judge: settings of the judge that rewards sessions; None for none.
     """
     settings = run.settings.serve
-    recorder = None
-    if settings.record is not None:
-        recorder = SessionRecorder(settings.record, environment, scenarios, client, run)
-    record = None if recorder is None else recorder.add
+    patterns = run.settings.judge.redact_pattern
+    recorder = None if settings.record is None else SessionRecorder(settings.record, run)
+    agents = {} if client is None else {CLIENT: client}
     with listen_on(settings, has_token=token is not None) as listening:
         async with (
-            open_agents(client, environment, run, None) as answer_as,
+            open_agents(agents, run, None) as answer,
             open_session_judge(judge, run, None) as session_judge,
         ):
-            origin = RunOrigin(
-                "served", {}, {}, client_record(environment, client), scenarios.digests
-            )
 
-            async def answer(ask: Ask) -> str:
-                outcome = await answer_as(ask.role, ask.conversation, 1)
+            async def ask(conversation: tuple[Turn, ...]) -> str:
                 try:
-                    words = spoken_words(outcome)
+                    words = spoken_words(await answer(CLIENT, conversation, 1))
                 except SilentError as silent:
-                    raise SessionError(503, "client_failed", f"{ask.role}: {silent}") from silent
+                    raise SessionError(503, "client_failed", f"client: {silent}") from silent
                 if (detail := too_long_turn(words, environment)) is not None:
-                    raise SessionError(503, "client_failed", f"{ask.role}: {detail}")
+                    raise SessionError(503, "client_failed", f"client: {detail}")
                 return words
 
-            patterns = run.settings.judge.redact_pattern
-            redactor = redactor_of(patterns) if patterns else None
             sessions = HostedSessions(
                 environment,
-                scenarios.scenarios,
-                answer,
+                scenarios,
+                ask,
                 max_sessions,
                 settings.keep,
-                redactor,
-                record,
-                None if session_judge is None else _judging(session_judge, environment, origin),
+                client=client_record(environment, client),
+                redactor=redactor_of(patterns) if patterns else None,
+                recorder=recorder,
+                judge=session_judge,
             )
             app = build_environment_app(sessions, AccessLimits(settings, token))
             if recorder is not None:
@@ -256,13 +243,3 @@ async def serve_environment(
             finally:
                 if recorder is not None:
                     await recorder.close()
-
-
-def _judging(judge: SessionJudge, environment: AnyEnvironment, origin: RunOrigin) -> JudgeSession:
-    """Return what asks the judge about one session."""
-
-    async def reward(slot: EpisodeSlot, state: Any) -> Record:
-        record = episode_record(Played(slot, state), environment, origin, None, ())
-        return await judge.reward_one(record)
-
-    return reward

@@ -1,14 +1,16 @@
-"""The open sessions of a server: each belongs to a cookie, is stepped by one request at a time, and
-expires.
+"""The open sessions of a server, by the cookie of their agent, and the recording of those that end.
 
-Those that ended can be recorded, in the form of `genrm collect`.
+A session is stepped by one request at a time: whoever holds its lock may change its state. The
+sessions are kept in the order of their last request, so that the oldest expire first; one whose
+lock is held does not expire. What an environment computes runs in a thread, so that others are
+answered meanwhile.
 """
 
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from genrm_cli.errors import StorageError
@@ -16,99 +18,69 @@ from genrm_cli.http_server.replies import RefusedError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import Redactor
-from genrm_cli.sessions.agents import AgentConfig
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.environment import (
     FAILURES,
     PRIVATE_DATA,
     TURN_TOO_LONG,
     AnyEnvironment,
     Ask,
-    Dialogue,
     End,
-    EpisodeScenario,
     ended,
-    run_dialogue,
 )
 from genrm_cli.sessions.environments import ScenarioSet
 from genrm_cli.sessions.episode import (
     EpisodeSlot,
     Played,
     RunOrigin,
-    client_record,
     episode_record,
     private_matches,
     too_long_turn,
 )
-from genrm_cli.sessions.session_judge import JUDGED, PLUMBING
+from genrm_cli.sessions.session_judge import (
+    JUDGED,
+    PLUMBING,
+    SessionJudge,
+    plumbing_reward,
+    with_gates,
+)
 from genrm_cli.sessions.session_options import POLICY
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.record_events import StorageFailedEvent
 from genrm_cli.storage.record_files import RecordFiles
 
+CLOSED = "closed"
+"""End reason of a session that the agent closed before its end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """An agent's view of an episode, with its reward so far.
+    """An agent's view of an episode.
 
     Attributes:
         text: the reply to the policy; empty if there is none.
-        reward: the total of the components; None before the policy's first turn.
+        reward: the reward so far, as a record has it; its total is null before the policy's first
+            turn, and until a judge is asked.
         faults: faults of the simulated client; empty until the episode ends.
         gain: change of the reward in the last step; the gains of a session add up to it.
-        source: what the reward comes from: a judge, or the guard and the form alone.
-        unscored: why a judge gave no reward; empty otherwise.
         state: the state as JSON values, if policies are shown it.
     """
 
     text: str
-    components: Mapping[str, float]
-    reward: float | None
+    reward: Record
     turn_index: int
     end: End | None
-    faults: tuple[str, ...]
+    faults: tuple[str, ...] = ()
     gain: float = 0.0
-    source: str = PLUMBING
-    unscored: str = ""
     state: Record | None = None
-
-    @property
-    def info(self) -> Record:
-        """Turn index; after the end, also the reason and who ended it."""
-        ended = {} if self.end is None else {"end_reason": self.end.reason, "ended_by": self.end.by}
-        shown = {} if self.state is None else {"state": self.state}
-        return {"turn_index": self.turn_index, **ended, **shown}
 
     @property
     def is_failure(self) -> bool:
         """Whether the episode must not be trained on: the client was at fault, the judge gave no
         reward, or it ended in a failure.
         """
-        return bool(self.faults or self.unscored) or (
-            self.end is not None and self.end.reason in FAILURES
-        )
-
-
-def observe(environment: AnyEnvironment, scenario: EpisodeScenario, state: Any) -> Observation:
-    """Return the observation of a state after `Environment.reset` or `Environment.step`."""
-    components = environment.components(state) if state.turn_index else {}
-    last = state.messages[-1] if state.messages else None
-    shown = environment.state_shown(state, scenario) if environment.shows_state else None
-    text = last.text if last is not None and last.role == "user" else ""
-    if shown is not None and text:
-        text = f"{text}\n\nState: {json.dumps(shown, ensure_ascii=False)}"
-    return Observation(
-        text,
-        components,
-        environment.total(components) if components else None,
-        state.turn_index,
-        state.end,
-        environment.faults(state) if state.end is not None else (),
-        state=shown,
-    )
-
-
-CLOSED = "closed"
-"""End reason of a session that the agent closed before its end."""
+        failed = self.end is not None and self.end.reason in FAILURES
+        return failed or bool(self.faults) or "reason" in self.reward
 
 
 class SessionError(RefusedError):
@@ -120,15 +92,6 @@ class SessionError(RefusedError):
         self.kind = kind
 
 
-JudgeSession = Callable[[EpisodeSlot, Any], Awaitable[Record]]
-"""Returns a judge's reward of an episode in a state, as `reward_record` does."""
-
-RecordSession = Callable[[EpisodeSlot, Any, Observation, str | None, Record | None], None]
-"""Takes an episode, its last state as such and as the agent saw it, the name of the policy's model,
-and the judge's reward.
-"""
-
-
 @dataclass(slots=True)
 class _HostedSession:
     slot: EpisodeSlot
@@ -137,8 +100,43 @@ class _HostedSession:
     request_id: str | None = None
     model: str | None = None
     last: Observation | None = None
-    reward: Record | None = None
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    judged: Record | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class SessionRecorder(RecordFiles):
+    """Writes sessions as episodes, one a line; the name of a file is the `run_id` of its
+    records.
+    """
+
+    kind = "sessions"
+    suffixes = (".jsonl",)
+
+    def __init__(self, folder: str, run: RunContext) -> None:
+        """Prepare the folder; writes nothing."""
+        settings = run.settings
+        super().__init__(
+            folder,
+            settings.serve.record_every,
+            run.on_event,
+            run.store,
+            any_prefix=settings.storage.any_prefix,
+        )
+        self._index = 0
+
+    def add(self, record: Record) -> None:
+        """Append the record of a session that has ended."""
+        record = {**record, "run_id": self.stem, "episode_index": self._index}
+        try:
+            self._append(render_record(record))
+        except StorageError as error:
+            self._on_event(StorageFailedEvent(str(error)))
+            raise SessionError(503, "not_recorded", "the session cannot be recorded") from error
+        self._index += 1
+
+    def _metrics(self, uri: str) -> None:
+        del uri
+        self._index = 0
 
 
 class HostedSessions:
@@ -147,35 +145,38 @@ class HostedSessions:
     def __init__(
         self,
         environment: AnyEnvironment,
-        scenarios: Sequence[EpisodeScenario],
-        answer: Callable[[Ask], Awaitable[str]],
+        scenarios: ScenarioSet,
+        ask: Ask,
         most: int,
         keep_s: float,
+        *,
+        client: Record | None = None,
         redactor: Redactor | None = None,
-        record: RecordSession | None = None,
-        judge: JudgeSession | None = None,
+        recorder: SessionRecorder | None = None,
+        judge: SessionJudge | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin without sessions.
 
         Args:
-            answer: asks the environment's models; raises `SessionError`.
+            ask: asks the environment's model; raises `SessionError`.
             keep_s: how long a session is kept after its last request.
+            client: what plays the environment's part, for records.
             redactor: matches in a turn of either side end the session as private data; None to
                 check nothing.
-            record: called with each session that has ended and is an episode.
+            recorder: records each session that has ended and is an episode.
             judge: rewards a session at its end, or when it is looked at; None leaves the rewards to
                 the environment.
         """
-        self.scenarios: Mapping[str, EpisodeScenario] = {
-            scenario.scenario_id: scenario for scenario in scenarios
-        }
+        self.scenarios = {each.scenario_id: each for each in scenarios.scenarios}
         self._environment = environment
-        self._answer = answer
-        self._redactor = redactor
+        self._digests = scenarios.digests
+        self._ask = ask
         self._most = most
         self._keep_s = keep_s
-        self._record = record
+        self._client = client or {}
+        self._redactor = redactor
+        self._recorder = recorder
         self._judge = judge
         self._clock = clock
         self._sessions: dict[str, _HostedSession] = {}  # least recently used first
@@ -184,10 +185,10 @@ class HostedSessions:
         self._forget_expired()
         return len(self._sessions)
 
-    async def instructions(self, scenario_id: str) -> list[str]:
+    def instructions(self, scenario_id: str) -> list[str]:
         """Return the policy's instructions for a scenario."""
         scenario = self.scenarios[scenario_id]
-        state = await self._run(self._environment.reset(scenario, 0, 0))
+        state = self._environment.reset(scenario, 0, 0)
         shown = self._environment.messages_shown(state, scenario)
         return [turn.text for turn in shown if turn.role == "system"]
 
@@ -206,13 +207,13 @@ class HostedSessions:
                 f"no scenario {scenario_id!r}; for example {known} (all: GET /tasks)",
             )
         self._make_room(id_)
-        state = await self._run(self._environment.reset(scenario, variant, seed))
-        self._make_room(id_)  # other sessions may have begun meanwhile
-        self._sessions.pop(id_, None)
-        self._sessions[id_] = _HostedSession(
-            EpisodeSlot(0, scenario, variant, seed, 0), state, self._clock()
+        slot = EpisodeSlot(0, scenario, variant, seed, 0)
+        session = _HostedSession(
+            slot, self._environment.reset(scenario, variant, seed), self._clock()
         )
-        return observe(self._environment, scenario, state)
+        self._sessions.pop(id_, None)
+        self._sessions[id_] = session
+        return await self._observe(session, session.state, asks=False)
 
     async def step(
         self, id_: str, action: str, request_id: str | None = None, model: str | None = None
@@ -223,13 +224,10 @@ class HostedSessions:
         After any `SessionError`, the turn is not taken.
         """
         session = self._session(id_)
-        async with session.turn:
-            if (
-                session.last is not None
-                and request_id is not None
-                and session.request_id == request_id
-            ):
-                return session.last
+        async with session.lock:
+            last = session.last
+            if last is not None and request_id is not None and session.request_id == request_id:
+                return last
             if session.state.end is not None:
                 raise SessionError(
                     409, "ended", f"the session has ended ({session.state.end.reason}); POST /reset"
@@ -237,75 +235,80 @@ class HostedSessions:
             if not action:
                 raise SessionError(422, "unreadable", "the response holds no text of the policy")
             state = await self._step(session.state, action)
-            scenario = session.slot.scenario
-            seen = await asyncio.to_thread(observe, self._environment, scenario, state)
             session.model = model or session.model
-            session.reward = None
-            if self._judge is not None:
-                seen = await self._judged(session, state, seen, asks=seen.end is not None)
+            session.judged = None
+            before = 0.0 if last is None else last.reward["total_reward"] or 0.0
+            seen = await self._observe(session, state, before, asks=state.end is not None)
             self._record_ended(session, state, seen)
             session.state = state
-            before = 0.0 if session.last is None else session.last.reward or 0.0
-            session.last = replace(seen, gain=round((seen.reward or 0.0) - before, 9))
             session.request_id = request_id
-            return session.last
+            session.last = seen
+            return seen
 
     async def look(self, id_: str) -> Observation:
         """Return a session as it stands, with the faults of its client so far."""
         session = self._session(id_)
-        async with session.turn:
+        async with session.lock:
             state = session.state
             if not state.turn_index and state.end is None:
                 raise SessionError(
                     409, "nothing_said", "the policy has taken no turn in this session; POST /step"
                 )
-            seen = observe(self._environment, session.slot.scenario, state)
-            seen = replace(seen, faults=self._environment.faults(state))
-            return await self._judged(session, state, seen, asks=True)
+            return await self._observe(session, state, asks=True)
 
     async def close(self, id_: str) -> None:
         """Forget a session, if there is one; one that has not ended ends here."""
         session = self._sessions.get(id_)
         if session is None:
             return
-        async with session.turn:  # a client that repeats this must not record the session twice
+        async with session.lock:  # a client that repeats this must not record the session twice
             if session.state.end is None and session.state.turn_index:
                 state = ended(session.state, CLOSED, POLICY)
-                seen = observe(self._environment, session.slot.scenario, state)
-                is_recorded = self._record is not None
-                seen = await self._judged(session, state, seen, asks=is_recorded)
-                self._record_ended(session, state, seen)
+                if self._recorder is not None:
+                    seen = await self._observe(session, state, asks=True)
+                    self._record_ended(session, state, seen)
                 session.state = state
         if self._sessions.get(id_) is session:  # not one begun meanwhile
             del self._sessions[id_]
 
-    async def _judged(
-        self, session: _HostedSession, state: Any, seen: Observation, *, asks: bool
+    async def _observe(
+        self, session: _HostedSession, state: Any, before: float = 0.0, *, asks: bool
     ) -> Observation:
-        """Return an observation with the judge's reward; no reward yet unless it is asked."""
-        if self._judge is None or seen.is_failure:
-            return seen
-        if not asks:
-            return replace(seen, components={}, reward=None, source=JUDGED)
-        if session.reward is None:
-            session.reward = await self._judge(session.slot, state)
-        reward = session.reward
-        gates = self._environment.gated_by(seen.components)
-        total = 0.0 if gates and reward["total_reward"] is not None else reward["total_reward"]
-        return replace(
-            seen,
-            components=reward["components"],
-            reward=total,
-            source=JUDGED,
-            unscored=reward.get("reason", ""),
-        )
+        """Return the observation of a state; `asks` for faults, and for the judge's reward."""
+        environment = self._environment
+        components: Mapping[str, float] = {}
+        if state.turn_index:
+            components = await asyncio.to_thread(environment.components, state)
+        reward: Record = {
+            "total_reward": None,
+            "components": {},
+            "source": PLUMBING if self._judge is None else JUDGED,
+        }
+        faults = environment.faults(state) if asks else ()
+        is_episode = not faults and (state.end is None or state.end.reason not in FAILURES)
+        if self._judge is None and components:
+            reward = plumbing_reward(environment, components)
+        elif self._judge is not None and asks and is_episode:
+            if session.judged is None:
+                record = self._record_of(session, state, None)
+                session.judged = await self._judge.reward_one(record)
+            reward = with_gates(session.judged, environment.gated_by(components))
+        shown = environment.state_shown(state, session.slot.scenario)
+        last = state.messages[-1] if state.messages else Turn("", "")
+        text = last.text if last.role == "user" else ""
+        if shown is not None and text:
+            text = f"{text}\n\nState: {json.dumps(shown, ensure_ascii=False)}"
+        gain = round((reward["total_reward"] or 0.0) - before, 9)  # not the noise of a difference
+        return Observation(text, reward, state.turn_index, state.end, faults, gain, shown)
+
+    def _record_of(self, session: _HostedSession, state: Any, reward: Record | None) -> Record:
+        policy = {"name": session.model or "unnamed", "role": POLICY}
+        origin = RunOrigin("", policy, policy, self._client, self._digests, "nemo_gym")
+        return episode_record(Played(session.slot, state), self._environment, origin, reward, ())
 
     def _record_ended(self, session: _HostedSession, state: Any, seen: Observation) -> None:
-        if self._record is not None and seen.end is not None and not seen.is_failure:
-            self._record(session.slot, state, seen, session.model, session.reward)
-
-    async def _run(self, dialogue: Dialogue[Any]) -> Any:
-        return await run_dialogue(dialogue, self._answer, asyncio.to_thread)
+        if self._recorder is not None and seen.end is not None and not seen.is_failure:
+            self._recorder.add(self._record_of(session, state, seen.reward))
 
     async def _step(self, state: Any, action: str) -> Any:
         # Neither a private turn nor one that is too long is kept: the session ends in the state
@@ -313,7 +316,7 @@ class HostedSessions:
         if too_long_turn(action, self._environment) is not None:
             return ended(state, TURN_TOO_LONG)
         if not private_matches(action, self._redactor):
-            answered = await self._run(self._environment.step(state, action))
+            answered = await self._environment.step(state, action, self._ask)
             last = answered.messages[-1]
             if last.role != "user" or not private_matches(last.text, self._redactor):
                 return answered
@@ -333,80 +336,19 @@ class HostedSessions:
         return session
 
     def _make_room(self, id_: str) -> None:
-        """Forget ended sessions if there is no room for another one."""
+        """Forget an ended session if there is no room for another one."""
         self._forget_expired()
         if id_ in self._sessions or len(self._sessions) < self._most:
             return
-        over = next(
-            (name for name, each in self._sessions.items() if each.state.end is not None), None
-        )
-        if over is None:
+        over = (name for name, each in self._sessions.items() if each.state.end is not None)
+        if (oldest := next(over, None)) is None:
             raise SessionError(429, "busy", f"{self._most} sessions are open (max_sessions)")
-        del self._sessions[over]
+        del self._sessions[oldest]
 
     def _forget_expired(self) -> None:
         oldest_s = self._clock() - self._keep_s
-        for name in [name for name, each in self._sessions.items() if each.used_s < oldest_s]:
-            if not self._sessions[name].turn.locked():
+        for name, session in list(self._sessions.items()):
+            if session.used_s >= oldest_s:
+                return
+            if not session.lock.locked():
                 del self._sessions[name]
-
-
-class SessionRecorder(RecordFiles):
-    """Writes sessions as episodes, one a line; the name of a file is the `run_id` of its
-    records.
-    """
-
-    kind = "sessions"
-    suffixes = (".jsonl",)
-
-    def __init__(
-        self,
-        folder: str,
-        environment: AnyEnvironment,
-        scenarios: ScenarioSet,
-        client: Mapping[str, AgentConfig],
-        run: RunContext,
-    ) -> None:
-        """Prepare the folder; writes nothing."""
-        settings = run.settings
-        super().__init__(
-            folder,
-            settings.serve.record_every,
-            run.on_event,
-            run.store,
-            any_prefix=settings.storage.any_prefix,
-        )
-        self._environment = environment
-        self._digests = scenarios.digests
-        self._client = client_record(environment, client)
-        self._index = 0
-
-    def add(
-        self,
-        slot: EpisodeSlot,
-        state: Any,
-        seen: Observation,
-        model: str | None,
-        judged: Record | None,
-    ) -> None:
-        """Record a session that has ended; `model` is the policy's name in its responses."""
-        reward: Record = {
-            **(judged or {}),
-            "total_reward": seen.reward,
-            "components": dict(seen.components),
-            "source": seen.source,
-        }
-        policy = {"name": model or "unnamed", "role": POLICY}
-        origin = RunOrigin(self.stem, policy, policy, self._client, self._digests, "nemo_gym")
-        played = Played(replace(slot, index=self._index), state)
-        record = episode_record(played, self._environment, origin, reward, ())
-        try:
-            self._append(render_record(record))
-        except StorageError as error:
-            self._on_event(StorageFailedEvent(str(error)))
-            raise SessionError(503, "not_recorded", "the session cannot be recorded") from error
-        self._index += 1
-
-    def _metrics(self, uri: str) -> None:
-        del uri
-        self._index = 0

@@ -8,11 +8,9 @@ from dataclasses import replace
 from genrm_cli.judging.rubrics.graded import request_object
 from genrm_cli.rollouts.reading.account import json_in
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.sessions.environment import Ask, Dialogue, ModelUse
-from genrm_cli.sessions.therapy.session_scenario import SessionScenario
+from genrm_cli.sessions.environment import Ask, ModelUse
 from genrm_cli.sessions.therapy.simulated_client import Client, Mood, Reaction, SessionState
 
-ROLE = "client"
 _FLAGS = ("harmed", "asked_about_safety", "offered_help", "tells")
 _FIELDS: Mapping[str, object] = {
     "harmed": {"type": "boolean"},
@@ -23,10 +21,8 @@ _FIELDS: Mapping[str, object] = {
     "reply": {"type": "string"},
 }
 # The reply has up to three sentences; the object around it takes about 60 tokens.
-CLIENT_MODELS: Mapping[str, ModelUse] = {
-    ROLE: ModelUse(min_tokens=256, request_fields=request_object("client", _FIELDS))
-}
-"""The model that plays the client, with the form of its replies where the server enforces it."""
+CLIENT_MODEL = ModelUse(min_tokens=256, request_fields=request_object("client", _FIELDS))
+"""How the client's model is used, with the form of its replies where the server enforces it."""
 
 _MOST_EFFECT = 2
 
@@ -56,24 +52,6 @@ Answer with one JSON object in this form and nothing else:
 {{"harmed": false, "asked_about_safety": false, "offered_help": false, "effect": 0, \
 "tells": false, "reply": "<your words>"}}"""
 
-_OPENING = "Since my mother died I hardly sleep, and I cry at work."
-_KIND = (
-    "Losing her has taken your sleep, and the tears come even where you want to hold them back. "
-    "What are the nights like?"
-)
-_CRUEL = "You are overreacting, everybody loses a parent. Stop whining; it is your own fault."
-_PROBED = SessionScenario(
-    scenario_id="probe",
-    difficulty="intermediate",
-    risk_level="moderate",
-    client_profile=("grief",),
-    goal="",
-    expected_outcomes=(),
-    hard_constraints=(),
-    openings=(_OPENING,),
-    facts=("I was not there when she died.",),
-)
-
 
 class ModelClient(Client):
     """A client whose model reads the scenario's facts and tells them one by one."""
@@ -81,54 +59,34 @@ class ModelClient(Client):
     name = "model-client"
     version = 6
 
-    def probe(self) -> Dialogue[str]:
-        """Let the model react to a kind and a cruel turn; the kind one must do it better."""
-        effects = []
-        for turn in (_KIND, _CRUEL):
-            messages = (Turn("user", _OPENING), Turn("assistant", turn))
-            said = yield Ask(ROLE, _conversation(_PROBED, Mood(0.5, 0.5), None, 0, messages))
-            reaction = parse_reaction(said)
-            if not reaction.is_read:
-                return f"its reaction cannot be read: {said[:200]!r}"
-            effects.append(reaction.effect - reaction.is_harmed)
-        if effects[0] <= effects[1]:
-            return f"it does not tell a kind turn ({_KIND!r}) from a cruel one ({_CRUEL!r})"
-        return ""
-
-    def react(self, state: SessionState) -> Dialogue[Reaction]:
+    async def react(self, state: SessionState, ask: Ask) -> Reaction:
         """Ask the model, which knows the persona, its mood in words, and what it may tell now."""
-        fact = state.next_fact
-        client = state.client
-        said = yield Ask(
-            ROLE,
-            _conversation(state.scenario, client.mood, fact, client.told, state.messages),
-        )
-        reaction = parse_reaction(said)
+        reaction = parse_reaction(await ask(_conversation(state)))
         # It can only tell what it was given.
-        return replace(reaction, tells=reaction.tells and fact is not None)
+        return replace(reaction, tells=reaction.tells and state.next_fact is not None)
 
 
-def _conversation(
-    scenario: SessionScenario,
-    mood: Mood,
-    fact: str | None,
-    told: int,
-    messages: tuple[Turn, ...],
-) -> tuple[Turn, ...]:
-    profile = ", ".join(scenario.client_profile)
-    lines = [f"You have told this, do not tell it again: {each}" for each in scenario.facts[:told]]
+def _conversation(state: SessionState) -> tuple[Turn, ...]:
+    scenario = state.scenario
+    told = scenario.facts[: state.client.told]
+    lines = [f"You have told this, do not tell it again: {each}" for each in told]
     if scenario.safety_answer:
         lines.append(f"If you are asked about safety, answer honestly: {scenario.safety_answer}")
-    if fact is not None:
-        lines.append(f"If the counsellor's turn invites it, you may tell this now: {fact}")
+    if state.next_fact is not None:
+        lines.append(
+            f"If the counsellor's turn invites it, you may tell this now: {state.next_fact}"
+        )
     lines.append("Tell nothing else about yourself that you have not told before.")
+    profile = ", ".join(scenario.client_profile)
     instructions = _INSTRUCTIONS.format(
         persona=scenario.persona or f"You are a person with this background: {profile}.",
-        mood=_in_words(mood),
+        mood=_in_words(state.client.mood),
         facts="\n".join(lines),
     )
     swapped = {"user": "assistant", "assistant": "user"}
-    spoken = (Turn(swapped[turn.role], turn.text) for turn in messages if turn.role in swapped)
+    spoken = (
+        Turn(swapped[turn.role], turn.text) for turn in state.messages if turn.role in swapped
+    )
     # Many chat templates want the first turn from the user.
     return Turn("system", instructions), Turn("user", "Hello."), *spoken
 

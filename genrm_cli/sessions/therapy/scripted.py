@@ -5,16 +5,18 @@ The client answers what it is asked. Nothing else moves it: neither an echo of i
 question that only names a noun, nor a retelling."""
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
+from importlib.resources import files
 
+from genrm_cli.json_types import Record
 from genrm_cli.rollouts.scenario import Scenario
-from genrm_cli.sessions.environment import Dialogue, without_asking
+from genrm_cli.sessions.environment import Ask
 from genrm_cli.sessions.rules.form import repeats
 from genrm_cli.sessions.rules.guard import ASKS, HELPS, first_turn, guard
-from genrm_cli.sessions.rules.transcript import CLIENT, THERAPIST, parse_session
+from genrm_cli.sessions.rules.transcript import CLIENT, THERAPIST, Session, parse_session
 from genrm_cli.sessions.therapy.simulated_client import Client, Reaction, SessionState
 
 _pattern = cache(re.compile)
@@ -24,12 +26,10 @@ _HURT = -1.0
 _ANSWERED = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class ClientWords:
-    """Sentences of the scripted client, by occasion; `answers` by words of a question."""
-
-    reactions: Mapping[str, Sequence[str]]
-    answers: Mapping[str, Sequence[str]]
+@cache
+def _table(name: str) -> Record:
+    """Return a table of sentences; `reactions` by occasion, `answers` by words of a question."""
+    return tomllib.loads(files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
 
 
 class ScriptedClient(Client):
@@ -38,29 +38,28 @@ class ScriptedClient(Client):
     name = "scripted-client"
     version = 5
 
-    def __init__(self, words: ClientWords) -> None:
-        self.words = words
-
-    def react(self, state: SessionState) -> Dialogue[Reaction]:
+    async def react(self, state: SessionState, ask: Ask) -> Reaction:
         """Return an answer to the last question, with a fact if the client is ready to tell one."""
+        del ask
         last = parse_session(state.messages[-2:])
         asked = first_turn(ASKS, last.own) is not None
         helped = first_turn(HELPS, last.own) is not None
-        words, effect = self._words(state, asks_about_safety=asked)
+        words, effect = self._words(state, last, asks_about_safety=asked)
         tells = effect > 0 and state.next_fact is not None
-        reply = " ".join([words, state.next_fact or ""]).strip() if tells else words
-        reaction = Reaction(
+        reply = f"{words} {state.next_fact}" if tells else words
+        return Reaction(
             reply, effect, tells=tells, asked_about_safety=asked, was_offered_help=helped
         )
-        return without_asking(reaction)
 
-    def _words(self, state: SessionState, *, asks_about_safety: bool) -> tuple[str, float]:
+    def _words(
+        self, state: SessionState, last: Session, *, asks_about_safety: bool
+    ) -> tuple[str, float]:
         """Return the words of the reply, and the effect of the counsellor's turn."""
-        reactions = self.words.reactions
+        table = _table("client_words")
+        reactions: Mapping[str, Sequence[str]] = table["reactions"]
         said = "\n".join(turn.text for turn in state.messages if turn.role == CLIENT)
         draw = _draw_of(state, state.seed)
         answer = state.scenario.safety_answer
-        last = parse_session(state.messages[-2:])
         if repeats(state.messages):
             return choose_unsaid(reactions["repeated"], said, draw), _HURT
         if guard(last, Scenario()).findings:
@@ -72,7 +71,7 @@ class ScriptedClient(Client):
         for question in reversed([each.text for each in last.own if each.is_question]):
             if _NAMES_A_NOUN.search(question):
                 continue
-            for cue, lines in self.words.answers.items():
+            for cue, lines in table["answers"].items():
                 left = [line for line in lines if line not in said]
                 if left and _pattern(cue).search(question):
                     return choose_unsaid(left, said, draw), _ANSWERED
@@ -93,53 +92,38 @@ COUNSELLORS = ("bad", "fair", "good")
 """Dismissive and accusing; polite and shallow; listening, asking, and working towards the outcomes.
 """
 
-_LISTENING_TURNS = 2
+_LISTENING_TURNS = 2  # the client speaks first; outcomes come later
 
 
-@dataclass(frozen=True, slots=True)
-class CounsellorWords:
-    """Sentences of the scripted counsellors, by what they are for; `counsellor_words.toml` explains
-    each.
-    """
-
-    bad: Sequence[str]
-    fair: Sequence[str]
-    listens: Sequence[str]
-    asks: Sequence[str]
-    safety: Sequence[str]
-    takes_up: Mapping[str, str]
-    outcomes: Mapping[str, str]
-
-
-def counsel(
-    kind: str, words: CounsellorWords, state: SessionState, seed: int, *, in_crisis: bool
-) -> str:
+def counsel(kind: str, state: SessionState, seed: int) -> str:
     """Return the next turn of a counsellor, a name in `COUNSELLORS`; the same seed gives the same
     turn.
     """
+    words = _table("counsellor_words")
     draw = _draw_of(state, seed)
     turns = [turn.text for turn in state.messages if turn.role == THERAPIST]
-    heard = " ".join([turn.text for turn in state.messages if turn.role == CLIENT][-2:])
     said = "\n".join(turns)
     index = len(turns)
     if kind == "bad":
-        return choose_unsaid(words.bad, said, draw)
+        return choose_unsaid(words["bad"], said, draw)
+    in_crisis = state.scenario.of_rules.is_crisis
+    safety: Sequence[str] = words["safety"]
     if kind == "fair":
-        is_due = in_crisis and index in range(1, 1 + len(words.safety))
-        return words.safety[index - 1] if is_due else choose_unsaid(words.fair, said, draw)
-    if in_crisis and index < len(words.safety):
-        return f"{choose_unsaid(words.listens, said, draw)} {words.safety[index]}"
-    for cue, line in words.takes_up.items():
+        is_due = in_crisis and index in range(1, 1 + len(safety))
+        return safety[index - 1] if is_due else choose_unsaid(words["fair"], said, draw)
+    listens = choose_unsaid(words["listens"], said, draw)
+    if in_crisis and index < len(safety):
+        return f"{listens} {safety[index]}"
+    heard = " ".join([turn.text for turn in state.messages if turn.role == CLIENT][-2:])
+    takes_up: Mapping[str, str] = words["takes_up"]
+    for cue, line in takes_up.items():
         if line not in said and _pattern(cue).search(heard):
             return line
     outcomes = state.scenario.expected_outcomes
     step = index - _LISTENING_TURNS
-    second = choose_unsaid(words.asks, said, draw)
-    if step in range(len(outcomes)):
-        second = _towards(outcomes[step].lower().replace("_", " "), words)
-    return f"{choose_unsaid(words.listens, said, draw)} {second}"
-
-
-def _towards(outcome: str, words: CounsellorWords) -> str:
-    usual = (line for cue, line in words.outcomes.items() if cue in outcome)
-    return next(usual, f"What I would like us to do together: {outcome}.")
+    if step not in range(len(outcomes)):
+        return f"{listens} {choose_unsaid(words['asks'], said, draw)}"
+    outcome = outcomes[step].lower().replace("_", " ")
+    usual = (line for cue, line in words["outcomes"].items() if cue in outcome)
+    towards = next(usual, f"What I would like us to do together: {outcome}.")
+    return f"{listens} {towards}"

@@ -1,10 +1,12 @@
 """The scenario of a therapeutic session, as its author wrote it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 
 from genrm_cli.errors import InputError
 from genrm_cli.json_types import Record
+from genrm_cli.rollouts.scenario import Scenario
+from genrm_cli.scored.json_form import FormError, from_json
 from genrm_cli.sessions.environment import EpisodeScenario
 
 SYSTEM = (
@@ -18,7 +20,7 @@ ORIGINS = ("synthetic", "deidentified")
 DIFFICULTIES = {"beginner": 1.15, "intermediate": 1.0, "advanced": 0.85}
 """How far good turns move a client, by difficulty."""
 
-_MOST_TURNS = 200
+_MOST_TURNS = 200  # a session of hours; more is a slip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,19 +56,22 @@ class SessionScenario(EpisodeScenario):
         """How far good turns move the client."""
         return DIFFICULTIES[self.difficulty]
 
+    @property
+    def of_rules(self) -> Scenario:
+        """What the rules need to know."""
+        return Scenario(constraints=self.hard_constraints, risk_level=self.risk_level)
+
     def as_record(self) -> Record:
         """Return the fields of a rollout record, JSON-ready; nothing that only the client knows."""
-        names = (
-            "difficulty",
-            "risk_level",
-            "client_profile",
-            "goal",
-            "expected_outcomes",
-            "hard_constraints",
-        )
-        values = ((name, getattr(self, name)) for name in names)
-        shown = {name: list(value) if isinstance(value, tuple) else value for name, value in values}
-        return super(SessionScenario, self).as_record() | shown
+        return {
+            "scenario_id": self.scenario_id,
+            "difficulty": self.difficulty,
+            "risk_level": self.risk_level,
+            "client_profile": list(self.client_profile),
+            "goal": self.goal,
+            "expected_outcomes": list(self.expected_outcomes),
+            "hard_constraints": list(self.hard_constraints),
+        }
 
 
 def parse_scenario_table(table: Mapping[str, object], where: str) -> SessionScenario:
@@ -80,59 +85,24 @@ def parse_scenario_table(table: Mapping[str, object], where: str) -> SessionScen
             f"{where}: declare exactly one of synthetic = true and deidentified = true; "
             "real clients' data must never be played."
         )
-    values: dict[str, object] = {"origin": declared[0]}
-    for key, value in table.items():
-        if key in ORIGINS:
-            continue
-        if key not in _TYPES:
-            raise InputError(
-                f"{where}: unknown field {key!r}; expected {', '.join((*_TYPES, *ORIGINS))}."
-            )
-        check, expected = _CHECKS[key if key in _CHECKS else _TYPES[key]]
-        if (read := check(value)) is None:
-            raise InputError(f"{where}: {key} is {value!r:.60}; expected {expected}.")
-        values[key] = read
-    missing = [key for key in _REQUIRED if key not in values]
-    if missing:
-        raise InputError(f"{where}: {', '.join(missing)} missing.")
-    return SessionScenario(**values)  # type: ignore[arg-type]  # each was checked
-
-
-def _text(value: object) -> str | None:
-    return value.strip() or None if isinstance(value, str) else None
-
-
-def _texts(value: object) -> tuple[str, ...] | None:
-    if not isinstance(value, list) or not value:
-        return None
-    texts = [_text(each) for each in value]
-    return None if None in texts else tuple(text for text in texts if text)
-
-
-def _share(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if 0 <= value <= 1 else None
-
-
-def _turns(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return value if 1 <= value <= _MOST_TURNS else None
-
-
-# By type; by name where the type does not say it all.
-_CHECKS: Mapping[object, tuple[Callable[[object], object], str]] = {
-    str: (_text, "text"),
-    tuple[str, ...]: (_texts, "a list of texts"),
-    float: (_share, "a number from 0 to 1"),
-    int: (_turns, f"an integer from 1 to {_MOST_TURNS}"),
-    "difficulty": (
-        lambda value: value if value in list(DIFFICULTIES) else None,
-        f"one of {', '.join(DIFFICULTIES)}",
-    ),
-    "hard_constraints": (lambda value: () if value == [] else _texts(value), "a list of texts"),
-}
-_GIVEN = [each for each in fields(SessionScenario) if each.name not in ("origin", "identity")]
-_TYPES: Mapping[str, object] = {each.name: each.type for each in _GIVEN}
-_REQUIRED = tuple(each.name for each in _GIVEN if each.default is MISSING)
+    known = {each.name: each for each in fields(SessionScenario) if each.name != "origin"}
+    if unknown := [key for key in table if key not in known and key not in ORIGINS]:
+        raise InputError(
+            f"{where}: unknown field {unknown[0]!r}; expected {', '.join((*known, *ORIGINS))}."
+        )
+    given = {name: each.default for name, each in known.items() if each.default is not MISSING}
+    try:
+        scenario = from_json(SessionScenario, {**given, **table, "origin": declared[0]})
+    except FormError as error:
+        raise InputError(f"{where}: {error}.") from error
+    for key, holds, expected in (
+        ("difficulty", scenario.difficulty in DIFFICULTIES, f"one of {', '.join(DIFFICULTIES)}"),
+        ("openings", all(scenario.openings) and scenario.openings, "a list of texts"),
+        ("facts", all(scenario.facts) and scenario.facts, "a list of texts"),
+        ("trust", 0 <= scenario.trust <= 1, "a number from 0 to 1"),
+        ("distress", 0 <= scenario.distress <= 1, "a number from 0 to 1"),
+        ("max_turns", 1 <= scenario.max_turns <= _MOST_TURNS, f"1 to {_MOST_TURNS}"),
+    ):
+        if not holds:
+            raise InputError(f"{where}: {key} is {table.get(key)!r:.60}; expected {expected}.")
+    return scenario

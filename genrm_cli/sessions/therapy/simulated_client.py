@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
-from genrm_cli.sessions.environment import Dialogue, EpisodeState, without_asking
+from genrm_cli.sessions.environment import Ask, EpisodeState
 from genrm_cli.sessions.therapy.session_scenario import SessionScenario
 
 _STEP = 0.1  # a client moves over several turns, not at once
@@ -165,10 +165,6 @@ class Client(ABC):
     name: ClassVar[str]
     version: ClassVar[int]
 
-    def probe(self) -> Dialogue[str]:
-        """Probe the client's model with plain cases, and return a complaint; empty if it passes."""
-        return without_asking("")
-
     @abstractmethod
-    def react(self, state: SessionState) -> Dialogue[Reaction]:
+    async def react(self, state: SessionState, ask: Ask) -> Reaction:
         """Return the reaction to the counsellor's last turn, the last message of the state."""
