@@ -25,8 +25,7 @@ from genrm_cli.groups.reward_group import (
 )
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.opening.open_judges import open_judges
-from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.judging.opening.open_judges import OpenJudges, open_judges
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.rewards.estimators.calibration import Calibration

@@ -25,20 +25,17 @@ class Verdict:
         ranking: 1 = first much better ... 6 = second much better; 3.5 is the middle.
         defaulted: whether a number is a default that the user asked for (setting `compat`) instead
             of the judge's.
-        likely: of an expected verdict, the sampled one and the probabilities of its tokens, as
-            JSON; else empty.
     """
 
     score_1: float
     score_2: float
     ranking: float
     defaulted: bool = field(default=False, compare=False)
-    likely: str = field(default="", compare=False)
 
     def __reduce__(self) -> tuple[object, ...]:
         # Runs store many of them on disk: the default for frozen dataclasses takes five times as
         # long.
-        return Verdict, (self.score_1, self.score_2, self.ranking, self.defaulted, self.likely)
+        return Verdict, (self.score_1, self.score_2, self.ranking, self.defaulted)
 
 
 @dataclass(frozen=True, slots=True)

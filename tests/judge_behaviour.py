@@ -98,9 +98,6 @@ class Behaviour:
     analysis_chars: int = 80
     leaves_out_last: bool = False  # of a list of responses
     quotes: str | None = None  # where it repeats the responses: in thoughts, after, around, in part
-    likely: Mapping[str, Mapping[str, float]] | None = (
-        None  # probabilities in the place of a token, if asked for
-    )
 
 
 def parse_behaviour(text: bytes) -> Behaviour:
@@ -532,8 +529,6 @@ def render_completion(
         content, logprobs = _usual_content(behaviour, messages, kept)
     if fault.huge_bytes:
         content = (content or "") + " " * fault.huge_bytes
-    if behaviour.likely is not None and request.get("logprobs"):
-        logprobs = render_logprobs(content or "", behaviour.likely)
     message: Json = {"role": "assistant", "content": content}
     if fault.reasoning is not None or behaviour.with_reasoning:
         message["reasoning_content"] = fault.reasoning or "Let me weigh the two responses."
@@ -561,32 +556,6 @@ def render_completion(
             },
         }
     )
-
-
-def render_logprobs(content: str, likely: Mapping[str, Mapping[str, float]]) -> Json:
-    """Return the tokens of a reply, each with the likeliest ones in its place, as OpenAI and vLLM
-    document it.
-    """
-    tokens = []
-    for token in re.findall(r"[0-9]|[A-Za-z]+|\s+|[^\s]", content):
-        top = [
-            {
-                "token": each,
-                "logprob": math.log(p),
-                "bytes": None,
-            }
-            for each, p in likely.get(token, {token: 1.0}).items()
-        ]
-        own = next((each["logprob"] for each in top if each["token"] == token), -9.0)
-        tokens.append(
-            {
-                "token": token,
-                "logprob": own,
-                "bytes": None,
-                "top_logprobs": top,
-            }
-        )
-    return {"content": tokens, "refusal": None}
 
 
 def _usual_content(

@@ -20,7 +20,6 @@ from genrm_cli.judging.pacing.judge_events import (
     JudgeEvent,
     StoppedEvent,
 )
-from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.metrics.event import Event, OnEvent
 from genrm_cli.settings import Settings, changed
 from genrm_cli.storage.location import is_remote, is_stream
@@ -53,9 +52,9 @@ async def score_on_cluster(
     async with cancelled_by_signals():
         decisions = await run.in_thread(lambda: list(iter_decisions(inputs, run)))
         if any(each.status is Status.SCORE for each in decisions):
-            with_roles, contexts = await _settle_judges(run)
+            contexts = await _settle_judges(run)
             folder = _shared_folder(inputs, run.settings)
-            order = Order(run.settings, tuple(inputs), folder, with_roles, contexts)
+            order = Order(run.settings, tuple(inputs), folder, contexts)
             with cluster(address) as nodes:
                 fleet = Fleet(order, run, nodes, workers or len(nodes))
                 await fleet.ask()
@@ -99,18 +98,11 @@ def _shared_folder(inputs: Sequence[str], settings: Settings) -> str | None:
     return None if all(map(is_remote, paths)) else str(Path.cwd())
 
 
-async def _settle_judges(run: RunContext) -> tuple[tuple[bool, ...], tuple[int, ...]]:
-    """Probe the judges once, for all workers; return which have the profile with roles, and their
-    contexts.
-    """
-    roles: list[AnyProfile | None] = [spec.roles for spec in run.judge_specs()]
+async def _settle_judges(run: RunContext) -> tuple[int, ...]:
+    """Probe the judges once, for all workers; return their contexts."""
     async with open_judges(run.judge_specs(), run.open_options, run.on_event) as judges:
         await judges.probe()
-        with_roles = tuple(
-            wanted is not None and spec.profile is wanted
-            for spec, wanted in zip(judges.specs, roles, strict=True)
-        )
-        return with_roles, tuple(spec.max_model_len or 0 for spec in judges.specs)
+        return tuple(spec.max_model_len or 0 for spec in judges.specs)
 
 
 def _without_repeats(on_event: OnEvent) -> OnEvent:

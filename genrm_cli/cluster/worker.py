@@ -19,10 +19,8 @@ from genrm_cli.jobs.batch import BatchReport, score_inputs
 from genrm_cli.jobs.context import RunContext, new_run
 from genrm_cli.jobs.journals import JournalDamagedEvent
 from genrm_cli.jobs.replica import CopyFailingEvent
-from genrm_cli.judging.lookup import ProfileSource
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
-from genrm_cli.judging.opening.open_judges import open_judges
-from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.judging.opening.open_judges import OpenJudges, open_judges
 from genrm_cli.judging.pacing.judge_events import (
     EndpointDownEvent,
     EndpointUpEvent,
@@ -57,7 +55,6 @@ class Order:
     Attributes:
         folder: the driver's working folder, which relative paths refer to; None if no path is
             local.
-        with_roles: for each judge, whether the driver's probe chose the profile with roles.
         contexts: for each judge, its context length as the driver found it, 0 for an unknown one:
             prompts that some workers shorten and others do not would be other requests.
     """
@@ -65,7 +62,6 @@ class Order:
     settings: Settings
     inputs: tuple[str, ...]
     folder: str | None
-    with_roles: tuple[bool, ...]
     contexts: tuple[int, ...]
 
 
@@ -184,14 +180,11 @@ class Worker:
 
 
 def settled_specs(specs: Sequence[JudgeSpec], order: Order) -> list[JudgeSpec]:
-    """Return the judges with the profiles and contexts that the driver found."""
+    """Return the judges with the contexts that the driver found."""
     settled = []
-    for spec, has_roles, context in zip(specs, order.with_roles, order.contexts, strict=True):
+    for spec, context in zip(specs, order.contexts, strict=True):
         config = replace(spec.config, judge=replace(spec.config.judge, max_model_len=context))
-        chosen = replace(spec, config=config, roles=None)
-        if has_roles and spec.roles is not None:
-            chosen = replace(chosen, profile=spec.roles, source=ProfileSource.PROBE)
-        settled.append(chosen)
+        settled.append(replace(spec, config=config))
     return settled
 
 

@@ -40,12 +40,9 @@ _CREDIT = {Preference.RIGHT: 1.0, Preference.TIE: 0.5, Preference.WRONG: 0.0}
 class OrderRecord(OutcomeRecord):
     """The result of a pair in one order; without a verdict, `result` is None.
 
-    `sampled` is the result of the verdict that the judge sampled, where this one is expected; else
-    that of this one. Calls, tokens and latency are those of this run, or of the run that filled the
-    journal."""
+    Calls, tokens and latency are those of this run, or of the run that filled the journal."""
 
     result: Preference | None
-    sampled: Preference | None = None
 
     @property
     def credit(self) -> float | None:
@@ -146,8 +143,6 @@ class JudgeQuality:
             failures are neither: the rule of JudgeBench.
         accuracy_chosen_first: accuracy in the order that shows the chosen response first. `_second`
             likewise.
-        accuracy_if_sampled: accuracy of the verdicts that the judge sampled, where some are
-            expected values.
         accuracy_if_failures_lose: accuracy with each failure counted as wrong.
         consistent_accuracy: share of pairs that are right in both orders, among pairs with both
             verdicts.
@@ -177,7 +172,6 @@ class JudgeQuality:
     judgebench_accuracy: PairShare
     accuracy_chosen_first: PairShare
     accuracy_chosen_second: PairShare
-    accuracy_if_sampled: PairShare
     accuracy_if_failures_lose: PairShare
     consistent_accuracy: PairShare
     flip_rate: PairShare
@@ -233,10 +227,6 @@ def evaluate(
         judgebench_accuracy=share_of(outcomes, _judgebench_credit),
         accuracy_chosen_first=share_of(outcomes, lambda outcome: outcome.chosen_first.credit),
         accuracy_chosen_second=share_of(outcomes, lambda outcome: outcome.chosen_second.credit),
-        accuracy_if_sampled=share_of(
-            outcomes if any(order.expected for order in orders) else (),
-            lambda outcome: _mean(_CREDIT[each.sampled] for each in outcome.orders if each.sampled),
-        ),
         accuracy_if_failures_lose=share_of(
             outcomes,
             lambda outcome: _mean(each.credit or 0.0 for each in outcome.orders if each.was_asked),

@@ -8,7 +8,6 @@ from genrm_cli.groups.comparisons import join_verdicts
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.pairs.labelled_pairs import Case
 from genrm_cli.judging.profiles.answer import verdict_of_grades
-from genrm_cli.judging.profiles.score_tokens import sampled_of
 from genrm_cli.scored.write_lines import outcome_fields
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
@@ -48,13 +47,10 @@ def _record_of(case: Case, outcomes: Sequence[Outcome]) -> PairRecord:
     orders = []
     for outcome, chosen_first in zip(outcomes, (True, False), strict=True):
         verdict = outcome.result if isinstance(outcome.result, Verdict) else None
-        result = sampled = None
+        result = None
         if verdict is not None:
             result = preference_of(verdict, chosen_first=chosen_first)
-            sampled = preference_of(sampled_of(verdict), chosen_first=chosen_first)
-        orders.append(
-            OrderRecord(**outcome_fields(outcome, verdict), result=result, sampled=sampled)
-        )
+        orders.append(OrderRecord(**outcome_fields(outcome, verdict), result=result))
     return PairRecord(
         id=case.pair.id,
         item=case.pair.item,

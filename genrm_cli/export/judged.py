@@ -217,7 +217,6 @@ def _with_judge_of(settings: Settings, record: RunRecord | None) -> Settings:
         if judge.profile is None
         else judge.profile.partition("+")[0],  # then comes its parser
         "compat": judge.compat,
-        "score_probabilities": judge.score_probabilities,
     }
     return changed(
         settings,

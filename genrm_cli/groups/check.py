@@ -9,14 +9,10 @@ from genrm_cli.groups.graders import DIVERSITY, graders_in
 from genrm_cli.judging.client import chat_url
 from genrm_cli.judging.engine import RecallPolicy
 from genrm_cli.judging.lookup import (
-    PROFILES,
-    ROLES_PROFILE,
-    ProfileSource,
     profile_of,
     source_of_profile,
 )
 from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions
-from genrm_cli.judging.profiles.score_tokens import MOST_TOKENS
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import JudgeConfig, judges_of
 from genrm_cli.settings.table import changed
@@ -136,9 +132,6 @@ def _check_judge(config: JudgeConfig, *, only_known: bool) -> None:
     for base_url in judge.base_url:
         chat_url(base_url)
     profile_of(config)
-    if judge.score_probabilities and (judge.max_reply_tokens or 0) > MOST_TOKENS:
-        tokens = naming(f"$score_probabilities allows $max_reply_tokens up to {MOST_TOKENS:,}.")
-        raise UsageError(tokens)
 
 
 def why_nothing_is_asked(settings: Settings) -> StoppedBy | None:
@@ -166,11 +159,7 @@ def judge_specs(settings: Settings) -> list[JudgeSpec]:
         if config.judge.judge is not None:
             specs.append(JudgeSpec(config, None))
             continue
-        source = source_of_profile(config)
-        as_default = source is ProfileSource.DEFAULT and not config.judge.score_probabilities
-        may_take_roles = as_default and settings.input.reference_field is None
-        roles = PROFILES[ROLES_PROFILE] if may_take_roles else None
-        specs.append(JudgeSpec(config, profile_of(config), source=source, roles=roles))
+        specs.append(JudgeSpec(config, profile_of(config), source=source_of_profile(config)))
     specs += [
         JudgeSpec(grader.config, grader.profile, compares=False) for grader in graders_in(settings)
     ]

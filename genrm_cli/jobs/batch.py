@@ -49,8 +49,7 @@ from genrm_cli.jobs.score_file import ask_task, score_task
 from genrm_cli.jobs.shards import check_shards
 from genrm_cli.json_types import Record
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
-from genrm_cli.judging.opening.open_judges import open_judges
-from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.judging.opening.open_judges import OpenJudges, open_judges
 from genrm_cli.metrics.event import Event, Severity
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import RunRecord

@@ -14,7 +14,7 @@ from genrm_cli.jobs.index import InputIndex
 from genrm_cli.jobs.judging_session import JudgingSession
 from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.judging.opening.open_judges import OpenJudges
 from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.storage.encoding.records import render_record
 

@@ -28,7 +28,7 @@ from genrm_cli.jobs.index import correct_plan
 from genrm_cli.json_types import Record
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.judging.opening.open_judges import OpenJudges
 from genrm_cli.metrics.event import Event
 from genrm_cli.verdicts import StoppedBy
 

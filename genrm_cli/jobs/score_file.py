@@ -26,7 +26,7 @@ from genrm_cli.jobs.judge_input import judge_input
 from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
-from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.judging.opening.open_judges import OpenJudges
 from genrm_cli.metrics.figures import bug_text
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Score

@@ -188,17 +188,9 @@ def readable_row(row: Row, reply: str | None = None) -> Row:
 def columns_of(
     opinion: Judgment,
 ) -> tuple[float | None, float | None, float | None, bool, str | None]:
-    """Return the columns of a judgment: three numbers, whether they are defaults, and grades or
-    `likely` as JSON.
-    """
+    """Return the columns of a judgment: three numbers, whether they are defaults, and grades."""
     if isinstance(opinion, Verdict):
-        return (
-            opinion.score_1,
-            opinion.score_2,
-            opinion.ranking,
-            opinion.defaulted,
-            opinion.likely or None,
-        )
+        return opinion.score_1, opinion.score_2, opinion.ranking, opinion.defaulted, None
     if isinstance(opinion, ChatTurn):
         return None, None, None, False, _CUT_TURN if opinion.is_truncated else _TURN
     grades = {"values": opinion.values, "notes": opinion.notes}
@@ -218,7 +210,7 @@ def opinion_of(
     TypeError.
     """
     if score_1 is not None and score_2 is not None and ranking is not None:
-        return Verdict(score_1, score_2, ranking, bool(defaulted), grades or "")
+        return Verdict(score_1, score_2, ranking, bool(defaulted))
     if (score_1, score_2, ranking) != (None, None, None):  # to the checksum, an absent number is 0
         raise ValueError("some numbers of a verdict are absent")
     if grades is None:

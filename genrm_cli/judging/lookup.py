@@ -19,7 +19,6 @@ from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.extensions import Seam, extension_names, load_extension
 from genrm_cli.judging.profiles.custom import parse_custom_profile
 from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile, Profile
-from genrm_cli.judging.profiles.score_tokens import with_score_tokens
 from genrm_cli.judging.profiles.scores_json import parse_scores_json_as_reference
 from genrm_cli.judging.rubrics.rubric_sets import RubricSet, parse_rubric_set
 from genrm_cli.settings.kinds import check_request_field
@@ -47,7 +46,6 @@ class ProfileSource(StrEnum):
     MODEL = "model name"
     COMPAT = "compat"
     DEFAULT = "default"
-    PROBE = "probe"
 
 
 @cache
@@ -180,18 +178,7 @@ def profile_of(config: JudgeConfig) -> AnyProfile:
     if judge.judging == "listwise":
         return _listwise_profile(config)
     if judge.compat is None:
-        profile = find_profile(judge.profile, judge.model)
-        if not judge.score_probabilities:
-            return profile
-        if not isinstance(profile, Profile) or profile.render_second_turn is not None:
-            raise UsageError(
-                naming("$score_probabilities needs a profile that compares pairs in one call.")
-            )
-        return with_score_tokens(profile)
-    if judge.score_probabilities:
-        raise UsageError(
-            naming("$compat takes verdicts as NeMo Gym does; omit $score_probabilities.")
-        )
+        return find_profile(judge.profile, judge.model)
     # NeMo Gym asks every judge with its roles.
     profile = find_profile(
         judge.profile or profile_of_model(judge.model) or ROLES_PROFILE, judge.model
@@ -216,10 +203,6 @@ def _listwise_profile(config: JudgeConfig) -> AnyProfile:
     if judge.compat is not None:
         raise UsageError(
             naming("$compat judges pairs, as NeMo Gym does; omit $judging.", judging="listwise")
-        )
-    if judge.score_probabilities:
-        raise UsageError(
-            naming("$score_probabilities needs a profile that compares pairs in one call.")
         )
     profile = find_profile(judge.profile or LISTWISE_PROFILE, judge.model)
     if not isinstance(profile, GradingProfile) or not profile.whole_group:

@@ -109,7 +109,6 @@ class RunMetrics(Mergeable):
     worst_suspect: Worst = field(default_factory=Worst)
     neutralised: int = 0
     copies: int = 0
-    expected_verdicts: int = 0
     dropped_lines: int = 0
     redactions: Counter[str] = field(default_factory=Counter)
     reliability: RunningStats = field(default_factory=RunningStats)
@@ -155,9 +154,6 @@ class RunMetrics(Mergeable):
         else:
             self.verdicts += 1
         self.verdicts_after_reask += isinstance(outcome.result, Verdict) and outcome.reasks > 0
-        self.expected_verdicts += isinstance(outcome.result, Verdict) and bool(
-            outcome.result.likely
-        )
         if not outcome.from_journal:
             self.calls += outcome.attempts
             self.retries += max(0, outcome.attempts - outcome.turns)

@@ -240,7 +240,6 @@ def _one_judge(
         profile_from=None if spec is None or profile is None else spec.source.value,
         probe=None if spec is None else spec.probe,
         compat=settings.judge.compat if spec is not None else None,
-        score_probabilities=(spec is not None and spec.config.judge.score_probabilities) or None,
         weight=weight,
     )
 

@@ -135,7 +135,6 @@ class OutcomeRecord:
         score_1: of the verdict that counts, as are `score_2` and `ranking`; None for a failure and
             for grades.
         grades: of the responses shown, None for those that the judge left out; None for a verdict.
-        expected: True for a verdict that is an expected value over score tokens; None for others.
     """
 
     score_1: float | None
@@ -147,7 +146,6 @@ class OutcomeRecord:
     prompt_tokens: int
     completion_tokens: int
     grades: tuple[float | None, ...] | None = None
-    expected: bool | None = None
 
     @property
     def verdict(self) -> Verdict | None:

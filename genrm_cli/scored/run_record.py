@@ -69,8 +69,6 @@ class JudgeRecord:
         probe: the result of the test before it was asked; None for the baseline, and if it was not
             asked.
         compat: the setting `compat`, which replaces missing verdicts by defaults.
-        score_probabilities: whether its verdicts are expected values over score tokens, where it
-            sends them.
         weight: in a panel.
     """
 
@@ -83,7 +81,6 @@ class JudgeRecord:
     profile_from: str | None
     probe: ProbeResult | None
     compat: str | None
-    score_probabilities: bool | None = None
     weight: float | None = None
 
 
@@ -161,8 +158,6 @@ class RunTotals:
         caused_failures: rollouts that make requests fail, by a test that convicts 1 of 10,000
             innocent ones; `caused_failures_most` names the one with most failures.
         comparisons_planned: `verdicts` + `journal_hits` + `failures`.
-        expected_verdicts: of `verdicts` and `journal_hits`, those that are expected values over
-            score tokens.
         neutralised: rollouts with text in the form of a verdict, a marker or a control token,
             broken up for the judge.
         copies: rollouts in which judges see no difference to an earlier one of their group; they
@@ -244,7 +239,6 @@ class RunTotals:
     shortened_rollouts: int
     verdicts: int
     journal_hits: int
-    expected_verdicts: int
     failures: int
     failures_by_kind: Mapping[str, int]
     failure_examples: Mapping[str, str]

@@ -97,7 +97,6 @@ def outcome_fields(outcome: Outcome, verdict: Verdict | None) -> Json:
         "prompt_tokens": outcome.prompt_tokens,
         "completion_tokens": outcome.completion_tokens,
         "grades": result.values if isinstance(result, Grades) else None,
-        "expected": (isinstance(result, Verdict) and bool(result.likely)) or None,
     }
 
 

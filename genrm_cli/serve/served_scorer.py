@@ -12,7 +12,7 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
 from genrm_cli.judging.journal_file import KeptSums, faded
-from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.judging.opening.open_judges import OpenJudges
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.list_scores import ListScores

@@ -13,7 +13,7 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.json_types import Record
-from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.judging.opening.open_judges import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.win_counts import WinCounts, WinRate
 from genrm_cli.rollouts.rollout import Rollout, Text

@@ -12,9 +12,8 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import Record
 from genrm_cli.judging.engine import JudgeSet, RecallPolicy
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions
+from genrm_cli.judging.opening.judge_spec import JudgeSpec, ModelRole, OpenOptions
 from genrm_cli.judging.opening.open_judges import open_judges
-from genrm_cli.judging.opening.probe import ModelRole
 from genrm_cli.judging.profiles.profile import ChatProfile
 from genrm_cli.judging.requests import ChatPrompt
 from genrm_cli.rollouts.reading.chat_messages import items_of_text

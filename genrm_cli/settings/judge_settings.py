@@ -38,8 +38,7 @@ class JudgeSettings:
     )
     profile: str | None = reward_setting(
         "How to prompt the judge and parse its replies: a name listed by `genrm profiles`, or "
-        "your own TOML file. Default: by model name; for unknown models nemotron-plain, or "
-        "nemotron if the probe finds that the judge supports its roles.",
+        "your own TOML file. Default: by model name; for unknown models nemotron-plain.",
         is_common=True,
     )
     principle: str | None = reward_setting(
@@ -65,12 +64,6 @@ class JudgeSettings:
         "$temperature, $top_p and $max_reply_tokens.",
         (),
         kind=REQUEST_FIELD,
-    )
-    score_probabilities: bool = reward_setting(
-        "Ask for the probabilities of the judge's tokens, and take the expected value of its "
-        "scores or labels as the verdict. For judges that answer without long reasoning: limits "
-        "replies to 512 tokens, or $max_reply_tokens up to 1024.",
-        False,
     )
     max_model_len: int | None = reward_setting(
         "Context length of the judge in tokens, prompt and reply together: longer prompts are "

@@ -136,7 +136,7 @@ def auditor_of(settings: Settings) -> JudgeConfig | None:
     watch = settings.panel.watch
     if watch is None or watch.auditor is None:
         return None
-    own = {"profile": None, "compat": None, "score_probabilities": False, **dict(watch.auditor)}
+    own = {"profile": None, "compat": None, **dict(watch.auditor)}
     return _further_judge("auditor", own.items(), settings)
 
 

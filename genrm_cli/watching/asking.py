@@ -15,7 +15,7 @@ from genrm_cli.jobs.index import InputIndex
 from genrm_cli.jobs.judging_session import JudgingSession
 from genrm_cli.jobs.pairs.labelled_pairs import read_pairs
 from genrm_cli.jobs.stores import OutcomeStore
-from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.judging.opening.open_judges import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing.pairs import AGAINST_FIRST, PairingPlan
 from genrm_cli.rollouts.rollout import Rollout, Text

@@ -16,8 +16,7 @@ from genrm_cli.jobs.index import InputIndex
 from genrm_cli.jobs.stores import OutcomeStore
 from genrm_cli.judging.lookup import profile_of
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
-from genrm_cli.judging.opening.open_judges import open_judges
-from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.judging.opening.open_judges import OpenJudges, open_judges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.describe_run import run_totals
 from genrm_cli.settings import Settings

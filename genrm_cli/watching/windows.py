@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from genrm_cli.errors import GenrmError
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.judging.opening.opened import OpenJudges
+from genrm_cli.judging.opening.open_judges import OpenJudges
 from genrm_cli.metrics.event import Event
 from genrm_cli.scored.describe_run import run_record
 from genrm_cli.scored.json_form import to_json

@@ -40,12 +40,12 @@ def test_a_run_is_logged_from_plan_to_end(genrm, call, judge_server):
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     log = genrm.folder / "events.jsonl"
     finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", log).ended(0)
-    probing, judge, plan, probe, *_, end = logged(log)
-    events = ["probing", "judge", "plan", "probe", "end"]
-    assert [each["event"] for each in (probing, judge, plan, probe, end)] == events
+    judge, plan, probing, probe, *_, end = logged(log)
+    events = ["judge", "plan", "probing", "probe", "end"]
+    assert [each["event"] for each in (judge, plan, probing, probe, end)] == events
     assert judge["model"] == "m"
-    assert judge["profile"] == "nemotron"
-    assert judge["profile_from"] == "probe"
+    assert judge["profile"] == "nemotron-plain"
+    assert judge["profile_from"] == "default"
     assert plan["planned"] == 6
     assert plan["known"] == 0
     assert plan["calls"] == 6

@@ -9,41 +9,12 @@ from genrm_process import make_rollouts
 
 
 @pytest.mark.parametrize(
-    ("roles", "profile", "calls"),
-    [
-        ("accept", "nemotron", 2),
-        ("ignore", "nemotron-plain", 3),
-    ],
-)
-def test_one_call_tells_whether_an_unknown_model_knows_the_roles(
-    genrm, call, judge_server, roles, profile, calls
-):
-    """A GenRM by another name costs no extra call, another judge costs one; the journal remembers
-    what was found.
-    """
-    judge_server.behave(unknown_roles=roles)
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    arguments = ("score", "in.jsonl", *judge_server.flags)
-    assert call(*arguments).code == 0
-    assert judge_server.stats()["requests"] == calls + 3
-    before = genrm.metrics()
-    assert before["judge"]["profile"] == profile
-    assert "is up to date" in call(*arguments).err
-    assert call(*arguments, "--force").code == 0
-    assert judge_server.stats()["requests"] == calls + 3
-    after = genrm.metrics()
-    assert after["judge"]["profile"] == profile
-    assert after["journal_hits"] == 3
-    assert after["reward"] == before["reward"]
-
-
-@pytest.mark.parametrize(
     ("flags", "says"),
     [
         (("--model", "other"), "it was judged by the model m, not other"),
         (
             ("--model", "m", "--profile", "json"),
-            "it was judged with the profile nemotron, not json",
+            "it was judged with the profile nemotron-plain, not json",
         ),
         (("--model", "m", "--judge-id", "oslo"), "it was judged by m, not oslo"),
     ],

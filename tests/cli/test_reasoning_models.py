@@ -42,7 +42,7 @@ def test_each_field_is_refused_once_and_the_second_run_pays_nothing(genrm, call,
         assert first.err.count(f"m does not take {said}") == 1
     *_, last = sent(judge_server)
     assert last == {"model": "m", "max_completion_tokens": 16384}
-    before, refused = judge_server.stats(), 3 + 1  # fields, and the roles of GenRMs
+    before, refused = judge_server.stats(), 3
     assert before["by_status"] == {"200": 2 + 8, "400": refused}
     again = call("score", "in.jsonl", *judge_server.flags, "--force")
     assert again.code == 0
@@ -116,7 +116,6 @@ def test_what_a_user_fixed_is_not_changed(genrm, call, judge_server):
             "unknown request field 'temprature'. Did you mean temperature?",
         ),
         (("--request-field", "model=x"), 2, "--request-field: model is set by genrm"),
-        (("--score-probabilities",), 4, "needs the log probabilities"),
     ]
     for flags, code, words in cases:
         genrm.write("in.jsonl", make_rollouts())

@@ -29,9 +29,9 @@ def test_ctrl_c_sigterm_and_sighup_stop_with_130_and_leave_the_journal(genrm, ju
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == b""
-    probing, judge, plan, error, done = err.decode().splitlines()
+    judge, plan, probing, error, done = err.decode().splitlines()
     assert probing.startswith("probing ")
-    assert judge.startswith("judge: m, profile nemotron (")
+    assert judge.startswith("judge: m, profile nemotron-plain (")
     assert plan.startswith("16 comparisons")
     assert done.startswith("genrm: done: 1 file: 1 not finished")
     assert done.endswith("; exit 130")

@@ -12,8 +12,7 @@ def test_workers_have_the_contexts_that_the_driver_found():
     settings = changed(Settings(), model="m", base_url=("http://127.0.0.1:1/v1",))
     specs = judge_specs(settings)
     for context in (8_192, 0):
-        order = Order(settings, (), None, (False,), (context,))
+        order = Order(settings, (), None, (context,))
         (settled,) = settled_specs(specs, order)
         assert settled.config.judge.max_model_len == context
         assert settled.profile == specs[0].profile
-        assert settled.roles is None

@@ -67,26 +67,6 @@ def refuse(result: Json) -> None:
     refuse_partial(from_json(EvalResult, result))
 
 
-def test_expected_verdicts_are_compared_with_the_sampled_ones(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
-    """From the same replies; the result has both, and without probabilities only one."""
-    uri = write(tmp_path / "pairs.jsonl", make_pairs(3, 2))
-    judge_server.behave(
-        verdict={"score_1": 4, "score_2": 2, "ranking": 2}, likely={"4": {"4": 0.5, "1": 0.5}}
-    )
-    settings = settings_for(
-        judge_server, use_journal=False, profile="json", score_probabilities=True
-    )
-    result = evaluate(uri, settings)
-    figures = result["figures"]
-    assert (figures["accuracy"]["value"], figures["accuracy_if_sampled"]["value"]) == (0.5, 0.5)
-    order = result["pairs"][0]["chosen_first"]
-    assert (order["score_1"], order["expected"], order["sampled"]) == (2.5, True, "right")
-    plain = evaluate(uri, settings_for(judge_server, use_journal=False))["figures"]
-    assert plain["accuracy_if_sampled"]["pairs"] == 0
-
-
 def test_a_judge_that_takes_the_longer(tmp_path: Path, judge_server: JudgeServer) -> None:
     """Right whenever the longer answer is right and never else: length bias 1, no flips, no
     preferred place.

@@ -214,7 +214,7 @@ def test_without_a_count_no_template_is_blamed(judge_server):
             judge_server.behave(fault={"body": json.dumps(body)})
         reason = refusal(judge_server.base_url)
         assert "chat template" not in reason
-        assert ("no_verdict" in reason) == (kind == "no usage")
+        assert "no_verdict" in reason
 
 
 def test_a_context_that_is_too_short_is_not_blamed_on_the_model(judge_server):

@@ -55,7 +55,6 @@ _SHARES = {
     "accuracy_longer_chosen": "  better answer is the longer",
     "accuracy_shorter_chosen": "  better answer is the shorter",
     "accuracy_equal_length": "  both equally long",
-    "accuracy_if_sampled": "accuracy without probabilities",
     "accuracy_if_failures_lose": "accuracy if failures lose",
     "consistent_accuracy": "consistent accuracy",
     "flip_rate": "flip rate",
@@ -145,7 +144,7 @@ def _shares_table(figures: "JudgeQuality") -> Table:
     table = Table([*names("metric"), *numbers("value", "95 % interval", "pairs")])
     for name, words in _SHARES.items():
         share: PairShare = getattr(figures, name)
-        if share.pairs or name not in ("accuracy_equal_length", "accuracy_if_sampled"):
+        if share.pairs or name != "accuracy_equal_length":
             table.add(words, *_share_cells(share), str(share.pairs))
     return table
 

@@ -91,15 +91,6 @@ def _judge_warnings(metrics: "RunTotals") -> Iterator[str]:
             "the ranking only repeats the scores (such as 5, 5, 5) in "
             f"{rate_text(echoing, given, 'verdict')}: it says nothing about the pair."
         )
-    if (
-        any(judge.score_probabilities for judge in metrics.judge.judges)
-        and metrics.expected_verdicts < given
-    ):
-        yield (
-            f"{given - metrics.expected_verdicts:,} of {counted(given, 'verdict')} as the judge "
-            "sampled them, despite --score-probabilities: its server sent no probabilities, or "
-            "put too little probability on scores."
-        )
     alpha = None if metrics.panel is None else metrics.panel.krippendorff_alpha
     if alpha is not None and alpha < _AGREES_FROM:
         yield (

@@ -224,9 +224,9 @@ def _other_judge(metrics: RunRecord, settings: Settings) -> str | None:
         if was.model != spec.config.judge.model:
             return f"it was judged by the model {was.model}, not {spec.config.judge.model}"
         profile = _base_name(was.profile)
-        possible = [each.name for each in (spec.profile, spec.roles) if each is not None]
-        if profile not in map(_base_name, possible):
-            return f"it was judged with the profile {profile}, not {possible[0]}"
+        planned = None if spec.profile is None else spec.profile.name
+        if profile != _base_name(planned):
+            return f"it was judged with the profile {profile}, not {planned}"
     name = judge_name(settings)
     return None if before.name == name else f"it was judged by {before.name}, not {name}"
 
@@ -258,12 +258,9 @@ def _is_judged_alike(metrics: RunRecord, settings: Settings) -> bool:
     ):
         return False
     for was, spec in zip(before.judges, specs, strict=False):
-        # The probe chooses the profile of an unknown model.
-        possible = [each for each in (spec.profile, spec.roles) if each is not None]
-        known = [
-            (was.profile, was.profile_version) == (each.name, each.version) for each in possible
-        ]
-        if not any(known or [was.profile is None]):
+        profile = spec.profile
+        planned = (None, None) if profile is None else (profile.name, profile.version)
+        if (was.profile, was.profile_version) != planned:
             return False
     made_of = reward_record(settings, compile_rewards(settings))
     return _versions_in(metrics.reward_made_of) == _versions_in(made_of)

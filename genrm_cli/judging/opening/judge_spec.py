@@ -6,11 +6,23 @@ from dataclasses import dataclass, field
 
 from genrm_cli.judging.engine import RecallPolicy
 from genrm_cli.judging.lookup import ProfileSource
-from genrm_cli.judging.opening.probe import JUDGE, ModelRole
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.settings.judge_settings import LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.verdicts import ProbeResult
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRole:
+    """The title of a model in messages, and the names of its settings where they differ from a
+    judge's.
+    """
+
+    title: str = "judge"
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+JUDGE = ModelRole()
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +33,6 @@ class JudgeSpec:
         profile: its profile; None for the built-in lexical judge.
         compares: whether it must prefer the better response when probed; False for a grader of
             components.
-        roles: profile to use instead, if the judge turns out to know its roles; None to use
-            `profile` in any case.
         role: its name, and those of its settings, in messages.
         max_model_len: context length in tokens, as set, reported by the endpoints or found in the
             journal; None if unknown.
@@ -33,7 +43,6 @@ class JudgeSpec:
     profile: AnyProfile | None
     compares: bool = True
     source: ProfileSource = ProfileSource.SETTING
-    roles: AnyProfile | None = None
     role: ModelRole = JUDGE
     max_model_len: int | None = None
     probe: ProbeResult | None = None

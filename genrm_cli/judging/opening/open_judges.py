@@ -1,96 +1,105 @@
-"""Open the judges of a run: endpoints, limits, budget."""
+"""Open the judges of a run: their endpoints, limits and budget, their context, and their probe.
 
+Judges with the same endpoints, key and limit share one pool, and judges of one model in a pool
+share its `RequestForm`. All judges share the budget."""
+
+import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 
-from genrm_cli.judging.client import JudgeClient
-from genrm_cli.judging.engine import JudgeSet
+from genrm_cli.errors import Message
+from genrm_cli.judging.client import CallError, JudgeClient
+from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, LexicalJudge
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions
-from genrm_cli.judging.opening.opened import OpenJudge, OpenJudges
+from genrm_cli.judging.offline import OfflineJudge, ReplyStore
+from genrm_cli.judging.opening.judge_spec import JUDGE, JudgeSpec, OpenOptions
+from genrm_cli.judging.opening.probe import probe_judge
 from genrm_cli.judging.pacing.descriptors import max_connections
 from genrm_cli.judging.pacing.endpoint import Endpoint
+from genrm_cli.judging.pacing.judge_events import JudgeEvent, ProbeEvent
 from genrm_cli.judging.pacing.limit import AdaptiveLimit, Limit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool
-from genrm_cli.judging.profiles.profile import AnyProfile
+from genrm_cli.judging.profiles.profile import AnyProfile, ChatProfile
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.request_form import RequestForm, override_fields
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.settings.kinds import parse_request_field
-from genrm_cli.settings.panel import JudgeConfig
+from genrm_cli.verdicts import FailureKind, Outcome, StoppedBy
 
 AUTO_CEILING = 4_096  # a bound on connections, far above the capacity of usual servers
+_LISTING_S = 10.0  # a list of models needs no inference; without it, the run begins all the same
 
 
-@asynccontextmanager
-async def open_judges(
-    specs: Sequence[JudgeSpec], options: OpenOptions, on_event: OnEvent = ignore_event
-) -> AsyncIterator[OpenJudges]:
-    """Open the judges of a run. Judges with the same endpoints, key and limit share them."""
-    async with AsyncExitStack() as clients:
-        opener = _Opener(specs, options, on_event)
-        judges = [await opener.open(spec, clients) for spec in specs]
-        yield OpenJudges(judges, opener.latencies, options, on_event)
+@dataclass(slots=True)
+class _OpenJudge:
+    """An open judge; the built-in one without `remote`."""
+
+    spec: JudgeSpec
+    remote: RemoteJudge | None
 
 
-def idle_judges(
-    specs: Sequence[JudgeSpec], options: OpenOptions, journal: Journal | None
-) -> tuple[JudgeSet, list[JudgeSpec]]:
-    """Return judges without endpoints, which render requests and recall outcomes but ask nothing,
-    and their specs.
+class OpenJudges:
+    """The open judges of a run; all its inputs share them, with their endpoints, limits and
+    budget.
     """
-    opener = _Opener(specs, options, ignore_event)
-    nowhere = EndpointPool([], options.limits.give_up_after, ignore_event)
-    remotes = [
-        None if spec.profile is None else opener.remote(spec, spec.profile, nowhere)
-        for spec in specs
-    ]
-    judges = list(map(OpenJudge, specs, remotes))
-    for judge in judges:
-        judge.find_context(None, journal)
-    opened = OpenJudges(judges, opener.latencies, options, ignore_event)
-    return opened.with_journal(journal), opened.specs
 
-
-class _Opener:
     def __init__(self, specs: Sequence[JudgeSpec], options: OpenOptions, on_event: OnEvent) -> None:
         self.latencies = Latencies()
         endpoints = {base_url for spec in specs for base_url in spec.config.judge.base_url}
         self._connections = max(1, max_connections() // max(1, len(endpoints)))  # of each endpoint
         self._options = options
         self._on_event = on_event
-        self._pools: dict[tuple[object, ...], EndpointPool] = {}
+        self._pools: dict[object, EndpointPool] = {}
         self._forms: dict[tuple[EndpointPool, str], RequestForm] = {}
         limits = options.limits
-        prices = limits.price_in, limits.price_out
-        self._budget = Budget(limits.max_calls, limits.max_total_tokens, limits.max_cost, *prices)
+        self._budget = Budget(
+            limits.max_calls,
+            limits.max_total_tokens,
+            limits.max_cost,
+            limits.price_in,
+            limits.price_out,
+        )
+        self._judges: list[_OpenJudge] = []
+        self._settled = False
+        self._probed = False
+        self._probing = asyncio.Lock()
 
-    async def open(self, spec: JudgeSpec, clients: AsyncExitStack) -> OpenJudge:
-        if spec.profile is None:
-            return OpenJudge(spec)
-        pool = await self._pool(spec.config, self._options.api_keys.get(spec.config.name), clients)
-        remote = self.remote(spec, spec.profile, pool)
-        with_roles = None if spec.roles is None else self.remote(spec, spec.roles, pool)
+    async def open(self, specs: Sequence[JudgeSpec], clients: AsyncExitStack) -> None:
+        """Open the judges and their clients; make no call yet."""
         deadline_s = self._options.limits.deadline
-        if deadline_s is not None and not self._options.recall.only_known:
-            remote.set_deadline(deadline_s - (time.monotonic() - self._options.started_s), GRACE_S)
-        return OpenJudge(spec, remote, with_roles)
+        for spec in specs:
+            remote = None
+            if spec.profile is not None:
+                pool = await self._pool(spec, clients)
+                remote = self._remote(spec, spec.profile, pool)
+                if deadline_s is not None and not self._options.recall.only_known:
+                    passed_s = time.monotonic() - self._options.started_s
+                    remote.set_deadline(deadline_s - passed_s, GRACE_S)
+            self._judges.append(_OpenJudge(spec, remote))
 
-    async def _pool(
-        self, config: JudgeConfig, key: str | None, clients: AsyncExitStack
-    ) -> EndpointPool:
-        judge = config.judge
-        limits = config.limits
-        options = self._options
+    def add_idle(self, specs: Sequence[JudgeSpec], journal: Journal | None) -> None:
+        """Add judges without endpoints, with their contexts as the journal knows them."""
+        nowhere = EndpointPool([], self._options.limits.give_up_after, ignore_event)
+        for spec in specs:
+            remote = None if spec.profile is None else self._remote(spec, spec.profile, nowhere)
+            judge = _OpenJudge(spec, remote)
+            self._judges.append(judge)
+            _set_context(judge, None, journal)
+
+    async def _pool(self, spec: JudgeSpec, clients: AsyncExitStack) -> EndpointPool:
+        judge = spec.config.judge
+        limits = spec.config.limits
+        key = self._options.api_keys.get(spec.config.name)
         identity = (judge.base_url, key, judge.ca_bundle, limits.concurrency)
         if identity in self._pools:
             return self._pools[identity]
         endpoints = []
-        for base_url in () if options.recall.only_known else judge.base_url:
-            most = limits.max_in_flight or AUTO_CEILING
+        most = limits.max_in_flight or AUTO_CEILING
+        for base_url in () if self._options.recall.only_known else judge.base_url:
             client = JudgeClient(
                 base_url,
                 key,
@@ -100,19 +109,15 @@ class _Opener:
                 judge.http_client,
             )
             await clients.enter_async_context(client)
-            limit: Limit
-            if limits.max_in_flight is None:
-                limit = AdaptiveLimit(min(AUTO_CEILING, self._connections))
-            else:
-                limit = Limit(min(limits.max_in_flight, self._connections))
-            endpoints.append(Endpoint(base_url, client, limit))
+            kind = Limit if limits.max_in_flight else AdaptiveLimit
+            endpoints.append(Endpoint(base_url, client, kind(min(most, self._connections))))
         pool = EndpointPool(
-            endpoints, limits.give_up_after, self._on_event, resumes=options.resumes
+            endpoints, limits.give_up_after, self._on_event, resumes=self._options.resumes
         )
         self._pools[identity] = pool
         return pool
 
-    def remote(self, spec: JudgeSpec, profile: AnyProfile, pool: EndpointPool) -> RemoteJudge:
+    def _remote(self, spec: JudgeSpec, profile: AnyProfile, pool: EndpointPool) -> RemoteJudge:
         judge = spec.config.judge
         limits = spec.config.limits
         model = judge.model or ""
@@ -131,3 +136,199 @@ class _Opener:
             judge_id=judge.judge_id,
             latencies=self.latencies,
         )
+
+    def with_journal(
+        self,
+        journal: Journal | None,
+        on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+        store: ReplyStore | None = None,
+    ) -> JudgeSet:
+        """Return the judges in the order of the plan, each behind the journal; with a store, nobody
+        is called.
+        """
+        lanes = max((len(pool.endpoints) for pool in self._pools.values()), default=1)
+        judges: list[Judge] = []
+        read: set[bytes] = set()
+
+        def count(outcome: Outcome) -> None:
+            """Count a reply for this run, although a group that waited for others finds it in the
+            journal.
+            """
+            if outcome.journal_key in read:
+                read.remove(outcome.journal_key)
+                outcome.from_journal = False
+            on_outcome(outcome)
+
+        for remote in (judge.remote for judge in self._judges):
+            if remote is None:
+                judges.append(LexicalJudge())
+                continue
+            if journal is not None and (label := journal.find_judge(remote.name)) is not None:
+                remote.take_over(label)
+            if journal is None or store is None:
+                judges.append(CachedJudge(remote, journal, self._options.recall))
+            else:
+                remote.probe = "skipped"
+                judges.append(OfflineJudge(remote, journal, self._options.recall, store, read))
+        return JudgeSet(judges, on_outcome if store is None else count, max(1, lanes))
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether any judge is asked over HTTP."""
+        return any(judge.remote is not None for judge in self._judges)
+
+    @property
+    def stopped_by(self) -> StoppedBy | None:
+        """Why no more requests are made."""
+        return next((pool.stopped_by for pool in self._pools.values() if pool.stopped_by), None)
+
+    @property
+    def in_flight(self) -> int:
+        """Calls in flight, of all judges."""
+        return sum(pool.in_flight for pool in self._pools.values())
+
+    @property
+    def limit(self) -> int:
+        """Calls that may be in flight, of all judges."""
+        return sum(pool.limit for pool in self._pools.values())
+
+    @property
+    def specs(self) -> list[JudgeSpec]:
+        """The judges, with their contexts and the results of their probes."""
+        return [
+            replace(each.spec, probe=None if each.remote is None else each.remote.probe)
+            for each in self._judges
+        ]
+
+    async def is_reachable(self, timeout_s: float) -> bool:
+        """Whether each judge has an endpoint that is up, or one that responds again."""
+        return all(
+            [pool.is_up or await _responds(pool, timeout_s) for pool in self._pools.values()]
+        )
+
+    async def settle(self, journal: Journal | None = None) -> None:
+        """Find the context of each judge, once, and announce the judges."""
+        async with self._probing:
+            if self._settled:
+                return
+            for judge in self._judges:
+                if not isinstance(judge.spec.profile, ChatProfile):
+                    await self._find_context(judge, journal)
+            self._settled = True
+            for judge in self._judges:
+                spec = judge.spec
+                endpoints = [] if judge.remote is None else judge.remote.pool.endpoints
+                announced = JudgeEvent(
+                    spec.config.name,
+                    spec.config.judge.model,
+                    None if spec.profile is None else spec.profile.name,
+                    None if spec.profile is None else spec.source.value,
+                    list(spec.config.judge.base_url),
+                    sorted({each.client.library for each in endpoints}),
+                    spec.compares,
+                    spec.max_model_len,
+                )
+                self._on_event(announced)
+
+    async def _find_context(self, judge: _OpenJudge, journal: Journal | None) -> None:
+        remote = judge.remote
+        lengths: list[int | None] = []
+        settings = judge.spec.config.judge
+        if remote is not None and settings.max_model_len is None and settings.compat is None:
+            timeout_s = min(_LISTING_S, self._call_timeout_s(judge))
+            lengths = await asyncio.gather(
+                *(_context_of(each, remote.model, timeout_s) for each in remote.pool.endpoints)
+            )
+        _set_context(judge, min(filter(None, lengths), default=None), journal)
+
+    def _call_timeout_s(self, judge: _OpenJudge) -> float:
+        timeout_s = judge.spec.config.limits.call_timeout
+        return min(timeout_s, self._options.limits.deadline or timeout_s)
+
+    async def probe(self) -> None:
+        """Probe every remote judge, once, unless the options disable it."""
+        await self.settle()
+        async with self._probing:
+            for judge in self._judges:
+                if judge.remote is not None and not judge.spec.config.judge.probe:
+                    judge.remote.probe = "skipped"
+            if self._probed or not self._options.probe or self._options.recall.only_known:
+                return
+            parts: list[str | Message] = []
+            for judge in self._judges:
+                for warning in await self._probe(judge):
+                    parts += ["; ", warning]
+            self._probed = True
+            if self.is_remote:
+                self._on_event(ProbeEvent(Message.of(*parts[1:]) if parts else None))
+
+    async def _probe(self, judge: _OpenJudge) -> list[Message]:
+        if judge.remote is None or not judge.remote.may_ask():
+            return []
+        spec = judge.spec
+        warnings = await probe_judge(
+            judge.remote,
+            self._call_timeout_s(judge),
+            compares=spec.compares,
+            role=spec.role,
+            name=None if spec.compares or spec.role is not JUDGE else spec.config.name,
+            on_event=self._on_event,
+        )
+        judge.remote.probe = "incomplete" if warnings else "passed"
+        return warnings
+
+
+@asynccontextmanager
+async def open_judges(
+    specs: Sequence[JudgeSpec], options: OpenOptions, on_event: OnEvent = ignore_event
+) -> AsyncIterator[OpenJudges]:
+    """Open the judges of a run, and close their clients at the end."""
+    async with AsyncExitStack() as clients:
+        judges = OpenJudges(specs, options, on_event)
+        await judges.open(specs, clients)
+        yield judges
+
+
+def idle_judges(
+    specs: Sequence[JudgeSpec], options: OpenOptions, journal: Journal | None
+) -> tuple[JudgeSet, list[JudgeSpec]]:
+    """Return judges without endpoints, which render requests and recall outcomes but ask nothing,
+    and their specs.
+    """
+    judges = OpenJudges(specs, options, ignore_event)
+    judges.add_idle(specs, journal)
+    return judges.with_journal(journal), judges.specs
+
+
+def _set_context(judge: _OpenJudge, reported: int | None, journal: Journal | None) -> None:
+    """Set the context length: that of the settings, of the endpoints, or of the journal."""
+    remote = judge.remote
+    settings = judge.spec.config.judge
+    if remote is None or settings.compat is not None:
+        return
+    length = reported if settings.max_model_len is None else settings.max_model_len
+    label = None if journal is None else journal.find_judge(remote.name)
+    if length is None and label is not None:
+        length = remote.take_over(label)
+    judge.spec = replace(judge.spec, max_model_len=length or None)
+    if length:
+        remote.set_context(length)
+
+
+async def _context_of(endpoint: Endpoint, model: str, timeout_s: float) -> int | None:
+    """Return the context length of a model as an endpoint tells it; None if it does not."""
+    try:
+        return (await endpoint.client.list_models(timeout_s)).get(model)
+    except CallError:
+        return None
+
+
+async def _responds(pool: EndpointPool, timeout_s: float) -> bool:
+    for endpoint in pool.endpoints:
+        try:
+            await endpoint.client.list_models(timeout_s)
+        except CallError as error:
+            if error.failure.kind in (FailureKind.CONNECTION, FailureKind.TIMEOUT):
+                continue
+        return True
+    return False

@@ -1,11 +1,11 @@
 """Probe a judge before the first paid call: a good and a bad answer, in both orders."""
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from genrm_cli.errors import JudgeError, Message, SettingRef, naming
 from genrm_cli.judging.client import CallError
+from genrm_cli.judging.opening.judge_spec import JUDGE, ModelRole
 from genrm_cli.judging.pacing.endpoint import Endpoint, loop_time_s
 from genrm_cli.judging.pacing.judge_events import ProbingEvent
 from genrm_cli.judging.profiles.profile import sample_prompt
@@ -17,6 +17,7 @@ from genrm_cli.verdicts import Failure, FailureKind, Grades, Judgment, Verdict, 
 
 _TRIES = 2  # one connection that fails must not end a run before it begins
 _PAUSE_S = 0.5
+_NOT_RETRIED = (FailureKind.AUTH, FailureKind.TIMEOUT, FailureKind.RATE_LIMITED)
 
 _CONVERSATION = (("user", "Which planet of the solar system is closest to the sun?"),)
 _GOOD = "Mercury is the planet closest to the sun. It goes round it in 88 days."
@@ -74,20 +75,32 @@ _INSANE_REMEDY = naming(
 
 
 @dataclass(frozen=True, slots=True)
-class ModelRole:
-    """The title of a model in messages, and the names of its settings where they differ from a
-    judge's.
+class _Fault:
+    """Why an endpoint cannot be used.
+
+    Attributes:
+        is_down: whether it cannot be reached, or fails in a way that may pass.
+        is_busy: whether it refuses for lack of capacity. The run will wait for it.
     """
 
-    title: str = "judge"
-    settings: Mapping[str, str] = field(default_factory=dict)
+    message: Message
+    is_down: bool = False
+    is_busy: bool = False
 
 
-JUDGE = ModelRole()
+@dataclass(slots=True)
+class _ProbeAnswer:
+    """What a judge answered.
 
+    Attributes:
+        reply: the first reply, if any: its prompt contains the responses, and with two turns no
+            words of the model.
+        refused: the field of the request that the server refuses.
+    """
 
-ProbeAnswer = tuple[Endpoint, Reply, Verdict]
-"""A verdict on the good and the bad answer, in this order."""
+    result: Judgment | Failure
+    reply: Reply | None = None
+    refused: RefusedField | None = None
 
 
 async def probe_judge(
@@ -97,7 +110,6 @@ async def probe_judge(
     compares: bool = True,
     role: ModelRole = JUDGE,
     name: str | None = None,
-    known: ProbeAnswer | None = None,
     on_event: OnEvent = ignore_event,
 ) -> list[Message]:
     """Ask the judge about a good and a bad answer, and with the two swapped; warn of endpoints that
@@ -113,70 +125,25 @@ async def probe_judge(
         compares: whether the better answer must get the better verdict; False for a grader of
             something else.
         name: its name in errors, for example that of a component; None to name only its model.
-        known: this judge's answer to the first request, which is then skipped.
+
+    Raises:
+        JudgeError: an endpoint cannot be used, or all are down.
     """
-    _announce(judge, timeout_s, on_event)
     endpoints = judge.pool.endpoints
+    on_event(ProbingEvent([each.name for each in endpoints], judge.model, timeout_s))
     probes = (_Probe(judge, endpoint, timeout_s, role) for endpoint in endpoints)
-    results = await asyncio.gather(*(probe.run(known, compares) for probe in probes))
-    all_down = all(isinstance(result, _DownError) for result in results)
+    faults = await asyncio.gather(*(probe.run(compares=compares) for probe in probes))
+    all_down = all(fault is not None and fault.is_down for fault in faults)
     warnings: list[Message] = []
-    for endpoint, result in zip(endpoints, results, strict=True):
-        if result is None:
+    for endpoint, fault in zip(endpoints, faults, strict=True):
+        if fault is None:
             continue
-        if all_down or not isinstance(result, _DownError | _JudgeBusyError):
-            raise result if name is None else JudgeError(f"{name}: ", result.message)
-        warnings.append(result.message)
-        if isinstance(result, _DownError):
+        if all_down or not (fault.is_down or fault.is_busy):
+            raise JudgeError(*([] if name is None else [f"{name}: "]), fault.message)
+        warnings.append(fault.message)
+        if fault.is_down:
             endpoint.mark_unhealthy(loop_time_s())
     return warnings
-
-
-async def answer_to_roles(
-    judge: RemoteJudge, timeout_s: float, on_event: OnEvent
-) -> ProbeAnswer | None:
-    """Show a judge a good and a bad answer with the GenRM roles, on the first endpoint that
-    answers.
-
-    None if it does not prefer the good answer, the profile does not fit the judge, or no endpoint
-    answers."""
-    _announce(judge, timeout_s, on_event)
-    request = judge.prepare(sample_prompt(judge.profile, _CONVERSATION, _GOOD, _BAD), 0)
-    for endpoint in judge.pool.endpoints:
-        try:
-            reply = await judge.try_at(endpoint, request, timeout_s)
-        except CallError as error:
-            if error.failure.kind.is_transient:
-                continue
-            return None
-        verdict = judge.read(reply, request)
-        return (
-            (endpoint, reply, verdict)
-            if isinstance(verdict, Verdict) and preference(verdict) > 0
-            else None
-        )
-    return None
-
-
-def _announce(judge: RemoteJudge, timeout_s: float, on_event: OnEvent) -> None:
-    names = [endpoint.name for endpoint in judge.pool.endpoints]
-    on_event(ProbingEvent(names, judge.model, timeout_s))
-
-
-class _DownError(JudgeError):
-    """An endpoint cannot be reached or fails in a way that may pass."""
-
-
-class _JudgeBusyError(JudgeError):
-    """An endpoint refuses for lack of capacity. The run will wait for it."""
-
-
-class _UnreadError(JudgeError):
-    """A reply contains no verdict."""
-
-    def __init__(self, message: Message, reply: Reply) -> None:
-        super().__init__(message)
-        self.reply = reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,99 +155,71 @@ class _Probe:
     timeout_s: float
     role: ModelRole
 
-    async def run(self, known: ProbeAnswer | None, compares: bool) -> JudgeError | None:
+    async def run(self, *, compares: bool) -> _Fault | None:
         """Return why the endpoint cannot be used, or None."""
-        try:
-            if compares:
-                await self._compare_both_orders(known)
-            else:
-                await self._ask(_GOOD, _BAD)
-        except JudgeError as error:
-            return error
-        return None
-
-    async def _compare_both_orders(self, known: ProbeAnswer | None) -> None:
-        try:
-            is_known = known is not None and known[0] is self.endpoint
-            first = known[1:] if known is not None and is_known else await self._ask(_GOOD, _BAD)
-            second = await self._ask(_BAD, _GOOD)
-        except _UnreadError as error:
-            # A model that sees only the question answers it.
-            if await self._prompt_grows(error.reply) is False:
-                raise self._dropping(
-                    "it gives no verdict, and longer responses make its prompt no longer"
-                ) from error
-            raise
-        if first is None or second is None:
-            raise _JudgeBusyError(f"{self.endpoint.name} is busy (429): it could not be tested")
-        if _follows(first[1], second[1]):
-            return
-        if await self._prompt_grows(first[0]):
-            said = f"{_in_words(first[1])} shown first, {_in_words(second[1])} shown second"
+        first = await self._ask(_GOOD, _BAD)
+        if isinstance(first.result, Failure):
+            return await self._fault_of(first, first.result, compares=compares)
+        if not compares:
+            return None
+        second = await self._ask(_BAD, _GOOD)
+        if isinstance(second.result, Failure):
+            return await self._fault_of(second, second.result, compares=compares)
+        if _follows(first.result, second.result):
+            return None
+        if await self._prompt_grows(first):
+            said = f"{_in_words(first.result)} shown first, {_in_words(second.result)} shown second"
             sign = f"it does not prefer a right answer to nonsense: {said}"
-            raise JudgeError(self._unusable(sign, _INSANE_REMEDY))
-        raise self._dropping("its verdict does not follow the responses")
+            return _Fault(self._unusable(sign, _INSANE_REMEDY))
+        return self._dropping("its verdict does not follow the responses")
 
-    async def _ask(self, one: str, other: str) -> tuple[Reply, Judgment] | None:
-        """Ask about two answers and parse the reply, with one retry of a transient failure; None if
-        it is busy.
+    async def _fault_of(self, answer: _ProbeAnswer, failure: Failure, *, compares: bool) -> _Fault:
+        kind = failure.kind
+        if kind is FailureKind.RATE_LIMITED:
+            busy = f"{self.endpoint.name} is busy (429): it could not be tested"
+            return _Fault(Message.of(busy), is_busy=True)
+        # A model that sees only the question answers it.
+        if compares and answer.reply is not None and await self._prompt_grows(answer) is False:
+            return self._dropping(
+                "it gives no verdict, and longer responses make its prompt no longer"
+            )
+        # The user must correct a wrong key or URL, although a run would wait for it.
+        is_down = kind.is_transient and kind not in (FailureKind.AUTH, FailureKind.BAD_BODY)
+        remedy = self._remedy(failure, answer.refused)
+        return _Fault(self._unusable(f"{kind}: {failure.detail}", remedy), is_down=is_down)
 
-        With two turns, return the first reply: its prompt contains the responses, but no words of
-        the model."""
+    async def _ask(self, one: str, other: str) -> _ProbeAnswer:
+        """Ask about two answers and parse the reply, with one retry of what may pass."""
         judge = self.judge
-        endpoint = self.endpoint
         request = judge.prepare(sample_prompt(judge.profile, _CONVERSATION, one, other), 0)
-        failure = Failure(FailureKind.NO_VERDICT, "not asked")
-        unread: Reply | None = None
-        refused: RefusedField | None = None
-        for tries_left in reversed(range(_TRIES)):
+        answer = _ProbeAnswer(Failure(FailureKind.NO_VERDICT, "not asked"))
+        for _ in range(_TRIES):
             try:
-                reply = last = await judge.try_at(endpoint, request, self.timeout_s)
+                reply = last = await judge.try_at(self.endpoint, request, self.timeout_s)
                 second = judge.second_turn(request, reply)
                 if isinstance(second, JudgeRequest):
-                    last = await endpoint.client.complete(second.body, self.timeout_s)
+                    last = await self.endpoint.client.complete(second.body, self.timeout_s)
             except CallError as error:
-                failure = error.failure
-                unread = None
-                refused = error.refused
-                if failure.kind == FailureKind.RATE_LIMITED:
-                    return None
-                if not (tries_left and error.may_pass) or failure.kind in (
-                    FailureKind.AUTH,
-                    FailureKind.TIMEOUT,
-                ):
+                answer = _ProbeAnswer(error.failure, refused=error.refused)
+                if not error.may_pass or error.failure.kind in _NOT_RETRIED:
                     break
                 await asyncio.sleep(_PAUSE_S)
                 continue
             result = second if isinstance(second, Failure) else judge.read(last, request)
+            answer = _ProbeAnswer(result, reply)
             if not isinstance(result, Failure):
-                return reply, result
-            failure = result
-            unread = reply
-        unusable = self._unusable(
-            f"{failure.kind}: {failure.detail}", self._remedy(failure, refused)
-        )
-        if unread is not None:
-            raise _UnreadError(unusable, unread)
-        # The user must correct a wrong key or URL, although a run would wait for it.
-        passes = failure.kind.is_transient and failure.kind not in (
-            FailureKind.AUTH,
-            FailureKind.BAD_BODY,
-        )
-        raise _DownError(unusable) if passes else JudgeError(unusable)
+                break
+        return answer
 
-    async def _prompt_grows(self, short: Reply) -> bool | None:
+    async def _prompt_grows(self, short: _ProbeAnswer) -> bool | None:
         """Whether longer responses make a longer prompt, by the server's own count; None if it
         reports no count.
         """
-        try:
-            asked = await self._ask(20 * (_GOOD + " "), _BAD)
-            longer = asked and asked[0]
-        except _UnreadError as error:
-            longer = error.reply
-        if longer is None or longer.prompt_tokens is None or short.prompt_tokens is None:
+        longer = (await self._ask(20 * (_GOOD + " "), _BAD)).reply
+        counts = [None if each is None else each.prompt_tokens for each in (short.reply, longer)]
+        if counts[0] is None or counts[1] is None:
             return None
-        return longer.prompt_tokens > short.prompt_tokens
+        return counts[1] > counts[0]
 
     def _remedy(self, failure: Failure, refused: RefusedField | None) -> Message:
         if failure.is_too_long:
@@ -302,9 +241,9 @@ class _Probe:
         is_plain = self.judge.profile.name == _PLAIN.value
         return _REMEDIES.get(failure.kind, _UNREAD_PLAIN_REMEDY if is_plain else _UNREAD_REMEDY)
 
-    def _dropping(self, sign: str) -> JudgeError:
+    def _dropping(self, sign: str) -> _Fault:
         what = f"{sign}: its chat template seems to drop them"
-        return JudgeError(self._unusable(what, Message.of("Try ", _PLAIN, ".")))
+        return _Fault(self._unusable(what, Message.of("Try ", _PLAIN, ".")))
 
     def _unusable(self, what: str, remedy: Message) -> Message:
         tried = f"tried {self.endpoint.name} with the model {self.judge.model!r}"

@@ -13,7 +13,6 @@ _PROFILE_SOURCES = {
     "model name": "by model name",
     "compat": "as in NeMo Gym",
     "default": "default",
-    "probe": "by probe",
 }
 
 
