@@ -161,7 +161,7 @@ IMPURE_LIBRARY = (
 )
 IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__", "breakpoint"})
 
-PURE_LIBRARIES = ("markupsafe", "numpy", "phonenumbers", "re2", "stdnum")
+PURE_LIBRARIES = ("markupsafe", "msgspec", "numpy", "phonenumbers", "re2", "stdnum")
 
 # Rule 3. Where each outside library may be imported; a new library needs a line here.
 HOMES = {
@@ -177,6 +177,7 @@ HOMES = {
     "_typeshed": ("storage",),
     "zstandard": ("storage", "judging.journal", "judging.journal_file"),
     "pyarrow": ("storage",),
+    "msgspec": ("scored.json_form",),
     "orjson": (
         "storage",
         "jobs",
@@ -355,7 +356,7 @@ for product in sys.argv[1].split():
 def test_the_rest_can_be_imported_without_a_product(tmp_path: Path) -> None:
     """In a copy, each product's folder is deleted, and all other modules are imported."""
     shutil.copytree(ROOT / PACKAGE, tmp_path / PACKAGE, ignore=shutil.ignore_patterns("*.pyc"))
-    heavy = "boto3 httpx jinja2 numpy orjson prometheus_client pyreqwest starlette uvicorn"
+    heavy = "boto3 httpx jinja2 msgspec numpy orjson prometheus_client pyreqwest starlette uvicorn"
     ended = subprocess.run(
         [sys.executable, "-c", _IMPORT_THE_REST, " ".join(PRODUCTS), heavy],
         cwd=tmp_path,
@@ -663,7 +664,8 @@ def test_help_is_quick_because_it_imports_little(arguments: list[str]) -> None:
     )
     assert ended.returncode == 0, ended.stderr
     heavy = (
-        "phonenumbers stdnum numpy boto3 botocore httpx pyreqwest zstandard orjson asyncio sqlite3"
+        "phonenumbers stdnum numpy boto3 botocore httpx msgspec pyreqwest zstandard orjson asyncio "
+        "sqlite3"
     )
     assert set(heavy.split()) & set(ended.stderr.split()) == set()
     assert ended.stdout

@@ -17,7 +17,7 @@ from genrm_cli.errors import BadInputLineError, InputError, counted, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.offline.request_files import replies_of
 from genrm_cli.metrics.event import Event
-from genrm_cli.scored.json_form import from_json, to_json
+from genrm_cli.scored.json_form import parse_json, to_json
 from genrm_cli.storage.encoding.records import Line, parse_record, render_document
 from genrm_cli.storage.location import sibling
 from genrm_cli.storage.outputs import Outputs
@@ -232,7 +232,7 @@ class FileBatch:
     def _read_state(self) -> BatchState | None:
         content = self._run.store.at(self._state_uri).read()
         try:
-            return None if content is None else from_json(BatchState, parse_record(content))
+            return None if content is None else parse_json(BatchState, content)
         except ValueError as error:
             raise InputError(
                 f"{self._state_uri}: not the state of a batch ({error}). Find the batch at the "

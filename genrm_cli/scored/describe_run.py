@@ -31,6 +31,7 @@ from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.json_form import extended
 from genrm_cli.scored.run_record import (
     FIGURES,
+    FORMAT,
     FileRecord,
     GraderRecord,
     InputVersion,
@@ -181,6 +182,7 @@ def run_record(
     return extended(
         RunRecord,
         totals,
+        format=FORMAT,
         input=input_,
         output=output,
         output_mark=output_mark,

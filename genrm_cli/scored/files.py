@@ -1,17 +1,14 @@
 """Find outputs of `genrm score`, and open their companion files."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
-from genrm_cli.json_types import Record
-from genrm_cli.scored.json_form import FormError, from_json
+from genrm_cli.scored.json_form import parse_json
 from genrm_cli.scored.run_record import FileRecord, OutputMark, RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.contract import Mark
-from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.location import (
     folder_of,
     is_scored_file,
@@ -109,34 +106,9 @@ def read_run_record(uri: str, store: Store) -> RunRecord | None:
     """Read the metrics file of an earlier run; None if it is missing or another kind of file."""
     content = store.at(uri).read()
     try:
-        return None if content is None else parse_run_record(content)
-    except (BadLineError, FormError):
+        return None if content is None else parse_json(RunRecord, content)
+    except ValueError:
         return None
-
-
-def parse_run_record(content: bytes) -> RunRecord:
-    """Parse a metrics file.
-
-    Raises:
-        BadLineError: it is not a JSON object.
-        FormError: it is not a metrics file.
-    """
-    return from_json(RunRecord, parse_written(content))
-
-
-def parse_written(content: bytes) -> Record:
-    """Parse a JSON object that a run has written. NaN stays as it is, so that its reader refuses it
-    and names the member.
-
-    Raises:
-        BadLineError: it is not a JSON object.
-    """
-    nulls: list[str] = []
-    record = parse_record(content, nulls.append)
-    if not nulls:
-        return record
-    not_finite: Record = json.loads(content)
-    return not_finite
 
 
 def read_metrics_beside(scored: ScoredInput, store: Store) -> RunRecord | None:
@@ -150,8 +122,8 @@ def read_metrics_beside(scored: ScoredInput, store: Store) -> RunRecord | None:
     uri = sibling(scored.uri, ".metrics.json")
     content = store.at(uri).read()
     try:
-        return None if content is None else parse_run_record(content)
-    except (BadLineError, FormError) as error:
+        return None if content is None else parse_json(RunRecord, content)
+    except ValueError as error:
         raise InputError(f"{uri}: {error}", *REMEDY) from error
 
 

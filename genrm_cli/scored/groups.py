@@ -21,17 +21,16 @@ from genrm_cli.scored.files import (
     REMEDY,
     ScoredInput,
     open_scored,
-    parse_written,
     read_metrics_beside,
 )
-from genrm_cli.scored.json_form import FormError, from_json
+from genrm_cli.scored.json_form import parse_json
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredLine, ScoredRollout
 from genrm_cli.scored.parse_lines import iter_scored
 from genrm_cli.scored.rollout_store import RolloutStore
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.contract import InputIdentity
-from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
+from genrm_cli.storage.encoding.records import Line
 from genrm_cli.storage.source import Source
 from genrm_cli.storage.spool import Pieces, Spool
 from genrm_cli.storage.store import Store
@@ -140,7 +139,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
             )
 
     def _comparison(self, number: int) -> ComparisonRecord:
-        comparison = from_json(ComparisonRecord, parse_record(self._comparisons[number]))
+        comparison = parse_json(ComparisonRecord, self._comparisons[number])
         return (
             comparison
             if comparison.reply is not None
@@ -212,9 +211,9 @@ def _iter_comparisons(source: Source) -> Iterator[tuple[Line, ComparisonRecord]]
         for line in source.iter_lines():
             try:
                 if line.oversize is not None:
-                    raise BadLineError("longer than max_line_bytes")
-                yield line, from_json(ComparisonRecord, parse_written(line.raw))
-            except (BadLineError, FormError) as error:
+                    raise ValueError("longer than max_line_bytes")
+                yield line, parse_json(ComparisonRecord, line.raw)
+            except ValueError as error:
                 raise InputError(
                     f"{source.uri}: {source.unit} {line.number}: {error}", *REMEDY
                 ) from error

@@ -91,7 +91,7 @@ class ScoredLine(RolloutResult):
             difference; None for its own.
     """
 
-    format: Literal[1] = FORMAT
+    format: Literal[1]
     reliability: float | None
     adjustments: Adjustments
     group: str | None
@@ -175,7 +175,7 @@ class ComparisonRecord(OutcomeRecord):
         journal_key: key of the reply in the journal.
     """
 
-    format: Literal[1] = FORMAT
+    format: Literal[1]
     group: str | None
     component: str | None = None
     i: int | None
@@ -243,4 +243,4 @@ def parse_scored_line(score: Score) -> ScoredLine:
     try:
         return from_json(ScoredLine, {**score.detail, "reward": score.reward})
     except FormError as error:
-        raise UnreadableRecordError(f"genrm.{error}; run `genrm score` on it again") from error
+        raise UnreadableRecordError(f"genrm: {error}; run `genrm score` on it again") from error

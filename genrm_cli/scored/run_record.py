@@ -11,7 +11,7 @@ from genrm_cli.metrics.plan_reliability import RingsNeeded
 from genrm_cli.metrics.running_stats import LatencySummary, Statistics
 from genrm_cli.metrics.session_metrics import SessionSummary
 from genrm_cli.metrics.verdict_counts import GroupedCount
-from genrm_cli.scored.json_form import json_schema
+from genrm_cli.scored.json_form import json_schemas
 from genrm_cli.scored.lines import ComparisonRecord, ScoredLine
 from genrm_cli.verdicts import ProbeResult, StoppedBy
 
@@ -307,7 +307,7 @@ class RunRecord(RunTotals):
         watch: what watching the judges found; None if they were not watched.
     """
 
-    format: Literal[1] = FORMAT
+    format: Literal[1]
     input: InputVersion | None
     output: str
     output_mark: OutputMark | None
@@ -331,15 +331,9 @@ def output_schema() -> Record:
     """Return the schemas: `ScoredLine` of a rollout's `genrm` object, `ComparisonRecord` and
     `RunRecord` of files.
     """
-    line = json_schema(ScoredLine)
+    schemas = json_schemas((ScoredLine, ComparisonRecord, RunRecord))
     # The reward is a field of the line itself, whose name depends on the format.
+    line = schemas["ScoredLine"]
     del line["properties"]["reward"]
     line["required"].remove("reward")
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$defs": {
-            "ScoredLine": line,
-            "ComparisonRecord": json_schema(ComparisonRecord),
-            "RunRecord": json_schema(RunRecord),
-        },
-    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": schemas}

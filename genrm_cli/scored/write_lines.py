@@ -5,6 +5,7 @@ from genrm_cli.groups.results import ComparisonResult, GroupRewards, RolloutScor
 from genrm_cli.rewards.compose import Total
 from genrm_cli.scored.json_form import Json, extended, to_json
 from genrm_cli.scored.lines import (
+    FORMAT,
     ComparisonRecord,
     DiversityRecord,
     FailureRecord,
@@ -45,6 +46,7 @@ def scored_line(score: RolloutScore, rewards: GroupRewards, plan: GroupPlan) -> 
     return extended(
         ScoredLine,
         result_of(score, rewards),
+        format=FORMAT,
         reliability=rewards.reliability,
         adjustments=score.numbers.adjustments,
         group=rewards.key,
@@ -115,6 +117,7 @@ def comparison_json(comparison: ComparisonResult, *, with_reply: bool) -> Json:
         fields["grades"] = tuple(by_place.get(place) for place in range(len(indices)))
     record = ComparisonRecord(
         **fields,
+        format=FORMAT,
         group=comparison.group,
         component=comparison.component,
         i=indices[0] if len(indices) <= 2 else None,

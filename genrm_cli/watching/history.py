@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 from itertools import chain
 
 from genrm_cli.metrics.verdict_counts import GroupedCount
-from genrm_cli.scored.files import parse_written
-from genrm_cli.scored.json_form import FormError, from_json, to_json
+from genrm_cli.scored.json_form import parse_json, to_json
 from genrm_cli.scored.run_record import PanelRecord, RunTotals
-from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_document
+from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.store import Store
 from genrm_cli.watching.records import MARGINS, WatchedRecord, WatchRecord
 from genrm_cli.watching.sentinels import VERDICTS
@@ -88,14 +87,14 @@ def read_history(folders: Sequence[str], store: Store, *, flat: bool = False) ->
             if content is None:
                 continue
             if uri.endswith(METRICS_SUFFIX):
-                record = from_json(WatchedRecord, parse_written(content))
+                record = parse_json(WatchedRecord, content)
                 _check_record(record)
                 records[uri] = record
             else:
-                acknowledgement = from_json(Acknowledgement, parse_record(content))
+                acknowledgement = parse_json(Acknowledgement, content)
                 _check_acknowledgement(acknowledgement)
                 acknowledged.append(acknowledgement)
-        except (BadLineError, FormError, ValueError) as error:
+        except ValueError as error:
             unreadable[uri] = str(error).rstrip(".")
     unreadable |= _of_other_length(records)
     problems: tuple[str, ...] = ()

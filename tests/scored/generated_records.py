@@ -43,6 +43,8 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(arguments)
     if origin in (Union, UnionType):
         return st.one_of(*map(values_of, arguments))
+    if origin is tuple and arguments[-1] is not Ellipsis:
+        return st.tuples(*map(values_of, arguments))
     if origin is tuple:
         return st.lists(values_of(arguments[0]), max_size=3).map(tuple)
     if isinstance(origin, type) and issubclass(origin, Mapping):

@@ -122,28 +122,28 @@ OF_FORMAT: dict[str, Json] = {
 def missing(line: Json) -> str:
     """Remove a member."""
     del line["judge"]
-    return "judge is missing"
+    return "missing required field `judge`"
 
 
 def of_another_type(line: Json) -> str:
     """Write a text for a number."""
     line["failed" if "failed" in line else "attempts"] = "many"
-    return ": found 'many'; expected an integer"
+    return "Expected `int`, got `str`"
 
 
 def of_another_version(line: Json) -> str:
     """Say that a later version wrote it."""
     line["format"] = 2
-    return "format: found 2; expected one of 1"
+    return "Invalid enum value 2 - at `$.format`"
 
 
 def of_an_unknown_code(line: Json) -> str:
     """Use a code that does not exist."""
     if "status" in line:
         line["status"] = "fine"
-        return "status: found 'fine'; expected one of 'scored', 'single', 'unscored'"
+        return "Invalid enum value 'fine' - at `$.status`"
     line["failure"] = {"kind": "late", "detail": ""}
-    return "failure: kind: found 'late'; expected one of "
+    return "Invalid enum value 'late' - at `$.failure.kind`"
 
 
 DAMAGES = [
@@ -161,7 +161,7 @@ def test_a_damaged_scored_line_is_refused(run_files, damage):
     problem = damage(lines[1]["genrm"])
     write_lines(run_files, lines)
     message = message_of(run_files)
-    assert message.startswith(f"{run_files}: strict=True refuses line 2: genrm.")
+    assert message.startswith(f"{run_files}: strict=True refuses line 2: genrm: ")
     assert problem in message
     assert message.endswith("; run `genrm score` on it again")
 
@@ -186,7 +186,7 @@ def test_a_comparison_with_a_nan_is_refused(run_files, member):
     lines = copy.deepcopy(COMPARISONS)
     lines[2][member] = float("nan")
     path = write_lines(run_files.with_name("x.comparisons.jsonl"), lines)
-    assert message_of(run_files).startswith(f"{path}: line 3: {member}: found nan; expected a numb")
+    assert message_of(run_files).startswith(f"{path}: line 3: JSON is malformed")
 
 
 @pytest.mark.parametrize("name", ["x.scored.jsonl", "x.comparisons.jsonl"])
@@ -199,7 +199,7 @@ def test_a_torn_last_line_is_refused(run_files, name):
         path.write_bytes(whole[: len(whole) - 1 - length + kept])
         message = message_of(run_files)
         assert str(path) in message
-        assert "line 3: not JSON: " in message
+        assert "line 3: " in message
         assert "force=True" in message or "strict=True" in message
 
 
@@ -221,14 +221,17 @@ def test_lines_that_are_not_scored_are_counted_unless_strict(run_files):
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("{", "not JSON"),
-        ("[]", "JSON, but a list instead of an object"),
-        ("{}", "format is missing"),
-        (json.dumps(metrics() | {"format": 2}), "format: found 2; expected one of 1"),
-        (json.dumps(metrics() | {"rollouts": None}), "rollouts: found None; expected an integer"),
-        (json.dumps(metrics() | {"wall_time_s": float("nan")}), "wall_time_s: found nan; expected"),
-        (json.dumps(metrics() | {"judge": "j"}), "judge: found 'j'; expected an object"),
-        (json.dumps(metrics())[:-9], "not JSON"),
+        ("{", "Input data was truncated"),
+        ("[]", "Expected `object`, got `array`"),
+        ("{}", "Object missing required field "),
+        (json.dumps(metrics() | {"format": 2}), "Invalid enum value 2 - at `$.format`"),
+        (
+            json.dumps(metrics() | {"rollouts": None}),
+            "Expected `int`, got `null` - at `$.rollouts`",
+        ),
+        (json.dumps(metrics() | {"wall_time_s": float("nan")}), "JSON is malformed"),
+        (json.dumps(metrics() | {"judge": "j"}), "Expected `object`, got `str` - at `$.judge`"),
+        (json.dumps(metrics())[:-9], "Input data was truncated"),
     ],
 )
 def test_a_damaged_metrics_file_is_refused(run_files, content, problem):
@@ -295,5 +298,5 @@ def test_the_last_review_of_a_rollout_counts(run_files):
 
 def test_a_score_of_another_writer_is_no_scored_line():
     """The `genrm` object of something else is refused with the first member that it lacks."""
-    with pytest.raises(ValueError, match=r"^genrm\.\w+ is missing; run `genrm score` on it again$"):
+    with pytest.raises(ValueError, match=r"^genrm: Object missing required field"):
         parse_scored_line(Score(1.0, {"judge": "j"}))

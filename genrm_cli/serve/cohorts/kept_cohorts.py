@@ -11,7 +11,7 @@ from genrm_cli.groups.results import GroupRewards, RolloutScore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.journal_file import KeptRecords
 from genrm_cli.rewards.component import Column
-from genrm_cli.scored.json_form import FormError, from_json, to_json
+from genrm_cli.scored.json_form import parse_json, to_json
 from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts
 from genrm_cli.serve.cohorts.cohort import NO_ROLLOUT, Cohort, Member
 
@@ -116,8 +116,8 @@ class KeptCohorts:
         if record is None:
             return None
         try:
-            return from_json(KeptCohort, orjson.loads(record))
-        except (FormError, orjson.JSONDecodeError):  # of another version
+            return parse_json(KeptCohort, record)
+        except ValueError:  # of another version
             return None
 
     def _read(self, name: str) -> bytes | None:
