@@ -5,48 +5,38 @@ Patterns work alike on disk and in a bucket, name by name: `*`, `?` and `[...]` 
 
 import os
 import re
-from fnmatch import translate
-from functools import lru_cache, reduce
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 from genrm_cli.storage.location import is_remote, is_stream, split_bucket
 
 _WILDCARD = re.compile(r"[*?\[]")
 _ANY_FOLDERS = "**"
 
-# What may follow in a path that matched so far: the remaining names of the pattern, in each way in
-# which `**` can have matched. `()` if the path may end here.
-Rests = frozenset[tuple[str, ...]]
 
-
-def parse_pattern(text: str) -> Rests:
-    """Return the pattern of a relative path; an empty last name means everything below a folder."""
+def parse_pattern(text: str) -> tuple[str, ...]:
+    """Return the names of a relative pattern; an empty last one means everything below a folder."""
     names = text.split("/")
     if names[-1] == "":
         names[-1] = _ANY_FOLDERS
     if names[-1] == _ANY_FOLDERS:
         names.append("*")
-    return frozenset({tuple(names)})
+    return tuple(names)
 
 
-def advance(rests: Rests, name: str) -> Rests:
-    """Return the pattern that remains after a name of the path; empty without a match."""
-    after = set[tuple[str, ...]]()
-    for rest in rests:
-        if rest and _compile(rest[0]).match(name):
-            after.add(rest if rest[0] == _ANY_FOLDERS else rest[1:])
-        if rest and rest[0] == _ANY_FOLDERS:  # it matches no folder, too
-            after |= advance(frozenset({rest[1:]}), name)
-    return frozenset(after)
-
-
-def is_match(pattern: Rests, path: str) -> bool:
-    """Return whether a pattern matches a whole relative path."""
-    return () in reduce(advance, path.split("/"), pattern)
-
-
-@lru_cache(maxsize=256)
-def _compile(name: str) -> re.Pattern[str]:
-    return re.compile(translate(name) if name.startswith(".") else rf"(?!\.){translate(name)}")
+def is_match(pattern: Sequence[str], names: Sequence[str], *, is_folder: bool = False) -> bool:
+    """Return whether a pattern matches the names of a path; of a folder, whether it may match
+    something below it.
+    """
+    if not names or not pattern:
+        return not names and is_folder == bool(pattern)
+    first = pattern[0]
+    fits = fnmatchcase(names[0], first) and (first.startswith(".") or not names[0].startswith("."))
+    if first != _ANY_FOLDERS:
+        return fits and is_match(pattern[1:], names[1:], is_folder=is_folder)
+    return is_match(pattern[1:], names, is_folder=is_folder) or (
+        fits and is_match(pattern, names[1:], is_folder=is_folder)
+    )
 
 
 def names_many(uri: str) -> bool:
@@ -91,7 +81,7 @@ def would_find(given: str, place: str) -> bool:
     is_folder = folder.rstrip("/") == given.rstrip("/")
     text = split_bucket(given)[2] if is_remote(given) else given
     pattern = parse_pattern("" if is_folder else split_pattern(text)[1])
-    return place.startswith(start) and is_match(pattern, place[len(start) :])
+    return place.startswith(start) and is_match(pattern, place[len(start) :].split("/"))
 
 
 def split_pattern(text: str) -> tuple[str, str]:

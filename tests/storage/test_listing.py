@@ -371,7 +371,7 @@ def test_closed_folder_is_an_error(here):
     _make_files(here, ("data/closed/x.jsonl",))
     os.chmod("data/closed", 0)
     try:
-        with pytest.raises(InputError, match="data/closed/: permission denied"):
+        with pytest.raises(InputError, match="data/closed: permission denied"):
             _uris("data")
     finally:
         os.chmod("data/closed", 0o700)

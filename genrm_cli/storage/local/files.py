@@ -27,7 +27,7 @@ from genrm_cli.storage.local.sinks import (
     unwritable,
     upload_of,
 )
-from genrm_cli.storage.local.walk import iter_if_file, iter_matching_files, sorted_entries
+from genrm_cli.storage.local.walk import iter_if_file, iter_matching_files, sorted_names
 from genrm_cli.storage.location import is_stream, is_unfinished_name, parse_local_path, unreadable
 
 # The owner of outputs has to read them again in the next run, whatever the mode of the input.
@@ -61,14 +61,14 @@ class LocalFile(Location):
         return ANY_MODE if is_stream(self.uri) else output_mode(self._status())
 
     def iter_found(self) -> Iterator[Found]:
-        """Yield files; memory holds the names of one folder."""
+        """Yield files; memory holds their names."""
         return iter_matching_files(self.uri)
 
     def iter_named(self, *, flat: bool = False) -> Iterator[Found]:
         """Yield files of one folder."""
         folder, slash, start = self.uri.rpartition("/")
-        for name in sorted_entries(folder + slash):
-            if name.startswith(start) and not name.endswith("/") and not is_unfinished_name(name):
+        for name in sorted_names(folder + slash):
+            if name.startswith(start) and not is_unfinished_name(name):
                 yield from iter_if_file(folder + slash + name)
 
     def which_exist(self, uris: Sequence[str]) -> list[str]:

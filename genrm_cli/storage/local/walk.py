@@ -10,20 +10,14 @@ from collections.abc import Iterator
 from genrm_cli.errors import InputError
 from genrm_cli.storage.contract import Found, InputIdentity
 from genrm_cli.storage.location import REMOTE, unreadable
-from genrm_cli.storage.patterns import (
-    Rests,
-    advance,
-    literal_folder,
-    parse_pattern,
-    split_pattern,
-)
+from genrm_cli.storage.patterns import is_match, literal_folder, parse_pattern, split_pattern
 
 _SCHEMES = tuple(scheme.removesuffix("//") for scheme in REMOTE)
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # ELOOP: a symbolic link to itself
 
 
 def iter_matching_files(path: str) -> Iterator[Found]:
-    """Yield the files below a folder, or matching a pattern."""
+    """Yield the files below a folder, or matching a pattern; memory holds their names."""
     if os.path.isdir(path):  # noqa: PTH112
         rest = ""
     elif os.path.lexists(path):
@@ -37,52 +31,35 @@ def iter_matching_files(path: str) -> Iterator[Found]:
     # On disk, unlike on S3, repeated slashes mean the same folder.
     pattern = parse_pattern(re.sub("/+", "/", rest))
     start = "" if folder == "." else f"{folder.rstrip('/')}/"
-    for relative in _iter_walk(start, pattern):
+    for relative in sorted(_iter_below(start or "./", pattern), key=os.fsencode):
         # A file whose name looks like a stream or a remote URI.
         is_ambiguous = relative == "-" or relative.startswith(_SCHEMES)
         safe = "./" if not start and is_ambiguous else start
         yield from iter_if_file(safe + relative)
 
 
-def _iter_walk(start: str, pattern: Rests) -> Iterator[str]:
+def _iter_below(start: str, pattern: tuple[str, ...]) -> Iterator[str]:
     """Yield the matching paths of anything but folders, relative to the start."""
-    # An explicit stack, as folders may nest deeper than the recursion limit.
-    walks = [_iter_fitting(start, "", pattern)]
-    while walks:
-        step = next(walks[-1], None)
-        if step is None:
-            walks.pop()
-            continue
-        path, rests = step
-        if path.endswith("/"):
-            walks.append(_iter_fitting(start, path, rests))
-        else:
-            yield path
+    for path, folders, names in os.walk(start, onerror=_refuse_unreadable):
+        above = tuple(filter(None, path[len(start) :].split("/")))
+        folders[:] = [name for name in folders if is_match(pattern, (*above, name), is_folder=True)]
+        for name in names:
+            if is_match(pattern, (*above, name)):
+                yield "/".join((*above, name))
 
 
-def _iter_fitting(start: str, folder: str, rests: Rests) -> Iterator[tuple[str, Rests]]:
-    """Yield the matching files of one folder, and the folders (with a final `/`) that may contain
-    matches.
-    """
-    for name in sorted_entries(start + folder):
-        after = advance(rests, name.removesuffix("/"))
-        if after if name.endswith("/") else () in after:
-            yield folder + name, after
+def _refuse_unreadable(error: OSError) -> None:
+    if error.errno not in _GONE:
+        raise unreadable(error.filename, error) from error
 
 
-def sorted_entries(folder: str) -> list[str]:
-    """Return the names in a folder; folders have a final `/`, so that names sort as S3 keys do."""
+def sorted_names(folder: str) -> list[str]:
+    """Return the names in a folder in their order; none if it does not exist."""
     try:
-        with os.scandir(folder or ".") as entries:
-            names = [
-                f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
-                for entry in entries
-            ]
+        return sorted(os.listdir(folder or "."), key=os.fsencode)  # noqa: PTH208
     except OSError as error:
-        if error.errno in _GONE:
-            return []
-        raise unreadable(folder or ".", error) from error
-    return sorted(names, key=os.fsencode)
+        _refuse_unreadable(error)
+        return []
 
 
 def iter_if_file(path: str) -> Iterator[Found]:
@@ -90,8 +67,7 @@ def iter_if_file(path: str) -> Iterator[Found]:
     try:
         status = os.stat(path)  # noqa: PTH116  (the path stays as the user wrote it)
     except OSError as error:
-        if error.errno in _GONE:
-            return
-        raise unreadable(path, error) from error
+        _refuse_unreadable(error)
+        return
     if stat.S_ISREG(status.st_mode):
         yield Found(InputIdentity.of_file(path, status), max(0.0, time.time() - status.st_mtime))

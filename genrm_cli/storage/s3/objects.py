@@ -75,11 +75,11 @@ class S3Object(Location):
         folder, rest = split_pattern(text)
         pattern = parse_pattern(rest)
         skipped = len(root + folder)
-        is_flat = pattern == {(rest,)}  # a single name
+        is_flat = pattern == (rest,)  # a single name
         for found in self._iter_keys(bucket, folder + literal_start(rest), flat=is_flat):
             uri = found.identity.uri
             # A key with wildcard characters also matches itself.
-            if is_match(pattern, uri[skipped:]) or uri == self.uri:
+            if is_match(pattern, uri[skipped:].split("/")) or uri == self.uri:
                 yield found
 
     def iter_named(self, *, flat: bool = False) -> Iterator[Found]:
