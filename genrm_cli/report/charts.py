@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from genrm_cli.report.figures import Histogram, Mean
+from genrm_cli.report.figures import Histogram
 
 # Units of the view box, which the page scales. The foot and the top hold a line of text each.
 _WIDTH = 360
@@ -68,15 +68,6 @@ class Point:
     high: float | None
     title: str
     place: str = ""
-
-
-def draw_means(means: Sequence[tuple[float, Mean]], what: str) -> Markup:
-    """Return means at numbers, such as training steps."""
-    points = []
-    for at, mean in means:
-        title = "" if mean.mean is None else f"{at:g}: {number_text(mean.mean)}, n = {mean.count:,}"
-        points.append(Point(mean.mean, mean.low, mean.high, title, f"{at:g}"))
-    return draw_series(points, what)
 
 
 def draw_series(points: Sequence[Point], what: str) -> Markup:

@@ -22,7 +22,6 @@ from genrm_cli.report.group_document import (
 )
 from genrm_cli.report.judge_trust import Trust, judge_trust
 from genrm_cli.report.measure_group import GroupFigures, measure_group
-from genrm_cli.rollouts.formats.format import number_or_none
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.settings import Settings
@@ -83,7 +82,6 @@ def _marks(group: GroupFigures) -> list[tuple[str, str]]:
             bool(group.caused_failures),
         ),
         ("repeated", "responses repeated", bool(group.duplicates)),
-        ("disputed", "pairs against the earlier score", group.agreement[0] < group.agreement[1]),
     )
     named = [(name, label) for name, label, holds in marks if holds]
     kinds = [(f"failure-{kind}", f"failures of kind {kind}") for kind in group.failures]
@@ -208,17 +206,10 @@ def read_run(
 
 
 def _kept_of(record: Record) -> Record:
-    """Return what rewards are broken down by: the training step, the number that the reward
-    replaced, the session.
-    """
-    earlier = number_or_none(field_at(record, "genrm.previous_score"))
-    if earlier is None:
-        earlier = number_or_none(field_at(record, "genrm.previous_reward"))
-    kept = {"step": number_or_none(record.get("step")), "earlier": earlier}
+    """Return what rewards of sessions are broken down by."""
     if "scenario" not in record:
-        return kept
+        return {}
     return {
-        **kept,
         "scenario": record["scenario"],
         "metadata": {"end_reason": field_at(record, "metadata.end_reason")},
     }

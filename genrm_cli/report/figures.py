@@ -23,7 +23,6 @@ FORMAT = 1
 _BINS = 24  # bars of a chart, wide enough to be clicked
 _REASONS = frozenset(Reason)
 _LISTED = 10  # groups by measure, on one screen
-_MOST_VALUES = 10  # a verifier with more is continuous: its scores are binned
 _COST = ("calls", "prompt_tokens", "completion_tokens", "wall_time_s", "journal_hits")
 
 
@@ -35,7 +34,6 @@ class Mean:
     mean: float | None
     low: float | None
     high: float | None
-    deviation: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,6 @@ class RunFigures:
         noisy: groups whose reliability is known and below `NOISY_BELOW`.
         failed: requests to judges that were not answered, by kind in `failures`; `not_asked` were
             only planned.
-        replies: answered requests whose replies are known.
         first_place: verdicts for the response shown first, of those that prefer one.
         caused_failures: rollouts that make the judge fail.
         repeated: responses equal to another of their group.
@@ -89,11 +86,6 @@ class RunFigures:
             without a metrics file.
         masked: matches of the redaction patterns that the judge was not sent, by pattern.
         sessions: rewards of sessions by what was played; None without sessions.
-        by_step: rewards of each training step, where the lines have a `step`.
-        by_earlier: rewards by the score that the lines had before, such as a verifier's; in bins if
-            it has many values.
-        agreement: pairs of a group with different earlier scores whose rewards agree on the better
-            one.
         rings_needed: the `ring_k` that would make it high; None without a metrics file.
         unmeasured: why the reliability is unknown, and what would show it; None if it is known, or
             without a metrics file.
@@ -127,7 +119,6 @@ class RunFigures:
     failed: Share
     failures: Mapping[str, int]
     not_asked: int
-    replies: Share
     ties: Share
     first_place: Share
     flips: Share
@@ -139,9 +130,6 @@ class RunFigures:
     cost: Mapping[str, float] = field(default_factory=dict)
     masked: Mapping[str, int] = field(default_factory=dict)
     sessions: SessionSummary | None
-    by_step: tuple[tuple[float, Mean], ...]
-    by_earlier: tuple[tuple[float, Mean], ...]
-    agreement: Share
     rings_needed: RingsNeeded | None = None
     unmeasured: str | None = None
     look_here: Mapping[str, tuple[tuple[str, float], ...]]
@@ -199,7 +187,6 @@ def figures_of(
         failed=share_of(failed, asked),
         failures=failures,
         not_asked=_total(groups, "not_asked"),
-        replies=share_of(_total(groups, "replies"), asked - failed),
         ties=share_of(verdicts.ties, verdicts.verdicts),
         first_place=share_of(verdicts.first_wins, verdicts.decided),
         flips=share_of(verdicts.flips, verdicts.both_orders.pairs),
@@ -207,13 +194,6 @@ def figures_of(
         repeated=share_of(_total(groups, "duplicates"), rollouts),
         components={name: mean_of(values) for name, values in components.items()},
         sessions=sessions,
-        by_step=_means_by([(step, reward) for group in groups for reward, step, _ in group.points]),
-        by_earlier=_means_by(
-            [(score, reward) for group in groups for reward, _, score in group.points], _MOST_VALUES
-        ),
-        agreement=share_of(
-            *(sum(counts) for counts in zip(*(group.agreement for group in groups), strict=True))
-        ),
         look_here=_stand_out(groups),
         **({} if metrics is None else _recorded(metrics, prices)),
     )
@@ -248,25 +228,6 @@ def _why_unmeasured(metrics: RunRecord) -> str | None:
     return unmeasured_text(map(int, metrics.group_sizes), metrics.strategy, metrics.repeats)
 
 
-def _means_by(
-    points: Sequence[tuple[float | None, float]], most: int | None = None
-) -> tuple[tuple[float, Mean], ...]:
-    """Return the means of rewards by another number, in `most` bins if it has more values."""
-    ordered = sorted(
-        ((place, reward) for place, reward in points if place is not None), key=lambda each: each[0]
-    )
-    places = np.array([place for place, _ in ordered])
-    values = np.unique(places)
-    if most is not None and len(values) > most:
-        values = np.unique(np.quantile(places, np.linspace(0, 1, most + 1)[:-1], method="lower"))
-    bins = np.searchsorted(values, places, side="right") - 1
-    rewards = np.array([reward for _, reward in ordered])
-    return tuple(
-        (float(value), mean_of(rewards[bins == number].tolist()))
-        for number, value in enumerate(values)
-    )
-
-
 def reason_text(code: str) -> str:
     """Return why rollouts have no reward, in words; the code itself for a line without a reason."""
     return Reason(code).text if code in _REASONS else code
@@ -284,7 +245,7 @@ def mean_of(values: Sequence[float], bound: float = math.inf) -> Mean:
     interval = mean_interval(mean, count * deviation**2, count)
     if interval is None:
         return Mean(count, mean, None, None)
-    return Mean(count, mean, max(-bound, interval[0]), min(bound, interval[1]), deviation)
+    return Mean(count, mean, max(-bound, interval[0]), min(bound, interval[1]))
 
 
 def share_of(count: int, of: int) -> Share:
@@ -343,9 +304,6 @@ def _stand_out(groups: Sequence[GroupFigures]) -> dict[str, tuple[tuple[str, flo
         "strongest length effect": lambda group: group.measures.length_effect,
         "most failures": lambda group: group.failures.total() or None,
         "most repeated responses": lambda group: group.duplicates or None,
-        "most pairs against the earlier score": lambda group: (
-            group.agreement[1] - group.agreement[0] or None
-        ),
     }
     listed = {}
     for name, measure in columns.items():

@@ -82,15 +82,8 @@ def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Ground
     elif figures.failed.of or figures.not_asked:
         yield from _judging(figures)
     yield from _length(figures.length_effect)
-    agreement = figures.agreement
     caused_failures = figures.caused_failures.count
     repeated = figures.repeated.count
-    if agreement.value is not None:
-        text = (
-            f"Rewards order {_share_text(agreement)} pairs like the scores that the lines had "
-            "before."
-        )
-        yield Ground("fine" if agreement.value > 0.5 else "care", text, "disputed")
     if caused_failures:
         yield Ground(
             "care",

@@ -5,8 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from genrm_cli.metrics.group_measures import GroupMeasures, correlation, count_verdicts
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.pairing.pairs import Comparison
@@ -32,13 +30,10 @@ class GroupFigures:
         asked: requests to judges, those for verdicts on pairs and for grades alike.
         failures: requests without an answer, by kind.
         not_asked: requests that were planned but not made.
-        replies: answered requests whose replies are known.
         unscored: rollouts without a reward, by the code of the reason.
         caused_failures: rollouts that make the judge fail.
         duplicates: responses equal to an earlier one except for case, spaces and punctuation.
         varying: components that differ between its rollouts.
-        points: for each reward, the training step and the score that its line had before; None
-            where it had none.
     """
 
     key: str
@@ -50,26 +45,11 @@ class GroupFigures:
     asked: int
     failures: Counter[str]
     not_asked: int
-    replies: int
     unscored: Counter[str]
     caused_failures: int
     duplicates: int
     varying: tuple[str, ...]
     is_baseline: bool
-    points: tuple[tuple[float, float | None, float | None], ...]
-
-    @property
-    def agreement(self) -> tuple[int, int]:
-        """Pairs of rollouts with different earlier scores whose rewards agree on the better one,
-        and all such pairs.
-        """
-        scores = np.array(
-            [(reward, earlier) for reward, _, earlier in self.points if earlier is not None]
-        )
-        if len(scores) < 2:
-            return 0, 0
-        reward, earlier = (np.sign(np.subtract.outer(column, column)) for column in scores.T)
-        return int(np.count_nonzero(reward * earlier > 0)) // 2, int(np.count_nonzero(earlier)) // 2
 
 
 def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
@@ -100,7 +80,6 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
         len(group.comparisons) - not_asked,
         failures,
         not_asked,
-        sum(bool(each.reply) and each.failure is None for each in group.comparisons),
         Counter(
             str(each.line.reason or each.line.status)
             for each in group.members
@@ -110,11 +89,6 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
         len(plain) - len(set(plain)),
         _varying(group),
         group.line.is_baseline,
-        tuple(
-            (each.line.reward, each.record.get("step"), each.record.get("earlier"))
-            for each in group.members
-            if each.line.reward is not None
-        ),
     )
 
 

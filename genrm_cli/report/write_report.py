@@ -16,7 +16,7 @@ from markupsafe import Markup
 from genrm_cli.errors import UsageError
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.report.blocks import Blocks, packed
-from genrm_cli.report.charts import Point, draw_histogram, draw_means, draw_series, number_text
+from genrm_cli.report.charts import Point, draw_histogram, draw_series, number_text
 from genrm_cli.report.content import Content, Row, RunPage, Tag, add_tags, read_run
 from genrm_cli.report.figures import reason_text
 from genrm_cli.report.group_document import mask_of
@@ -56,8 +56,6 @@ class WrittenReport:
     Attributes:
         groups_bytes: size of the groups in the page.
         answers: for each run, its name, whether its rewards can be trusted, and why.
-        unknown_replies: answered requests whose replies are in neither the comparisons nor the
-            journal.
         rejected_lines: lines of scored files that could not be read.
     """
 
@@ -65,7 +63,6 @@ class WrittenReport:
     output: str
     groups_bytes: int
     answers: Sequence[tuple[str, Trust]]
-    unknown_replies: int
     rejected_lines: int
 
 
@@ -115,13 +112,11 @@ def write_report(
             sink.write(piece)
         outputs.commit()
         size_bytes = blocks.size_bytes
-    replies = [run.figures.replies for run in content.runs if not run.figures.is_baseline]
     return WrittenReport(
         content.figures(target),
         target,
         size_bytes,
         [(run.figures.uri, run.trust) for run in content.runs],
-        sum(share.of - share.count for share in replies),
         sum(run.rejected for run in content.runs),
     )
 
@@ -162,7 +157,6 @@ def _render(values: JsonObject) -> str:
     )
     functions = {
         "draw": draw_histogram,
-        "draw_means": draw_means,
         "short": number_text,
         "reason_text": reason_text,
     }

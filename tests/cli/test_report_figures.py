@@ -156,32 +156,3 @@ def test_run_and_report_name_the_rollouts_that_made_the_judge_fail(genrm, call, 
     assert run["caused_failures"]["count"] == 12
     assert run["caused_failures"]["of"] == 48
     assert "caused_failures" in [reason["tag"] for reason in run["reasons"]]
-
-
-def test_rewards_are_shown_by_step_and_against_the_earlier_score(genrm, call):
-    """Means by `step` and by the number that the reward replaced, and the pairs on whose order both
-    agree.
-    """
-    lines = []
-    for index, (reward, earlier, step) in enumerate(
-        [
-            (5.0, 1.0, 1),
-            (4.0, 0.0, 1),
-            (3.0, 1.0, 2),
-            (2.0, None, 2),
-        ]
-    ):
-        line = scored(f"answer {index}", reward, index=index, size=4) | {"step": step}
-        line["genrm"] |= {"previous_reward": None, "previous_score": earlier}
-        lines.append(line)
-    write_lines(genrm.folder / "x.scored.jsonl", lines)
-    [run] = json.loads(call("report", "x.scored.jsonl", "--json").out)["runs"]
-    assert [(step, mean["mean"], mean["count"]) for step, mean in run["by_step"]] == [
-        (1, 4.5, 2),
-        (2, 2.5, 2),
-    ]
-    assert [(score, mean["mean"]) for score, mean in run["by_earlier"]] == [(0, 4), (1, 4)]
-    assert run["agreement"]["count"] == 1
-    assert run["agreement"]["of"] == 2
-    assert run["look_here"]["most pairs against the earlier score"] == [["task:1", 1]]
-    assert run["groups_with"]["disputed"] == 1

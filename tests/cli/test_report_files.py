@@ -68,12 +68,12 @@ def test_names_are_masked_as_texts_are(genrm, call):
         (
             "x.comparisons.jsonl",
             b'{"group": "task:1"}',
-            "x.comparisons.jsonl: line 1: format is missing; it is not a file",
+            "x.comparisons.jsonl: line 1: Object missing required field",
         ),
         (
             "x.metrics.json",
             b'{"format": 2}',
-            "x.metrics.json: format: found 2; expected one of 1; it is not",
+            "x.metrics.json: Invalid enum value 2 - at `$.format`; it is not",
         ),
         (
             "x.journal.sqlite",

@@ -2,7 +2,6 @@
 where they belong.
 """
 
-import json
 from typing import Any
 
 import pytest
@@ -38,21 +37,10 @@ def comparisons(page):
 
 def test_words_come_from_the_journal_beside_the_output(run, call):
     """The page and the terminal show the replies that the comparisons lack."""
-    done = call("report", run, "-o", "out.html", "--json")
+    call("report", run, "-o", "out.html")
     assert all(
         "response_1_analysis" in each["reply"] for each in comparisons(run.with_name("out.html"))
     )
-    assert json.loads(done.out)["runs"][0]["replies"] == pytest.approx(
-        {
-            "count": 3,
-            "of": 3,
-            "value": 1.0,
-            "low": 0.4385,
-            "high": 1.0,
-        },
-        abs=1e-4,
-    )
-    assert "unknown" not in done.err
     assert call("show", run).out.decode().count("response_1_analysis") == 3
 
 

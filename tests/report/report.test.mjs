@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import test from "node:test";
 
 const source = readFileSync(new URL("../../genrm_cli/report/page/report.js", import.meta.url), "utf8");
-const NAMES = ["sorted", "shade", "cellsOf", "evidenceAt", "markdown", "texts", "number", "groupHash", "whyNoWords", "bytesOf", "within", "diff"];
+const NAMES = ["sorted", "shade", "cellsOf", "evidenceAt", "markdown", "texts", "number", "groupHash", "whyNoWords", "within", "diff"];
 
 class Element {
   constructor(name) {
@@ -142,11 +142,4 @@ test("words that are missing are explained", () => {
   assert.match(page.whyNoWords({ judge: "lexical" }), /baseline/);
   assert.match(page.whyNoWords({ judge: "m" }), /--keep-replies/);
   assert.match(page.whyNoWords({ judge: "m", failure: ["timeout", ""] }), /No reply/);
-});
-
-test("a block is seven bits a character, with four escaped", () => {
-  const bits = [0x7f, 0x00, 0x0d, 0x3c, 0x41, 0x0a, 0x22, 0x5c].map((code) => code.toString(2).padStart(7, "0")).join("");
-  const bytes = bits.match(/.{8}/g).map((byte) => parseInt(byte, 2));
-  assert.deepEqual([...page.bytesOf("\x7fe\x7f0\x7fr\x7flA\n\"\\")], bytes);
-  assert.equal(page.bytesOf("").length, 0);
 });

@@ -1,14 +1,10 @@
 """What a report measures of groups and runs, and what it must not claim to know."""
 
-import gzip
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_pages import bytes_of
 from scored_lines import metrics, scored, verdict
 
-from genrm_cli.report.blocks import packed
 from genrm_cli.report.content import Tag, add_tags
 from genrm_cli.report.figures import figures_of, histogram_of, mean_of, share_of
 from genrm_cli.report.judge_trust import judge_trust
@@ -151,12 +147,3 @@ def test_means_and_shares_of_nothing_are_unknown():
     assert mean_of([]).mean is None
     assert mean_of([1.0]).low is None
     assert share_of(0, 0).value is None
-
-
-@given(st.binary(max_size=300))
-def test_a_block_comes_back_as_it_was(data):
-    """It is ASCII without what HTML changes or takes for markup, and no other character is lost."""
-    text = packed(data)
-    assert text.isascii()
-    assert not {0, 0x0D, 0x3C} & set(text)
-    assert gzip.decompress(bytes_of(text.decode("ascii"))) == data

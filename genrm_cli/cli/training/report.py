@@ -95,12 +95,6 @@ def report(
                 f"{counted(written.rejected_lines, 'line')} could not be read; the page counts "
                 "them."
             )
-        if written.unknown_replies:
-            say(
-                f"{counted(written.unknown_replies, 'reply', 'replies')} of the judge unknown to "
-                "the comparisons and "
-                "the journal; name a --journal, or score again with --keep-replies --force"
-            )
         if written.groups_bytes > _LARGE_BYTES:
             size = f"{written.groups_bytes / 1_000_000:,.0f} MB"
             say_warning(

@@ -3,8 +3,6 @@
 
 const $ = (id) => document.getElementById(id);
 const SHOWN = 100;
-const ESCAPE = 0x7f;
-const ESCAPED = { e: 0x7f, 0: 0, r: 0x0d, l: 0x3c };
 const LONG_CHARS = 20000;
 const MAX_MATRIX = 64;
 const blocks = new Map();
@@ -15,21 +13,8 @@ let searching = 0;
 
 // ---- data
 
-function bytesOf(text) {  // seven bits a character; some are escaped, as HTML would change them
-  const bytes = new Uint8Array(text.length);
-  let held = 0, bits = 0, count = 0;
-  for (let at = 0; at < text.length; at += 1) {
-    const code = text.charCodeAt(at);
-    held = (held << 7) | (code === ESCAPE ? ESCAPED[text[at += 1]] : code);
-    bits += 7;
-    if (bits >= 8) {
-      bits -= 8;
-      bytes[count] = held >> bits;
-      count += 1;
-      held &= (1 << bits) - 1;
-    }
-  }
-  return bytes.subarray(0, count);
+function bytesOf(text) {
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
 
 async function unpack(text) {
