@@ -11,16 +11,12 @@ from genrm_process import make_rollouts
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (("--model", "other"), "it was judged by the model m, not other"),
-        (
-            ("--model", "m", "--profile", "json"),
-            "it was judged with the profile nemotron-plain, not json",
-        ),
+        (("--model", "other"), "it was judged by m, not other"),
         (("--model", "m", "--judge-id", "oslo"), "it was judged by m, not oslo"),
     ],
 )
 def test_another_judges_results_are_not_replaced_unasked(genrm, call, judge_server, flags, says):
-    """Another model, profile or identity is refused with 2 and the difference, also in a folder;
+    """Another model or identity is refused with 2 and the difference, also in a folder;
     --force replaces.
     """
     genrm.write("in.jsonl", make_rollouts())

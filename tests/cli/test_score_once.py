@@ -75,7 +75,7 @@ def test_the_stand_in_does_not_replace_a_judge(genrm, call, judge_server):
     assert call("score", "in.jsonl", *LEXICAL).code == 0
     assert call("score", "in.jsonl", *at(judge_server)).code == 0
     refused = call("score", "in.jsonl", *LEXICAL).ended(2)
-    assert "it holds m's verdicts" in refused.err
+    assert "it was judged by m, not lexical" in refused.err
 
 
 @pytest.mark.parametrize("fault", [{"status": 500}, {"status": 400}], ids=["server", "request"])
