@@ -8,7 +8,7 @@ into which the run that concludes imports them.
 
 import hashlib
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -170,13 +170,6 @@ def _import_others(journal: Journal, scored_uri: str, run: RunContext) -> None:
         return
     whole = _path_of_whole(scored_uri, run.settings)
     for path in (whole, *_shard_journals(whole)):
-        if path != journal.path and Path(path).exists():
-            _import_journal(journal, path, run)
-
-
-def import_other_journals(journal: Journal, scored_uris: Iterable[str], run: RunContext) -> None:
-    """Import what the journals of other outputs hold, where they exist; blocks."""
-    for path in {_path_of_whole(uri, run.settings) for uri in scored_uris if not is_streamed(uri)}:
         if path != journal.path and Path(path).exists():
             _import_journal(journal, path, run)
 

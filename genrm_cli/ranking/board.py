@@ -1,4 +1,4 @@
-"""The rows of a leaderboard, what they say in sentences, and what to beware of."""
+"""The rows of a leaderboard, and what they say in sentences."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,6 @@ from typing import Literal
 
 from genrm_cli.ranking.looks import LEAST_PROMPTS, prompts_to_show
 
-_MUCH = 0.05  # share of failures and contradictions; distance from a predicted win rate
 _DETECTED = 0.05  # difference from one half for which a finding says how many prompts it needs
 
 Interval = tuple[float | None, float | None]
@@ -98,8 +97,7 @@ class Leaderboard:
         cov: covariance of the strengths in the order of `policies`, in squared Elo points.
         contradicting: share of verdicts whose scores and ranking contradict each other.
         position: advantage of the response shown first, in log odds.
-        length: log odds of a response that is much longer. `longer_preferred` is the share of
-            decided verdicts that prefer the longer response: the agreement of length alone.
+        length: log odds of a response that is much longer.
     """
 
     policies: tuple[PolicyRow, ...]
@@ -121,7 +119,6 @@ class Leaderboard:
     position_se: float | None
     length: float | None
     length_se: float | None
-    longer_preferred: float | None
     cov: tuple[tuple[float, ...], ...] | None
     warnings: tuple[str, ...]
 
@@ -137,71 +134,6 @@ class Leaderboard:
                 high = None if row.lo is None else 1 - row.lo
                 return row, 1 - row.w, (low, high)
         return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoardFacts:
-    """Facts behind a leaderboard that its rows do not show.
-
-    Attributes:
-        prompts: with at least one outcome.
-        is_unjudged: whether nothing is known but that equal responses tie.
-        is_joined: whether a chain of comparisons joins all policies.
-        is_separated: see `Strengths.separated`.
-        cycle: a pair whose win rate is surely not the predicted one, and the predicted one.
-        far_lengths: a pair of policies whose lengths hardly overlap.
-    """
-
-    prompts: int
-    is_unjudged: bool
-    is_joined: bool
-    is_separated: bool
-    cycle: tuple[PairRow, float] | None
-    far_lengths: PairRow | None
-
-
-def board_warnings(board: Leaderboard, facts: BoardFacts) -> Iterator[str]:
-    """Yield what to beware of when reading a leaderboard."""
-    if facts.prompts < LEAST_PROMPTS:
-        yield (
-            f"only {facts.prompts} prompt{'s' * (facts.prompts != 1)}: the table describes them, "
-            "and nothing else is sure. Elo has no interval."
-        )
-    if facts.is_unjudged:
-        reason = "all others failed" if board.failed else "all responses are equal"
-        yield f"nothing was judged: {reason}, so there is no Elo."
-    elif not facts.is_joined:
-        yield "no chain of comparisons joins all policies, so they have no common Elo."
-    elif facts.is_separated:
-        yield "some policies never lost or never won: their Elo is a bound; read the win rates."
-    if facts.is_joined and board.position is None:
-        yield "no pair was judged in both orders: a preference for the first position may decide."
-    asked = board.failed + board.n_verdicts
-    if board.failed > _MUCH * asked:
-        most = max(board.policies, key=lambda row: row.failed).name
-        yield (
-            f"{100 * board.failed / asked:.1f} % of the comparisons failed, most of them about "
-            f"{most}."
-        )
-    if board.contradicting is not None and board.contradicting > _MUCH:
-        yield (
-            f"the scores and the ranking of {100 * board.contradicting:.1f} % of the verdicts "
-            "contradict each other."
-        )
-    if facts.cycle is not None:
-        row, expected = facts.cycle
-        found = row.w or 0.0
-        if abs(found - expected) > _MUCH:
-            yield (
-                f"not transitive: {row.a} wins {100 * found:.1f} % against {row.b}, and the Elo "
-                f"predicts {100 * expected:.1f} %; read the matrix."
-            )
-    if facts.far_lengths is not None:
-        pair = facts.far_lengths
-        yield (
-            f"lengths of {pair.a} and {pair.b} hardly overlap: Elo at equal length is an "
-            "extrapolation."
-        )
 
 
 def findings(board: Leaderboard, judge: str) -> Iterator[str]:

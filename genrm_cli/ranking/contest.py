@@ -36,8 +36,6 @@ class RankOptions:
         seed: random seed of pairs.
         one_look: whether the number of prompts was planned and the ranking is looked at once, so
             that intervals need not hold at any time.
-        recorded: name of the judge of recorded verdicts, which are then ranked; None to read
-            rollouts.
     """
 
     policy_field: str | None = None
@@ -49,7 +47,6 @@ class RankOptions:
     limit: int | None = None
     seed: int = 0
     one_look: bool = False
-    recorded: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +109,11 @@ class Contest:
         """Note the next rollout, and return the key of its group: rollouts are grouped by their
         prompts.
         """
-        name = None if self._path is None else name_at(record, self._path)
-        self._policies.append(
-            _NO_POLICY if name is None else self._names.setdefault(name, len(self._names))
-        )
+        name = None if self._path is None else field_at(record, self._path)
+        number = _NO_POLICY
+        if isinstance(name, str | int | float) and name != "":
+            number = self._names.setdefault(str(name), len(self._names))
+        self._policies.append(number)
         why = self._plan.why_not_compared(rollout)
         self._chars.append(len(rollout.answer or ""))
         self._blank.append(why is not None and why.reason is Reason.BLANK)
@@ -144,7 +142,11 @@ class Contest:
                 f"{uri}: no rollout has a value under ", SettingRef(setting, self._path), "."
             )
         if self.options.over is not None:
-            order = sorted_steps(names, self.options.over)
+            try:
+                order = sorted(names, key=float)
+            except ValueError as error:
+                steps = SettingRef("over", self.options.over)
+                raise InputError(steps, f": {error}; expected numbers.") from error
             self._policies = array(
                 "l", (each if each < 0 else order.index(names[each]) for each in self._policies)
             )
@@ -156,7 +158,11 @@ class Contest:
                     "Name several files, or the field that names the policy with $policy_field."
                 ),
             )
-        refuse_unknown(self.options.baseline, names)
+        baseline = self.options.baseline
+        if baseline not in (None, *names):
+            raise UsageError(
+                SettingRef("baseline", baseline), f": the policies are {', '.join(names)}."
+            )
         self.policies = names
         for _, rows in index.iter_rows():
             if index.table.mixed(rows) is not None:
@@ -202,48 +208,21 @@ class Contest:
         """Return the requests for pairs of policies on a prompt, each once."""
         entrants = self.entrants(prompt)
         asked = dict[Comparison, None]()
-        for i, j in (meeting for pair in pairs for meeting in entrants.meetings(pair)):
-            if entrants.ruled(i, j) is None:
+        for pair in pairs:
+            for i, j in entrants.meetings(pair):
+                if entrants.ruled(i, j) is not None:
+                    continue
                 orders = sorted([entrants.shown(i, j), entrants.shown(j, i)])
                 if not self.options.both_orders:
-                    orders = [
-                        orders[
-                            generator_of(f"{prompt} {orders[0]}", self.options.seed).random() < 0.5
-                        ]
-                    ]
+                    coin = generator_of(f"{prompt} {orders[0]}", self.options.seed).random()
+                    orders = [orders[coin < 0.5]]
                 asked.update({Comparison(*shown, 0): None for shown in orders})
         return list(asked)
 
 
-def name_at(record: Record, path: str) -> str | None:
-    """Return the name of a policy at a dotted path; None if there is none."""
-    value = field_at(record, path)
-    return str(value) if isinstance(value, str | int | float) and value != "" else None
-
-
-def sorted_steps(names: Iterable[str], path: str) -> list[str]:
-    """Return the numbers of a curve in order; an InputError if one is not a number."""
-    try:
-        return sorted(names, key=float)
-    except ValueError as error:
-        raise InputError(SettingRef("over", path), f": {error}; expected numbers.") from error
-
-
-def refuse_unknown(baseline: str | None, policies: Sequence[str]) -> None:
-    """Refuse a baseline that is none of the policies with a UsageError."""
-    if baseline is not None and baseline not in policies:
-        raise UsageError(
-            SettingRef("baseline", baseline), f": the policies are {', '.join(policies)}."
-        )
-
-
 def _names_of_files(index: InputIndex) -> list[str]:
-    """Return names that tell the files apart, without folders if possible."""
-    uris = [
-        stem_of(uri)
-        for uri in (index.sources.names() if index.sources.are_many else index.sources.uris)
-    ]
-    short = [uri.rpartition("/")[2] for uri in uris]
-    return next(
-        (names for names in (short, uris) if len(set(names)) == len(uris)), list(index.sources.uris)
-    )
+    """Return the names of the files without folders and suffixes, if these tell them apart."""
+    sources = index.sources
+    uris = sources.names() if sources.are_many else sources.uris
+    names = [stem_of(uri).rpartition("/")[2] for uri in uris]
+    return names if len(set(names)) == len(names) else list(uris)

@@ -25,9 +25,7 @@ def rank(
     samples: int = 1,
     both_orders: bool = True,
     one_look: bool = False,
-    recorded: str | None = None,
     api_key: str | None = None,
-    examples: int = 0,
     **settings: Any,
 ) -> Ranking:
     """Compare policies on the same prompts and return win rates and strengths; blocks until the
@@ -42,7 +40,6 @@ def rank(
         prompts: the prompts of responses; None for files.
         policy_field: dotted path of the field that names the policy; the next ones are the flags of
             `genrm rank`, too.
-        examples: number of prompts to return on which policies differ most.
         settings: settings by their name in a settings file. Responses in memory are not journalled
             unless `journal` is set.
 
@@ -53,7 +50,6 @@ def rank(
     own = {
         "over": over,
         "baseline": baseline,
-        "recorded": recorded,
         "samples": samples,
         "both_orders": both_orders,
         "one_look": one_look,
@@ -70,7 +66,7 @@ def rank(
             uris = [os.fspath(each) for each in policies]
         options, given = split_options(given, policy_field=policy_field, **own)
         run = new_run(given, find_api_keys(given, api_key=api_key))
-        return run_blocking(rank_policies(uris, options, run, examples=examples))
+        return run_blocking(rank_policies(uris, options, run))
 
 
 def _lines(policies: Mapping[str, Sequence[Any]], prompts: Sequence[Any] | None) -> list[str]:

@@ -6,21 +6,15 @@ its own, and another that holds for all comparisons together; ranks and `better`
 A figure that the fit does not predict says that the order is not transitive.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
+from genrm_cli.errors import counted
 from genrm_cli.metrics.running_stats import LEAST_SPREAD, student_95
-from genrm_cli.ranking.board import (
-    BoardFacts,
-    Interval,
-    Leaderboard,
-    PairRow,
-    PolicyRow,
-    board_warnings,
-)
+from genrm_cli.ranking.board import Interval, Leaderboard, PairRow, PolicyRow
 from genrm_cli.ranking.looks import LEAST_PROMPTS, critical_z, share_interval
 from genrm_cli.ranking.outcomes import Outcomes
 from genrm_cli.ranking.strengths import (
@@ -29,13 +23,14 @@ from genrm_cli.ranking.strengths import (
     predicted_wins,
     residual_errors,
 )
-from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, rounded_array
+from genrm_cli.rewards.estimators.verdict_batch import Floats
 
 ELO = float(400 / np.log(10))
 """Elo points of a strength of 1: ten times the odds are 400 points."""
 _MAX_HALF_WIDTH = 800.0  # of an interval of Elo: odds of 100 to 1 either way say nothing
 # Deviations between the lengths of two policies beyond which they hardly overlap.
 _FAR_LENGTHS = 2.0
+_MUCH = 0.05  # share of failures and contradictions; distance from a predicted win rate
 
 
 def build_leaderboard(
@@ -52,39 +47,32 @@ def build_leaderboard(
         baseline: see `Leaderboard`; likewise `over`.
         one_look: see `critical_z`.
     """
-    return _LeaderboardFigures(outcomes, baseline, over, one_look=one_look).leaderboard()
+    figures = _LeaderboardFigures(outcomes, baseline, one_look=one_look)
+    board = figures.leaderboard(over)
+    return replace(board, baseline=baseline, warnings=tuple(figures.iter_warnings(board)))
 
 
 class _LeaderboardFigures:
     """The numbers behind a leaderboard. NaN is an unknown number, here only."""
 
-    def __init__(
-        self,
-        outcomes: Outcomes,
-        baseline: str | None,
-        over: str | None,
-        *,
-        one_look: bool,
-    ) -> None:
+    def __init__(self, outcomes: Outcomes, baseline: str | None, *, one_look: bool) -> None:
         self.outcomes = outcomes
         self.names = outcomes.table.policies
         self.k = outcomes.k
-        self.over = over
         self.one_look = one_look
         self.judged = ~outcomes.by_rule
         self.anchor = None if baseline is None else self.names.index(baseline)
         self.pairs, self.shares = outcomes.win_shares()
+        self.known = ~np.isnan(self.shares)
+        self.n = self.known.sum(axis=0)
+        self.rates = np.where(self.known, self.shares, 0.0).sum(axis=0) / np.maximum(1, self.n)
         every_pair = self.k * (self.k - 1) // 2
         self.accounted = every_pair if self.anchor is None else self.k - 1
         self.prompts = len(np.unique(outcomes.prompt))
+        # Nothing is known but that equal responses tie.
         self.is_unjudged = not self.judged.any() and bool((outcomes.won == 0.5).all())
         self.fit = None if self.is_unjudged else fit_strengths(outcomes)
         self.by_length = None if self.fit is None else fit_strengths(outcomes, with_length=True)
-        self.predicted = np.full(len(self.pairs), 0.5)
-        self.residual_errors = np.zeros(len(self.pairs))
-        if self.fit is not None:
-            self.predicted = predicted_wins(self.fit.theta, self.fit.gamma or 0.0, self.pairs)
-            self.residual_errors = residual_errors(self.fit, self.pairs, self.shares)
         self.elo, self.cov = self._in_elo(self.fit)
         self.errors = np.sqrt(np.maximum(0.0, np.diag(self.cov)))
         if self.errors.max() < LEAST_SPREAD:  # ties only: how prompts differ is unknown
@@ -108,32 +96,34 @@ class _LeaderboardFigures:
         return student_95(prompts - 1, z)
 
     def _interval(
-        self, share: float, error: float | None, n: int, verdicts: int, comparisons: int = 1
+        self, share: float | None, error: float | None, n: int, verdicts: int, comparisons: int = 1
     ) -> Interval:
-        if error is None or self.is_unjudged:
+        if share is None or error is None or self.is_unjudged:
             return None, None
         z = critical_z(n, comparisons, one_look=self.one_look)
         return share_interval(share, error, n, verdicts, z)
 
-    def leaderboard(self) -> Leaderboard:
+    def leaderboard(self, over: str | None) -> Leaderboard:
         outcomes = self.outcomes
+        fit = self.fit
+        by_length = self.by_length
         judged = int(self.judged.sum())
-        pairs = [self._pair_row(number) for number in range(len(self.pairs))]
+        residuals = self._residuals()
+        pairs = [self._pair_row(number, residuals) for number in range(len(self.pairs))]
         rows = self._policy_rows(pairs)
         order = list(range(self.k))
-        if self.over is None:
+        if over is None:
             # Rounded: machines differ in the last bits, which must not order equal policies.
             order.sort(
                 key=lambda each: (-round(rows[each].elo or 0.0, 6), -(rows[each].win_rate or 0.0))
             )
-        decided = (outcomes.won != 0.5) & self.judged & (outcomes.longer != 0)
-        is_longer = (outcomes.won == 1) == (outcomes.longer > 0)
         cov = self.cov[np.ix_(order, order)].round(3)
-        board = Leaderboard(
+        has_position = fit is not None and fit.gamma is not None
+        return Leaderboard(
             policies=tuple(rows[policy] for policy in order),
             pairs=tuple(pairs),
-            baseline=None if self.anchor is None else self.names[self.anchor],
-            over=self.over,
+            baseline=None,
+            over=over,
             interval="one look" if self.one_look else "anytime",
             comparisons_accounted=self.accounted,
             n_prompts=len(outcomes.chars),
@@ -141,48 +131,34 @@ class _LeaderboardFigures:
             by_rule=int(outcomes.by_rule.sum()),
             failed=outcomes.table.failed.total(),
             contradicting=outcomes.table.contradicting / judged if judged else None,
-            position=None if self.fit is None else self.fit.gamma,
-            position_se=self._position_error(),
-            length=None if self.by_length is None else self.by_length.beta,
-            length_se=None if self.by_length is None else _error_at(self.by_length, -1),
-            longer_preferred=float(is_longer[decided].mean()) if decided.any() else None,
+            position=None if fit is None else fit.gamma,
+            position_se=_error_at(fit, self.k) if fit is not None and has_position else None,
+            length=None if by_length is None else by_length.beta,
+            length_se=None if by_length is None else _error_at(by_length, -1),
             cov=None if np.isnan(cov).any() else tuple(map(tuple, cov.tolist())),
             warnings=(),
         )
-        facts = BoardFacts(
-            prompts=self.prompts,
-            is_unjudged=self.is_unjudged,
-            is_joined=self.fit is not None,
-            is_separated=self.fit is not None and self.fit.separated,
-            cycle=self._cycle(pairs),
-            far_lengths=self._far_lengths(pairs),
-        )
-        return replace(board, warnings=tuple(board_warnings(board, facts)))
 
-    def _position_error(self) -> float | None:
-        if self.fit is None or self.fit.gamma is None:
-            return None
-        return _error_at(self.fit, self.k)
-
-    def _pair_row(self, number: int) -> PairRow:
+    def _pair_row(self, number: int, residuals: Floats) -> PairRow:
         outcomes = self.outcomes
         a, b = self.pairs[number].tolist()
         here = outcomes.pair == a * self.k + b
         asked = here & self.judged
         verdicts = int(here.sum())
-        shares = self.shares[:, number]
-        shares = shares[~np.isnan(shares)]
-        n = len(shares)
-        w = float(shares.mean()) if n else None
-        error = float(shares.std(ddof=1) / np.sqrt(n)) if n > 1 and not self.is_unjudged else None
-        low, high = self._interval(w or 0.0, error, n, verdicts)
-        low_sim, high_sim = self._interval(w or 0.0, error, n, verdicts, self.accounted)
+        n = int(self.n[number])
+        w = float(self.rates[number]) if n else None
+        error = None
+        if n > 1 and not self.is_unjudged:
+            shares = self.shares[self.known[:, number], number]
+            error = float(shares.std(ddof=1) / np.sqrt(n))
+        low, high = self._interval(w, error, n, verdicts)
+        low_sim, high_sim = self._interval(w, error, n, verdicts, self.accounted)
         better = None
-        counts = n >= LEAST_PROMPTS and self.anchor in (None, a, b)
-        if counts and low_sim is not None and low_sim > 0.5:
-            better = self.names[a]
-        elif counts and high_sim is not None and high_sim < 0.5:
-            better = self.names[b]
+        if n >= LEAST_PROMPTS and self.anchor in (None, a, b):
+            if low_sim is not None and low_sim > 0.5:
+                better = self.names[a]
+            elif high_sim is not None and high_sim < 0.5:
+                better = self.names[b]
         return PairRow(
             a=self.names[a],
             b=self.names[b],
@@ -198,12 +174,12 @@ class _LeaderboardFigures:
             ties=int((outcomes.won[asked] == 0.5).sum()),
             failed=outcomes.table.failed[a, b] + outcomes.table.failed[b, a],
             by_rule=int((here & outcomes.by_rule).sum()),
-            resid_z=self._residual(number, w, n),
+            resid_z=_number(residuals[number]),
         )
 
-    def _residual(self, number: int, w: float | None, n: int) -> float | None:
-        """Return by how many standard errors a win rate differs from what the strengths predict;
-        None for fewer than 20 prompts, or if they are not more than the policies.
+    def _residuals(self) -> Floats:
+        """Return [M] by how many standard errors each win rate differs from what the strengths
+        predict; NaN for fewer than 20 prompts, or if they are not more than the policies.
 
         K fitted numbers leave n - K degrees of freedom: without them, a field of five without
         cycles looks cyclic in 11 % of draws of 20 prompts.
@@ -211,11 +187,19 @@ class _LeaderboardFigures:
         Source: the correction of a clustered covariance for fitted parameters; J. G. MacKinnon and
         H. White, Journal of Econometrics 29 (1985) 305.
         """
-        if self.fit is None or w is None or self.k == 2 or n < max(LEAST_PROMPTS, self.k + 1):
-            return None
-        error = float(self.residual_errors[number]) * (n / (n - self.k)) ** 0.5
-        residual = w - float(self.predicted[number])
-        return round(residual / error, 2) if error > LEAST_SPREAD else None
+        if self.fit is None or self.k == 2:
+            return np.full(len(self.pairs), np.nan)
+        freedom = np.maximum(1, self.n - self.k)
+        errors = residual_errors(self.fit, self.pairs, self.shares) * np.sqrt(self.n / freedom)
+        counts = (self.n >= max(LEAST_PROMPTS, self.k + 1)) & (errors > LEAST_SPREAD)
+        residuals = self.rates - self._predicted()
+        return np.where(counts, residuals / np.where(counts, errors, 1.0), np.nan).round(2)
+
+    def _predicted(self) -> Floats:
+        """Return [M] the win rates that the strengths predict."""
+        if self.fit is None:
+            return np.full(len(self.pairs), 0.5)
+        return predicted_wins(self.fit.theta, self.fit.gamma or 0.0, self.pairs)
 
     def _policy_rows(self, pairs: Sequence[PairRow]) -> list[PolicyRow]:
         outcomes = self.outcomes
@@ -241,7 +225,7 @@ class _LeaderboardFigures:
                 elo_hi=_number(elo + half_widths[policy]),
                 band_lo=_number(elo - joint_widths[policy]),
                 band_hi=_number(elo + joint_widths[policy]),
-                bound=self._bound(policy, takes_part),
+                bound=self._bound(policy),
                 elo_length=_number(by_length[policy]),
                 win_rate=rate,
                 lo=low,
@@ -261,15 +245,15 @@ class _LeaderboardFigures:
         widths = self._z(self.prompts, comparisons) * self.errors
         return np.where((self.prompts < LEAST_PROMPTS) | (widths > _MAX_HALF_WIDTH), np.nan, widths)
 
-    def _bound(self, policy: int, takes_part: Flags) -> Literal[">=", "<="] | None:
-        if self.fit is None or policy == self.anchor or not takes_part.any():
+    def _bound(self, policy: int) -> Literal[">=", "<="] | None:
+        outcomes = self.outcomes
+        won = outcomes.won[outcomes.first == policy]
+        won = np.append(won, 1 - outcomes.won[outcomes.second == policy])
+        if self.fit is None or policy == self.anchor or not len(won):
             return None
-        won = np.where(self.outcomes.first == policy, self.outcomes.won, 1 - self.outcomes.won)[
-            takes_part
-        ].mean()
-        if won == 1:
+        if (won == 1).all():
             return ">="
-        return "<=" if won == 0 else None
+        return "<=" if (won == 0).all() else None
 
     def _rate(self, policy: int) -> tuple[float | None, Interval]:
         """Return the win rate against the baseline or all others, and its interval.
@@ -316,26 +300,63 @@ class _LeaderboardFigures:
         below = (-gaps > sure).sum(axis=0).tolist()
         return [(1 + better, self.k - worse) for better, worse in zip(above, below, strict=True)]
 
-    def _cycle(self, pairs: Sequence[PairRow]) -> tuple[PairRow, float] | None:
-        """Return the pair whose win rate is surely not what the strengths predict, with the
-        prediction; None without one.
-        """
+    def iter_warnings(self, board: Leaderboard) -> Iterator[str]:
+        """Yield what to beware of when reading a leaderboard."""
+        fit = self.fit
+        if self.prompts < LEAST_PROMPTS:
+            yield (
+                f"only {counted(self.prompts, 'prompt')}: the table describes them, and nothing "
+                "else is sure. Elo has no interval."
+            )
+        if self.is_unjudged:
+            reason = "all others failed" if board.failed else "all responses are equal"
+            yield f"nothing was judged: {reason}, so there is no Elo."
+        elif fit is None:
+            yield "no chain of comparisons joins all policies, so they have no common Elo."
+        elif fit.separated:
+            yield "some policies never lost or never won: their Elo is a bound; read the win rates."
+        if fit is not None and fit.gamma is None:
+            yield "no pair was judged in both orders: a preference for a position may decide."
+        asked = board.failed + board.n_verdicts
+        if board.failed > _MUCH * asked:
+            most = max(board.policies, key=lambda row: row.failed).name
+            share = 100 * board.failed / asked
+            yield f"{share:.1f} % of the comparisons failed, most of them about {most}."
+        if board.contradicting is not None and board.contradicting > _MUCH:
+            yield (
+                f"the scores and the ranking of {100 * board.contradicting:.1f} % of the verdicts "
+                "contradict each other."
+            )
+        yield from self._iter_cycle(board.pairs)
+        yield from self._iter_far_lengths(board.pairs)
+
+    def _iter_cycle(self, pairs: Sequence[PairRow]) -> Iterator[str]:
+        """Yield the pair whose win rate is surely, and by much, not what the strengths predict."""
         excess = np.zeros(len(pairs))
         for number, row in enumerate(pairs):
             if row.resid_z is not None:
                 z = critical_z(row.n_prompts, len(pairs), one_look=self.one_look)
                 excess[number] = abs(row.resid_z) / student_95(row.n_prompts - self.k, z)
         worst = int(excess.argmax())
-        return (pairs[worst], float(self.predicted[worst])) if excess[worst] > 1 else None
+        row = pairs[worst]
+        expected = float(self._predicted()[worst])
+        if excess[worst] > 1 and row.w is not None and abs(row.w - expected) > _MUCH:
+            yield (
+                f"not transitive: {row.a} wins {100 * row.w:.1f} % against {row.b}, and the Elo "
+                f"predicts {100 * expected:.1f} %; read the matrix."
+            )
 
-    def _far_lengths(self, pairs: Sequence[PairRow]) -> PairRow | None:
-        """Return the first pair of policies whose lengths hardly overlap."""
+    def _iter_far_lengths(self, pairs: Sequence[PairRow]) -> Iterator[str]:
+        """Yield the first pair of policies whose lengths hardly overlap."""
         for (a, b), row in zip(self.pairs.tolist(), pairs, strict=True):
             gaps = self.outcomes.chars[:, a] - self.outcomes.chars[:, b]
             gaps = gaps[~np.isnan(gaps)]
             if len(gaps) >= LEAST_PROMPTS and abs(gaps.mean()) > _FAR_LENGTHS * gaps.std() > 0:
-                return row
-        return None
+                yield (
+                    f"lengths of {row.a} and {row.b} hardly overlap: Elo at equal length is an "
+                    "extrapolation."
+                )
+                return
 
 
 def _error_at(fit: Strengths, place: int) -> float | None:
@@ -344,14 +365,3 @@ def _error_at(fit: Strengths, place: int) -> float | None:
 
 def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
-
-
-def most_different(outcomes: Outcomes, count: int) -> list[tuple[int, int, int, float]]:
-    """Return prompts on which two policies differ most: prompt, both policies, and the share that
-    the first won.
-    """
-    pairs, shares = outcomes.win_shares()
-    sides = rounded_array(np.where(np.isnan(shares), 0.0, np.abs(shares - 0.5)))
-    order = np.argsort(-sides, axis=None, kind="stable")[:count].tolist()
-    places = [divmod(at, len(pairs)) for at in order if sides.flat[at] > 0]
-    return [(prompt, *pairs[pair].tolist(), float(shares[prompt, pair])) for prompt, pair in places]

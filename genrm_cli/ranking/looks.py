@@ -7,6 +7,7 @@ any order of looking and stopping, and is 1.6 to 1.9 times as wide.
 """
 
 import math
+from bisect import bisect_left
 from statistics import NormalDist
 
 from genrm_cli.metrics.running_stats import (
@@ -93,21 +94,14 @@ def prompts_to_show(
         comparisons: see `critical_z`; likewise `one_look`.
     """
 
-    def lacks(prompts: int) -> bool:
-        z = critical_z(prompts, comparisons, one_look=one_look)
-        return difference * math.sqrt(prompts) < (z + power_z(one_look=one_look)) * deviation
+    def shows(prompts: int) -> bool:
+        z = critical_z(prompts, comparisons, one_look=one_look) + power_z(one_look=one_look)
+        return difference * math.sqrt(prompts) >= z * deviation
 
     high = 1
-    while lacks(high):
+    while not shows(high):
         high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        if lacks(middle):
-            low = middle
-        else:
-            high = middle
-    return high
+    return 1 + bisect_left(range(1, high), x=True, key=shows)
 
 
 def power_z(*, one_look: bool) -> float:

@@ -2,21 +2,22 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from random import Random
 
 import numpy as np
 
-from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.running_stats import POWER
 from genrm_cli.ranking.looks import LEAST_PROMPTS, critical_z, power_z
 from genrm_cli.rewards.estimators.verdict_batch import Floats
 
 Pair = tuple[int, int]
 """Two policies, the lower number first."""
-Offers = Mapping[int, Sequence[tuple[Pair, int]]]
-"""By prompt, the pairs that it allows, each with its number of calls."""
+Offer = tuple[Pair, int]
+"""A pair that a prompt allows, and the calls that comparing it takes."""
+Offers = Mapping[int, Sequence[Offer]]
+"""Offers by prompt."""
 
 # Variance of the share won on a prompt: of prompts and of samples. Deviations are .38 with one
 # sample and .29 with four for GPT-4 on close systems; with one order instead of both .455.
@@ -37,71 +38,50 @@ def all_pairs(policies: int, anchor: int | None, *, is_curve: bool) -> set[Pair]
     return pairs if anchor is None else {pair for pair in pairs if anchor in pair}
 
 
-def near_pairs(theta: Sequence[float]) -> set[Pair]:
-    """Return the pairs of policies at most two ranks apart, by their strengths.
+def spread_pairs(offers: Offers, policies: int, budget: int, seed: int) -> dict[int, list[Pair]]:
+    """Return the pairs to compare on each prompt within a budget of calls: in each round another
+    one on every prompt.
 
-    Source: simulated for 8 policies 100 Elo apart: standard errors of gaps are 22, and 29 with all
-    pairs."""
-    ranked = sorted(range(len(theta)), key=lambda each: -rounded(theta[each]))
-    return {
-        (min(pair), max(pair))
-        for apart in (1, 2)
-        for pair in zip(ranked, ranked[apart:], strict=False)
-    }
+    Each is the pair of its prompt that was chosen least so far, so that all are chosen about
+    equally often. Neighbours on a random ring come first, so that even a few pairs join all
+    policies.
+    """
+    generator = Random(seed)
+    ring = list(range(policies))
+    waiting = list(offers)
+    generator.shuffle(ring)
+    generator.shuffle(waiting)
+    uses = Counter[Pair]()
+    chosen: dict[int, list[Pair]] = {}
+
+    def turn(offer: Offer) -> tuple[int, int, Pair]:
+        pair = offer[0]
+        apart = abs(ring[pair[0]] - ring[pair[1]])
+        return uses[pair], min(apart, policies - apart), pair
+
+    while waiting:
+        again = []
+        for prompt in waiting:
+            taken = chosen.get(prompt, ())
+            open_ = [each for each in offers[prompt] if each[0] not in taken and each[1] <= budget]
+            if not open_:
+                continue
+            pair, calls = min(open_, key=turn)
+            chosen.setdefault(prompt, []).append(pair)
+            uses[pair] += 1
+            budget -= calls
+            again.append(prompt)
+        waiting = again
+    return chosen
 
 
-@dataclass(slots=True)
-class PairPlan:
-    """The pairs chosen on each prompt, and the number of their calls."""
-
-    policies: int
-    seed: int
-    chosen: dict[int, list[Pair]] = field(default_factory=dict)
-    calls: int = 0
-    _uses: Counter[Pair] = field(default_factory=Counter)
-
-    def take(self, prompt: int, pair: Pair, calls: int) -> None:
-        """Choose a pair, unless it is chosen already."""
-        if pair not in (chosen := self.chosen.setdefault(prompt, [])):
-            chosen.append(pair)
-            self._uses[pair] += 1
-            self.calls += calls
-
-    def spend(self, offers: Offers, budget: int) -> None:
-        """Choose pairs until all calls of the budget are planned: in each round another one on
-        every prompt.
-
-        Each is the pair of its prompt that was chosen least so far, so that all are chosen about
-        equally often. Neighbours on a random ring come first, so that even a few pairs join all
-        policies."""
-        generator = Random(self.seed)
-        ring = list(range(self.policies))
-        waiting = list(offers)
-        generator.shuffle(ring)
-        generator.shuffle(waiting)
-
-        def turn(offer: tuple[Pair, int]) -> tuple[int, int, Pair]:
-            apart = abs(ring[offer[0][0]] - ring[offer[0][1]])
-            return self._uses[offer[0]], min(apart, self.policies - apart), offer[0]
-
-        while waiting:
-            again = []
-            for prompt in waiting:
-                left = budget - self.calls
-                chosen = self.chosen.get(prompt, ())
-                if open_ := [
-                    each for each in offers[prompt] if each[0] not in chosen and each[1] <= left
-                ]:
-                    self.take(prompt, *min(open_, key=turn))
-                    again.append(prompt)
-            waiting = again
-
-    def counts(self) -> Floats:
-        """Return [K, K] the number of prompts on which two policies are compared."""
-        counts = np.zeros((self.policies, self.policies))
-        for pair, count in self._uses.items():
-            counts[pair] = counts[pair[::-1]] = count
-        return counts
+def count_prompts(chosen: Mapping[int, Sequence[Pair]], policies: int) -> Floats:
+    """Return [K, K] the number of prompts on which two policies are compared."""
+    counts = np.zeros((policies, policies))
+    for pairs in chosen.values():
+        for a, b in pairs:
+            counts[a, b] += 1
+    return counts + counts.T
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,40 +59,45 @@ def fit_strengths(outcomes: Outcomes, *, with_length: bool = False) -> Strengths
     clusters: K.-Y. Liang and S. L. Zeger, Biometrika 73 (1986) 13; length: Y. Dubois et al., arXiv
     2404.04475."""
     k = outcomes.k
-    prompts = len(outcomes.chars)
-    rows = _Rows(
-        outcomes.prompt,
-        outcomes.first,
-        outcomes.second,
-        outcomes.longer,
-        outcomes.won,
-        outcomes.weights,
-    )
-    scale = float(np.sqrt(np.mean(rows.longer**2))) if with_length else 1.0
+    first = outcomes.first
+    second = outcomes.second
+    won = outcomes.won
+    scale = float(np.sqrt(np.mean(outcomes.longer**2))) if with_length else 1.0
     shown = np.zeros((k, k), dtype=bool)
-    shown[rows.first, rows.second] = True
+    shown[first, second] = True
     beaten = np.zeros((k, k), dtype=bool)
-    beaten[rows.first[rows.won > 0], rows.second[rows.won > 0]] = True
-    beaten[rows.second[rows.won < 1], rows.first[rows.won < 1]] = True
+    beaten[first[won > 0], second[won > 0]] = True
+    beaten[second[won < 1], first[won < 1]] = True
     if not scale or not _joins_all(beaten | beaten.T):
         return None
-    n = len(np.unique(rows.prompt))
+    prompts = len(outcomes.chars)
+    n = len(np.unique(outcomes.prompt))
+    prompt = outcomes.prompt
+    weight = outcomes.weights
+    lengths = np.tanh(outcomes.longer / scale)
     separated = not _joins_all(beaten)
-    if separated:
-        rows = rows.with_pseudo_wins(shown, prompts)
+    if separated:  # a tie of each ordered pair that was shown, each on a prompt of its own
+        pseudo = np.nonzero(shown)
+        count = len(pseudo[0])
+        prompt = np.append(prompt, prompts + np.arange(count))
+        first = np.append(first, pseudo[0])
+        second = np.append(second, pseudo[1])
+        won = np.append(won, np.full(count, 0.5))
+        weight = np.append(weight, np.full(count, 2 * _PSEUDO_WINS))
+        lengths = np.append(lengths, np.zeros(count))
     has_position = bool((shown & shown.T).any())
-    columns = [_contrasts(rows.first, rows.second, k)]
+    columns = [_contrasts(first, second, k)]
     if has_position:
-        columns.append(np.ones((len(rows.first), 1)))
+        columns.append(np.ones((len(first), 1)))
     if with_length:
-        columns.append(np.tanh(rows.longer / scale)[:, None])
+        columns.append(lengths[:, None])
     design = np.hstack(columns)
     prior = _WEAK_PRIOR * np.eye(design.shape[1])
     prior[:k, :k] = 1 / k  # on the sum of the strengths, which no outcome shows
-    solution, curvature = _maximise(design, rows.won, rows.weight, prior)
-    surprise = rows.weight * (rows.won - _logistic(design @ solution))
-    scores = np.zeros((max(prompts, int(rows.prompt.max()) + 1), design.shape[1]))
-    np.add.at(scores, rows.prompt, design * surprise[:, None])
+    solution, curvature = _maximise(design, won, weight, prior)
+    surprise = weight * (won - _logistic(design @ solution))
+    scores = np.zeros((max(prompts, int(prompt.max()) + 1), design.shape[1]))
+    np.add.at(scores, prompt, design * surprise[:, None])
     influence = scores @ np.linalg.inv(curvature)
     factor = n / (n - 1) if n > 1 else np.nan
     return Strengths(
@@ -103,33 +108,6 @@ def fit_strengths(outcomes: Outcomes, *, with_length: bool = False) -> Strengths
         influence=influence[:prompts],
         separated=separated,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """The outcomes, [N] each; see `Outcomes`."""
-
-    prompt: Indices
-    first: Indices
-    second: Indices
-    longer: Floats
-    won: Floats
-    weight: Floats
-
-    def with_pseudo_wins(self, shown: Flags, prompts: int) -> "_Rows":
-        """Add a tie of each ordered pair [K, K] that was shown, in equal lengths, each on a prompt
-        of its own.
-        """
-        first, second = np.nonzero(shown)
-        count = len(first)
-        return _Rows(
-            np.concatenate([self.prompt, prompts + np.arange(count)]),
-            np.concatenate([self.first, first]),
-            np.concatenate([self.second, second]),
-            np.concatenate([self.longer, np.zeros(count)]),
-            np.concatenate([self.won, np.full(count, 0.5)]),
-            np.concatenate([self.weight, np.full(count, 2 * _PSEUDO_WINS)]),
-        )
 
 
 def predicted_wins(theta: Floats, gamma: float, pairs: Indices) -> Floats:

@@ -19,7 +19,6 @@ from genrm_cli.report.blocks import Blocks, packed
 from genrm_cli.report.charts import Point, draw_histogram, draw_series, number_text
 from genrm_cli.report.content import Content, Row, RunPage, Tag, add_tags, read_run
 from genrm_cli.report.figures import reason_text
-from genrm_cli.report.group_document import mask_of
 from genrm_cli.report.judge_trust import Trust
 from genrm_cli.scored.files import find_scored
 from genrm_cli.settings import Settings
@@ -105,9 +104,7 @@ def write_report(
             runs.append(run)
         blocks.finish()
         content = Content(runs, tags, rows)
-        values = content.page_values(settings.judge.redact_pattern) | _policy_values(
-            policies, settings
-        )
+        values = content.page_values(settings.judge.redact_pattern) | _policy_values(policies)
         for piece in _iter_page(values, content.page_index(), blocks):
             sink.write(piece)
         outputs.commit()
@@ -121,15 +118,11 @@ def write_report(
     )
 
 
-def _policy_values(section: PolicySection | None, settings: Settings) -> Record:
-    """Return the values of the section about policies, whose texts the template masks."""
+def _policy_values(section: PolicySection | None) -> Record:
     if section is None:
         return {"ranking": None}
-    return {
-        "ranking": section.ranking,
-        "curve": draw_series(section.curve, "Elo") if section.curve else None,
-        "mask": mask_of(settings.judge.redact_pattern),
-    }
+    curve = draw_series(section.curve, "Elo") if section.curve else None
+    return {"ranking": section.ranking, "curve": curve}
 
 
 def _iter_page(values: JsonObject, index: Record, blocks: Blocks) -> Iterator[bytes]:

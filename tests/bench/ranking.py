@@ -1,8 +1,8 @@
 """Measure `genrm rank` on recorded verdicts: `python tests/bench/ranking.py FILE SOURCE/JUDGE...`.
 
-The file has verdicts of all pairs in both orders, as `genrm rank --recorded` reads it. Draws of its
-prompts show how often an interval holds what all prompts say, and budgets show what a plan saves
-against all pairs on fewer prompts. Without a file, `--field K GAP` simulates K policies whose
+The file has verdicts of all pairs in both orders, in the form of tests/bench/recorded.py. Draws of
+its prompts show how often an interval holds what all prompts say, and budgets show what a plan
+saves against all pairs on fewer prompts. Without a file, `--field K GAP` simulates K policies whose
 neighbours are GAP Elo apart; with `--cycles`, it counts warnings of cycles instead. `--looks`
 counts how often equal policies are called different if one looks after every prompt, on GPT-4's
 verdicts in tests/ranking, and how many prompts show 5 points (simulated)."""
@@ -14,17 +14,17 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 import numpy as np
+from bench.recorded import RecordedVerdict, iter_recorded
 
 from genrm_cli.ranking.board import Leaderboard
-from genrm_cli.ranking.known_verdicts import read_recorded
 from genrm_cli.ranking.leaderboard import ELO, build_leaderboard
 from genrm_cli.ranking.looks import LEAST_PROMPTS, critical_z, prompts_to_show, share_interval
 from genrm_cli.ranking.outcomes import Outcomes, OutcomeTable
-from genrm_cli.ranking.pair_plan import PairPlan, near_pairs
+from genrm_cli.ranking.pair_plan import Pair, spread_pairs
 from genrm_cli.ranking.strengths import fit_strengths
-
-PILOT = 1 / 3
 
 
 def drawn(outcomes: Outcomes, prompts: np.ndarray) -> Outcomes:
@@ -40,10 +40,27 @@ def drawn(outcomes: Outcomes, prompts: np.ndarray) -> Outcomes:
     return replace(outcomes, table=table, chars=outcomes.chars[prompts], prompt=number, **fields)
 
 
-def of_pairs(outcomes: Outcomes, plan: PairPlan) -> Outcomes:
+def read_recorded(path: str, judge: str) -> Outcomes:
+    """Return the recorded verdicts of a judge."""
+    prompts: dict[str, list[RecordedVerdict]] = {}
+    for each in iter_recorded(path):
+        if each.judge == judge and each.verdict is not None:
+            prompts.setdefault(each.prompt, []).append(each)
+    lines = [each for found in prompts.values() for each in found]
+    table = OutcomeTable(sorted({each.first for each in lines} | {each.second for each in lines}))
+    number_of = table.policies.index
+    for found in prompts.values():
+        pairs = [(number_of(each.first), number_of(each.second)) for each in found]
+        table.begin_prompt({number: 0.0 for pair in pairs for number in pair})
+        for (first, second), each in zip(pairs, found, strict=True):
+            table.add(first, second, 0.0, each.verdict)
+    return table.outcomes()
+
+
+def of_pairs(outcomes: Outcomes, plan: dict[int, list[Pair]]) -> Outcomes:
     """Return the outcomes of the pairs that a plan chose."""
     chosen = np.array(
-        [[prompt, a * outcomes.k + b] for prompt, pairs in plan.chosen.items() for a, b in pairs]
+        [[prompt, a * outcomes.k + b] for prompt, pairs in plan.items() for a, b in pairs]
     )
     keys = outcomes.prompt * outcomes.k**2 + outcomes.pair
     at = np.flatnonzero(np.isin(keys, chosen[:, 0] * outcomes.k**2 + chosen[:, 1]))
@@ -85,36 +102,13 @@ def _better(row: object, truth: Leaderboard) -> str:
     return row.a if found[1] > 0.5 else row.b
 
 
-def piloted(outcomes: Outcomes, budget: int, seed: int) -> Outcomes:
-    """Return the outcomes that a pilot and then near ranks take from a budget."""
-    k = outcomes.k
-    offers = {
-        prompt: [(pair, 2) for pair in combinations(range(k), 2)]
-        for prompt in range(len(outcomes.chars))
-    }
-    plan = PairPlan(k, seed)
-    plan.spend(offers, int(budget * PILOT))
-    close = near_pairs(fit_strengths(of_pairs(outcomes, plan)).theta.tolist())
-    near = {
-        prompt: [each for each in found if each[0] in close] for prompt, found in offers.items()
-    }
-    plan.spend(near, budget)
-    return of_pairs(outcomes, plan)
-
-
-def coverage(
-    outcomes: Outcomes, prompts: int, rounds: int, budget: int | None, *, one_look: bool
-) -> dict[str, float]:
-    """Return how often the intervals of so many drawn prompts hold what all prompts say; within a
-    budget, of the pairs that a pilot chooses.
-    """
+def coverage(outcomes: Outcomes, prompts: int, rounds: int, *, one_look: bool) -> dict[str, float]:
+    """Return how often the intervals of so many drawn prompts hold what all prompts say."""
     generator = np.random.default_rng(0)
     truth = build_leaderboard(outcomes)
     found: dict[str, list[float]] = {}
-    for number in range(rounds):
+    for _ in range(rounds):
         sample = drawn(outcomes, generator.integers(0, len(outcomes.chars), prompts))
-        if budget is not None:
-            sample = piloted(sample, budget, number)
         board = build_leaderboard(sample, one_look=one_look)
         for name, each in held(board, truth):
             found.setdefault(name, []).append(each)
@@ -174,7 +168,7 @@ def gap_errors(outcomes: Outcomes, truth: np.ndarray) -> tuple[float, float, flo
 def savings(
     outcomes: Outcomes, prompts: int, budget: int, rounds: int
 ) -> dict[str, tuple[float, ...]]:
-    """Return the variances of `gap_errors` for three plans of the same calls, on drawn prompts."""
+    """Return the variances of `gap_errors` for two plans of the same calls, on drawn prompts."""
     generator = np.random.default_rng(1)
     k = outcomes.k
     every = list(combinations(range(k), 2))
@@ -184,16 +178,9 @@ def savings(
         # A sample without repeats: the rest of a drawn prompt would be known.
         sample = drawn(outcomes, generator.permutation(len(outcomes.chars))[:prompts])
         offers = {prompt: [(pair, 2) for pair in every] for prompt in range(prompts)}
-        few = PairPlan(k, number)
-        few.spend(dict(list(offers.items())[: max(1, budget // (2 * len(every)))]), budget)
-        spread = PairPlan(k, number)
-        spread.spend(offers, budget)
-        near = piloted(sample, budget, number)
-        for name, chosen in (
-            ("all pairs, fewer prompts", of_pairs(sample, few)),
-            ("spread", of_pairs(sample, spread)),
-            ("pilot, then near ranks", near),
-        ):
+        few = dict(list(offers.items())[: max(1, budget // (2 * len(every)))])
+        for name, offered in (("all pairs, fewer prompts", few), ("spread", offers)):
+            chosen = of_pairs(sample, spread_pairs(offered, k, budget, number))
             found.setdefault(name, []).append(gap_errors(chosen, truth))
     return {name: tuple(np.nanmean(each, axis=0)) for name, each in found.items()}
 
@@ -303,9 +290,6 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, nargs="*", default=[20, 50])
     parser.add_argument("--budget", type=int, nargs="+", default=[])
     parser.add_argument("--one-look", action="store_true")
-    parser.add_argument(
-        "--pilot", type=int, metavar="CALLS", help="coverage of a pilot's intervals"
-    )
     parser.add_argument("--looks", action="store_true")
     parser.add_argument("--cycles", action="store_true")
     given = parser.parse_args()
@@ -328,7 +312,7 @@ def main() -> None:
                 {
                     name: round(100 * each, 1)
                     for name, each in coverage(
-                        outcomes, prompts, given.rounds, given.pilot, one_look=given.one_look
+                        outcomes, prompts, given.rounds, one_look=given.one_look
                     ).items()
                 },
             )

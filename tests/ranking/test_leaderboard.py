@@ -6,7 +6,7 @@ from ranking.recorded_systems import ORDERS, VERDICTS, recorded_outcomes
 
 from genrm_cli.metrics.running_stats import Z_95, student_95
 from genrm_cli.ranking.board import findings
-from genrm_cli.ranking.leaderboard import build_leaderboard, most_different
+from genrm_cli.ranking.leaderboard import build_leaderboard
 from genrm_cli.ranking.looks import LEAST_PROMPTS, critical_z, prompts_to_show, share_interval
 from genrm_cli.ranking.outcomes import Outcomes, OutcomeTable
 
@@ -133,13 +133,10 @@ def test_intervals_hold_the_truth(prompts, runs) -> None:
 
 
 def test_length_is_separated_from_quality() -> None:
-    """A judge that loves length shows it in its own term, and its agreement with length alone is
-    above one half.
-    """
+    """A judge that loves length shows it in its own term."""
     outcomes, _ = simulate(3, 150, np.random.default_rng(1), length=1.5)
     board = build_leaderboard(outcomes)
     assert board.length > 4 * board.length_se > 0
-    assert board.longer_preferred > 0.6
 
 
 def outcomes_of(lines: list[str], policies: int = 2, **options: bool) -> Outcomes:
@@ -316,9 +313,3 @@ def test_the_prompts_that_are_advised_show_the_difference() -> None:
     assert advised / prompts_to_show(0.05, deviation, one_look=True) == pytest.approx(1.9, abs=0.05)
     runs = [generator.choices(shares, k=advised) for _ in range(100)]
     assert 0.74 < sum(claims(run, one_look=False) for run in runs) / 100 < 0.9
-
-
-def test_the_prompts_that_differ_most_come_first() -> None:
-    """Prompts are listed by how one-sided they are; even ones are not listed."""
-    found = most_different(outcomes_of(["01= 10=", "011 10=", "011 102"]), 5)
-    assert [(prompt, share) for prompt, _, _, share in found] == [(2, 1.0), (1, 0.75)]

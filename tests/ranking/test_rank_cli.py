@@ -1,6 +1,5 @@
 import json
 import signal
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -66,9 +65,10 @@ def test_a_second_run_and_score_ask_nothing_again(
     assert first["format"] == 1
 
 
-def test_scored_lines_need_no_judge(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
-    """Existing verdicts are ranked as they are; with the judge, only missing ones are asked for."""
-    write_policies(genrm)
+def test_verdicts_of_score_are_used_again(
+    genrm: Genrm, call: Call, judge_server: JudgeServer
+) -> None:
+    """Only pairs and orders that `genrm score` has not asked about are asked for."""
     lines = [
         {"prompt": f"Q{n}?", "response": f"{words} {n}", "info": {"model": name}}
         for n in range(24)
@@ -76,12 +76,9 @@ def test_scored_lines_need_no_judge(genrm: Genrm, call: Call, judge_server: Judg
     ]
     genrm.write("models.jsonl", lines)
     assert call("score", "models.jsonl", *judge_server.flags).code == 0
-    field = ("--policy-field", "info.model")
-    alone = ranked(call, "models.scored.jsonl", *field)
-    assert (alone["calls"], alone["n_verdicts"], alone["judge"]) == (0, 72, "m")
-    assert [row["name"] for row in alone["policies"]] == ["strong", "middle", "weak"]
-    full = ranked(call, "models.scored.jsonl", *field, *judge_server.flags)
+    full = ranked(call, "models.jsonl", "--policy-field", "info.model", *judge_server.flags)
     assert (full["calls"], full["known"], full["n_verdicts"]) == (72, 72, 144)
+    assert [row["name"] for row in full["policies"]] == ["strong", "middle", "weak"]
 
 
 def test_the_plan_is_told_before_it_is_paid_for(
@@ -108,31 +105,15 @@ def test_the_plan_is_told_before_it_is_paid_for(
     assert ranked(call, *files, *judge_server.flags, "--budget", 60)["calls"] == 0
 
 
-def test_a_wide_field_is_ranked_after_a_pilot(
-    genrm: Genrm, call: Call, judge_server: JudgeServer
-) -> None:
-    """With six policies, a third of the budget finds the ranks; the rest goes to pairs at most two
-    ranks apart.
-    """
-    words = {f"p{each}": "good " * each + "bad " * (6 - each) for each in range(6)}
-    files = write_policies(genrm, **words)
-    found = ranked(call, *files, *judge_server.flags, "--budget", 360)
-    assert (found["calls"], found["plan"]["is_pilot"]) == (360, True)
-    near = Counter()
-    for row in found["pairs"]:
-        near[abs(int(row["a"][1]) - int(row["b"][1])) <= 2] += row["n_verdicts"]
-    assert near[True] > 4 * near[False]
-
-
 def test_a_baseline_and_steps(genrm: Genrm, call: Call) -> None:
     """A baseline meets every other policy; steps are in the order of their numbers, against the
     first.
     """
     files = write_policies(genrm)
     against = ranked(call, *files, "--baseline", "middle", "--offline")
-    assert [sorted((row["a"], row["b"])) for row in against["pairs"]] == [
-        ["middle", "weak"],
-        ["middle", "strong"],
+    assert [(row["a"], row["b"]) for row in against["pairs"]] == [
+        ("middle", "strong"),
+        ("middle", "weak"),
     ]
     lines = [
         {"prompt": f"Q{n}?", "response": f"{n} Q{n} " * step, "step": step}
@@ -186,7 +167,7 @@ def test_samples_of_a_policy_meet_in_their_order(genrm: Genrm, call: Call) -> No
     [
         (["old.jsonl"], 3, "its only policy is 'old'"),
         (["old.jsonl", "other.jsonl"], 3, "no prompt was answered by two of the policies"),
-        (["old.jsonl", "new.jsonl", "--baseline", "x"], 2, "the policies are old, new"),
+        (["old.jsonl", "new.jsonl", "--baseline", "x"], 2, "the policies are new, old"),
         (
             ["old.jsonl", "new.jsonl", "--policy-field", "x"],
             3,
@@ -269,41 +250,12 @@ def test_an_interrupted_ranking_continues(
     assert ranked(call, *files, *judge_server.flags, "--no-probe")["known"] == 3
 
 
-def test_a_page_shows_the_matrix_and_the_prompts_that_differ(genrm: Genrm, call: Call) -> None:
-    """--report writes a page with every pair and texts side by side, escaped; for scored lines,
-    with their groups.
-    """
-    genrm.write("a.jsonl", [{"prompt": f"Q{n}?", "response": f"Q{n} <b>"} for n in range(3)])
-    genrm.write("b.jsonl", [{"prompt": f"Q{n}?", "response": "?"} for n in range(3)])
-    assert call("rank", "a.jsonl", "b.jsonl", "--offline", "--report", "page.html").code == 0
+def test_a_page_shows_the_matrix(genrm: Genrm, call: Call) -> None:
+    """--report writes a page with every pair, its names escaped."""
+    genrm.write("<b>.jsonl", [{"prompt": f"Q{n}?", "response": f"Q{n}"} for n in range(3)])
+    genrm.write("c.jsonl", [{"prompt": f"Q{n}?", "response": "?"} for n in range(3)])
+    assert call("rank", "<b>.jsonl", "c.jsonl", "--offline", "--report", "page.html").code == 0
     page = (genrm.folder / "page.html").read_text()
     assert "Row beats column" in page
-    assert "Q1 &lt;b&gt;" in page
-    assert "<b>Q1" not in page
-    lines = [
-        {"prompt": f"Q{n}?", "response": f"Q{n} " * each, "m": f"m{each}"}
-        for n in range(3)
-        for each in (1, 2)
-    ]
-    genrm.write("models.jsonl", lines)
-    assert call("score", "models.jsonl", "--offline").code == 0
-    assert (
-        call("rank", "models.scored.jsonl", "--policy-field", "m", "--report", "both.html").code
-        == 0
-    )
-    both = (genrm.folder / "both.html").read_text()
-    assert both.count("Row beats column") == both.count("Rewards in numbers") == 1
-
-
-def test_recorded_verdicts_are_ranked(genrm: Genrm, call: Call) -> None:
-    """Verdicts of another program are ranked by their judge; an unknown judge is refused with the
-    known ones.
-    """
-    record = {"source": "s", "judge": "j", "score_1": 4, "score_2": 2, "ranking": 2}
-    orders = [("x", "y"), ("y", "x")]
-    genrm.write(
-        "v.jsonl",
-        [record | {"prompt_id": str(n), "i": i, "j": j} for n in range(3) for i, j in orders],
-    )
-    assert ranked(call, "v.jsonl", "--recorded", "s/j")["pairs"][0]["w"] == 0.5
-    assert "it has s/j" in call("rank", "v.jsonl", "--recorded", "s/k").err
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page

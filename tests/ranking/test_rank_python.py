@@ -12,10 +12,9 @@ def test_responses_in_memory_are_ranked() -> None:
     new = [
         f"The number {n} is written with digits, and what follows it is {n + 1}." for n in range(21)
     ]
-    found = genrm.rank({"old": ["no"] * 21, "new": new}, PROMPTS, judge="lexical", examples=1)
+    found = genrm.rank({"old": ["no"] * 21, "new": new}, PROMPTS, judge="lexical")
     assert [(row.name, row.win_rate) for row in found.policies] == [("new", 1.0), ("old", 0.0)]
     assert found.findings[0].startswith("lexical-2 prefers new to old")
-    assert found.examples[0].response_b in (*new, "no")
     several = genrm.rank(
         {"old": [("no", "nor")] * 21, "new": [("a", "b")] * 21}, PROMPTS, samples=2, judge="lexical"
     )

@@ -33,7 +33,6 @@ _OMITTED = (
     ),
     *("leases", "lease_expiry", "shard", "conclude", "any_prefix"),
 )
-_EXAMPLES = 12  # prompts on a page
 _INTERVALS = {
     "anytime": "Intervals hold however often you look.",
     "one look": "Intervals hold for one look at a planned number of prompts.",
@@ -46,10 +45,6 @@ _Over = Annotated[
     option(
         "PATH", "Dotted path of a field whose numbers are the policies, for a curve, such as step."
     ),
-]
-_Recorded = Annotated[
-    str | None,
-    option("JUDGE", "Rank recorded verdicts of this judge (source/judge) instead of rollouts."),
 ]
 
 
@@ -83,20 +78,18 @@ def rank(
             "which do not hold if you add prompts and look again.",
         ),
     ] = False,
-    recorded: _Recorded = None,
     report: Annotated[
-        str | None, option("OUT.html", "Also write a page with the most informative prompts.")
+        str | None, option("OUT.html", "Also write a page with all pairs and a chart.")
     ] = None,
 ) -> int:
     """Compare policies on the same prompts: win rates and a leaderboard, with intervals.
 
     Each file is a policy, or --policy-field names it. Verdicts of genrm score on these files are
-    used again; scored lines need no judge at all. Before the first call, genrm says which
-    difference the plan can show.
+    used again. Before the first call, genrm says which difference the plan can show.
 
     Example: genrm rank old.jsonl new.jsonl --base-url http://localhost:8000/v1 --model my-genrm
 
-    Example: genrm rank models.scored.jsonl --policy-field model --json
+    Example: genrm rank steps.jsonl --over step --offline --json
     """
     from genrm_cli.jobs.context import new_run
     from genrm_cli.ranking.rank_policies import (
@@ -108,7 +101,6 @@ def rank(
     from genrm_cli.report.charts import Point
     from genrm_cli.report.write_report import PolicySection, write_report
     from genrm_cli.scored.json_form import to_json
-    from genrm_cli.storage.location import is_scored_file
 
     given = invocation.settings
     as_json = invocation.settings.output.json_output
@@ -117,7 +109,6 @@ def rank(
         "over": over,
         "baseline": baseline,
         "one_look": one_look,
-        "recorded": recorded,
     }
     options, own = split_options(given, **fields, samples=samples, both_orders=not one_order)
     if given.output.dry_run:
@@ -130,17 +121,14 @@ def rank(
     say_endpoint_source(invocation)
     with watched(given) as (progress, events):
         run = new_run(own, invocation.api_keys, progress, events)
-        ranking = run_to_end(
-            rank_policies(rollouts, options, run, examples=_EXAMPLES if report else 0)
-        )
+        ranking = run_to_end(rank_policies(rollouts, options, run))
     if report is not None:
-        scored = rollouts if all(map(is_scored_file, rollouts)) else []
         points = [
             Point(row.elo, row.band_lo, row.band_hi, f"{row.name}: {row.elo}")
             for row in (ranking.policies if ranking.over is not None else ())
         ]
         section = PolicySection(ranking, ranking.inputs, points)
-        write_report(scored, report, given, policies=section)
+        write_report([], report, given, policies=section)
     if as_json:
         print_json(to_json(ranking))
     else:
@@ -152,7 +140,7 @@ def rank(
 
 
 def _warn(ranking: "Ranking") -> None:
-    if ranking.judged_by is not None and ranking.judged_by.is_baseline:
+    if ranking.judged_by.is_baseline:
         say_warning(
             "judged by the built-in lexical baseline, which counts words: use it only to try out "
             "the pipeline."
@@ -178,9 +166,6 @@ def _print_ranking(ranking: "Ranking") -> None:
         f"{ranking.baseline or 'the mean'}, ± half of the 95 % interval; adj.: if all responses "
         "were equally long."
     )
-    if ranking.longer_preferred is not None:
-        longer = percent_text(ranking.longer_preferred)
-        legend += f" The longer response won {longer} of the decided verdicts."
     print_parts(legend, "", *ranking.findings)
 
 

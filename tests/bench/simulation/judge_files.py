@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 
+from bench.recorded import iter_recorded
+
 from genrm_cli.pairing.pairs import Comparison
-from genrm_cli.ranking.recorded_verdicts import iter_recorded
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.scored.json_form import from_json
 from genrm_cli.scored.lines import ComparisonRecord
