@@ -13,14 +13,12 @@ def chat(reply, **fields):
 
 
 def test_what_is_shown_is_what_the_judge_is_sent(genrm, call, judge_server):
-    """The messages of `show --as-judge` are, byte for byte, those of a request that `score`
+    """The messages of `show` are, byte for byte, those of a request that `score`
     makes.
     """
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     judge = (*judge_server.flags, "--profile", "nemotron-plain")
-    shown = call(
-        "show", "in.jsonl", "--as-judge", "--model", "m", "--profile", "nemotron-plain"
-    ).out.decode()
+    shown = call("show", "in.jsonl", "--model", "m", "--profile", "nemotron-plain").out.decode()
     assert judge_server.stats()["requests"] == 0
     assert call("score", "in.jsonl", *judge, "--no-probe").code == 0
     sent = [request["body"]["messages"] for request in judge_server.stats()["recent"]]
@@ -31,21 +29,6 @@ def test_what_is_shown_is_what_the_judge_is_sent(genrm, call, judge_server):
             "content": content.removesuffix("\n"),
         }
     ] in sent
-
-
-def test_a_group_is_listed_with_what_is_not_compared(genrm, call):
-    """Without --as-judge each rollout has its length, its beginning, and the reason why it is not
-    compared.
-    """
-    replies = [chat("The Niger."), chat(""), chat("The\x1b[2J Volga.", mask_sample=True)]
-    genrm.write("in.jsonl", replies)
-    lines = call("show", "in.jsonl").out.decode().splitlines()
-    assert lines[0] == "=== group prompt_id:river: 3 rollouts, view answer"
-    assert [" ".join(line.split()) for line in lines[2:]] == [
-        "0 10 comparable The Niger.",
-        "1 0 blank response",
-        "2 14 excluded: masked (mask_sample) The\\x1b[2J Volga.",
-    ]
 
 
 def test_nothing_to_show_is_an_error(genrm, call):

@@ -1,6 +1,6 @@
-"""`genrm show`: print the rollouts of groups, or the exact requests to the judge."""
+"""`genrm show`: print the exact requests to the judge, or scored groups."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from heapq import nsmallest
 from itertools import chain, islice
@@ -14,7 +14,6 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.location import is_scored_file, is_stream, sibling
 
 if TYPE_CHECKING:
-    from genrm_cli.jobs.previews.shown_groups import ShownGroup
     from genrm_cli.report.group_document import Mask
     from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
 
@@ -47,7 +46,8 @@ def show(
     ],
     invocation: Invocation,
     as_judge: Annotated[
-        bool, switch("--as-judge", "Print the messages of the first request for each group.")
+        bool,
+        switch("--as-judge", "For a scored file, too, print the first request for each group."),
     ] = False,
     group: Annotated[str | None, option("KEY", "Show this group only.")] = None,
     worst: Annotated[
@@ -63,15 +63,15 @@ def show(
         switch("--json", "Print JSON lines with the exact texts, including control characters."),
     ] = False,
 ) -> int:
-    """Show the first group: its rollouts, or the exact request to the judge. Calls no judge.
+    """Show the exact request to the judge about the first group with comparisons. Calls no judge.
 
     For an output of genrm score, show rewards, the matrix of verdicts and the judge's replies, from
     the journal if the comparisons lack them.
 
-    --as-judge skips groups without comparisons. Accepts the settings of `genrm score`. Control
+    Accepts the settings of `genrm score`. Control
     characters are printed as escapes such as \\x1b; --json keeps them.
 
-    Example: genrm show rollouts.jsonl --as-judge --group task:6 --model my-genrm
+    Example: genrm show rollouts.jsonl --group task:6 --model my-genrm
 
     Example: genrm show rollouts.scored.jsonl --worst 3
     """
@@ -83,7 +83,7 @@ def show(
     if is_scored and not as_judge:
         _show_scored(rollouts, invocation.settings, group, limit, worst, failures, as_json)
     else:
-        _show_unscored(rollouts, invocation.settings, group, limit, as_judge, as_json)
+        _show_requests(rollouts, invocation.settings, group, limit, as_json)
     return 0
 
 
@@ -108,56 +108,33 @@ def messages_text(messages: list[dict[str, str]]) -> str:
     )
 
 
-def _group_parts(group: "ShownGroup") -> tuple[str, Table]:
-    view = f"view {group.view}" if group.view else "none of them can be compared"
-    name = "no group" if group.key is None else f"group {group.key}"
-    table = Table([*names("index"), *numbers("chars"), *names("status"), *excerpts("response")])
-    for index, rollout in enumerate(group.rollouts):
-        status = (rollout.reason or "comparable") + (", truncated" if rollout.is_truncated else "")
-        beginning = _beginning(rollout.text[: 4 * _BEGINNING_CHARS])
-        table.add(str(index), f"{len(rollout.text):,}", status, beginning)
-    return f"=== {name}: {counted(len(group.rollouts), 'rollout')}, {view}", table
-
-
 def _beginning(text: str) -> str:
     return " ".join(text.split())[:_BEGINNING_CHARS]
 
 
-def _show_unscored(
+def _show_requests(
     rollouts: Sequence[str],
     settings: Settings,
     group: str | None,
     limit: int,
-    as_judge: bool,
     as_json: bool,
 ) -> None:
     from genrm_cli.jobs.context import new_run
-    from genrm_cli.jobs.previews.shown_groups import (
-        STAND_IN_PROFILE,
-        ShownRequest,
-        iter_shown_groups,
-        iter_shown_requests,
-    )
+    from genrm_cli.jobs.previews.shown_requests import STAND_IN_PROFILE, iter_shown_requests
 
     run = new_run(settings)
     judge = run.settings.judge
-    if as_judge and not (judge.model or judge.profile or run.settings.panel.judges):
+    if not (judge.model or judge.profile or run.settings.panel.judges):
         say(f"no --model or --profile given; showing the messages of profile {STAND_IN_PROFILE}")
-    iter_shown: Callable[..., Iterator[ShownRequest | ShownGroup]] = (
-        iter_shown_requests if as_judge else iter_shown_groups
-    )
-    for number, shown in enumerate(islice(iter_shown(rollouts, run, group), limit)):
+    for number, shown in enumerate(islice(iter_shown_requests(rollouts, run, group), limit)):
         if as_json:
             print_json(asdict(shown))
             continue
         if number:
             print_text()
-        if isinstance(shown, ShownRequest):
-            members = ", ".join(map(str, shown.shown))
-            print_text(f"=== group {shown.group}: rollouts {members}, profile {shown.profile}")
-            print_text(messages_text(shown.messages))
-        else:
-            print_parts(*_group_parts(shown))
+        members = ", ".join(map(str, shown.shown))
+        print_text(f"=== group {shown.group}: rollouts {members}, profile {shown.profile}")
+        print_text(messages_text(shown.messages))
     if run.metrics.rejected_lines:
         say(f"{counted(run.metrics.rejected_lines, 'line')} rejected; `genrm validate` says why")
 

@@ -1,13 +1,12 @@
-"""Show the groups of an input, and the requests to a judge about them, without calling one."""
+"""Show the requests to a judge about the groups of an input, without calling one."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from genrm_cli.errors import InputError, UsageError, naming
 from genrm_cli.groups.group import Group
-from genrm_cli.groups.judge_group import begin_group, iter_stages, view_for_judges
+from genrm_cli.groups.judge_group import begin_group, iter_stages
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import NO_ROLLOUT_FILES, Task, iter_tasks
@@ -17,7 +16,6 @@ from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.profiles.profile import AnyProfile, ChatMessage, Profile, render_messages
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.panel import judges_of
-from genrm_cli.verdicts import Explanation
 
 STAND_IN_PROFILE = "nemotron-plain"  # for a judge that is not named: what GenRMs are trained on
 _FIRST_REPLY = "(the judge's first reply)"
@@ -38,24 +36,6 @@ class ShownRequest:
     messages: list[ChatMessage]
 
 
-@dataclass(frozen=True, slots=True)
-class ShownRollout:
-    """A rollout as shown to the judges; `reason` says why it is not compared, None if it is."""
-
-    text: str
-    reason: str | None
-    is_truncated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ShownGroup:
-    """A group as shown to the judges; `view` is None if no rollout can be compared."""
-
-    key: str | None
-    view: str | None
-    rollouts: list[ShownRollout]
-
-
 def iter_shown_requests(
     inputs: Sequence[str], run: RunContext, key: str | None
 ) -> Iterator[ShownRequest]:
@@ -74,38 +54,10 @@ def iter_shown_requests(
                 messages += profile.render_second_turn(_FIRST_REPLY)
             yield ShownRequest(group.key, profile.name, id_.shown, messages)
     if not found:
-        nothing = "no request is planned for " + (
-            "any group" if key is None else f"the group {key}"
+        where = "any group" if key is None else f"the group {key}"
+        raise InputError(
+            f"{inputs[0]}: no request is planned for {where}; `genrm validate` says why."
         )
-        raise InputError(f"{inputs[0]}: {nothing}; show its rollouts instead of its requests.")
-
-
-def iter_shown_groups(
-    inputs: Sequence[str], run: RunContext, key: str | None
-) -> Iterator[ShownGroup]:
-    """Yield each group, or one, with the texts shown to judges."""
-    for group, plan in _iter_groups(inputs, run, key):
-        yield shown_group(group, plan)
-
-
-def shown_group(group: Group, plan: GroupPlan) -> ShownGroup:
-    """Return a group with the texts that judges are shown, masked as for them."""
-    judged = begin_group(group, plan)
-    view = view_for_judges(judged, group, plan)
-    texts = dict(zip(judged.answered, view.responses, strict=True))
-    texts |= {index: texts[original] for index, original in judged.copies.items()}
-    rollouts = []
-    for index, (rollout, why) in enumerate(zip(group.rollouts, judged.not_compared, strict=True)):
-        if index not in texts:
-            answer = rollout.answer or ""
-            texts[index] = (
-                answer if plan.redactor is None else plan.redactor.redact(answer, Counter())
-            )
-            why = why or (Explanation(group.mixed) if group.mixed else None)
-        rollouts.append(
-            ShownRollout(texts[index], None if why is None else why.text, rollout.is_truncated)
-        )
-    return ShownGroup(group.key, judged.view if judged.answered else None, rollouts)
 
 
 def _iter_groups(
