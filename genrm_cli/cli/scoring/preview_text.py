@@ -9,8 +9,7 @@ from genrm_cli.errors import counted
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.estimate import RunEstimate
-    from genrm_cli.jobs.previews.preview import FormatReading, Preview
-    from genrm_cli.jobs.previews.problems import Problem
+    from genrm_cli.jobs.previews.preview import FormatReading, Preview, Problem
 
 # What fits a screen beside the rest.
 _SHOWN_PROBLEMS = 12

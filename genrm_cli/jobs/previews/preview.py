@@ -5,18 +5,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from genrm_cli.errors import GenrmError, InputError, Message, naming
+from genrm_cli.errors import GenrmError, InputError, Message, Part, SettingRef, naming
 from genrm_cli.groups.compile import compile_rewards
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import begin_group
-from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.decisions import Decision, Status, iter_decisions
 from genrm_cli.jobs.due.inputs import NO_ROLLOUT_FILES, Task, iter_tasks
 from genrm_cli.jobs.due.refusals import FirstRejects, refuse_input
 from genrm_cli.jobs.estimate import RunEstimate, estimate_run
-from genrm_cli.jobs.index import Reject, index_input
-from genrm_cli.jobs.previews.problems import Problem, Problems
+from genrm_cli.jobs.index import InputIndex, Reject, index_input
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.plan_reliability import LISTS
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -31,7 +29,8 @@ from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Reason
 
 _FORMAT = 1
-_SHOWN_CHARS = 60  # of a prompt and a response
+_SHOWN_CHARS = 60  # of a prompt and a response: the beginning fits a line of a terminal
+_NAMED = 5  # places of a kind of problem, which fit a line
 _NO_FIELD = "nothing, each rollout alone"
 # The source of a group's key, by its prefix.
 _KEY_KINDS = {
@@ -41,6 +40,24 @@ _KEY_KINDS = {
     "scenario": "scenario.scenario_id",
     "prompt": "prompt text",
 }
+# Counts of the index that the report has under the same name.
+_COUNTS = (
+    "lines",
+    "rejected_lines",
+    "rollouts",
+    "blank_responses",
+    "truncated_responses",
+    "rollouts_with_media",
+    "stripped_tokens",
+    "not_numbers",
+    "not_numbers_first",
+    "duplicate_rollouts",
+    "groups",
+    "groups_with_mixed_prompts",
+    "groups_mostly_blank",
+    "contradicting_ids",
+    "groups_over_steps",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +70,20 @@ class FormatReading:
     roles: dict[str, list[str]]
     prompt: str
     response: str | None
+
+
+@dataclass(slots=True)
+class Problem:
+    """One kind of problem, as its first occurrence describes it, and where the first of the
+    affected units are.
+
+    The unit is `line`, `item`, `rollout` or `group`; groups are named by their keys.
+    """
+
+    problem: Message
+    unit: str
+    count: int = 0
+    where: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -81,14 +112,32 @@ class Preview:
     views: Counter[str] = field(default_factory=Counter)
     with_media: int = 0
     without_response: int = 0
-    mostly_blank: int = 0
     readings: dict[str, FormatReading] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
     can_be_scored: bool = False
     error: InputError | None = None
+    _problems: dict[tuple[str, str], Problem] = field(default_factory=dict)
 
-    def add_group(self, group: Group, plan: GroupPlan) -> None:
-        """Count a group."""
+    @property
+    def problems(self) -> list[Problem]:
+        """The problems by kind, the most frequent first."""
+        return sorted(self._problems.values(), key=lambda problem: -problem.count)
+
+    @property
+    def problem_count(self) -> int:
+        """The number of lines, rollouts and groups with problems."""
+        return sum(problem.count for problem in self.problems)
+
+    def add_problem(self, unit: str, kind: str, where: object, *details: Part) -> None:
+        """Count a problem; `details` describe it if its kind does not."""
+        message = Message.of(*(details or (kind,)))
+        problem = self._problems.setdefault((unit, kind), Problem(message, unit))
+        problem.count += 1
+        if len(problem.where) < _NAMED:
+            problem.where.append(str(where))
+
+    def add_group(self, group: Group, rows: list[int], index: InputIndex) -> None:
+        """Count a group, and its problems."""
+        plan = index.plan
         kind = _NO_FIELD if group.key is None else group.key.partition(":")[0]
         self.grouped_by[_KEY_KINDS.get(kind, kind)] += 1
         judged = begin_group(group, plan)
@@ -98,14 +147,31 @@ class Preview:
             self.with_media += why.reason is Reason.MEDIA
             if why.reason.is_exclusion:
                 self.excluded[why.detail if why.reason is Reason.EXCLUDED else why.text] += 1
-        self.mostly_blank += len(judged.blank) * 2 > judged.size > 1
         if judged.answered:
             self.views[judged.view] += 1
-
-    @property
-    def problem_count(self) -> int:
-        """The number of lines, rollouts and groups with problems."""
-        return sum(problem.count for problem in self.problems)
+        if len(judged.blank) * 2 > judged.size > 1:
+            self.counts.groups_mostly_blank += 1
+            self.add_problem("group", "more than half of its responses are blank", group.key)
+        if group.mixed is not None:
+            self.add_problem("group", group.mixed.text, group.key)
+        if index.settings.group_by is not None and kind in (_NO_FIELD, "line"):
+            setting = SettingRef("group_by")
+            result = "it is not compared" if group.key is None else "the line is a group of its own"
+            missing = f"no field {index.settings.group_by}, which ", setting, f" names: {result}"
+            self.add_problem("line", result, index.where(rows[0]), *missing)
+        for row in index.table.duplicates(rows):
+            duplicate = "duplicate, with the group and index of another"
+            self.add_problem("rollout", duplicate, f"line {index.where(row)}")
+        for row, rollout in zip(rows, group.rollouts, strict=True):
+            if not rollout.is_comparable:
+                continue
+            where = f"line {index.where(row)}"
+            if not rollout.has_prompt and not rollout.is_session:
+                no_prompt = "no prompt: the judge would see the response only"
+                self.add_problem("rollout", no_prompt, where)
+            for name in plan.missing_fields(rollout):
+                setting = SettingRef(name, getattr(plan, name))
+                self.add_problem("rollout", name, where, "nothing under ", setting)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report, JSON-ready."""
@@ -116,28 +182,13 @@ class Preview:
             "input": self.input,
             "files": self.files,
             "can_be_scored": self.can_be_scored,
-            "lines": counts.lines,
-            "rejected_lines": counts.rejected_lines,
+            **{name: getattr(counts, name) for name in _COUNTS},
             "formats": dict(counts.formats.most_common()),
             "readings": {name: asdict(reading) for name, reading in self.readings.items()},
-            "rollouts": counts.rollouts,
             "rollouts_without_response": self.without_response,
-            "blank_responses": counts.blank_responses,
-            "truncated_responses": counts.truncated_responses,
-            "excluded_rollouts": self.excluded.total(),
             "excluded_reasons": dict(self.excluded.most_common()),
-            "rollouts_with_media": counts.rollouts_with_media,
-            "stripped_tokens": counts.stripped_tokens,
-            "not_numbers": counts.not_numbers,
-            "not_numbers_first": counts.not_numbers_first,
-            "duplicate_rollouts": counts.duplicate_rollouts,
-            "groups": counts.groups,
             "grouped_by": dict(self.grouped_by.most_common()),
             "group_sizes": {str(size): count for size, count in sorted(counts.group_sizes.items())},
-            "groups_with_mixed_prompts": counts.groups_with_mixed_prompts,
-            "contradicting_ids": counts.contradicting_ids,
-            "groups_over_steps": counts.groups_over_steps,
-            "groups_mostly_blank": self.mostly_blank,
             "views": dict(sorted(self.views.items())),
             "goal": pairing.goal,
             "strategy": self.strategy,
@@ -196,29 +247,25 @@ def preview_task(task: Task, run: RunContext, torn: TornPrompts | None = None) -
     Raises:
         GenrmError: it cannot be opened or decoded.
     """
-    settings = run.settings
     metrics = run.metrics
-    problems = Problems()
     first = FirstRejects()
+    preview = Preview(task.uri, len(task.files), metrics, run.plan.pairing, "")
 
     def reject(bad: Reject) -> None:
         first(bad)
-        problems.add_reject(bad)
+        preview.add_problem(bad.unit, bad.kind, bad.where, bad.reason)
 
     with task.sources(run) as sources, index_input(sources, run, reject) as index:
-        pairing = index.plan.pairing
-        strategy = LISTS if index.plan.is_listwise else pairing.strategy
-        preview = Preview(task.uri, len(task.files), metrics, pairing, strategy)
+        preview.pairing = index.plan.pairing
+        preview.strategy = LISTS if index.plan.is_listwise else index.plan.pairing.strategy
         try:
-            refuse_input(index, first, strict=settings.input.strict)
+            refuse_input(index, first, strict=run.settings.input.strict)
         except InputError as error:
             preview.error = error
         if torn is not None:
             torn.add(index.table.prompts())
         for _, rows, group in index.iter_groups():
-            problems.add_group(group, rows, index, settings.input.group_by)
-            preview.add_group(group, index.plan)
-        for rows in index.table.iter_groups():
+            preview.add_group(group, rows, index)
             preview.without_response += len(rows) - index.table.count_answered(rows)
         for number in range(len(sources.uris)):
             with sources.open(number) as source:
@@ -226,7 +273,6 @@ def preview_task(task: Task, run: RunContext, torn: TornPrompts | None = None) -
                 source.verify_unchanged()
         groups = (group for _, _, group in index.iter_groups())
         preview.plan = estimate_run(groups, index.plan, run, task.places.scored)
-    preview.problems = problems.ordered()
     has_components = metrics.rollouts > 0 and bool(index.plan.rewards.components)
     preview.can_be_scored = metrics.comparisons_planned > 0 or has_components
     if not preview.can_be_scored and preview.error is None:
