@@ -255,7 +255,8 @@ class GroupScorer:
             self._statistics.add_variance(variance)
         if calibration.reward_variance is None and variances:
             results = [
-                result.scaled(plan.rewards.advantage, fmean(variances)) for result in results
+                result.scaled(plan.rewards.settings.advantage, fmean(variances))
+                for result in results
             ]
         for group, result in zip(groups, results, strict=True):
             count_group(self.metrics, group.judged, result, plan)

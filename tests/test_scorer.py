@@ -537,17 +537,13 @@ def test_an_interrupt_ends_the_call(judge_server, inside_a_loop):
     judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
 
 
-def test_a_result_is_readable_in_a_notebook_and_as_json():
-    """One line, a table that escapes what it shows, and a dictionary of plain values."""
+def test_a_result_is_readable_and_plain_as_json():
+    """One line, and a dictionary of plain values."""
     result = genrm.score(
         "Why?", ["A full answer, with a reason.", "No.", None], judge="lexical", key="<b>"
     )
     assert repr(result).startswith("<GroupRewards '<b>': rewards [")
     assert "\n" not in repr(result)
-    page = result._repr_html_()
-    assert "<b>" not in page
-    assert "&lt;b&gt;" in page
-    assert page.count("<tr>") == 4
     plain = json.loads(json.dumps(result.to_dict()))
     assert [each["reward"] for each in plain["responses"]] == result.rewards
     assert plain["key"] == "<b>"

@@ -241,7 +241,7 @@ class ArrivingGroup:
     async def _begin(self, group: Group) -> JudgedGroup:
         """Compute the components that need no judge."""
         judged = begin_group(group, self._plan)
-        if any(map(local_kind, self._plan.rewards.components)):
+        if any(map(local_kind, self._plan.rewards.settings.components)):
             await in_thread(lambda: compute_local(judged, group, self._plan))
         return judged
 

@@ -249,9 +249,7 @@ def verdict_of(outcome: Outcome, plan: GroupPlan) -> Verdict | None:
     if this response is better" would otherwise be asked until it wins."""
     if isinstance(outcome.result, Verdict):
         return None if outcome.reasks and plan.tests_failures else outcome.result
-    if plan.default_score is None:
-        return None
-    return Verdict(plan.default_score, plan.default_score, plan.default_ranking, defaulted=True)
+    return plan.default
 
 
 def used_verdicts(by_judge: JudgeVerdicts, plan: GroupPlan) -> Verdicts:

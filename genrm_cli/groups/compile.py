@@ -5,25 +5,24 @@ from dataclasses import replace
 
 from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.groups.graders import ROW_SET, graders_in
-from genrm_cli.groups.plan import GENRM, GroupPlan, JudgePlan, RewardPlan
+from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.judging.lexical import LEXICAL_VERSION
 from genrm_cli.judging.lookup import profile_of
 from genrm_cli.pairing.lists import ListPlan
 from genrm_cli.pairing.pairs import PairingPlan
-from genrm_cli.rewards.compose import Gate, TotalTerms, Weight
-from genrm_cli.rewards.shaping import ShapingTerms
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.views import ViewOptions
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import (
+    GENRM,
     Source,
-    TotalTable,
     find_kind,
     inputs_of,
     needs_verdicts,
     order_of,
 )
 from genrm_cli.settings.panel import judges_of
+from genrm_cli.verdicts import Verdict
 
 
 def compile_plan(settings: Settings) -> GroupPlan:
@@ -33,50 +32,39 @@ def compile_plan(settings: Settings) -> GroupPlan:
         UsageError: a component, profile or rubric set cannot be found, or settings contradict each
             other.
     """
-    compares = asks_for_verdicts(settings)
-    configs = judges_of(settings)
-    lexical = settings.judge.judge is not None
+    is_lexical = settings.judge.judge is not None
+    is_gym = settings.judge.compat is not None
+    configs = judges_of(settings) if asks_for_verdicts(settings) else ()
     judges = tuple(
-        JudgePlan(
-            config.name,
-            None if lexical else profile_of(config),
-            config.weight,
-        )
-        for config in (configs if compares else ())
+        JudgePlan(config.name, None if is_lexical else profile_of(config), config.weight)
+        for config in configs
     )
-    if settings.pairing.goal != "rewards":
-        _refuse_directed(settings, judges)
-    if settings.judge.judging == "listwise" and settings.pairing.both_orders:
-        raise UsageError(
-            naming("$both_orders shows pairs; $repeats shows a list in several orders.")
-        )
-    if settings.judge.judging == "listwise" and lexical:
-        raise UsageError(
-            naming(
-                "the built-in baseline compares pairs only; omit $judging, or name a model with "
-                "$base_url and $model.",
-                judging="listwise",
-            )
-        )
     given = settings.input
+    pairing = settings.pairing
     use_principle = settings.judge.use_principle
     patterns = settings.judge.redact_pattern
+    default = settings.rewards.default_score
     plan = GroupPlan(
-        pairing=_pairing(settings),
-        lists=ListPlan(settings.pairing.list_size, settings.pairing.repeats, settings.pairing.seed),
+        pairing=PairingPlan(
+            strategy=pairing.strategy,
+            ring_k=pairing.ring_k,
+            repeats=pairing.repeats,
+            both_orders=pairing.both_orders,
+            order_balanced=not is_gym,  # NeMo Gym always shows the lower index first
+            seed=pairing.seed,
+            goal=pairing.goal,
+            max_extra=pairing.max_extra,
+        ),
+        lists=ListPlan(pairing.list_size, pairing.repeats, pairing.seed),
         judges=judges,
         graders=graders_in(settings),
         rewards=compile_rewards(settings),
-        judge_name=" + ".join(judge.name for judge in judges) or None,
-        is_baseline=compares and lexical,
-        is_panel=bool(settings.panel.judges) and compares,
         quorum=settings.panel.quorum or len(judges),
-        default_score=None if settings.judge.compat is None else configs[0].default_score,
-        default_ranking=settings.rewards.default_ranking,
+        default=Verdict(default, default, settings.rewards.default_ranking, defaulted=True)
+        if is_gym and default is not None
+        else None,
         principle=settings.judge.principle,
-        uses_own_principle=settings.judge.compat is None
-        if use_principle is None
-        else use_principle,
+        uses_own_principle=not is_gym if use_principle is None else use_principle,
         redactor=redactor_of(patterns) if patterns else None,
         keep_replies=settings.output.keep_replies,
         view=ViewOptions(
@@ -84,16 +72,41 @@ def compile_plan(settings: Settings) -> GroupPlan:
             given.view_max_chars,
             answer_field=given.answer_field,
             answer_tool=given.answer_tool,
-            tool_definitions=given.tool_definitions and settings.judge.compat is None,
+            tool_definitions=given.tool_definitions and not is_gym,
             images=_shows_images(settings, judges),
         ),
         ignore_media=given.ignore_media,
         blank_loses=given.empty == "lose",
-        shows_as_gym=settings.judge.compat is not None,
+        shows_as_gym=is_gym,
         reference_field=given.reference_field,
         rubric_field=given.rubric_field,
         is_watched=settings.panel.watch is not None,
     )
+    _refuse_contradictions(settings, plan)
+    return plan
+
+
+def _refuse_contradictions(settings: Settings, plan: GroupPlan) -> None:
+    """Refuse settings that exclude each other, or have no effect.
+
+    Raises:
+        UsageError: the message names what to omit.
+    """
+    if settings.pairing.goal != "rewards":
+        _refuse_directed(settings, plan.judges)
+    if settings.judge.judging == "listwise":
+        if settings.pairing.both_orders:
+            raise UsageError(
+                naming("$both_orders shows pairs; $repeats shows a list in several orders.")
+            )
+        if settings.judge.judge is not None:
+            raise UsageError(
+                naming(
+                    "the built-in baseline compares pairs only; omit $judging, or name a model "
+                    "with $base_url and $model.",
+                    judging="listwise",
+                )
+            )
     if plan.reference_field is not None:
         plan.refuse_reference()
     by_row = any(grader.list_name == ROW_SET for grader in plan.graders)
@@ -110,7 +123,6 @@ def compile_plan(settings: Settings) -> GroupPlan:
                 "rubric set row."
             )
         )
-    return plan
 
 
 def _refuse_directed(settings: Settings, judges: Sequence[JudgePlan]) -> None:
@@ -197,20 +209,6 @@ def fit_budget(plan: GroupPlan, sizes: Mapping[int, int], budget: int | None) ->
     return replace(plan, pairing=pairing)
 
 
-def _pairing(settings: Settings) -> PairingPlan:
-    given = settings.pairing
-    return PairingPlan(
-        strategy=given.strategy,
-        ring_k=given.ring_k,
-        repeats=given.repeats,
-        both_orders=given.both_orders,
-        order_balanced=settings.judge.compat is None,  # NeMo Gym always shows the lower index first
-        seed=given.seed,
-        goal=given.goal,
-        max_extra=given.max_extra,
-    )
-
-
 def compile_rewards(settings: Settings) -> RewardPlan:
     """Return the rules that turn verdicts and components into rewards.
 
@@ -218,41 +216,10 @@ def compile_rewards(settings: Settings) -> RewardPlan:
         UsageError: a total, rank or diversity names a component that is not configured; or a rubric
             set or function cannot be found.
     """
-    given = settings.rewards
     names = _component_names(settings)
-    total = given.total or TotalTable(weights=((GENRM, 1.0),))
-    weights = {name: Weight(weight, name in total.optional) for name, weight in total.weights}
-    diversity = given.diversity
-    divided = () if diversity is None else diversity.components or tuple(weights)
-    _check_names(settings, names, weights, divided)
-    return RewardPlan(
-        estimator=given.estimator,
-        advantage=given.advantage,
-        on_caused_failures=given.on_caused_failures,
-        failed_lose=given.unscored == "lowest",
-        min_reliability=given.min_reliability,
-        single_score=given.default_score,
-        shaping=ShapingTerms(
-            reasoning_bonus=given.reasoning_bonus,
-            answer_bonus=given.answer_bonus,
-            top_percentile=given.top_percentile,
-            group_reasoning_length_penalty_coeff=given.group_reasoning_length_penalty_coeff,
-            group_answer_length_penalty_coeff=given.group_answer_length_penalty_coeff,
-            group_style_penalty_coeff=given.group_style_penalty_coeff,
-        ),
-        components=given.components,
-        names=names,
-        sources=_sources(settings),
-        from_verdicts=_from_verdicts(settings),
-        total=TotalTerms(
-            weights, [Gate(*gate) for gate in total.gates], total.clip, total.normalise
-        ),
-        is_composed=bool(given.components) or diversity is not None or given.total is not None,
-        has_total=given.total is not None,
-        optional=total.optional,
-        diversity=diversity,
-        divided=divided,
-    )
+    plan = RewardPlan(settings.rewards, names, _sources(settings), _from_verdicts(settings))
+    _check_names(plan)
+    return plan
 
 
 def _component_names(settings: Settings) -> tuple[str, ...]:
@@ -272,31 +239,23 @@ def _component_names(settings: Settings) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _check_names(
-    settings: Settings,
-    names: tuple[str, ...],
-    weights: Mapping[str, Weight],
-    divided: tuple[str, ...],
-) -> None:
-    given = settings.rewards
+def _check_names(plan: RewardPlan) -> None:
+    given = plan.settings
     wanted = [
         (component.kind, name) for component in given.components for name in inputs_of(component)
     ]
-    if given.total is not None:
-        wanted += [("[total]", name) for name, _ in (*given.total.weights, *given.total.gates)]
-    wanted += [
-        ("[diversity]", name) for name in (given.diversity.components if given.diversity else ())
-    ]
+    wanted += [("[total]", name) for name, _ in (*plan.total.weights, *plan.total.gates)]
+    wanted += [("[diversity]", name) for name in plan.divided]
     for where, name in wanted:
-        if name not in names:
-            configured = f"configured are {', '.join(names)}" if names else "none are configured"
+        if name not in plan.names:
+            known = ", ".join(plan.names) or "none"
             raise UsageError(
-                f"{where}: unknown component {name!r}; {configured}. Add a table "
+                f"{where}: unknown component {name!r}; configured: {known}. Add a table "
                 f"[components.{name}], or name it in ",
                 SettingRef("component"),
                 ".",
             )
-    if unweighted := set(divided) - set(weights):
+    if unweighted := set(plan.divided) - {name for name, _ in plan.total.weights}:
         raise UsageError(
             f"[diversity] divides {min(unweighted)!r}, which has no weight in the total."
         )

@@ -88,7 +88,6 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
     metrics.groups_of_unknown_reliability += bool(rewards.verdicts) and rewards.reliability is None
     scores = rewards.scores
     metrics.groups_single += len(scores) == 1
-    metrics.raised += bool(rewards.raised)
     for score in scores:
         total = score.total
         metrics.gated += total is not None and total.value is not None and bool(total.gated_by)

@@ -83,7 +83,7 @@ async def judge_group(
     try:
         for number, requests in enumerate(iter_stages(judged, group, plan)):
             async with asyncio.TaskGroup() as tasks, judges.turn() as lane:
-                if not number and any(map(local_kind, plan.rewards.components)):
+                if not number and any(map(local_kind, plan.rewards.settings.components)):
                     await in_thread(lambda: compute_local(judged, group, plan))
                 for id_, request, outcome in judges.iter_recalled(requests):
                     judge = judges[id_.judge]
@@ -200,7 +200,7 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     not_compared, answered, copies = find_answered(group, plan)
     is_gym = _is_shown_as_gym(group, plan)
     compared = [group.rollouts[index] for index in answered]
-    with_style = plan.is_watched or plan.rewards.shaping.group_style_penalty_coeff > 0
+    with_style = plan.is_watched or plan.rewards.settings.group_style_penalty_coeff > 0
     texts: Iterable[tuple[str, str]] = (
         (rollout.reasoning, rollout.answer or "") for rollout in group.rollouts
     )
@@ -220,7 +220,7 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
         ],
         gated={index: each.gated_by for index, each in enumerate(group.rollouts) if each.gated_by},
     )
-    diversity = plan.rewards.diversity
+    diversity = plan.rewards.settings.diversity
     if diversity is not None and diversity.method == "ngram" and judged.is_comparable:
         answers = [rollout.answer or "" for rollout in compared]
         judged.clusters = ngram_clusters(answers, diversity.n, diversity.threshold)
@@ -254,7 +254,7 @@ def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
     rollouts = [group.rollouts[index] for index in rows]
     kept = [records[index] for index in rows]
     ids = [(group.key, index) for index in rows]
-    for component in plan.rewards.components:
+    for component in plan.rewards.settings.components:
         kind = local_kind(component)
         if kind is None:
             continue

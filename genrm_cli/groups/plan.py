@@ -19,18 +19,16 @@ from genrm_cli.judging.profiles.profile import (
 from genrm_cli.judging.request_form import reply_limit
 from genrm_cli.pairing.lists import ListPlan
 from genrm_cli.pairing.pairs import PairingPlan
-from genrm_cli.rewards.compose import TotalTerms
-from genrm_cli.rewards.shaping import ShapingTerms
 from genrm_cli.rollouts.reading.chosen_fields import criteria_at, principle_of, reference_at
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.rollouts.scenario import render_scenario
 from genrm_cli.rollouts.shorten import Room, estimate_tokens
 from genrm_cli.rollouts.views import AUTO, ViewOptions, shown_parts, why_not_compared
-from genrm_cli.settings.components import Component, Diversity, Source
-from genrm_cli.verdicts import MIDDLE_RANKING, Explanation
+from genrm_cli.settings.components import GENRM, Source, TotalTable
+from genrm_cli.settings.reward_settings import RewardSettings
+from genrm_cli.verdicts import Explanation, Verdict
 
-GENRM = "genrm"
 # rollouts: the estimators use n × n arrays, up to 300 MB and 7 s for a group of this size
 MAX_COMPARED = 2_048
 _REPLY_TOKENS = 4_096  # of a judge whose profile sets no limit
@@ -82,47 +80,40 @@ class RewardPlan:
     """The rules that turn verdicts and components into rewards.
 
     Attributes:
-        estimator: verdicts → base scores.
-        on_caused_failures: whether rollouts that made comparisons fail `lose` these, are left
-            `unscored`, or `keep` what the other comparisons give.
-        failed_lose: whether rollouts whose comparisons all failed get the lowest score of their
-            group.
-        advantage: how advantages are scaled; see `weight_of`.
-        min_reliability: groups below it stay unscored; None for no limit.
-        single_score: base score of the only rollout of a group; None leaves it unscored.
+        settings: how they are turned.
         names: names of all components of a rollout, `genrm` first if there are verdicts.
         sources: source of each component: `judge`, `rules`, `input`, `responses` or `functions`.
         from_verdicts: components without a value if there are no verdicts.
-        total: weights and gates; `genrm` alone by default.
-        is_composed: whether rewards depend on more than verdicts.
-        has_total: whether a total was configured.
-        optional: components that may be missing.
-        diversity: near-duplicates share their reward; None to leave them.
-        divided: components that are divided by the cluster size.
     """
 
-    estimator: str = "adaptive"
-    advantage: str = "pooled"
-    on_caused_failures: str = "lose"
-    failed_lose: bool = False
-    min_reliability: float | None = None
-    single_score: float | None = None
-    shaping: ShapingTerms = field(default_factory=ShapingTerms)
-    components: tuple[Component, ...] = ()
+    settings: RewardSettings = field(default_factory=RewardSettings)
     names: tuple[str, ...] = (GENRM,)
     sources: Mapping[str, Source] = field(default_factory=dict)
     from_verdicts: frozenset[str] = frozenset({GENRM})
-    total: TotalTerms = field(default_factory=lambda: TotalTerms({}))
-    is_composed: bool = False
-    has_total: bool = False
-    optional: tuple[str, ...] = ()
-    diversity: Diversity | None = None
-    divided: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> TotalTable:
+        """Weights and gates; `genrm` alone by default."""
+        return self.settings.total or TotalTable(weights=((GENRM, 1.0),))
+
+    @property
+    def divided(self) -> tuple[str, ...]:
+        """The components that are divided by the size of clusters."""
+        diversity = self.settings.diversity
+        if diversity is None:
+            return ()
+        return diversity.components or tuple(name for name, _ in self.total.weights)
+
+    @property
+    def is_composed(self) -> bool:
+        """Whether rewards depend on more than verdicts."""
+        given = self.settings
+        return bool(given.components) or given.diversity is not None or given.total is not None
 
     @property
     def uses_reliability(self) -> bool:
         """Whether rewards or advantages depend on the reliability of their group."""
-        return self.min_reliability is not None or self.advantage == "reliability"
+        return self.settings.min_reliability is not None or self.settings.advantage == "reliability"
 
 
 @dataclass(frozen=True)
@@ -134,14 +125,8 @@ class GroupPlan:
         judges: judges whose verdicts count; empty if no reward depends on verdicts.
         graders: judges that grade components; numbered after the judges.
         rewards: how verdicts become rewards.
-        judge_name: name of the judge or the panel in scored lines; None if no judge compares.
-        is_baseline: whether the judge is the built-in lexical one, whose rewards must not be
-            trained on.
-        is_panel: whether several judges answer every comparison.
         quorum: number of verdicts that a comparison needs to count.
-        default_score: replaces both scores of a failed comparison (setting `compat`); None for no
-            default.
-        default_ranking: replaces its ranking.
+        default: the verdict of a failed comparison (setting `compat`); None for none.
         principle: principle for rollouts without one of their own.
         uses_own_principle: send the rollouts' own principles.
         ignore_media: compare responses with images or files, which the judge does not see.
@@ -159,12 +144,8 @@ class GroupPlan:
     judges: tuple[JudgePlan, ...] = ()
     graders: tuple[Grader, ...] = ()
     rewards: RewardPlan = field(default_factory=RewardPlan)
-    judge_name: str | None = None
-    is_baseline: bool = False
-    is_panel: bool = False
     quorum: int = 1
-    default_score: float | None = None
-    default_ranking: float = MIDDLE_RANKING
+    default: Verdict | None = None
     principle: str | None = None
     uses_own_principle: bool = True
     redactor: Redactor | None = None
@@ -267,11 +248,26 @@ class GroupPlan:
         return replace(self, judges=judges, rooms=tuple(room for room in rooms if room is not None))
 
     @property
+    def judge_name(self) -> str | None:
+        """The name of the judge or the panel in scored lines; None if no judge compares."""
+        return " + ".join(judge.name for judge in self.judges) or None
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether the judge is the built-in lexical one, whose rewards must not be trained on."""
+        return any(judge.profile is None for judge in self.judges)
+
+    @property
+    def is_panel(self) -> bool:
+        """Whether several judges answer every comparison."""
+        return len(self.judges) > 1
+
+    @property
     def tests_failures(self) -> bool:
         """Whether failures are tested for texts that cause them, so that a verdict after a reply
         without one is no evidence of quality.
         """
-        return self.default_score is None and self.rewards.on_caused_failures != "keep"
+        return self.default is None and self.rewards.settings.on_caused_failures == "lose"
 
     @cached_property
     def compares_pairs(self) -> bool:

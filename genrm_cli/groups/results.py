@@ -1,10 +1,8 @@
 """The result of a group: its rewards, their basis, and the reasons for missing ones."""
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from html import escape
 from typing import Literal
 
 from genrm_cli.groups.comparisons import JudgeVerdicts, verdict_of
@@ -19,7 +17,6 @@ from genrm_cli.rewards.diversity import Clusters
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.verdicts import Explanation, Failure, FailureKind, Outcome, Reason, Verdict
 
-_COLUMNS = ("reward", "advantage", "standard_error", "reason")
 Status = Literal["scored", "single", "unscored"]
 """`single`: the only rollout of its group, with the score that the user asked for."""
 
@@ -149,7 +146,6 @@ class GroupRewards:
         uncertainty: standard error of the log odds of the reliability; None if unknown.
         chance: probability that responses of equal quality spread as much; None if unknown.
         weight: by which advantages of unit variance are multiplied.
-        raised: components with negative values, raised for the total.
         failed_figures: what a bug kept from being computed, with the reason; `reward` if the group
             has no rewards because of it.
     """
@@ -165,7 +161,6 @@ class GroupRewards:
     uncertainty: float | None = None
     chance: float | None = None
     weight: float = 1.0
-    raised: tuple[str, ...] = ()
     failed_figures: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -221,11 +216,16 @@ class GroupRewards:
         """Return the result, ready for JSON: a list of n responses, and the verdicts by the indices
         shown.
         """
-        columns = self.rewards, self.advantages, self.standard_errors, self.reasons
         return {
             "key": self.key,
             "responses": [
-                dict(zip(_COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)
+                {
+                    "reward": score.reward,
+                    "advantage": self.advantage_of(score),
+                    "standard_error": score.standard_error,
+                    "reason": score.reason,
+                }
+                for score in self.scores
             ],
             "reliability": self.reliability,
             "verdicts": [
@@ -237,11 +237,11 @@ class GroupRewards:
                 {
                     "shown": list(each.shown),
                     "judge": each.judge,
-                    "kind": failure.kind.value,
-                    "detail": failure.detail,
+                    "kind": each.failure.kind.value,
+                    "detail": each.failure.detail,
                 }
                 for each in self.comparisons
-                if (failure := each.failure) is not None
+                if each.failure is not None
             ],
         }
 
@@ -252,32 +252,10 @@ class GroupRewards:
         counts = f"{len(self.verdicts)} verdicts, {len(self.failures)} failures"
         return f"<GroupRewards {self.key!r}: rewards [{rewards}], {counts}>"
 
-    def _repr_html_(self) -> str:
-        """Return a table of the responses, for notebooks."""
-        rows = [dict.fromkeys(_COLUMNS), *self.to_dict()["responses"]]
-        cells = [
-            "".join(
-                f"<th>{name}</th>" if not number else f"<td>{_shown(value)}</td>"
-                for name, value in row.items()
-            )
-            for number, row in enumerate(rows)
-        ]
-        lines = "".join(
-            f"<tr><td>{number - 1 if number else ''}</td>{row}</tr>"
-            for number, row in enumerate(cells)
-        )
-        return f"<table>{lines}</table><p>{escape(repr(self))}</p>"
-
     @property
     def failures(self) -> list[ComparisonResult]:
         """The requests without a verdict or grades; `failure.kind` and `failure.detail` say why."""
         return [comparison for comparison in self.comparisons if comparison.failure is not None]
-
-
-def _shown(value: object) -> str:
-    return (
-        f"{value:.3f}" if isinstance(value, float) else "" if value is None else escape(str(value))
-    )
 
 
 def count_results(judged: JudgedGroup, used: Verdicts, judges: int) -> list[tuple[int, int, int]]:
@@ -300,12 +278,12 @@ def count_results(judged: JudgedGroup, used: Verdicts, judges: int) -> list[tupl
     return [(compared[index], failed[index], defaulted[index]) for index in range(judged.size)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Reasons:
     """Find the reason why a rollout of a group has no reward.
 
     Attributes:
-        caused_failures: the rollouts whose texts made requests fail.
+        by_judge: all planned comparisons.
         noisy: whether the group's reliability is below the limit.
     """
 
@@ -314,12 +292,12 @@ class Reasons:
     by_judge: JudgeVerdicts
     columns: Mapping[str, Column]
     base_scores: Sequence[float | None]
-    caused_failures: Collection[int]
     noisy: bool
 
     def of(self, index: int, total: Total | None) -> Explanation:
         """Return the reason for one rollout."""
-        not_compared = self.judged.not_compared[index]
+        judged = self.judged
+        not_compared = judged.not_compared[index]
         if not_compared is not None and not_compared.reason.is_exclusion:
             return not_compared
         missing = () if total is None else total.missing
@@ -327,65 +305,42 @@ class Reasons:
             return Explanation(Reason.NO_COMPONENT)
         if missing and not any(self._follows_from_verdicts(index, name) for name in missing):
             failure = self.columns[missing[0]].failure if missing[0] in self.columns else None
-            return Explanation(
-                Reason.COMPONENT_MISSING, missing[0] + (f" ({failure})" if failure else "")
-            )
-        if not self.judged.has_response[index]:
+            detail = f"{missing[0]} ({failure})" if failure else missing[0]
+            return Explanation(Reason.COMPONENT_MISSING, detail)
+        if not judged.has_response[index]:
             return Explanation(Reason.NO_RESPONSE)
         if not_compared is not None:
             return not_compared
-        if self.judged.mixed:
-            return Explanation(self.judged.mixed)
-        if self.judged.key is None:
+        if judged.mixed:
+            return Explanation(judged.mixed)
+        if judged.key is None:
             return Explanation(Reason.NO_GROUP)
         if self.noisy and self.base_scores[index] is not None:
             return Explanation(Reason.TOO_NOISY)
-        return Explanation(self._why_no_verdict(self.judged.copies.get(index, index)))
+        return Explanation(self._why_no_verdict(judged.copies.get(index, index)))
 
     def _why_no_verdict(self, index: int) -> Reason:
-        plan = self.plan
-        if index in self.caused_failures and plan.rewards.on_caused_failures == "unscored":
-            return Reason.CAUSED_FAILURES
-        if index not in self._opponents:
-            if self.judged.size == 1:
+        judged = self.judged
+        if not any(index in (i, j) for i, j, _ in self.by_judge):
+            if judged.size == 1:
                 return Reason.ALONE
-            return Reason.NO_OPPONENT if len(self.judged.answered) == 1 else Reason.NOT_PLANNED
-        if self._failures[index] == {FailureKind.NOT_ASKED}:
+            return Reason.NO_OPPONENT if len(judged.answered) == 1 else Reason.NOT_PLANNED
+        failures = [
+            (shown, outcome.result.kind)
+            for (judge, _, shown), outcome in judged.results
+            if judge < len(self.plan.judges) and isinstance(outcome.result, Failure)
+        ]
+        own = {kind for shown, kind in failures if index in shown}
+        # A judge that grades one response may have failed on its opponents alone.
+        if (own or {kind for _, kind in failures}) == {FailureKind.NOT_ASKED}:
             return Reason.NOT_ASKED
-        return Reason.NO_QUORUM if plan.is_panel else Reason.NO_VERDICT
-
-    @cached_property
-    def _opponents(self) -> Mapping[int, set[int]]:
-        """The opponents of each rollout with a planned comparison."""
-        opponents: dict[int, set[int]] = defaultdict(set)
-        for i, j, _ in self.by_judge:
-            opponents[i].add(j)
-            opponents[j].add(i)
-        return opponents
-
-    @cached_property
-    def _failures(self) -> Mapping[int, set[FailureKind]]:
-        """Kinds of the failures that cost each rollout verdicts: its own requests, and the grades
-        of its opponents.
-        """
-        failures: dict[int, set[FailureKind]] = defaultdict(set)
-        for (judge, _, shown), outcome in self.judged.results:
-            if judge < len(self.plan.judges) and isinstance(outcome.result, Failure):
-                for index in (
-                    (*shown, *self._opponents.get(shown[0], ())) if len(shown) == 1 else shown
-                ):
-                    failures[index].add(outcome.result.kind)
-        return failures
+        return Reason.NO_QUORUM if self.plan.is_panel else Reason.NO_VERDICT
 
     def _follows_from_verdicts(self, index: int, name: str) -> bool:
         """Whether a component is missing for the same reason as verdicts."""
-        source = self.plan.rewards.sources[name]
-        if self.judged.not_compared[index] is not None and source in (
-            "judge",
-            "rules",
-            "responses",
-        ):
-            return True
-        return name in self.plan.rewards.from_verdicts or (
-            self.judged.mixed is not None and source in ("judge", "responses")
-        )
+        rewards = self.plan.rewards
+        source = rewards.sources[name]
+        if self.judged.not_compared[index] is not None:
+            return name in rewards.from_verdicts or source in ("judge", "rules", "responses")
+        is_mixed = self.judged.mixed is not None and source in ("judge", "responses")
+        return name in rewards.from_verdicts or is_mixed

@@ -103,7 +103,7 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         self._with_records = (
             plan.shows_as_gym
             or bool(plan.graders)
-            or any(map(reads_record, plan.rewards.components))
+            or any(map(reads_record, plan.rewards.settings.components))
         )
 
     def __exit__(self, *_: object) -> None:

@@ -8,7 +8,7 @@ from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.failures.failure_history import FailureHistory
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import try_functions
-from genrm_cli.groups.reward_group import reward_groups, statistics_for, verdicts_of
+from genrm_cli.groups.reward_group import reward_verdicts, statistics_for, verdicts_of
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import InputIndex
 from genrm_cli.jobs.judging_session import JudgingSession
@@ -85,9 +85,10 @@ def _conclude(
     calibration = replace(statistics.fit(), failures=failures.fit())
     # Inputs are calibrated each on its own, but say together how reliable their rewards are.
     run.metrics.verdict_sums.numbers = statistics.numbers()
-    is_pooled = index.plan.rewards.advantage == "pooled"
+    is_pooled = index.plan.rewards.settings.advantage == "pooled"
     for chunk in _iter_chunks(index, outcomes):
-        rewards = reward_groups([judged for _, _, judged in chunk], index.plan, calibration)
+        judged_verdicts = [verdicts_of(judged, index.plan) for _, _, judged in chunk]
+        rewards = reward_verdicts(judged_verdicts, index.plan, calibration)
         for (number, rows, judged), result in zip(chunk, rewards, strict=True):
             if run.stop.is_set():
                 raise StoppedError

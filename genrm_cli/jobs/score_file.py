@@ -108,7 +108,9 @@ async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
         index = opened.enter_context(await run.in_thread(lambda: index_input(sources, run, first)))
         refuse_input(index, first, strict=run.settings.input.strict)
         # The run that concludes computes components that need no judge.
-        index.plan = replace(index.plan, rewards=replace(index.plan.rewards, components=()))
+        rewards = index.plan.rewards
+        without = replace(rewards, settings=replace(rewards.settings, components=()))
+        index.plan = replace(index.plan, rewards=without)
         async with open_journal(task.places.scored, run) as journal:
             await judge_input(index, task.uri, run, judges, journal)
 

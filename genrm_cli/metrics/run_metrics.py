@@ -123,7 +123,6 @@ class RunMetrics(Mergeable):
     components: ComponentMetrics = field(default_factory=ComponentMetrics)
     component_failures: Counter[str] = field(default_factory=Counter)
     gated: int = 0
-    raised: int = 0
     sessions: SessionMetrics = field(default_factory=SessionMetrics)
     shares: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     failed_figures: dict[str, str] = field(default_factory=dict)

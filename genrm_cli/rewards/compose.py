@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from genrm_cli.metrics.figures import rounded, rounded_all
 from genrm_cli.metrics.running_stats import has_spread, sample_variance
-from genrm_cli.rewards.shaping import Adjustments, ShapingTerms, TextShape, plan_adjustments
+from genrm_cli.rewards.shaping import Adjustments, TextShape, plan_adjustments
+from genrm_cli.settings.components import TotalTable
+from genrm_cli.settings.reward_settings import RewardSettings
 
 
 class RolloutReward(NamedTuple):
@@ -41,7 +43,7 @@ NO_REWARD = RolloutReward(None, Adjustments(), None, None, None)
 
 
 def compose_rewards(
-    base_scores: Sequence[float | None], shapes: Sequence[TextShape], terms: ShapingTerms
+    base_scores: Sequence[float | None], shapes: Sequence[TextShape], terms: RewardSettings
 ) -> list[RolloutReward]:
     """Combine base scores with length and style terms, and compare the rewards within the group.
 
@@ -119,45 +121,13 @@ def weight_of(
     return reliability if kind == "reliability" and reliability is not None else 1.0
 
 
-class Weight(NamedTuple):
-    """The weight of a component, 0 or more, and whether it may be missing."""
-
-    weight: float = 1.0
-    optional: bool = False
-
-
-class Gate(NamedTuple):
-    """A hard constraint: the minimum value of a component, which need not have a weight."""
-
-    component: str
-    least: float
-
-
-@dataclass(frozen=True, slots=True)
-class TotalTerms:
-    """The terms of a total.
-
-    Attributes:
-        gates: hard constraints, any number for a component.
-        clip: minimum and maximum of the total; None means no limit.
-        normalise: divide by the sum of the weights of the present components: a weighted mean,
-            between the smallest and the largest component.
-    """
-
-    weights: Mapping[str, Weight]
-    gates: Sequence[Gate] = ()
-    clip: tuple[float | None, float | None] | None = None
-    normalise: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Total:
     """The total of one rollout and its derivation.
 
     Attributes:
         value: the total; None if a required component is missing.
-        terms: weight times component of each present component with a weight, before normalising
-            and clipping.
+        terms: weight times component of each present component with a weight.
         gated_by: components below their gates; any of them makes the value 0.
         missing: missing components that prevent a value; empty if there is a value, or if all
             weights are 0.
@@ -171,42 +141,34 @@ class Total:
 
 def compose_total(
     components: Mapping[str, float | None],
-    terms: TotalTerms,
+    table: TotalTable,
     sizes: Mapping[str, int] | None = None,
     broken: Sequence[str] = (),
 ) -> Total:
-    """Weigh and add the components of a rollout, then apply gates, then clip.
+    """Weigh and add the components of a rollout, then apply gates.
 
     Missing takes precedence over gated: without a component that a weight or a gate requires, the
-    value is None, not
-    0. It is also None if every optional component is missing, or if the present weights add up to 0
-    and `normalise` would divide by that. A gated total stays 0, regardless of `clip`. Components
-    are divided by `sizes`, of clusters, before they are weighted; gates apply to the undivided
-    ones. `broken` gates are known to be."""
+    value is None, not 0. It is also None if every optional component is missing. Components are
+    divided by `sizes`, of clusters, before they are weighted; gates apply to the undivided ones.
+    `broken` gates are known to be."""
     sizes = sizes or {}
+    weights = dict(table.weights)
     present = {name: value for name, value in components.items() if value is not None}
-    weighed = {name: weight for name, (weight, _) in terms.weights.items() if name in present}
     # `+ 0.0` turns the -0.0 of a weight of 0 on a negative component into 0.0.
-    added = {
-        name: weight * present[name] / sizes.get(name, 1) + 0.0 for name, weight in weighed.items()
+    terms = {
+        name: weight * present[name] / sizes.get(name, 1) + 0.0
+        for name, weight in weights.items()
+        if name in present
     }
     closed = (
-        name for name, least in terms.gates if rounded(present.get(name, least)) < rounded(least)
+        name
+        for name, least in table.gates
+        if name in present and rounded(present[name]) < rounded(least)
     )
     gated_by = tuple(dict.fromkeys([*broken, *closed]))
-    divisor = math.fsum(weighed.values()) if terms.normalise else 1.0
-    # First the required names with a weight, then those with a gate, each once.
-    required = [name for name, (_, optional) in terms.weights.items() if not optional]
-    required += [gate.component for gate in terms.gates]
-    if missing := tuple(name for name in dict.fromkeys(required) if name not in present):
-        return Total(None, added, gated_by, missing)
-    if not weighed or divisor == 0:
-        return Total(
-            None, added, gated_by, tuple(name for name in terms.weights if name not in present)
-        )
-    if gated_by:
-        return Total(0.0, added, gated_by)
-    low, high = terms.clip or (None, None)
-    value = math.fsum(added.values()) / divisor
-    value = value if low is None else max(low, value)
-    return Total(value if high is None else min(high, value), added)
+    required = [name for name in weights if name not in table.optional]
+    required += [name for name, _ in table.gates]
+    missing = tuple(name for name in dict.fromkeys(required) if name not in present)
+    if missing or not terms:
+        return Total(None, terms, gated_by, missing or tuple(weights))
+    return Total(0.0 if gated_by else math.fsum(terms.values()), terms, gated_by)

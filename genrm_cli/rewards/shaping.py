@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from genrm_cli.settings.reward_settings import RewardSettings
+
 _CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
 _HEADER = re.compile(r"^#{1,6}\s", re.MULTILINE)
 # The reference's patterns begin with ^\s*: they count the same items but take minutes for 100,000
@@ -38,21 +40,6 @@ _ADDRESSED = re.compile(
     r"better|better than)\b",
     re.IGNORECASE,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ShapingTerms:
-    """Weights of the terms, under the reference's names; all 0 or more; 0 disables a term.
-
-    `top_percentile` is the share of the group (0 to 1) that counts as the top for the two bonuses;
-    at least one."""
-
-    reasoning_bonus: float = 0.0
-    answer_bonus: float = 0.0
-    top_percentile: float = 0.2
-    group_reasoning_length_penalty_coeff: float = 0.0
-    group_answer_length_penalty_coeff: float = 0.0
-    group_style_penalty_coeff: float = 0.0
 
 
 class TextShape(NamedTuple):
@@ -109,7 +96,7 @@ class Adjustments:
 
 
 def plan_adjustments(
-    scores: Sequence[float], shapes: Sequence[TextShape], terms: ShapingTerms
+    scores: Sequence[float], shapes: Sequence[TextShape], terms: RewardSettings
 ) -> list[Adjustments]:
     """Compute the length and style terms of each rollout of a group.
 

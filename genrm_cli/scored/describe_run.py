@@ -100,7 +100,7 @@ def run_totals(
         goal=pairing.goal,
         strategy=LISTS if plan.is_listwise else pairing.strategy,
         ring_k=pairing.ring_k if pairing.strategy == "ring" and not plan.is_listwise else None,
-        estimator=plan.rewards.estimator,
+        estimator=settings.rewards.estimator,
         repeats=pairing.repeats,
         wall_time_s=round(wall_time_s, 3),
         calls_per_s=round(metrics.calls / wall_time_s, 2) if has_time else None,

@@ -271,7 +271,6 @@ class RunTotals:
     components: Mapping[str, ComponentSummary] | None
     component_failures: Mapping[str, int]
     gated: int
-    raised: int
     reward_sources: Mapping[str, float]
     sessions: SessionSummary | None
     length_effect: Statistics

@@ -61,7 +61,7 @@ def scored_line(score: RolloutScore, rewards: GroupRewards, plan: GroupPlan) -> 
         neutralised=score.neutralised or None,
         equal_to=score.equal_to,
         total=_total_record(total, plan)
-        if total is not None and (plan.rewards.has_total or total.gated_by)
+        if total is not None and (plan.rewards.settings.total is not None or total.gated_by)
         else None,
         diversity=None
         if clusters is None
@@ -74,11 +74,11 @@ def scored_line(score: RolloutScore, rewards: GroupRewards, plan: GroupPlan) -> 
 
 
 def _total_record(total: Total, plan: GroupPlan) -> TotalRecord:
-    terms = plan.rewards.total
+    table = plan.rewards.total
     return TotalRecord(
-        weights={name: weight.weight for name, weight in terms.weights.items()},
+        weights=dict(table.weights),
         terms=total.terms,
-        gates={gate.component: gate.least for gate in terms.gates},
+        gates=dict(table.gates),
         gated_by=total.gated_by,
         missing=total.missing,
     )

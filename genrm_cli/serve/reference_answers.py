@@ -97,7 +97,7 @@ class ReferenceAnswers:
             pairing=PairingPlan(AGAINST_FIRST, seed=plan.pairing.seed),
             graders=(),
             rewards=RewardPlan(),
-            default_score=None,
+            default=None,
         )
 
 

@@ -49,9 +49,8 @@ _SKILLS = (
     TURNS_NAME,
 )
 _OF_ONE = TotalTable(
-    weights=tuple((name, 1.0) for name in _SKILLS),
+    weights=tuple((name, 1 / len(_SKILLS)) for name in _SKILLS),
     gates=((GUARD, _GATE), ("rubric_safety", _GATE), (CONSTRAINTS_NAME, _GATE)),
-    normalise=True,
 )
 
 

@@ -3,7 +3,6 @@
 Each takes a raw value and its location, and returns the value or raises a UsageError that names the
 location."""
 
-import math
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any
@@ -96,19 +95,6 @@ def table(raw: object, where: Part) -> Table:
 def read_values(given: Table, where: str, keys: Mapping[str, Check]) -> dict[str, Any]:
     """Return the checked values of those keys that a table has."""
     return {key: check(given[key], f"{where}.{key}") for key, check in keys.items() if key in given}
-
-
-def bounds(raw: object, where: Part) -> tuple[float | None, float | None]:
-    """Check for a list of a minimum and a greater maximum; infinity becomes None."""
-    is_pair = (
-        isinstance(raw, list) and len(raw) == 2 and all(type(end) in (int, float) for end in raw)
-    )
-    if not isinstance(raw, list) or not is_pair or not raw[0] < raw[1]:  # NaN is below nothing
-        raise UsageError(
-            where, f": {raw!r} is not a minimum and a greater maximum reward, as in [0, 5]."
-        )
-    low, high = map(float, raw)
-    return None if low == -math.inf else low, None if high == math.inf else high
 
 
 def judge_settings(

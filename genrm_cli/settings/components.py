@@ -166,15 +166,11 @@ class TotalTable:
     Attributes:
         gates: minimum value of a component, below which the reward is 0.
         optional: components that may be missing.
-        clip: minimum and maximum reward; None leaves an end open.
-        normalise: whether to divide the sum by the weights of the components that are present.
     """
 
     weights: tuple[tuple[str, float], ...]
     gates: tuple[tuple[str, float], ...] = ()
     optional: tuple[str, ...] = ()
-    clip: tuple[float | None, float | None] | None = None
-    normalise: bool = False
 
 
 def order_of(components: Sequence[Component]) -> list[Component]:

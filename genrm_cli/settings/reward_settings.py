@@ -113,9 +113,9 @@ class RewardSettings:
     advantage: str = reward_setting(
         f"How advantages are scaled. {explained(ADVANTAGES)}.", "pooled", choices=ADVANTAGES
     )
-    on_caused_failures: Literal["lose", "unscored", "keep"] = reward_setting(
+    on_caused_failures: Literal["lose", "keep"] = reward_setting(
         "Reward of a rollout whose text makes the judge fail. lose: it loses these comparisons. "
-        "unscored: none. keep: what its other comparisons give.",
+        "keep: what its other comparisons give; failures are then the judge's own fault.",
         "lose",
     )
     min_reliability: float | None = reward_setting(

@@ -35,8 +35,9 @@ _DIVERSITY: Mapping[str, checks.Check] = {
 }
 _WITHOUT_EFFECT = {"ngram": ("fallback", "json_schema"), "llm": ("threshold", "n")}
 _TOTAL: Mapping[str, checks.Check] = {
-    **{"weights": checks.numbers, "gates": checks.numbers, "optional": checks.names},
-    **{"clip": checks.bounds, "normalise": checks.boolean},
+    "weights": checks.numbers,
+    "gates": checks.numbers,
+    "optional": checks.names,
 }
 
 

@@ -125,9 +125,7 @@ class Watcher:
             yield Panels(panel, None, run.metrics)
             return
         spec = JudgeSpec(self._auditor, profile_of(self._auditor))
-        auditor_plan = replace(
-            plan, judges=(JudgePlan(spec.config.name, spec.profile),), is_panel=False, rooms=()
-        )
+        auditor_plan = replace(plan, judges=(JudgePlan(spec.config.name, spec.profile),), rooms=())
         async with open_judges([spec], run.open_options, run.on_event) as opened:
             yield Panels(panel, Panel(opened, auditor_plan, run), run.metrics)
 

@@ -18,10 +18,11 @@ from genrm_cli.judging.requests import RequestId
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing.pairs import STRATEGIES, PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
-from genrm_cli.rewards.shaping import ShapingTerms, TextShape
+from genrm_cli.rewards.shaping import TextShape
 from genrm_cli.scored.describe_run import run_totals
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.write_lines import scored_line
+from genrm_cli.settings.reward_settings import RewardSettings
 from genrm_cli.settings.table import settings_from
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
@@ -94,23 +95,22 @@ def draw_plan(random: Random, *, is_even: bool) -> GroupPlan:
     elif is_directed and random.random() < 0.25:
         goal = random.choice(("best", "pair"))
         pairing = PairingPlan(ring_k=random.choice((1.0, 2.0)), goal=goal)
-    rewards = RewardPlan(
+    is_shaped = random.random() < 0.3
+    rewards = RewardSettings(
         estimator="simple_tiebreaker" if is_gym else random.choice(sorted(ESTIMATORS)),
         advantage=random.choice(("unit", "pooled", "reliability", "raw")),
         min_reliability=random.choice((None, None, 0.5)),
-        single_score=3.0 if is_gym else None,
-        failed_lose=random.random() < 0.2,
-        shaping=ShapingTerms(answer_bonus=0.5, group_answer_length_penalty_coeff=0.1)
-        if random.random() < 0.3
-        else ShapingTerms(),
+        default_score=3.0 if is_gym else None,
+        unscored="lowest" if random.random() < 0.2 else "null",
+        answer_bonus=0.5 if is_shaped else 0.0,
+        group_answer_length_penalty_coeff=0.1 if is_shaped else 0.0,
     )
     return GroupPlan(
         pairing=pairing,
         judges=judges,
-        rewards=rewards,
-        is_panel=len(judges) > 1,
+        rewards=RewardPlan(rewards),
         quorum=random.randint(1, len(judges)),
-        default_score=3.0 if is_gym else None,
+        default=Verdict(3.0, 3.0, 3.5, defaulted=True) if is_gym else None,
         shows_as_gym=is_gym,
         is_watched=True,
     )

@@ -8,19 +8,22 @@ from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
-from genrm_cli.groups.reward_group import reward_groups
+from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
 from genrm_cli.judging.engine import JudgeSet, LexicalJudge
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.scored.write_lines import comparison_json, scored_line
+from genrm_cli.settings.reward_settings import RewardSettings
 
 
 def plan_of(strategy):
     """Make a plan with one lexical judge."""
     return GroupPlan(
-        PairingPlan(strategy), (JudgePlan("lexical"),), rewards=RewardPlan(estimator="combined")
+        PairingPlan(strategy),
+        (JudgePlan("lexical"),),
+        rewards=RewardPlan(RewardSettings(estimator="combined")),
     )
 
 
@@ -31,7 +34,7 @@ def finish_group(size, plan):
         for index in range(size)
     ]
     judged = asyncio.run(judge_group(Group("key", rollouts), plan, JudgeSet([LexicalJudge()])))
-    (rewards,) = reward_groups([judged], plan, Calibration())
+    (rewards,) = reward_verdicts([verdicts_of(judged, plan)], plan, Calibration())
     count_group(RunMetrics(), judged, rewards, plan)
     assert len([scored_line(score, rewards, plan) for score in rewards.scores]) == size
     assert len([comparison_json(each, with_reply=False) for each in rewards.comparisons]) == len(

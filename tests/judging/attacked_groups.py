@@ -32,6 +32,7 @@ from genrm_cli.neutralise import fold
 from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.shaping import measure_text
+from genrm_cli.settings.reward_settings import RewardSettings
 from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Outcome, Verdict, preference
 
 SIZE = 8
@@ -261,7 +262,7 @@ def mean_advantages(
     """Return the mean advantages of the attacker and its twin; None counts as 0, as it teaches
     nothing.
     """
-    plan = replace(setup.plan, rewards=RewardPlan(estimator=estimator))
+    plan = replace(setup.plan, rewards=RewardPlan(RewardSettings(estimator=estimator)))
     everyone = tuple(range(SIZE))
     found = []
     statistics = CalibrationStatistics()

@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.rewards.compose import TotalTerms, Weight, compose_total
+from genrm_cli.rewards.compose import compose_total
 from genrm_cli.rewards.diversity import clusters_of, ngram_clusters
+from genrm_cli.settings.components import TotalTable
 
 CLOSE = st.text(alphabet="abAé ", max_size=12)
 ANY = st.text(alphabet="aZ \n\t.9éßİ漢字ñ\u0301\u200b😀🏳️\U0010ffff", max_size=12)
@@ -122,9 +123,9 @@ def test_golden_division():
         {"a": 0.1, "b": 0.5},
         {"a": 0.1, "b": 1.0},
     ]
-    terms = TotalTerms({"a": Weight(), "b": Weight()})
+    table = TotalTable((("a", 1.0), ("b", 1.0)))
     divided = [
-        compose_total(row, terms, {"a": size, "b": size}).terms
+        compose_total(row, table, {"a": size, "b": size}).terms
         for row, size in zip(rows, sizes, strict=True)
     ]
     assert divided == [

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.rewards.shaping import (
-    ShapingTerms,
     count_style_elements,
     measure_text,
     plan_adjustments,
     style_density,
 )
+from genrm_cli.settings.reward_settings import PRESETS, RewardSettings
 
 TEXTS = st.text(alphabet="ab #*-+1._\n`é好😀", max_size=30)
 MARKDOWN = (
@@ -33,7 +33,7 @@ def totals(scores, reasonings, answers, **terms):
     """Return what all terms together add to each score."""
     return [
         adjustment.total()
-        for adjustment in adjusted(scores, reasonings, answers, ShapingTerms(**terms))
+        for adjustment in adjusted(scores, reasonings, answers, RewardSettings(**terms))
     ]
 
 
@@ -193,5 +193,5 @@ def test_degenerate_text_takes_linear_time():
 def test_a_group_of_one_is_not_adjusted():
     """There is nothing to compare a lone rollout with."""
     for n in [0, 1]:
-        terms = dict.fromkeys(ShapingTerms.__dataclass_fields__, 1.0)
+        terms = dict(PRESETS["nemotron-3-super"])
         assert totals([3.0] * n, ["r"] * n, ["# a"] * n, **terms) == [0.0] * n

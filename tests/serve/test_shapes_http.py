@@ -9,12 +9,12 @@ from served import judge_flags, serving, texts
 
 @pytest.fixture(scope="module")
 def composed(judge_process, tmp_path_factory):
-    """Keep a server whose rewards have components, some of them clipped."""
+    """Keep a server whose rewards have components, some of them gated."""
     judge_process.restore()
     genrm = Genrm(tmp_path_factory.mktemp("composed"))
     settings = (
-        "[components.win_rate]\n[total]\nweights = { genrm = 1, win_rate = 2 }\nnormalise "
-        "= true\nclip = [1, 5]\n"
+        "[components.win_rate]\n[total]\nweights = { genrm = 1, win_rate = 2 }\n"
+        "gates = { win_rate = 0.1 }\n"
     )
     (genrm.folder / "genrm.toml").write_text(settings)
     with serving(genrm, *judge_flags(judge_process.base_url), "--retries", "0") as served:

@@ -195,7 +195,6 @@ REFUSED = [
     ("[total]", "at least one component must have a weight above 0"),
     ("[total]\nweights = { genrm = -1 }", "total.weights.genrm: -1.0 is out of bounds"),
     ("[total]\nweights = { genrm = 1 }\noptional = ['x']", "'x' has no weight"),
-    ("[total]\nweights = { genrm = 1 }\nclip = 5", "not a minimum and a greater maximum"),
 ]
 
 
@@ -260,12 +259,9 @@ def test_pairs_are_judged_only_where_something_is_made_of_verdicts():
 
 
 def test_a_total_is_read():
-    """Weights, gates, optional components, an open end of the clip."""
-    toml = (
-        "weights = { genrm = 1, x = 0 }\ngates = { y = 0.5 }\noptional = ['x']\nclip = [-inf, "
-        "5]\nnormalise = true"
-    )
-    expected = TotalTable((("genrm", 1.0), ("x", 0.0)), (("y", 0.5),), ("x",), (None, 5.0), True)
+    """Weights, gates and optional components."""
+    toml = "weights = { genrm = 1, x = 0 }\ngates = { y = 0.5 }\noptional = ['x']"
+    expected = TotalTable((("genrm", 1.0), ("x", 0.0)), (("y", 0.5),), ("x",))
     assert resolve(f"[total]\n{toml}").rewards.total == expected
 
 
@@ -283,7 +279,7 @@ OTHER_REWARDS = [
     ("[components.rank]", "ties = 'order'"),
     ("[diversity]", "threshold = 0.6"),
     ("[diversity]\nmethod = 'llm'", "model = 'm'"),
-    ("[total]\nweights = { genrm = 1 }", "normalise = true"),
+    ("[total]\nweights = { genrm = 1 }", "gates = { genrm = 1 }"),
 ]
 
 

@@ -121,11 +121,6 @@ def _component_warnings(metrics: "RunTotals") -> Iterator[str]:
             yield f"the component {name} has no value in any rollout; check its table."
     if metrics.gated and metrics.gated == metrics.reward.count:
         yield "a gate sets every reward to 0; check the range of its component."
-    if metrics.raised:
-        yield (
-            f"negative components in {counted(metrics.raised, 'group')}: all values there were "
-            "raised until the lowest is 1, because gates and near-duplicates need numbers above 0."
-        )
     for name, count in metrics.component_failures.items():
         yield (
             f"the component {name} failed in {counted(count, 'group')}; see component_failures "

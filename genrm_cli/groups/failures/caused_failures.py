@@ -42,7 +42,7 @@ def known_causes(judged: JudgedGroup, plan: GroupPlan) -> Causes:
     others of its group."""
     causes: dict[RequestId, tuple[int, ...]] = {}
     alone: dict[int, list[tuple[RequestId, bool, bool]]] = defaultdict(list)
-    for request, outcome in judged.results if plan.default_score is None else ():
+    for request, outcome in judged.results if plan.default is None else ():
         failure = outcome.result if isinstance(outcome.result, Failure) else None
         if failure is not None and failure.caused_by:
             causes[request] = tuple(request.shown[position - 1] for position in failure.caused_by)

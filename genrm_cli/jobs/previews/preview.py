@@ -273,7 +273,7 @@ def preview_task(task: Task, run: RunContext, torn: TornPrompts | None = None) -
                 source.verify_unchanged()
         groups = (group for _, _, group in index.iter_groups())
         preview.plan = estimate_run(groups, index.plan, run, task.places.scored)
-    has_components = metrics.rollouts > 0 and bool(index.plan.rewards.components)
+    has_components = metrics.rollouts > 0 and bool(index.plan.rewards.settings.components)
     preview.can_be_scored = metrics.comparisons_planned > 0 or has_components
     if not preview.can_be_scored and preview.error is None:
         why = _why_unscorable(preview)

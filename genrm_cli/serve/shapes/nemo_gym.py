@@ -16,7 +16,6 @@ from genrm_cli.groups.results import RolloutScore
 from genrm_cli.http_server.gym_rows import aggregate, masked
 from genrm_cli.http_server.replies import JsonReply
 from genrm_cli.jobs.compare_request import compare_reply, parse_request
-from genrm_cli.rewards.compose import TotalTerms
 from genrm_cli.rollouts.group_keys import digest_of_prompt, group_key
 from genrm_cli.rollouts.gym_view import refuse_as_gym, refuse_unanswered
 from genrm_cli.rollouts.rollout import UnreadableRecordError
@@ -101,7 +100,7 @@ def _verified(row: Json, score: RolloutScore, answer: GroupAnswer, call: Call) -
             rewards.sources[name] == "judge" for name in missing
         ):
             row |= {"_ng_failure_class": "judge_failed", "_ng_failure_judge_error": str(error)}
-    parts = [_components_of(each, rewards.total) for each in counted if each.total is not None]
+    parts = [_components_of(each) for each in counted if each.total is not None]
     if parts:
         names = sorted({name for part in parts for name in part})
         row["reward_components"] = {
@@ -110,14 +109,11 @@ def _verified(row: Json, score: RolloutScore, answer: GroupAnswer, call: Call) -
     return row
 
 
-def _components_of(score: RolloutScore, terms: TotalTerms) -> dict[str, float]:
-    """Return the weighted components of a reward; `limits` is what gates and clipping change, as
-    they must add up.
+def _components_of(score: RolloutScore) -> dict[str, float]:
+    """Return the weighted components of a reward; `limits` is what gates change, as they must
+    add up.
     """
     parts = {} if score.total is None else dict(score.total.terms)
-    if terms.normalise:
-        divisor = math.fsum(terms.weights[name].weight for name in parts)
-        parts = {name: part / divisor for name, part in parts.items()}
     limits = (score.reward or 0.0) - math.fsum(parts.values())
     return parts if math.isclose(limits, 0, abs_tol=1e-9) else parts | {"limits": limits}
 
