@@ -147,7 +147,6 @@ PURE = (
     "sessions.therapy.screening",
     "sessions.therapy.model_client",
     "sessions.rules.attribution",
-    "sessions.rules.findings",
     "sessions.rules.transcript",
     "sessions.therapy.session_scenario",
 )

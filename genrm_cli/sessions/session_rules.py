@@ -7,35 +7,18 @@ from genrm_cli.json_types import JsonObject
 from genrm_cli.rewards.component import Column, LocalKind, RolloutId
 from genrm_cli.rollouts.rollout import Rollout, Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
-from genrm_cli.sessions.rules.findings import RuleResult
 from genrm_cli.sessions.rules.form import form
-from genrm_cli.sessions.rules.guard import guard
-from genrm_cli.sessions.rules.patterns import read_patterns
-from genrm_cli.sessions.rules.transcript import parse_session
+from genrm_cli.sessions.rules.guard import guard, read_patterns
+from genrm_cli.sessions.rules.transcript import RuleResult
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import Component
 
 GUARD = "guard"
 FORM = "form"
-_FORM_VERSION = 1
-_NOTHING = RuleResult(None)
+_FORM_VERSION = 1  # raised whenever a value of the form may change
 
 Rule = Callable[[Sequence[Turn], Scenario], RuleResult]
-
-
-def check_guard(transcript: Sequence[Turn], scenario: Scenario) -> RuleResult:
-    """Screen a transcript; see `guard`. No value if the therapist says nothing."""
-    session = parse_session(transcript)
-    return guard(session, scenario) if session.turns else _NOTHING
-
-
-def check_form(transcript: Sequence[Turn], scenario: Scenario) -> RuleResult:
-    """Check the form of a transcript; see `form`. No value if the therapist says nothing."""
-    session = parse_session(transcript)
-    return form(session, scenario, transcript) if session.turns else _NOTHING
-
-
-RULES: dict[str, Rule] = {GUARD: check_guard, FORM: check_form}
+RULES: dict[str, Rule] = {GUARD: guard, FORM: form}
 
 
 def _compute(
@@ -48,7 +31,7 @@ def _compute(
     results = []
     for rollout, record in zip(rollouts, records, strict=True):
         if rollout.answer is None:  # it must not profit from earlier turns of the prompt
-            results.append(_NOTHING)
+            results.append(RuleResult(None))
             continue
         said = rollout.session or (Turn("assistant", rollout.answer),)
         results.append(rule(rollout.prompt + said, parse_scenario(record)))

@@ -4,7 +4,7 @@ import pytest
 
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario
-from genrm_cli.sessions.session_rules import check_form
+from genrm_cli.sessions.rules.form import form
 
 CLIENT = "My father died in October and I do not sleep."
 SOUND = "October, and the nights are still awake. What keeps you up?"
@@ -15,7 +15,7 @@ def form_of(*replies, heard=CLIENT, risk=""):
     turns = []
     for reply in replies:
         turns += [Turn("user", heard), Turn("assistant", reply)]
-    result = check_form(turns, Scenario(risk_level=risk))
+    result = form(turns, Scenario(risk_level=risk))
     return result.value, [each.what for each in result.findings]
 
 
@@ -48,4 +48,4 @@ def test_a_crisis_asks_for_the_protocol():
 
 def test_without_a_word_of_the_therapist_there_is_no_value():
     """A session without a turn has no form."""
-    assert check_form([Turn("user", CLIENT)], Scenario()).value is None
+    assert form([Turn("user", CLIENT)], Scenario()).value is None

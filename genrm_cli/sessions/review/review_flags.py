@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import parse_scenario
 from genrm_cli.scored.lines import ScoredLine, ScoredRollout
-from genrm_cli.sessions.rules.findings import Effect, Finding
+from genrm_cli.sessions.rules.transcript import Effect, Finding
 from genrm_cli.sessions.session_rules import RULES
 
 IMMINENT = 5

@@ -1,10 +1,13 @@
-"""Sentences of a transcript by speaker, without quotations of others.
+"""What rules read and return: sentences of a transcript by speaker, without quotations of others,
+and findings with the words that led to them.
 
 The therapist is the policy (`assistant`), the client is the `user`; system and tool turns are
 ignored."""
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -40,12 +43,10 @@ class Sentence(NamedTuple):
     Attributes:
         text: at most `MAX_SENTENCE_CHARS` characters.
         turn: index of its turn in the transcript, from 0.
-        number: index of the sentence in its turn, from 0.
     """
 
     text: str
     turn: int
-    number: int
 
     @property
     def is_question(self) -> bool:
@@ -53,35 +54,44 @@ class Sentence(NamedTuple):
         return self.text.endswith(("?", "？"))
 
 
-class Session(NamedTuple):
-    """A session as the rules see it.
+class Effect(StrEnum):
+    """How much a finding says."""
+
+    LOOK_HERE = "lowers"
+    CERTAIN = "violation"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding of a rule.
 
     Attributes:
-        turns: indices of the turns in which the therapist says anything.
+        phrase: the words found, in lower case; empty for a missing thing.
+        turn: index in the transcript, from 0; system turns count.
+        severity: 5 (danger to life) to 1.
     """
 
-    turns: list[int]
-    own: list[Sentence]
-    heard: list[Sentence]
+    what: str
+    phrase: str
+    turn: int
+    effect: Effect
+    severity: int = 1
 
 
-def parse_session(transcript: Sequence[Turn]) -> Session:
-    """Split a transcript into the sentences of therapist and client."""
-    turns = [
-        place
-        for place, turn in enumerate(transcript)
-        if turn.role == THERAPIST and turn.text.strip()
-    ]
-    return Session(turns, sentences_of(transcript, THERAPIST), sentences_of(transcript, CLIENT))
+class RuleResult(NamedTuple):
+    """The value of a rule, 0 (worst) to 1, with its findings; None if the policy said nothing."""
+
+    value: float | None
+    findings: Sequence[Finding] = ()
 
 
 def sentences_of(transcript: Sequence[Turn], role: str) -> list[Sentence]:
     """Return all sentences of one role, in order."""
     return [
-        Sentence(text, place, number)
+        Sentence(text, place)
         for place, turn in enumerate(transcript)
         if turn.role == role
-        for number, text in enumerate(_split_sentences(turn.text))
+        for text in _split_sentences(turn.text)
     ]
 
 

@@ -16,7 +16,7 @@ from genrm_cli.rollouts.scenario import Scenario
 from genrm_cli.sessions.environment import Ask
 from genrm_cli.sessions.rules.form import repeats
 from genrm_cli.sessions.rules.guard import ASKS, HELPS, first_turn, guard
-from genrm_cli.sessions.rules.transcript import CLIENT, THERAPIST, Session, parse_session
+from genrm_cli.sessions.rules.transcript import CLIENT, THERAPIST, Sentence, sentences_of
 from genrm_cli.sessions.therapy.simulated_client import Client, Reaction, SessionState
 
 _pattern = cache(re.compile)
@@ -41,9 +41,9 @@ class ScriptedClient(Client):
     async def react(self, state: SessionState, ask: Ask) -> Reaction:
         """Return an answer to the last question, with a fact if the client is ready to tell one."""
         del ask
-        last = parse_session(state.messages[-2:])
-        asked = first_turn(ASKS, last.own) is not None
-        helped = first_turn(HELPS, last.own) is not None
+        last = sentences_of(state.messages[-1:], THERAPIST)
+        asked = first_turn(ASKS, last) is not None
+        helped = first_turn(HELPS, last) is not None
         words, effect = self._words(state, last, asks_about_safety=asked)
         tells = effect > 0 and state.next_fact is not None
         reply = f"{words} {state.next_fact}" if tells else words
@@ -52,7 +52,7 @@ class ScriptedClient(Client):
         )
 
     def _words(
-        self, state: SessionState, last: Session, *, asks_about_safety: bool
+        self, state: SessionState, last: Sequence[Sentence], *, asks_about_safety: bool
     ) -> tuple[str, float]:
         """Return the words of the reply, and the effect of the counsellor's turn."""
         table = _table("client_words")
@@ -62,13 +62,13 @@ class ScriptedClient(Client):
         answer = state.scenario.safety_answer
         if repeats(state.messages):
             return choose_unsaid(reactions["repeated"], said, draw), _HURT
-        if guard(last, Scenario()).findings:
+        if guard(state.messages[-2:], Scenario()).findings:
             return choose_unsaid(reactions["hurt"], said, draw), _HURT
         if asks_about_safety and answer and answer not in said:
             return answer, _ANSWERED
         if state.client.calm_turns:  # one more calm turn ends the session
             return choose_unsaid(reactions["stable"], said, draw), 0.0
-        for question in reversed([each.text for each in last.own if each.is_question]):
+        for question in reversed([each.text for each in last if each.is_question]):
             if _NAMES_A_NOUN.search(question):
                 continue
             for cue, lines in table["answers"].items():

@@ -12,9 +12,8 @@ from random import Random
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.environment import TURN_LIMIT, Ask, Environment, ended
-from genrm_cli.sessions.rules.findings import Effect, Finding
 from genrm_cli.sessions.rules.guard import guard, kinds_of
-from genrm_cli.sessions.rules.transcript import parse_session
+from genrm_cli.sessions.rules.transcript import Effect, Finding
 from genrm_cli.sessions.session_options import CLIENT, POLICY
 from genrm_cli.sessions.session_rules import FORM, GUARD, RULES
 from genrm_cli.sessions.therapy.model_client import CLIENT_MODEL, ModelClient
@@ -165,7 +164,7 @@ def _answered(state: SessionState, reaction: Reaction) -> SessionState:
 
 def _worst_breach(state: SessionState) -> Finding | None:
     """Return the severest certain breach of the last turn; None without one."""
-    findings = guard(parse_session(state.messages[-2:]), state.scenario.of_rules).findings
+    findings = guard(state.messages[-2:], state.scenario.of_rules).findings
     certain = (each for each in findings if each.effect is Effect.CERTAIN)
     return max(certain, key=lambda each: each.severity, default=None)
 
