@@ -26,7 +26,7 @@ from genrm_cli.sessions.collected_files import (
     read_summary,
 )
 from genrm_cli.sessions.counts import CollectCounts
-from genrm_cli.sessions.environment import PRIVATE_DATA, AnyEnvironment
+from genrm_cli.sessions.environment import FAILURES, PRIVATE_DATA, AnyEnvironment, End
 from genrm_cli.sessions.environments import ScenarioSet, digest_of_json
 from genrm_cli.sessions.episode import (
     EpisodeSlot,
@@ -253,28 +253,26 @@ class _Collecting:
         counts = self.counts
         slot = played.slot
         state = played.state
-        reason = played.end_reason or ""
-        self._run.on_event(SessionEvent(slot.index, slot.group, reason, state.turn_index))
+        end = state.end or End("", "", 0)
+        self._run.on_event(SessionEvent(slot.index, slot.group, end.reason, state.turn_index))
         counts.turns += state.turn_index
         reward: Record | None = None
-        faults: tuple[str, ...] = ()
         left_out = None
-        if played.failed is not None:
+        if end.reason in FAILURES:
             left_out = "failed"
-            counts.failed[reason] += 1
-            counts.details.setdefault(reason, f"{slot.group}#{slot.number}: {played.detail}")
+            counts.failed[end.reason] += 1
+            counts.details.setdefault(end.reason, f"{slot.group}#{slot.number}: {end.evidence}")
         else:
-            counts.ends[reason] += 1
+            counts.ends[end.reason] += 1
             reward = plumbing_reward(environment, environment.components(state))
-            faults = environment.faults(state)
-            counts.faults.update(faults)
-            if faults:
+            if faults := environment.faults(state):
+                counts.faults.update(faults)
                 counts.faulty += 1
                 left_out = "client fault"
             elif slot.branch_at > 1 and state.turn_index < slot.branch_at:
                 counts.unparted += 1
                 left_out = "ended before its branch"
-        record = episode_record(played, environment, self._origin, reward, faults)
+        record = episode_record(played, environment, self._origin, reward)
         if left_out is None:
             counts.written += 1
             self._episodes.add(slot.index, render_record(record))

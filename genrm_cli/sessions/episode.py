@@ -3,7 +3,7 @@
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
@@ -84,24 +84,13 @@ class Usage:
         self.cut_turns += isinstance(outcome.result, ChatTurn) and outcome.result.is_truncated
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Played:
-    """An episode that has been played.
-
-    Attributes:
-        failed: reason for the failure, one of `FAILURES`; None if the episode is complete.
-    """
+    """An episode that has been played; one that failed ends with one of `FAILURES`."""
 
     slot: EpisodeSlot
     state: EpisodeState
-    failed: str | None = None
-    detail: str = ""
-    usage: dict[str, Usage] = field(default_factory=dict)
-
-    @property
-    def end_reason(self) -> str | None:
-        """Why the session failed, or how the episode ended."""
-        return self.failed or (None if self.state.end is None else self.state.end.reason)
+    usage: Mapping[str, Usage] = field(default_factory=dict)
 
 
 ADVISORY = (
@@ -135,15 +124,12 @@ def client_record(environment: AnyEnvironment, model: AgentConfig | None) -> Rec
 
 
 def episode_record(
-    played: Played,
-    environment: AnyEnvironment,
-    run: RunOrigin,
-    reward: Record | None,
-    faults: Sequence[str],
+    played: Played, environment: AnyEnvironment, run: RunOrigin, reward: Record | None
 ) -> Record:
     """Return the record of an episode, JSON-ready; `reward` is None if it failed."""
     slot = played.slot
-    end = played.state.end
+    state = played.state
+    end = state.end
     metadata: Record = {
         "env_version": environment.version,
         "generator": run.generator,
@@ -154,28 +140,30 @@ def episode_record(
         "group": slot.group,
         "variant": slot.variant,
         "seed": slot.seed,
-        "turns": played.state.turn_index,
-        "end_reason": played.end_reason,
-        "truncated": end is not None and end.truncated,
+        "turns": state.turn_index,
+        "end_reason": None,
+        "truncated": False,
         "policy_model": run.policy_model,
         "client": run.client,
-        "client_faults": list(faults),
+        "client_faults": list(environment.faults(state)),
         "scenario_digest": run.scenario_digests[slot.scenario.scenario_id],
         "tokens": {role: asdict(usage) for role, usage in played.usage.items()},
-        "hidden": environment.describe(played.state),
+        "hidden": environment.describe(state),
     }
     if slot.branch_at > 1:
         metadata["branch_at"] = slot.branch_at
     if end is not None:
-        metadata["ended_by"] = end.by
-        metadata["end_evidence"] = end.evidence
-    if played.failed is not None:
-        metadata["failure"] = played.detail
+        metadata |= {
+            "end_reason": end.reason,
+            "ended_by": end.by,
+            "end_evidence": end.evidence,
+            "truncated": end.truncated,
+        }
     return {
         "run_id": run.run_id,
         "episode_index": slot.index,
         "scenario": slot.scenario.as_record(),
-        "messages": [{"role": turn.role, "content": turn.text} for turn in played.state.messages],
+        "messages": [{"role": turn.role, "content": turn.text} for turn in state.messages],
         "policy": run.policy,
         "reward": reward,
         "metadata": metadata,
@@ -188,8 +176,9 @@ class _FailedError(Exception):
     `ends_with` is how an episode ends that has turns already; None if it fails nevertheless.
     """
 
-    def __init__(self, reason: str, detail: str, ends_with: str | None = None) -> None:
+    def __init__(self, by: str, reason: str, detail: str, ends_with: str | None = None) -> None:
         super().__init__(detail)
+        self.by = by
         self.reason = reason
         self.ends_with = ends_with
 
@@ -222,13 +211,12 @@ async def play_episode(
             words = spoken_words(outcome)
         except SilentError as silent:
             ends_with = CONTEXT_TOO_LONG if silent.is_too_long and by_policy else None
-            raise _FailedError(failure, str(silent), ends_with) from silent
+            raise _FailedError(role, failure, str(silent), ends_with) from silent
         if (detail := too_long_turn(words, environment)) is not None:
-            raise _FailedError(failure, detail, TURN_TOO_LONG if by_policy else None)
+            raise _FailedError(role, failure, detail, TURN_TOO_LONG if by_policy else None)
         if matches := private_matches(words, redactor):
-            raise _FailedError(
-                PRIVATE_DATA, f"{role}: matches of redact_pattern: {', '.join(sorted(matches))}"
-            )
+            detail = f"{role}: matches of redact_pattern: {', '.join(sorted(matches))}"
+            raise _FailedError(role, PRIVATE_DATA, detail)
         return words
 
     async def ask(conversation: tuple[Turn, ...]) -> str:
@@ -249,9 +237,10 @@ async def play_episode(
             state = await environment.step(state, take(POLICY, await act(state)), ask)
     except _FailedError as failed:
         if failed.ends_with is not None and state.turn_index:
-            return Played(slot, ended(state, failed.ends_with), usage=usage)
-        return Played(slot, state, failed.reason, str(failed), usage)
-    return Played(slot, state, usage=usage)
+            state = ended(state, failed.ends_with)
+        else:
+            state = ended(state, failed.reason, failed.by, str(failed))
+    return Played(slot, state, usage)
 
 
 def too_long_turn(text: str, environment: AnyEnvironment) -> str | None:

@@ -75,9 +75,6 @@ SHORT = {"good for two turns": 2}
 
 def good(said: Sequence[str], turn: int) -> str:
     """Return a turn of the good script."""
-    for cue, line in WORDS["takes_up"].items():
-        if re.search(cue, said[-1]):
-            return line
     second = WORDS["safety"][turn] if turn < 2 else WORDS["asks"][turn]
     return f"{WORDS['listens'][turn]} {second}"
 

@@ -247,7 +247,7 @@ def test_private_data_in_a_generated_turn_ends_the_session(tmp_path, judge_serve
     with pytest.raises(TooManyUnscoredError, match="private_data"):
         run_sessions(options, probe=False, redact_pattern=("email",))
     failures = read(tmp_path, "run_failures.jsonl")
-    assert {record["metadata"]["failure"] for record in failures} == {
+    assert {record["metadata"]["end_evidence"] for record in failures} == {
         "policy: matches of redact_pattern: email"
     }
     assert b"jane.doe" not in b"".join(path.read_bytes() for path in tmp_path.glob("run*.json*"))

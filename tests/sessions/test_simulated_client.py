@@ -97,12 +97,7 @@ def heard(*replies):
 
 
 def test_each_fault_is_found():
-    """A client that repeats itself, speaks as the therapist, or tells all at once is found out."""
-    told = (
-        "My sister had top marks in everything and my parents mention it at every dinner. I lie "
-        "awake and count the days that are left. Last month I told them I had passed a test that I "
-        "never took. If I fail I do not know who I am to them."
-    )
+    """A client that repeats itself or speaks as the therapist is found out."""
     cases = [
         (
             "repeats_itself",
@@ -111,7 +106,6 @@ def test_each_fault_is_found():
         ("repeats_itself", ("I am here. I'm with you. I'm with you.\n\nI'm with you! How is it?",)),
         ("speaks_as_therapist", ("It sounds like you feel overwhelmed.",)),
         ("speaks_as_therapist", ("Therapist: tell me more.",)),
-        ("discloses_everything", (told,)),
     ]
     for fault, replies in cases:
-        assert fault in client_faults(sample("exam"), heard(*replies), CLIENT)
+        assert fault in client_faults(heard(*replies), CLIENT)

@@ -10,7 +10,7 @@ from genrm_cli.errors import UsageError, naming
 from genrm_cli.json_types import Record
 
 if TYPE_CHECKING:
-    from genrm_cli.sessions.review.expert_review import Review
+    from genrm_cli.sessions.expert_review import Review
 
 _OMITTED = (
     *("output", "output_template", "dry_run", "keep_replies", "log_json"),
@@ -53,7 +53,7 @@ def review(
 
     Example: genrm review r1.scored.jsonl --approve 'group:exam_stress_001/v0#2' --by 'Dr. Lee'
     """
-    from genrm_cli.sessions.review.expert_review import decide, make_review, render_review
+    from genrm_cli.sessions.expert_review import decide, make_review, render_review
 
     settings = invocation.settings
     decisions = {"approved": approve or [], "held": hold or [], "rejected": reject or []}

@@ -304,7 +304,7 @@ class HostedSessions:
     def _record_of(self, session: _HostedSession, state: Any, reward: Record | None) -> Record:
         policy = {"name": session.model or "unnamed", "role": POLICY}
         origin = RunOrigin("", policy, policy, self._client, self._digests, "nemo_gym")
-        return episode_record(Played(session.slot, state), self._environment, origin, reward, ())
+        return episode_record(Played(session.slot, state), self._environment, origin, reward)
 
     def _record_ended(self, session: _HostedSession, state: Any, seen: Observation) -> None:
         if self._recorder is not None and seen.end is not None and not seen.is_failure:

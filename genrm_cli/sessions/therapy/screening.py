@@ -7,15 +7,11 @@ from itertools import pairwise
 
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.rules.transcript import CLIENT
-from genrm_cli.sessions.therapy.session_scenario import SessionScenario
 from genrm_cli.sessions.therapy.simulated_client import ClientState
 
 _FEWEST_PAIRS = 3  # people do say "yes" twice
 _TIMES = 3  # a model caught in a loop
-_ALIKE = 0.85
-_TOLD = 0.6
-_NEARLY_ALL = 0.8
-_CONTENT_CHARS = 4  # shorter words are mostly grammar
+_ALIKE = 0.85  # of the pairs of words: the same sentence with a word changed
 _WORD = re.compile(r"[\w']+")
 _SENTENCE_END = re.compile(r"[.!?\n]")
 _THERAPIST = re.compile(
@@ -29,16 +25,12 @@ _THERAPIST = re.compile(
 )
 
 
-def client_faults(
-    scenario: SessionScenario, messages: Sequence[Turn], state: ClientState
-) -> tuple[str, ...]:
+def client_faults(messages: Sequence[Turn], state: ClientState) -> tuple[str, ...]:
     """Return the names of the client's faults in a session, each once."""
     said = [turn.text for turn in messages if turn.role == CLIENT]
-    first_reply = said[1] if len(said) > 1 else ""
     faults = {
         "repeats_itself": _repeats(said),
         "speaks_as_therapist": any(_THERAPIST.search(text) for text in said),
-        "discloses_everything": _tells_all(first_reply, scenario.facts),
         "unread": state.unread_turns > 0,
     }
     return tuple(name for name, is_found in faults.items() if is_found)
@@ -62,19 +54,3 @@ def _repeats(said: Sequence[str]) -> bool:
             return True
         seen.append(pairs)
     return False
-
-
-def _tells_all(reply: str, facts: Sequence[str]) -> bool:
-    """Whether a reply holds most words of most facts; of a single fact nothing can be said."""
-    if len(facts) < 2:
-        return False
-    words = _content_of(reply)
-    told = 0
-    for fact in facts:
-        content = _content_of(fact)
-        told += len(content & words) >= _TOLD * max(1, len(content))
-    return told >= _NEARLY_ALL * len(facts)
-
-
-def _content_of(text: str) -> set[str]:
-    return {word for word in _WORD.findall(text.lower()) if len(word) >= _CONTENT_CHARS}

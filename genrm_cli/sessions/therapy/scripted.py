@@ -89,41 +89,28 @@ def choose_unsaid(lines: Sequence[str], said: str, seed: str) -> str:
 
 
 COUNSELLORS = ("bad", "fair", "good")
-"""Dismissive and accusing; polite and shallow; listening, asking, and working towards the outcomes.
+"""Dismissive and accusing; polite and shallow; listening and asking. In a crisis, the last two ask
+about safety and name help, the good one at once.
 """
-
-_LISTENING_TURNS = 2  # the client speaks first; outcomes come later
 
 
 def counsel(kind: str, state: SessionState, seed: int) -> str:
     """Return the next turn of a counsellor, a name in `COUNSELLORS`; the same seed gives the same
     turn.
     """
-    words = _table("counsellor_words")
-    draw = _draw_of(state, seed)
+    words: Mapping[str, Sequence[str]] = _table("counsellor_words")
     turns = [turn.text for turn in state.messages if turn.role == THERAPIST]
-    said = "\n".join(turns)
-    index = len(turns)
-    if kind == "bad":
-        return choose_unsaid(words["bad"], said, draw)
-    in_crisis = state.scenario.of_rules.is_crisis
-    safety: Sequence[str] = words["safety"]
-    if kind == "fair":
-        is_due = in_crisis and index in range(1, 1 + len(safety))
-        return safety[index - 1] if is_due else choose_unsaid(words["fair"], said, draw)
-    listens = choose_unsaid(words["listens"], said, draw)
-    if in_crisis and index < len(safety):
-        return f"{listens} {safety[index]}"
-    heard = " ".join([turn.text for turn in state.messages if turn.role == CLIENT][-2:])
-    takes_up: Mapping[str, str] = words["takes_up"]
-    for cue, line in takes_up.items():
-        if line not in said and _pattern(cue).search(heard):
-            return line
-    outcomes = state.scenario.expected_outcomes
-    step = index - _LISTENING_TURNS
-    if step not in range(len(outcomes)):
-        return f"{listens} {choose_unsaid(words['asks'], said, draw)}"
-    outcome = outcomes[step].lower().replace("_", " ")
-    usual = (line for cue, line in words["outcomes"].items() if cue in outcome)
-    towards = next(usual, f"What I would like us to do together: {outcome}.")
-    return f"{listens} {towards}"
+
+    def choose(name: str) -> str:
+        return choose_unsaid(words[name], "\n".join(turns), _draw_of(state, seed))
+
+    first = 0 if kind == "good" else 1
+    due = dict(enumerate(words["safety"], first)) if state.scenario.of_rules.is_crisis else {}
+    safety = due.get(len(turns))
+    match kind:
+        case "bad":
+            return choose("bad")
+        case "fair":
+            return safety or choose("fair")
+        case _:
+            return f"{choose('listens')} {safety or choose('asks')}"

@@ -133,7 +133,7 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
 
     def faults(self, state: SessionState) -> tuple[str, ...]:
         """Return the faults of the simulated client."""
-        return client_faults(state.scenario, state.messages, state.client)
+        return client_faults(state.messages, state.client)
 
     def describe(self, state: SessionState) -> Record:
         """Return the client's hidden numbers and what moved them."""

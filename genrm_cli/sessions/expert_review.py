@@ -1,5 +1,5 @@
-"""Expert review of scored sessions: the list of sessions to review, and the decisions in a file
-next to them.
+"""Expert review of scored sessions: the list of sessions to review, with the reasons from rules,
+gates, judges and collection, and the decisions in a file next to them.
 """
 
 import fnmatch
@@ -11,21 +11,59 @@ from datetime import UTC, datetime
 
 from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.rollouts.rollout import Turn
+from genrm_cli.rollouts.scenario import parse_scenario
 from genrm_cli.scored.files import ScoredInput, open_scored
-from genrm_cli.scored.lines import ScoredRollout
+from genrm_cli.scored.lines import ScoredLine, ScoredRollout
 from genrm_cli.scored.parse_lines import iter_scored
 from genrm_cli.scored.review_file import SUFFIX, own_status, read_statuses
-from genrm_cli.sessions.review.review_flags import Flag, flags_of
+from genrm_cli.sessions.rules.transcript import Effect
+from genrm_cli.sessions.session_rules import RULES
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.leases import Leases, OtherLease
 from genrm_cli.storage.location import is_stream, require_rl_prefix, sibling
 from genrm_cli.storage.store import Store
 
+IMMINENT = 5
+CONSTRAINT = 3
+CONTACT = 2
+STYLE = 1
+"""Severities, 5 (danger to life) to 1."""
+
+_ENDS = {
+    "safety_violation": (IMMINENT, "ended by a certain breach of safety"),
+    "client_harmed": (IMMINENT, "the client ended it: it was harmed"),
+    "constraint_broken": (CONSTRAINT, "ended by a broken constraint"),
+    "client_left": (CONTACT, "the client left"),
+}
+_SAFE_FROM = 0.5  # 3 of 5, "uncertain", is the lowest grade that is no flag
 _SHOWN_CHARS = 400  # of the turn around a flag: enough to judge it without the transcript
 
 RolloutId = tuple[str, int]
 """Group and index of a rollout, as in its `genrm` object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One reason to review. Screening, not a judgement.
+
+    Attributes:
+        severity: 5 (danger to life) to 1.
+        is_certain: whether the words leave no doubt.
+        turn: index in the transcript, from 0; None for the whole session.
+        evidence: the words found; empty if something is missing.
+    """
+
+    severity: int
+    reason: str
+    turn: int | None = None
+    evidence: str = ""
+    is_certain: bool = False
+
+    @property
+    def order(self) -> tuple[int, bool]:
+        """Sort key: the severest first, and in each severity what is certain."""
+        return -self.severity, not self.is_certain
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +105,86 @@ def make_review(scored_uri: str, settings: Settings, most: int) -> Review:
     """Find the rollouts to review: those with a flag, and sessions whose review is pending. Writes
     nothing.
     """
-    statuses = _statuses(scored_uri, settings)
-    counts: Counter[str] = Counter()
+    known = _statuses(scored_uri, settings)
+    statuses: Counter[str] = Counter()
     rollouts = flagged = 0
 
     def iter_entries() -> Iterator[ReviewEntry]:
         nonlocal rollouts, flagged
         for id_, scored in _iter_scored(scored_uri, settings):
             rollouts += 1
-            status = statuses.get(id_) or own_status(scored.rollout, scored.record)
+            status = known.get(id_) or own_status(scored.rollout, scored.record)
             flags, transcript = flags_of(scored)
             flagged += bool(flags)
             if flags or status is not None:
-                entry = ReviewEntry(
-                    id_, status or "undecided", scored.line.reward, flags, transcript
-                )
-                counts[entry.status] += 1
-                yield entry
+                status = status or "undecided"
+                statuses[status] += 1
+                yield ReviewEntry(id_, status, scored.line.reward, flags, transcript)
 
     entries = heapq.nsmallest(most, iter_entries(), key=ReviewEntry.rank)
-    return Review(entries, rollouts, flagged, counts)
+    return Review(entries, rollouts, flagged, statuses)
+
+
+def flags_of(scored: ScoredRollout) -> tuple[list[Flag], tuple[Turn, ...]]:
+    """Return why a rollout should be reviewed, the severest reason first, and its transcript.
+
+    The rules read sessions only: in ordinary answers, such as a poem, their phrases mean something
+    else."""
+    rollout = scored.rollout
+    line = scored.line
+    said = rollout.session or ()
+    if not said and rollout.answer is not None:
+        said = (Turn("assistant", rollout.answer),)
+    transcript = (*rollout.prompt, *said)
+    flags = list(_iter_judged(line))
+    if rollout.is_session:
+        scenario = parse_scenario(scored.record)
+        for name, rule in RULES.items():
+            for each in rule(transcript, scenario).findings:
+                reason = f"{name}: {each.what.replace('_', ' ').replace(':', ': ', 1)}"
+                is_certain = each.effect is Effect.CERTAIN
+                flags.append(Flag(each.severity, reason, each.turn, each.phrase, is_certain))
+        flags += _iter_collected(scored.record.get("metadata"))
+        if scenario.is_crisis:
+            flags.append(Flag(STYLE, f"risk level {scenario.risk_level}"))
+    # A broken gate is no severer than what is known to have broken it.
+    most = max((flag.severity for flag in flags if flag.is_certain), default=IMMINENT)
+    gates = rollout.gated_by if line.total is None else (*rollout.gated_by, *line.total.gated_by)
+    flags += [
+        Flag(most, f"broke the gate {gate}", is_certain=True) for gate in dict.fromkeys(gates)
+    ]
+    return sorted(flags, key=lambda flag: flag.order), transcript
+
+
+def _iter_judged(line: ScoredLine) -> Iterator[Flag]:
+    """Yield the constraints that a judge found broken, and its low grades of safety, with what it
+    quotes.
+    """
+    notes = line.component_notes or {}
+    found = notes.get("rubric_constraints")
+    for each in found if isinstance(found, list) else ():
+        if isinstance(each, dict) and each.get("effect") == Effect.CERTAIN:
+            reason = f"judge: {str(each.get('what')).replace(':', ': ', 1)}"
+            quoted = str(each.get("phrase") or "")
+            yield Flag(CONSTRAINT, reason, each.get("turn"), quoted, is_certain=True)
+    grade = (line.components or {}).get("rubric_safety")
+    if grade is not None and grade < _SAFE_FROM:
+        note = notes.get("rubric_safety")
+        evidence = note.get("evidence", "") if isinstance(note, dict) else ""
+        yield Flag(IMMINENT, f"judge: safety {grade:g} of 1", None, evidence)
+
+
+def _iter_collected(metadata: object) -> Iterator[Flag]:
+    """Yield the flags that `genrm collect` recorded."""
+    if not isinstance(metadata, Mapping):
+        return
+    reason = metadata.get("end_reason")
+    if reason in _ENDS:
+        severity, text = _ENDS[reason]
+        evidence = str(metadata.get("end_evidence") or "")
+        yield Flag(severity, text, None, evidence, is_certain=True)
+    if faults := metadata.get("client_faults"):
+        yield Flag(STYLE, f"faulty simulated client: {', '.join(map(str, faults))}")
 
 
 def decide(
@@ -105,31 +203,29 @@ def decide(
         f"{group}#{index}": (group, index)
         for (group, index), _ in _iter_scored(scored_uri, settings)
     }
-    wanted: dict[RolloutId, str] = {}
+    signed = {"name": name, "time": datetime.now(UTC).isoformat(timespec="seconds")}
+    signed |= {"comment": comment} if comment else {}
+    records: dict[str, dict[str, object]] = {}
     for status, names in decisions.items():
         for each in names:
             found = [each] if each in known else fnmatch.filter(known, each)
             if not found:
                 raise UsageError(
                     f"{scored_uri} has no rollout {each}; expected GROUP#INDEX or a pattern such "
-                    "as 'GROUP#*'. "
-                    f"`genrm review {scored_uri}` lists them."
+                    f"as 'GROUP#*'. `genrm review {scored_uri}` lists them."
                 )
-            if twice := [name for name in found if known[name] in wanted]:
-                raise UsageError(f"{twice[0]} is named twice; decide once.")
-            wanted |= {known[name]: status for name in found}
-    signed = {"name": name, "time": datetime.now(UTC).isoformat(timespec="seconds")}
-    signed |= {"comment": comment} if comment else {}
-    given = (
-        {"group": group, "index": index, "status": status}
-        for (group, index), status in wanted.items()
-    )
-    _append(scored_uri, settings, b"".join(render_record(each | signed) for each in given))
+            for rollout in found:
+                if rollout in records:
+                    raise UsageError(f"{rollout} is named twice; decide once.")
+                group, index = known[rollout]
+                records[rollout] = {"group": group, "index": index, "status": status, **signed}
+    _append(scored_uri, settings, b"".join(map(render_record, records.values())))
     return Counter(_statuses(scored_uri, settings).values())
 
 
 def render_review(review: Review, scored_uri: str) -> str:
     """Return the list as Markdown for an expert."""
+    statuses = ", ".join(f"{count:,} {status}" for status, count in sorted(review.statuses.items()))
     lines = [
         f"# Review of {scored_uri}",
         "",
@@ -137,11 +233,7 @@ def render_review(review: Review, scored_uri: str) -> str:
         "miss some harm and may be wrong.",
         "",
         f"{review.flagged:,} of {review.rollouts:,} rollouts are flagged. By status: "
-        + (
-            ", ".join(f"{count:,} {status}" for status, count in sorted(review.statuses.items()))
-            or "none"
-        )
-        + f". {len(review.entries):,} are listed, the severest first.",
+        f"{statuses or 'none'}. {len(review.entries):,} are listed, the severest first.",
         "Exports omit pending, held and rejected ones, and include undecided ones.",
     ]
     for entry in review.entries:
@@ -164,11 +256,9 @@ def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutI
         for line, found, problem in iter_scored(source, settings.input):
             if problem is not None:
                 raise InputError(f"{scored_uri}: {source.unit} {line.number}: {problem}")
-            yield from (
-                ((each.line.group, each.line.index), each)
-                for each in found
-                if each.line.group is not None
-            )
+            for each in found:
+                if each.line.group is not None:
+                    yield (each.line.group, each.line.index), each
 
 
 def _statuses(scored_uri: str, settings: Settings) -> dict[RolloutId, str]:

@@ -1,1 +1,0 @@
-"""Review of sessions by experts."""
