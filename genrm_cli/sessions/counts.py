@@ -96,23 +96,22 @@ class CollectCounts:
         """Return the counts, JSON-ready, with the rate of faulty episodes and its 95 % interval."""
         rate = self.fault_rate
         sessions = self.sessions.summary()
+        means = {name: asdict(stats.summary()) for name, stats in self.components.items()}
         return {
             "episodes_planned": self.planned,
             "episodes_written": self.written,
             "unfinished": self.planned - self.finished,
-            "ends": dict(self.ends.most_common()),
-            "failed": dict(self.failed.most_common()),
+            "ends": self.ends,
+            "failed": self.failed,
             "failure_examples": self.details,
-            "client_faults": dict(self.faults.most_common()),
+            "client_faults": self.faults,
             "client_fault_rate": None if rate is None else rate[0],
-            "client_fault_rate_interval": None if rate is None else list(rate[1:]),
+            "client_fault_rate_interval": None if rate is None else rate[1:],
             "ended_before_branch": self.unparted,
             "unscored": self.unscored,
             "policy_turns": self.turns,
             "roles": {role: asdict(counts) for role, counts in self.roles.items()},
-            "components": {
-                name: asdict(stats.summary()) for name, stats in self.components.items()
-            },
+            "components": means,
             "sessions": None if sessions is None else to_json(sessions),
             "stopped_by": self.stopped_by,
         }

@@ -16,6 +16,7 @@ from genrm_cli.sessions.environment import (
     CONTEXT_TOO_LONG,
     POLICY_FAILED,
     PRIVATE_DATA,
+    TRUNCATIONS,
     TURN_TOO_LONG,
     AnyEnvironment,
     EpisodeScenario,
@@ -171,16 +172,12 @@ def episode_record(
 
 
 class _FailedError(Exception):
-    """The policy or the environment's model returned no turn that can be taken.
+    """A turn that a role cannot take; the message is the detail of the reason."""
 
-    `ends_with` is how an episode ends that has turns already; None if it fails nevertheless.
-    """
-
-    def __init__(self, by: str, reason: str, detail: str, ends_with: str | None = None) -> None:
+    def __init__(self, role: str, reason: str, detail: str) -> None:
         super().__init__(detail)
-        self.by = by
+        self.role = role
         self.reason = reason
-        self.ends_with = ends_with
 
 
 async def play_episode(
@@ -205,15 +202,16 @@ async def play_episode(
     def take(role: str, outcome: Outcome) -> str:
         usage.setdefault(role, Usage()).add(outcome)
         on_outcome(role, outcome)
-        by_policy = role == POLICY
-        failure = POLICY_FAILED if by_policy else CLIENT_FAILED
         try:
             words = spoken_words(outcome)
         except SilentError as silent:
-            ends_with = CONTEXT_TOO_LONG if silent.is_too_long and by_policy else None
-            raise _FailedError(role, failure, str(silent), ends_with) from silent
+            reason = POLICY_FAILED if role == POLICY else CLIENT_FAILED
+            if silent.is_too_long and role == POLICY:
+                reason = CONTEXT_TOO_LONG
+            raise _FailedError(role, reason, str(silent)) from silent
         if (detail := too_long_turn(words, environment)) is not None:
-            raise _FailedError(role, failure, detail, TURN_TOO_LONG if by_policy else None)
+            reason = TURN_TOO_LONG if role == POLICY else CLIENT_FAILED
+            raise _FailedError(role, reason, detail)
         if matches := private_matches(words, redactor):
             detail = f"{role}: matches of redact_pattern: {', '.join(sorted(matches))}"
             raise _FailedError(role, PRIVATE_DATA, detail)
@@ -236,10 +234,10 @@ async def play_episode(
         while state.end is None:
             state = await environment.step(state, take(POLICY, await act(state)), ask)
     except _FailedError as failed:
-        if failed.ends_with is not None and state.turn_index:
-            state = ended(state, failed.ends_with)
-        else:
-            state = ended(state, failed.reason, failed.by, str(failed))
+        # Without a turn before it, a cut is a failure of the policy.
+        is_cut = failed.reason in TRUNCATIONS and not state.turn_index
+        reason = POLICY_FAILED if is_cut else failed.reason
+        state = ended(state, reason, failed.role, str(failed))
     return Played(slot, state, usage)
 
 

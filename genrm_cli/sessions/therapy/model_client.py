@@ -2,29 +2,36 @@
 and words the reply.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from genrm_cli.judging.rubrics.graded import request_object
 from genrm_cli.rollouts.reading.account import json_in
 from genrm_cli.rollouts.rollout import Turn
+from genrm_cli.scored.json_form import FormError, from_json, json_schema
 from genrm_cli.sessions.environment import Ask, ModelUse
 from genrm_cli.sessions.therapy.simulated_client import Client, Mood, Reaction, SessionState
 
-_FLAGS = ("harmed", "asked_about_safety", "offered_help", "tells")
-_FIELDS: Mapping[str, object] = {
-    "harmed": {"type": "boolean"},
-    "asked_about_safety": {"type": "boolean"},
-    "offered_help": {"type": "boolean"},
-    "effect": {"type": "integer", "enum": [-2, -1, 0, 1, 2]},
-    "tells": {"type": "boolean"},
-    "reply": {"type": "string"},
-}
-# The reply has up to three sentences; the object around it takes about 60 tokens.
-CLIENT_MODEL = ModelUse(min_tokens=256, request_fields=request_object("client", _FIELDS))
-"""How the client's model is used, with the form of its replies where the server enforces it."""
+_MOST_EFFECT = 2  # as in the form below
 
-_MOST_EFFECT = 2
+
+@dataclass(frozen=True, slots=True)
+class _ClientReply:
+    """The object that the client's model writes."""
+
+    harmed: bool
+    asked_about_safety: bool
+    offered_help: bool
+    effect: Literal[-2, -1, 0, 1, 2]
+    tells: bool
+    reply: str
+
+
+# The reply has up to three sentences; the object around it takes about 60 tokens.
+CLIENT_MODEL = ModelUse(
+    min_tokens=256, request_fields=request_object("client", json_schema(_ClientReply)["properties"])
+)
+"""How the client's model is used, with the form of its replies where the server enforces it."""
 
 _INSTRUCTIONS = """\
 You play a fictional client in a practice session for counsellors. Stay this person: never speak \
@@ -107,21 +114,16 @@ def parse_reaction(said: str) -> Reaction:
     """Parse the model's reply; one that is not the object asked for is not read, and said as it
     is.
     """
-    given = json_in(said[max(0, said.find("{")) : said.rfind("}") + 1])
-    if not isinstance(given, dict):
+    text = said[max(0, said.find("{")) : said.rfind("}") + 1]
+    try:
+        read = from_json(_ClientReply, json_in(text))
+    except FormError:
         return Reaction(said.strip(), is_read=False)
-    effect = given.get("effect")
-    reply = given.get("reply")
-    flags = {name: given.get(name) for name in _FLAGS}
-    if not isinstance(effect, int) or not isinstance(reply, str) or None in flags.values():
-        return Reaction(reply if isinstance(reply, str) else "", is_read=False)
-    if abs(effect) > _MOST_EFFECT:
-        return Reaction(reply, is_read=False)
     return Reaction(
-        reply.strip(),
-        effect / _MOST_EFFECT,
-        is_harmed=flags["harmed"] is True,
-        tells=flags["tells"] is True,
-        asked_about_safety=flags["asked_about_safety"] is True,
-        was_offered_help=flags["offered_help"] is True,
+        read.reply.strip(),
+        read.effect / _MOST_EFFECT,
+        is_harmed=read.harmed,
+        tells=read.tells,
+        asked_about_safety=read.asked_about_safety,
+        was_offered_help=read.offered_help,
     )
