@@ -75,7 +75,7 @@ def test_a_scenario_is_checked():
         ({"trust": 1.5}, "a number from 0 to 1"),
         ({"openings": []}, "a list of texts"),
         ({"mood": "sad"}, "unknown field 'mood'"),
-        ({"facts": None}, "facts is missing"),
+        ({"facts": None}, "missing required field `facts`"),
     ]
     for change, said in cases:
         table = {name: value for name, value in {**TABLE, **change}.items() if value is not None}

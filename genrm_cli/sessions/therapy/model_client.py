@@ -8,7 +8,7 @@ from typing import Literal
 from genrm_cli.judging.rubrics.graded import request_object
 from genrm_cli.rollouts.reading.account import json_in
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.scored.json_form import FormError, from_json, json_schema
+from genrm_cli.scored.json_form import FormError, from_json, json_schemas
 from genrm_cli.sessions.environment import Ask, ModelUse
 from genrm_cli.sessions.therapy.simulated_client import Client, Mood, Reaction, SessionState
 
@@ -16,7 +16,7 @@ _MOST_EFFECT = 2  # as in the form below
 
 
 @dataclass(frozen=True, slots=True)
-class _ClientReply:
+class ClientReply:
     """The object that the client's model writes."""
 
     harmed: bool
@@ -29,7 +29,10 @@ class _ClientReply:
 
 # The reply has up to three sentences; the object around it takes about 60 tokens.
 CLIENT_MODEL = ModelUse(
-    min_tokens=256, request_fields=request_object("client", json_schema(_ClientReply)["properties"])
+    min_tokens=256,
+    request_fields=request_object(
+        "client", json_schemas([ClientReply])["ClientReply"]["properties"]
+    ),
 )
 """How the client's model is used, with the form of its replies where the server enforces it."""
 
@@ -116,7 +119,7 @@ def parse_reaction(said: str) -> Reaction:
     """
     text = said[max(0, said.find("{")) : said.rfind("}") + 1]
     try:
-        read = from_json(_ClientReply, json_in(text))
+        read = from_json(ClientReply, json_in(text))
     except FormError:
         return Reaction(said.strip(), is_read=False)
     return Reaction(

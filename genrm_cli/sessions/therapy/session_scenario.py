@@ -1,7 +1,7 @@
 """The scenario of a therapeutic session, as its author wrote it."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 
 from genrm_cli.errors import InputError
 from genrm_cli.json_types import Record
@@ -85,14 +85,13 @@ def parse_scenario_table(table: Mapping[str, object], where: str) -> SessionScen
             f"{where}: declare exactly one of synthetic = true and deidentified = true; "
             "real clients' data must never be played."
         )
-    known = {each.name: each for each in fields(SessionScenario) if each.name != "origin"}
+    known = [each.name for each in fields(SessionScenario) if each.name != "origin"]
     if unknown := [key for key in table if key not in known and key not in ORIGINS]:
         raise InputError(
             f"{where}: unknown field {unknown[0]!r}; expected {', '.join((*known, *ORIGINS))}."
         )
-    given = {name: each.default for name, each in known.items() if each.default is not MISSING}
     try:
-        scenario = from_json(SessionScenario, {**given, **table, "origin": declared[0]})
+        scenario = from_json(SessionScenario, {**table, "origin": declared[0]})
     except FormError as error:
         raise InputError(f"{where}: {error}.") from error
     for key, holds, expected in (
