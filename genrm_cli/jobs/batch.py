@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -20,13 +20,11 @@ from typing import Any
 from genrm_cli.errors import (
     INTERRUPTED,
     ChangedInputError,
-    FigureError,
     GenrmError,
     JudgeError,
     Message,
     SettingRef,
     TooManyUnscoredError,
-    WatchError,
     worst_exit_code,
 )
 from genrm_cli.groups.check import check_settings
@@ -36,7 +34,6 @@ from genrm_cli.jobs.due.decisions import (
     Decision,
     Status,
     decide_again,
-    in_short,
     iter_decisions,
 )
 from genrm_cli.jobs.due.inputs import Task, is_one_input
@@ -244,10 +241,10 @@ class _BatchRun:
             try:
                 result = await self._score(decision, judges)
             except JudgeError:  # the other inputs use the same judge
-                self._enter(decision.unfinished("the judge failed"))
+                self._enter(decision.skipped("the judge failed"))
                 raise
             except asyncio.CancelledError:
-                self._enter(decision.unfinished("the run ended"))
+                self._enter(decision.skipped("the run ended"))
                 raise
             except (ChangedInputError, LeaseHeldError, LeaseLostError) as error:
                 result = decision.put_off(error)
@@ -260,15 +257,15 @@ class _BatchRun:
         self.report.end(error)
         while not self.queue.empty():
             if (decision := self.queue.get_nowait()) is not None:
-                self._enter(decision.unfinished("the run ended early"))
+                self._enter(decision.skipped("the run ended early"))
 
     async def _score(self, decision: Decision, judges: OpenJudges) -> Decision:
         """Score an input, under a lease on its output; a shard only asks the judge."""
         if judges.stopped_by is not None and self.has_begun:
             stopped = TooManyUnscoredError("the run was stopped by ", SettingRef(judges.stopped_by))
-            return decision.unfinished(stopped.message, stopped)
+            return decision.skipped(stopped.message, stopped)
         self.has_begun = True
-        await self.run.in_thread(lambda: check_outputs_writable([decision.task], self.run))
+        await self.run.in_thread(lambda: self._check_writable(decision.task))
         if self.run.shard is not None:  # leases on the outputs are for the run that writes them
             return await self._ask(decision, judges)
         places = decision.task.places
@@ -316,8 +313,18 @@ class _BatchRun:
             error = TooManyUnscoredError(
                 stopped, f" stopped shard {run.shard}; run the same command again."
             )
-            reason = Message.of(reason, "; ", in_short(error))
+            reason = Message.of(reason, "; ", error.message)
         return replace(decision, status=Status.ASKED, reason=reason, error=error)
+
+    def _check_writable(self, task: Task) -> None:
+        """Check that the outputs can be written, before any paid call."""
+        for uri in {
+            folder_of(uri): uri for uri in (task.places.scored, *task.places.files)
+        }.values():
+            place = self.run.store.at(uri)
+            if self.run.settings.output.output is None:  # the folders of a template are created
+                place.make_folder()
+            place.check_writable()
 
     def _enter(self, result: Decision) -> None:
         self.report.enter(result)
@@ -342,17 +349,4 @@ def _scored(decision: Decision, record: RunRecord, run: RunContext) -> Decision:
         f"{rollouts}, {failures}calls: {counts.calls}{state} (", decision.reason, ")"
     )
     scored = replace(decision, status=Status.SCORED, reason=reason, scored=record)
-    try:
-        refuse_unscored(counts, record, run.settings)
-    except (FigureError, TooManyUnscoredError, WatchError) as error:
-        return replace(scored, reason=Message.of(reason, "; ", in_short(error)), error=error)
-    return scored
-
-
-def check_outputs_writable(tasks: Iterable[Task], run: RunContext) -> None:
-    """Check that the outputs of inputs can be written, before any paid call; blocks on storage."""
-    outputs = (uri for task in tasks for uri in (task.places.scored, *task.places.files))
-    for uri in {folder_of(uri): uri for uri in outputs}.values():
-        if run.settings.output.output is None:  # the folders of a template are created
-            run.store.at(uri).make_folder()
-        run.store.at(uri).check_writable()
+    return scored.checked(lambda: refuse_unscored(counts, record, run.settings))

@@ -1,7 +1,6 @@
-"""Estimate the cost and the time of a run before it is paid for, less what its journal holds."""
+"""Estimate the cost of a run before it is paid for, less what its journal holds."""
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,8 +23,6 @@ from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings.panel import judges_of
 
-CALLS_PER_S = 2_500
-"""Calls per second that one process can make; see the guide's benchmarks."""
 CHARS_PER_TOKEN = 4  # of English text; replaced by the mean tokens in the journal
 ASSUMED_REPLY_TOKENS = 1_500  # of a reasoning judge; replaced by the journal's mean
 # Prompts without texts: what they render to are the instructions of a profile.
@@ -33,10 +30,6 @@ _NOTHING_SHOWN: dict[type, Prompt] = {
     Profile: PairwisePrompt([("user", "")], "", ""),
     GradingProfile: ListwisePrompt([("user", "")], ("",)),
 }
-
-
-_MINUTE_S = 60
-_HOUR_S = 3_600
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +41,6 @@ class RunEstimate:
         calls: calls to make, exact without retries. A judge with two turns takes two calls per
             comparison.
         cost: cost in the currency of the prices; None without prices.
-        time_s: time to make the calls; None if the journal holds no reply, or the concurrency is
-            `auto`.
     """
 
     planned: int = 0
@@ -59,32 +50,23 @@ class RunEstimate:
     tokens_out: int = 0
     tokens_from: str = "nothing"
     cost: float | None = 0.0
-    time_s: float | None = 0.0
 
     def text(self) -> str:
-        """Return the comparisons, calls, tokens, cost and time in one line."""
+        """Return the comparisons, calls, tokens and cost in one line."""
         known = f", {self.known:,} of them answered in an earlier run" if self.known else ""
         calls = counted(self.calls, "call")
         made = f"{counted(self.planned, 'comparison')}{known}: {calls} to make"
         if not self.calls:
             return made
         cost = f", cost about {self.cost:,.2f}" if self.cost is not None else ""
-        time = f", about {_duration_text(self.time_s)}" if self.time_s else ""
         return (
             f"{made}, about {self.tokens_in:,} tokens in and {self.tokens_out:,} out (estimated "
-            f"from {self.tokens_from}){cost}{time}"
+            f"from {self.tokens_from}){cost}"
         )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the estimate, JSON-ready."""
         return asdict(self)
-
-
-def _duration_text(time_s: float) -> str:
-    """Return a duration in the unit that suits it."""
-    if time_s < _MINUTE_S:
-        return f"{time_s:.1f} s"
-    return f"{time_s / _MINUTE_S:.1f} min" if time_s < _HOUR_S else f"{time_s / _HOUR_S:.1f} h"
 
 
 def estimate_run(
@@ -126,9 +108,8 @@ def add_known(
 def estimate_rest(run: RunContext, journal: Journal | None) -> RunEstimate:
     """Estimate what remains to be asked, from the counts of an input.
 
-    Tokens and latency are the means of the journal. Without one, four characters of the prompts are
-    a token, and a reply has 1,500 tokens, or less where the settings or the profile limit it. Slots
-    are assumed busy to the end: a single slow call at the end makes a run longer."""
+    Tokens are the means of the journal. Without one, four characters of the prompts are a token,
+    and a reply has 1,500 tokens, or less where the settings or the profile limit it."""
     metrics = run.metrics
     limits = run.settings.limits
     specs = run.judge_specs()
@@ -157,25 +138,7 @@ def estimate_rest(run: RunContext, journal: Journal | None) -> RunEstimate:
         cost=round(cost_of(tokens_in, tokens_out, limits.price_in, limits.price_out), 4)
         if has_price
         else None,
-        time_s=_time_s(left, calls, specs, None if journal is None else journal.mean_latency_s()),
     )
-
-
-def _time_s(
-    requests: int, calls: int, specs: Iterable[JudgeSpec], latency_s: float | None
-) -> float | None:
-    """Return the time for the calls at this concurrency, or at the process's call rate if that is
-    the bottleneck.
-    """
-    slots = 0
-    for spec in specs:
-        concurrency = spec.config.limits.max_in_flight
-        if concurrency is None:
-            return None
-        slots += concurrency * max(1, len(spec.config.judge.base_url))
-    if latency_s is None or not slots:
-        return None
-    return round(max(math.ceil(requests / slots) * latency_s, calls / CALLS_PER_S), 1)
 
 
 def _instruction_chars(specs: Iterable[JudgeSpec]) -> float:
@@ -206,15 +169,13 @@ def _reply_tokens(specs: Iterable[JudgeSpec]) -> int:
     return round(sum(assumed) / len(assumed)) if assumed else ASSUMED_REPLY_TOKENS
 
 
-def total_of(estimates: Iterable[RunEstimate]) -> RunEstimate:
-    """Return the needs of several inputs together; a number that is unknown for one is unknown for
-    all.
-    """
-    every = list(estimates)
+def total_of(estimates: Sequence[RunEstimate]) -> RunEstimate:
+    """Return the needs of several inputs together."""
     total: dict[str, Any] = {
-        "tokens_from": "; ".join(sorted({each.tokens_from for each in every})) or "nothing"
+        name: sum(getattr(each, name) for each in estimates)
+        for name in ("planned", "known", "calls", "tokens_in", "tokens_out")
     }
-    for name in ("planned", "known", "calls", "tokens_in", "tokens_out", "cost", "time_s"):
-        numbers = [getattr(each, name) for each in every]
-        total[name] = None if None in numbers else round(sum(numbers), 1 if name == "time_s" else 4)
-    return RunEstimate(**total)
+    sources = sorted({each.tokens_from for each in estimates})
+    costs = [each.cost for each in estimates if each.cost is not None]
+    cost = round(sum(costs), 4) if len(costs) == len(estimates) else None
+    return RunEstimate(**total, tokens_from="; ".join(sources) or "nothing", cost=cost)

@@ -309,11 +309,6 @@ class Journal(AbstractContextManager["Journal"]):
         )
         return None if row[0] is None else (float(row[0]), float(row[1]))
 
-    def mean_latency_s(self) -> float | None:
-        """Return the mean latency of verdicts; None without any."""
-        mean_s = self._one("SELECT avg(latency_s) FROM verdicts")[0]
-        return None if mean_s is None else float(mean_s)
-
     def iter_entries(self) -> Iterator[Row]:
         """Yield every verdict that is not damaged, then every failure, as JSON-ready objects."""
         yield from self._iter_verdicts("SELECT * FROM verdicts ORDER BY key")

@@ -1,4 +1,4 @@
-"""What a run will cost and how long it takes, before it is paid for."""
+"""What a run will cost, before it is paid for."""
 
 import asyncio
 from dataclasses import replace
@@ -15,8 +15,6 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings import settings_from
 from genrm_cli.verdicts import Outcome, Verdict
-
-LATENCY_S = 3.0
 
 
 def estimate(metrics, journal=None, **settings):
@@ -64,7 +62,6 @@ def test_tokens_are_estimated_from_text_lengths():
         tokens_out=100 * ASSUMED_REPLY_TOKENS,
         tokens_from="text lengths, 1,500 a reply",
         cost=None,
-        time_s=None,
     )
 
 
@@ -110,23 +107,3 @@ def test_the_journal_knows_better(journal):
     assert known.tokens_in == 7_000
     assert known.tokens_out == 2_100
     assert known.cost == 2.1
-
-
-def test_the_time_is_rounds_of_one_call_each(journal):
-    """All slots of all endpoints ask together, and a round takes the mean latency of the
-    journal.
-    """
-    cases = {
-        "even": ({"concurrency": "4"}, 25),
-        "a rest": ({"concurrency": "7"}, 15),
-        "two endpoints": ({"concurrency": "4", "base_url": ("http://a/v1", "http://b/v1")}, 13),
-        "half of the slots": ({"concurrency": "8", "shard": "1/2"}, 25),
-    }
-    for case, (settings, rounds) in cases.items():
-        assert plan(103, known=3, journal=journal, **settings).time_s == rounds * LATENCY_S, case
-
-
-def test_a_time_that_is_not_known_is_not_guessed(journal):
-    """Without a verdict the latency is unknown, and with `auto` the slots are."""
-    assert plan(100, concurrency="4").time_s is None
-    assert plan(100, journal=journal).time_s is None

@@ -48,8 +48,6 @@ def plan_lines(plan: "RunEstimate") -> Iterator[str]:
     yield plan.text()
     if plan.calls and plan.cost is None:
         yield "Set --price-in and --price-out (per million tokens) for the cost."
-    if plan.calls and plan.time_s is None:
-        yield "Set --concurrency, and try a few groups with --limit, for the time."
 
 
 def _rows(rows: Mapping[str, str | list[str]]) -> Iterator[str]:

@@ -207,7 +207,7 @@ def _show_results(report: "BatchReport", run: "RunContext") -> None:
         alone
         and report.fatal is None
         and last is not None
-        and last.status in (Status.ASKED, Status.WAITS)
+        and last.status in (Status.ASKED, Status.SKIPPED)
     ):
         say(last.text())
     elif alone and last is not None and last.scored is not None:

@@ -242,7 +242,7 @@ def done_text(report: "BatchReport", metrics: RunMetrics) -> str:
 
 def counts_text(report: "BatchReport") -> str:
     """Return the number of inputs with each status."""
-    counts = ", ".join(f"{count} {status.shown}" for status, count in report.counts.items())
+    counts = ", ".join(f"{count} {status}" for status, count in report.counts.items())
     is_cut = report.fatal is not None or report.is_interrupted
     more = " (stopped before listing all)" if counts and is_cut and not report.is_listed else ""
     nothing = "stopped before any file was scored" if is_cut else "nothing to do"

@@ -1,6 +1,6 @@
 """Decide what to do with each input, before anything is done."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from genrm_cli.errors import (
+    FigureError,
     GenrmError,
     Message,
     StoppedError,
@@ -28,7 +29,6 @@ from genrm_cli.jobs.due.output_state import (
 from genrm_cli.jobs.due.refusals import refuse_unscored_share
 from genrm_cli.jobs.estimate import RunEstimate
 from genrm_cli.scored.run_record import RunRecord
-from genrm_cli.settings import Settings
 from genrm_cli.storage.location import is_remote
 
 LISTED_AT_ONCE = 256  # inputs; a page of a listing on S3 has up to 1,000
@@ -40,32 +40,12 @@ _NO_REASON = Message(())
 class Status(StrEnum):
     """The result of an input; in a dry run, the planned action."""
 
-    SCORE = "score"  # to be scored
+    SCORE = "to score"
     SCORED = "scored"
     ASKED = "asked"  # groups of a shard are asked about; another run concludes
     CURRENT = "up to date"
-    WAITS = "waits"  # for the next run
-    UNFINISHED = "not finished"  # because the run ended
+    SKIPPED = "skipped"  # left to the next run
     FAILED = "failed"
-
-    @property
-    def shown(self) -> str:
-        """What a user reads: an input that waits for the next run is skipped by this one."""
-        return _SHOWN.get(self, self.value)
-
-
-_SHOWN = {Status.WAITS: "skipped", Status.SCORE: "to score"}
-
-
-def in_short(error: GenrmError, uri: str = "") -> Message:
-    """Return the message of an error without its full stop, and without the location if that is
-    known.
-    """
-    first, *rest = error.message.parts
-    parts = [first.removeprefix(f"{uri}: ") if isinstance(first, str) else first, *rest]
-    if isinstance(parts[-1], str):
-        parts[-1] = parts[-1].rstrip(".")
-    return Message(tuple(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,33 +94,37 @@ class Decision:
         """Whether outputs exist that may be replaced."""
         return self.freshness is not None and self.freshness.standing is not OutputStanding.NEW
 
-    def waiting(self, reason: str | Message, error: GenrmError | None = None) -> "Decision":
+    def skipped(self, reason: str | Message, error: GenrmError | None = None) -> "Decision":
         """Leave the input to the next run."""
-        return replace(self, status=Status.WAITS, reason=Message.of(reason), error=error)
-
-    def unfinished(self, reason: str | Message, error: GenrmError | None = None) -> "Decision":
-        """Record that the run ended before this input was scored."""
-        return replace(self, status=Status.UNFINISHED, reason=Message.of(reason), error=error)
+        return replace(self, status=Status.SKIPPED, reason=Message.of(reason), error=error)
 
     def failed(self, error: GenrmError) -> "Decision":
         """Record that the input failed."""
-        return replace(self, status=Status.FAILED, reason=in_short(error, self.uri), error=error)
+        return replace(self, status=Status.FAILED, reason=error.message, error=error)
 
     def put_off(self, error: GenrmError) -> "Decision":
         """Leave the input to the next run. An input that the user named fails instead: no later run
         looks for it.
         """
-        return self.failed(error) if self.task.is_named else self.waiting(error.message)
+        return self.failed(error) if self.task.is_named else self.skipped(error.message)
+
+    def checked(self, check: Callable[[], None]) -> "Decision":
+        """Return the result with the error that a check of its outputs raises."""
+        try:
+            check()
+        except (FigureError, TooManyUnscoredError, WatchError) as error:
+            return replace(self, reason=Message.of(self.reason, "; ", error.message), error=error)
+        return self
 
     def text(self) -> Message:
         """Return the result in one line."""
-        is_made = self.status in (Status.SCORED, Status.CURRENT)
+        if self.status is Status.FAILED:
+            return Message.of(f"{self.status}: ", self.reason)
         is_written = self.status in (Status.SCORE, Status.SCORED)
         files = f" ({len(self.task.files):,} files)" if self.task.members else ""
         target = f" -> {self.output}" if is_written else ""
-        code = f"; exit {self.exit_code}" if is_made and self.exit_code else ""
-        start = f"{self.status.shown}: {self.uri}{files}{target}: "
-        return Message.of(start, self.reason, code)
+        code = f" (exit {self.exit_code})" if self.exit_code else ""
+        return Message.of(f"{self.status}: {self.uri}{files}{target}: ", self.reason, code)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result, JSON-ready except for the reason, in which each surface renders its
@@ -192,10 +176,10 @@ def decide_again(decision: Decision, run: RunContext) -> Decision:
         for file in decision.task.files:
             of_set = f"{file.uri}: " if decision.task.members else ""
             if file.found is not None and not run.store.at(file.uri).exists():
-                return decision.waiting(f"{of_set}gone since it was listed")
+                return decision.skipped(f"{of_set}gone since it was listed")
             identities.append(run.store.at(file.uri).identify())
             if file.found is not None and identities[-1] != file.found.identity:
-                return decision.waiting(
+                return decision.skipped(
                     f"{of_set}changed since it was listed: perhaps still written"
                 )
         finish_outputs(decision.task.places, run.store)
@@ -210,7 +194,11 @@ def _decide_by(decision: Decision, identities: Identities, run: RunContext) -> D
     freshness = read_output_state(task.places, identities, settings, run.store)
     decision = replace(decision, reason=freshness.reason, freshness=freshness)
     if freshness.standing is OutputStanding.CURRENT:
-        return _current(decision, settings)
+        current = replace(decision, status=Status.CURRENT)
+        if freshness.metrics is None:
+            return current
+        metrics = freshness.metrics
+        return current.checked(lambda: refuse_unscored_share(metrics, settings))
     if freshness.standing is OutputStanding.FOREIGN and not settings.output.force:
         if task.members:
             what = f"the outputs of the set {task.uri} exist"
@@ -220,9 +208,8 @@ def _decide_by(decision: Decision, identities: Identities, run: RunContext) -> D
             remedy = "; use $force to replace it, or choose another output."
         return decision.failed(UsageError(f"{what}, but ", freshness.reason, naming(remedy)))
     min_age_s = settings.input.min_age
-    if (
-        min_age_s is None
-    ):  # a local file is cheap to read again; a prefix is usually filled by another machine
+    if min_age_s is None:
+        # A local file is cheap to read again; a prefix is usually filled by another machine.
         min_age_s = DEFAULT_MIN_AGE_S if is_remote(task.files[0].uri) else 0.0
     age_s = min(
         (file.found.age_s for file in task.files if file.found is not None), default=min_age_s
@@ -230,17 +217,5 @@ def _decide_by(decision: Decision, identities: Identities, run: RunContext) -> D
     if age_s < min_age_s:
         newest = "one of its files is " if task.members else ""
         too_new = f"{newest}too new, {age_s:.0f} s old: it may be incomplete; use "
-        return decision.waiting(Message.of(too_new, naming("$min_age to score it now", min_age=0)))
+        return decision.skipped(Message.of(too_new, naming("$min_age to score it now", min_age=0)))
     return decision
-
-
-def _current(decision: Decision, settings: Settings) -> Decision:
-    current = replace(decision, status=Status.CURRENT)
-    try:
-        if decision.metrics is not None:
-            refuse_unscored_share(decision.metrics, settings)
-    except (TooManyUnscoredError, WatchError) as error:
-        return replace(
-            current, reason=Message.of(decision.reason, "; ", in_short(error)), error=error
-        )
-    return current
