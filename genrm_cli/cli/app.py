@@ -17,49 +17,10 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from genrm_cli import __version__
+from genrm_cli.cli.commands import read_commands
 from genrm_cli.cli.console import escaped, print_text, say, show
 from genrm_cli.errors import INTERRUPTED, GenrmError, UsageError
 from genrm_cli.judging.pacing.descriptors import raise_descriptor_limit
-
-# The module and the function of each command, and its line in the help.
-_COMMANDS = {
-    "score": ("scoring.score", "score", "Turn rollouts into rewards."),
-    "compare": ("scoring.compare", "compare", "Compare a few responses to one prompt."),
-    "serve": ("serve", "serve", "Serve rewards to running trainers."),
-    "validate": ("scoring.validate", "validate", "Check an input without calling a judge."),
-    "batch": ("scoring.batch", "batch", "Answer files of requests through a batch API."),
-    "show": ("scoring.show", "show", "Show groups as rollouts, or as the judge sees them."),
-    "formats": ("scoring.formats", "formats", "List the input formats, with examples."),
-    "eval": ("judges.eval", "eval_", "Measure a judge on labelled pairs."),
-    "rank": ("judges.policies", "rank", "Compare policies: win rates and a leaderboard."),
-    "export": ("training.export", "export", "Turn scored rollouts into a data set for a trainer."),
-    "report": ("training.report", "report", "Write an HTML report about scored rollouts."),
-    "watch": (
-        "judges.watch",
-        "watch",
-        "Show whether a judge has changed, or is being gamed, over many runs.",
-    ),
-    "collect": (
-        "sessions.collect",
-        "collect",
-        "Play simulated sessions and write them as rollouts.",
-    ),
-    "review": (
-        "sessions.review",
-        "review",
-        "List what experts should review, and record decisions.",
-    ),
-    "config": ("setup.settings_files", "config", "Show the effective settings and their sources."),
-    "init": ("setup.init", "init", "Write a settings file for a judge."),
-    "guide": ("setup.guide", "guide", "Print a page of the user's guide."),
-    "trust": ("setup.settings_files", "trust", "Trust the settings file of a folder."),
-    "journal": ("judges.profiles", "journal", "Print the answers in a journal."),
-    "profiles": (
-        "judges.profiles",
-        "profiles",
-        "List the judge families, show a sample prompt, or parse a reply.",
-    ),
-}
 
 
 class _Commands(TyperGroup):
@@ -67,28 +28,34 @@ class _Commands(TyperGroup):
 
     def __init__(self, **more: Any) -> None:
         super().__init__(**more)
-        self.commands: dict[str, Any] = dict.fromkeys(_COMMANDS)
+        self.commands: dict[str, Any] = dict.fromkeys(read_commands())
 
     def get_command(self, ctx: object, cmd_name: str) -> Any:
         """Return a command; None if there is none of this name."""
         del ctx
-        if cmd_name in _COMMANDS and self.commands[cmd_name] is None:
-            module, name, line = _COMMANDS[cmd_name]
+        entry = read_commands().get(cmd_name)
+        if entry is not None and self.commands[cmd_name] is None:
+            module, _, name = entry.function.partition(":")
             found = getattr(import_module(f"genrm_cli.cli.{module}"), name)
-            if not isinstance(found, typer.Typer):
-                options = import_module("genrm_cli.cli.options")
-                alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-                epilog = getattr(found, "epilog", None)
-                alone.command(cmd_name, cls=options.Command, short_help=line, epilog=epilog)(found)
-                found = alone
-            self.commands[cmd_name] = get_command(found)
+            options = import_module("genrm_cli.cli.options")
+            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+            epilog = getattr(found, "epilog", None)
+            alone.command(cmd_name, cls=options.Command, short_help=entry.line, epilog=epilog)(
+                found
+            )
+            self.commands[cmd_name] = get_command(alone)
         return self.commands.get(cmd_name)
 
     def format_commands(self, ctx: object, formatter: Any) -> None:
-        """Write the names and lines of all commands."""
+        """Write the names and lines of all commands, by what they are for."""
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, _, line) in _COMMANDS.items()])
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, entry in read_commands().items():
+            sections.setdefault(entry.section, []).append((name, entry.line))
+        widest = max(map(len, read_commands()))
+        for section, lines in sections.items():
+            with formatter.section(section):
+                formatter.write_dl([(name.ljust(widest), line) for name, line in lines])
 
 
 app = typer.Typer(
@@ -172,6 +139,4 @@ def main() -> None:
         with contextlib.suppress(OSError, ValueError):
             if stream is not None:
                 stream.flush()
-    os._exit(
-        code if isinstance(code, int) else int(code is not None)
-    )  # None: done, as `genrm profiles` says it
+    os._exit(code if isinstance(code, int) else 0)

@@ -7,29 +7,42 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperCommand
 
-from genrm_cli.cli.console import help_text, print_text, say, say_error, say_warning
-from genrm_cli.errors import INTERRUPTED, GenrmError, SettingRef, StorageError
+from genrm_cli.cli.commands import read_commands
+from genrm_cli.cli.console import (
+    help_text,
+    print_json,
+    print_text,
+    say,
+    say_error,
+    say_warning,
+    text_of,
+)
+from genrm_cli.errors import (
+    INTERRUPTED,
+    GenrmError,
+    SettingRef,
+    StorageError,
+    TooManyUnscoredError,
+    WatchError,
+)
 from genrm_cli.settings import Settings
-from genrm_cli.settings.declare import ENVIRONMENT_PREFIX, Panel, Setting, setting_of
-from genrm_cli.settings.file_settings import OutputSettings
-from genrm_cli.settings.kinds import TEXT
+from genrm_cli.settings.declare import ENVIRONMENT_PREFIX, Setting, settings_of
+from genrm_cli.settings.kinds import TEXT, Value
 from genrm_cli.settings.panel import every_judge_of
 from genrm_cli.settings.resolve import Origin, resolve_settings, unknown_variables
 from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.settings.sources.settings_file import SettingsFile, read_settings_file
 from genrm_cli.settings.table import all_settings
 
-ALL_PANELS: tuple[Panel, ...] = get_args(Panel)
-RUN_PANELS = tuple(panel for panel in ALL_PANELS if panel != "Server")
 INTERRUPTED_TEXT = (
     "interrupted; incomplete outputs were not written. Run the same command again to continue: "
     "answers in the journal are reused."
@@ -79,91 +92,79 @@ class Invocation:
     settings_path: str
 
 
-OnError = Callable[[GenrmError, OutputSettings], None]
-
-
-def with_settings(
-    *panels: Panel,
-    names: Iterable[str] = (),
-    omit: Iterable[str] = (),
-    reads_file: bool = True,
-    on_error: OnError = lambda error, output: None,
-) -> Callable[[Callable[..., int]], Callable[..., None]]:
-    """Add options for settings to a command: those of whole panels, and single ones by name.
-
-    Other settings take effect from the environment and the settings file.
+def with_settings(command: Callable[..., int]) -> Callable[..., None]:
+    """Add the options of a command for settings, which `commands.toml` lists.
 
     The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit
     code. A parameter whose type is a dataclass becomes one option for each of its fields, declared
     as settings.
+    """
+    entry = read_commands()[command.__name__.rstrip("_")]
+    settings = [
+        each
+        for each in all_settings()
+        if (each.panel in entry.panels or each.name in entry.names) and each.name not in entry.omit
+    ]
+    own = []
+    groups: dict[str, Any] = {}
+    for parameter in inspect.signature(command).parameters.values():
+        if parameter.name == "invocation":
+            continue
+        if is_dataclass(parameter.annotation):
+            groups[parameter.name] = parameter.annotation
+        else:
+            own.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
-    `on_error` is called after an error is printed, with the flags alone if the settings cannot be
-    resolved."""
-    taken = {s.name for s in all_settings() if s.panel in panels}.union(names).difference(omit)
-    settings = [s for s in all_settings() if s.name in taken]
+    def run(**given: Any) -> None:
+        del given["help_all"]
+        if given.pop("offline", None):
+            given["judge"] = given["judge"] or "lexical"
+        flags = {each.name: given.pop(each.name) for each in settings}
+        config = given.pop("config", None)
+        with ending(as_json=bool(flags.get("json_output") or given.get("as_json"))):
+            file = SettingsFile()
+            if entry.reads_file:
+                file = read_settings_file(config, Path.cwd())
+            invocation = _invoke(flags, file)
+            for name, type_ in groups.items():
+                given[name] = type_(**_values(settings_of(type_), given))
+            code = command(**given, invocation=invocation)
+        raise typer.Exit(code)
 
-    def decorate(command: Callable[..., int]) -> Callable[..., None]:
-        parameters = [
-            p for p in inspect.signature(command).parameters.values() if p.name != "invocation"
-        ]
-        groups: dict[str, tuple[Any, list[Setting]]] = {
-            p.name: (
-                p.annotation,
-                [declared for each in fields(p.annotation) if (declared := setting_of(each))],
+    own += [_parameter(each) for type_ in groups.values() for each in settings_of(type_)]
+    own += map(_parameter, settings)
+    if entry.reads_file:
+        own.append(_CONFIG)
+    if any(each.name == "judge" for each in settings):
+        own.append(_OFFLINE)
+    own.append(_HELP_ALL)
+    run.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in own}
+    run.__doc__ = command.__doc__
+    run.__name__ = command.__name__
+    run.epilog = EPILOG if entry.reads_file else None  # type: ignore[attr-defined]
+    return run
+
+
+def _invoke(flags: Mapping[str, Any], file: SettingsFile) -> Invocation:
+    """Resolve the settings of a command, and warn of variables that are none."""
+    settings, origins = resolve_settings(flags, os.environ, file)
+    if not settings.output.quiet:
+        for variable in unknown_variables(os.environ):
+            say_warning(
+                f"{variable} is set, but is not a setting; `genrm config` lists all settings."
             )
-            for p in parameters
-            if is_dataclass(p.annotation)
-        }
+    return Invocation(settings, origins, find_api_keys(settings), file.path)
 
-        def run(**given: Any) -> None:
-            del given["help_all"]
-            if given.pop("offline", None):
-                given["judge"] = given["judge"] or "lexical"
-            flags = {parameter.name: given.pop(parameter.name) for parameter in added}
-            config = flags.pop("config") if reads_file else None
-            output = OutputSettings(
-                json_output=bool(flags.get("json_output")), quiet=bool(flags.get("quiet"))
-            )
-            with ending(lambda error: on_error(error, output)):
-                file = read_settings_file(config, Path.cwd()) if reads_file else SettingsFile()
-                effective, origins = resolve_settings(flags, os.environ, file)
-                output = effective.output
-                for variable in [] if output.quiet else unknown_variables(os.environ):
-                    say_warning(
-                        f"{variable} is set, but is not a setting; `genrm config` lists all "
-                        "settings."
-                    )
-                invocation = Invocation(effective, origins, find_api_keys(effective), file.path)
-                for name, (of, declared) in groups.items():
-                    texts = {
-                        each: text
-                        for each in declared
-                        if (text := given.pop(each.name)) is not None
-                    }
-                    values = {
-                        each.name: each.convert(texts[each], SettingRef(each.name))
-                        for each in texts
-                    }
-                    given[name] = of(**values)
-                code = command(**given, invocation=invocation)
-            raise typer.Exit(code)
 
-        added = [*map(_parameter, settings), *([_CONFIG] if reads_file else [])]
-        grouped = [_parameter(each) for _, declared in groups.values() for each in declared]
-        own = [
-            p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for p in parameters
-            if p.name not in groups
-        ]
-        shown = [*own, *grouped, *added, *([_OFFLINE] if "judge" in taken else []), _HELP_ALL]
-        run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in shown}
-        run.__doc__ = command.__doc__
-        run.__name__ = command.__name__
-        run.epilog = EPILOG if reads_file else None  # type: ignore[attr-defined]
-        return run
-
-    return decorate
+def _values(declared: Sequence[Setting], given: dict[str, Any]) -> dict[str, Value]:
+    """Take the options of a dataclass from those given, and convert them."""
+    texts = {each: given.pop(each.name) for each in declared}
+    return {
+        each.name: each.convert(text, SettingRef(each.name))
+        for each, text in texts.items()
+        if text is not None
+    }
 
 
 def exits(command: Callable[..., int | None]) -> Callable[..., None]:
@@ -194,15 +195,17 @@ def say_endpoint_source(invocation: Invocation) -> None:
 
 
 @contextmanager
-def ending(on_error: Callable[[GenrmError], None] = lambda error: None) -> Iterator[None]:
-    """Print the error of a command, call `on_error`, and exit with the code of the error."""
+def ending(*, as_json: bool = False) -> Iterator[None]:
+    """Print the error of a command and exit with its code, with `as_json` also as a JSON object."""
     try:
         yield
         if sys.stdout is not None:  # the parent process may have closed it
             sys.stdout.flush()
     except GenrmError as error:
         say_error(error)
-        on_error(error)
+        # The others end a run whose result has been printed.
+        if as_json and not isinstance(error, TooManyUnscoredError | WatchError):
+            print_json({"error": text_of(error), "exit_code": error.exit_code})
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         say_error(INTERRUPTED_TEXT)
@@ -230,27 +233,27 @@ def run_to_end(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 def _parameter(setting: Setting) -> inspect.Parameter:
+    """Return the option of a setting.
+
+    All but booleans are text: `Setting.convert` handles flags, environment and file alike."""
     default = setting.default
     choices = setting.choices
-    flag = f"{setting.flag}/{setting.negative}" if setting.type is bool else setting.flag
     # The help names the flag that changes the default.
     text = help_text(setting.negative_help or setting.help)
     has_default = default not in (None, ()) and not isinstance(default, bool)
     if has_default and "Default" not in setting.help:
         text += f" Default: {default}."
-
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in choices if name.startswith(incomplete)]
-
+    flags = [f"{setting.flag}/{setting.negative}" if setting.type is bool else setting.flag]
+    if setting.short_flag is not None:
+        flags.append(setting.short_flag)
     added = typer.Option(
-        *filter(None, (flag, setting.short_flag)),
+        *flags,
         help=text,
         rich_help_panel=_panel(setting.panel, is_common=setting.is_common),
         metavar="NAME" if choices else (setting.kind or TEXT).metavar,
         show_default=False,
-        autocompletion=complete if choices else None,
+        autocompletion=lambda incomplete: [name for name in choices if name.startswith(incomplete)],
     )
-    # Other types are text: `Setting.convert` handles flags, environment and file alike.
     type_: Any = bool if setting.type is bool else str
     if setting.is_many:
         type_ = list[str]
@@ -300,44 +303,36 @@ class Command(TyperCommand):
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         # `\b` begins a paragraph that is not wrapped: each example stays on one line.
-        paragraphs = inspect.cleandoc(more.get("help") or "").split("\n\n")
-        more["help"] = "\n\n".join(
-            f"\b\n{each}" if each.startswith("Example") else each for each in paragraphs
-        )
+        more["help"] = (more.get("help") or "").replace("\n\nExample", "\n\n\b\nExample")
         super().__init__(*arguments, **more)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words of the usage line, the same in all versions of Typer: `[OPTIONS]
         ROLLOUTS...`.
         """
-        pieces = [self.options_metavar] if self.options_metavar else []
-        for parameter in self.get_params(ctx):
-            if parameter.param_type_name == "argument":
-                name = (parameter.metavar or str(parameter.name).upper()) + (
-                    "" if parameter.nargs == 1 else "..."
-                )
-                pieces.append(name if parameter.required else f"[{name}]")
+        pieces = ["[OPTIONS]"]
+        for each in self.get_params(ctx):
+            if each.param_type_name == "argument":
+                name = f"{each.metavar}{'' if each.nargs == 1 else '...'}"
+                pieces.append(name if each.required else f"[{name}]")
         return pieces
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options: the common ones, or all of them by subject."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-        brief = _ALL not in ctx.meta and any(
-            parameter.name == "help_all" for parameter in self.params
-        )
+        is_brief = _ALL not in ctx.meta and any(each.name == "help_all" for each in self.params)
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             panel = getattr(parameter, "rich_help_panel", None)
-            if record is None or (brief and isinstance(panel, _Uncommon)):
+            if record is None or (is_brief and isinstance(panel, _Uncommon)):
                 continue
-            # Without its type; for a switch, the flag that changes its default.
-            on, _, off = record[0].partition(" / ")
-            record = (_TYPE.sub("", off if off and parameter.name in _ON else on), record[1])
-            is_argument = parameter.param_type_name == "argument"
-            title = "Options" if brief or panel is None else str(panel)
-            if is_argument:
+            title = "Options" if is_brief or panel is None else str(panel)
+            if parameter.param_type_name == "argument":
                 title = "Arguments"
-            sections.setdefault(title, []).append(record)
+            # Of a switch, the flag that changes its default; without the type of a value.
+            on, _, off = record[0].partition(" / ")
+            flags = off if off and parameter.name in _ON else on
+            sections.setdefault(title, []).append((_TYPE.sub("", flags), record[1]))
         for title, records in sections.items():
             if records:
                 with formatter.section(title):

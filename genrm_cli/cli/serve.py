@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import (
-    ALL_PANELS,
     Invocation,
     run_to_end,
     say_endpoint_source,
@@ -28,32 +27,6 @@ if TYPE_CHECKING:
 # What a tracker that hangs may delay the end of the server.
 _LOGGED_WITHIN_S = 30.0
 
-_OMITTED = (
-    *(
-        "format",
-        "group_by",
-        "prompt_field",
-        "response_field",
-        "id_field",
-        "max_line_bytes",
-        "max_unpacked",
-        "strict",
-    ),
-    *("min_age", "require_metadata", "leases", "lease_expiry"),
-    *("requests_to", "requests_per_file", "replies_from"),
-    *("output", "output_template", "force", "dry_run", "max_unscored", "parallel_files"),
-    *(
-        "deadline",
-        "budget",
-        "only_components",
-        "only_failed",
-        "json_output",
-        "limit",
-        "segment_calls",
-        "segment_age",
-    ),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class ListeningEvent(Event):
@@ -63,7 +36,7 @@ class ListeningEvent(Event):
     pid: int
 
 
-@with_settings(*ALL_PANELS, omit=_OMITTED)
+@with_settings
 def serve(invocation: Invocation, client: ClientOptions, hosted: HostOptions) -> int:
     """Serve rewards to running trainers over HTTP.
 

@@ -1,7 +1,9 @@
 """Tables on stdout. The kind of a column alone decides how it is aligned and what it does where
 room is short.
 
-In a pipe or a file, each row is one line of any length.
+In a pipe or a file, each row is one line of any length. Rich lays out the columns; on a terminal
+that is too narrow it would cut names and numbers off, so columns that do not fit go to further
+tables below, each beginning with the names of the rows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,16 +12,15 @@ from functools import partial
 from typing import NamedTuple
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from genrm_cli.cli.console import escaped, escaped_line, stdout_console, wrapped_lines
 
-_LEAST_TEXT, _LONG_WORD = (
-    12,
-    20,
-)  # a text is not worth reading in less; longer words of a text may be broken
-_EDGES = Console(width=10_000)  # rich wraps a text for a console, whose width it does not use
+_GAP = 2
+_LEAST_TEXT = 12  # a text is not worth reading in less
+_LONG_WORD = 20  # longer words of a text may be broken
+_ANY_WIDTH = 100_000  # of a pipe
 
 
 class ColumnKind(Enum):
@@ -41,7 +42,7 @@ class TableColumn(NamedTuple):
 
 
 def _columns(kind: ColumnKind, *heads: str) -> list[TableColumn]:
-    return [TableColumn(head, kind) for head in heads]
+    return [TableColumn(escaped_line(head), kind) for head in heads]
 
 
 # Return columns of a kind, by their heads. Names at the beginning of a table name its rows.
@@ -56,108 +57,66 @@ class Table:
 
     def __init__(self, columns: Sequence[TableColumn]) -> None:
         self._columns = columns
-        self._heads = [escaped_line(column.head) for column in columns]
-        self._rows: list[tuple[list[Text], str]] = []
+        self._rows: list[tuple[list[str], str]] = []
 
     def add(self, *cells: str, style: str = "") -> None:
         """Add a row, with a cell for each column."""
-        self._rows.append(([Text(escaped_line(cell)) for cell in cells], style))
+        self._rows.append(([escaped_line(cell) for cell in cells], style))
 
     def iter_lines(self, width: int | None) -> Iterator[Text]:
-        """Yield the lines of the table; with a width, columns that do not fit follow below, after
-        the names.
-        """
-        every = range(len(self._columns))
-        full = [
-            max([cell_len(self._heads[i]), *(row[i].cell_len for row, _ in self._rows)])
-            for i in every
-        ]
-        least = [self._least(i, full[i]) for i in every]
-        kinds = [column.kind for column in self._columns]
-        keys = next((i for i in every if kinds[i] is not ColumnKind.NAME), len(kinds)) or 1
-        for number, panel in enumerate(_panels(least, keys, width)):
+        """Yield the lines of the table, for a terminal of this width or, with None, a pipe."""
+        console = stdout_console()
+        for number, panel in enumerate(self._panels(width)):
             if number:
                 yield Text()
-            gap, widths = _fitted([full[i] for i in panel], [least[i] for i in panel], width)
-            heads = [Text(self._heads[i]) for i in panel]
-            yield from self._lines(panel, heads, widths, gap, "bold")
-            for cells, style in self._rows:
-                yield from self._lines(panel, [cells[i] for i in panel], widths, gap, style)
+            options = console.options.update(width=width or _ANY_WIDTH)
+            for segments in console.render_lines(self._laid_out(panel), options, pad=False):
+                line = Text.assemble(*((segment.text, segment.style or "") for segment in segments))
+                line.rstrip()
+                yield line
 
-    def _least(self, column: int, full: int) -> int:
+    def _panels(self, width: int | None) -> list[list[int]]:
+        """Divide the columns into panels that fit a width; each begins with the names of rows."""
+        kinds = [column.kind for column in self._columns]
+        keys: list[int] = []
+        while len(keys) < len(kinds) and kinds[len(keys)] is ColumnKind.NAME:
+            keys.append(len(keys))
+        panels = [keys.copy()]
+        for i in range(len(keys), len(kinds)):
+            needed = sum(self._least(column) + _GAP for column in (*panels[-1], i)) - _GAP
+            if width is not None and needed > width and len(panels[-1]) > len(keys):
+                panels.append(keys.copy())
+            panels[-1].append(i)
+        return panels
+
+    def _least(self, column: int) -> int:
         """Return the width that a column needs: for a text, that of its words unless they are
         long.
         """
-        kind = self._columns[column].kind
+        head, kind = self._columns[column]
         cells = [row[column] for row, _ in self._rows]
-        needed = [0, *(cell_len(word) for word in self._heads[column].split())]
+        widest = max(map(cell_len, [head, *cells]))
         if kind in (ColumnKind.NUMBER, ColumnKind.NAME):
-            return max([*needed, *(cell.cell_len for cell in cells)])
+            return widest
+        words = [0]
         if kind is ColumnKind.TEXT:
-            needed += (
-                min(cell_len(word), _LONG_WORD) for cell in cells for word in cell.plain.split()
+            words += [min(cell_len(word), _LONG_WORD) for cell in cells for word in cell.split()]
+        return min(widest, max(_LEAST_TEXT, cell_len(head), *words))
+
+    def _laid_out(self, panel: Sequence[int]) -> RichTable:
+        table = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+        for column in panel:
+            head, kind = self._columns[column]
+            table.add_column(
+                Text(head),
+                justify="right" if kind is ColumnKind.NUMBER else "left",
+                no_wrap=kind is not ColumnKind.TEXT,
+                overflow="ellipsis" if kind is ColumnKind.EXCERPT else "fold",
+                min_width=self._least(column),
             )
-        return min(full, max(_LEAST_TEXT, *needed))
-
-    def _lines(
-        self, panel: Sequence[int], cells: list[Text], widths: Sequence[int], gap: int, style: str
-    ) -> Iterator[Text]:
-        is_head = style == "bold"
-        wrapped: list[list[Text]] = []
-        for i, cell, width in zip(panel, cells, widths, strict=True):
-            kind = self._columns[i].kind
-            lines = (
-                [cell]
-                if kind is ColumnKind.EXCERPT and not is_head
-                else list(cell.wrap(_EDGES, max(width, 1)))
-            )
-            lines = [line.copy() for line in lines]
-            for line in lines:
-                line.truncate(width, overflow="ellipsis")
-                line.align("right" if kind is ColumnKind.NUMBER else "left", width)
-            wrapped.append(lines or [Text(" " * width)])
-        height = max(map(len, wrapped))
-        for lines, width in zip(wrapped, widths, strict=True):
-            blank = [Text(" " * width)] * (height - len(lines))
-            lines[:] = [*blank, *lines] if is_head else [*lines, *blank]
-        for row in zip(*wrapped, strict=True):
-            line = Text(" " * gap).join(row)
-            line.rstrip()
-            line.stylize(style)
-            yield line
-
-
-def _panels(least: Sequence[int], keys: int, width: int | None) -> list[list[int]]:
-    """Divide the columns into panels that fit a width with gaps of 1; each begins with the columns
-    of `keys`.
-    """
-    first = list(range(keys))
-    panels = [first.copy()]
-    for i in range(keys, len(least)):
-        if (
-            width is not None
-            and len(panels[-1]) > keys
-            and sum(least[k] + 1 for k in (*panels[-1], i)) - 1 > width
-        ):
-            panels.append(first.copy())
-        panels[-1].append(i)
-    return panels
-
-
-def _fitted(full: Sequence[int], least: Sequence[int], width: int | None) -> tuple[int, list[int]]:
-    """Return the gap between columns and their widths, which grow in turn from their least to their
-    full width.
-    """
-    if width is None:
-        return 2, list(full)
-    gap = 2 if sum(least) + 2 * (len(least) - 1) <= width else 1
-    widths = list(least)
-    room = width - sum(least) - gap * (len(least) - 1)
-    while room > 0 and (growing := [i for i in range(len(widths)) if widths[i] < full[i]]):
-        for i in growing[:room]:
-            widths[i] += 1
-        room -= len(growing)
-    return gap, widths
+        for cells, style in self._rows:
+            table.add_row(*(Text(cells[column]) for column in panel), style=style)
+        return table
 
 
 def print_parts(*parts: str | Table) -> None:

@@ -2,7 +2,7 @@
 
 import typing
 from collections.abc import Iterable
-from dataclasses import Field, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from genrm_cli.catalog import listed
@@ -18,20 +18,6 @@ from genrm_cli.settings.kinds import (
     did_you_mean,
     parse_texts,
 )
-
-Panel = Literal[
-    "Input",
-    "Pairs",
-    "Judge",
-    "Limits",
-    "Journal",
-    "Request files",
-    "Rewards",
-    "Output",
-    "Storage",
-    "Tracking",
-    "Server",
-]
 
 MAX_DURATION_S = 366 * 86_400.0  # longer durations overflow the clocks of some libraries
 ENVIRONMENT_PREFIX = "GENRM_"
@@ -59,7 +45,7 @@ class Setting:
     subject: str = ""
     type: type = str
     kind: Kind | None = None
-    panel: Panel | None = None
+    panel: str | None = None
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
@@ -161,23 +147,25 @@ def duration(
     )
 
 
-def setting_of(
-    field: "Field[Any]", subject: str = "", panel: Panel | None = None
-) -> Setting | None:
-    """Return the setting that a field declares; None if the field has no flag."""
-    declared: Setting | None = field.metadata.get(_METADATA)
-    if declared is None:
-        return None
-    options = (field.type, *typing.get_args(field.type))
-    literal = next((option for option in options if typing.get_origin(option) is Literal), None)
-    type_ = next((option for option in options if option in KIND_OF_TYPE), str)
-    return replace(
-        declared,
-        name=field.name,
-        subject=subject,
-        type=type_,
-        kind=declared.kind or KIND_OF_TYPE[type_],
-        panel=declared.panel or panel,
-        choices=declared.choices or typing.get_args(literal),
-        key=declared.key or field.name,
-    )
+def settings_of(type_: Any, subject: str = "", panel: str | None = None) -> list[Setting]:
+    """Return the settings that the fields of a dataclass declare."""
+    found = []
+    for field_ in fields(type_):
+        declared: Setting | None = field_.metadata.get(_METADATA)
+        if declared is None:
+            continue
+        options = (field_.type, *typing.get_args(field_.type))
+        literal = next((option for option in options if typing.get_origin(option) is Literal), None)
+        value_type = next((option for option in options if option in KIND_OF_TYPE), str)
+        resolved = replace(
+            declared,
+            name=field_.name,
+            subject=subject,
+            type=value_type,
+            kind=declared.kind or KIND_OF_TYPE[value_type],
+            panel=declared.panel or panel,
+            choices=declared.choices or typing.get_args(literal),
+            key=declared.key or field_.name,
+        )
+        found.append(resolved)
+    return found

@@ -3,12 +3,12 @@
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 
-from genrm_cli.settings.declare import Panel, Setting, setting_of
+from genrm_cli.settings.declare import Setting, settings_of
 from genrm_cli.settings.file_settings import (
     InputSettings,
     JournalSettings,
@@ -40,41 +40,33 @@ class Settings:
     serve: ServeSettings = field(default_factory=ServeSettings)
 
 
-# The section of the help in which a subject's settings appear.
-_PANELS: Mapping[str, Panel] = {
-    **{
-        "input": "Input",
-        "pairing": "Pairs",
-        "judge": "Judge",
-        "panel": "Judge",
-        "limits": "Limits",
-    },
-    **{
-        "journal": "Journal",
-        "offline": "Request files",
-        "rewards": "Rewards",
-        "output": "Output",
-        "storage": "Storage",
-    },
-    **{"tracking": "Tracking", "serve": "Server"},
+# The section of the help in which a subject's settings appear, if it is not named after it.
+_PANELS = {
+    "pairing": "Pairs",
+    "panel": "Judge",
+    "offline": "Request files",
+    "serve": "Server",
 }
 # Flat names of the tables of settings files, with their subject and field.
 _TABLES = {
-    **{"panel": ("panel", "judges"), "watch": ("panel", "watch")},
-    **{name: ("rewards", name) for name in ("components", "diversity", "total")},
+    "panel": ("panel", "judges"),
+    "watch": ("panel", "watch"),
+    "components": ("rewards", "components"),
+    "diversity": ("rewards", "diversity"),
+    "total": ("rewards", "total"),
 }
 
 
 @cache
 def all_settings() -> tuple[Setting, ...]:
     """Return every setting that has a flag, in the order of the help."""
-    subjects: dict[str, Any] = {subject.name: subject.type for subject in fields(Settings)}
-    found = [
-        setting_of(each, name, _PANELS[name])
-        for name, type_ in subjects.items()
-        for each in fields(type_)
-    ]
-    return tuple(setting for setting in found if setting is not None)
+    return tuple(
+        each
+        for subject in fields(Settings)
+        for each in settings_of(
+            subject.type, subject.name, _PANELS.get(subject.name, subject.name.title())
+        )
+    )
 
 
 def setting_named(name: str) -> Setting:

@@ -169,7 +169,7 @@ def test_a_typo_in_a_profile_is_refused_when_it_is_read(genrm, call):
             "'scores_json'\n"
         )
         (genrm.folder / "own.toml").write_text(text)
-        refused = call("profiles", "show", "own.toml")
+        refused = call("profiles", "own.toml")
         assert refused.code == 2
         assert "own.toml: [request]: " in refused.err
         assert field.split()[0] in refused.err

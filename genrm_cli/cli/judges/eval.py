@@ -22,30 +22,6 @@ if TYPE_CHECKING:
     from genrm_cli.evaluation.evaluate import EvalResult
     from genrm_cli.evaluation.panel_quality import Estimated, PanelQuality
 
-_OMITTED = (
-    *(
-        "format",
-        "limit",
-        "group_by",
-        "min_age",
-        "compat",
-        "parallel_files",
-        "output",
-        "output_template",
-    ),
-    *("keep_replies", "leases", "lease_expiry", "together", "shard", "conclude"),
-    *(
-        "prompt_field",
-        "response_field",
-        "id_field",
-        "view",
-        "answer_tool",
-        "tool_definitions",
-        "ignore_media",
-        "empty",
-    ),
-    "require_metadata",
-)
 _COIN = 0.5  # accuracy of one
 _SHARES = {
     "accuracy": "accuracy (ties count half)",
@@ -62,9 +38,7 @@ _SHARES = {
 }
 
 
-@with_settings(
-    "Input", "Judge", "Limits", "Journal", "Request files", "Output", "Storage", omit=_OMITTED
-)
+@with_settings
 def eval_(
     invocation: Invocation,
     pairs: Annotated[

@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from genrm_cli.ranking.board import PolicyRow
     from genrm_cli.ranking.rank_policies import Ranking
 
-_OMITTED = (
-    *(
-        "min_age",
-        "output",
-        "output_template",
-        "keep_replies",
-        "together",
-        "reference_field",
-        "unscored",
-    ),
-    *("leases", "lease_expiry", "shard", "conclude", "any_prefix"),
-)
 _INTERVALS = {
     "anytime": "Intervals hold however often you look.",
     "one look": "Intervals hold for one look at a planned number of prompts.",
@@ -48,16 +36,7 @@ _Over = Annotated[
 ]
 
 
-@with_settings(
-    "Input",
-    "Judge",
-    "Limits",
-    "Journal",
-    "Output",
-    "Storage",
-    names=("budget", "seed", "max_unscored"),
-    omit=_OMITTED,
-)
+@with_settings
 def rank(
     rollouts: Rollouts,
     invocation: Invocation,

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from genrm_cli.cli.console import print_text, say_warning
-from genrm_cli.cli.options import argument, ending, exits, option, switch
+from genrm_cli.cli.options import argument, exits, option, switch
 from genrm_cli.cli.scoring.show import messages_text
 from genrm_cli.cli.tables import Table, names, print_parts, texts
 from genrm_cli.errors import InputError, SettingRef, UsageError, counted
@@ -20,11 +18,6 @@ if TYPE_CHECKING:
     from genrm_cli.judging.profiles.profile import AnyProfile
     from genrm_cli.judging.requests import Prompt
 
-profiles = typer.Typer(invoke_without_command=True, add_completion=False, rich_markup_mode=None)
-
-NameOrFile = Annotated[str, argument("NAME", "A profile name or a TOML file.")]
-AsJson = Annotated[bool, switch("--json", "Print JSON.")]
-
 _CONVERSATION = [("user", "Give me a word for a person who repairs shoes.")]
 _RESPONSES = (
     "A cobbler.",
@@ -32,124 +25,79 @@ _RESPONSES = (
 )
 
 
-@profiles.callback()
-def list_profiles(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the judge families, their kind of verdict and their sampling.
+@exits
+def profiles(
+    name: Annotated[
+        str | None, argument("NAME", "Show this profile: a name, or your own TOML file.")
+    ] = None,
+    reply: Annotated[
+        str | None, option("TEXT", "Parse this reply of a judge: text, or @FILE.")
+    ] = None,
+    as_json: Annotated[bool, switch("--json", "Print JSON.")] = False,
+) -> None:
+    """List the judge families, their kind of verdict and their sampling; with a name, print a
+    sample prompt exactly as the judge receives it, or parse a reply.
 
     Example: genrm profiles
-    """
-    from genrm_cli.judging.lookup import PROFILES
 
-    if context.invoked_subcommand is not None:
-        return
-    with ending():
+    Example: genrm profiles nemotron
+
+    Example: genrm profiles arena-hard --reply 'My final verdict is [[A>B]]'
+    """
+    from genrm_cli.judging.lookup import PROFILES, find_profile
+    from genrm_cli.judging.profiles.profile import Profile, render_messages, sample_prompt
+
+    if name is None:
         if as_json:
             print_text(_to_json([_describe(profile) for profile in PROFILES.values()]))
-            return
-        table = Table([*names("profile"), *texts("judges and verdict", "request fields")])
-        for profile in PROFILES.values():
-            fields = ", ".join(
-                f"{name} {value.get('type', '{...}') if isinstance(value, Mapping) else value}"
-                for name, value in profile.request_fields.items()
-            )
-            table.add(profile.name, profile.about, fields)
-        print_parts(table)
-
-
-@profiles.command("test")
-@exits
-def read_reply(
-    name: NameOrFile,
-    reply: Annotated[str, typer.Option(help="The judge's reply: text, or @FILE.")],
-    response: Annotated[
-        list[str] | None,
-        option(
-            "TEXT",
-            "A response that the judge was shown: text, or @FILE. Repeat for each response, in "
-            "order.",
-        ),
-    ] = None,
-    truncated: Annotated[
-        bool, switch("--truncated", "Treat the reply as cut off by the token limit.")
-    ] = False,
-) -> None:
-    """Parse a reply and print the verdict or the failure.
-
-    Example: genrm profiles test arena-hard --reply 'My final verdict is [[A>B]]'
-    """
-    from genrm_cli.judging.lookup import find_profile
-    from genrm_cli.judging.profiles.profile import neutralise_prompt
-    from genrm_cli.judging.requests import Reply
-    from genrm_cli.verdicts import Failure, Grades, Verdict
-
-    text = _read_text(reply, "reply")
+        else:
+            print_parts(_profiles_table(PROFILES))
+        return
     profile = find_profile(name, None)
-    responses = tuple(_read_text(each, "response") for each in response or ())
-    prompt = neutralise_prompt(
-        profile, _prompt_for(profile, responses) if responses else _sample_for(profile), {}
-    )
-    read = profile.parse_reply(Reply(text, finish_reason="length" if truncated else "stop"), prompt)
-    if isinstance(read, Failure):
-        print_text(f"no verdict: {read.kind}: {read.detail}")
-    elif isinstance(read, Verdict):
-        print_text(f"score_1 {read.score_1:g}, score_2 {read.score_2:g}, ranking {read.ranking:g}")
-    elif isinstance(read, Grades):
-        print_text(f"grades {', '.join(f'{value:g}' for value in read.values)}")
-
-
-def _read_text(value: str, option: str) -> str:
-    try:
-        return parse_text_argument(value)
-    except ValueError as error:
-        raise UsageError(SettingRef(option), f": {error}") from error
-
-
-@profiles.command()
-@exits
-def show(name: NameOrFile, as_json: AsJson = False) -> None:
-    """Print a sample prompt, exactly as the judge receives it.
-
-    Example: genrm profiles show nemotron
-    """
-    from genrm_cli.judging.lookup import find_profile
-    from genrm_cli.judging.profiles.profile import Profile, render_messages
-
-    profile = find_profile(name, None)
-    messages = render_messages(profile, _sample_for(profile))
+    prompt = sample_prompt(profile, _CONVERSATION, *_RESPONSES)
+    if reply is not None:
+        print_text(_parsed_text(profile, prompt, reply))
+        return
+    messages = render_messages(profile, prompt)
     if isinstance(profile, Profile) and profile.render_second_turn is not None:
         messages += profile.render_second_turn("(the judge's first reply)")
     if as_json:
         print_text(_to_json({**_describe(profile), "messages": messages}))
         return
-    fields = "\n".join(
-        f"{name}: {_to_json(value)}" for name, value in profile.request_fields.items()
-    )
-    print_text(
-        f"{profile.name}, version {profile.version}: "
-        f"{profile.about}\n\n{fields}\n\n{messages_text(messages)}"
-    )
+    lines = [f"{name}: {_to_json(value)}" for name, value in profile.request_fields.items()]
+    fields = "\n".join(lines)
+    about = f"{profile.name}, version {profile.version}: {profile.about}"
+    print_text(f"{about}\n\n{fields}\n\n{messages_text(messages)}")
 
 
-def _sample_for(profile: "AnyProfile") -> "Prompt":
-    from genrm_cli.judging.profiles.profile import GradingProfile
+def _profiles_table(known: "Mapping[str, AnyProfile]") -> Table:
+    table = Table([*names("profile"), *texts("judges and verdict", "request fields")])
+    for profile in known.values():
+        fields = []
+        for name, value in profile.request_fields.items():
+            shown = value.get("type", "{...}") if isinstance(value, Mapping) else value
+            fields.append(f"{name} {shown}")
+        table.add(profile.name, profile.about, ", ".join(fields))
+    return table
 
-    shows_one = isinstance(profile, GradingProfile) and not profile.whole_group
-    return _prompt_for(profile, _RESPONSES[:1] if shows_one else _RESPONSES)
 
+def _parsed_text(profile: "AnyProfile", prompt: "Prompt", reply: str) -> str:
+    """Return what a profile reads in a reply about its sample prompt."""
+    from genrm_cli.judging.profiles.profile import neutralise_prompt
+    from genrm_cli.judging.requests import Reply
+    from genrm_cli.verdicts import Failure, Grades, Verdict
 
-def _prompt_for(profile: "AnyProfile", responses: tuple[str, ...]) -> "Prompt":
-    from genrm_cli.judging.profiles.profile import GradingProfile
-    from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt
-
-    if isinstance(profile, GradingProfile) and (profile.whole_group or len(responses) == 1):
-        return ListwisePrompt(_CONVERSATION, responses)
-    if isinstance(profile, GradingProfile) or len(responses) != 2:
-        count = "one response" if isinstance(profile, GradingProfile) else "two responses"
-        raise UsageError(
-            f"{profile.name} shows the judge {count} at a time, but --response was given "
-            f"{len(responses)} time(s)."
-        )
-    return PairwisePrompt(_CONVERSATION, *responses)
+    try:
+        text = parse_text_argument(reply)
+    except ValueError as error:
+        raise UsageError(SettingRef("reply"), f": {error}") from error
+    read = profile.parse_reply(Reply(text), neutralise_prompt(profile, prompt, {}))
+    if isinstance(read, Failure):
+        return f"no verdict: {read.kind}: {read.detail}"
+    if isinstance(read, Verdict):
+        return f"score_1 {read.score_1:g}, score_2 {read.score_2:g}, ranking {read.ranking:g}"
+    values = read.values if isinstance(read, Grades) else ()
+    return f"grades {', '.join(f'{value:g}' for value in values)}"
 
 
 def _describe(profile: "AnyProfile") -> dict[str, Any]:

@@ -31,9 +31,7 @@ _COLUMNS = {
 }
 
 
-@with_settings(
-    "Storage", names=("json_output", "quiet", "fail_on", "force"), omit=("leases", "lease_expiry")
-)
+@with_settings
 def watch(
     prefixes: Annotated[
         list[str],

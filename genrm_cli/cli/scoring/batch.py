@@ -9,20 +9,6 @@ from genrm_cli.cli.options import Invocation, argument, run_to_end, with_setting
 from genrm_cli.settings.declare import MAX_DURATION_S, setting
 from genrm_cli.settings.kinds import DURATION
 
-_SETTINGS = (
-    "base_url",
-    "api_key_env",
-    "ca_bundle",
-    "http_client",
-    "connect_timeout",
-    "call_timeout",
-    "give_up_after",
-    "json_output",
-    "quiet",
-    "force",
-    "log_json",
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
@@ -45,7 +31,7 @@ class BatchOptions:
     )
 
 
-@with_settings("Storage", names=_SETTINGS, omit=("leases",))
+@with_settings
 def batch(
     requests: Annotated[
         list[str],

@@ -29,22 +29,8 @@ if TYPE_CHECKING:
 # The responses come from arguments or one JSON object; `genrm score` takes larger groups.
 MAX_RESPONSES = 64
 
-_OMITTED = (
-    *(
-        "output",
-        "output_template",
-        "force",
-        "dry_run",
-        "keep_replies",
-        "unscored",
-        "parallel_files",
-    ),
-    *("deadline", "max_calls", "max_total_tokens", "max_cost", "price_in", "price_out"),
-    *("budget", "min_reliability", "only_components", "limit"),
-)
 
-
-@with_settings("Pairs", "Judge", "Limits", "Rewards", "Output", omit=_OMITTED)
+@with_settings
 def compare(
     responses: Annotated[
         list[str],

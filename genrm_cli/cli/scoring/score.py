@@ -12,7 +12,6 @@ from genrm_cli.cli.console import print_json, say, say_error, showing_progress, 
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import (
     INTERRUPTED_TEXT,
-    RUN_PANELS,
     Invocation,
     Rollouts,
     run_to_end,
@@ -83,16 +82,7 @@ def _scoring(cluster: ClusterOptions) -> "Callable[..., Coroutine[Any, Any, Any]
     return functools.partial(score_on_cluster, address=address, workers=workers)
 
 
-def _end_before_start(error: GenrmError, output: OutputSettings) -> None:
-    """Report unusable settings in the same form as any other outcome of a run."""
-    from genrm_cli.jobs.batch import BatchReport
-
-    report = BatchReport()
-    report.end(error)
-    _say_end(report, RunProgress(), output)
-
-
-@with_settings(*RUN_PANELS, on_error=_end_before_start)
+@with_settings
 def score(rollouts: Rollouts, invocation: Invocation, cluster: ClusterOptions) -> int:
     """Score rollouts: compare the rollouts of each group in pairs, and write every line back with
     its reward.

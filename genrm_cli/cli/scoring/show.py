@@ -17,24 +17,11 @@ if TYPE_CHECKING:
     from genrm_cli.report.group_document import Mask
     from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
 
-_OMITTED = (
-    *(
-        "min_age",
-        "leases",
-        "lease_expiry",
-        "any_prefix",
-        "segment_calls",
-        "segment_age",
-        "only_failed",
-        "conclude",
-    ),
-    *("api_key_env", "ca_bundle", "http_client", "probe"),
-)
 _BEGINNING_CHARS = 50
 _MATRIX_MOST = 32  # rollouts; the lines below have all verdicts
 
 
-@with_settings("Input", "Pairs", "Judge", "Journal", "Storage", omit=_OMITTED)
+@with_settings
 def show(
     rollouts: Annotated[
         list[str],

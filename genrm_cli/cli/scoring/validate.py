@@ -7,40 +7,8 @@ from genrm_cli.cli.scoring.preview_text import plan_lines, preview_lines, short_
 from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import counted, worst_exit_code
 
-_OMITTED = (
-    *(
-        "min_age",
-        "parallel_files",
-        "segment_calls",
-        "segment_age",
-        "force",
-        "dry_run",
-        "keep_replies",
-    ),
-    *(
-        "leases",
-        "lease_expiry",
-        "only_failed",
-        "conclude",
-        "log_json",
-        "api_key_env",
-        "ca_bundle",
-        "http_client",
-    ),
-    *(
-        "probe",
-        "connect_timeout",
-        "call_timeout",
-        "comparison_timeout",
-        "give_up_after",
-        "retries",
-        "reask",
-    ),
-    *("deadline", "max_calls", "max_total_tokens", "max_cost"),
-)
 
-
-@with_settings("Input", "Pairs", "Judge", "Limits", "Journal", "Output", "Storage", omit=_OMITTED)
+@with_settings
 def validate(rollouts: Rollouts, invocation: Invocation) -> int:
     """Check rollouts without calling a judge: input formats, groups, problems, calls, tokens and
     cost.
@@ -59,37 +27,37 @@ def validate(rollouts: Rollouts, invocation: Invocation) -> int:
     settings = invocation.settings
     torn = TornPrompts()
     alone = is_one_input(rollouts) or settings.input.together
+    as_json = settings.output.json_output
     previews: list[Preview] = []
     codes: list[int] = []
-    as_json = settings.output.json_output
     with watched(settings) as (progress, events):
-        for found in iter_previews(
-            rollouts, new_run(settings, progress=progress, on_event=events), torn
-        ):
+        run = new_run(settings, progress=progress, on_event=events)
+        for found in iter_previews(rollouts, run, torn):
             error = found.error if isinstance(found, Preview) else found
             codes.append(0 if error is None else error.exit_code)
             if isinstance(found, Preview):
                 previews.append(found)
-                if alone and as_json:
-                    print_json(found.as_dict())
+                if not as_json and alone:
+                    print_parts(*preview_lines(found))
                 elif not as_json:
-                    lines = preview_lines(found) if alone else short_lines(found)
-                    print_parts(*([] if alone else [found.input]), *lines)
-            if error is not None and alone:
+                    print_parts(found.input, *short_lines(found))
+            if error is not None and alone and not previews:
                 raise error
             if error is not None:
                 say_error(error)
     code = worst_exit_code(codes)
     total = total_of([preview.plan for preview in previews])
-    if not alone and as_json:
-        of_all = {"files": len(codes), "prompts_in_several_files": torn.count(), "exit_code": code}
-        print_json(
-            {
-                **of_all,
-                "plan": total.as_dict(),
-                "inputs": [preview.as_dict() for preview in previews],
-            }
-        )
+    if alone and as_json:
+        print_json(previews[0].as_dict())
+    elif as_json:
+        report = {
+            "files": len(codes),
+            "prompts_in_several_files": torn.count(),
+            "exit_code": code,
+            "plan": total.as_dict(),
+            "inputs": [preview.as_dict() for preview in previews],
+        }
+        print_json(report)
     elif not alone:
         heading = f"{counted(len(codes), 'file')}, {sum(map(bool, codes)):,} with errors"
         print_parts("", heading, *plan_lines(total))

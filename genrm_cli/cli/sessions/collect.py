@@ -26,26 +26,6 @@ if TYPE_CHECKING:
     from genrm_cli.sessions.collection import CollectReport
     from genrm_cli.sessions.environments import ScenarioSet
 
-_TAKEN = (
-    *(
-        "concurrency",
-        "call_timeout",
-        "retries",
-        "max_calls",
-        "deadline",
-        "max_unscored",
-        "journal",
-        "probe",
-        "component",
-        "strategy",
-        "ring_k",
-        "repeats",
-        "both_orders",
-    ),
-    *("redact_pattern", "force", "json_output", "log_json", "quiet", "s3_endpoint_url"),
-)
-"""Settings with their own option; the rest come from the settings file."""
-
 _RUN_ID = "{run_id}"
 _COLUMNS = (
     "scenario_id",
@@ -56,7 +36,7 @@ _COLUMNS = (
 )  # of a list of scenarios
 
 
-@with_settings("Judge", names=_TAKEN, omit=("judge", "compat"))
+@with_settings
 def collect(
     invocation: Invocation,
     which: SessionOptions,

@@ -12,14 +12,10 @@ from genrm_cli.json_types import Record
 if TYPE_CHECKING:
     from genrm_cli.sessions.expert_review import Review
 
-_OMITTED = (
-    *("output", "output_template", "dry_run", "keep_replies", "log_json"),
-    *("min_age", "leases", "force"),
-)
 _DECISIONS = "Decisions"
 
 
-@with_settings("Storage", "Output", names=("max_line_bytes", "max_unpacked"), omit=_OMITTED)
+@with_settings
 def review(
     scored: Annotated[str, argument("SCORED", "Output of genrm score: a file or s3://...")],
     invocation: Invocation,

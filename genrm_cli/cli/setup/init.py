@@ -18,7 +18,7 @@ _TIMEOUT_S = 30.0
 _TEMPLATE = files("genrm_cli.cli.setup") / "settings_template.txt"
 
 
-@with_settings(names=("base_url", "model", "api_key_env", "force"), reads_file=False)
+@with_settings
 def init(
     invocation: Invocation,
     sample: Annotated[

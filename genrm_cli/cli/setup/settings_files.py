@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 from genrm_cli.cli.console import print_text
-from genrm_cli.cli.options import ALL_PANELS, Invocation, argument, exits, switch, with_settings
+from genrm_cli.cli.options import Invocation, argument, exits, switch, with_settings
 from genrm_cli.cli.tables import Table, names, print_parts, texts
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.kinds import Value
 
 
-@with_settings(*ALL_PANELS)
+@with_settings
 def config(
     invocation: Invocation,
     changed: Annotated[

@@ -11,32 +11,8 @@ from genrm_cli.export.formats import FORMATS
 from genrm_cli.json_types import Record
 from genrm_cli.settings.kinds import did_you_mean
 
-_OMITTED = (
-    *(
-        "output",
-        "output_template",
-        "dry_run",
-        "keep_replies",
-        "log_json",
-        "min_age",
-        "leases",
-        "lease_expiry",
-    ),
-    *(
-        "group_by",
-        "ignore_media",
-        "empty",
-        "judge",
-        "base_url",
-        "api_key_env",
-        "ca_bundle",
-        "http_client",
-        "probe",
-    ),
-)
 
-
-@with_settings("Input", "Judge", "Output", "Storage", names=("journal", "judge_id"), omit=_OMITTED)
+@with_settings
 def export(
     scored: Annotated[
         list[str],

@@ -5,50 +5,11 @@ from typing import Annotated
 from genrm_cli.cli.console import print_json, say, say_warning
 from genrm_cli.cli.options import Invocation, argument, option, with_settings
 from genrm_cli.errors import counted
-from genrm_cli.settings.table import all_settings
 
 _LARGE_BYTES = 150_000_000  # Chromium loads 110 MB in 2 s
-_OMITTED = (
-    *(
-        "output",
-        "output_template",
-        "dry_run",
-        "keep_replies",
-        "log_json",
-        "min_age",
-        "leases",
-        "lease_expiry",
-    ),
-    *(
-        "segment_calls",
-        "segment_age",
-        "only_failed",
-        "shard",
-        "conclude",
-        "reference_field",
-        "rubric_field",
-    ),
-    *(
-        "group_by",
-        "view",
-        "view_max_chars",
-        "answer_field",
-        "answer_tool",
-        "ignore_media",
-        "empty",
-        "tool_definitions",
-    ),
-    *(
-        each.name
-        for each in all_settings()
-        if each.panel == "Judge" and each.name != "redact_pattern"
-    ),
-)
 
 
-@with_settings(
-    "Input", "Judge", "Journal", "Output", "Storage", names=("price_in", "price_out"), omit=_OMITTED
-)
+@with_settings
 def report(
     scored: Annotated[
         list[str],

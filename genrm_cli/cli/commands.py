@@ -1,0 +1,31 @@
+"""The commands and their settings, as `commands.toml` lists them."""
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandEntry:
+    """A command: its section and line in `genrm --help`, `module:function`, and its settings.
+
+    Attributes:
+        panels: panels whose settings it has as options; `names` adds single ones, `omit` removes.
+        reads_file: whether it reads a settings file.
+    """
+
+    section: str
+    line: str
+    function: str
+    panels: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    omit: tuple[str, ...] = ()
+    reads_file: bool = True
+
+
+@cache
+def read_commands() -> dict[str, CommandEntry]:
+    """Return the commands by name, in the order of the help."""
+    text = (files("genrm_cli.cli") / "commands.toml").read_text(encoding="utf-8")
+    return {name: CommandEntry(**table) for name, table in tomllib.loads(text).items()}
