@@ -1,9 +1,11 @@
 """The commands and their settings, as `commands.toml` lists them."""
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from genrm_cli.settings.sources.settings_file import read_toml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,5 +29,5 @@ class CommandEntry:
 @cache
 def read_commands() -> dict[str, CommandEntry]:
     """Return the commands by name, in the order of the help."""
-    text = (files("genrm_cli.cli") / "commands.toml").read_text(encoding="utf-8")
-    return {name: CommandEntry(**table) for name, table in tomllib.loads(text).items()}
+    tables: dict[str, Any] = dict(read_toml(Path(__file__).with_name("commands.toml")))
+    return {name: CommandEntry(**table) for name, table in tables.items()}

@@ -1,5 +1,6 @@
 import re
 
+from genrm_cli.cli.commands import read_commands
 from genrm_cli.cli.console import help_text
 from genrm_cli.settings.table import all_settings
 
@@ -112,6 +113,15 @@ UNUSED = {
     "report": ("--shard", "--group-by", "--temperature"),
     "compare": ("--max-calls", "--output"),
 }
+
+
+def test_every_setting_of_a_command_exists():
+    """A setting that was renamed or deleted is not left behind in the table of commands."""
+    known = {each.name for each in all_settings()}
+    panels = {each.panel for each in all_settings()}
+    for name, entry in read_commands().items():
+        assert {*entry.names, *entry.omit} <= known, name
+        assert set(entry.panels) <= panels, name
 
 
 def test_no_help_shows_an_option_that_its_command_ignores(call):
