@@ -36,7 +36,7 @@ COUNTED = (
 # counts. Replies that arrive together share a commit, so there are fewer commits on most machines.
 COSTS = {
     "score": (245, 80, 641, 616, 140),
-    "resume": (33, 0, 443, 616, 140),
+    "resume": (33, 0, 665, 616, 140),
     "serve": (462, 80, 241, 421, 140),
     "collect": (450, 120, 210, 601, 0),
 }

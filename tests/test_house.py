@@ -183,6 +183,7 @@ HOMES = {
         "storage",
         "jobs",
         "judging.client",
+        "judging.journal_file",
         "judging.remote",
         "http_server",
         "batches.batch_api",

@@ -153,7 +153,7 @@ class CachedJudge:
         if policy.only_known:
             setting = StoppedBy.CONCLUDE if policy.with_failures else StoppedBy.ONLY_COMPONENTS
             return _not_asked(f"not in the journal ({setting})")
-        if policy.only_failed and not self._journal.has_failed(key):
+        if policy.only_failed and self._journal.recall_failure(key) is None:
             return _not_asked("never asked before (only_failed)")
         return None
 

@@ -1,26 +1,28 @@
-"""The SQLite file of a journal: schema, rows, opening, running sums and kept records."""
+"""The SQLite file of a journal: its tables, how entries are written in it, and opening.
+
+All entries stand in one table. `body` is JSON, so that a new field changes no table; it and the key
+are covered by `checksum`. The reply, the only long column, is compressed, and has a checksum of its
+own. `kind` and `judge` are columns because queries select by them."""
 
 import contextlib
-import json
-import math
 import os
 import sqlite3
-import struct
 import time
 import zlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import orjson
 import zstandard
 
 from genrm_cli.errors import SettingRef, StorageError
-from genrm_cli.verdicts import ChatTurn, Grades, Judgment, Verdict
+from genrm_cli.json_types import Record
+from genrm_cli.verdicts import ChatTurn, Failure, FailureKind, Grades, Judgment, Outcome, Verdict
 
-FORMAT = 2  # increase it when tables or columns change
+FORMAT = 3  # increase it when tables or entries change
 _APPLICATION_ID = 0x67656E72  # distinguishes our files from other SQLite files
 _BUSY_TIMEOUT_S = 30.0  # another run may import a whole copy in one transaction
 # Keys are hashes, so reads are random: with SQLite's default of 2 MB they take a third longer.
@@ -28,62 +30,29 @@ _CACHE_KIB = 8 << 10
 _SWITCH_PAUSE_S = 0.02  # the other process reads for milliseconds
 Connection = sqlite3.Connection
 Execute = Callable[..., sqlite3.Cursor]
-Row = dict[str, Any]
-"""Values by column: a row of the file, or its JSON-ready copy."""
 
 _ELSEWHERE = ("set ", SettingRef("journal"), " to another file.")
 
-# Verdicts are stored in the order in which they come, and found by an index of their keys: an index
+# Entries are stored in the order in which they come, and found by an index of their keys: an index
 # of random keys that holds the replies, too, takes twice the space and time.
-_SCHEMA = """
-CREATE TABLE verdicts (
-    key BLOB PRIMARY KEY, judge TEXT NOT NULL,
-    score_1 REAL, score_2 REAL, ranking REAL, defaulted INTEGER NOT NULL,
-    attempts INTEGER NOT NULL, latency_s REAL NOT NULL, prompt_tokens INTEGER NOT NULL,
-    completion_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, reasks INTEGER NOT NULL,
-    answered_at REAL NOT NULL, reply BLOB NOT NULL, grades TEXT, checksum INTEGER NOT NULL,
-    CHECK (grades IS NOT NULL OR (score_1 + score_2 + ranking) IS NOT NULL)
+_NEW_TABLES = """
+CREATE TABLE IF NOT EXISTS entries (
+    key BLOB PRIMARY KEY, kind TEXT NOT NULL, judge TEXT NOT NULL, at REAL NOT NULL,
+    body TEXT NOT NULL, checksum INTEGER NOT NULL, reply BLOB
 );
-CREATE TABLE failures (
-    key BLOB PRIMARY KEY, judge TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL,
-    attempts INTEGER NOT NULL, failed_at REAL NOT NULL, caused_by TEXT NOT NULL,
-    reasks INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE notes (
-    key BLOB PRIMARY KEY, subject TEXT NOT NULL, text TEXT NOT NULL, noted_at REAL NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE claims (run BLOB PRIMARY KEY, expires_at REAL NOT NULL, keys BLOB NOT NULL);
-CREATE TABLE sums (name TEXT PRIMARY KEY, numbers BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE summed (
+CREATE INDEX IF NOT EXISTS notes ON entries (at) WHERE kind = 'note';
+CREATE TABLE IF NOT EXISTS claims (
+    run BLOB PRIMARY KEY, expires_at REAL NOT NULL, keys BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS sums (name TEXT PRIMARY KEY, numbers BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS summed (
     name TEXT NOT NULL, part BLOB NOT NULL, PRIMARY KEY (name, part)
 ) WITHOUT ROWID;
 """
-_NEW_TABLES = _SCHEMA.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS")
-VERDICT_COLUMNS = (
-    "key",
-    "judge",
-    "score_1",
-    "score_2",
-    "ranking",
-    "defaulted",
-    "attempts",
-    "latency_s",
-    "prompt_tokens",
-    "completion_tokens",
-    "cached_tokens",
-    "reasks",
-    "answered_at",
-    "reply",
-    "grades",
-    "checksum",
-)
-# The columns of a recalled outcome, which the checksum covers.
-OUTCOME_COLUMNS = (
-    "score_1",
-    "score_2",
-    "ranking",
-    "defaulted",
-    "grades",
+VERDICT = "verdict"
+FAILURE = "failure"
+NOTE = "note"
+_COSTS = (
     "attempts",
     "latency_s",
     "prompt_tokens",
@@ -91,35 +60,129 @@ OUTCOME_COLUMNS = (
     "cached_tokens",
     "reasks",
 )
-FAILURE_COLUMNS = (
-    "key",
-    "judge",
-    "kind",
-    "detail",
-    "attempts",
-    "failed_at",
-    "caused_by",
-    "reasks",
-)
-NOTE_COLUMNS = ("key", "subject", "text", "noted_at")
-_TEXT_COLUMNS = (
-    "key",
-    "judge",
-    "reply",
-    "kind",
-    "detail",
-    "grades",
-    "caused_by",
-    "subject",
-    "text",
-)
-_VERDICT_ONLY = ("score_1", "score_2", "ranking")
-_GRADES_ONLY = ("grades",)
-# In the column of grades, for a chat model's turn and one that the token limit cut off.
-_TURN = "turn"
-_CUT_TURN = "cut turn"
-_NUMBERS = struct.Struct("<10d")
-_TOO_LARGE = 2**63  # for an integer of SQLite
+
+
+class Entry(NamedTuple):
+    """A row of the file.
+
+    Attributes:
+        key: of the request; of a note, a hash of what it is about.
+        kind: `VERDICT` (grades and turns too), `FAILURE` or `NOTE`.
+        judge: label of the judge that was asked.
+        at: when it was written, by the system's clock.
+        body: the outcome as JSON.
+        reply: the judge's reply, compressed; None for a failure or a note.
+    """
+
+    key: bytes
+    kind: str
+    judge: str
+    at: float
+    body: str
+    checksum: int
+    reply: bytes | None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the body is what was written."""
+        return isinstance(self.body, str) and self.checksum == _checksum(self.key, self.body)
+
+    def outcome(self) -> Outcome | None:
+        """Return the outcome without its reply; None if the entry is damaged."""
+        if not self.is_sound:
+            return None
+        try:
+            fields = orjson.loads(self.body)
+            costs = {name: fields[name] for name in _COSTS}
+            return Outcome(_result_of(fields), from_journal=True, **costs)
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    def readable(self, reply: str | None) -> Record:
+        """Return it as a JSON-ready object, which `parse_entry` reads."""
+        fields = {**self._asdict(), "key": self.key.hex(), "reply": reply}
+        return fields | {"body": orjson.loads(self.body)}
+
+
+def entry_of(key: bytes, judge: str, outcome: Outcome, at: float, reply: bytes | None) -> Entry:
+    """Return the entry of an outcome."""
+    result = outcome.result
+    name = type(result).__name__.lower()
+    fields = {name: result} | {cost: getattr(outcome, cost) for cost in _COSTS}
+    kind = FAILURE if isinstance(result, Failure) else VERDICT
+    return _entry(key, kind, judge, at, fields, reply)
+
+
+def note_of(key: bytes, judge: str, at: float) -> Entry:
+    """Return a note that a judge is asked."""
+    return _entry(key, NOTE, judge, at, {}, None)
+
+
+def parse_entry(copy: object, compress: Callable[[bytes], bytes]) -> Entry:
+    """Return the entry of a copy as `Entry.readable` makes it; its content may be damaged.
+
+    Raises:
+        ValueError, TypeError, KeyError: it is not an entry. SQLite would store any type in any
+            column.
+    """
+    if not isinstance(copy, dict):
+        raise TypeError(f"{copy!r:.40}")
+    for name, expected in _TYPES.items():
+        if not isinstance(copy[name], expected):
+            raise TypeError(f"{name} is {copy[name]!r:.40}")
+    reply = copy["reply"]
+    if copy["kind"] not in (VERDICT, FAILURE, NOTE) or (copy["kind"] == VERDICT) != bool(
+        reply is not None
+    ):
+        raise ValueError(f"kind is {copy['kind']!r:.40}")
+    return Entry(
+        bytes.fromhex(copy["key"]),
+        copy["kind"],
+        copy["judge"],
+        float(copy["at"]),
+        orjson.dumps(copy["body"]).decode(),
+        copy["checksum"],
+        None if reply is None else compress(reply.encode()),
+    )
+
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "key": (str,),
+    "kind": (str,),
+    "judge": (str,),
+    "at": (int, float),
+    "body": (dict,),
+    "checksum": (int,),
+    "reply": (str, type(None)),
+}
+
+
+def _entry(
+    key: bytes,
+    kind: str,
+    judge: str,
+    at: float,
+    fields: Mapping[str, object],
+    reply: bytes | None,
+) -> Entry:
+    body = orjson.dumps(fields).decode()
+    return Entry(key, kind, judge, at, body, _checksum(key, body), reply)
+
+
+def _checksum(key: bytes, body: str) -> int:
+    return zlib.crc32(body.encode("utf-8", "surrogatepass"), zlib.crc32(key))
+
+
+def _result_of(fields: Mapping[str, Any]) -> Judgment | Failure:
+    if "verdict" in fields:
+        return Verdict(**fields["verdict"])
+    if "chatturn" in fields:
+        return ChatTurn(**fields["chatturn"])
+    if "grades" in fields:
+        return Grades(**{name: tuple(each) for name, each in fields["grades"].items()})
+    failure = fields["failure"]
+    kind = FailureKind(failure["kind"])
+    return Failure(kind, failure["detail"], tuple(failure["caused_by"]))
 
 
 class JournalErrors:
@@ -151,115 +214,6 @@ class JournalErrors:
                 "away, or ",
                 *_ELSEWHERE,
             ) from error
-
-
-def parse_row(entry: Row) -> Row:
-    """Return the checked row of an entry, with the reply as text. SQLite would store any type in
-    any column.
-    """
-    if not isinstance(entry, dict):
-        raise TypeError(f"{entry!r:.40}")
-    columns: tuple[str, ...] = FAILURE_COLUMNS
-    if "reply" in entry:
-        columns = VERDICT_COLUMNS
-    elif "subject" in entry:
-        columns = NOTE_COLUMNS
-    row: Row = {name: entry.get(name) for name in columns}
-    absent = _VERDICT_ONLY if row.get("score_1") is None else _GRADES_ONLY
-    for name, value in row.items():
-        if name in absent and value is None:
-            continue
-        wanted = str if name in _TEXT_COLUMNS else (int, float)
-        if not isinstance(value, wanted) or (
-            not isinstance(value, str) and abs(value) >= _TOO_LARGE
-        ):
-            raise TypeError(f"{name} is {value!r:.40}")
-    if "reply" in entry:
-        opinion_of(row["score_1"], row["score_2"], row["ranking"], 0, row["grades"])
-    return row | {"key": bytes.fromhex(row["key"])}
-
-
-def readable_row(row: Row, reply: str | None = None) -> Row:
-    """Return a row as a JSON-ready entry."""
-    shown = row | {"key": row["key"].hex()}
-    return shown if reply is None else shown | {"reply": reply}
-
-
-def columns_of(
-    opinion: Judgment,
-) -> tuple[float | None, float | None, float | None, bool, str | None]:
-    """Return the columns of a judgment: three numbers, whether they are defaults, and grades."""
-    if isinstance(opinion, Verdict):
-        return opinion.score_1, opinion.score_2, opinion.ranking, opinion.defaulted, None
-    if isinstance(opinion, ChatTurn):
-        return None, None, None, False, _CUT_TURN if opinion.is_truncated else _TURN
-    grades = {"values": opinion.values, "notes": opinion.notes}
-    if opinion.places:
-        grades["places"] = opinion.places
-    return None, None, None, False, json.dumps(grades)
-
-
-def opinion_of(
-    score_1: float | None,
-    score_2: float | None,
-    ranking: float | None,
-    defaulted: int,
-    grades: str | None,
-) -> Judgment:
-    """Return the judgment stored in these columns; invalid ones raise ValueError, KeyError or
-    TypeError.
-    """
-    if score_1 is not None and score_2 is not None and ranking is not None:
-        return Verdict(score_1, score_2, ranking, bool(defaulted))
-    if (score_1, score_2, ranking) != (None, None, None):  # to the checksum, an absent number is 0
-        raise ValueError("some numbers of a verdict are absent")
-    if grades is None:
-        raise ValueError("neither scores nor grades")
-    if grades in (_TURN, _CUT_TURN):
-        return ChatTurn(grades == _CUT_TURN)
-    stored = json.loads(grades)
-    values = tuple(map(float, stored["values"]))
-    if not all(map(math.isfinite, values)):
-        raise ValueError("a grade is not finite")
-    places = tuple(map(int, stored.get("places", ())))
-    if places and len(places) != len(values):
-        raise ValueError("not every grade has a place")
-    return Grades(values, tuple(map(str, stored["notes"])), places)
-
-
-def checksum_of(key: bytes, outcome: Sequence[Any]) -> int:
-    """Return the checksum of a key and its `OUTCOME_COLUMNS`; other types raise TypeError."""
-    score_1, score_2, ranking, defaulted, grades, *costs = outcome
-    try:
-        numbers = _NUMBERS.pack(score_1 or 0.0, score_2 or 0.0, ranking or 0.0, defaulted, *costs)
-    except struct.error as error:
-        raise TypeError(str(error)) from error
-    return zlib.crc32(
-        b"" if grades is None else grades.encode(), zlib.crc32(numbers, zlib.crc32(key))
-    )
-
-
-def sound_opinion(key: bytes, outcome: Sequence[Any], checksum: int) -> Judgment | None:
-    """Return the judgment in a row's `OUTCOME_COLUMNS`; None if the row is damaged."""
-    try:
-        return opinion_of(*outcome[:5]) if checksum_of(key, outcome) == checksum else None
-    except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError):
-        return None
-
-
-def insert_row(
-    execute: Execute, table: str, values: Sequence[object], *, otherwise: str = "IGNORE"
-) -> int:
-    """Insert a row; where its key exists, IGNORE it or REPLACE the old one. Return the number of
-    rows written.
-    """
-    return execute(_insertion(table, len(values), otherwise), values).rowcount
-
-
-@cache
-def _insertion(table: str, columns: int, otherwise: str) -> str:
-    values = ", ".join("?" * columns)
-    return f"INSERT OR {otherwise} INTO {table} VALUES ({values})"  # noqa: S608  (our own names)
 
 
 @contextmanager
@@ -308,7 +262,6 @@ def _open(path: str, query: str, prepare: Callable[[Connection, str], None]) -> 
     connection = sqlite3.connect(
         uri, uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
     )
-    connection.row_factory = sqlite3.Row
     # Only a damaged row holds anything but UTF-8; its checksum reveals it.
     connection.text_factory = lambda text: text.decode(errors="replace")
     try:
@@ -446,7 +399,7 @@ class KeptRecords:
         with self._errors, transaction(self._connection) as execute:
             execute("DELETE FROM kept WHERE until <= ?", (now,))
             for key, record in records.items():
-                insert_row(execute, "kept", (key, now + keep_s, record), otherwise="REPLACE")
+                execute("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", (key, now + keep_s, record))
 
     def drop(self, key: bytes) -> None:
         """Forget a record."""

@@ -40,7 +40,7 @@ def test_export_prints_one_entry_a_line(call, path):
         "Both are fine.",
         None,
     ]
-    assert entries[3]["detail"] == "no reply within 600 s"
+    assert entries[3]["body"]["failure"]["detail"] == "no reply within 600 s"
 
 
 def test_what_is_no_journal_is_refused(call, genrm):

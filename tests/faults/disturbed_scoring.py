@@ -159,7 +159,9 @@ def count_verdicts(journal: Path) -> int:
         try:
             if not copy.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 return 0  # killed before the tables were made
-            return int(copy.execute("SELECT count(*) FROM verdicts").fetchone()[0])
+            return int(
+                copy.execute("SELECT count(*) FROM entries WHERE kind = 'verdict'").fetchone()[0]
+            )
         finally:
             copy.close()
 

@@ -31,7 +31,9 @@ def count_turns(journal):
     if not journal.exists():
         return 0
     with contextlib.closing(sqlite3.connect(journal)) as connection:
-        return int(connection.execute("SELECT count(*) FROM verdicts").fetchone()[0])
+        return int(
+            connection.execute("SELECT count(*) FROM entries WHERE kind = 'verdict'").fetchone()[0]
+        )
 
 
 def test_ten_kills_cost_only_what_was_in_flight(tmp_path, judge_server):

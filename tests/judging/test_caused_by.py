@@ -67,8 +67,8 @@ def test_no_second_reply_decides_what_a_response_made_ambiguous(judge_server, tm
         again = with_judge(
             lambda each: each.ask_all([0]), judge_server.base_url, only_failed=True, **given
         )
-        copied = [entry["caused_by"] for entry in journal.iter_entries()]
+        copied = [entry["body"]["failure"]["caused_by"] for entry in journal.iter_entries()]
     assert judge_server.stats()["requests"] == 1
     results = [opened.outcomes[0].result for opened in (first, again)]
     assert results == [Failure(FailureKind.AMBIGUOUS, "a quotation?", (1,))] * 2
-    assert copied == ["1"]
+    assert copied == [[1]]

@@ -52,7 +52,7 @@ def change(path, column, value, keys=(1,)):
     with sqlite3.connect(path) as connection:
         for number in keys:
             connection.execute(
-                f"UPDATE verdicts SET {column} = ? WHERE key = ?", (value, key(number))
+                f"UPDATE entries SET {column} = ? WHERE key = ?", (value, key(number))
             )
     connection.close()
 
@@ -60,18 +60,12 @@ def change(path, column, value, keys=(1,)):
 @pytest.mark.parametrize(
     ("column", "value"),
     [
-        ("score_1", 99.0),
-        ("score_1", 5.0),
-        ("score_2", "4"),
-        ("ranking", b"\xff"),
-        ("defaulted", 1),
-        ("attempts", 3),
-        ("latency_s", "long"),
-        ("cached_tokens", -1),
-        ("reasks", 1),
+        ("body", '{"verdict": {"score_1": 5, "score_2": 2, "ranking": 2}}'),
+        ("body", "[" * 100_000),
+        ("body", b"\xff"),
+        ("body", 5),
         ("checksum", 7),
-        ("grades", '{"values": [5.0, 1.0], "notes": []}'),
-        ("grades", "[" * 100_000),
+        ("checksum", "long"),
         ("reply", b"\x28\xb5\x2f\xfd"),
         ("reply", "text"),
     ],
@@ -89,21 +83,10 @@ def test_a_changed_row_is_absent(path, column, value):
         assert [entry["key"] for entry in journal.iter_uncopied()] == [key(2).hex(), key(3).hex()]
 
 
-@pytest.mark.parametrize("column", ["score_1", "score_2", "ranking"])
-def test_grades_with_a_number_of_a_verdict_are_absent(path, column):
-    """A 0 in the place of an absent number has the same checksum, and is damage all the same."""
-    change(path, column, 0.0, keys=(2,))
-    with Journal(path) as journal:
-        assert journal.recall(key(2)) is None
-        assert journal.damaged == {key(2)}
-
-
 def test_text_that_is_no_utf_8_is_damage(path):
     """Bytes that do not decode make a row absent, and no error of SQLite's."""
     with sqlite3.connect(path) as connection:
-        connection.execute(
-            "UPDATE verdicts SET grades = CAST(x'ff' AS TEXT) WHERE key = ?", (key(2),)
-        )
+        connection.execute("UPDATE entries SET body = CAST(x'ff' AS TEXT) WHERE key = ?", (key(2),))
     connection.close()
     with Journal(path) as journal:
         assert journal.recall(key(2)) is None
@@ -114,7 +97,7 @@ def test_a_damaged_verdict_is_replaced(path, tmp_path):
     """The next verdict on the same question takes its place, from the judge or from a copy, and
     counts.
     """
-    change(path, "score_1", 99.0, keys=(1, 3))
+    change(path, "checksum", 99, keys=(1, 3))
     with Journal(path) as journal, Journal(str(tmp_path / "theirs")) as theirs:
         mine = replace(GOOD, result=Verdict(1, 5, 6))
         record(journal, {key(1): mine})
@@ -136,7 +119,7 @@ def test_a_damaged_entry_of_a_copy_is_left_out(path, tmp_path):
     """An entry whose numbers were changed is not taken in, and the others are."""
     with Journal(path) as journal, Journal(str(tmp_path / "mine")) as mine:
         entries = list(journal.iter_entries())
-        mine.import_entries([entries[0] | {"score_1": 1.0}, *entries[1:]])
+        mine.import_entries([entries[0] | {"checksum": 1}, *entries[1:]])
         assert [mine.recall(key(n)) is not None for n in (1, 2, 3)] == [False, True, True]
         assert mine.damaged == {key(1)}
 

@@ -121,7 +121,7 @@ def outputs_of(genrm):
             entries = (
                 each
                 for each in journal.iter_entries()
-                if "reply" in each and each["grades"] != "turn"
+                if each["reply"] is not None and "chatturn" not in each["body"]
             )
             replies |= {each["key"]: each["reply"] for each in entries}
     found = scored, [{**line, "latency_s": 0} for line in read_lines(comparisons)], replies
