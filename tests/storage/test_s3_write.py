@@ -2,17 +2,14 @@ import re
 import threading
 
 import pytest
-from polling import poll_until
 
 from genrm_cli.errors import StorageError
 from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.s3.upload import part_bytes
 from genrm_cli.storage.store import Store
 
 STORE = Store()
 _URI = "s3://bucket/rl/x.jsonl"
 _PART = 8 << 20
-_LIMIT_S = 60
 _UPLOAD = b"<InitiateMultipartUploadResult><UploadId>U1</UploadId></InitiateMultipartUploadResult>"
 _COMPLETED = b"<CompleteMultipartUploadResult><ETag>x</ETag></CompleteMultipartUploadResult>"
 _LISTING = b"<ListBucketResult></ListBucketResult>"
@@ -80,18 +77,16 @@ def _keys(bucket):
     ]
 
 
-def test_parts_go_up_while_the_object_is_written(s3_bucket):
-    """Full parts are at S3 before the content ends; the object itself is not, before commit."""
+def test_parts_go_up_before_the_object_appears(s3_bucket):
+    """Parts of equal size are at S3 once the content ends; the object appears with the commit."""
     sink = STORE.open_sink(f"s3://{s3_bucket.name}/rl/x.jsonl", overwrite=False)
     sink.write(bytes(2 * _PART + 5))
-    poll_until(lambda: bool(_uploads(s3_bucket)))
+    sink.finish()
     place = {
         "Bucket": s3_bucket.name,
         "Key": "rl/x.jsonl",
         "UploadId": _uploads(s3_bucket)[0]["UploadId"],
     }
-    poll_until(lambda: len(s3_bucket.client.list_parts(**place).get("Parts", [])) == 2)
-    sink.finish()
     assert [part["Size"] for part in s3_bucket.client.list_parts(**place)["Parts"]] == [
         _PART,
         _PART,
@@ -122,18 +117,6 @@ def test_part_that_fails_ends_the_upload(scripted_s3):
         assert kinds.index("abort") == len(kinds) - 1
 
 
-def test_failed_part_cannot_be_forgotten(scripted_s3):
-    """Every later step says again what went wrong, so that no object misses a part."""
-    scripted_s3.answer = _accept_but("part 1", _refusal(403, "AccessDenied"))
-    sink = scripted_s3.store.open_sink(_URI, overwrite=True)
-    sink.write(bytes(_PART))
-    for step in (sink.finish, sink.finish, sink.commit):
-        with pytest.raises(StorageError, match=r"access denied \(UploadPart\)"):
-            step()
-    assert sink.mark is None
-    sink.abort()
-
-
 def test_upload_that_cannot_begin_leaves_nothing_to_give_up(scripted_s3):
     """A refused beginning is told as such, no part is sent, and there is nothing to abort."""
     scripted_s3.answer = _accept_but("begin", _refusal(403, "AccessDenied"))
@@ -156,52 +139,6 @@ def test_refused_commit_leaves_nothing(scripted_s3):
         sink.commit()
     sink.abort()
     assert _kinds(scripted_s3).count("abort") == 1
-
-
-@pytest.mark.slow
-def test_memory_is_bounded_by_waiting_for_the_parts_in_flight(scripted_s3):
-    """While S3 takes no more, two parts are on their way and a third is full, and then writing
-    waits.
-    """
-    gate = threading.Event()
-    lock = threading.Lock()
-    inside = [0, 0]
-    written = [0]
-
-    def answer(request):
-        if _kind(request).startswith("part"):
-            with lock:
-                inside[0] += 1
-                inside[1] = max(inside)
-            gate.wait(_LIMIT_S)
-            with lock:
-                inside[0] -= 1
-        return _accept(request)
-
-    scripted_s3.answer = answer
-    sink = scripted_s3.store.open_sink(_URI, overwrite=True)
-
-    def write():
-        for _ in range(6 * 8):
-            sink.write(bytes(1 << 20))
-            written[0] += 1 << 20
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    poll_until(lambda: inside[0] == 2)
-    writer.join(0.3)
-    assert writer.is_alive()
-    assert written[0] < 3 * _PART
-    gate.set()
-    writer.join(_LIMIT_S)
-    sink.commit()
-    assert inside[1] == 2
-    (completion,) = (
-        request.body for request in scripted_s3.requests if _kind(request) == "complete"
-    )
-    assert re.findall(rb"<PartNumber>(\d)</PartNumber>", completion) == [
-        b"%d" % n for n in range(1, 7)
-    ]
 
 
 def test_abort_leaves_nothing_at_any_stage(s3_bucket):
@@ -308,15 +245,3 @@ def test_file_without_attributes_is_known_by_its_size(tmp_path, monkeypatch):
     assert sink.mark == STORE.at(str(tmp_path / "out.jsonl")).mark()
     assert sink.mark.size_bytes == 3
     assert sink.mark.upload is None
-
-
-def test_size_of_parts_grows_with_their_number():
-    """Ten thousand parts hold a terabyte, none is larger than S3 takes, and up to 31 GiB all are
-    alike.
-    """
-    sizes = [part_bytes(number) for number in range(1, 10_001)]
-    assert sizes == sorted(sizes)
-    assert set(sizes[:4000]) == {_PART}
-    assert sizes[4000] == 2 * _PART
-    assert sum(sizes) > 10**12
-    assert sizes[-1] < 5 << 30
