@@ -24,7 +24,7 @@ from genrm_cli.errors import SettingRef, StorageError
 from genrm_cli.metrics.event import OnEvent
 from genrm_cli.settings.resolve import state_folder
 from genrm_cli.storage.local.files import LocalFile
-from genrm_cli.storage.local.sinks import publish_new, sync_folder
+from genrm_cli.storage.local.sinks import sync_folder
 from genrm_cli.storage.location import is_remote, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.record_events import RecordedEvent, RecordFailedEvent
@@ -63,7 +63,7 @@ class RecordFiles:
         self._store = store
         self._hidden = _hidden_folder(self._folder)
         self._begun = datetime.now(UTC)
-        self._id = secrets.token_hex(4)  # not the pid, which in every container may be 1
+        self._id = secrets.token_hex(8)  # not the pid, which in every container may be 1
         self._count = 0
         self._stem: str | None = None
         self._files: list[int] = []
@@ -179,41 +179,24 @@ class RecordFiles:
             if path.suffix == ".jsonl":
                 _drop_partial_line(path)
         has_rows = main.stat().st_size > 0
-        name = stem
-        while has_rows and any(
-            self._holds(self._target(path, stem, name), path) is False for path in (*others, main)
-        ):
-            name = f"{stem}-{secrets.token_hex(4)}"
         for path in (*others, main):
             if has_rows:
-                self._publish(path, self._target(path, stem, name))
+                self._publish(path, f"{self._folder}/{path.name[1:]}")
             else:
                 path.unlink()
         if has_rows:
-            self._on_event(RecordedEvent(self._target(main, stem, name)))
-
-    def _target(self, path: Path, stem: str, name: str) -> str:
-        return f"{self._folder}/{name}{path.name[1:].removeprefix(stem)}"
-
-    def _holds(self, uri: str, path: Path) -> bool | None:
-        """Whether a file of this name is a hidden one, published before a kill; None if there is no
-        such file.
-        """
-        found = self._store.at(uri).read()
-        return None if found is None else found == path.read_bytes()
+            self._on_event(RecordedEvent(f"{self._folder}/{main.name[1:]}"))
 
     def _publish(self, path: Path, uri: str) -> None:
-        """Give a file its name, if it does not have it yet, and replace no other one."""
-        if self._holds(uri, path):
-            path.unlink()
-        elif not is_remote(uri):
-            publish_new(path, Path(uri))
+        """Give a file its name, which no other file has, but the same one after a kill."""
+        if not is_remote(uri):
+            path.replace(uri)
             sync_folder(path.parent)
-        else:
-            with Outputs(self._store, overwrite=False) as outputs, path.open("rb") as file:
-                shutil.copyfileobj(file, outputs.open(uri), _COPY_BYTES)
-                outputs.commit()
-            path.unlink()
+            return
+        with Outputs(self._store, overwrite=True) as outputs, path.open("rb") as file:
+            shutil.copyfileobj(file, outputs.open(uri), _COPY_BYTES)
+            outputs.commit()
+        path.unlink()
 
 
 def _open_locked(paths: Sequence[Path]) -> list[int]:
