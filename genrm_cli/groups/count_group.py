@@ -6,6 +6,7 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.judging.requests import RequestId
+from genrm_cli.metrics.component_metrics import ComponentMetrics
 from genrm_cli.metrics.group_measures import GroupMeasures, count_verdicts
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import (
@@ -59,7 +60,6 @@ def count_group(
     failed = _failures(outcome for _, outcome in judged.results)
     metrics.failed_requests.add(failed, len(judged.results))
     metrics.redactions.update(judged.redactions)
-    metrics.groups_mostly_blank += len(judged.blank) * 2 > judged.size > 1
     if rewards.verdicts:
         metrics.views[judged.view] += 1
     if plan.is_panel:
@@ -87,7 +87,6 @@ def _failures(outcomes: Iterable[Outcome]) -> int:
 def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards) -> None:
     metrics.groups_of_unknown_reliability += bool(rewards.verdicts) and rewards.reliability is None
     scores = rewards.scores
-    metrics.groups_single += len(scores) == 1
     for score in scores:
         total = score.total
         metrics.gated += total is not None and total.value is not None and bool(total.gated_by)
@@ -112,11 +111,10 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
 
 def _count_components(metrics: RunMetrics, rewards: GroupRewards, plan: GroupPlan) -> None:
     totals = [score.total for score in rewards.scores if score.total is not None]
-    values = {name: column.values for name, column in rewards.columns.items()}
-    metrics.components.add_group(values, [total.value for total in totals])
-    metrics.component_failures.update(
-        name for name, column in rewards.columns.items() if column.failure is not None
-    )
+    for name, column in rewards.columns.items():
+        metrics.components.setdefault(name, ComponentMetrics()).add_group(column.values)
+        if column.failure is not None:
+            metrics.component_failures[name] += 1
     for total in totals:
         if total.value is None:
             continue

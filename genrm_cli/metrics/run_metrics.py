@@ -17,7 +17,6 @@ from genrm_cli.metrics.running_stats import (
     Sums,
     Worst,
     odds_interval,
-    wilson_interval,
 )
 from genrm_cli.metrics.session_metrics import SessionMetrics
 from genrm_cli.metrics.verdict_counts import GroupedCount, VerdictCounts
@@ -28,7 +27,6 @@ LENGTH_FIGURES = ("length_effect", "length_effect_interval")
 SCORE_FIGURES = ("mean_individual_score", "std_individual_score", "tiebreak_usage_rate")
 VERDICT_FIGURES = (
     "first_place_win_rate",
-    "first_place_win_rate_interval",
     "flip_rate",
     "contradiction_rate",
     "tie_rate",
@@ -60,13 +58,11 @@ class RunMetrics(Mergeable):
     stripped_tokens: int = 0
     not_numbers: int = 0
     not_numbers_first: str | None = None
-    groups_mostly_blank: int = 0
     views: Counter[str] = field(default_factory=Counter)
     formats: Counter[str] = field(default_factory=Counter)
     groups: int = 0
     group_sizes: Counter[int] = field(default_factory=Counter)
     groups_done: int = 0
-    groups_single: int = 0
     groups_left_out: int = 0
     groups_with_mixed_prompts: int = 0
     groups_without_spread: int = 0
@@ -88,7 +84,6 @@ class RunMetrics(Mergeable):
     retries: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cached_prompt_tokens: int = 0
     score_ties: int = 0
     pairs: VerdictCounts = field(default_factory=VerdictCounts)
     first_wins: GroupedCount = field(default_factory=GroupedCount)
@@ -102,7 +97,6 @@ class RunMetrics(Mergeable):
     rollouts_in_groups: int = 0
     rewards_on_defaults: int = 0
     shortened_rollouts: int = 0
-    verdicts_after_reask: int = 0
     verdicts_set_aside: int = 0
     extra_comparisons: int = 0
     caused_failures: int = 0
@@ -120,7 +114,7 @@ class RunMetrics(Mergeable):
     groups_noisy: int = 0
     groups_of_unknown_reliability: int = 0
     panel: PanelMetrics | None = None
-    components: ComponentMetrics = field(default_factory=ComponentMetrics)
+    components: dict[str, ComponentMetrics] = field(default_factory=dict)
     component_failures: Counter[str] = field(default_factory=Counter)
     gated: int = 0
     sessions: SessionMetrics = field(default_factory=SessionMetrics)
@@ -152,13 +146,11 @@ class RunMetrics(Mergeable):
             self.journal_hits += 1
         else:
             self.verdicts += 1
-        self.verdicts_after_reask += isinstance(outcome.result, Verdict) and outcome.reasks > 0
         if not outcome.from_journal:
             self.calls += outcome.attempts
             self.retries += max(0, outcome.attempts - outcome.turns)
             self.prompt_tokens += outcome.prompt_tokens
             self.completion_tokens += outcome.completion_tokens
-            self.cached_prompt_tokens += outcome.cached_tokens
 
     def add_scores(self, verdict: Verdict) -> None:
         """Count the scores of a verdict that was used for the rewards."""
@@ -239,12 +231,6 @@ class RunMetrics(Mergeable):
         compares pairs.
         """
         return self.pairs.first_share
-
-    @property
-    def first_place_win_rate_interval(self) -> tuple[float, float] | None:
-        """Its 95 % interval."""
-        share = self.pairs.first_share
-        return None if share is None else wilson_interval(share, self.pairs.decided)
 
     @property
     def pairs_in_both_orders(self) -> int:

@@ -5,7 +5,7 @@ intervals.
 import copy
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from statistics import NormalDist
 from typing import Any, Self
@@ -215,12 +215,11 @@ _LEAST_LATENCY_S = 0.001  # no call over a network is faster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencySummary:
-    """Latencies in seconds; `histogram_s` counts them by upper bounds that double."""
+    """Latencies in seconds."""
 
     mean_s: float | None
     median_s: float | None
     p99_s: float | None
-    histogram_s: Mapping[str, int]
 
 
 class Latencies:
@@ -281,7 +280,6 @@ class Latencies:
             mean_s=self._sum_s / self.count if self.count else None,
             median_s=self.quantile_s(0.5),
             p99_s=self.quantile_s(0.99),
-            histogram_s={f"{bound:g}": count for bound, count in self.doubling_buckets()},
         )
 
 

@@ -64,7 +64,7 @@ _NULLS: Mapping[str, object] = {
     "reliability": _NO_STATISTICS,
     "length_effect": _NO_STATISTICS,
     "reward_sources": {},
-    "latency": LatencySummary(mean_s=None, median_s=None, p99_s=None, histogram_s={}),
+    "latency": LatencySummary(mean_s=None, median_s=None, p99_s=None),
 }
 """What stands for a figure that could not be computed, where it is not null itself."""
 
@@ -91,7 +91,6 @@ def run_totals(
     names = ("reliability_interval", "rings_needed")
     improved = attempt(failed, names, partial(_reliability_figures, metrics, plan))
     figures |= dict.fromkeys(names) if improved is None else improved
-    has_time = wall_time_s > 0
     return RunTotals(
         limit=settings.limits.limit,
         judge=judge_record(settings, judges),
@@ -103,8 +102,6 @@ def run_totals(
         estimator=settings.rewards.estimator,
         repeats=pairing.repeats,
         wall_time_s=round(wall_time_s, 3),
-        calls_per_s=round(metrics.calls / wall_time_s, 2) if has_time else None,
-        comparisons_per_s=round(metrics.finished / wall_time_s, 2) if has_time else None,
         failed_figures=failed or None,
         **rounded_figures(figures),
     )
@@ -112,13 +109,16 @@ def run_totals(
 
 def _figure(metrics: RunMetrics, name: str) -> object:
     """Return a count or statistic as it is written; the metrics may go on counting."""
-    value: object = getattr(metrics, name)
+    return _summary_of(getattr(metrics, name))
+
+
+def _summary_of(value: object) -> object:
     if isinstance(value, GroupedCount):
         return replace(value)
     if isinstance(value, _Counted):
         return value.summary()
     if isinstance(value, Mapping):
-        return {str(key): count for key, count in sorted(value.items())}
+        return {str(key): _summary_of(each) for key, each in sorted(value.items())}
     return value
 
 

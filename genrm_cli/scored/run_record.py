@@ -150,9 +150,8 @@ class RunTotals:
         reward_made_of: None if rewards come from verdicts alone.
         unscored_reasons: rollouts without a reward by the code of the reason; `unscored_examples`:
             details of one.
-        verdicts_after_reask: verdicts that came only after a reply without one; of these,
-            `verdicts_set_aside` do not count, since a judge that answers only where a response
-            wins is asked until it does.
+        verdicts_set_aside: verdicts after a reply without one that do not count, since a judge
+            that answers only where a response wins is asked until it does.
         extra_comparisons: requests beyond the plan, which replace failed ones or test which text
             makes them fail.
         caused_failures: rollouts that make requests fail, by a test that convicts 1 of 10,000
@@ -209,11 +208,9 @@ class RunTotals:
     stripped_tokens: int
     not_numbers: int
     not_numbers_first: str | None
-    groups_mostly_blank: int
     views: Mapping[str, int]
     groups: int
     group_sizes: Mapping[str, int]
-    groups_single: int
     groups_left_out: int
     groups_with_mixed_prompts: int
     groups_without_spread: int
@@ -226,7 +223,6 @@ class RunTotals:
     unscored_reasons: Mapping[str, int]
     unscored_examples: Mapping[str, str]
     rewards_on_defaults: int
-    verdicts_after_reask: int
     verdicts_set_aside: int
     extra_comparisons: int
     caused_failures: int
@@ -247,12 +243,10 @@ class RunTotals:
     retries: int
     prompt_tokens: int
     completion_tokens: int
-    cached_prompt_tokens: int
     mean_individual_score: float | None
     std_individual_score: float | None
     tiebreak_usage_rate: float | None
     first_place_win_rate: float | None
-    first_place_win_rate_interval: tuple[float, ...] | None
     pairs_in_both_orders: int
     flip_rate: float | None
     contradiction_rate: float | None
@@ -268,7 +262,7 @@ class RunTotals:
     rings_needed: RingsNeeded | None
     groups_noisy: int
     groups_of_unknown_reliability: int
-    components: Mapping[str, ComponentSummary] | None
+    components: Mapping[str, ComponentSummary]
     component_failures: Mapping[str, int]
     gated: int
     reward_sources: Mapping[str, float]
@@ -280,8 +274,6 @@ class RunTotals:
     reward: Statistics
     latency: LatencySummary
     wall_time_s: float
-    calls_per_s: float | None
-    comparisons_per_s: float | None
     failed_figures: Mapping[str, str] | None = None
 
 

@@ -49,7 +49,6 @@ def test_a_judge_that_likes_the_first_place_always_flips(tmp_path, judge_server)
     metrics, lines, _ = score(tmp_path, judge_server, both_orders=True)
     assert metrics["flip_rate"] == 1.0
     assert metrics["first_place_win_rate"] == 1.0
-    assert metrics["first_place_win_rate_interval"][0] > 0.6
     assert {line["reward"] for line in lines} == {3.0}
 
 

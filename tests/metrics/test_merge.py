@@ -6,6 +6,7 @@ from random import Random
 import pytest
 from scored_lines import totals_of
 
+from genrm_cli.metrics.component_metrics import ComponentMetrics
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.json_form import to_json
@@ -39,11 +40,8 @@ def metrics_of(seeds):
         metrics.pairs.both_orders.add([(first, second)])
         metrics.shares[f"component {seed % 2}"] += 0.5
         metrics.latencies.add(0.01 * seed)
-        values = {
-            "a": [float(seed), 1.0, None],
-            "b": [random.random(), 2.0, 3.0],
-        }
-        metrics.components.add_group(values, [1.0, 2.0, float(seed)])
+        component = metrics.components.setdefault(f"component {seed % 2}", ComponentMetrics())
+        component.add_group([float(seed), 1.0, None])
         metrics.panel = metrics.panel or PanelMetrics(["x", "y"], [1.0, 2.0], [True, True])
         metrics.panel.add_comparison([first, second], counts=seed % 2 == 0)
         metrics.reward.add(random.random())

@@ -62,8 +62,6 @@ def test_the_summary_of_nothing_is_honest():
         "std_individual_score",
         "tiebreak_usage_rate",
         "first_place_win_rate",
-        "calls_per_s",
-        "comparisons_per_s",
     ):
         assert summary[name] is None
     assert summary["unscored_share"] == 0.0
@@ -112,7 +110,6 @@ def test_only_what_this_run_paid_for_is_counted_as_cost():
         "attempts": 2,
         "prompt_tokens": 10,
         "completion_tokens": 5,
-        "cached_tokens": 4,
     }
     metrics.add_outcome(Outcome(Verdict(4, 2, 2), **cost))
     metrics.add_outcome(Outcome(Verdict(4, 2, 2), from_journal=True, **cost))
@@ -121,7 +118,6 @@ def test_only_what_this_run_paid_for_is_counted_as_cost():
     assert summary["retries"] == 1
     assert summary["prompt_tokens"] == 10
     assert summary["completion_tokens"] == 5
-    assert summary["cached_prompt_tokens"] == 4
 
 
 def test_the_first_place_win_rate_shows_position_bias():

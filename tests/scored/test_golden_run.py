@@ -17,7 +17,7 @@ WORDS = ("calm", "river", "stone", "window", "garden", "paper", "copper", "winte
 # What a run says about when and where it ran, and how long it took.
 ELSEWHERE = {
     *("input", "output", "output_mark", "time", "versions", "journal", "settings_digest"),
-    *("wall_time_s", "calls_per_s", "comparisons_per_s", "latency", "judge", "reading_version"),
+    *("wall_time_s", "latency", "judge", "reading_version"),
 }
 PANEL = """
 [[judge]]

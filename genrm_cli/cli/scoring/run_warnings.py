@@ -116,7 +116,7 @@ def _judge_warnings(metrics: "RunTotals") -> Iterator[str]:
 
 def _component_warnings(metrics: "RunTotals") -> Iterator[str]:
     """Yield warnings about components without values or meaning."""
-    for name, component in (metrics.components or {}).items():
+    for name, component in metrics.components.items():
         if not component.count:
             yield f"the component {name} has no value in any rollout; check its table."
     if metrics.gated and metrics.gated == metrics.reward.count:
@@ -138,7 +138,7 @@ def _component_warnings(metrics: "RunTotals") -> Iterator[str]:
     if names and small:
         few = f"fewer than {_FEW_FOR_CONSISTENCY} rollouts"
         yield f"{names[0]} means little in groups of {few}; {counted(small, 'group')} of that size."
-    if "win_rate" in (metrics.components or {}) and metrics.strategy != "all_pairs":
+    if "win_rate" in metrics.components and metrics.strategy != "all_pairs":
         yield (
             f"win_rate is wins / comparisons judged; --strategy {metrics.strategy} does not "
             "judge all pairs."
