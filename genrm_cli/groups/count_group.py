@@ -15,7 +15,6 @@ from genrm_cli.metrics.run_metrics import (
     VERDICT_FIGURES,
     RunMetrics,
 )
-from genrm_cli.metrics.running_stats import Worst
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.verdicts import Failure, Outcome, Reason
 
@@ -95,10 +94,7 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
         metrics.shortened_rollouts += score.shortened > 0
         metrics.neutralised += score.neutralised > 0
         metrics.copies += score.equal_to is not None
-        if score.caused_failures:
-            metrics.caused_failures += 1
-            name = f"rollout {score.index} of {judged.key!r}, in {score.caused_failures}"
-            metrics.worst_suspect.merge(Worst(score.caused_failures, name))
+        metrics.caused_failures += score.caused_failures > 0
         if score.status == "scored" and score.numbers.reward is not None:
             metrics.reward.add(score.numbers.reward)
         if (why := score.why_unscored) is not None:
@@ -140,5 +136,5 @@ def _count_panel(
             judge.grading is not None or RequestId(number, repeat, (i, j)) in requests
             for number, judge in enumerate(plan.judges)
         ]
-        metrics.panel.add_comparison(verdicts, counts=comparison in rewards.verdicts, asked=asked)
+        metrics.panel.add_comparison(verdicts, asked)
     metrics.panel.add_leads(rewards.by_judge)

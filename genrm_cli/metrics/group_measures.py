@@ -1,11 +1,11 @@
 """The one measurement of a group, for the metrics of a run, its report and `genrm eval`."""
 
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import pstdev
 
-from genrm_cli.metrics.running_stats import CoSpread, has_spread
+from genrm_cli.metrics.running_stats import has_spread
 from genrm_cli.metrics.verdict_counts import VerdictCounts, Verdicts
 
 NOISY_BELOW = 0.5
@@ -43,7 +43,7 @@ class GroupMeasures:
     @cached_property
     def spread(self) -> float | None:
         """Population standard deviation of the rewards; None for fewer than two."""
-        return pstdev(self.rewards) if len(self.rewards) > 1 else None
+        return statistics.pstdev(self.rewards) if len(self.rewards) > 1 else None
 
     @property
     def is_flat(self) -> bool:
@@ -80,10 +80,9 @@ def count_verdicts(of_judges: Iterable[Verdicts], *, in_order: bool = True) -> V
 
 def correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
     """Return Pearson's correlation; None for few points, or where one of the two does not vary."""
-    pairs = CoSpread()
-    for x, y in zip(first, second, strict=True):
-        pairs.add(x, y)
-    return pairs.correlation() if pairs.x.count >= _LEAST_POINTS else None
+    if len(first) < _LEAST_POINTS or not (has_spread(first) and has_spread(second)):
+        return None
+    return statistics.correlation(first, second)
 
 
 def reliability_word(interval: Sequence[float] | None) -> str:

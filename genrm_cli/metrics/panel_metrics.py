@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, combinations_with_replacement
 
 from genrm_cli.metrics.running_stats import LEAST_SPREAD, Mergeable
-from genrm_cli.metrics.verdict_counts import Agreement, VerdictCounts
+from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.verdicts import MIDDLE_RANKING, Verdict, preferred
 
@@ -25,20 +25,6 @@ class PanelMember:
     verdicts: int
     failures: int
     first_place_win_rate: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PanelPair:
-    """Two judges of a panel.
-
-    Attributes:
-        agreement: share of the comparisons judged by both on which they prefer the same response; a
-            tie agrees with a tie only.
-    """
-
-    judges: tuple[str, ...]
-    comparisons: int
-    agreement: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +54,9 @@ class PanelSummary:
     """
 
     judges: tuple[PanelMember, ...]
-    pairs: tuple[PanelPair, ...]
     krippendorff_alpha: float | None
     correlation: float | None
     worth: tuple[PanelWorth, ...]
-    comparisons_left_out: int
 
 
 @dataclass(slots=True)
@@ -129,40 +113,25 @@ class PanelMetrics(Mergeable):
     comparing: Sequence[bool]
     _verdicts: dict[int, VerdictCounts] = field(init=False)
     _failures: Counter[int] = field(default_factory=Counter)
-    _pairs: dict[tuple[int, int], Agreement] = field(init=False)
-    _left_out: int = 0
     _products: dict[tuple[int, int], float] = field(default_factory=dict)
     _alpha: Alpha = field(default_factory=Alpha)
 
     def __post_init__(self) -> None:
         self._verdicts = {number: VerdictCounts() for number in range(len(self.names))}
-        self._pairs = {pair: Agreement() for pair in combinations(range(len(self.names)), 2)}
 
     def add_comparison(
-        self,
-        verdicts: Sequence[Verdict | None],
-        *,
-        counts: bool,
-        asked: Sequence[bool] | None = None,
+        self, verdicts: Sequence[Verdict | None], asked: Sequence[bool] | None = None
     ) -> None:
-        """Add the verdicts on one comparison, None for a failure.
+        """Add the verdicts of each judge on one comparison, None for a failure.
 
         Args:
-            verdicts: of each judge.
-            counts: whether the rewards use it.
             asked: whether each judge was asked; by default all were.
         """
-        self._left_out += not counts
         for number, verdict in enumerate(verdicts):
             if verdict is not None:
                 self._verdicts[number].add(verdict)
             elif asked is None or asked[number]:
                 self._failures[number] += 1
-        for (one, other), agreement in self._pairs.items():
-            first = verdicts[one]
-            second = verdicts[other]
-            if first is not None and second is not None:
-                agreement.add([(first, second)])
         self._alpha.add([preferred(verdict) for verdict in verdicts if verdict is not None])
 
     def add_leads(self, verdicts: Mapping[Comparison, Sequence[Verdict | None]]) -> None:
@@ -258,19 +227,9 @@ class PanelMetrics(Mergeable):
             )
             for number, name in enumerate(self.names)
         )
-        pairs = tuple(
-            PanelPair(
-                judges=(self.names[one], self.names[other]),
-                comparisons=agreement.pairs,
-                agreement=agreement.rate(),
-            )
-            for (one, other), agreement in self._pairs.items()
-        )
         return PanelSummary(
             judges=judges,
-            pairs=pairs,
             krippendorff_alpha=self._alpha.value(),
             correlation=self.correlation(),
             worth=tuple(each for each in map(self.worth, _ERROR_CORRELATIONS) if each is not None),
-            comparisons_left_out=self._left_out,
         )

