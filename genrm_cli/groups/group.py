@@ -13,9 +13,8 @@ from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.shaping import TextShape
 from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.rollouts.gym_view import gym_line
-from genrm_cli.rollouts.reading.chat_messages import turns_of_prompt
-from genrm_cli.rollouts.reading.message_parts import media_of_messages
-from genrm_cli.rollouts.reading.response_items import items_of_response
+from genrm_cli.rollouts.reading.answers import items_of_response
+from genrm_cli.rollouts.reading.messages import media_of_messages, turns_of_prompt
 from genrm_cli.rollouts.rollout import Item, Rollout, UnreadableRecordError
 from genrm_cli.verdicts import Explanation, Outcome, Reason
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.reading.message_parts import kind_of
+from genrm_cli.rollouts.reading.values import kind_of
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 
 _SHOWN_CHARS = 40

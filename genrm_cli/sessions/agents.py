@@ -16,7 +16,7 @@ from genrm_cli.judging.opening.judge_spec import JudgeSpec, ModelRole, OpenOptio
 from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.profiles.profile import ChatProfile
 from genrm_cli.judging.requests import ChatPrompt
-from genrm_cli.rollouts.reading.chat_messages import items_of_text
+from genrm_cli.rollouts.reading.messages import items_of_text
 from genrm_cli.rollouts.rollout import Turn, words_of
 from genrm_cli.sessions.environment import ModelUse
 from genrm_cli.sessions.session_options import POLICY

@@ -18,7 +18,7 @@ from genrm_cli.export.rows import (
     Sample,
     UnfitError,
 )
-from genrm_cli.rollouts.reading.chat_messages import items_of_messages, turns_of_messages
+from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.rollout import Reasoning, Text, ToolCall, ToolResult, Turn
 from genrm_cli.verdicts import Verdict
 

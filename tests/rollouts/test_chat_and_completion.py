@@ -140,7 +140,7 @@ def test_many_responses_are_one_group_in_their_order():
     """One line with a list of responses is a whole group, also when it names its task."""
     for name in ["responses", "completions"]:
         rollouts = read_as(
-            "many",
+            "completion",
             {
                 "prompt": "Why?",
                 name: ["a", [answered("b")], None],
@@ -158,7 +158,7 @@ def test_rewards_of_many_are_a_list():
         "responses": ["a", "b"],
         "rewards": [1, 0],
     }
-    FORMATS["many"].annotate(record, [Score(4.0, {"n": "first"}), Score(None, {"n": "second"})])
+    FORMATS["completion"].annotate(record, [Score(4.0, {"n": "first"}), Score(None, {"n": "second"})])
     assert record["rewards"] == [4.0, None]
     assert record["genrm"] == {
         "rollouts": [{"n": "first"}, {"n": "second"}],
@@ -202,14 +202,13 @@ def test_the_compare_request_is_one_group():
 def test_wrong_shapes_are_refused_with_a_reason():
     """A part in the wrong shape makes the line unreadable, and the message says what was found."""
     cases = [
-        ("chat", {"messages": ["text"]}),
         ("chat", {"messages": [{"role": "user", "content": 5}]}),
         ("chat", {"messages": [{"role": 5, "content": "x"}]}),
         ("completion", {"prompt": 5, "completion": "x"}),
         ("completion", {"prompt": "x", "completion": 5}),
         ("completion", {"prompt": "x", "response": {"id": "r"}}),
-        ("many", {"prompt": "x", "responses": []}),
-        ("many", {"prompt": "x", "responses": [5]}),
+        ("completion", {"prompt": "x", "responses": []}),
+        ("completion", {"prompt": "x", "responses": [5]}),
         (
             "compare",
             {
@@ -226,5 +225,5 @@ def test_wrong_shapes_are_refused_with_a_reason():
         ),
     ]
     for format_, record in cases:
-        with pytest.raises(UnreadableRecordError, match=r"expected|neither|empty"):
+        with pytest.raises(UnreadableRecordError, match=r"expected|neither|empty|no field"):
             read_as(format_, record)

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genrm_cli.rollouts import formats
 from genrm_cli.rollouts.formats import FORMATS, Score, recognise
 from genrm_cli.rollouts.group_keys import group_key, value_at
 from genrm_cli.rollouts.grouping import GroupTable, Place
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.rollouts.views import view_group
 
+EXAMPLES = json.loads(Path(formats.__file__).with_name("examples.json").read_bytes())
 SAMPLES = Path(__file__).parents[2] / "sample_data"
 ASKED = {"role": "user", "content": "Why?"}
 ANSWERED = {"role": "assistant", "content": "Because."}
@@ -68,12 +70,6 @@ VALID = {
         "conversation_history": [ASKED],
         "response_objs": [{"output": OUTPUT}, {"output": []}],
         "principle": "Be safe.",
-    },
-    "many": {
-        "prompt": [ASKED],
-        "responses": ["a", [ANSWERED], None],
-        "rewards": [1, 2, 3],
-        "prompt_id": "p",
     },
     "episode": {
         "scenario": {"scenario_id": "s"},
@@ -162,15 +158,11 @@ def value_of(value, path):
 
 
 def test_the_example_of_a_format_is_one():
-    """Each example is recognised as its format, has only fields that the format declares, and is
-    read.
-    """
-    for name in FORMATS:
-        format_ = FORMATS[name]
-        example = copy.deepcopy(format_.example)
-        assert recognise(example) is format_
-        assert set(example) <= {*format_.fields.names(), "_ng_task_index"}
-        assert all(rollout.answer for rollout in follow(name, example))
+    """Each example is recognised as its format, and read."""
+    assert EXAMPLES.keys() == FORMATS.keys()
+    for name, example in EXAMPLES.items():
+        assert recognise(example) is FORMATS[name]
+        assert all(rollout.answer for rollout in follow(name, copy.deepcopy(example)))
 
 
 def test_every_format_has_a_valid_record_here():
@@ -303,9 +295,7 @@ def test_scoring_twice_keeps_the_first_result():
 
 
 def test_nested_completions_belong_to_the_row_they_are_in():
-    """Each of several completions of one prompt has the fields of its row, and the rewards are
-    nested as they are.
-    """
+    """Each of several completions of one prompt has the fields of its row."""
     record = {
         "prompt": ["q", "r"],
         "completion": [["a", "b"], ["c"]],
@@ -318,8 +308,6 @@ def test_nested_completions_belong_to_the_row_they_are_in():
         1.0,
         0.0,
     ]
-    format_.annotate(record, [Score(3.0, {}), Score(2.0, {}), Score(1.0, {})])
-    assert record["rewards"] == [[3.0, 2.0], [1.0]]
 
 
 # Anything

@@ -194,7 +194,7 @@ def test_many_lines_joined_by_a_field_are_no_duplicates():
     """
     table = GroupTable()
     for line in (1, 2):
-        responses = FORMATS["many"].read(
+        responses = FORMATS["completion"].read(
             {
                 "prompt": "Why?",
                 "responses": ["a", "b"],

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from genrm_cli.rollouts.formats import named_fields, recognise
+from genrm_cli.rollouts.formats import recognise
 from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.rollouts.rollout import Media, Text, UnreadableRecordError
 
@@ -702,18 +702,13 @@ def test_a_response_that_repeats_the_prompt_is_what_follows_it():
     assert rollout.response == (Text("A"),)
 
 
-def test_a_prompt_of_one_response_alone_is_not_dropped():
-    """Alternatives with a system prompt each may answer different prompts, so the line needs a
-    choice.
-    """
+def test_a_system_prompt_of_one_response_alone_is_part_of_its_prompt():
+    """Alternatives with other system prompts answer other prompts: they are not compared."""
     line = {
         "prompt": "Q?",
         "samples": [{"response": "A", "system_prompt": "S"}, {"response": "B"}],
     }
-    with pytest.raises(
-        UnreadableRecordError, match="response, system_prompt of a response could be"
-    ):
-        recognise(line).read(line)
+    assert groups_of([line]) == [("S\nQ?", ["A"]), ("Q?", ["B"])]
 
 
 def test_texts_that_are_neither_prompt_nor_response_are_left_alone():
@@ -740,22 +735,6 @@ def test_a_known_shape_that_is_no_rollout_says_what_to_do():
         (
             {"task_id": "x/1", "completion": "A"},
             r"completion \('A'\) could be part of the prompt or a response",
-        ),
-        (
-            {
-                "question": "Q?",
-                "gt": GOLD,
-                "code": ["A"],
-            },
-            "Qwen2.5-Math: name the fields with .*response_field='code'",
-        ),
-        ({"request_states": []}, "HELM.*jq -c '.request_states"),
-        (
-            {
-                "question_id": 81,
-                "choices": [{"index": 0, "turns": ["A"]}],
-            },
-            "MT-Bench.*id_field='question_id'",
         ),
         (
             {
@@ -826,16 +805,3 @@ def test_completions_with_other_system_prompts_answer_other_prompts():
     assert [
         answers for _, answers in groups_of([{"instruction": "Q?", "completions": completions}])
     ] == [["a"], ["b"]]
-
-
-def test_details_of_lighteval_say_how_to_read_them():
-    """Its rows hold tables: the message names the fields in them."""
-    line = {
-        "doc": {"query": "Q?", "choices": [GOLD]},
-        "metric": {},
-        "model_response": {"input": "Q?", "text": ["a", "b"]},
-    }
-    with pytest.raises(UnreadableRecordError, match=r"prompt_field='model_response.input'"):
-        recognise(line)
-    rollouts = named_fields("model_response.text", "model_response.input").read(line)
-    assert [rollout.answer for rollout in rollouts] == ["a", "b"]

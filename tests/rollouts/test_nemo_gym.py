@@ -493,8 +493,6 @@ def test_what_cannot_be_read_says_so():
     """A line of this format with a part in the wrong shape is refused with a reason."""
     cases = [
         line([said("x")], given=5),
-        line([said("x")], given=["text"]),
-        line([said("x")], given=[{"content": "no role"}]),
         line("x") | {"response": "text"},
         line("x") | {"response": {"output": 5}},
         line([5]),

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from linear_time import LINEAR, growth
 
-from genrm_cli.rollouts.reading.chat_messages import items_of_text
+from genrm_cli.rollouts.reading.messages import items_of_text
 from genrm_cli.rollouts.reading.reasoning import split_reasoning, strip_end_tokens
 from genrm_cli.rollouts.rollout import Reasoning, Text
 

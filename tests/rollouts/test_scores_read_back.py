@@ -56,7 +56,7 @@ def test_a_line_without_scores_is_refused():
     """An unscored line is an error that says what to run, never a reward of its own."""
     cases = [
         "nemo_gym",
-        "many",
+        "completion",
         "episode",
         "inspect_log",
         "verifiers_traces",

@@ -5,7 +5,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from linear_time import LINEAR, growth
 
-from genrm_cli.rollouts.formats import FORMATS, recognise
+from genrm_cli.rollouts.formats import FORMATS, recognise, recognise
 from genrm_cli.rollouts.reading.templates import read_prompt, split_output
 from genrm_cli.rollouts.rollout import Reasoning, Text, ToolResult, Turn, UnreadableRecordError
 
@@ -384,16 +384,17 @@ WRITTEN = {
         "prompt": prompt,
         "outputs": [{"text": said}],
     },
-    "lm_eval": lambda prompt, said: {
-        "doc_id": 1,
-        "arguments": {"gen_args_0": {"arg_0": prompt}},
-        "resps": [[said]],
-    },
     "nemo_rl": lambda prompt, said: {
         "content": [[prompt, said]],
+        "idx": 0,
         "rewards": [1.0],
     },
 }
+
+
+def read(line):
+    """Read a line as what it is recognised as."""
+    return recognise(line).read(line)
 
 
 def test_reasoning_that_the_prompt_opened_is_reasoning():
@@ -403,13 +404,13 @@ def test_reasoning_that_the_prompt_opened_is_reasoning():
     cases = [PROMPT, "system\nBe brief.\nuser\nQ\nassistant\n<think>\n", PROMPT.rstrip()]
     for name in WRITTEN:
         for prompt in cases:
-            (cut,) = FORMATS[name].read(WRITTEN[name](prompt, CUT))
+            (cut,) = read(WRITTEN[name](prompt, CUT))
             assert cut.reasoning == CUT
             assert cut.answer == ""
-            (closed,) = FORMATS[name].read(WRITTEN[name](prompt, f"{CUT}\n</think>\n\nFour."))
+            (closed,) = read(WRITTEN[name](prompt, f"{CUT}\n</think>\n\nFour."))
             assert closed.reasoning == CUT
             assert closed.answer == "Four."
-            (none,) = FORMATS[name].read(WRITTEN[name](prompt, "\n</think>\n\nFour."))
+            (none,) = read(WRITTEN[name](prompt, "\n</think>\n\nFour."))
             assert none.reasoning == ""
             assert none.answer == "Four."
             assert cut.prompt == closed.prompt == (Turn("system", "Be brief."), Turn("user", "Q"))

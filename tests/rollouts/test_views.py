@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.rollouts.reading.chat_messages import items_of_text
+from genrm_cli.rollouts.reading.messages import items_of_text
 from genrm_cli.rollouts.reading.record_fields import tools_of
 from genrm_cli.rollouts.rollout import (
     Media,

@@ -14,14 +14,13 @@ LINES = [
     json.loads(line)
     for line in (SAMPLES / "writers.jsonl").read_text(encoding="utf-8").splitlines()
 ]
-SAMPLE = {}
-for line in LINES:  # several of one format are numbered
-    name = recognise(line).name
-    SAMPLE[
-        f"{name} {sum(each.startswith(name + ' ') for each in SAMPLE) + 2}"
-        if name in SAMPLE
-        else name
-    ] = line
+# Whose line each is, in the order of the file.
+WRITERS = (
+    "verifiers rllm inspect openai_batch atropos roll ms_swift batch vllm openai nemo_rl tinker areal "
+    "skyrl nemo_skills verl atropos_text alpaca sharegpt responses anthropic gemini ultrafeedback "
+    "arena_hard art wildchat mini_swe_agent tau2 tau2_results swe_agent nebius openhands atif bfcl"
+).split()
+SAMPLE = dict(zip(WRITERS, LINES, strict=True))
 ASKED = Turn("user", "How many days has April?")
 TOLD = Turn("system", "Answer briefly.")
 RIGHT = "April has 30 days."
@@ -29,50 +28,45 @@ RIGHT = "April has 30 days."
 
 def read(name, **changed):
     """Read a writer's sample, with some fields changed."""
-    return FORMATS[name.split()[0]].read(copy.deepcopy(SAMPLE[name]) | changed)
+    record = copy.deepcopy(SAMPLE[name]) | changed
+    return recognise(record).read(record)
 
 
 def annotated(name, *rewards):
     """Return a writer's sample with rewards written back."""
     record = copy.deepcopy(SAMPLE[name])
-    FORMATS[name.split()[0]].annotate(
-        record, [Score(reward, {"n": number}) for number, reward in enumerate(rewards)]
-    )
+    scores = [Score(reward, {"n": number}) for number, reward in enumerate(rewards)]
+    recognise(record).annotate(record, scores)
     return record
 
 
 def test_a_writers_line_is_read():
     """Prompt and answers come out without template tokens, role words, reasoning and graders."""
     cases = [
-        ("verifiers_traces", (TOLD, ASKED), [RIGHT]),
+        ("verifiers", (TOLD, ASKED), [RIGHT]),
         ("rllm", (ASKED,), [RIGHT]),
-        ("inspect_log", (ASKED,), [RIGHT, "It has 31 days."]),
-        ("api_call", (), [RIGHT, "Thirty"]),
-        ("lm_eval", (Turn("user", f"Question: {ASKED.text}\nAnswer:"),), [RIGHT, "31"]),
+        ("inspect", (ASKED,), [RIGHT, "It has 31 days."]),
+        ("openai_batch", (), [RIGHT, "Thirty"]),
         ("atropos", (TOLD, ASKED), [RIGHT, "31 days."]),
-        ("columns", (TOLD, ASKED), [RIGHT, "31"]),
-        ("columns 2", (TOLD, ASKED), [RIGHT, "31"]),
+        ("roll", (TOLD, ASKED), [RIGHT, "31"]),
+        ("ms_swift", (TOLD, ASKED), [RIGHT, "31"]),
         ("vllm", (TOLD, ASKED), [RIGHT, "April has"]),
-        ("openai_chat", (ASKED,), [RIGHT, "31"]),
+        ("openai", (ASKED,), [RIGHT, "31"]),
         ("nemo_rl", (Turn("user", f"{TOLD.text} {ASKED.text}"),), [RIGHT]),
         ("tinker", (ASKED,), [RIGHT]),
         ("areal", (TOLD, ASKED), [RIGHT]),
         ("skyrl", (TOLD, ASKED), [RIGHT]),
-        ("completion", (ASKED,), [r"April has \boxed{30} days."]),
+        ("nemo_skills", (ASKED,), [r"April has \boxed{30} days."]),
         ("atropos_text", (TOLD, ASKED), [RIGHT]),
-        (
-            "completion 2",
-            (Turn("user", "Say how many days the month has.\n\nApril"),),
-            ["30 days."],
-        ),
+        ("alpaca", (Turn("user", "Say how many days the month has.\n\nApril"),), ["30 days."]),
         ("sharegpt", (TOLD, ASKED), [RIGHT]),
-        ("responses_object", (TOLD, ASKED), [RIGHT]),
-        ("api_call 2", (), [RIGHT]),
-        ("api_call 3", (TOLD, ASKED), [RIGHT, "April has"]),
+        ("responses", (TOLD, ASKED), [RIGHT]),
+        ("anthropic", (), [RIGHT]),
+        ("gemini", (TOLD, ASKED), [RIGHT, "April has"]),
         ("ultrafeedback", (TOLD, ASKED), [RIGHT, "31"]),
         ("arena_hard", (ASKED,), [RIGHT]),
         ("art", (TOLD, ASKED), [RIGHT, "31"]),
-        ("chat", (ASKED,), [RIGHT]),
+        ("wildchat", (ASKED,), [RIGHT]),
     ]
     for name, prompt, answers in cases:
         rollouts = read(name)
@@ -87,9 +81,9 @@ def test_a_trajectory_of_an_agent_is_an_episode():
     called = ToolCall("calendar", '{"month": 4}')
     cases = {
         "mini_swe_agent": Turn("user", "<returncode>0</returncode>\n30"),
-        "tau_bench": called,
+        "tau2": called,
         "swe_agent": ToolResult("30"),
-        "swe_agent 2": Text(RIGHT),
+        "nebius": Text(RIGHT),
         "openhands": ToolCall("run", '{"command": "cal 4"}'),
         "atif": called,
         "bfcl": called,
@@ -101,9 +95,9 @@ def test_a_trajectory_of_an_agent_is_an_episode():
         assert shown in rollout.response
         assert Text(RIGHT) in rollout.response
         assert rollout.excluded is None
-    assert looked.text in [item.text for item in read("tau_bench")[0].response[1:2]]
-    assert [rollout.answer for rollout in read("tau_results")] == [RIGHT, "31"]
-    assert {rollout.task for rollout in read("tau_results")} == {"task:april"}
+    assert looked.text in [item.text for item in read("tau2")[0].response[1:2]]
+    assert [rollout.answer for rollout in read("tau2_results")] == [RIGHT, "31"]
+    assert {rollout.task for rollout in read("tau2_results")} == {"task:april"}
 
 
 SAID = {"candidates": [{"content": {"parts": [{"text": RIGHT}]}}]}
@@ -150,7 +144,7 @@ def test_a_request_is_read_in_all_shapes_of_its_api():
         ),
     ]
     for request_, reply in cases:
-        (rollout,) = FORMATS["api_call"].read({"request": request_, "response": reply})
+        (rollout,) = FORMATS["completion"].read({"request": request_, "response": reply})
         assert rollout.prompt == (TOLD, ASKED)
         assert rollout.answer == RIGHT
 
@@ -166,7 +160,7 @@ def test_images_and_results_of_gemini_are_part_of_the_prompt():
             }
         },
     ]
-    (rollout,) = FORMATS["api_call"].read(
+    (rollout,) = FORMATS["completion"].read(
         {
             "request": {"contents": [{"parts": parts}]},
             "response": SAID,
@@ -190,7 +184,7 @@ def test_a_request_with_another_part_of_the_prompt_is_refused():
             "response": SAID,
         }
         with pytest.raises(UnreadableRecordError, match=f"^{name} of a request"):
-            FORMATS["api_call"].read(line)
+            FORMATS["completion"].read(line)
 
 
 def test_a_reply_with_two_texts_is_refused():
@@ -200,19 +194,19 @@ def test_a_reply_with_two_texts_is_refused():
         "outputs": {"text": "a", "response": "b"},
     }
     with pytest.raises(UnreadableRecordError):
-        recognise(line)
+        recognise(line).read(line)
 
 
 def test_columns_may_hold_a_list_of_responses_for_each_prompt():
     """The rollouts of a prompt follow one another; rewards come back in the same nesting."""
-    rollouts = read("columns 3")
+    rollouts = read("batch")
     assert [(rollout.prompt[0].text[14:], rollout.answer) for rollout in rollouts] == [
         ("has April?", RIGHT),
         ("has April?", "31"),
         ("has May?", "31 days."),
         ("has May?", "30"),
     ]
-    assert annotated("columns 3", 1.0, 2.0, 3.0, None)["rewards"] == [[1.0, 2.0], [3.0, None]]
+    assert annotated("batch", 1.0, 2.0, 3.0, None)["rewards"] == [1.0, 2.0, 3.0, None]
 
 
 def test_verls_outputs_are_not_split_at_role_words():
@@ -250,16 +244,16 @@ def test_a_trace_with_a_simulated_user_is_a_session():
         for number, (role, text, sampled) in enumerate(turns)
     ]
     (rollout,) = read(
-        "verifiers_traces", traces=[SAMPLE["verifiers_traces"]["traces"][0] | {"nodes": nodes}]
+        "verifiers", traces=[SAMPLE["verifiers"]["traces"][0] | {"nodes": nodes}]
     )
     assert rollout.is_session
     assert [(turn.role, turn.text) for turn in rollout.session] == [turn[:2] for turn in turns[1:]]
-    assert not read("verifiers_traces")[0].is_session
+    assert not read("verifiers")[0].is_session
 
 
 def test_a_trace_is_read_along_its_last_branch():
     """Calls and results are items; a node that the policy did not sample is no act of its own."""
-    (rollout,) = read("verifiers_traces")
+    (rollout,) = read("verifiers")
     assert rollout.response[1:3] == (
         ToolCall("calendar", '{"month": 4}'),
         ToolResult("30", "calendar"),
@@ -272,16 +266,16 @@ def test_failed_and_masked_rollouts_are_excluded():
     """A line whose writer says that it failed or is masked is read, and never compared."""
     cases = [
         (
-            "verifiers_traces",
+            "verifiers",
             {
                 "ok": False,
                 "errors": [{"type": "SandboxError", "message": "m"}],
             },
             "SandboxError",
         ),
-        ("verifiers_traces", {"ok": False, "traces": []}, "ok is false"),
+        ("verifiers", {"ok": False, "traces": []}, "ok is false"),
         (
-            "api_call",
+            "openai_batch",
             {
                 "response": None,
                 "error": {"code": "server_error"},
@@ -301,7 +295,7 @@ def test_finish_reasons_tell_truncated_responses():
     """`length` and its kin mean that a limit cut the response off."""
     cases = [
         ("vllm", [False, True]),
-        ("api_call", [False, True]),
+        ("openai_batch", [False, True]),
         ("skyrl", [False]),
     ]
     for name, truncated in cases:
@@ -309,57 +303,32 @@ def test_finish_reasons_tell_truncated_responses():
         assert read("skyrl", stop_reason="length")[0].is_truncated
 
 
-def test_traces_get_rewards_that_verifiers_adds_up():
-    """The weighted sum of a trace's rewards is the new reward; null says that scoring did not
-    run.
-    """
-    record = annotated("verifiers_traces", 4.5)
-    assert record["traces"][0]["rewards"] == {"genrm": {"score": 4.5, "weight": 1.0}}
-    assert record["genrm"]["previous_rewards"] == [{"correct": {"score": 1.0, "weight": 1.0}}]
-    assert annotated("verifiers_traces", None)["traces"][0]["rewards"] == {"genrm": None}
-
-
-def test_batches_get_rewards_in_the_writers_own_shape():
-    """Each format's own list or field holds the reward; what it held stays under `genrm`."""
-    assert annotated("columns", 2.0, None)["scores"] == [2.0, None]
-    assert annotated("columns", 2.0, None)["genrm"]["previous_scores"] == [1.0, 0.0]
-    assert annotated("atropos", 2.0, 1.0)["scores"] == [2.0, 1.0]
-    assert annotated("columns 2", 2.0, 1.0)["rewards"] == [2.0, 1.0]
-    assert annotated("columns 2", 2.0, 1.0)["accuracy"] == [1.0, 0.0]
-    assert annotated("nemo_rl", 2.0)["rewards"] == [2.0]
-    assert annotated("rllm", 2.0)["trajectories"][0]["reward"] == 2.0
-    scores = [sample["scores"] for sample in annotated("inspect_log", 2.0, None)["samples"]]
-    assert [score["genrm"] for score in scores] == [
-        {"value": 2.0, "metadata": {"n": 0}},
-        {"value": None, "metadata": {"n": 1}},
-    ]
-    assert scores[0]["match"]["value"] == "C"
-
-
-def test_a_field_that_restates_the_reward_is_kept_consistent():
-    """`score` is the reward of these writers: it changes with it, and its old value is kept."""
-    for name in ["verl", "skyrl", "atropos_text"]:
-        record = annotated(name, 2.0)
-        assert record["score"] == 2.0
-        assert record["reward"] == 2.0
-        assert record["genrm"]["previous_score"] == 1.0
+def test_a_line_with_several_rollouts_gets_a_list_of_rewards():
+    """So does one whose rewards are a list; what the field held stays under `genrm`."""
+    for name in ["roll", "atropos", "inspect", "vllm"]:
+        record = annotated(name, 2.0, None)
+        assert record["rewards"] == [2.0, None]
+        assert record["genrm"]["rollouts"] == [{"n": 0}, {"n": 1}]
+    nemo_rl = annotated("nemo_rl", 2.0)
+    assert nemo_rl["rewards"] == [2.0]
+    assert nemo_rl["genrm"]["previous_rewards"] == [1.0]
 
 
 def test_each_rollout_has_its_own_record():
     """Columns are dealt out by row; of other lists only those that the format knows."""
     cases = [
-        ("columns", "ground_truth", ["30", "30"]),
-        ("columns 2", "accuracy", [1.0, 0.0]),
+        ("roll", "ground_truth", ["30", "30"]),
+        ("ms_swift", "accuracy", [1.0, 0.0]),
         ("atropos", "tokens", [[1, 2, 3], [1, 2, 4]]),
-        ("inspect_log", "epoch", [1, 2]),
+        ("inspect", "epoch", [1, 2]),
+        ("verifiers", "id", ["t-1"]),
         ("vllm", "finish_reason", ["stop", "length"]),
-        ("columns 3", "prompts", ["How many days has April?"] * 2 + ["How many days has May?"] * 2),
-        ("lm_eval", "target", ["30", "30"]),
+        ("batch", "prompts", ["How many days has April?"] * 2 + ["How many days has May?"] * 2),
     ]
     for name, field, values in cases:
         record = SAMPLE[name]
         own = [
-            FORMATS[name.split()[0]].own_record(record, position)
+            recognise(record).own_record(record, position)
             for position in range(len(read(name)))
         ]
         assert [each[field] for each in own] == values
@@ -423,7 +392,6 @@ def test_an_unknown_shape_says_what_to_do():
             "input of an OpenAI batch",
         ),
         ({"chosen": "a", "rejected": "b"}, "genrm eval"),
-        ({"error": {"message": "no"}}, "an error reply of a server"),
         ({"foo": 1, "bar": 2}, "keys bar, foo; name its fields with prompt_field"),
         ({"prompt": "Why?"}, r"prompt \('Why\?'\) could be part"),
         ({str(n): n for n in range(20)}, "and 12 more"),

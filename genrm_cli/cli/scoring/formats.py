@@ -1,6 +1,7 @@
 """`genrm formats`: list the input formats, or print an example line of one."""
 
 import json
+from importlib.resources import files
 from typing import Annotated
 
 from genrm_cli.catalog import INPUT_FORMATS as EXPLANATIONS
@@ -27,22 +28,23 @@ def formats(
 
     Example: genrm formats chat > example.jsonl
     """
-    from genrm_cli.rollouts.formats import FORMATS
+    from genrm_cli.rollouts import formats as built_in
     from genrm_cli.scored.parse_lines import installed_formats
 
-    known = {**FORMATS, **installed_formats()}
+    examples = json.loads(files(built_in).joinpath("examples.json").read_bytes())
+    examples |= {each: format_.example for each, format_ in installed_formats().items()}
     if name is not None:
-        if name not in known:
+        if name not in examples:
             raise UsageError(
                 f"unknown format {name!r}; `genrm formats` lists all "
-                f"formats.{did_you_mean(name, known)}"
+                f"formats.{did_you_mean(name, examples)}"
             )
-        print_json(known[name].example)
+        print_json(examples[name])
         return 0
-    widest = max(map(len, known))
-    for each, format_ in known.items():
+    widest = max(map(len, examples))
+    for each, example in examples.items():
         about = EXPLANATIONS.get(each, "registered by an installed package")
-        print_parts(f"{each:<{widest}}  {about}", f"  {json.dumps(format_.example)}")
+        print_parts(f"{each:<{widest}}  {about}", f"  {json.dumps(example)}")
     for note in _NOTES:
         print_parts("", note)
     return 0

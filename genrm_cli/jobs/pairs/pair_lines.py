@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.reading.chat_messages import turns_of_messages, turns_of_prompt
+from genrm_cli.rollouts.reading.messages import turns_of_messages, turns_of_prompt
 from genrm_cli.rollouts.reading.reasoning import split_reasoning
 from genrm_cli.rollouts.reading.record_fields import principle_of
 from genrm_cli.rollouts.reading.templates import read_prompt

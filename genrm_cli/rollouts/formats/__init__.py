@@ -19,35 +19,25 @@ with lines of another shape is a `Format`, with functions that read a line and w
 from collections.abc import Collection, Iterable, Mapping
 
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats import (
-    api_calls,
-    eval_samples,
-    nemo_gym_lines,
-    nemo_rl_logs,
-)
-from genrm_cli.rollouts.formats.episodes import verifiers_traces
-from genrm_cli.rollouts.formats.episodes.agents import AGENT_FORMATS
+from genrm_cli.rollouts.formats import eval_samples, nemo_rl_logs
+from genrm_cli.rollouts.formats.episodes import agents, episode_lines, verifiers_traces
 from genrm_cli.rollouts.formats.format import Format, Score
 from genrm_cli.rollouts.formats.group_formats import GROUP_FORMATS
 from genrm_cli.rollouts.formats.line_formats import LINE_FORMATS, having, line_format
 from genrm_cli.rollouts.formats.named_fields import named_fields
-from genrm_cli.rollouts.formats.nested_responses import NESTED_FORMATS
+from genrm_cli.rollouts.formats.nemo_gym_lines import NEMO_GYM_FORMATS
 from genrm_cli.rollouts.reading.account import open_fields
 from genrm_cli.rollouts.reading.known_names import Fields
-from genrm_cli.rollouts.reading.unrecognised import describe_unrecognised, is_known_otherwise
+from genrm_cli.rollouts.reading.unrecognised import describe_unrecognised, looks_like
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 
 # Recognised in this order, more specific shapes first.
 _IN_ORDER = (
-    nemo_gym_lines.FORMAT,
-    nemo_gym_lines.COMPARE,
-    nemo_gym_lines.OBJECT,
+    *NEMO_GYM_FORMATS,
     verifiers_traces.FORMAT,
-    *NESTED_FORMATS,
-    *AGENT_FORMATS,
+    episode_lines.FORMAT,
+    agents.FORMAT,
     eval_samples.INSPECT,
-    api_calls.FORMAT,
-    eval_samples.LM_EVAL,
     *GROUP_FORMATS,
     nemo_rl_logs.FORMAT,
     *LINE_FORMATS,
@@ -74,7 +64,7 @@ def recognise(
                 refused = refused or error
             else:
                 return each
-    if refused is not None and not is_known_otherwise(record):
+    if refused is not None and looks_like(record) is None:
         raise refused
     # Lines of one shape are one problem, whatever the examples in its message.
     keys = ", ".join(sorted(record))

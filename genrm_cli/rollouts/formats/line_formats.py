@@ -1,155 +1,188 @@
-"""The formats whose lines are one rollout each."""
+"""The formats of lines with a prompt and a response, or several alternatives; and of conversations
+that end in the response. They are recognised by what their fields are called and hold, whoever
+wrote them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
 
 from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats.episodes import episode_lines
-from genrm_cli.rollouts.formats.format import (
-    ANSWER,
-    ANSWERED,
-    ASKED,
-    QUESTION,
-    Format,
-    annotate_line,
-)
+from genrm_cli.rollouts.formats.format import Format
 from genrm_cli.rollouts.formats.shapes import (
-    read_chat,
+    read_alternatives,
     read_completion,
-    read_trajectory,
+    read_conversation,
 )
 from genrm_cli.rollouts.reading.account import repeated_reference
-from genrm_cli.rollouts.reading.known_names import REFERENCES, Fields, iter_texts
+from genrm_cli.rollouts.reading.answers import alternatives_of, is_reply
+from genrm_cli.rollouts.reading.known_names import MANY_RESPONSES, REFERENCES, Fields
 from genrm_cli.rollouts.reading.line_fields import (
+    CONVERSATIONS,
     LINE_FIELDS,
-    is_line,
-    messages_at,
+    has_prompt,
+    has_response,
     parts_of,
     prompt_of,
     resolve_line,
     with_parts,
 )
-from genrm_cli.rollouts.reading.record_fields import first_of, identifier, integer, list_at
-from genrm_cli.rollouts.reading.templates import read_prompt
+from genrm_cli.rollouts.reading.messages import role_of
+from genrm_cli.rollouts.reading.record_fields import failure_of, identifier, integer, task_of
+from genrm_cli.rollouts.reading.values import is_messages, iter_texts, messages_in
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 Recognise = Callable[[Record], bool]
+
+_REQUEST_IDS = ("custom_id", "key", "recordId")  # of batches: OpenAI and Anthropic, Gemini, Bedrock
+_REFERENCES = frozenset(REFERENCES)
 
 
 def line_format(
     name: str,
     fields: Fields,
     *,
-    example: Record,
     recognise: Recognise,
-    prompt: Callable[[Record], object] | None = None,
-    observes: bool = False,
+    example: Record,
     task: str | None = None,
     index: str | None = None,
-    rewards: Sequence[str] = (),
-    resolve: Callable[[Record], Fields] | None = None,
 ) -> Format:
     """Return a format whose lines are one rollout each, with a prompt and a response.
 
     Args:
         recognise: whether a record looks like this format; see `having`.
-        prompt: the prompt of a record; by default, the first field of that role that it has.
-        observes: whether a decoded response holds what the environment said between turns of the
-            policy.
         task: field that names the task, `index` the rollout in it; by default those that many
             formats share.
-        rewards: fields beside `reward` that repeat the reward.
-        resolve: finds the fields of a record, instead of `prompt` and `response`.
     """
 
     def read(record: Record) -> list[Rollout]:
-        found = Fields() if resolve is None else resolve(record)
-        if resolve is not None:
-            given = prompt_of(record, found)
-            said = record[found.response[0]]
-        else:
-            given = first_of(record, fields.prompt) if prompt is None else prompt(record)
-            said = first_of(record, fields.response)
+        found = fields.present_in(record)
+        if not found.prompt or not found.response:
+            expected = ", ".join((*fields.prompt, *fields.response))
+            raise UnreadableRecordError(f"fields are missing, expected {expected}")
         known: Record = {}
         if task is not None:
             task_name = identifier(record.get(task))
             known["task"] = None if task_name is None else f"task:{task_name}"
         if index is not None:
             known["index"] = integer(record.get(index))
-        rollout = read_completion(record, given, said, observes=observes, **known)
-        return [rollout] if resolve is None else with_parts(record, found, [rollout])
+        asked = record[found.prompt[0]]
+        return [read_completion(record, asked, record[found.response[0]], **known)]
 
-    annotate = partial(annotate_line, also=tuple(rewards))
-    return Format(name, recognise, read, annotate, fields=fields, example=example, resolve=resolve)
-
-
-def having(*names: str, unless: str = "") -> Recognise:
-    """Return a check that a record has all of these fields, and not the field `unless`."""
-    return lambda record: record.keys() >= {*names} and unless not in record
+    return Format(name, recognise, read, fields=fields, example=example)
 
 
-def _is_verl(record: Record) -> bool:
-    texts = isinstance(record.get("input"), str) and isinstance(record.get("output"), str)
-    return (
-        texts
-        and "prompt" not in record
-        and ("gts" in record or ("score" in record and "step" in record))
-    )
+def having(*names: str) -> Recognise:
+    """Return a check that a record has all of these fields."""
+    return lambda record: record.keys() >= {*names}
 
 
-def _prompt_of_areal(record: Record) -> object:
-    """Return the prompt. AReaL cuts it by the number of trained tokens: with several turns, it
-    holds policy turns.
-    """
-    prompt = record.get("prompt")
-    if (
-        isinstance(prompt, str)
-        and (asked := read_prompt(prompt)).template
-        and not asked.awaits_answer
-    ):
-        raise UnreadableRecordError(
-            "the prompt does not end where the policy begins: it holds turns of the policy"
-        )
-    return prompt
+# A prompt and a response
 
 
-# Conversations
+def _is_completion(record: Record) -> bool:
+    if has_prompt(record):
+        return has_response(record)
+    return _request_id(record) is not None and _has_outcome(record)
 
 
-def _read_tinker(record: Record) -> list[Rollout]:
-    # The grader speaks after the rollout has ended.
-    turns = [
-        turn
-        for turn in list_at(record, "turns")
-        if not (isinstance(turn, dict) and turn.get("role") == "grader")
-    ]
-    example = identifier(record.get("example_id")) or identifier(record.get("idx"))
-    task = None if example is None else f"example:{record.get('benchmark', '')}:{example}"
-    return [read_trajectory(record, turns, task=task, prompt_media=())]
+def _has_outcome(record: Record) -> bool:
+    """Whether a line is the result of a request that stands in another file."""
+    is_failed = "error" in record and record.get("response") is None
+    return is_failed or any(is_reply(record.get(name)) for name in LINE_FIELDS.response)
 
 
-def _read_sharegpt(record: Record) -> list[Rollout]:
-    conversation = record.get("conversations")
-    if not isinstance(conversation, list):
-        raise UnreadableRecordError(
-            "no conversations, expected a list of turns with from and value"
-        )
-    messages = [_message_of_sharegpt(turn) for turn in conversation]
-    system = record.get("system")
-    if isinstance(system, str) and system.strip():
-        messages.insert(0, {"role": "system", "content": system})
-    return [read_chat(record, messages)]
+def _request_id(record: Record) -> str | None:
+    """Return the task of a line whose prompt is in another file: each request has its own id."""
+    names = ((name, identifier(record.get(name))) for name in _REQUEST_IDS)
+    return next((f"{name}:{value}" for name, value in names if value is not None), None)
 
 
-_CONVERSATIONS = ("messages", "conversation")
-_REFERENCES = frozenset(REFERENCES)
+def _fields_of_completion(record: Record) -> Fields:
+    if _is_failed_request(record):
+        return Fields(metadata=("error", "response"))
+    return resolve_line(record)
+
+
+def _is_failed_request(record: Record) -> bool:
+    is_failed = bool(record.get("error")) and record.get("response", record.get("result")) is None
+    return is_failed and not has_prompt(record) and _request_id(record) is not None
+
+
+def _read_completion(record: Record) -> list[Rollout]:
+    read = _fields_of_completion(record)
+    known: Record = {} if read.prompt else {"task": task_of(record) or _request_id(record)}
+    if not read.response:
+        failure = failure_of(record.get("error"))
+        return [read_completion(record, None, None, excluded=failure, **known)]
+    asked = prompt_of(record, read)
+    response = record[read.response[0]]
+    responses = _alternatives_in(record, read.response[0])
+    if is_reply(response) and (failure := _failure_in(record, response)):
+        known["excluded"] = failure
+        responses = [None]
+    if responses is None:
+        rollouts = [read_completion(record, asked, response, **known)]
+    else:
+        rollouts = read_alternatives(record, asked, responses, **known)
+    return with_parts(record, read, rollouts)
+
+
+def _failure_in(record: Record, reply: Record) -> str | None:
+    """Return why the request of a reply failed; None if it did not."""
+    body = reply.get("body", reply)
+    error = body.get("error") if isinstance(body, dict) else None
+    failed = failure_of(record.get("error")) or failure_of(error)
+    kind = reply.get("type")
+    is_unanswered = kind in ("errored", "canceled", "expired")
+    return failed or (failure_of(kind) if is_unanswered else None)
+
+
+def _alternatives_in(record: Record, name: str) -> Sequence[object] | None:
+    """Return the alternatives that a field holds; None if it is one response."""
+    value = record[name]
+    if name == "choices" or not isinstance(value, list):
+        choices = alternatives_of({name: value} if name == "choices" else value)
+        return None if choices == [value] else choices
+    named = name in MANY_RESPONSES
+    if is_messages(value):
+        # Reasoning and answer in two messages are one response.
+        roles = {role_of(each) for each in value if isinstance(each.get("role"), str)}
+        return value if named and roles == {"assistant"} else None
+    is_texts = any(value) and all(isinstance(each, str | None) for each in value)
+    return value if named or is_texts else None
+
+
+def _rows_of_completion(record: Record) -> Sequence[object]:
+    read = _fields_of_completion(record)
+    alternatives = _alternatives_in(record, read.response[0]) if read.response else None
+    return alternatives or []
+
+
+# Conversations that end in the response
 
 
 def _conversation_field(record: Record) -> str | None:
-    values = ((name, messages_at(record, name)) for name in _CONVERSATIONS)
-    return next((name for name, value in values if isinstance(value, list)), None)
+    values = ((name, messages_in(record.get(name))) for name in CONVERSATIONS)
+    return next((name for name, value in values if is_messages(value)), None)
+
+
+def _fields_of_conversation(record: Record) -> Fields:
+    field = _conversation_field(record) or CONVERSATIONS[0]
+    read = parts_of(record, Fields(prompt=(field,), response=(field,)))
+    messages = messages_in(record.get(field))
+    last = messages[-1] if is_messages(messages) else None
+    gold = None if _REFERENCES.isdisjoint(record) else repeated_reference(record, _text_of(last))
+    if gold is not None:
+        raise UnreadableRecordError(
+            f"the conversation ends in the known answer ({gold}), which the policy did not write; "
+            "name the response with ",
+            SettingRef("response_field"),
+            " if it did",
+        )
+    return read
+
+
+def _text_of(message: object) -> str:
+    return "".join(iter_texts(message))
 
 
 def _read_conversation(record: Record) -> list[Rollout]:
@@ -159,148 +192,27 @@ def _read_conversation(record: Record) -> list[Rollout]:
     field = _conversation_field(record)
     if field is None:
         raise UnreadableRecordError("no messages, expected a list of messages")
-    rollout = read_chat(record, messages_at(record, field))
+    rollout = read_conversation(record, messages_in(record[field]))
     return with_parts(record, _fields_of_conversation(record), [rollout])
 
 
-def _fields_of_conversation(record: Record) -> Fields:
-    field = _conversation_field(record) or "messages"
-    return parts_of(record, Fields(prompt=(field,), response=(field,)))
-
-
-def _resolve_conversation(record: Record) -> Fields:
-    """Return the fields of a conversation that is not training data."""
-    read = _fields_of_conversation(record)
-    _refuse_training_data(record, messages_at(record, read.prompt[0]))
-    return read
-
-
-def _resolve_sharegpt(record: Record) -> Fields:
-    _refuse_training_data(record, record.get("conversations"))
-    return _SHAREGPT.present_in(record)
-
-
-def _refuse_training_data(record: Record, messages: object) -> None:
-    """Refuse messages that end in the known solution of their task: the policy wrote none of it."""
-    if _REFERENCES.isdisjoint(record):
-        return
-    last = messages[-1] if isinstance(messages, list) and messages else None
-    text = "".join(iter_texts(last))
-    if (gold := repeated_reference(record, text)) is not None:
-        raise UnreadableRecordError(
-            f"the conversation ends in the known answer ({gold}), which the policy did not write; "
-            "name the response with ",
-            SettingRef("response_field"),
-            " if it did",
-        )
-
-
-def _message_of_sharegpt(turn: object) -> object:
-    if not isinstance(turn, dict) or "from" not in turn:
-        return turn  # some tools write role and content here
-    if turn["from"] == "function_call":
-        return {"role": "assistant", "content": None, "tool_calls": [turn.get("value")]}
-    return {
-        "role": "tool" if turn["from"] == "observation" else turn["from"],
-        "content": turn.get("value"),
-    }
-
-
-_SHAREGPT = Fields(prompt=("conversations",), system=("system",), response=("conversations",))
-
 LINE_FORMATS = (
-    # `trajectories.jsonl`. Source: thinking-machines-lab/tinker-cookbook
-    # `tinker_cookbook/eval/benchmarks/_types.py`.
+    # AReaL, Alpaca, AlpacaEval, distilabel, LLaMA-Factory, NeMo Skills, OpenRLHF, SkyRL, slime, TRL,
+    # UltraFeedback, verifiers, verl and vLLM; logs of calls, and the results of batches.
     Format(
-        "tinker",
-        lambda record: (
-            isinstance(record.get("turns"), list)
-            and ("example_id" in record or "benchmark" in record)
-        ),
-        _read_tinker,
-        fields=Fields(
-            prompt=("turns",),
-            response=("turns",),
-            metadata=("example_id", "benchmark", "idx", "error"),
-        ),
-        example={"example_id": "river", "turns": [ASKED, ANSWERED]},
-    ),
-    # Source: inclusionAI/AReaL `areal/infra/workflow_executor.py`.
-    line_format(
-        "areal",
-        Fields(prompt=("prompt",), response=("completion",), metadata=("task_id", "sample_idx")),
-        recognise=having("task_id", "sample_idx", "prompt", "completion"),
-        prompt=_prompt_of_areal,
-        observes=True,
-        task="task_id",
-        index="sample_idx",
-        example={"task_id": 0, "sample_idx": 0, "prompt": QUESTION, "completion": ANSWER},
-    ),
-    # Source: NovaSky-AI/SkyRL `skyrl/train/utils/trainer_utils.py`.
-    line_format(
-        "skyrl",
-        Fields(
-            prompt=("input_prompt",),
-            response=("output_response",),
-            metadata=("score", "stop_reason"),
-        ),
-        recognise=having("input_prompt", "output_response"),
-        observes=True,
-        rewards=("score",),
-        example={"input_prompt": QUESTION, "output_response": ANSWER},
-    ),
-    # Decoded without special tokens: the policy can write the roles between the turns of an output,
-    # so they stay text. Source: verl `trainer/ppo/ray_trainer.py`.
-    line_format(
-        "verl",
-        Fields(
-            prompt=("input",),
-            response=("output",),
-            reference=("gts",),
-            metadata=("score", "step", "prediction"),
-        ),
-        recognise=_is_verl,
-        rewards=("score",),
-        example={"input": QUESTION, "output": ANSWER, "gts": "Volga", "score": 1.0, "step": 1},
-    ),
-    # Source: NousResearch/atropos `atroposlib/cli/sft.py`.
-    line_format(
-        "atropos_text",
-        Fields(prompt=("prefix",), response=("completion",), metadata=("score",)),
-        recognise=having("prefix", "completion", unless="prompt"),
-        rewards=("score",),
-        example={"prefix": QUESTION, "completion": ANSWER},
-    ),
-    episode_lines.FORMAT,
-    # Also Alpaca, OpenRLHF, verifiers, NeMo Skills, TRL's completion logs, LLaMA-Factory's
-    # predictions, and so on.
-    line_format(
         "completion",
-        LINE_FIELDS,
-        recognise=is_line,
-        resolve=resolve_line,
-        example={"prompt": QUESTION, "completion": ANSWER},
+        _is_completion,
+        _read_completion,
+        rows=_rows_of_completion,
+        fields=LINE_FIELDS,
+        resolve=_fields_of_completion,
     ),
-    Format(
-        "sharegpt",
-        lambda record: isinstance(record.get("conversations"), list),
-        _read_sharegpt,
-        fields=_SHAREGPT,
-        resolve=_resolve_sharegpt,
-        example={
-            "conversations": [
-                {"from": "human", "value": QUESTION},
-                {"from": "gpt", "value": ANSWER},
-            ]
-        },
-    ),
-    # Also the conversations of LMSYS and WildChat.
+    # Also ShareGPT, LMSYS, WildChat, arena-hard and tinker-cookbook.
     Format(
         "chat",
         lambda record: _conversation_field(record) is not None,
         _read_conversation,
-        fields=replace(LINE_FIELDS, prompt=_CONVERSATIONS, response=_CONVERSATIONS),
-        resolve=_resolve_conversation,
-        example={"messages": [ASKED, ANSWERED]},
+        fields=Fields(prompt=CONVERSATIONS, response=CONVERSATIONS),
+        resolve=_fields_of_conversation,
     ),
 )

@@ -9,32 +9,27 @@ then all of its other texts must be accounted for as well."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats.format import (
-    Format,
-    Score,
-    annotate_line,
-    annotate_list,
-    own_of_lists,
-)
+from genrm_cli.rollouts.formats.format import Format
 from genrm_cli.rollouts.formats.shapes import (
-    PARALLEL,
-    asked_of,
-    read_chat,
+    read_alternatives,
     read_completion,
+    read_conversation,
     splits_conversation,
 )
-from genrm_cli.rollouts.reading.known_names import Fields, is_messages
+from genrm_cli.rollouts.reading.answers import asked_of
+from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.line_fields import (
     parts_of,
     prompt_of,
-    resolve_prompt,
+    resolve_line,
     text_of_part,
     with_parts,
 )
 from genrm_cli.rollouts.reading.record_fields import identifier
+from genrm_cli.rollouts.reading.values import is_messages
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
 
 _SHOWN_KEYS = 8
@@ -55,44 +50,43 @@ def named_fields(
     def fields_in(record: Record) -> Fields:
         """Return the named fields, and the parts of the prompt that the record has beside them."""
         if not prompts:
-            return replace(resolve_prompt(record, response_field), metadata=names)
+            return replace(resolve_line(record, response_field), metadata=names)
         taken = {path.partition(".")[0] for path in fields.names()}
         return parts_of({key: record[key] for key in record.keys() - taken}, fields)
 
     def read(record: Record) -> list[Rollout]:
-        responses, is_list = _responses_at(record, response_field)
+        responses = _value_at(record, response_field)
         found = fields_in(record)
         name = None if id_field is None else identifier(_value_at(record, id_field))
-        known: dict[str, Any] = {"line_is_group": is_list and name is None}
-        known["task"] = None if name is None else f"{id_field}:{name}"
+        known: dict[str, Any] = {} if name is None else {"task": f"{id_field}:{name}"}
         asked = _prompt_at(record, found)
-        rollouts = [_read_response(record, asked, response, known) for response in responses]
+        if splits_conversation(asked, responses):
+            # A conversation is the prompt that precedes its last answer, too.
+            rollout = read_conversation(record, responses, **known)
+            rollouts = [replace(rollout, prompt=(*asked_of(asked).turns, *rollout.prompt))]
+        elif _is_list(responses):
+            rollouts = read_alternatives(record, asked, responses, **known)
+        else:
+            rollouts = [read_completion(record, asked, responses, **known)]
         return with_parts(record, found, rollouts) if found.prompt else rollouts
 
-    def annotate(record: Record, scores: Sequence[Score]) -> None:
-        is_list = _responses_at(record, response_field)[1]
-        (annotate_list if is_list else annotate_line)(record, scores)
+    def rows(record: Record) -> Sequence[object]:
+        responses = _value_at(record, response_field)
+        return responses if _is_list(responses) else []
 
     return Format(
         "named_fields",
         lambda record: True,
         read,
-        annotate,
-        own_of_lists(PARALLEL, (response_field,)),
+        rows=rows,
         fields=fields,
-        example={},
         resolve=fields_in,
         owns_line=bool(prompts),
     )
 
 
-def _responses_at(record: Record, path: str) -> tuple[list[object], bool]:
-    value = _value_at(record, path)
-    if not isinstance(value, list) or is_messages(value):
-        return [value], False
-    if not value:
-        raise UnreadableRecordError(f"{path} is an empty list, expected responses")
-    return value, True
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list) and not is_messages(value)
 
 
 def _prompt_at(record: Record, read: Fields) -> object:
@@ -105,14 +99,6 @@ def _prompt_at(record: Record, read: Fields) -> object:
     asked = asked_of(first)
     texts = [text for other in others if (text := text_of_part(other).strip())]
     return replace(asked, turns=(*asked.turns, *(Turn("user", text) for text in texts)))
-
-
-def _read_response(record: Record, asked: object, response: object, known: Record) -> Rollout:
-    """Read a response; a conversation is the prompt that precedes its last answer, too."""
-    if not splits_conversation(asked, response):
-        return read_completion(record, asked, response, **known)
-    rollout = read_chat(record, response, **known)
-    return replace(rollout, prompt=(*asked_of(asked).turns, *rollout.prompt))
 
 
 def _value_at(record: Record, path: str) -> object:

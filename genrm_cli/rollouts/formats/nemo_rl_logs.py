@@ -8,58 +8,43 @@ the policy. Source: NVIDIA-NeMo/RL `nemo_rl/algorithms/grpo.py`, `nemo_rl/experi
 `nemo_rl/utils/logger.py`."""
 
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
 from typing import Any
 
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats.format import (
-    ANSWER,
-    OTHER_ANSWER,
-    QUESTION,
-    Format,
-    annotate_list,
-    own_of_lists,
-)
+from genrm_cli.rollouts.formats.format import Format
 from genrm_cli.rollouts.formats.shapes import response_span
-from genrm_cli.rollouts.reading.chat_messages import (
+from genrm_cli.rollouts.reading.known_names import Fields
+from genrm_cli.rollouts.reading.messages import (
     items_of_messages,
     items_of_text,
+    media_of_messages,
     turns_of_messages,
 )
-from genrm_cli.rollouts.reading.known_names import Fields
-from genrm_cli.rollouts.reading.message_parts import media_of_messages
 from genrm_cli.rollouts.reading.record_fields import list_at, rollout_of
 from genrm_cli.rollouts.reading.templates import read_prompt
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
 
-_PARALLEL = (
-    "rewards",
-    "filtered_rewards",
-    "input_lengths",
-    "token_ids",
-    "token_loss_mask",
-    "sample_loss_mask",
-    "advantages",
-    "generation_logprobs",
-    "prev_logprobs",
-    "agent_ref",
-)
 # Others write `content` and `rewards` as well, but none of these beside them.
-_OWN_NAMES = ("idx", "input_lengths", "token_loss_mask", "sample_loss_mask", "agent_ref")
-_own_record = own_of_lists(_PARALLEL, ("content",))
+_OWN_NAMES = frozenset(("idx", "input_lengths", "token_loss_mask", "sample_loss_mask", "agent_ref"))
 
 
 def _recognise(record: Record) -> bool:
     content = record.get("content")
     is_batch = isinstance(content, list) and bool(content) and isinstance(content[0], list)
-    return is_batch and any(name in record for name in _OWN_NAMES)
+    return is_batch and not _OWN_NAMES.isdisjoint(record)
+
+
+def _logs(record: Record) -> list[Any]:
+    content = list_at(record, "content")
+    return content if isinstance(content[0], list) else [content]
 
 
 def _read(record: Record) -> list[Rollout]:
-    content = list_at(record, "content")
-    logs = content if _is_batch(record) else [content]
-    return [_read_log(_own(record, position), log) for position, log in enumerate(logs)]
+    return [
+        _read_log(FORMAT.own_record(record, position), log)
+        for position, log in enumerate(_logs(record))
+    ]
 
 
 def _read_log(record: Record, log: object) -> Rollout:
@@ -70,9 +55,8 @@ def _read_log(record: Record, log: object) -> Rollout:
     if len(log) == 1:
         raise UnreadableRecordError("content has only one text, expected a prompt and a response")
     start = _prompt_texts(record, log)
-    asked = read_prompt(
-        "".join(log[:start])
-    )  # each text is what its message adds to the rendered conversation
+    # Each text is what its message adds to the rendered conversation.
+    asked = read_prompt("".join(log[:start]))
     if start > 1 and not asked.awaits_answer:
         *before, last = log[:start]
         asked = replace(
@@ -96,9 +80,8 @@ def _prompt_texts(record: Record, log: list[str]) -> int:
 
     Policy and environment alternate from there on, so it also tells whether the last text is an
     observation."""
-    is_framed = (
-        read_prompt(log[0]).template is not None
-    )  # otherwise only the policy may have written a frame
+    # Without a frame around the first text, only the policy may have written one.
+    is_framed = read_prompt(log[0]).template is not None
     texts = log[: -1 if is_framed else 1]
     starts = [number for number, text in enumerate(texts, 1) if read_prompt(text).awaits_answer]
     if (masked := _start_by_mask(record, len(log))) is not None:
@@ -120,9 +103,8 @@ def _prompt_texts(record: Record, log: list[str]) -> int:
     if not starts and _is_observation(log[-1]):
         return 1 if len(log) % 2 else 2
     raise UnreadableRecordError(
-        f"content has {len(log)} texts: without token_loss_mask, or a prompt that ends where the "
-        "policy begins, "
-        "it is unknown whether the first is a system prompt or the last an observation"
+        f"content has {len(log)} texts, no token_loss_mask, and no prompt that ends where the "
+        "policy begins: the first may be a system prompt, and the last an observation"
     )
 
 
@@ -154,7 +136,7 @@ def _read_messages(record: Record, log: list[Any]) -> Rollout:
     its first.
     """
     turns = turns_of_messages(log)
-    start, end = response_span(turns)
+    start, end = response_span(turns, "answer")
     observed = next((number for number, turn in enumerate(turns) if turn.role == "environment"), 0)
     if observed and turns[observed - 1].role == "assistant":
         start = observed - 1
@@ -168,27 +150,11 @@ def _read_messages(record: Record, log: list[Any]) -> Rollout:
     )
 
 
-def _is_batch(record: Record) -> bool:
-    return isinstance(record["content"][0], list)
-
-
-def _own(record: Record, position: int) -> Record:
-    return _own_record(record, position) if _is_batch(record) else record
-
-
 FORMAT = Format(
     "nemo_rl",
     _recognise,
     _read,
-    partial(annotate_list, also=("filtered_rewards",)),
-    _own,
-    fields=Fields(
-        prompt=("content",), response=("content",), metadata=("rewards", "filtered_rewards", "idx")
-    ),
+    rows=_logs,
+    fields=Fields(prompt=("content",), response=("content",)),
     owns_line=True,
-    example={
-        "content": [[QUESTION, ANSWER], [QUESTION, OTHER_ANSWER]],
-        "rewards": [1.0, 0.0],
-        "idx": 0,
-    },
 )

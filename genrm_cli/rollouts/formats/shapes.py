@@ -3,149 +3,122 @@ prompt.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
-from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.reading.account import json_in
-from genrm_cli.rollouts.reading.chat_messages import (
+from genrm_cli.rollouts.reading.answers import asked_of, items_of_answer
+from genrm_cli.rollouts.reading.known_names import SYSTEMS, plain_name
+from genrm_cli.rollouts.reading.messages import (
     REASONING,
     items_of_messages,
-    items_of_text,
+    media_of_messages,
+    read_messages,
     turns_of_messages,
-    turns_of_prompt,
 )
-from genrm_cli.rollouts.reading.known_names import has_text, is_messages, part_named
-from genrm_cli.rollouts.reading.message_parts import media_of_messages
-from genrm_cli.rollouts.reading.reasoning import opened_at_end, strip_end_tokens
 from genrm_cli.rollouts.reading.record_fields import is_truncated, rollout_of
-from genrm_cli.rollouts.reading.response_items import items_of_response
-from genrm_cli.rollouts.reading.templates import DecodedPrompt, read_prompt, split_output
-from genrm_cli.rollouts.rollout import Item, Rollout, ToolResult, Turn, UnreadableRecordError
+from genrm_cli.rollouts.reading.values import is_messages, list_or_empty
+from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
 
-# One entry per response, if the list has the same length; all other fields belong to the line.
-PARALLEL = (
-    "rewards",
-    "scores",
-    "advantages",
-    "ids",
-    "response_ids",
-    "rollout_ids",
-    "finish_reasons",
-    "stop_reasons",
-    "lengths",
-    "logprobs",
-    "response_logprobs",
-    "token_ids",
-    "masks",
-    "sampling_params",
-    "seeds",
-    "models",
-    "reward_components",
-    "predicted_answers",
-    "labels",
-    "is_correct",
-    "metrics",
+Begins = Literal["task", "policy", "answer"]
+"""Where the response of a conversation begins: after the first turn of the user, as in an episode;
+with the first turn of the policy; or with its last one, with the tool turns before it."""
+# SkyRL and AReaL decode with special tokens: what the environment said between turns of the policy
+# is told by them.
+_KEEPS_TOKENS = (
+    frozenset(("input_prompt", "output_response")),
+    frozenset(("task_id", "sample_idx")),
 )
 
 
-def read_completion(
-    record: JsonObject, prompt: object, response: object, *, observes: bool = False, **known: Any
-) -> Rollout:
-    """Read a rollout from the values of its two fields; `known` overrides attributes of `Rollout`.
-
-    `observes` says whether a decoded response may hold what the environment said between turns of
-    the policy."""
+def read_completion(record: JsonObject, prompt: object, response: object, **known: Any) -> Rollout:
+    """Read a rollout from the values of its two fields; `known` overrides its attributes."""
     asked = asked_of(prompt)
-    items = items_of_answer(asked, response, observes=observes or _holds_observations(record))
-    return rollout_of(
-        record, asked.turns, items, **{"prompt_media": media_of_messages(prompt)} | known
-    )
-
-
-def _holds_observations(record: JsonObject) -> bool:
-    """Whether a loss mask of the response has a zero: tokens that the policy did not write
-    (slime).
-    """
-    mask = record.get("loss_mask")
-    return isinstance(mask, list) and 0 in mask
-
-
-def asked_of(prompt: object) -> DecodedPrompt:
-    """Return a prompt that is a text, decoded or not, or messages; one that is read already stays
-    as it is.
-    """
-    if isinstance(prompt, DecodedPrompt):
-        return prompt
-    if isinstance(prompt, str):
-        # Tables and lm-eval have messages as their JSON text.
-        messages = json_in(prompt)
-        if is_messages(messages) and messages[-1]["role"] != "assistant":
-            return DecodedPrompt(turns_of_prompt(messages))
-        return read_prompt(prompt)
-    turns = turns_of_prompt(prompt)
-    opened = (
-        opened_at_end(turns[-1].text, is_template=True)
-        if turns and turns[-1].role == "assistant"
-        else ""
-    )
-    return DecodedPrompt(turns, opened=opened)
-
-
-def items_of_answer(
-    asked: DecodedPrompt, response: object, *, observes: bool = False
-) -> tuple[Item, ...] | None:
-    """Return the items of what the policy wrote after a prompt, the reasoning that the prompt
-    opened included.
-    """
-    if isinstance(response, dict) and (name := _text_field(response)) is not None:
-        response = response[name]
-    if is_messages(response) and turns_of_messages(response[: len(asked.turns)]) == asked.turns:
-        response = response[len(asked.turns) :]  # pipelines of transformers repeat the prompt
-    if not isinstance(response, str):
-        return items_of_response(response)
-    if not observes or asked.template is None:
-        return items_of_text(asked.opened + response)
-    items: list[Item] = []
-    for turn in split_output(asked.opened + response, asked.template):
-        if turn.role == "assistant":
-            items += items_of_text(turn.text)
-        else:
-            text = strip_end_tokens(turn.text)[0].strip("\n")
-            items.append(ToolResult(text) if turn.role == "tool" else Turn(turn.role, text))
-    return tuple(items)
-
-
-def _text_field(response: JsonObject) -> str | None:
-    """Return the field of an object that holds a response as text; None for objects of an API."""
-    if any(
-        isinstance(response.get(name), dict | list)
-        for name in ("message", "choices", "content", "output")
-    ):
-        return None
-    names = [
-        name
-        for name, value in response.items()
-        if name != "message" and part_named(name) and has_text(value)
-    ]
-    if len(names) > 1:
-        told = (
-            f"{', '.join(names)} of a response could be part of the prompt or a response; name "
-            "the fields with "
-        )
+    keeps_tokens = any(record.keys() >= names for names in _KEEPS_TOKENS)
+    if keeps_tokens and asked.template is not None and not asked.awaits_answer:
+        # AReaL cuts the prompt by the number of trained tokens, also with several turns.
         raise UnreadableRecordError(
-            told, SettingRef("prompt_field"), " and ", SettingRef("response_field")
+            "the prompt does not end where the policy begins: it holds turns of the policy"
         )
-    return names[0] if names and isinstance(response[names[0]], str) else None
+    # A loss mask has zeros for tokens that the policy did not write (slime).
+    observes = keeps_tokens or 0 in list_or_empty(record.get("loss_mask"))
+    items = items_of_answer(asked, response, observes=observes)
+    is_cut = is_truncated(record) or (isinstance(response, dict) and is_truncated(response))
+    known = {"prompt_media": asked.media, "is_truncated": is_cut} | known
+    return rollout_of(record, asked.turns, items, **known)
 
 
-def read_chat(record: JsonObject, messages: object, **known: Any) -> Rollout:
-    """Read a conversation whose last assistant turn is judged, with the tool turns before it."""
+def read_alternatives(
+    record: JsonObject, prompt: object, responses: Sequence[object], **known: Any
+) -> list[Rollout]:
+    """Read responses to one prompt as one group, in their order.
+
+    They have no rollout index: if `group_by` joins lines, their positions would look like
+    duplicates. Those with a system prompt of their own (UltraFeedback) answer other prompts."""
+    if not responses:
+        raise UnreadableRecordError("the list of responses is empty")
+    if len(responses) == 1:
+        return [read_completion(record, prompt, responses[0], **known)]
+    stops = list_or_empty(record.get("finish_reasons", record.get("stop_reasons")))
+    asked = asked_of(prompt)
+    pairs = [_split_system(response) for response in responses]
+    is_group = len({told for told, _ in pairs}) == 1
+    known = {"index": None, "task": None, "line_is_group": is_group} | known
+    rollouts = []
+    for position, (told, response) in enumerate(pairs):
+        turns = (Turn("system", told), *asked.turns) if told else asked.turns
+        rollout = read_completion(record, replace(asked, turns=turns), response, **known)
+        is_cut = len(stops) == len(responses) and is_truncated({"finish_reason": stops[position]})
+        rollouts.append(replace(rollout, is_truncated=rollout.is_truncated or is_cut))
+    return rollouts
+
+
+def _split_system(response: object) -> tuple[str, object]:
+    """Return the system prompt that an alternative has for itself, and the alternative without
+    it.
+    """
+    if isinstance(response, dict):
+        for name, value in response.items():
+            is_system = plain_name(name).removeprefix("custom_") in SYSTEMS
+            if is_system and isinstance(value, str) and value.strip():
+                return value, {key: each for key, each in response.items() if key != name}
+    return "", response
+
+
+def read_conversation(
+    record: JsonObject, messages: object, begins: Begins | int = "answer", **known: Any
+) -> Rollout:
+    """Read a conversation whose response begins there, or at a position.
+
+    There is no response if the user has the last word."""
     if not isinstance(messages, list):
         raise UnreadableRecordError("no messages, expected a list of messages")
-    turns = turns_of_messages(messages)
-    start, end = response_span(turns)
-    return split_messages(record, messages[:end] or messages, turns[:start], **known)
+    read = read_messages(messages)
+    turns = turns_of_messages(read)
+    start, end = response_span(turns, begins)
+    known = {"prompt_media": media_of_messages(read[:start])} | known
+    return rollout_of(record, turns[:start], items_of_messages(read[start:end]), **known)
+
+
+def response_span(turns: Sequence[Turn], begins: Begins | int) -> tuple[int, int]:
+    """Return the span of the response; empty, at the end, if there is none."""
+    if isinstance(begins, int):
+        return begins, len(turns)
+    roles = [turn.role for turn in turns]
+    if begins == "task":
+        return (roles.index("user") + 1 if "user" in roles else 0), len(turns)
+    if begins == "policy":
+        acts = (at for at, role in enumerate(roles) if role in ("assistant", REASONING))
+        return next(acts, len(turns)), len(turns)
+    end = len(turns)
+    while end and roles[end - 1] not in ("assistant", "user"):
+        end -= 1
+    if not end or roles[end - 1] == "user":
+        return len(turns), len(turns)
+    start = end
+    while start and roles[start - 1] in ("assistant", "tool", REASONING):
+        start -= 1
+    return start, end
 
 
 def splits_conversation(prompt: object, response: object) -> bool:
@@ -155,92 +128,3 @@ def splits_conversation(prompt: object, response: object) -> bool:
     turns = turns_of_messages(response)
     asked = asked_of(prompt).turns
     return turns[0].role != "assistant" and turns[: len(asked)] != (asked or None)
-
-
-def response_span(turns: Sequence[Turn]) -> tuple[int, int]:
-    """Return the span of the last assistant turn with the tool turns before it; empty, at the end,
-    if there is none, or the user has the last word.
-    """
-    end = len(turns)
-    while end and turns[end - 1].role not in ("assistant", "user"):
-        end -= 1
-    if not end or turns[end - 1].role == "user":
-        return len(turns), len(turns)
-    start = end
-    while start and turns[start - 1].role in ("assistant", "tool", REASONING):
-        start -= 1
-    return start, end
-
-
-def read_trajectory(record: JsonObject, messages: list[Any], **known: Any) -> Rollout:
-    """Read a conversation in which the policy's part begins with the first assistant turn, and ends
-    with the last.
-    """
-    turns = turns_of_messages(messages)
-    first = next(
-        (number for number, turn in enumerate(turns) if turn.role in ("assistant", REASONING)),
-        len(turns),
-    )
-    return split_messages(record, messages, turns[:first], **known)
-
-
-def split_messages(
-    record: JsonObject, messages: list[Any], opening: tuple[Turn, ...], **known: Any
-) -> Rollout:
-    """Read a conversation whose first messages, of the turns `opening`, are the prompt, and all
-    others the response.
-    """
-    start = len(opening)
-    known = {"prompt_media": media_of_messages(messages[:start])} | known
-    return rollout_of(record, opening, items_of_messages(messages[start:]), **known)
-
-
-def read_list(record: JsonObject, prompt: object, responses: list[object]) -> list[Rollout]:
-    """Read a list of responses to one prompt as one group, in the order of the list.
-
-    They have no rollout index: if `group_by` joins lines, their positions would look like
-    duplicates."""
-    if not responses:
-        raise UnreadableRecordError("the list of responses is empty")
-    reasons = record.get("finish_reasons", record.get("stop_reasons"))
-    stops = (
-        reasons
-        if isinstance(reasons, list) and len(reasons) == len(responses)
-        else [None] * len(responses)
-    )
-    asked = asked_of(prompt)
-    media = media_of_messages(prompt)
-    return [
-        rollout_of(
-            record,
-            asked.turns,
-            items_of_answer(asked, response),
-            index=None,
-            task=None,
-            line_is_group=True,
-            is_truncated=is_truncated({"finish_reason": stop})
-            or (isinstance(response, dict) and is_truncated(response)),
-            prompt_media=media,
-        )
-        for response, stop in zip(responses, stops, strict=True)
-    ]
-
-
-def read_choices(
-    record: JsonObject, choices: list[Any], prompt: object, **known: Any
-) -> list[Rollout]:
-    """Read each choice of a completion as a rollout."""
-    if not all(isinstance(choice, dict) for choice in choices):
-        raise UnreadableRecordError("a choice is not an object, expected one with message or text")
-    known = {"prompt_media": media_of_messages(prompt)} | known
-    asked = asked_of(prompt)
-    return [
-        rollout_of(
-            record,
-            asked.turns,
-            items_of_answer(asked, choice),
-            is_truncated=is_truncated(choice),
-            **known,
-        )
-        for choice in choices
-    ]

@@ -6,9 +6,10 @@ whose name says that it is a known answer, reasoning, or what a judge or a test 
 repeats what the format took holds nothing new. What is left is *open*: the policy may have written
 it, or have answered it, so the line is refused until the user says what it is."""
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from genrm_cli.errors import Message, SettingRef
 from genrm_cli.json_types import JsonObject
@@ -17,11 +18,10 @@ from genrm_cli.rollouts.reading.known_names import (
     Fields,
     Role,
     is_label,
-    is_messages,
-    iter_texts,
     part_named,
     role_named,
 )
+from genrm_cli.rollouts.reading.values import is_messages, iter_texts, json_in, values_at
 
 # A sentence has three words, most names and categories have fewer.
 _LEAST_WORDS = 3
@@ -42,6 +42,18 @@ _FRAME = re.compile(
 _SETTLED: frozenset[Role | None] = frozenset(("reference", "reasoning", "verdict", "metadata"))
 
 
+class FoundText(NamedTuple):
+    """A text of a line: its path, the name of its field, and whether a name on its path is that of
+    a part of the prompt or the response.
+
+    The text of messages and JSON has the path of the field that holds it."""
+
+    path: str
+    name: str
+    text: str
+    is_part: bool
+
+
 def is_prose(text: str) -> bool:
     """Whether a text is a sentence or code, not just an identifier, a time or a category."""
     if _CODE.search(text):
@@ -51,31 +63,77 @@ def is_prose(text: str) -> bool:
     return words >= _LEAST_WORDS and not (len(text) < _SHOWN_CHARS and _TIME.match(text))
 
 
-def iter_open(
-    record: JsonObject, read: Fields, settled: Collection[str] = ()
-) -> Iterator[tuple[str, str]]:
-    """Yield the dotted path and the text of what no format, name or content explains.
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """A walk over a value; it leaves out what stands at the `settled` paths, and what a name
+    explains. With None, it leaves out nothing.
+    """
+
+    settled: Collection[str] | None
+
+    def texts(
+        self,
+        value: object,
+        path: str,
+        name: str,
+        *,
+        is_part: bool = False,
+        in_message: bool = False,
+        depth: int = 0,
+    ) -> Iterator[FoundText]:
+        """Yield the texts of a value."""
+        if self.settled is not None and (path in self.settled or role_named(name) in _SETTLED):
+            return
+        # The `message` of a log or an error is a text; one of a chat is an object.
+        is_log = name == "message" and isinstance(value, str)
+        is_part = is_part or (part_named(name) is not None and not is_log)
+        inner = json_in(value) if isinstance(value, str) else value
+        if depth > _MAX_DEPTH:
+            yield FoundText(path, name, "(nested too deeply)", True)
+        elif isinstance(inner, list):
+            if inner and isinstance(inner[0], int | float) and isinstance(inner[-1], int | float):
+                return  # token ids and logprobs, tens of thousands in a line
+            for each in inner:
+                yield from self.texts(
+                    each, path, name, is_part=is_part, in_message=in_message, depth=depth + 1
+                )
+        elif isinstance(inner, dict):
+            in_message = in_message or is_messages([inner])
+            for key, each in inner.items():
+                if in_message and key in ("role", "from", "type", "channel"):
+                    continue
+                below = path if in_message else f"{path}.{key}"
+                yield from self.texts(
+                    each, below, key, is_part=is_part, in_message=in_message, depth=depth + 1
+                )
+        elif isinstance(value, str) and (text := value.strip()):
+            yield FoundText(path, name, text, is_part)
+
+
+def iter_texts_by_path(record: JsonObject) -> Iterator[FoundText]:
+    """Yield every text of a line, whatever the names."""
+    walk = _Walk(None)
+    for name, value in record.items():
+        yield from walk.texts(value, name, name)
+
+
+def open_fields(record: JsonObject, read: Fields, settled: Collection[str] = ()) -> dict[str, str]:
+    """Return an example text of each field that no format, name or content explains, by path.
 
     `settled` are the paths of fields that the user has said something about."""
     taken = read.names()
-    settled = {*settled, *taken}
+    walk = _Walk({*settled, *taken})
+    found: dict[str, str] = {}
     said: _FormatTexts | None = None
     for name, value in record.items():
         if name in taken or isinstance(value, int | float | None):
             continue
-        for path, key, text, is_part in _iter_texts_at(value, name, settled):
-            if not (is_part or is_prose(text)) or _is_label_text(key, text):
+        for each in walk.texts(value, name, name):
+            if not (each.is_part or is_prose(each.text)) or _is_label_text(each):
                 continue
             said = said or _FormatTexts(record, read)
-            if not said.repeats(text, part_named(key)):
-                yield path, text
-
-
-def open_fields(record: JsonObject, read: Fields, settled: Collection[str] = ()) -> dict[str, str]:
-    """Return an example text of each field that is not accounted for, by path."""
-    found: dict[str, str] = {}
-    for path, text in iter_open(record, read, settled):
-        found.setdefault(path, text)
+            if not said.repeats(each):
+                found.setdefault(each.path, each.text)
     return found
 
 
@@ -83,29 +141,31 @@ def roles_of(record: JsonObject, read: Fields, settled: Mapping[str, str]) -> di
     """Return the fields of a line by what they were taken for, metadata last; `settled` gives the
     roles by path that the user has set.
     """
-    roles = {role: list(names) for role, names in read.roles().items() if role != "metadata"}
-    for path, role in settled.items():
-        if values_at(record, path) is not None:
-            roles.setdefault(role, []).append(path)
-    tops = {path.partition(".")[0] for names in roles.values() for path in names}
+    roles: dict[str, list[str]] = {}
+    tops = set()
+    told = [(role, path) for role, names in read.roles().items() for path in names]
+    told = [each for each in told if each[0] != "metadata"]
+    told += [(role, path) for path, role in settled.items() if values_at(record, path) is not None]
+    for role, path in told:
+        roles.setdefault(role, []).append(path)
+        tops.add(path.partition(".")[0])
     left = {path.partition(".")[0] for path in open_fields(record, read, settled)}
-    metadata: list[str] = []
-    for name in record.keys() - tops:
+    metadata = []
+    for name in [name for name in record if name not in tops]:
         role = "not read" if name in left else _role_of(name, record[name])
-        role = "metadata" if name in read.metadata else role
-        (metadata if role == "metadata" else roles.setdefault(role, [])).append(name)
-    order = list(record)
-    return {role: names for role, names in roles.items() if names} | (
-        {"metadata": sorted(metadata, key=order.index)} if metadata else {}
-    )
+        if name in read.metadata or role == "metadata":
+            metadata.append(name)
+        else:
+            roles.setdefault(role, []).append(name)
+    return roles | ({"metadata": metadata} if metadata else {})
 
 
 def _role_of(name: str, value: object) -> str:
     role = role_named(name)
     if role in _SETTLED and role is not None:
         return role
-    texts = [text for _, _, text, _ in _iter_texts_at(value, name, ())]
-    return "repeated" if any(map(is_prose, texts)) else "metadata"
+    is_text = any(is_prose(each.text) for each in _Walk(()).texts(value, name, name))
+    return "repeated" if is_text else "metadata"
 
 
 def repeated_reference(record: JsonObject, response: str) -> str | None:
@@ -113,12 +173,11 @@ def repeated_reference(record: JsonObject, response: str) -> str | None:
     word.
 
     Such messages are training data. A policy may well give a short answer as the known one is."""
-    text = " ".join(response.split())
+    words = response.split()
     for name in REFERENCES:
         least = _LEAST_WORDS if "solution" in name else _LONG_WORDS
-        for known in iter_texts(record.get(name)):
-            if len(known.split()) >= least and " ".join(known.split()) == text:
-                return name
+        if len(words) >= least and words in [text.split() for text in iter_texts(record.get(name))]:
+            return name
     return None
 
 
@@ -137,37 +196,30 @@ def describe_open(left: Mapping[str, str], taker: str) -> Message:
 
 def settings_of_roles() -> Message:
     """Return the settings that say what a field is."""
-    return Message.of(
-        SettingRef("prompt_field"),
-        ", ",
-        SettingRef("response_field"),
-        ", ",
-        SettingRef("reference_field"),
-        " or ",
-        SettingRef("ignore_fields"),
-    )
+    names = ("prompt_field", "response_field", "reference_field", "ignore_fields")
+    first, second, third, last = map(SettingRef, names)
+    return Message.of(first, ", ", second, ", ", third, " or ", last)
 
 
 class _FormatTexts:
     """The texts that a format takes from a line."""
 
     def __init__(self, record: JsonObject, read: Fields) -> None:
-        shown = dict.fromkeys(
-            (*read.prompt, *read.system, *read.history, *read.context, *read.response)
-        )
+        walk = _Walk(None)
+        shown = {*read.prompt, *read.system, *read.history, *read.context, *read.response}
+        values = ((path, values_at(record, path)) for path in shown)
         self._texts = {
-            text
-            for path in shown
-            for _, _, text, _ in _iter_texts_at(values_at(record, path), path, (), settle=False)
+            each.text for path, value in values for each in walk.texts(value, path, path)
         }
         self._whole = "\0".join(self._texts)
         self._long = sorted(filter(is_prose, self._texts), key=len, reverse=True)
 
-    def repeats(self, text: str, part: str | None) -> bool:
+    def repeats(self, found: FoundText) -> bool:
         """Whether a text holds nothing but what was taken: as a whole, a part or a composition."""
+        text = found.text
         if text in self._texts:
             return True
-        if (part != "response" or is_prose(text)) and text in self._whole:
+        if (part_named(found.name) != "response" or is_prose(text)) and text in self._whole:
             return True
         rest = text
         for each in self._long:
@@ -175,119 +227,10 @@ class _FormatTexts:
         return rest != text and not is_prose(" ".join(_FRAME.sub(" ", rest).split()))
 
 
-def iter_texts_by_path(record: JsonObject) -> Iterator[tuple[str, str, str]]:
-    """Yield path, name and text of every text of a line, whatever the names."""
-    for name, value in record.items():
-        for path, key, text, _ in _iter_texts_at(value, name, (), settle=False):
-            yield path, key, text
-
-
-def values_at(record: JsonObject, path: str) -> object:
-    """Return the value of a field, or at a dotted path that may go through lists; None if there is
-    none.
-    """
-    if path in record:
-        return record[path]
-    value: object = record
-    for part in path.split("."):
-        if isinstance(value, list):
-            value = [each.get(part) for each in value if isinstance(each, dict)]
-        else:
-            value = value.get(part) if isinstance(value, dict) else None
-    return value
-
-
-def _iter_texts_at(
-    value: object,
-    path: str,
-    settled: Collection[str],
-    key: str | None = None,
-    *,
-    is_part: bool = False,
-    settle: bool = True,
-    in_message: bool = False,
-    depth: int = 0,
-) -> Iterator[tuple[str, str, str, bool]]:
-    """Yield path, name and text of each text in a value, and whether its name is that of a part.
-
-    The text of messages and JSON has the path of the field that holds it."""
-    key = path if key is None else key
-    if path in settled or (settle and role_named(key) in _SETTLED):
-        return
-    if depth > _MAX_DEPTH:
-        yield path, key, "(nested too deeply)", True
-        return
-    is_part = is_part or (part_named(key) is not None and not _is_plain_message(key, value))
-    if isinstance(value, str):
-        inner = json_in(value)
-        if inner is not None:
-            value = inner
-        elif text := value.strip():
-            yield path, key, text, is_part
-            return
-    if isinstance(value, list):
-        if value and isinstance(value[0], int | float) and isinstance(value[-1], int | float):
-            return  # token ids and logprobs, tens of thousands in a line
-        for each in value:
-            yield from _iter_texts_at(
-                each,
-                path,
-                settled,
-                key,
-                is_part=is_part,
-                settle=settle,
-                in_message=in_message,
-                depth=depth + 1,
-            )
-    elif isinstance(value, dict):
-        in_message = in_message or is_messages([value])
-        for name, each in value.items():
-            if in_message and name in ("role", "type", "channel"):
-                continue
-            yield from _iter_texts_at(
-                each,
-                path if in_message else f"{path}.{name}",
-                settled,
-                name,
-                is_part=is_part,
-                settle=settle,
-                in_message=in_message,
-                depth=depth + 1,
-            )
-
-
-def iter_strings(value: object) -> Iterator[str]:
-    """Yield every text in a value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for each in value:
-            yield from iter_strings(each)
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from iter_strings(each)
-
-
-def json_in(text: str) -> object:
-    """Return the list or object whose JSON text this is; None for any other text."""
-    if not text.startswith(("[", "{")) or not text.rstrip().endswith(("]", "}")):
-        return None
-    try:
-        value = json.loads(text)
-        json.dumps(value, ensure_ascii=False).encode()  # an escape may hold half a character
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, list | dict) else None
-
-
-def _is_plain_message(key: str, value: object) -> bool:
-    """Whether a value is the `message` of a log or an error: one of a chat is an object."""
-    return key == "message" and isinstance(value, str)
-
-
-def _is_label_text(key: str, text: str) -> bool:
+def _is_label_text(found: FoundText) -> bool:
+    text = found.text
     is_short = len(text.split()) <= _LABEL_WORDS and not text.endswith((".", "?", "!"))
-    return is_label(key) and is_short and "\n" not in text
+    return is_label(found.name) and is_short and "\n" not in text
 
 
 def shown_text(text: str) -> str:

@@ -5,12 +5,12 @@ as what. Beside the fields of its format, a line may have any others: `account.p
 they hold, and asks here only for names that say whose text it is."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, TypeGuard
+from typing import Literal
 
 from genrm_cli.json_types import JsonObject
+from genrm_cli.rollouts.reading.values import has_text
 
 Role = Literal["prompt", "response", "reference", "reasoning", "verdict", "metadata"]
 
@@ -21,8 +21,12 @@ def _names(text: str) -> tuple[str, ...]:
 
 # A prompt on its own; all but one of those that a line has must repeat it.
 PROMPTS = _names(
-    "prompt messages conversation question query problem instruction input inputs user_input"
+    "prompt messages conversation question query problem instruction input inputs user_input "
+    "input_prompt prefix"
 )
+# Prompts if they are requests to an API, and responses if they are its replies.
+REQUESTS = _names("request request_body params body modelInput infer_request")
+REPLIES = _names("response_body result modelOutput choices")
 # Parts of a prompt beside it.
 SYSTEMS = _names(
     "system system_prompt system_message system_instruction developer_prompt instructions"
@@ -36,12 +40,12 @@ CONTEXTS = _names(
 RESPONSES = _names(
     "completion response output generation generated_text predict model_output model_response "
     "model_completion output_text response_text text generated_response generated_solution "
-    "llm_response llm_output actual_output message"
+    "llm_response llm_output actual_output message output_response"
 )
 MANY_RESPONSES = _names("responses completions outputs generations samples candidates rollouts")
 # A response for some writers; an extract of one, a pair, or a whole conversation for others. Read
 # only if named.
-_UNCLEAR = _names(
+UNCLEAR = _names(
     "prediction predictions predicts predicted_text generated generated_texts model_answer reply "
     "conversations trajectory trajectories chosen rejected turns messages_and_choices"
 )
@@ -52,8 +56,8 @@ REFERENCES = _names(
     "ground_truth ground_truths gold golden_answer gold_answer gt gts gt_cot best_answer "
     "ideal_completion solution solutions target targets label labels"
 )
-RESPONSE_NAMES = (*RESPONSES, *MANY_RESPONSES, *_UNCLEAR)
-_PROMPT_NAMES = frozenset((*PROMPTS, *SYSTEMS, *HISTORIES, *CONTEXTS, "prefix", "raw_input"))
+RESPONSE_NAMES = (*RESPONSES, *MANY_RESPONSES, *UNCLEAR)
+_PROMPT_NAMES = frozenset((*PROMPTS, *SYSTEMS, *HISTORIES, *CONTEXTS, "raw_input"))
 # Any other name that ends in one of these words could be a prompt or a response as well, even one
 # of a word or two.
 _PROMPT_WORDS = _names(
@@ -172,60 +176,6 @@ def likely_role(name: str) -> Role | None:
     return next((_TELLING[word] for word in reversed(words) if word in _TELLING), None)
 
 
-_TEXT_KEYS = ("content", "text", "value", "message", "output", "response", "parts")
-
-
-def iter_texts(value: object) -> Iterator[str]:
-    """Yield the texts of a value that are not blank: of a text, messages, content parts, or lists
-    of these.
-    """
-    if isinstance(value, str):
-        if text := value.strip():
-            yield text
-    elif isinstance(value, list):
-        for each in value:
-            yield from iter_texts(each)
-    elif isinstance(value, dict):
-        names = [name for name in _TEXT_KEYS if name in value] or value
-        for name in names:
-            yield from iter_texts(value[name])
-
-
-def has_text(value: object) -> bool:
-    """Whether a value holds any text that is not blank."""
-    return next(iter_texts(value), None) is not None
-
-
-def may_hold(name: str, value: object) -> bool:
-    """Whether a value could be a prompt or a response: no number, and `message` only as an
-    object.
-    """
-    return isinstance(value, list | dict | None) or (isinstance(value, str) and name != "message")
-
-
-def is_messages(value: object) -> TypeGuard[list[JsonObject]]:
-    """Whether a value is a list of messages."""
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(each, dict) and "role" in each for each in value)
-    )
-
-
-def is_api_choices(value: object) -> bool:
-    """Whether a value is the list of choices of an API's completion; other `choices` are those of a
-    question.
-    """
-    return isinstance(value, list) and all(
-        isinstance(each, dict)
-        and (
-            "message" in each
-            or ("text" in each and not {"index", "finish_reason", "logprobs"}.isdisjoint(each))
-        )
-        for each in value
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Fields:
     """The fields that a format reads, by role.
@@ -247,17 +197,15 @@ class Fields:
     context: tuple[str, ...] = ()
     response: tuple[str, ...] = ()
     reference: tuple[str, ...] = ()
-    reasoning: tuple[str, ...] = ()
     metadata: tuple[str, ...] = ()
+
+    def roles(self) -> dict[str, tuple[str, ...]]:
+        """Return the fields of each role."""
+        return {role: getattr(self, role) for role in self.__slots__}
 
     def names(self) -> tuple[str, ...]:
         """Return all fields, each once."""
         return tuple(dict.fromkeys(name for names in self.roles().values() for name in names))
-
-    def roles(self) -> dict[str, tuple[str, ...]]:
-        """Return the fields of each role that has any."""
-        roles = {role: getattr(self, role) for role in self.__slots__}
-        return {role: names for role, names in roles.items() if names}
 
     def present_in(self, record: JsonObject) -> "Fields":
         """Return the fields that a line has; of the alternatives for prompt and response the first
@@ -268,6 +216,6 @@ class Fields:
             for role, names in self.roles().items()
         }
         for role in ("prompt", "response"):
-            names = present.get(role, ())
+            names = present[role]
             present[role] = tuple([name for name in names if has_text(record[name])] or names)[:1]
         return Fields(**present)

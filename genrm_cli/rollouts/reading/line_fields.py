@@ -3,95 +3,95 @@
 A name is never ranked below another and then used when the other is missing: if several fields
 could be the prompt, or the response, the line is refused with the choices."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from genrm_cli.errors import Message
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.reading.account import json_in, settings_of_roles
-from genrm_cli.rollouts.reading.chat_messages import turns_of_messages
+from genrm_cli.rollouts.reading.account import settings_of_roles
+from genrm_cli.rollouts.reading.answers import is_api_choices, is_reply, is_request
 from genrm_cli.rollouts.reading.known_names import (
     CONTEXTS,
     HISTORIES,
     MANY_RESPONSES,
     PROMPTS,
     REFERENCES,
+    REPLIES,
+    REQUESTS,
     RESPONSE_NAMES,
     RESPONSES,
     SYSTEMS,
+    UNCLEAR,
     Fields,
+    plain_name,
+)
+from genrm_cli.rollouts.reading.messages import turns_of_messages
+from genrm_cli.rollouts.reading.values import (
     has_text,
-    is_api_choices,
     is_messages,
     iter_texts,
-    may_hold,
-    plain_name,
+    messages_in,
+    text_or_empty,
 )
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError, join_texts
 
-_CONVERSATIONS = ("messages", "conversation")
+CONVERSATIONS = ("messages", "conversation", "conversations", "turns")
 # How a judge is told which part of the text follows the gap that the policy fills.
 _SUFFIX = "The text that follows the response:"
-_READ_RESPONSES = (*RESPONSES, *MANY_RESPONSES)
-_NEVER_ALONE = set(RESPONSE_NAMES).difference(_READ_RESPONSES).union({"message"})
 # The fields that a line with a prompt and a response may have, by role.
 LINE_FIELDS = Fields(
-    prompt=PROMPTS,
+    prompt=(*PROMPTS, *REQUESTS),
     system=SYSTEMS,
     history=HISTORIES,
     context=CONTEXTS,
-    response=_READ_RESPONSES,
+    response=(*RESPONSES, *MANY_RESPONSES, *REPLIES),
     reference=REFERENCES,
 )
 
 
-def is_line(record: JsonObject) -> bool:
-    """Whether a line has fields that can hold a prompt and a response."""
-    return has_prompt(record) and any(name in record for name in RESPONSE_NAMES)
+def resolve_line(record: JsonObject, response: str | None = None) -> Fields:
+    """Return the fields of a line with one prompt, and one response or a list of alternatives.
+
+    Of several that could be the prompt, or the response, none is chosen: the error lists them.
+    A line whose `response` the user has named, and the reply of an API, may have no prompt."""
+    _refuse_steps(record)
+    responses = _responses_in(record) if response is None else [response]
+    prompts = _prompts_in(record, responses)
+    # Alpaca's `input` completes its `instruction`.
+    is_one = len(prompts) == 1 or prompts == ["instruction", "input"]
+    may_lack = not prompts and (response or any(is_reply(record[name]) for name in responses))
+    is_unclear = response is None and any(name in UNCLEAR for name in responses)
+    if not (is_one or may_lack) or len(responses) != 1 or is_unclear:
+        raise UnreadableRecordError(_choices_of(prompts, responses))
+    others = tuple(prompts[1:])
+    return parts_of(
+        record, Fields(prompt=tuple(prompts[:1]), context=others, response=tuple(responses))
+    )
 
 
 def has_prompt(record: JsonObject) -> bool:
     """Whether a line has a field that can hold a prompt on its own."""
-    values = (record[name] for name in PROMPTS if name in record)
-    # A list of texts is several prompts, and an object is one of its writer.
-    return not all(
-        isinstance(value, dict)
-        or (isinstance(value, list) and any(isinstance(each, str) for each in value))
-        for value in values
-    )
+    return any(_may_ask(name, record.get(name)) for name in LINE_FIELDS.prompt if name in record)
 
 
-def resolve_line(record: JsonObject, response: Sequence[str] | None = None) -> Fields:
-    """Return the fields of a line with one prompt and one response, or a list of alternative
-    responses.
-
-    Of several that could be the prompt, or the response, none is chosen: the error lists them.
-    `response` names those that may hold the response; by default, all that could."""
-    _refuse_steps(record)
-    responses = _responses_in(record, RESPONSE_NAMES if response is None else response)
-    prompts = _prompts_in(record, responses)
-    is_unclear = response is None and not set(responses).issubset(_READ_RESPONSES)
-    if not _is_one_prompt(prompts) or len(responses) != 1 or is_unclear:
-        raise UnreadableRecordError(_choices_of(prompts, responses))
-    return _with_prompts(record, prompts, responses[0])
+def has_response(record: JsonObject) -> bool:
+    """Whether a line has a field that could be a response."""
+    return any(name in record for name in RESPONSE_NAMES) or bool(_replies_in(record))
 
 
-def resolve_prompt(record: JsonObject, response: str) -> Fields:
-    """Return the fields of a line whose response the user has named; it may have no prompt."""
-    prompts = _prompts_in(record, (response,))
-    if prompts and not _is_one_prompt(prompts):
-        raise UnreadableRecordError(_choices_of(prompts, (response,)))
-    return _with_prompts(record, prompts, response)
+def _replies_in(record: JsonObject) -> list[str]:
+    return [
+        name
+        for name in REPLIES
+        if is_reply(record.get(name)) or (name == "choices" and is_api_choices(record.get(name)))
+    ]
 
 
-def _is_one_prompt(prompts: Sequence[str]) -> bool:
-    """Whether the fields are one prompt: Alpaca's `input` completes its `instruction`."""
-    return len(prompts) == 1 or list(prompts) == ["instruction", "input"]
-
-
-def _with_prompts(record: JsonObject, prompts: Sequence[str], response: str) -> Fields:
-    also = tuple(prompts[1:])
-    return parts_of(record, Fields(prompt=tuple(prompts[:1]), context=also, response=(response,)))
+def _may_ask(name: str, value: object) -> bool:
+    # A list of texts is several prompts, and an object is one of its writer, if it is no request.
+    if isinstance(value, dict) or name in REQUESTS:
+        return is_request(value)
+    return not isinstance(value, list) or not any(isinstance(each, str) for each in value)
 
 
 def _refuse_steps(record: JsonObject) -> None:
@@ -107,88 +107,6 @@ def _refuse_steps(record: JsonObject) -> None:
         )
 
 
-def parts_of(record: JsonObject, read: Fields) -> Fields:
-    """Return the fields with the parts of the prompt that a line has beside them, and its
-    references.
-    """
-    others = {
-        name: value
-        for name, value in record.items()
-        if name not in read.names() and has_text(value)
-    }
-    beside = [
-        name
-        for plain in (*CONTEXTS, *HISTORIES)
-        for name, value in others.items()
-        if plain_name(name) == plain and not _is_no_part(plain, value)
-    ]
-    history = tuple(name for name in beside if is_messages(others[name]) or _is_pairs(others[name]))
-    context = tuple(
-        name for name in beside if name not in history and not is_api_choices(others[name])
-    )
-    return Fields(
-        prompt=read.prompt,
-        system=tuple(name for plain in SYSTEMS for name in others if plain_name(name) == plain),
-        history=history,
-        context=read.context + context,
-        response=read.response,
-        reference=tuple(
-            name for name in REFERENCES if name in record and name not in read.response
-        ),
-    )
-
-
-def _is_no_part(plain: str, value: object) -> bool:
-    """Whether a value is no part of a prompt despite its name: settings called `options`, or one
-    lone choice, which is the known answer.
-    """
-    if plain not in ("options", "choices") or _options_of(value):
-        return False
-    return isinstance(value, dict) or (isinstance(value, list) and len(value) < 2)
-
-
-def prompt_of(record: JsonObject, read: Fields) -> object:
-    """Return the prompt of a line. A conversation that ends in the response is the prompt without
-    it.
-    """
-    name = read.prompt[0]
-    return _asked(record, name, read.response) if name in _CONVERSATIONS else record[name]
-
-
-def with_parts(record: JsonObject, read: Fields, rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """Return rollouts whose prompts have the system prompt, history and context beside them, each
-    once.
-    """
-    return [
-        replace(rollout, prompt=_with_parts(record, read, rollout.prompt)) for rollout in rollouts
-    ]
-
-
-def _with_parts(record: JsonObject, read: Fields, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    shown = "\n".join(turn.text for turn in turns)
-    system = [
-        Turn("system", text)
-        for name in read.system
-        if (text := text_of_part(record[name])) not in shown
-    ]
-    history = [turn for name in read.history for turn in _turns_of_history(record[name])]
-    context = [
-        f"{_SUFFIX}\n{text}" if plain_name(name) == "suffix" else text
-        for name in read.context
-        if (text := text_of_part(record.get(name))) and text not in shown
-    ]
-    if not context:
-        return (*dict.fromkeys(system), *history, *turns)
-    last = len(turns) - 1 if turns and turns[-1].role == "user" else len(turns)
-    asked = turns[last].text if last < len(turns) else ""
-    return (
-        *dict.fromkeys(system),
-        *history,
-        *turns[:last],
-        Turn("user", join_texts([asked, *context])),
-    )
-
-
 def _choices_of(prompts: Sequence[str], responses: Sequence[str]) -> Message:
     """Return the ambiguity, and the settings that resolve it; an unambiguous field is already
     named.
@@ -201,27 +119,28 @@ def _choices_of(prompts: Sequence[str], responses: Sequence[str]) -> Message:
     return Message.of(unclear, "; say what each is with ", settings_of_roles())
 
 
-def _responses_in(record: JsonObject, names: Sequence[str]) -> list[str]:
+def _responses_in(record: JsonObject) -> list[str]:
     """Return the fields that could be the response; a field that repeats another counts once."""
-    texts = {
-        name: set(iter_texts(record[name]))
-        for name in names
-        if name in record and may_hold(name, record[name])
-    }
-    found = [name for name, value in texts.items() if value]
-    distinct = [
-        name
-        for at, name in enumerate(found)
-        if not any(
-            texts[name] < texts[other] or (texts[name] == texts[other] and found.index(other) < at)
-            for other in found
-        )
-    ]
+    present = [name for name in RESPONSE_NAMES if name in record and _may_answer(record, name)]
+    present += _replies_in(record)
+    texts = {name: set(iter_texts(record[name])) for name in present}
+    texts = {name: value for name, value in texts.items() if value}
+    distinct = _distinct(texts, lambda other, name: texts[name] <= texts[other])
     if len(distinct) == 2 and "text" in distinct:  # perhaps the whole conversation as one text
         (other,) = set(distinct) - {"text"}
         if all(each in text for text in texts["text"] for each in texts[other]):
             return [other]
-    return distinct or [name for name in names if name in record and name not in _NEVER_ALONE][:1]
+    return distinct or [name for name in present if name in LINE_FIELDS.response][:1]
+
+
+def _may_answer(record: JsonObject, name: str) -> bool:
+    """Whether a value could be a response: no number. A `message` of a log is a text, and `text` of
+    the Responses API is an object of settings.
+    """
+    value = record[name]
+    if name in ("message", "text"):
+        return isinstance(value, dict) == (name == "message")
+    return isinstance(value, str | list | dict | None)
 
 
 def _prompts_in(record: JsonObject, responses: Sequence[str]) -> list[str]:
@@ -229,26 +148,16 @@ def _prompts_in(record: JsonObject, responses: Sequence[str]) -> list[str]:
     count.
     """
     present = [name for name in PROMPTS if name in record and name not in responses]
+    present += [name for name in REQUESTS if is_request(record.get(name))]
     asked = {name: _asked(record, name, responses) for name in present}
     texts = {name: list(iter_texts(value)) for name, value in asked.items()}
-    found = [name for name in present if texts[name]]
-    distinct = [
-        name
-        for at, name in enumerate(found)
-        if not any(
-            _is_within(texts[name], texts[other])
-            and (before < at or not _is_within(texts[other], texts[name]))
-            for before, other in enumerate(found)
-            if other != name
-        )
-    ]
-    for name in set(distinct).intersection(_CONVERSATIONS):
+    wholes = {name: "\0".join(each) for name, each in texts.items() if each}
+    distinct = _distinct(
+        wholes, lambda other, name: all(text in wholes[other] for text in texts[name])
+    )
+    for name in set(distinct).intersection(CONVERSATIONS):
         messages = asked[name]
-        if (
-            isinstance(messages, list)
-            and is_messages(messages)
-            and messages[-1]["role"] == "assistant"
-        ):
+        if is_messages(messages) and messages[-1].get("role") == "assistant":
             raise UnreadableRecordError(
                 f"{name} end in a turn of the policy, and {', '.join(responses)} could be the "
                 "response, too; ",
@@ -257,27 +166,92 @@ def _prompts_in(record: JsonObject, responses: Sequence[str]) -> list[str]:
     return distinct or present[:1]
 
 
+def _distinct(names: Mapping[str, object], covers: Callable[[str, str], bool]) -> list[str]:
+    """Return the names that no other covers; of names that cover each other, the first."""
+    order = list(names)
+    return [
+        name
+        for at, name in enumerate(order)
+        if not any(
+            covers(other, name) and (before < at or not covers(name, other))
+            for before, other in enumerate(order)
+            if other != name
+        )
+    ]
+
+
+def prompt_of(record: JsonObject, read: Fields) -> object:
+    """Return the prompt of a line. A conversation that ends in the response is the prompt without
+    it.
+    """
+    return _asked(record, read.prompt[0], read.response) if read.prompt else None
+
+
 def _asked(record: JsonObject, name: str, responses: Iterable[str]) -> object:
     """Return a field without a last message that repeats a response."""
-    value = messages_at(record, name)
-    if name in _CONVERSATIONS and isinstance(value, list) and is_messages(value):
+    value = messages_in(record.get(name))
+    if name in CONVERSATIONS and is_messages(value) and value[-1].get("role") == "assistant":
         said = {text for response in responses for text in iter_texts(record.get(response))}
         last = set(iter_texts(value[-1]))
-        if value[-1]["role"] == "assistant" and last and last <= said:
+        if last and last <= said:
             return value[:-1]
     return value
 
 
-def messages_at(record: JsonObject, name: str) -> object:
-    """Return the value of a field; messages that are written as JSON text are read."""
-    value = record.get(name)
-    inner = json_in(value) if isinstance(value, str) else None
-    return inner if is_messages(inner) else value
+# What a line has beside its prompt
 
 
-def _is_within(texts: Iterable[str], others: Iterable[str]) -> bool:
-    whole = "\0".join(others)
-    return all(text in whole for text in texts)
+def parts_of(record: JsonObject, read: Fields) -> Fields:
+    """Return the fields with the parts of the prompt that a line has beside them, and its
+    references.
+    """
+    taken = read.names()
+    others = {
+        plain: name
+        for name, value in record.items()
+        if name not in taken
+        and has_text(value)
+        and (plain := plain_name(name)) in (*SYSTEMS, *HISTORIES, *CONTEXTS)
+        and not (plain in ("options", "choices") and _is_no_options(value))
+    }
+    beside = [others[plain] for plain in (*CONTEXTS, *HISTORIES) if plain in others]
+    history = [name for name in beside if is_messages(record[name]) or _is_pairs(record[name])]
+    return replace(
+        read,
+        system=tuple(others[plain] for plain in SYSTEMS if plain in others),
+        history=tuple(history),
+        context=(*read.context, *(name for name in beside if name not in history)),
+        reference=tuple(name for name in REFERENCES if name in record and name not in taken),
+    )
+
+
+def with_parts(record: JsonObject, read: Fields, rollouts: Sequence[Rollout]) -> list[Rollout]:
+    """Return rollouts whose prompts have the system prompt, history and context beside them, each
+    once.
+    """
+    if not (read.system or read.history or read.context):
+        return list(rollouts)
+    return [
+        replace(rollout, prompt=_with_parts(record, read, rollout.prompt)) for rollout in rollouts
+    ]
+
+
+def _with_parts(record: JsonObject, read: Fields, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    shown = "\n".join(turn.text for turn in turns)
+    texts = {name: text_of_part(record.get(name)) for name in (*read.system, *read.context)}
+    system = [Turn("system", texts[name]) for name in read.system if texts[name] not in shown]
+    history = [turn for name in read.history for turn in _turns_of_history(record[name])]
+    context = [
+        f"{_SUFFIX}\n{texts[name]}" if plain_name(name) == "suffix" else texts[name]
+        for name in read.context
+        if texts[name] not in shown
+    ]
+    if any(context):
+        is_asked = bool(turns) and turns[-1].role == "user"
+        asked = [turns[-1].text] if is_asked else []
+        turns = turns[: len(turns) - len(asked)]
+        turns = (*turns, Turn("user", join_texts([*asked, *context])))
+    return (*dict.fromkeys(system), *history, *turns)
 
 
 def _is_pairs(value: object) -> bool:
@@ -289,14 +263,17 @@ def _is_pairs(value: object) -> bool:
     )
 
 
-def _turns_of_history(value: object) -> tuple[Turn, ...]:
-    if is_messages(value) and isinstance(value, list):
+def _turns_of_history(value: list[object]) -> tuple[Turn, ...]:
+    """Return the turns of earlier messages, or of pairs of question and answer."""
+    if is_messages(value):
         return turns_of_messages(value)
-    pairs = value if isinstance(value, list) else []
-    roles = ("user", "assistant")
-    return tuple(
-        Turn(role, text) for pair in pairs for role, text in zip(roles, pair, strict=True) if text
+    turns = (
+        Turn(role, text_or_empty(text))
+        for pair in value
+        if isinstance(pair, list)
+        for role, text in zip(("user", "assistant"), pair, strict=True)
     )
+    return tuple([turn for turn in turns if turn.text])
 
 
 def text_of_part(value: object) -> str:
@@ -304,26 +281,31 @@ def text_of_part(value: object) -> str:
     if isinstance(value, str):
         return value
     if options := _options_of(value):
-        return "\n".join(f"{label}. {text}" for label, text in options)
+        return "\n".join(f"{label}. {text}" for label, text in options.items())
     return "\n".join(iter_texts(value))
 
 
-def _options_of(value: object) -> list[tuple[object, object]]:
-    """Return the labelled options of a question; empty if a value is none, as settings called
-    `options`.
-    """
+def _options_of(value: object) -> Mapping[object, object]:
+    """Return the options of a question by their labels; empty if a value has none."""
     if isinstance(value, list) and all(
         isinstance(each, dict) and {"label", "text"} <= each.keys() for each in value
     ):
-        return [(each["label"], each["text"]) for each in value]
-    if (
-        isinstance(value, dict)
-        and value.keys() == {"label", "text"}
-        and isinstance(value["text"], list)
-    ):
-        return list(zip(value["label"], value["text"], strict=False))
-    if isinstance(value, dict) and all(
-        isinstance(text, str) and len(str(label)) < 3 for label, text in value.items()
-    ):
-        return list(value.items())
-    return []
+        return {str(each["label"]): each["text"] for each in value}
+    if not isinstance(value, dict):
+        return {}
+    labels = value.get("label")
+    texts = value.get("text")
+    if isinstance(labels, list) and isinstance(texts, list):
+        return dict(zip(map(str, labels), texts, strict=False))
+    is_labelled = all(isinstance(each, str) and len(str(key)) < 3 for key, each in value.items())
+    return value if is_labelled else {}
+
+
+def _is_no_options(value: object) -> bool:
+    """Whether a value is no part of a prompt despite its name: settings called `options`, one lone
+    choice, which is the known answer, or the choices of an API.
+    """
+    if _options_of(value):
+        return False
+    is_lone = isinstance(value, list) and len(value) < 2
+    return isinstance(value, dict) or is_lone or is_api_choices(value)

@@ -6,10 +6,10 @@ A part is a text, or an object whose `type` or only key says what it is: OpenAI,
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.reading.account import is_prose, iter_strings
+from genrm_cli.rollouts.reading.account import is_prose
+from genrm_cli.rollouts.reading.values import first_text, iter_strings, kind_of, text_or_empty
 from genrm_cli.rollouts.rollout import (
     Item,
     Media,
@@ -22,82 +22,50 @@ from genrm_cli.rollouts.rollout import (
 )
 
 Part = str | Item
-_CONTENT_NAMES = ("content", "parts", "text", "value", "message", "prompt")
 _CALL_INPUTS = (
-    "arguments",
-    "args",
-    "input",
-    "parameters",
-    "action",
-    "code",
-    "queries",
-    "kwargs",
-    "tool_input",
+    "arguments args input parameters action code queries kwargs tool_input".split()  # noqa: SIM905
 )
 _CALL_NAMES = ("name", "function_name", "toolName", "tool_name", "tool", "functionName")
 _CALL_FRAME = frozenset((*_CALL_NAMES, "id", "type", "call_id", "tool_call_id", "status", "index"))
 _RESULTS = ("output", "result", "response", "content", "results", "outputs", "logs")
 _URLS = ("https://", "http://", "data:image/")
-_REASONING_KINDS = frozenset(
-    ("reasoning", "reasoning_text", "reasoning_content", "thinking", "thought", "analysis")
-)
 _REASONING_FIELDS = ("reasoning", "thinking", "thought", "text", "content", "summary")
+_REASONING_KINDS = (
+    "reasoning reasoning_text reasoning_content thinking thought analysis redacted_thinking".split()  # noqa: SIM905
+)
+# Parts that have a key of their own instead of a type.
+_REASONING_KEYS = frozenset(("thought", "thinking", "reasoningContent"))
+_CALL_KEYS = ("functionCall", "function_call", "toolUse", "toolCall", "executableCode")
+_RESULT_KEYS = ("functionResponse", "function_response", "toolResult", "codeExecutionResult")
 _CALL_KINDS = ("tool_use", "tool_call", "function_call", "toolcall")
 _RESULT_KINDS = ("tool_result", "tool_call_response", "function_call_output", "tool_response")
-# Objects in a part without a type, by their key.
-_WRAPPED_CALLS = ("functionCall", "function_call", "toolUse", "toolCall", "executableCode")
-_WRAPPED_RESULTS = ("functionResponse", "function_response", "toolResult", "codeExecutionResult")
 _MEDIA_WORDS = ("image", "audio", "video", "file", "document", "data", "media", "pdf", "url")
 
 
-def content_of(message: JsonObject) -> object:
-    """Return the content of a message: under its usual name, or that of Gemini, Cohere, OpenCompass
-    or others.
-    """
-    values = (message[name] for name in _CONTENT_NAMES if message.get(name) is not None)
-    return next(values, None)
-
-
 def parts_of(content: object) -> list[Part]:
-    """Return the parts of a message's content, which is a text, a list of parts, or null."""
+    """Return the parts of a message's content: a text, a list of parts, one part, or null."""
     if content is None:
         return []
     if isinstance(content, str):
         return [content]
     if isinstance(content, list):
         return [read_part(part) for part in content]
-    if isinstance(content, dict) and (content.keys() & {"text", "parts", "type"}):
+    if isinstance(content, dict) and isinstance(content.get("answer"), str):  # arena-hard
+        return [Reasoning(text_or_empty(content.get("thought"))), content["answer"]]
+    if isinstance(content, dict) and not {"text", "parts", "type"}.isdisjoint(content):
         return parts_of(content["parts"]) if "parts" in content else [read_part(content)]
     raise UnreadableRecordError(
         f"message content is {kind_of(content)}, expected a string or a list of parts"
     )
 
 
-def text_of_content(content: object) -> str:
-    """Return the text of a message's content: a string, or a list of typed parts.
-
-    Text parts are joined without a separator, because servers split one text into several; an image
-    or file part leaves its mark, so that a judge knows something is missing, or is shown the image
-    there."""
-    return text_of_parts(parts_of(content))
-
-
 def text_of_parts(parts: Iterable[Part]) -> str:
-    """Return the texts of parts, with calls and media written out and without reasoning."""
+    """Return the texts of parts, with calls and media written out and without reasoning.
+
+    They are joined without a separator, because servers split one text into several; an image or
+    file leaves its mark, so that a judge knows something is missing, or is shown the image
+    there."""
     return "".join(map(_text_of_part, parts))
-
-
-def media_of_messages(messages: object) -> tuple[Media, ...]:
-    """Return the images and files in messages or items, nested ones included."""
-    if isinstance(messages, dict):
-        content = content_of(messages)
-        content = messages.get("output") if content is None else content
-        if not isinstance(content, list):
-            return ()
-        return tuple(part for part in map(read_part, content) if isinstance(part, Media))
-    if not isinstance(messages, list):
-        return ()
-    return tuple(media for message in messages for media in media_of_messages(message))
 
 
 def read_part(part: object) -> Part:
@@ -108,18 +76,19 @@ def read_part(part: object) -> Part:
         raise UnreadableRecordError(f"a content part is {kind_of(part)}, expected an object")
     kind = text_or_empty(part.get("type"))
     plain = kind.replace("-", "_").lower()
-    for name in _WRAPPED_CALLS:
-        if isinstance(part.get(name), dict):
-            return call_of(part[name])
-    for name in _WRAPPED_RESULTS:
-        if isinstance(part.get(name), dict):
-            return ToolResult(result_text(part[name]), name_of_call(part[name]))
-    if plain in _REASONING_KINDS or part.get("thought") is True or _is_thought(part):
-        return Reasoning(_first_text(part, _REASONING_FIELDS))
+    key = next((key for key in part if isinstance(part[key], dict)), "")
+    if key in _CALL_KEYS:
+        return call_of(part[key])
+    if key in _RESULT_KEYS:
+        return ToolResult(result_text(part[key]), first_text(part[key], _CALL_NAMES))
+    is_thought = not kind and not _REASONING_KEYS.isdisjoint(part)
+    if plain in _REASONING_KINDS or part.get("thought") is True or is_thought:
+        inner = "".join(iter_strings(part.get("reasoningContent")))
+        return Reasoning(first_text(part, _REASONING_FIELDS) or inner)
     if plain.endswith(_CALL_KINDS):
         return call_of(part)
     if plain.endswith(_RESULT_KINDS):
-        return ToolResult(result_text(part), name_of_call(part))
+        return ToolResult(result_text(part), first_text(part, _CALL_NAMES))
     if isinstance(part.get("text"), str):
         return str(part["text"])
     if isinstance(part.get("refusal"), str):
@@ -128,9 +97,7 @@ def read_part(part: object) -> Part:
         return str(part["content"])
     if "json" in part:
         return json.dumps(part["json"], ensure_ascii=False)
-    if plain == "redacted_thinking":
-        return Reasoning("")
-    return _media_of_part(part, kind or next((str(name) for name in part), "part"))
+    return _read_media(part, kind or next(map(str, part), "part"))
 
 
 def call_of(call: object) -> ToolCall:
@@ -146,12 +113,8 @@ def call_of(call: object) -> ToolCall:
         return ToolCall(function, arguments_of(call, "function"))
     if not isinstance(function, dict):
         raise UnreadableRecordError(f"the function of a call is {kind_of(function)}")
-    return ToolCall(name_of_call(function) or name_of_call(call), arguments_of(function))
-
-
-def name_of_call(call: JsonObject) -> str:
-    """Return the name of the tool that is called; empty if there is none."""
-    return _first_text(call, _CALL_NAMES)
+    name = first_text(function, _CALL_NAMES) or first_text(call, _CALL_NAMES)
+    return ToolCall(name, arguments_of(function))
 
 
 def arguments_of(call: JsonObject, *frame: str) -> str:
@@ -161,60 +124,24 @@ def arguments_of(call: JsonObject, *frame: str) -> str:
     value = next((call[name] for name in _CALL_INPUTS if call.get(name) is not None), None)
     if value is None:
         left = {key: each for key, each in call.items() if key not in (*_CALL_FRAME, *frame)}
-        value = left if any(is_prose(text) for text in iter_strings(left)) else ""
+        value = left if any(map(is_prose, iter_strings(left))) else ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def result_text(result: JsonObject) -> str:
     """Return the text of a tool's result: of its output, logs, found passages, or their JSON."""
     value = next((result[name] for name in _RESULTS if result.get(name) is not None), "")
+    if isinstance(value, dict) and isinstance(value.get("value"), str):
+        value = value["value"]
     if isinstance(value, str):
         return value
-    if isinstance(value, dict) and isinstance(value.get("value"), str):
-        return str(value["value"])
     if isinstance(value, list) and all(isinstance(each, dict) for each in value):
-        texts = [_first_text(each, ("text", "logs")) for each in value]
+        texts = [first_text(each, ("text", "logs")) for each in value]
         if all(texts):
             return "\n".join(texts)
-        with_types = [each for each in value if "type" in each]
-        if len(with_types) == len(value):
-            return text_of_content(value)
+        if all("type" in each for each in value):
+            return text_of_parts(parts_of(value))
     return json.dumps(value, ensure_ascii=False)
-
-
-def kind_of(value: object) -> str:
-    """Describe the type of a JSON value."""
-    names = {
-        dict: "an object",
-        list: "a list",
-        str: "a string",
-        bool: "a boolean",
-        type(None): "null",
-    }
-    return names.get(type(value), "a number")
-
-
-def text_or_empty(value: object) -> str:
-    """Return a text unchanged, and anything else as an empty text."""
-    return value if isinstance(value, str) else ""
-
-
-def list_or_empty(value: object) -> list[Any]:
-    """Return a list unchanged, and anything else as an empty list."""
-    return value if isinstance(value, list) else []
-
-
-def _is_thought(part: JsonObject) -> bool:
-    """Whether reasoning has a key of its own: Bedrock's `reasoningContent`, or `thought`."""
-    return "type" not in part and not {"thought", "thinking", "reasoningContent"}.isdisjoint(part)
-
-
-def _first_text(value: JsonObject, names: tuple[str, ...]) -> str:
-    found = (value[name] for name in names if isinstance(value.get(name), str) and value[name])
-    text = next(found, "")
-    if not text and isinstance(inner := value.get("reasoningContent"), dict):
-        return "".join(iter_strings(inner))
-    return text
 
 
 def _text_of_part(part: Part) -> str:
@@ -231,14 +158,13 @@ def _text_of_part(part: Part) -> str:
             return ""
 
 
-def _media_of_part(part: JsonObject, kind: str) -> Media:
+def _read_media(part: JsonObject, kind: str) -> Media:
     """Return an image or file; the URL of an image is where OpenAI, Anthropic or Qwen have it."""
     is_media = any(word in name.lower() for name in (kind, *part) for word in _MEDIA_WORDS)
     if not is_media and any(map(is_prose, iter_strings(part))):
         raise UnreadableRecordError(f"a content part of type {kind!r} holds text, unknown of whom")
-    url = next(
-        (part[name] for name in ("image_url", "source", "image", "url") if part.get(name)), None
-    )
+    names = ("image_url", "source", "image", "url")
+    url = next((part[name] for name in names if part.get(name)), None)
     if isinstance(url, dict):
         url = url.get("url") or f"data:{url.get('media_type')};base64,{url.get('data')}"
     is_image = "image" in kind or "image_url" in part

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from genrm_cli.errors import Message, SettingRef
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.group_keys import group_key
-from genrm_cli.rollouts.reading.account import is_prose, iter_texts_by_path, values_at
+from genrm_cli.rollouts.reading.account import is_prose, iter_texts_by_path
 from genrm_cli.rollouts.reading.known_names import (
     Role,
     is_label,
-    is_messages,
     likely_role,
     part_named,
 )
+from genrm_cli.rollouts.reading.values import is_messages, values_at
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 Read = Callable[[Record], list[Rollout]]
@@ -116,12 +116,9 @@ def _describe_choice(
 
 def _fields_of(records: Sequence[Record]) -> list[_ProposedField]:
     texts: dict[str, list[list[str]]] = {}
-    names: dict[str, str] = {}
     for number, record in enumerate(records):
-        for path, name, text in iter_texts_by_path(record):
-            lines = texts.setdefault(path, [[] for _ in records])
-            lines[number].append(text)
-            names.setdefault(path, name)
+        for each in iter_texts_by_path(record):
+            texts.setdefault(each.path, [[] for _ in records])[number].append(each.text)
     fields = []
     for path, lines in texts.items():
         name = path.rpartition(".")[2]

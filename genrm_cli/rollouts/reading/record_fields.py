@@ -3,12 +3,11 @@ truncation.
 """
 
 import json
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.reading.chat_messages import REASONING
+from genrm_cli.rollouts.reading.messages import REASONING
 from genrm_cli.rollouts.rollout import Item, Media, Rollout, Turn, UnreadableRecordError
 
 # Looked up in this order; the first field with a value names the task.
@@ -22,24 +21,11 @@ _TASK_FIELDS = (
 )
 _INDEX_FIELDS = ("_ng_rollout_index", "rollout_index", "episode_index")
 _WITH_TOOLS = ("responses_create_params", "request", "response")
-_MEDIA_FIELDS = (
-    "image",
-    "images",
-    "video",
-    "videos",
-    "audio",
-    "audios",
-)  # of the prompt, beside its text
+# Columns of the prompt, beside its text.
+_MEDIA_FIELDS = ("image", "images", "video", "videos", "audio", "audios")
+_STOP_FIELDS = ("finish_reason", "stop_reason", "finishReason", "stopReason")
 _CUT_OFF = frozenset(
-    (
-        "length",
-        "max_tokens",
-        "max_output_tokens",
-        "max_length",
-        "model_length",
-        "token_limit",
-        "max_seq_len",
-    )
+    "length max_tokens max_output_tokens max_length model_length token_limit max_seq_len".split()  # noqa: SIM905
 )
 
 
@@ -56,51 +42,39 @@ def rollout_of(
         "index": index_of(record),
         "group_attempt": _count(record.get("_ng_group_attempt")),
         "attempt": _count(record.get("_ng_attempt_index")),
-        "is_truncated": "is_truncated" not in known and is_truncated(record),
+        "is_truncated": is_truncated(record),
         "excluded": excluded_of(record),
     }
-    media = tuple(
-        Media(name.removesuffix("s"))
-        for name in _MEDIA_FIELDS
-        if (held := record.get(name)) and isinstance(held, list | dict)
-    )
-    return Rollout(
-        tuple(turn for turn in prompt if turn.role != REASONING),
-        response,
-        **(said | known | {"prompt_media": (*known.get("prompt_media", ()), *media)}),
-    )
+    columns = [name for name in _MEDIA_FIELDS if isinstance(record.get(name), list | dict)]
+    media = [Media(name.removesuffix("s")) for name in columns if record[name]]
+    prompt = tuple([turn for turn in prompt if turn.role != REASONING])
+    prompt_media = (*known.pop("prompt_media", ()), *media)
+    return Rollout(prompt, response, prompt_media=prompt_media, **(said | known))
 
 
 def task_of(record: JsonObject) -> str | None:
     """Return the name of the group in the line: group id, task index, prompt id, or else example or
     scenario id.
     """
-    for name, kind in _TASK_FIELDS:
-        if (value := identifier(record.get(name))) is not None:
-            return f"{kind}:{value}"
     scenario = record.get("scenario")
-    if (
-        isinstance(scenario, dict)
-        and (value := identifier(scenario.get("scenario_id"))) is not None
-    ):
-        return f"scenario:{value}"
-    return None
+    scenario_id = scenario.get("scenario_id") if isinstance(scenario, dict) else None
+    named = [(kind, record.get(name)) for name, kind in _TASK_FIELDS] + [("scenario", scenario_id)]
+    found = (f"{kind}:{value}" for kind, value in named if identifier(value) is not None)
+    return next(found, None)
 
 
 def index_of(record: JsonObject) -> int | None:
     """Return the index of the rollout in its group; None if the line has none."""
-    return next(
-        (value for name in _INDEX_FIELDS if (value := integer(record.get(name))) is not None), None
-    )
+    values = (integer(record.get(name)) for name in _INDEX_FIELDS)
+    return next((value for value in values if value is not None), None)
 
 
 def principle_of(record: JsonObject) -> str | None:
     """Return the line's principle; several become a numbered list."""
     principle = record.get("principle")
     if isinstance(principle, list):
-        lines = [
-            f"{number}. {text}" for number, text in enumerate(principle, 1) if isinstance(text, str)
-        ]
+        texts = enumerate(principle, 1)
+        lines = [f"{number}. {text}" for number, text in texts if isinstance(text, str)]
         return "\n".join(lines) or None
     return principle if isinstance(principle, str) and principle.strip() else None
 
@@ -122,10 +96,8 @@ def tools_of(record: JsonObject) -> tuple[str, ...]:
 def _nested(tool: JsonObject) -> JsonObject:
     if tool.get("type", "function") != "function" or isinstance(tool.get("function"), dict):
         return tool
-    return {
-        "type": "function",
-        "function": {name: value for name, value in tool.items() if name != "type"},
-    }
+    function = {name: value for name, value in tool.items() if name != "type"}
+    return {"type": "function", "function": function}
 
 
 def excluded_of(record: JsonObject) -> str | None:
@@ -133,31 +105,20 @@ def excluded_of(record: JsonObject) -> str | None:
     failed.
     """
     settings = record.get("instance_config")
-    nested = isinstance(settings, dict) and settings.get("mask_sample") is True
-    if record.get("mask_sample") is True or nested:
-        return "masked (mask_sample)"
+    for holder in (record, settings if isinstance(settings, dict) else {}):
+        if holder.get("mask_sample") is True:
+            return "masked (mask_sample)"
     if _is_masked(record.get("sample_loss_mask")):
         return "masked (sample_loss_mask)"
     if failure := record.get("_ng_failure_class"):
         return f"failed ({identifier(failure) or 'unknown'})"
-    if _is_slime(record) and (
-        record["remove_sample"] is True or record.get("status") in ("aborted", "failed")
-    ):
-        return (
-            "masked (remove_sample)"
-            if record["remove_sample"] is True
-            else f"failed (status {record['status']})"
-        )
-    if "example_id" in record and (
-        failure := failure_of(record.get("error"))
-    ):  # verifiers, tinker-cookbook
-        return failure
-    return "failed (ok is false)" if record.get("ok") is False else None
-
-
-def _is_slime(record: JsonObject) -> bool:
-    """Whether it is a slime Sample, whose `status` is that of its generation."""
-    return "remove_sample" in record and "status" in record
+    if "remove_sample" in record:  # slime, whose `status` is that of its generation
+        if record["remove_sample"] is True:
+            return "masked (remove_sample)"
+        if record.get("status") in ("aborted", "failed"):
+            return f"failed (status {record['status']})"
+    error = record.get("error") if "example_id" in record else None  # verifiers, tinker-cookbook
+    return failure_of(error) or ("failed (ok is false)" if record.get("ok") is False else None)
 
 
 def failure_of(error: object) -> str | None:
@@ -174,16 +135,15 @@ def failure_of(error: object) -> str | None:
 
 
 def is_truncated(record: JsonObject) -> bool:
-    """Whether a record, a choice or a Responses API object says that a limit cut the response
-    off.
-    """
-    details = record.get("incomplete_details")
-    inner = details.get("reason") if isinstance(details, dict) else None
-    for reason in (record.get("finish_reason"), record.get("stop_reason"), inner):
-        if isinstance(reason, str) and reason.lower() in _CUT_OFF:
-            return True
-    cut_off = _is_slime(record) and record["status"] == "truncated"
-    return cut_off or record.get("truncated") is True or record.get("is_truncated") is True
+    """Whether a record, a reply or its choice says that a limit cut the response off."""
+    reasons = [record.get(name) for name in _STOP_FIELDS]
+    for name, reason in (("incomplete_details", "reason"), ("message", "stop_reason")):
+        held = record.get(name)
+        reasons.append(held.get(reason) if isinstance(held, dict) else None)
+    if any(isinstance(reason, str) and reason.lower() in _CUT_OFF for reason in reasons):
+        return True
+    is_slime = "remove_sample" in record and record.get("status") == "truncated"
+    return is_slime or record.get("truncated") is True or record.get("is_truncated") is True
 
 
 def identifier(value: object) -> str | None:
@@ -198,14 +158,6 @@ def integer(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62:
         return value
     return None
-
-
-def first_of(record: JsonObject, names: Sequence[str]) -> Any:
-    """Return the value of the first of these fields that exists; one must."""
-    for name in names:
-        if name in record:
-            return record[name]
-    raise UnreadableRecordError(f"none of the expected fields {', '.join(names)}")
 
 
 def list_at(record: JsonObject, name: str) -> list[Any]:

@@ -13,7 +13,7 @@ from genrm_cli.rollouts.reading.reasoning import (
     rstripped_end,
     strip_end_tokens,
 )
-from genrm_cli.rollouts.rollout import Turn
+from genrm_cli.rollouts.rollout import Media, Turn
 
 
 @dataclass(frozen=True)
@@ -141,12 +141,14 @@ class DecodedPrompt:
         opened: the tag of reasoning at its end: what the policy writes first continues this
             reasoning.
         awaits_answer: whether it is known to end where the policy begins.
+        media: its images and files.
     """
 
     turns: tuple[Turn, ...]
     template: Template | None = None
     opened: str = ""
     awaits_answer: bool = False
+    media: tuple[Media, ...] = ()
 
 
 def read_prompt(text: str, role: str = "user") -> DecodedPrompt:

@@ -17,7 +17,7 @@ from genrm_cli.http_server.router import AccessLimits, Answer, build_router, par
 from genrm_cli.http_server.server import listen_on, run_server
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.reading.response_items import items_of_response
+from genrm_cli.rollouts.reading.answers import items_of_response
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError, words_of
 from genrm_cli.scored.json_form import Json

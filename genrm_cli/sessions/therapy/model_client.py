@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from genrm_cli.judging.rubrics.graded import request_object
-from genrm_cli.rollouts.reading.account import json_in
+from genrm_cli.rollouts.reading.values import json_in
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.scored.json_form import FormError, from_json, json_schemas
 from genrm_cli.sessions.environment import Ask, ModelUse

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats.format import (
-    ANSWERED,
-    ASKED,
     Format,
     Score,
     detail_of,
@@ -22,11 +20,10 @@ from genrm_cli.rollouts.formats.format import (
     set_detail,
     written_scores,
 )
-from genrm_cli.rollouts.reading.chat_messages import items_of_messages, turns_of_messages
+from genrm_cli.rollouts.formats.shapes import read_conversation
 from genrm_cli.rollouts.reading.known_names import Fields
-from genrm_cli.rollouts.reading.message_parts import media_of_messages
-from genrm_cli.rollouts.reading.record_fields import identifier, index_of, rollout_of, task_of
-from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
+from genrm_cli.rollouts.reading.record_fields import identifier, index_of, task_of
+from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.rollouts.scenario import render_scenario
 
 # Others have an object `scenario` as well: without one of these, it is not a session's.
@@ -45,26 +42,18 @@ def _recognise(record: Record) -> bool:
 
 
 def _read(record: Record) -> list[Rollout]:
-    messages = record.get("messages")
-    if not isinstance(messages, list):
-        raise UnreadableRecordError("an episode needs a list of messages")
-    turns = turns_of_messages(messages)
-    users = [position for position, turn in enumerate(turns) if turn.role == "user"]
-    opening = users[0] + 1 if users else 0
-    return [
-        rollout_of(
-            record,
-            turns[:opening],
-            items_of_messages(messages[opening:]),
-            task=_group_of(record) or task_of(record),
-            index=_index_of(record),
-            is_session=True,
-            opens_freely=True,
-            scenario=render_scenario(record),
-            gated_by=_gates_of(_reward_before(record)),
-            prompt_media=media_of_messages(messages[:opening]),
-        )
-    ]
+    rollout = read_conversation(
+        record,
+        record.get("messages"),
+        "task",
+        task=_group_of(record) or task_of(record),
+        index=_index_of(record),
+        is_session=True,
+        opens_freely=True,
+        scenario=render_scenario(record),
+        gated_by=_gates_of(_reward_before(record)),
+    )
+    return [rollout]
 
 
 def _group_of(record: Record) -> str | None:
@@ -153,11 +142,6 @@ FORMAT = Format(
     _read,
     _annotate,
     scores=_scores,
-    fields=Fields(
-        prompt=("messages",),
-        response=("messages",),
-        metadata=("scenario", "metadata", "run_id", "reward"),
-    ),
+    fields=Fields(prompt=("messages",), response=("messages",)),
     owns_line=True,
-    example={"scenario": {"scenario_id": "river"}, "messages": [ASKED, ANSWERED]},
 )

@@ -1,0 +1,108 @@
+"""Values of JSON: their texts, their kinds, and what stands at a path."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeGuard
+
+from genrm_cli.json_types import JsonObject
+
+# An object with one of these holds its text there; any other holds it in all of its fields.
+_TEXT_KEYS = ("content", "text", "value", "message", "output", "response", "parts")
+
+
+def kind_of(value: object) -> str:
+    """Describe the type of a JSON value."""
+    names = {
+        dict: "an object",
+        list: "a list",
+        str: "a string",
+        bool: "a boolean",
+        type(None): "null",
+    }
+    return names.get(type(value), "a number")
+
+
+def text_or_empty(value: object) -> str:
+    """Return a text unchanged, and anything else as an empty text."""
+    return value if isinstance(value, str) else ""
+
+
+def list_or_empty(value: object) -> list[Any]:
+    """Return a list unchanged, and anything else as an empty list."""
+    return value if isinstance(value, list) else []
+
+
+def first_text(value: JsonObject, names: Iterable[str]) -> str:
+    """Return the first of these fields that is a text and not empty; empty if none is."""
+    return next(filter(None, (text_or_empty(value.get(name)) for name in names)), "")
+
+
+def iter_strings(value: object) -> Iterator[str]:
+    """Yield every text in a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from iter_strings(each)
+
+
+def iter_texts(value: object) -> Iterator[str]:
+    """Yield the texts of a value that are not blank: of a text, messages, content parts, or lists
+    of these.
+    """
+    if isinstance(value, str):
+        if text := value.strip():
+            yield text
+    elif isinstance(value, list):
+        for each in value:
+            yield from iter_texts(each)
+    elif isinstance(value, dict):
+        for name in [name for name in _TEXT_KEYS if name in value] or value:
+            yield from iter_texts(value[name])
+
+
+def has_text(value: object) -> bool:
+    """Whether a value holds any text that is not blank."""
+    return next(iter_texts(value), None) is not None
+
+
+def json_in(text: str) -> object:
+    """Return the list or object whose JSON text this is; None for any other text."""
+    if not text.startswith(("[", "{")) or not text.rstrip().endswith(("]", "}")):
+        return None
+    try:
+        value = json.loads(text)
+        json.dumps(value, ensure_ascii=False).encode()  # an escape may hold half a character
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, list | dict) else None
+
+
+def is_messages(value: object) -> TypeGuard[list[JsonObject]]:
+    """Whether a value is a list of messages."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(each, dict) and ("role" in each or "from" in each) for each in value)
+    )
+
+
+def messages_in(value: object) -> object:
+    """Return a value; messages that are written as JSON text, as in tables, are read."""
+    inner = json_in(value) if isinstance(value, str) else None
+    return inner if is_messages(inner) else value
+
+
+def values_at(record: JsonObject, path: str) -> object:
+    """Return the value of a field, or at a dotted path that may go through lists; None if there is
+    none.
+    """
+    if path in record:
+        return record[path]
+    value: object = record
+    for part in path.split("."):
+        if isinstance(value, list):
+            value = [each.get(part) for each in value if isinstance(each, dict)]
+        else:
+            value = value.get(part) if isinstance(value, dict) else None
+    return value
