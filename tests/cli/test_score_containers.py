@@ -65,7 +65,7 @@ def test_an_eval_log_becomes_scored_samples(genrm, call):
     assert text.count('"match":{"value":null}') == 3
     scored = [json.loads(line) for line in text.splitlines()]
     assert [sample["epoch"] for sample in scored] == [1, 2, 3]
-    assert all(isinstance(sample["scores"]["genrm"]["value"], float) for sample in scored)
+    assert all(isinstance(sample["reward"], float) for sample in scored)
     assert [sample["messages"] for sample in scored] == [sample["messages"] for sample in SAMPLES]
 
 

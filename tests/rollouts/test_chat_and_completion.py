@@ -158,7 +158,9 @@ def test_rewards_of_many_are_a_list():
         "responses": ["a", "b"],
         "rewards": [1, 0],
     }
-    FORMATS["completion"].annotate(record, [Score(4.0, {"n": "first"}), Score(None, {"n": "second"})])
+    FORMATS["completion"].annotate(
+        record, [Score(4.0, {"n": "first"}), Score(None, {"n": "second"})]
+    )
     assert record["rewards"] == [4.0, None]
     assert record["genrm"] == {
         "rollouts": [{"n": "first"}, {"n": "second"}],

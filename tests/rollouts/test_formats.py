@@ -101,7 +101,7 @@ WRITERS = [
     json.loads(line)
     for line in (SAMPLES / "writers.jsonl").read_text(encoding="utf-8").splitlines()
 ]
-VALID |= {recognise(record).name: record for record in WRITERS}
+VALID = {recognise(record).name: record for record in WRITERS} | VALID
 
 
 def follow(format_, record):

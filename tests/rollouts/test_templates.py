@@ -5,7 +5,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from linear_time import LINEAR, growth
 
-from genrm_cli.rollouts.formats import FORMATS, recognise, recognise
+from genrm_cli.rollouts.formats import FORMATS, recognise
 from genrm_cli.rollouts.reading.templates import read_prompt, split_output
 from genrm_cli.rollouts.rollout import Reasoning, Text, ToolResult, Turn, UnreadableRecordError
 

@@ -16,10 +16,13 @@ LINES = [
 ]
 # Whose line each is, in the order of the file.
 WRITERS = (
-    "verifiers rllm inspect openai_batch atropos roll ms_swift batch vllm openai nemo_rl tinker areal "
-    "skyrl nemo_skills verl atropos_text alpaca sharegpt responses anthropic gemini ultrafeedback "
-    "arena_hard art wildchat mini_swe_agent tau2 tau2_results swe_agent nebius openhands atif bfcl"
-).split()
+    *("verifiers", "rllm", "inspect", "openai_batch", "atropos", "roll"),
+    *("ms_swift", "batch", "vllm", "openai", "nemo_rl", "tinker"),
+    *("areal", "skyrl", "nemo_skills", "verl", "atropos_text", "alpaca"),
+    *("sharegpt", "responses", "anthropic", "gemini", "ultrafeedback", "arena_hard"),
+    *("art", "wildchat", "mini_swe_agent", "tau2", "tau2_results", "swe_agent"),
+    *("nebius", "openhands", "atif", "bfcl"),
+)
 SAMPLE = dict(zip(WRITERS, LINES, strict=True))
 ASKED = Turn("user", "How many days has April?")
 TOLD = Turn("system", "Answer briefly.")
@@ -243,9 +246,7 @@ def test_a_trace_with_a_simulated_user_is_a_session():
         }
         for number, (role, text, sampled) in enumerate(turns)
     ]
-    (rollout,) = read(
-        "verifiers", traces=[SAMPLE["verifiers"]["traces"][0] | {"nodes": nodes}]
-    )
+    (rollout,) = read("verifiers", traces=[SAMPLE["verifiers"]["traces"][0] | {"nodes": nodes}])
     assert rollout.is_session
     assert [(turn.role, turn.text) for turn in rollout.session] == [turn[:2] for turn in turns[1:]]
     assert not read("verifiers")[0].is_session
@@ -328,8 +329,7 @@ def test_each_rollout_has_its_own_record():
     for name, field, values in cases:
         record = SAMPLE[name]
         own = [
-            recognise(record).own_record(record, position)
-            for position in range(len(read(name)))
+            recognise(record).own_record(record, position) for position in range(len(read(name)))
         ]
         assert [each[field] for each in own] == values
 

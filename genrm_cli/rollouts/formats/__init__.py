@@ -26,9 +26,9 @@ from genrm_cli.rollouts.formats.group_formats import GROUP_FORMATS
 from genrm_cli.rollouts.formats.line_formats import LINE_FORMATS, having, line_format
 from genrm_cli.rollouts.formats.named_fields import named_fields
 from genrm_cli.rollouts.formats.nemo_gym_lines import NEMO_GYM_FORMATS
+from genrm_cli.rollouts.formats.unrecognised import describe_unrecognised, looks_like
 from genrm_cli.rollouts.reading.account import open_fields
 from genrm_cli.rollouts.reading.known_names import Fields
-from genrm_cli.rollouts.reading.unrecognised import describe_unrecognised, looks_like
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 
 # Recognised in this order, more specific shapes first.

@@ -67,7 +67,7 @@ INSPECT = Format(
         or (isinstance(record.get("samples"), list) and isinstance(record.get("eval"), dict))
     ),
     lambda record: list(map(_read_sample, _samples(record))),
-    rows=_samples,
+    rows=lambda record: () if _is_sample(record) else _samples(record),
     fields=Fields(
         prompt=("samples", "messages", "input"), response=("samples", "messages", "output")
     ),

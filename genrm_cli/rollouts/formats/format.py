@@ -43,22 +43,26 @@ def number_or_none(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def annotate(record: Record, scores: Sequence[Score]) -> None:
-    """Set `reward` and `genrm`; in a line with several rollouts, `rewards` and `genrm.rollouts`, in
-    the order of the rollouts.
+def annotate_line(record: Record, scores: Sequence[Score]) -> None:
+    """Annotate a line that is one rollout: `genrm` explains its `reward`."""
+    (score,) = scores
+    detail = score.detail | {"previous_reward": record.get("reward")}
+    record["reward"] = score.reward
+    set_detail(record, detail)
+
+
+def _annotate_list(record: Record, scores: Sequence[Score]) -> None:
+    """Annotate a line with several rollouts: `rewards` and `genrm.rollouts` are lists in their
+    order.
     """
-    if len(scores) == 1 and not isinstance(record.get("rewards"), list):
-        detail = scores[0].detail | {"previous_reward": record.get("reward")}
-        record["reward"] = scores[0].reward
-    else:
-        details = [score.detail for score in scores]
-        detail = {"rollouts": details, "previous_rewards": record.get("rewards")}
-        record["rewards"] = [score.reward for score in scores]
+    details = [score.detail for score in scores]
+    detail = {"rollouts": details, "previous_rewards": record.get("rewards")}
+    record["rewards"] = [score.reward for score in scores]
     set_detail(record, detail)
 
 
 def written_scores(record: Record) -> list[Score]:
-    """Read back what `annotate` wrote, in the order of the rollouts."""
+    """Read back what a format's `annotate` wrote, in the order of the rollouts."""
     detail = detail_of(record)
     if "rollouts" not in detail:
         return [Score(number_or_none(record.get("reward")), detail)]
@@ -93,10 +97,10 @@ class Format:
         name: value of the setting `format`.
         recognise: whether a record looks like this format; a cheap check of its keys.
         read: the rollouts of a record, in order.
-        annotate: set rewards and the `genrm` object in the record, one score per rollout, in the
-            order of `read`. All other fields stay; a replaced value is kept under `genrm`.
-        rows: the objects of a record that hold its rollouts, in order, if it is a list of them.
-        scores: the inverse of `annotate`: the scores of a scored record, in the order of `read`.
+        rows: the values of a record that hold its rollouts, in order; empty if it is one rollout.
+        annotate_rollout: set the reward and the `genrm` object of a record that is one rollout. All
+            other fields stay; a replaced value is kept under `genrm`.
+        scores: the scores of a scored record, in the order of `read`.
         resolve: the fields that it reads of a record, if their names alone do not say it.
         owns_line: whether all other fields are metadata of its writer, whatever their names: its
             shape is unmistakable.
@@ -107,20 +111,26 @@ class Format:
     name: str
     recognise: Callable[[Record], bool]
     read: Callable[[Record], list[Rollout]]
-    annotate: Callable[[Record, Sequence[Score]], None] = annotate
-    rows: Callable[[Record], Sequence[object]] | None = None
+    rows: Callable[[Record], Sequence[object]] = lambda record: ()
+    annotate_rollout: Callable[[Record, Sequence[Score]], None] = annotate_line
     scores: Callable[[Record], list[Score]] = written_scores
     fields: Fields = field(kw_only=True)
     example: Record = field(default_factory=dict, kw_only=True)
     resolve: Callable[[Record], Fields] | None = field(default=None, kw_only=True)
     owns_line: bool = field(default=False, kw_only=True)
 
+    def annotate(self, record: Record, scores: Sequence[Score]) -> None:
+        """Set rewards and the `genrm` object in a record: one score per rollout, in the order of
+        `read`.
+        """
+        (_annotate_list if self.rows(record) else self.annotate_rollout)(record, scores)
+
     def own_record(self, record: Record, position: int) -> Record:
         """Return the fields of a record that belong to the rollout at a position.
 
         Those of its own object take precedence over those of the line. Of parallel lists, it has
         its own entry; all other fields belong to the line."""
-        rows = [] if self.rows is None else self.rows(record)
+        rows = self.rows(record)
         if position >= len(rows):
             return record
         line = {

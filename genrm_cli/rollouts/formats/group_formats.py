@@ -8,6 +8,7 @@ from genrm_cli.rollouts.formats.format import Format
 from genrm_cli.rollouts.formats.shapes import read_completion, read_conversation
 from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.record_fields import excluded_of, identifier, list_at
+from genrm_cli.rollouts.reading.values import list_or_empty
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 _COLUMNS = Fields(
@@ -175,7 +176,7 @@ GROUP_FORMATS = (
         "art",
         _is_art,
         _read_art,
-        rows=_trajectories,
+        rows=lambda record: list_or_empty(record.get("trajectories")),
         fields=Fields(
             prompt=("trajectories", "messages_and_choices"),
             response=("trajectories", "messages_and_choices"),

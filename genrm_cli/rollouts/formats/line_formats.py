@@ -154,7 +154,9 @@ def _alternatives_in(record: Record, name: str) -> Sequence[object] | None:
 def _rows_of_completion(record: Record) -> Sequence[object]:
     read = _fields_of_completion(record)
     alternatives = _alternatives_in(record, read.response[0]) if read.response else None
-    return alternatives or []
+    # An object holds a list only if there are several.
+    is_list = bool(alternatives) and isinstance(record[read.response[0]], list)
+    return alternatives or () if is_list or len(alternatives or ()) > 1 else ()
 
 
 # Conversations that end in the response
@@ -197,8 +199,8 @@ def _read_conversation(record: Record) -> list[Rollout]:
 
 
 LINE_FORMATS = (
-    # AReaL, Alpaca, AlpacaEval, distilabel, LLaMA-Factory, NeMo Skills, OpenRLHF, SkyRL, slime, TRL,
-    # UltraFeedback, verifiers, verl and vLLM; logs of calls, and the results of batches.
+    # AReaL, Alpaca, AlpacaEval, distilabel, LLaMA-Factory, OpenRLHF, SkyRL, slime, TRL, verifiers,
+    # UltraFeedback, verl, vLLM and others; logs of calls, and the results of batches.
     Format(
         "completion",
         _is_completion,

@@ -7,7 +7,7 @@ Source: the record format of NVIDIA NeMo Gym's `gym eval run` (formerly `ng_coll
 from collections.abc import Sequence
 
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats.format import Format, Score, annotate
+from genrm_cli.rollouts.formats.format import Format, Score, annotate_line
 from genrm_cli.rollouts.formats.shapes import read_alternatives
 from genrm_cli.rollouts.reading.answers import is_empty, items_of_output, messages_of_request
 from genrm_cli.rollouts.reading.known_names import Fields
@@ -55,7 +55,7 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     """Annotate a line; NeMo RL requires that `reward_components`, if present, add up to
     `reward`.
     """
-    annotate(record, scores)
+    annotate_line(record, scores)
     if before := record.get("reward_components"):
         reward = record["reward"]
         record["genrm"]["previous_reward_components"] = before
@@ -77,7 +77,7 @@ NEMO_GYM_FORMATS = (
         "nemo_gym",
         lambda record: isinstance(record.get("responses_create_params"), dict),
         _read,
-        _annotate,
+        annotate_rollout=_annotate,
         fields=Fields(prompt=("responses_create_params",), response=("response",)),
         owns_line=True,
     ),

@@ -71,7 +71,7 @@ _KNOWN = frozenset(
 _CALLING_WORDS = frozenset(("call", "calls", "tool", "tools", "action", "actions", "function"))
 
 
-class Message(NamedTuple):
+class ChatMessage(NamedTuple):
     """A role and parts; `tool` names the tool whose result it is."""
 
     role: str
@@ -101,12 +101,12 @@ class Message(NamedTuple):
         yield from results
         if self.role == "tool" and (not results or any(others)):
             yield ToolResult(text_of_parts(others), self.tool)
-        elif self.role != "tool" and (turn := Message(self.role, others).turn).text:
+        elif self.role != "tool" and (turn := ChatMessage(self.role, others).turn).text:
             yield Turn(*turn)
         yield from (part for part in others if isinstance(part, Media))
 
 
-def read_messages(messages: Iterable[object]) -> list[Message]:
+def read_messages(messages: Iterable[object]) -> list[ChatMessage]:
     """Return messages, each of which is understood; those that are read already stay as they
     are.
     """
@@ -181,8 +181,8 @@ def _names_of_calls(messages: Iterable[object]) -> dict[str, str]:
     return names
 
 
-def _read_message(message: object, tools: Mapping[str, str], where: str) -> Message:
-    if isinstance(message, Message):
+def _read_message(message: object, tools: Mapping[str, str], where: str) -> ChatMessage:
+    if isinstance(message, ChatMessage):
         return message
     if not isinstance(message, dict):
         raise UnreadableRecordError(f"a message is {kind_of(message)}, expected an object")
@@ -195,45 +195,47 @@ def _read_message(message: object, tools: Mapping[str, str], where: str) -> Mess
     content = (message[name] for name in names if message.get(name) is not None)
     parts = parts_of(next(content, None))
     if role == "function_call":  # ShareGPT
-        return Message("assistant", [call_of(text_of_parts(parts))])
+        return ChatMessage("assistant", [call_of(text_of_parts(parts))])
     if role == REASONING:
-        return Message(role, [Reasoning(_thought_of(parts))])
+        return ChatMessage(role, [Reasoning(_thought_of(parts))])
     if role == "tool":
         name = first_text(message, ("name", "function"))
-        return Message(role, parts, name or tools.get(str(message.get("tool_call_id")), ""))
+        return ChatMessage(role, parts, name or tools.get(str(message.get("tool_call_id")), ""))
     recipient = text_or_empty(message.get("recipient"))
     if recipient.startswith("functions."):  # gpt-oss
-        return Message(role, [ToolCall(recipient.removeprefix("functions."), text_of_parts(parts))])
+        return ChatMessage(
+            role, [ToolCall(recipient.removeprefix("functions."), text_of_parts(parts))]
+        )
     if apart := first_text(message, _REASONING):
         parts = [Reasoning(apart), *(part for part in parts if not isinstance(part, Reasoning))]
     if refusal := text_or_empty(message.get("refusal")):
         parts.append(Refusal(refusal))
-    return Message(role, [*parts, *_calls_of(message)])
+    return ChatMessage(role, [*parts, *_calls_of(message)])
 
 
-def _read_item(item: JsonObject, kind: str, tools: Mapping[str, str]) -> Message:
+def _read_item(item: JsonObject, kind: str, tools: Mapping[str, str]) -> ChatMessage:
     """Read an item of the Responses API that is no message."""
     if kind == "reasoning":
         # Never both: some servers fill both with the same text. NeMo Gym measures the summary.
         texts = (_thought_of(parts_of(item.get(name))) for name in ("summary", "content"))
-        return Message(REASONING, [Reasoning(text) for text in filter(None, texts)][:1])
+        return ChatMessage(REASONING, [Reasoning(text) for text in filter(None, texts)][:1])
     if kind == "image_generation_call":
         result = text_or_empty(item.get("result"))
         image = Media("image", f"data:image/png;base64,{result}" if result else None)
-        return Message("assistant", [image])
+        return ChatMessage("assistant", [image])
     name = text_or_empty(item.get("name"))
     if kind.endswith("_call_output"):
         name = name or tools.get(str(item.get("call_id")), "")
-        return Message("tool", parts_of(item.get("output")), name)
+        return ChatMessage("tool", parts_of(item.get("output")), name)
     if kind.endswith(("_call", "_request")):
         name = name or kind.removesuffix("_call")
         parts: list[Part] = [ToolCall(name, arguments_of(item, *_OWN_RESULTS))]
         if results := {key: item[key] for key in _OWN_RESULTS if item.get(key)}:
             parts.append(ToolResult(result_text(results), name))
-        return Message("assistant", parts)
+        return ChatMessage("assistant", parts)
     if any(map(is_prose, iter_strings(item))) and not kind.startswith("mcp_list"):
         raise UnreadableRecordError(f"an item of type {kind!r} holds text, unknown of whom")
-    return Message("environment", [f"[{kind}]"])
+    return ChatMessage("environment", [f"[{kind}]"])
 
 
 def _items_of_parts(parts: Iterable[Part]) -> Iterator[Item]:

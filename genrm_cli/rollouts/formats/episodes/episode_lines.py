@@ -140,7 +140,7 @@ FORMAT = Format(
     "episode",
     _recognise,
     _read,
-    _annotate,
+    annotate_rollout=_annotate,
     scores=_scores,
     fields=Fields(prompt=("messages",), response=("messages",)),
     owns_line=True,

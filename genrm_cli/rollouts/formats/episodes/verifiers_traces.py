@@ -9,7 +9,7 @@ from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.rollouts.formats.format import Format
 from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.messages import (
-    Message,
+    ChatMessage,
     media_of_messages,
     read_messages,
     turns_of_messages,
@@ -78,7 +78,7 @@ def _last_branch(nodes: object) -> list[JsonObject]:
     return branch[::-1]
 
 
-def _items_of(message: Message, *, is_sampled: bool) -> list[Item]:
+def _items_of(message: ChatMessage, *, is_sampled: bool) -> list[Item]:
     """Return the items of a node; an assistant message that the policy did not sample is
     context.
     """
