@@ -42,6 +42,7 @@ INPUT_FORMATS: Mapping[str, str] = {
     "episode": "whole sessions with a scenario",
     "agent": "trajectories of agents: mini-swe-agent, SWE-agent, OpenHands, tau2-bench, ATIF, BFCL",
     "inspect_log": "logs of inspect_ai",
+    "lm_eval": "samples of lm-eval-harness",
     "rllm": "episodes of rLLM",
     "art": "trajectories of ART",
     "atropos": "groups of Atropos",

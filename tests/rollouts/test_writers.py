@@ -16,7 +16,7 @@ LINES = [
 ]
 # Whose line each is, in the order of the file.
 WRITERS = (
-    *("verifiers", "rllm", "inspect", "openai_batch", "atropos", "roll"),
+    *("verifiers", "rllm", "inspect", "openai_batch", "lm_eval", "atropos", "roll"),
     *("ms_swift", "batch", "vllm", "openai", "nemo_rl", "tinker"),
     *("areal", "skyrl", "nemo_skills", "verl", "atropos_text", "alpaca"),
     *("sharegpt", "responses", "anthropic", "gemini", "ultrafeedback", "arena_hard"),
@@ -50,6 +50,7 @@ def test_a_writers_line_is_read():
         ("rllm", (ASKED,), [RIGHT]),
         ("inspect", (ASKED,), [RIGHT, "It has 31 days."]),
         ("openai_batch", (), [RIGHT, "Thirty"]),
+        ("lm_eval", (Turn("user", f"Question: {ASKED.text}\nAnswer:"),), [RIGHT, "31"]),
         ("atropos", (TOLD, ASKED), [RIGHT, "31 days."]),
         ("roll", (TOLD, ASKED), [RIGHT, "31"]),
         ("ms_swift", (TOLD, ASKED), [RIGHT, "31"]),
@@ -313,6 +314,19 @@ def test_a_line_with_several_rollouts_gets_a_list_of_rewards():
     nemo_rl = annotated("nemo_rl", 2.0)
     assert nemo_rl["rewards"] == [2.0]
     assert nemo_rl["genrm"]["previous_rewards"] == [1.0]
+
+
+def test_a_field_that_restates_the_reward_is_kept_consistent():
+    """`score` is the reward of these writers: it changes with it, and its old value is kept."""
+    for name in ["verl", "skyrl", "atropos_text"]:
+        record = annotated(name, 2.0)
+        assert record["score"] == 2.0
+        assert record["reward"] == 2.0
+        assert record["genrm"]["previous_score"] == 1.0
+    assert annotated("roll", 2.0, None)["scores"] == [2.0, None]
+    record = {"prompt": "Why?", "completion": "So.", "reward": 1.0, "score": 7}
+    recognise(record).annotate(record, [Score(2.0, {})])
+    assert record["score"] == 7
 
 
 def test_each_rollout_has_its_own_record():

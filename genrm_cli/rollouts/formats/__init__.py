@@ -38,6 +38,7 @@ _IN_ORDER = (
     episode_lines.FORMAT,
     agents.FORMAT,
     eval_samples.INSPECT,
+    eval_samples.LM_EVAL,
     *GROUP_FORMATS,
     nemo_rl_logs.FORMAT,
     *LINE_FORMATS,

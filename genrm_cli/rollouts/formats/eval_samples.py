@@ -1,7 +1,10 @@
-"""Samples of inspect_ai: one JSON with `samples`, or one of these per line; epochs of one sample id
-are a group.
+"""Samples of evaluation harnesses: inspect_ai and lm-evaluation-harness.
 
-Source: UKGovernmentBEIS/inspect_ai `log/_log.py`, `model/_chat_message.py`."""
+inspect_ai writes one JSON with `samples`, or one of these per line; epochs of one sample id are a
+group. Source: UKGovernmentBEIS/inspect_ai `log/_log.py`, `model/_chat_message.py`.
+
+lm-evaluation-harness writes one line per document and filter. `resps` has one list per request of
+the document, with one text per repeat. Source: EleutherAI `lm_eval/evaluator.py`."""
 
 from typing import Any
 
@@ -71,5 +74,39 @@ INSPECT = Format(
     fields=Fields(
         prompt=("samples", "messages", "input"), response=("samples", "messages", "output")
     ),
+    owns_line=True,
+)
+
+
+def _texts_of_lm_eval(record: Record) -> list[Any]:
+    responses = list_at(record, "resps")
+    if len(responses) > 1 or not isinstance(responses[0], list):
+        raise UnreadableRecordError(
+            f"the document has {len(responses)} requests, expected one generation (generate_until)"
+        )
+    if not all(isinstance(text, str) for text in responses[0]):
+        raise UnreadableRecordError("resps contains log-likelihoods, expected generations")
+    return responses[0]
+
+
+def _read_lm_eval(record: Record) -> list[Rollout]:
+    arguments = record.get("arguments")
+    first = arguments.get("gen_args_0") if isinstance(arguments, dict) else arguments
+    asked = first.get("arg_0") if isinstance(first, dict) else first
+    while isinstance(asked, list) and asked:
+        asked = asked[0]
+    if not isinstance(asked, str):
+        raise UnreadableRecordError("arguments contain no context, expected gen_args_0.arg_0")
+    # Each filter repeats the same responses on its own line.
+    task = f"doc:{record.get('doc_id')} filter:{record.get('filter')}"
+    return [read_completion(record, asked, text, task=task) for text in _texts_of_lm_eval(record)]
+
+
+LM_EVAL = Format(
+    "lm_eval",
+    lambda record: record.keys() >= {"doc_id", "resps", "arguments"},
+    _read_lm_eval,
+    rows=_texts_of_lm_eval,
+    fields=Fields(prompt=("arguments",), response=("resps",)),
     owns_line=True,
 )

@@ -46,18 +46,24 @@ def number_or_none(value: object) -> float | None:
 def annotate_line(record: Record, scores: Sequence[Score]) -> None:
     """Annotate a line that is one rollout: `genrm` explains its `reward`."""
     (score,) = scores
-    detail = score.detail | {"previous_reward": record.get("reward")}
-    record["reward"] = score.reward
-    set_detail(record, detail)
+    _annotate(record, dict(score.detail), "reward", "score", score.reward)
 
 
 def _annotate_list(record: Record, scores: Sequence[Score]) -> None:
     """Annotate a line with several rollouts: `rewards` and `genrm.rollouts` are lists in their
     order.
     """
-    details = [score.detail for score in scores]
-    detail = {"rollouts": details, "previous_rewards": record.get("rewards")}
-    record["rewards"] = [score.reward for score in scores]
+    detail = {"rollouts": [score.detail for score in scores]}
+    _annotate(record, detail, "rewards", "scores", [score.reward for score in scores])
+
+
+def _annotate(record: Record, detail: Record, name: str, same: str, reward: object) -> None:
+    """Set a reward, and `genrm` with the previous one; so does a field that restates it."""
+    # Many trainers call the reward `score`. It is another number if it differs from the reward.
+    restates = same in record and record.get(name, record[same]) == record[same]
+    for each in (name, same) if restates else (name,):
+        detail[f"previous_{each}"] = record.get(each)
+        record[each] = reward
     set_detail(record, detail)
 
 
