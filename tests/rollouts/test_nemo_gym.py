@@ -13,9 +13,7 @@ from genrm_cli.rollouts.rollout import (
     Turn,
     UnreadableRecordError,
 )
-from genrm_cli.rollouts.scenario import Scenario
 from genrm_cli.rollouts.views import view_group
-from genrm_cli.sessions.session_rules import check_form
 
 READ = FORMATS["nemo_gym"].read
 
@@ -521,9 +519,7 @@ def test_what_cannot_be_read_says_so():
 
 
 def test_a_session_keeps_its_client():
-    """A session of `gymnasium_agent` is judged as a whole, with the client's turns, and its rules
-    see them.
-    """
+    """A session of `gymnasium_agent` is judged as a whole, with the turns of the client."""
     output = [
         said("Are you safe?"),
         said("I want to die.", "user"),
@@ -534,8 +530,6 @@ def test_a_session_keeps_its_client():
     assert rollout.session is not None
     assert [turn.role for turn in rollout.session] == ["assistant", "user", "assistant"]
     assert "I want to die." in view_group([rollout, rollout]).responses[0]
-    # The crisis that the client speaks of asks for a question about safety after it.
-    assert check_form(rollout.prompt + rollout.session, Scenario()).value == 0.75
 
 
 def test_tools_and_rules_of_the_environment_make_no_session():
