@@ -36,25 +36,17 @@ _Asked = tuple[int, int, Prompt]
 
 
 class ArrivingGroup:
-    """The requests about one group, from its first pair to its last verdict.
+    """The requests about one group, from its first pair to its last verdict."""
 
-    Attributes:
-        wasted: requests made early that the whole group did not need; known once it was judged.
-    """
-
-    def __init__(
-        self, key: str, plan: GroupPlan, judges: JudgeSet, size: int | None = None
-    ) -> None:
+    def __init__(self, key: str, plan: GroupPlan, judges: JudgeSet, size: int) -> None:
         """Begin a group; asks nothing.
 
         Args:
             key: of the group.
             plan: of the run.
             judges: those of the plan.
-            size: rollouts that will arrive, if `add` names their indices; None if nothing can be
-                asked early.
+            size: rollouts that are expected to arrive.
         """
-        self.wasted = 0
         self._key = key
         self._plan = plan
         self._judges = judges
@@ -65,7 +57,7 @@ class ArrivingGroup:
         self._pairwise = [
             number for number, judge in enumerate(plan.judges) if judge.grading is None
         ]
-        self._expected = [] if size is None else list(range(size))
+        self._expected = list(range(size))
         self._planned: dict[int, list[Comparison]] | None = None
 
     def add(self, index: int, rollout: Rollout, record: JsonObject | None = None) -> None:
@@ -161,29 +153,19 @@ class ArrivingGroup:
             return Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {judge.stopped_by}"))
         return await judge.ask(request, slot)
 
-    async def judge(self, group: Group, timeout_s: float | None = None) -> JudgedGroup:
+    async def judge(self, group: Group) -> JudgedGroup:
         """Make the remaining requests, and return everything known about the group.
 
         Args:
             group: all its rollouts, in order; not necessarily those that were expected.
-            timeout_s: after this, requests without an answer count as failed, although they
-                continue.
 
         Raises:
             GenrmError: the journal cannot be written, or a component cannot be computed.
         """
         judged = await self._begin(group)
-        needed = set[asyncio.Task[Outcome]]()
-        ends_s = None if timeout_s is None else loop_time_s() + timeout_s
         for stage in iter_stages(judged, group, self._plan):
             requests = {id_: self._ask(id_.judge, id_.repeat, prompt) for id_, prompt in stage}
-            needed.update(requests.values())
-            judged.results += await _results_of(
-                requests, None if ends_s is None else ends_s - loop_time_s()
-            )
-            if not all(task.done() for task in needed):  # the next stage depends on them
-                break
-        self.wasted = len(self._asked) - len(needed)
+            judged.results += await _results_of(requests)
         judged.sort()
         return judged
 
@@ -193,24 +175,13 @@ class ArrivingGroup:
             asked: task for asked, task in self._asked.items() if not _is_unanswered(task)
         }
 
-    def release(self) -> None:
-        """Drop all texts and results, once the group needs no more requests."""
-        self._asked = {}
-        self._shown = {}
-        self._first = {}
-        self._known = {}
-        self._planned = None
-
-    async def judge_late(
-        self, stored: JudgedGroup, group: Group, late: int, timeout_s: float | None
-    ) -> JudgedGroup:
+    async def judge_late(self, stored: JudgedGroup, group: Group, late: int) -> JudgedGroup:
         """Judge one more rollout against a group that was judged without it.
 
         Args:
             stored: the group without it.
             group: the group with it.
             late: its index in `group`.
-            timeout_s: as for `judge`.
 
         Raises:
             GenrmError: as for `judge`.
@@ -234,7 +205,7 @@ class ArrivingGroup:
             id_._replace(shown=tuple(of[index] for index in id_.shown)): outcome
             for id_, outcome in stored.results
         }
-        judged.results = list((known | dict(await _results_of(requests, timeout_s))).items())
+        judged.results = list((known | dict(await _results_of(requests))).items())
         judged.sort()
         return judged
 
@@ -255,12 +226,8 @@ def _is_unanswered(task: asyncio.Task[Outcome]) -> bool:
 
 
 async def _results_of(
-    requests: Mapping[RequestId, asyncio.Task[Outcome]], timeout_s: float | None
+    requests: Mapping[RequestId, asyncio.Task[Outcome]],
 ) -> list[tuple[RequestId, Outcome]]:
     if requests:
-        await asyncio.wait(set(requests.values()), timeout=timeout_s)
-    late = Failure(FailureKind.TIMEOUT, "the judge did not answer before the deadline")
-    return [
-        (id_, task.result() if task.done() else Outcome(late))
-        for id_, task in sorted(requests.items())
-    ]
+        await asyncio.wait(set(requests.values()))
+    return [(id_, task.result()) for id_, task in sorted(requests.items())]

@@ -6,26 +6,11 @@ from typing import Literal, Self
 
 from genrm_cli.groups.results import GroupRewards, RolloutScore
 from genrm_cli.metrics.running_stats import RunningStats
-from genrm_cli.metrics.win_counts import WinRate
 
 # More likely than not to be more than chance. A stricter level drops most groups that differ a
 # little: at .2, a policy that had yet to find what the judge prefers lost 81 % of the groups that
 # could have taught it, and learned nothing in 90 steps.
 _LIKELY_CHANCE = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class CalibrationRecord:
-    """The calibration used for a group's rewards.
-
-    `groups` and `comparisons` are those that it is based on, as many as older ones still count for.
-    """
-
-    groups: int
-    comparisons: int
-    gap_bias: float
-    ranking_bias: float
-    first_share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +29,6 @@ class GroupCounts:
         reward_spread: highest minus lowest reward.
         caused_failures: members whose texts make requests fail.
         unanswered: comparisons that failed because of the judge, whatever the texts.
-        reference: how often the members beat the reference answer to their prompt; None if there is
-            none.
     """
 
     size: int
@@ -64,16 +47,9 @@ class GroupCounts:
     reward_spread: float | None
     caused_failures: int
     unanswered: int
-    reference: WinRate | None = None
 
     @classmethod
-    def of(
-        cls,
-        rewards: GroupRewards,
-        size: int,
-        reward_mean_before: float | None = None,
-        reference: WinRate | None = None,
-    ) -> Self:
+    def of(cls, rewards: GroupRewards, size: int, reward_mean_before: float | None = None) -> Self:
         """Count a group of this expected size."""
         known = [reward for reward in rewards.rewards if reward is not None]
         outcomes = [each.outcome for each in rewards.comparisons]
@@ -88,7 +64,7 @@ class GroupCounts:
             calls=sum(outcome.attempts for outcome in outcomes if not outcome.from_journal),
             reliability=rewards.reliability,
             chance=rewards.chance,
-            worth_training=_is_worth_training(rewards),
+            worth_training=None if rewards.chance is None else rewards.chance < _LIKELY_CHANCE,
             reward_mean=sum(known) / len(known) if known else None,
             reward_mean_before=reward_mean_before,
             reward_min=min(known, default=None),
@@ -98,7 +74,6 @@ class GroupCounts:
                 each.failure is not None and not each.failure.kind.depends_on_texts
                 for each in failures
             ),
-            reference=reference,
         )
 
     @property
@@ -114,10 +89,6 @@ class GroupCounts:
         return None if self.came >= self.size else f"only {self.came} of {self.size} members came"
 
 
-def _is_worth_training(rewards: GroupRewards) -> bool | None:
-    return None if rewards.chance is None else rewards.chance < _LIKELY_CHANCE
-
-
 @dataclass(frozen=True, slots=True)
 class GroupAnswer:
     """The rewards of a group, and the ids of the members judged together, in order."""
@@ -125,7 +96,6 @@ class GroupAnswer:
     name: str
     ids: Sequence[str]
     rewards: GroupRewards
-    calibration: CalibrationRecord
     counts: GroupCounts
     _indices: dict[str, int] = field(default_factory=dict)
 
@@ -149,7 +119,6 @@ class ServiceCounts:
     late: int = 0
     disagreements: int = 0
     refused: int = 0
-    wasted: int = 0
     defaults_sent: int = 0
     rewards: RunningStats = field(default_factory=RunningStats)
     spreads: RunningStats = field(default_factory=RunningStats)

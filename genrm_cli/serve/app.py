@@ -18,7 +18,6 @@ from genrm_cli.http_server.router import (
     error_response,
     response_of,
 )
-from genrm_cli.scored.json_form import to_json
 from genrm_cli.serve.cohorts.rounds import RoundsService
 from genrm_cli.serve.prometheus import ServiceCollector
 from genrm_cli.serve.served_scorer import ServedScorer
@@ -56,14 +55,12 @@ def build_app(
 
     async def watch(request: Request, body: bytes) -> Response:
         del request, body
-        if service.watch is None:
+        if service.steps is None or service.steps.watch is None:
             return error_response(
                 404, "not_found", "nothing is watched: the settings have no [watch] table"
             )
-        if service.watch.latest is None:
-            blind = {"state": "blind", "reasons": ["no window has ended yet"]}
-            return response_of(JsonReply(blind))
-        return response_of(JsonReply(to_json(service.watch.latest)))
+        blind = {"state": "blind", "reasons": ["no window has ended yet"]}
+        return response_of(JsonReply(service.steps.watch.latest or blind))
 
     async def healthz() -> JsonReply:
         return JsonReply({"status": "ok", "open": service.open_groups, "waiting": service.waiting})

@@ -11,10 +11,10 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from genrm_cli.json_types import Record
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
-from genrm_cli.serve.steps import WatchedState
 
 
 class ServiceCollector(Collector):
@@ -29,20 +29,12 @@ class ServiceCollector(Collector):
         yield from self._of_groups()
         yield from self._of_judges()
         steps = self._service.steps
-        rate = None if steps is None else steps.win_rate
-        if rate is not None:
-            text = (
-                "Win rate against the reference answers in the latest step, and its 95 % interval"
-            )
-            shares = {name: getattr(rate, f"{name}_percent") for name in ("win", "low", "high")}
-            yield _labelled(GaugeMetricFamily, "reference_win_percent", text, "value", shares)
-        watch = self._service.watch
-        if watch is not None and watch.latest is not None:
-            yield from _watched(watch.latest)
+        if steps is not None and steps.watch is not None and steps.watch.latest is not None:
+            yield from _watched(steps.watch.latest)
 
     def _of_groups(self) -> Iterator[Metric]:
         service = self._service
-        calibration = self._scorer.latest
+        calibration = self._scorer.running
         counts = self._service.counts
         for name, text, value in (
             ("open_groups", "Groups and cohorts without an answer", service.open_groups),
@@ -62,7 +54,11 @@ class ServiceCollector(Collector):
                 "Calls to judges in flight",
                 self._scorer.open_judges.in_flight,
             ),
-            ("position_preference", "Share of verdicts for position 1", calibration.first_share),
+            (
+                "position_preference",
+                "Share of verdicts for position 1",
+                calibration.fitted.first_share,
+            ),
             (
                 "calibration_comparisons",
                 "Comparisons that the calibration is based on",
@@ -86,11 +82,6 @@ class ServiceCollector(Collector):
             ("late_members", "Members that came after their cohort was closed", counts.late),
             ("disagreements", "Requests that contradicted an earlier one", counts.disagreements),
             ("refused_requests", "Requests refused because of load or shutdown", counts.refused),
-            (
-                "wasted_comparisons",
-                "Comparisons made early that their group did not need",
-                counts.wasted,
-            ),
             ("default_rewards", "Rewards replaced by on_failure", counts.defaults_sent),
         ):
             yield CounterMetricFamily(f"genrm_{name}", text, value)
@@ -142,14 +133,13 @@ def _histogram(latencies: Latencies) -> Metric:
     return family
 
 
-def _watched(latest: WatchedState) -> Iterator[Metric]:
-    states = {each.value: float(each is latest.state) for each in type(latest.state)}
+def _watched(latest: Record) -> Iterator[Metric]:
+    state = {latest["state"]: 1.0}
     yield _labelled(
-        GaugeMetricFamily, "watch_state", "1 for the state of the watched judges", "state", states
+        GaugeMetricFamily, "watch_state", "1 for the state of the watched judges", "state", state
     )
-    signals = {
-        name: signal.value for name, signal in latest.signals.items() if signal.value is not None
-    }
+    values = {name: signal["value"] for name, signal in latest["signals"].items()}
+    signals = {name: value for name, value in values.items() if value is not None}
     yield _labelled(
         GaugeMetricFamily, "watch_signal", "Watched figures in the last window", "signal", signals
     )

@@ -48,18 +48,13 @@ class RefusedEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class DeadlineEvent(Event):
-    """A group is scored without the members that have not come.
-
-    Attributes:
-        is_idle: whether no member came for a while, before the deadline.
-    """
+    """A group is scored without the members that have not come."""
 
     severity = Severity.WARNING
     is_printed_once = True
     group: str
     size: int
     came: int
-    is_idle: bool
 
     def text(self) -> Message:
         """Name the group, and say what to do."""

@@ -17,7 +17,6 @@ from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.list_scores import ListScores
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
-from genrm_cli.serve.answers import CalibrationRecord
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
 
@@ -32,7 +31,13 @@ class RunningCalibration:
     A group counts half as much once `half_life` further comparisons were judged: a judge that
     changes is noticed. The sums of groups are added a few groups at a time, because that costs
     hardly more than one group. A killed server loses the sums not yet added, but not their
-    verdicts."""
+    verdicts.
+
+    Attributes:
+        fitted: the calibration.
+        groups: that it is based on, as many as older ones still count for; likewise
+            `comparisons`.
+    """
 
     def __init__(
         self, sums: KeptSums | None, name: str, half_life: float, *, of_lists: bool = False
@@ -79,14 +84,13 @@ class RunningCalibration:
         if variance is not None:
             self._variances.append(variance)
 
-    def latest(self) -> CalibrationRecord:
-        """Return the figures of `fitted`, which is fitted again if enough groups have come."""
-        if self._pending and len(self._pending) >= min(
-            _MOST_PENDING, _REFIT_AFTER * self._record.groups
-        ):
+    def refitted(self) -> Calibration:
+        """Return the calibration, fitted again if enough groups have come."""
+        enough = min(_MOST_PENDING, _REFIT_AFTER * self.groups)
+        if self._pending and len(self._pending) >= enough:
             self.flush()
             self._fit()
-        return self._record
+        return self.fitted
 
     def flush(self) -> None:
         """Write pending sums to the journal, and import those that other servers added."""
@@ -103,9 +107,9 @@ class RunningCalibration:
 
     def _fit(self) -> None:
         total = CalibrationStatistics.of_numbers(self._numbers)
-        self.fitted = fitted = total.fit()
-        biases = fitted.gap_bias, fitted.ranking_bias, fitted.first_share
-        self._record = CalibrationRecord(total.groups, total.verdicts, *biases)
+        self.fitted = total.fit()
+        self.groups = total.groups
+        self.comparisons = total.verdicts
 
 
 class ServedScorer(GroupScorer):
@@ -162,21 +166,16 @@ class ServedScorer(GroupScorer):
         return self._running.name
 
     @property
-    def latest(self) -> CalibrationRecord:
+    def running(self) -> RunningCalibration:
         """The calibration so far."""
-        return self._running.latest()
+        return self._running
 
-    def arriving(self, key: str, size: int | None, plan: GroupPlan | None = None) -> ArrivingGroup:
-        """Begin a group under this plan or the server's; with its size, `ArrivingGroup.add` may ask
-        early.
-        """
-        return ArrivingGroup(key, plan or self._plan, self._open_set(), size)
+    def arriving(self, key: str, size: int) -> ArrivingGroup:
+        """Begin a group of this size."""
+        return ArrivingGroup(key, self._plan, self._open_set(), size)
 
-    def conclude(
-        self, groups: Sequence[tuple[bytes, Group, JudgedGroup]]
-    ) -> tuple[list[GroupRewards], CalibrationRecord]:
-        """Return the rewards of judged groups, each given with its digest, and the calibration of
-        all judged so far.
+    def conclude(self, groups: Sequence[tuple[bytes, Group, JudgedGroup]]) -> list[GroupRewards]:
+        """Return the rewards of judged groups, each given with its digest.
 
         Several groups together cost little more than one. Raises `StorageError` if the journal
         cannot be written."""
@@ -191,19 +190,17 @@ class ServedScorer(GroupScorer):
             are_new.append(is_new)
             self.metrics.groups_done += 1
             found.append(verdicts)
-        record = self._running.latest()
         results = self._reward(found, self._plan, self._fitted())
         for result, is_new in zip(results, are_new, strict=True):
             self._running.add_variance(result.variance if is_new else None)
-        return results, record
+        return results
 
-    def reward_late(self, judged: JudgedGroup) -> tuple[GroupRewards, CalibrationRecord]:
+    def reward_late(self, judged: JudgedGroup) -> GroupRewards:
         """Return the rewards of a group with a late rollout; the statistics stay unchanged."""
-        record = self._running.latest()
         (rewards,) = reward_verdicts([verdicts_of(judged, self._plan)], self._plan, self._fitted())
-        return rewards, record
+        return rewards
 
     def _fitted(self) -> Calibration:
         # Unlike verdicts, failures are not kept: after a restart their rates begin high, as of a
         # judge nobody knows, so that no innocent text is convicted.
-        return replace(self._running.fitted, failures=self._failures.fit())
+        return replace(self._running.refitted(), failures=self._failures.fit())

@@ -304,11 +304,6 @@ class ServeSettings:
         20_000,
         low=1,
     )
-    max_held: int = setting(
-        "Refuse more groups and cohorts with 429 while the responses held exceed this size.",
-        8_000_000_000,
-        kind=SIZE,
-    )
     read_timeout: float = duration(
         "Close a connection whose request has not arrived within this time.", 60.0
     )
@@ -336,11 +331,6 @@ class ServeSettings:
         "score writes them."
     )
     record_every: float = duration("Begin a new file of $record after this time.", 300.0, low=0.1)
-    reference: str | None = setting(
-        "File of prompts with one answer each, in any format: each response to one of them is "
-        "also compared with that "
-        "answer, for one more comparison, which gives a win rate for metrics and changes no reward."
-    )
     groups_per_step: int = setting(
         "Groups after which a step is logged: the number of prompts in each training step.",
         64,

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from genrm_cli.errors import GenrmError
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
+from genrm_cli.json_types import Record
 from genrm_cli.judging.opening.open_judges import OpenJudges
 from genrm_cli.metrics.event import Event
 from genrm_cli.scored.describe_run import run_record
@@ -24,7 +25,6 @@ from genrm_cli.watching.history import (
     read_history,
 )
 from genrm_cli.watching.records import WatchRecord
-from genrm_cli.watching.timeline import DumpState
 from genrm_cli.watching.watcher import Watcher
 
 _ASKED_EVERY_S = 1_800.0  # windows follow each other within minutes, and each asking costs calls
@@ -50,7 +50,7 @@ class WatchedWindows:
     """The timeline of a server's judges.
 
     Attributes:
-        latest: the state after the last window; None before the first.
+        latest: the state after the last window, as JSON; None before the first.
     """
 
     def __init__(self, run: RunContext) -> None:
@@ -62,7 +62,7 @@ class WatchedWindows:
         self._run = run
         self._watcher = Watcher(run.settings)
         self._watcher.check(run)
-        self.latest: DumpState | None = None
+        self.latest: Record | None = None
         folder = self._watcher.table.history
         history = History()
         if folder is not None:
@@ -98,8 +98,9 @@ class WatchedWindows:
                 found = panels.with_cost(await self._watcher.ask_sentinels(panels))
             self._next_s = time.monotonic() + _ASKED_EVERY_S
         timeline = self._timelines[judge_identity(totals.judge)]
-        self.latest = timeline.add(observe(name, totals, found))
-        found = replace(found, state=self.latest.state, reasons=self.latest.reasons)
+        state = timeline.add(observe(name, totals, found))
+        self.latest = to_json(state)
+        found = replace(found, state=state.state, reasons=state.reasons)
         self._run.on_event(WatchEvent(name, found.state, list(found.reasons)))
         if (folder := self._watcher.table.history) is not None:
             place = f"{folder.rstrip('/')}/{name}"

@@ -28,6 +28,24 @@ def served(shared_server: Served, judge_server: JudgeServer) -> Served:
 
 
 @pytest.fixture(scope="session")
+def hurried_server(
+    judge_process: JudgeServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    """Keep a server whose cohorts wait for their members for half a second."""
+    judge_process.restore()
+    folder = tmp_path_factory.mktemp("hurried")
+    flags = ["--cohort-deadline", "0.5s", "--retries", "0", "--drain", "0.1s"]
+    with serving(Genrm(folder), *judge_flags(judge_process.base_url), *flags) as served:
+        yield served
+
+
+@pytest.fixture
+def hurried(hurried_server: Served, judge_server: JudgeServer) -> Served:
+    """Give a test the hurried server, its judge back to its usual behaviour."""
+    return hurried_server
+
+
+@pytest.fixture(scope="session")
 def limited_server(
     judge_process: JudgeServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:

@@ -123,41 +123,6 @@ async def test_comparisons_start_when_both_responses_are_there():
     await arriving.judge(group)
     assert counts == [0, 1, 3, 6, 10]
     assert len(judge.asked) == 10
-    assert arriving.wasted == 0
-
-
-async def test_what_was_asked_in_vain_is_counted():
-    """A group that ends without a member has another plan; answers that it shares with the first
-    are reused.
-    """
-    judge = CountingJudge()
-    whole = group_of(6, [f"text {n}" for n in range(6)])
-    plan = plan_of()
-    judge.may_answer.set()
-    arriving = ArrivingGroup("g", plan, JudgeSet([judge]), 6)
-    for index in range(5):
-        arriving.add(index, whole.rollouts[index])
-    await turns()
-    judged = await arriving.judge(Group("g", whole.rollouts[:5]))
-    asked = len(judge.asked)
-    used = len(judged.results)
-    wasted = arriving.wasted
-    assert used == 5
-    assert asked == used + wasted
-
-
-async def test_a_deadline_leaves_failures_and_cancels_nothing():
-    """What has no answer in time is a failure of the kind timeout; the request goes on."""
-    judge = CountingJudge()
-    group = group_of(3)
-    arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 3)
-    judged = await arriving.judge(group, timeout_s=0.01)
-    kinds = [outcome.result.kind for _, outcome in judged.results]
-    judge.may_answer.set()
-    again = await arriving.judge(group)
-    assert kinds == ["timeout"] * 3
-    assert len(judge.asked) == 3
-    assert [type(outcome.result) for _, outcome in again.results] == [Verdict] * 3
 
 
 async def test_a_late_rollout_is_compared_with_the_stored_group_only():
@@ -173,7 +138,7 @@ async def test_a_late_rollout_is_compared_with_the_stored_group_only():
         arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 5)
         stored = await arriving.judge(stored_group)
         before = len(judge.asked)
-        judged = await arriving.judge_late(stored, group, late, None)
+        judged = await arriving.judge_late(stored, group, late)
         asked = judge.asked[before:]
         assert asked
         assert all(f"text {late}" in shown for shown in asked)
@@ -194,7 +159,7 @@ async def test_a_late_copy_asks_nothing():
             Group("g", [each for place, each in enumerate(group.rollouts) if place != late])
         )
         before = len(judge.asked)
-        judged = await arriving.judge_late(stored, group, late, None)
+        judged = await arriving.judge_late(stored, group, late)
         asked = len(judge.asked) - before
         assert asked == 0
         assert judged.copies == {4: 0}

@@ -12,16 +12,14 @@ def responses(count, group):
 
 
 def test_a_group_gets_rewards_in_the_order_of_its_responses(served):
-    """With status, errors, advantages and comparisons by id; ids, not positions, decide who meets
-    whom.
-    """
+    """With status and comparisons by id; ids, not positions, decide who meets whom."""
     given = responses(4, "order")
     reply = served.group(id="order", messages="Why?", responses=given[::-1])
     assert reply["status"] == "scored"
     assert [each["id"] for each in reply["responses"]] == ["r3", "r2", "r1", "r0"]
     assert reply["rewards"] == sorted(reply["rewards"], reverse=True)
     assert reply["rewards"] == [each["reward"] for each in reply["responses"]]
-    assert sum(reply["advantages"]) == pytest.approx(0)
+    assert sum(each["advantage"] for each in reply["responses"]) == pytest.approx(0)
     assert {id_ for each in reply["comparisons"] for id_ in each["shown"]} == {
         "r0",
         "r1",
@@ -30,7 +28,6 @@ def test_a_group_gets_rewards_in_the_order_of_its_responses(served):
     }
     assert reply["metrics"]["scored"] == 4
     assert reply["metrics"]["failed"] == 0
-    assert reply["calibration"]["comparisons"] >= 4
 
 
 def test_a_repeated_group_is_answered_again_without_a_call(served, judge_server):
@@ -94,17 +91,6 @@ def test_a_failed_comparison_is_null_and_never_a_number(served, judge_server):
     assert served.group(**given)["status"] == "scored"
 
 
-def test_the_deadline_of_a_group_ends_the_wait_for_the_judge(served, judge_server):
-    """Comparisons without an answer are failures of the kind timeout."""
-    judge_server.behave(latency_s=30)
-    reply = served.group(
-        id="hurried", messages="Why?", responses=responses(2, "hurry"), deadline_s=0.2
-    )
-    assert reply["status"] == "failed"
-    assert reply["rewards"] == [None, None]
-    assert {each["failure"]["kind"] for each in reply["comparisons"]} == {"timeout"}
-
-
 def test_a_request_that_cannot_be_read_says_why(served):
     """422 with a sentence."""
     cases = [
@@ -140,14 +126,6 @@ def test_a_request_that_cannot_be_read_says_why(served):
                 "responses": [{"text": 3}],
             },
             "text is not a text",
-        ),
-        (
-            {
-                "messages": "Why?",
-                "responses": [{"text": "a"}],
-                "deadline_s": 0,
-            },
-            "deadline_s is not a positive",
         ),
         (
             {
@@ -189,18 +167,17 @@ def compare_request(name):
 
 def test_compare_has_the_reply_of_nemo_gym(served):
     """Rewards, comparison results with indices, three metrics; nothing else."""
-    for path in ["/compare", "/v1/compare"]:
-        reply = served.post(path, compare_request(path)).json()
-        assert set(reply) == {"rewards", "comparison_results", "metrics"}
-        assert reply["rewards"] == sorted(reply["rewards"])
-        assert set(reply["comparison_results"][0]) == {
-            "response_i", "response_j", "judge_idx", "score_1", "score_2", "ranking",
-        }  # fmt: skip
-        assert set(reply["metrics"]) == {
-            "mean_individual_score",
-            "std_individual_score",
-            "tiebreak_usage_rate",
-        }
+    reply = served.post("/compare", compare_request("compared")).json()
+    assert set(reply) == {"rewards", "comparison_results", "metrics"}
+    assert reply["rewards"] == sorted(reply["rewards"])
+    assert set(reply["comparison_results"][0]) == {
+        "response_i", "response_j", "judge_idx", "score_1", "score_2", "ranking",
+    }  # fmt: skip
+    assert set(reply["metrics"]) == {
+        "mean_individual_score",
+        "std_individual_score",
+        "tiebreak_usage_rate",
+    }
 
 
 def test_compare_without_a_judge_is_an_error_to_be_retried(served, judge_server):

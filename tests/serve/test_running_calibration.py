@@ -37,8 +37,8 @@ def add_groups(running, groups):
     """Add groups, and return the calibration after the last."""
     for number in groups:
         running.add(bytes([number]), SIZE, verdicts_of(number))
-        record = running.latest()
-    return record
+        running.refitted()
+    return running
 
 
 def test_it_is_that_of_a_file_with_the_same_groups(tmp_path):
@@ -53,8 +53,8 @@ def test_it_is_that_of_a_file_with_the_same_groups(tmp_path):
     wanted = of_a_file(range(49))
     assert record.groups == 49
     assert record.comparisons == 49 * 12
-    assert record.gap_bias == pytest.approx(wanted.gap_bias)
-    assert record.first_share == pytest.approx(wanted.first_share)
+    assert running.fitted.gap_bias == pytest.approx(wanted.gap_bias)
+    assert running.fitted.first_share == pytest.approx(wanted.first_share)
     assert running.fitted.noise.slopes == pytest.approx(wanted.noise.slopes)
 
 
@@ -66,12 +66,12 @@ def test_variances_of_rewards_count_from_the_next_group_on(tmp_path):
         running = RunningCalibration(journal.sums, "judge", NEVER)
         assert running.add(b"1", SIZE, verdicts_of(1))
         running.add_variance(0.5)
-        running.latest()
+        running.refitted()
         assert running.fitted.reward_variance is None
         assert not running.add(b"1", SIZE, verdicts_of(1))
         running.add(b"2", SIZE, verdicts_of(2))
         running.add_variance(1.5)
-        running.latest()
+        running.refitted()
         assert running.fitted.reward_variance == pytest.approx(0.5)
         add_groups(running, [3])
         assert running.fitted.reward_variance == pytest.approx(1.0)
@@ -97,7 +97,7 @@ def test_servers_that_share_a_journal_add_up(tmp_path):
         add_groups(second, [3])
         first.flush()
         second.flush()
-        assert RunningCalibration(one.sums, "judge", NEVER).latest().groups == 3
+        assert RunningCalibration(one.sums, "judge", NEVER).groups == 3
 
 
 def test_a_group_that_two_servers_judge_counts_once(tmp_path):
@@ -108,7 +108,7 @@ def test_a_group_that_two_servers_judge_counts_once(tmp_path):
             server.add(b"retried", SIZE, verdicts_of(1))
         for server in servers:
             server.flush()
-        assert RunningCalibration(one.sums, "judge", NEVER).latest().groups == 1
+        assert RunningCalibration(one.sums, "judge", NEVER).groups == 1
 
 
 def test_it_is_fitted_again_as_it_grows():
@@ -128,7 +128,7 @@ def test_a_judge_that_changes_is_noticed(tmp_path):
             running = RunningCalibration(journal.sums, "judge", 120.0)  # 10 groups
             running.add(bytes([number]), SIZE, {pair: Verdict(5, 1, 1) for pair in verdicts_of(0)})
             running.flush()
-        assert running.latest().comparisons == pytest.approx(12 / (1 - 0.5**0.1), abs=1)
+        assert running.comparisons == pytest.approx(12 / (1 - 0.5**0.1), abs=1)
         for number in range(100, 150):
             running.add(bytes([number]), SIZE, {pair: Verdict(1, 5, 6) for pair in verdicts_of(0)})
         running.flush()

@@ -314,7 +314,7 @@ class Soak:
         pairs = [pair for pair in zip(found, wanted, strict=True) if None not in pair]
         most = max((abs(one - other) for one, other in pairs), default=0.0)
         unlike = [one is None for one in found] != [other is None for other in wanted]
-        conclusions = {str(each.json()["calibration"]) for each in own if shape == "cohorts"}
+        conclusions = {str(each.json()["metrics"]) for each in own if shape == "cohorts"}
         if unlike or most > tolerance or len(conclusions) > 1:
             self.wrong.append(f"{shape} {number}: {found}, not {wanted}; {own[0].text[-400:]}")
             print(self.wrong[-1], flush=True)

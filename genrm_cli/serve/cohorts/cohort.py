@@ -44,10 +44,6 @@ class DisagreementError(RefusedError):
     kind = "disagreement"
 
 
-class SupersededError(DisagreementError):
-    """A later attempt at the group has begun."""
-
-
 @dataclass(frozen=True, slots=True)
 class Member:
     """One rollout of a cohort.
@@ -58,7 +54,6 @@ class Member:
         digest: of the line.
         task: the prompt's digest, the principle and the reference, which all members of a cohort
             share.
-        size_bytes: length of the line as JSON.
     """
 
     id: str
@@ -66,15 +61,12 @@ class Member:
     rollout: Rollout
     digest: bytes
     task: str
-    size_bytes: int = 0
 
     @classmethod
-    def of(
-        cls, id_: str, line: Mapping[str, Any], rollout: Rollout, digest: bytes, size_bytes: int = 0
-    ) -> Self:
+    def of(cls, id_: str, line: Mapping[str, Any], rollout: Rollout, digest: bytes) -> Self:
         """Return a member; its task is that of its rollout."""
         task = repr((digest_of_prompt(rollout.prompt), rollout.principle, rollout.reference))
-        return cls(id_, line, rollout, digest, task, size_bytes)
+        return cls(id_, line, rollout, digest, task)
 
 
 NO_ROLLOUT = Rollout((), None)

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from genrm_cli.groups.arriving import ArrivingGroup
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.serve.answers import GroupAnswer, GroupCounts
-from genrm_cli.serve.cohorts.cohort import Cohort, Member
-from genrm_cli.serve.reference_answers import ReferenceComparisons
+from genrm_cli.serve.cohorts.cohort import Cohort
 from genrm_cli.settings.file_settings import ServeSettings
 
 _TIMER_SLACK_S = 0.05
@@ -23,40 +22,42 @@ class GroupEntry:
 
     Attributes:
         key: name under which the answer of a cohort is kept in the journal; None for a group.
+        arriving: its requests to the judges; None before its first member.
+        judged: None before it was judged, and for a cohort from before a restart.
         closes_at_s: when a cohort stops waiting for members, on the clock of the event loop.
         timer: rings then, or earlier if no member comes.
-        judged: None before it was judged, and for a cohort from before a restart.
-        compared: its comparisons with the reference answer to its prompt; None if there is none.
+        late: answers of members that were judged after the others.
     """
 
     cohort: Cohort
-    arriving: ArrivingGroup
     answer: "asyncio.Future[GroupAnswer]"
-    opened_s: float
+    opened_s: float = field(default_factory=time.monotonic)
     key: str | None = None
-    needs_all: bool = False
+    arriving: ArrivingGroup | None = None
+    judged: JudgedGroup | None = None
     closes_at_s: float = 0.0
     timer: asyncio.TimerHandle | None = None
-    judged: JudgedGroup | None = None
-    compared: ReferenceComparisons | None = None
-    requests: int = 0
-    size_bytes: int = 0
     late: dict[str, "asyncio.Future[GroupAnswer]"] = field(default_factory=dict)
+
+    def set_timer(self, timer: asyncio.TimerHandle | None) -> None:
+        """Replace the timer."""
+        if self.timer is not None:
+            self.timer.cancel()
+        self.timer = timer
 
     def is_final(self, counts: GroupCounts) -> bool:
         """Whether a repeated request gets the same answer; otherwise it is judged again."""
-        if self.key is None:
-            return counts.scored > 0 and not counts.unanswered
-        return counts.scored > 0 and not (self.needs_all and counts.shortfall)
+        return counts.scored > 0 and (self.key is not None or not counts.unanswered)
 
     def answer_of(self, member_id: str) -> "asyncio.Future[GroupAnswer] | None":
         """Return the answer for a member; None if the member is to be judged now.
 
         A late member is, and one without a reward because the judge did not answer, as far as texts
-        are known."""
-        answer = self.late.get(member_id) or (
-            self.answer if member_id in self.cohort.members else None
-        )
+        are known.
+        """
+        answer = self.late.get(member_id)
+        if answer is None and member_id in self.cohort.members:
+            answer = self.answer
         if answer is None or self.judged is None or not answer.done():
             return answer
         if answer.exception() is not None:
@@ -65,25 +66,24 @@ class GroupEntry:
         is_over = found.score_of(member_id).reward is not None or not found.counts.unanswered
         return answer if is_over else None
 
+    def release(self) -> None:
+        """Drop the texts of a group that takes no late member."""
+        self.judged = None
+        self.arriving = None
+        self.cohort.release_texts()
+
 
 class ServedGroups:
-    """Groups and cohorts by name, from the first request until their answers were kept long enough.
-
-    `held_bytes` is the length of the responses that they hold, as JSON.
+    """Groups and cohorts by name, from the first request until their answers were kept long
+    enough.
     """
 
     def __init__(self, settings: ServeSettings) -> None:
         self.groups: dict[str, GroupEntry] = {}
         self.cohorts: dict[str, GroupEntry] = {}
-        self.held_bytes = 0
         self._keep_s = settings.keep
         self._most = settings.max_cohorts
         self._kept: deque[tuple[float, GroupEntry]] = deque()
-
-    def hold(self, entry: GroupEntry, member: Member) -> None:
-        """Count the texts of a new member."""
-        entry.size_bytes += member.size_bytes
-        self.held_bytes += member.size_bytes
 
     def keep(self, entry: GroupEntry) -> None:
         """Forget an answered group after a while."""
@@ -97,14 +97,8 @@ class ServedGroups:
         while self._kept and (self._kept[0][0] <= now_s or len(self._kept) > self._most):
             self.forget(self._kept.popleft()[1])
 
-    def release(self, entry: GroupEntry) -> None:
-        """Count the texts of a group no more."""
-        self.held_bytes -= entry.size_bytes
-        entry.size_bytes = 0
-
     def forget(self, entry: GroupEntry) -> None:
         """Let another group have the name."""
-        self.release(entry)
         for among in (self.groups, self.cohorts):
             if among.get(entry.cohort.name) is entry:
                 del among[entry.cohort.name]

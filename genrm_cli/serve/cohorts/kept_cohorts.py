@@ -12,7 +12,7 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.journal_file import KeptRecords
 from genrm_cli.rewards.component import Column
 from genrm_cli.scored.json_form import parse_json, to_json
-from genrm_cli.serve.answers import CalibrationRecord, GroupAnswer, GroupCounts
+from genrm_cli.serve.answers import GroupAnswer, GroupCounts
 from genrm_cli.serve.cohorts.cohort import NO_ROLLOUT, Cohort, Member
 
 
@@ -23,7 +23,6 @@ class KeptAnswer:
     ids: tuple[str, ...]
     scores: tuple[RolloutScore, ...]
     columns: Mapping[str, tuple[float | None, ...]]
-    calibration: CalibrationRecord
     counts: GroupCounts
     weight: float
 
@@ -35,7 +34,6 @@ class KeptAnswer:
             ids=tuple(answer.ids),
             scores=tuple(rewards.scores),
             columns={name: tuple(column.values) for name, column in rewards.columns.items()},
-            calibration=answer.calibration,
             counts=answer.counts,
             weight=rewards.weight,
         )
@@ -51,7 +49,7 @@ class KeptAnswer:
             columns={name: Column(list(values)) for name, values in self.columns.items()},
             weight=self.weight,
         )
-        return GroupAnswer(name, self.ids, rewards, self.calibration, self.counts)
+        return GroupAnswer(name, self.ids, rewards, self.counts)
 
 
 @dataclass(frozen=True, slots=True)

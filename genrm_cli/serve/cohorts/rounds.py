@@ -153,7 +153,6 @@ class RoundsService:
         *,
         is_named: bool,
         asks_again: bool = True,
-        needs_all: bool = False,
     ) -> tuple[RolloutScore, GroupAnswer]:
         """Join the cohort that a request means, as `RewardService.join` does; return the member's
         result, and all.
@@ -183,9 +182,7 @@ class RoundsService:
                 if earlier not in ("", ticket.round):
                     self._service.journal.drop(key)
             member = replace(member, id=ticket.member_id)
-            answer = await self._service.join(
-                ticket.round, size, member, key=key, needs_all=needs_all
-            )
+            answer = await self._service.join(ticket.round, size, member, key=key)
             score = answer.score_of(ticket.member_id)
             ticket.has_left = (asks_again and score.reward is None) or await is_gone()
             ticket.is_delivered = ticket.is_delivered or not ticket.has_left

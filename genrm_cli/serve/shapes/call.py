@@ -56,17 +56,14 @@ class Call:
             raise UnreadableRecordError(f"?on_failure is not {ON_FAILURE.expected}")
         return "mean" if parsed == "mean" else float(parsed)
 
-    def number_of(
-        self, score: RolloutScore, answer: GroupAnswer, *, needs_all: bool = False
-    ) -> float:
+    def number_of(self, score: RolloutScore, answer: GroupAnswer) -> float:
         """Return the reward of a rollout, or the user's replacement, which is counted.
 
-        With `needs_all`, a reward from a cohort that lacks members counts as none. `mean` is the
-        mean of the rewards in its group, or of all groups so far if its group has none. No
-        replacement is above the lowest reward of the group for a rollout whose text made the judge
-        fail. Raises `NoRewardError` if there is neither."""
-        shortfall = answer.counts.shortfall if needs_all else None
-        if score.reward is not None and shortfall is None:
+        `mean` is the mean of the rewards in its group, or of all groups so far if its group has
+        none. No replacement is above the lowest reward of the group for a rollout whose text made
+        the judge fail. Raises `NoRewardError` if there is neither.
+        """
+        if score.reward is not None:
             return score.reward
         counts = answer.counts
         instead = self.on_failure
@@ -75,9 +72,9 @@ class Call:
             if instead is None:
                 instead = counts.reward_mean_before
         if instead is None:
-            why = score.reason_text or shortfall
+            member = answer.ids[score.index]
             raise NoRewardError(
-                f"group {answer.name!r}: no reward for {answer.ids[score.index]!r}: {why}"
+                f"group {answer.name!r}: no reward for {member!r}: {score.reason_text}"
             )
         self.service.counts.defaults_sent += 1
         if score.caused_failures and counts.reward_min is not None:
@@ -121,7 +118,6 @@ class Route:
 
 MAX_SIZE = 1_024  # a cohort is planned at its first member, while all others wait
 MAX_ID_CHARS = 512  # ids appear in logs, journal keys and URLs
-MAX_DEADLINE_S = 86_400  # a longer one is a mistake of units
 
 
 def identifier_of(value: object, name: str) -> str:
@@ -138,22 +134,6 @@ def size_of(value: object, name: str = "size") -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_SIZE:
         raise UnreadableRecordError(f"{name} is not an integer between 1 and {MAX_SIZE}")
     return value
-
-
-def deadline_of(record: Json) -> float | None:
-    """Return `deadline_s`, at most a day; None if it is not given."""
-    value = record.get("deadline_s")
-    if value is None:
-        return None
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not 0 < value <= MAX_DEADLINE_S
-    ):
-        raise UnreadableRecordError(
-            f"deadline_s is not a positive number of seconds, at most {MAX_DEADLINE_S}"
-        )
-    return float(value)
 
 
 def rollout_of(id_: str, name: str, request: Json, response: Json, plan: GroupPlan) -> Member:
@@ -214,9 +194,8 @@ def member_of(id_: str, line: Json, plan: GroupPlan, format_: str = "completion"
     rollouts = recognised.read(line)
     if len(rollouts) != 1:
         raise UnreadableRecordError(f"holds {len(rollouts)} responses, expected one")
-    encoded = orjson.dumps(line, option=orjson.OPT_SORT_KEYS)
-    digest = hashlib.sha256(encoded).digest()
-    return Member.of(id_, line, plan.with_chosen_fields(rollouts[0], line), digest, len(encoded))
+    rollout = plan.with_chosen_fields(rollouts[0], line)
+    return Member.of(id_, line, rollout, digest_of(line))
 
 
 def others_of(line: Json) -> list[str]:

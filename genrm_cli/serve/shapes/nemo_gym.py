@@ -21,8 +21,7 @@ from genrm_cli.rollouts.gym_view import refuse_as_gym, refuse_unanswered
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.answers import GroupAnswer
-from genrm_cli.serve.cohorts.cohort import Member, SupersededError
-from genrm_cli.serve.service import name_of_attempt
+from genrm_cli.serve.cohorts.cohort import Member
 from genrm_cli.serve.shapes.call import (
     Call,
     Handler,
@@ -54,15 +53,10 @@ async def _verify(call: Call) -> JsonReply:
     if rollout.index is not None:
         member = replace(member, id=str(rollout.index))
     size = call.cohort_size_of(row.get("cohort_size"))
-    name = name_of_attempt(group, attempt)
-    if rollout.index is not None and (rollout.task or "").startswith(
-        "group:"
-    ):  # of one prompt and step
-        try:
-            call.service.supersede(group, attempt)
-            answer = await call.service.join(name, size, member)
-        except SupersededError as error:
-            return JsonReply(masked(row, str(error)))
+    name = f"{group} attempt {attempt}"
+    is_of_step = (rollout.task or "").startswith("group:")  # of one prompt and step
+    if rollout.index is not None and is_of_step:
+        answer = await call.service.join(name, size, member)
         score = answer.score_of(member.id)
     else:
         score, answer = await call.rounds.join(
@@ -180,6 +174,5 @@ ROUTES = (
     Route("POST", "/aggregate_metrics", _aggregate_metrics),
     Route("GET", "/reverify_mode", _always("unsupported")),  # a reward depends on the whole cohort
     Route("GET", "/", _always({"status": "ok"})),
-    Route("POST", "/v1/compare", _compare),
     Route("POST", "/compare", _compare),
 )

@@ -16,7 +16,6 @@ from genrm_cli.serve.shapes.call import (
     MAX_SIZE,
     Call,
     Route,
-    deadline_of,
     digest_of,
     identifier_of,
     rollout_of,
@@ -35,12 +34,10 @@ async def _judge(call: Call) -> JsonReply:
         raise UnreadableRecordError(f"responses is not a list of 1 to {MAX_SIZE} responses")
     if not all(isinstance(response, dict) for response in responses):
         raise UnreadableRecordError("a response is not an object with text or item")
-    asked = {key: value for key, value in body.items() if key not in ("id", "deadline_s")}
-    name = (
-        identifier_of(body["id"], "id")
-        if body.get("id") is not None
-        else digest_of(asked).hex()[:32]
-    )
+    name = body.get("id")
+    if name is None:
+        name = digest_of(body).hex()[:32]
+    name = identifier_of(name, "id")
     ids = [
         identifier_of(each.get("id", place), "id of a response")
         for place, each in enumerate(responses)
@@ -53,20 +50,17 @@ async def _judge(call: Call) -> JsonReply:
         rollout_of(id_, name, body, response, plan)
         for id_, response in zip(ids, responses, strict=True)
     ]
-    answer = await call.service.judge(name, members, deadline_of(body))
+    answer = await call.service.judge(name, members)
     scores = [answer.score_of(id_) for id_ in ids]
     content: Json = {
         "id": name,
         "status": answer.counts.status,
         "rewards": [score.reward for score in scores],
-        "advantages": [answer.rewards.advantage_of(score) for score in scores],
-        "standard_errors": [score.standard_error for score in scores],
         "responses": [
             _response_record(id_, score, answer) for id_, score in zip(ids, scores, strict=True)
         ],
         "comparisons": [_comparison_record(each, answer) for each in answer.rewards.comparisons],
         "metrics": asdict(answer.counts),
-        "calibration": asdict(answer.calibration),
     }
     return JsonReply(content)
 
@@ -76,7 +70,7 @@ async def _join(call: Call) -> JsonReply:
     name, member_id = _ids_in(call.path)
     size = size_of(body.get("size"))
     rollout = rollout_of(member_id, name, body, body, call.service.plan)
-    joining = call.service.join(name, size, rollout, deadline_of(body))
+    joining = call.service.join(name, size, rollout)
     del body, rollout  # the cohort has what it needs of them
     answer = await joining
     content: Json = {
@@ -85,7 +79,6 @@ async def _join(call: Call) -> JsonReply:
         **_response_record(member_id, answer.score_of(member_id), answer),
         "members": list(answer.ids),
         "metrics": asdict(answer.counts),
-        "calibration": asdict(answer.calibration),
     }
     return JsonReply(content)
 

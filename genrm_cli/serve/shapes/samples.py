@@ -75,16 +75,12 @@ def response_in(query: object, prompt: object) -> str:
 
 async def _slime(call: Call) -> JsonReply:
     body = call.take_json()
-    score, answer = await join_sample(
-        body.get("prompt"), body.get("response"), body.get("label"), call, needs_all=True
-    )
-    return JsonReply(
-        call.number_of(score, answer, needs_all=True)
-    )  # a number cannot say that members are missing
+    joining = join_sample(body.get("prompt"), body.get("response"), body.get("label"), call)
+    return JsonReply(call.number_of(*await joining))
 
 
 async def join_sample(
-    prompt: object, response: object, label: object, call: Call, *, needs_all: bool = False
+    prompt: object, response: object, label: object, call: Call
 ) -> tuple[RolloutScore, GroupAnswer]:
     """Join the cohort of a response to a decoded text or a list of messages, and return its
     result.
@@ -106,7 +102,7 @@ async def join_sample(
     member = member_of("", line_of(name, request, {"text": text}), call.service.plan)
     asks_again = call.on_failure is None  # its client takes an error for a reason to ask again
     return await call.rounds.join(
-        name, size, member, call.is_gone, is_named=False, asks_again=asks_again, needs_all=needs_all
+        name, size, member, call.is_gone, is_named=False, asks_again=asks_again
     )
 
 
