@@ -57,6 +57,7 @@ class RunMetrics(Mergeable):
     stripped_tokens: int = 0
     not_numbers: int = 0
     not_numbers_first: str | None = None
+    groups_mostly_blank: int = 0
     views: Counter[str] = field(default_factory=Counter)
     formats: Counter[str] = field(default_factory=Counter)
     groups: int = 0
