@@ -6,7 +6,7 @@ caller is cancelled."""
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from genrm_cli.errors import JudgeError
@@ -25,7 +25,6 @@ from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.pacing.endpoint import loop_time_s
 from genrm_cli.judging.profiles.profile import NeutralTexts, neutralise_prompt
 from genrm_cli.judging.requests import PairwisePrompt, Prompt, RequestId
-from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rewards.component import local_kind
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.tasks import in_thread
@@ -52,52 +51,34 @@ class ArrivingGroup:
         self._judges = judges
         self._asked: dict[_Asked, asyncio.Task[Outcome]] = {}
         self._shown: dict[int, PairwisePrompt] = {}
-        self._first: dict[object, int] = {}
+        self._kinds = set[object]()
         self._known: NeutralTexts = {}
-        self._pairwise = [
-            number for number, judge in enumerate(plan.judges) if judge.grading is None
-        ]
-        self._expected = list(range(size))
-        self._planned: dict[int, list[Comparison]] | None = None
+        self._planned = plan_group(key, range(size), plan.pairing)
 
     def add(self, index: int, rollout: Rollout, record: JsonObject | None = None) -> None:
         """Add a rollout by its index in the whole group, and ask about the pairs that are certain
         now.
 
-        These are the pairs planned if all rollouts arrive, can be compared and differ. A rollout
-        that cannot, or is equal to another, changes the plan from then on."""
-        left_out = (
-            index
-            if self._plan.why_not_compared(rollout) is not None
-            else self._copy(index, rollout, record)
-        )
-        if left_out is not None:
-            self._expected.remove(left_out)
-            self._planned = None
-            if left_out != index:
-                self._shown[index] = self._shown.pop(left_out)
+        These are the pairs planned if all rollouts arrive, can be compared and differ. After one
+        that cannot be compared, or is equal to another, nothing is asked until the group is
+        whole."""
+        kind = self._plan.shown_of(rollout, record)
+        if self._plan.why_not_compared(rollout) is not None or kind in self._kinds:
+            self._planned = []
             return
+        if kind is not None:
+            self._kinds.add(kind)
         self._shown[index] = self._show(rollout, record)
-        for comparison in self._plan_of(index):
-            if comparison.i in self._shown and comparison.j in self._shown:
-                first = self._shown[comparison.i]
-                second = self._shown[comparison.j]
+        for i, j, repeat in self._planned:
+            if index in (i, j) and i in self._shown and j in self._shown:
+                first = self._shown[i]
+                second = self._shown[j]
                 images = first.images + second.images
                 prompt = replace(first, response_2=second.response_1, images=images)
-                for number in self._pairwise:
-                    shown = neutralise_prompt(self._plan.profile_of(number), prompt, self._known)
-                    self._ask(number, comparison.judge_idx, shown)
-
-    def _copy(self, index: int, rollout: Rollout, record: JsonObject | None) -> int | None:
-        """Return the later of a rollout and an equal one that came before it; None if there is
-        none.
-        """
-        shown = self._plan.shown_of(rollout, record)
-        if shown is None:
-            return None
-        earlier = self._first.get(shown, index)
-        self._first[shown] = min(index, earlier)
-        return None if earlier == index else max(index, earlier)
+                for number in range(len(self._plan.judges)):
+                    if self._plan.is_pairwise(number):
+                        profile = self._plan.profile_of(number)
+                        self._ask(number, repeat, neutralise_prompt(profile, prompt, self._known))
 
     def _show(self, rollout: Rollout, record: JsonObject | None) -> PairwisePrompt:
         """Return the view of a rollout, unless another rollout of its group changes the view of
@@ -110,19 +91,6 @@ class ArrivingGroup:
         return PairwisePrompt(
             view.conversation, view.responses[0], "", principle, reference, view.images
         )
-
-    def _plan_of(self, index: int) -> Sequence[Comparison]:
-        """Return the planned comparisons of a rollout; after a change of the plan, all of them."""
-        if self._planned is not None:
-            return self._planned.get(index, ())
-        planned = (
-            plan_group(self._key, self._expected, self._plan.pairing) if self._pairwise else []
-        )
-        self._planned = {each: [] for each in self._expected}
-        for comparison in planned:
-            self._planned[comparison.i].append(comparison)
-            self._planned[comparison.j].append(comparison)
-        return planned
 
     def _ask(self, number: int, repeat: int, prompt: Prompt) -> asyncio.Task[Outcome]:
         asked = number, repeat, prompt

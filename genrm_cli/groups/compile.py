@@ -43,7 +43,10 @@ def compile_plan(settings: Settings) -> GroupPlan:
     pairing = settings.pairing
     use_principle = settings.judge.use_principle
     patterns = settings.judge.redact_pattern
-    default = settings.rewards.default_score
+    default = None
+    if is_gym and configs:
+        score = configs[0].default_score
+        default = Verdict(score, score, configs[0].default_ranking, defaulted=True)
     plan = GroupPlan(
         pairing=PairingPlan(
             strategy=pairing.strategy,
@@ -60,9 +63,7 @@ def compile_plan(settings: Settings) -> GroupPlan:
         graders=graders_in(settings),
         rewards=compile_rewards(settings),
         quorum=settings.panel.quorum or len(judges),
-        default=Verdict(default, default, settings.rewards.default_ranking, defaulted=True)
-        if is_gym and default is not None
-        else None,
+        default=default,
         principle=settings.judge.principle,
         uses_own_principle=not is_gym if use_principle is None else use_principle,
         redactor=redactor_of(patterns) if patterns else None,

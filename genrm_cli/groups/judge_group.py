@@ -8,7 +8,6 @@ from functools import partial
 from itertools import chain
 from typing import TypeVar
 
-from genrm_cli.errors import UsageError
 from genrm_cli.groups.comparisons import (
     iter_further,
     iter_pair_requests,
@@ -16,9 +15,8 @@ from genrm_cli.groups.comparisons import (
 )
 from genrm_cli.groups.failures.probes import iter_probes
 from genrm_cli.groups.graders import iter_gradings
-from genrm_cli.groups.group import Group, JudgedGroup, Results
+from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.profiles.profile import NeutralTexts, neutralise_prompt
@@ -44,13 +42,13 @@ class KnownGroup:
     Attributes:
         known: requests whose answer is in the journal.
         known_calls: number of calls made for these.
-        judged: the judged group, if no judge needs to be asked; otherwise None.
+        judged: the group with its results, if no judge needs to be asked; otherwise None.
     """
 
     requests: int
     known: int
     known_calls: int
-    judged: JudgedGroup | None = None
+    judged: JudgedGroup | None
 
 
 async def judge_group(
@@ -136,38 +134,15 @@ async def judge_groups(
 
 
 def recall_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
-    """Judge a group from known results, without asking. Takes the arguments of `judge_group`.
+    """Find the results about a group that are known without asking. Takes the arguments of
+    `judge_group`.
 
-    Blocks, and calls the user's functions.
+    Blocks.
 
     Raises:
         StorageError: the journal cannot be read.
     """
     judged = begin_group(group, plan)
-    known = _recall(judged, group, plan, judges)
-    if len(judged.results) < known.requests:
-        return known
-    for _, outcome in judged.results:
-        judges.on_outcome(outcome)
-    compute_local(judged, group, plan)
-    judged.sort()
-    return replace(known, judged=judged)
-
-
-def count_known(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
-    """Count the requests about a group, and those with known answers; compute nothing else."""
-    return _recall(begin_group(group, plan), group, plan, judges)
-
-
-def known_results(group: Group, plan: GroupPlan, judges: JudgeSet) -> Results:
-    """Return the results about a group that are known without asking."""
-    judged = begin_group(group, plan)
-    _recall(judged, group, plan, judges)
-    return judged.results
-
-
-def _recall(judged: JudgedGroup, group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
-    """Add the results that are known without asking, and count them."""
     first = seen = known = known_calls = 0
     for stage in iter_stages(judged, group, plan):
         for id_, _, outcome in judges.iter_recalled(stage):
@@ -180,7 +155,19 @@ def _recall(judged: JudgedGroup, group: Group, plan: GroupPlan, judges: JudgeSet
         if len(judged.results) < seen:  # the rest depends on what is missing
             break
     requests = max(seen, first + plan.count_further(len(judged.answered)))
-    return KnownGroup(requests, known, known_calls)
+    is_known = len(judged.results) >= requests
+    return KnownGroup(requests, known, known_calls, judged if is_known else None)
+
+
+def finish_known(
+    judged: JudgedGroup, group: Group, plan: GroupPlan, judges: JudgeSet
+) -> JudgedGroup:
+    """Finish a recalled group whose results are all known; calls the user's functions."""
+    for _, outcome in judged.results:
+        judges.on_outcome(outcome)
+    compute_local(judged, group, plan)
+    judged.sort()
+    return judged
 
 
 def count_requests(group: Group, plan: GroupPlan) -> int:
@@ -265,28 +252,6 @@ def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
         judged.columns[component.name] = column.spread(rows, judged.size)
 
 
-def try_functions(groups: Iterable[Group], plan: GroupPlan) -> None:
-    """Call the functions of components on the first group that can be compared, before any call is
-    paid.
-
-    Raises:
-        UsageError: one fails, or returns something else than values.
-    """
-    if "functions" not in plan.rewards.sources.values():
-        return
-    for group in groups:
-        judged = begin_group(group, plan)
-        if not judged.is_comparable or len(judged.answered) < 2:
-            continue
-        compute_local(judged, group, plan)
-        for name, column in judged.columns.items():
-            if column.failure is not None and plan.rewards.sources[name] == "functions":
-                raise UsageError(
-                    f"component {name}: {column.failure} for the first group. No judge was asked."
-                )
-        return
-
-
 def iter_stages(
     judged: JudgedGroup, group: Group, plan: GroupPlan
 ) -> Iterator[Iterator[tuple[RequestId, Prompt]]]:
@@ -298,7 +263,9 @@ def iter_stages(
     if not judged.answered or not plan.count_requests(len(judged.answered)):
         yield iter(())
         return
-    view = view_for_judges(judged, group, plan)
+    judged.redactions = Counter()
+    view = shown_to_judges(group, judged.answered, plan, judged.redactions)
+    judged.shortened = dict(zip(judged.answered, view.shortened, strict=False))
     if group.rollouts[judged.answered[0]].reference is not None:
         plan.refuse_reference()
     gradings = (
@@ -327,57 +294,39 @@ def iter_stages(
         yield iter_neutral(iter_pair_requests(judged.answered, view, plan, comparisons))
 
 
-def view_for_judges(judged: JudgedGroup, group: Group, plan: GroupPlan) -> SharedView:
-    """Return the texts that leave this machine, masked and shortened; lengths are measured
-    before.
-    """
-    judged.redactions = Counter()
-    view = shown_to_judges(group, judged.answered, plan, judged.redactions)
-    judged.shortened = dict(zip(judged.answered, view.shortened, strict=False))
-    return view
-
-
 def shown_to_judges(
     group: Group, answered: Sequence[int], plan: GroupPlan, redactions: Counter[str]
 ) -> SharedView:
-    """Return the view of some rollouts of a group, with all that the judges are shown; counts what
-    it masks.
+    """Return the texts of some rollouts that leave this machine, masked and shortened, with all
+    that the judges are shown; counts what it masks. Lengths are measured before.
     """
-    own_principle = group.rollouts[0].principle if plan.uses_own_principle else None
-    with_scenarios = plan.graders and group.records
-    view = replace(
-        _view_of(group, answered, plan),
-        principle=own_principle or plan.principle,
-        scenario=group.rollouts[answered[0]].scenario
-        if answered and not plan.shows_as_gym
-        else None,
-        backgrounds={index: render_scenario(group.records[index]) for index in answered}
-        if with_scenarios
-        else {},
-        criteria={index: group.rollouts[index].criteria for index in answered}
-        if plan.graders
-        else {},
-        constraints={index: _constraints_of(group.records[index]) for index in answered}
-        if with_scenarios
-        else {},
-    )
-    if (redactor := plan.redactor) is not None:
-        view = view.masked(lambda text: redactor.redact(text, redactions))
-    is_marked = view.view == "transcript" or plan.view.max_chars is not None
-    return shorten_view(view, plan.rooms, is_marked=is_marked) if plan.rooms else view
-
-
-def _constraints_of(record: JsonObject) -> list[Criterion]:
-    return [Criterion(text, 1.0) for text in parse_scenario(record).constraints]
-
-
-def _view_of(group: Group, answered: Sequence[int], plan: GroupPlan) -> SharedView:
-    """Return the view of the rollouts that can be compared, before masking."""
     if not answered:
         return SharedView((), [])
     if _is_shown_as_gym(group, plan):
-        return view_gym_group([group.records[index] for index in answered])
-    return view_group([group.rollouts[index] for index in answered], plan.view)
+        view = view_gym_group([group.records[index] for index in answered])
+    else:
+        view = view_group([group.rollouts[index] for index in answered], plan.view)
+        view = replace(
+            view, scenario=group.rollouts[answered[0]].scenario if not plan.shows_as_gym else None
+        )
+    own_principle = group.rollouts[0].principle if plan.uses_own_principle else None
+    view = replace(view, principle=own_principle or plan.principle)
+    if plan.graders:
+        records = {index: group.records[index] for index in answered if group.records}
+        view = replace(
+            view,
+            criteria={index: group.rollouts[index].criteria for index in answered},
+            backgrounds={index: render_scenario(each) for index, each in records.items()},
+            constraints={
+                index: [Criterion(text, 1.0) for text in parse_scenario(each).constraints]
+                for index, each in records.items()
+            },
+        )
+    redactor = plan.redactor
+    if redactor is not None:
+        view = view.masked(lambda text: redactor.redact(text, redactions))
+    is_marked = view.view == "transcript" or plan.view.max_chars is not None
+    return shorten_view(view, plan.rooms, is_marked=is_marked) if plan.rooms else view
 
 
 def _is_shown_as_gym(group: Group, plan: GroupPlan) -> bool:

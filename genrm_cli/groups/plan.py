@@ -269,6 +269,10 @@ class GroupPlan:
         """
         return self.default is None and self.rewards.settings.on_caused_failures == "lose"
 
+    def is_pairwise(self, number: int) -> bool:
+        """Whether a judge is shown pairs of responses; graders are numbered after the judges."""
+        return number < len(self.judges) and self.judges[number].grading is None
+
     @cached_property
     def compares_pairs(self) -> bool:
         """Whether any judge is shown pairs of responses."""

@@ -7,7 +7,7 @@ from typing import Any
 from genrm_cli.errors import counted
 from genrm_cli.groups.check import judge_specs
 from genrm_cli.groups.group import Group
-from genrm_cli.groups.judge_group import count_known, count_requests
+from genrm_cli.groups.judge_group import count_requests, recall_group
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import correct_plan
@@ -98,7 +98,7 @@ def add_known(
     """
     requests = 0
     for group in groups:
-        counted = count_known(group, plan, judges)
+        counted = recall_group(group, plan, judges)
         requests += counted.requests
         metrics.known += counted.known
         metrics.known_calls += counted.known_calls

@@ -7,7 +7,6 @@ from genrm_cli.errors import StoppedError
 from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.failures.failure_history import FailureHistory
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.judge_group import try_functions
 from genrm_cli.groups.reward_group import reward_verdicts, statistics_for, verdicts_of
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import InputIndex
@@ -37,10 +36,6 @@ async def judge_input(
     Without `scores` another run concludes."""
     session = JudgingSession(judges, index.plan, run, journal)
     if run.metrics.comparisons_planned:
-        if judges.is_remote:
-            await run.in_thread(
-                lambda: try_functions((group for _, _, group in index.iter_groups()), index.plan)
-            )
         await session.settle()
         index.plan = session.plan
     with OutcomeStore() as outcomes:

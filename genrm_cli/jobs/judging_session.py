@@ -20,7 +20,7 @@ from typing import TypeVar
 from genrm_cli.errors import StoppedError
 from genrm_cli.groups.check import asks_nothing, why_nothing_is_asked
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.judge_group import judge_groups, recall_group
+from genrm_cli.groups.judge_group import finish_known, judge_groups, recall_group
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.estimate import RunEstimate, estimate_rest
@@ -192,7 +192,7 @@ class JudgingSession:
             found.known += recalled.known
             found.known_calls += recalled.known_calls
             if recalled.judged is not None:
-                keep(tag, recalled.judged)
+                keep(tag, finish_known(recalled.judged, group, self.plan, judges))
             else:
                 found.pending += 1
             if self._journal is not None and self._journal.entered > _MAX_UNCOMMITTED:

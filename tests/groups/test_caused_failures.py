@@ -9,7 +9,8 @@ from scored_components import completions, score_with, settings_of
 
 from genrm_cli.groups.failures.caused_failures import known_causes
 from genrm_cli.groups.failures.failure_test import (
-    _trial_of,
+    Trial,
+    _counts_of,
     evidence_of,
     find_culprits,
     trials_of,
@@ -84,7 +85,7 @@ def test_the_evidence_of_an_innocent_text_is_one_on_average():
     total = 0.0
     for outcomes in product(chances, repeat=3):
         found = [
-            _trial_of(RequestId(0, 0, pair), outcome, is_repeat=False)
+            Trial(RequestId(0, 0, pair), _counts_of(outcome, is_repeat=False))
             for pair, (outcome, _) in zip(shown, outcomes, strict=True)
         ]
         chance = math.prod(chance for _, chance in outcomes)
@@ -98,9 +99,9 @@ def test_a_failed_call_is_nobody_s_fault_while_the_server_is_down():
     plan = GroupPlan(judges=(JUDGE,))
     for reply, shown in ((late, 0), (BROKEN, 0)):
         found = trials(8, 1, lambda pair, shown=shown: shown in pair, reply=reply)
-        assert bool([trial for trial in found if trial.broken]) is (reply is BROKEN)
+        assert bool([trial for trial in found if trial.counts.broken]) is (reply is BROKEN)
     results = [(each, BROKEN if sum(each.shown) > 1 else VERDICT) for each in planned(8, 1, "g")]
-    assert not any(trial.broken for trial in trials_of(judged(results, 8), plan))
+    assert not any(trial.counts.broken for trial in trials_of(judged(results, 8), plan))
 
 
 def test_a_failed_pair_is_asked_in_the_other_order_and_then_with_others():

@@ -70,18 +70,12 @@ def tested_causes(trials: Sequence[Trial], rates: FailureRates) -> Causes:
 
 def without_selected(judged: JudgedGroup, plan: GroupPlan) -> JudgedGroup:
     """Return a group in which verdicts that came only after replies without one are failures."""
-    pairwise = {number for number, judge in enumerate(plan.judges) if judge.grading is None}
     results = []
     for request, outcome in judged.results:
-        is_repeat = request.repeat >= plan.pairing.repeats
-        if (
-            request.judge in pairwise
-            and isinstance(outcome.result, Verdict)
-            and (outcome.reasks or is_repeat)
-        ):
-            results.append((request, replace(outcome, result=_AFTER_FAILURE)))
-        else:
-            results.append((request, outcome))
+        is_selected = outcome.reasks or request.repeat >= plan.pairing.repeats
+        if is_selected and isinstance(outcome.result, Verdict) and plan.is_pairwise(request.judge):
+            outcome = replace(outcome, result=_AFTER_FAILURE)
+        results.append((request, outcome))
     return replace(judged, results=results)
 
 

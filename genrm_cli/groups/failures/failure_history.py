@@ -4,7 +4,12 @@ from collections import deque
 from collections.abc import Sequence
 
 from genrm_cli.groups.failures.failure_test import Trial, count_failures, find_suspects
-from genrm_cli.rewards.estimators.failure_rates import NO_FAILURES, FailureCounts, FailureRates
+from genrm_cli.rewards.estimators.failure_rates import (
+    NO_FAILURES,
+    FailureCounts,
+    FailureRates,
+    sum_counts,
+)
 
 # Requests of groups with failures that are remembered, the latest ones: 5 MB. Their rates are known
 # to 15 % if one in a hundred fails.
@@ -56,9 +61,10 @@ class FailureHistory:
         fitted = NO_FAILURES
         rates = _FIRST_RATES
         for _ in range(_ROUNDS):
-            counted = FailureCounts(requests=self._clean)
-            for trials in self._groups:
-                counted += count_failures(trials, find_suspects(trials, rates))
+            found = (
+                count_failures(trials, find_suspects(trials, rates)) for trials in self._groups
+            )
+            counted = sum_counts([FailureCounts(requests=self._clean), *found])
             if counted == fitted:
                 break
             fitted = counted

@@ -24,7 +24,7 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.metrics.figures import rounded
-from genrm_cli.rewards.estimators.failure_rates import FailureCounts, FailureRates
+from genrm_cli.rewards.estimators.failure_rates import FailureCounts, FailureRates, sum_counts
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
 # Convict above this evidence: one innocent text of 10,000 reaches it by chance.
@@ -35,9 +35,6 @@ _SUSPICIOUS = math.log(5)
 # for repeats the share is at least _LEAST_REPEATED.
 _SHARES = (0.25, 0.5, 0.9)
 _LEAST_REPEATED = 0.6
-_FIRST = 0
-_SECOND = 1
-_PLACES = ((_FIRST,), (_SECOND,), (_FIRST, _SECOND))
 _SERVER_FAILURES = frozenset(
     {
         FailureKind.CONNECTION,
@@ -49,29 +46,21 @@ _SERVER_FAILURES = frozenset(
 
 
 class Trial(NamedTuple):
-    """One request about a pair to one judge.
-
-    Attributes:
-        shown: the rollout shown first, and the other one.
-        silent: whether its first reply holds no verdict.
-        broken: whether it has no reply.
-        is_repeat: whether it repeats a request that failed; only its repeats count then.
-        repeats: replies to the same texts after one without a verdict.
-        silent_repeats: of these, those without a verdict.
-    """
+    """One request about a pair to one judge, with its replies."""
 
     request: RequestId
-    shown: tuple[int, ...]
-    silent: bool
-    broken: bool
-    is_repeat: bool
-    repeats: int
-    silent_repeats: int
+    counts: FailureCounts
+
+    @property
+    def shown(self) -> tuple[int, ...]:
+        """The rollout shown first, and the other one."""
+        return self.request.shown
 
     @property
     def has_failed(self) -> bool:
         """Whether a reply is missing or holds no verdict."""
-        return self.silent or self.broken
+        counts = self.counts
+        return counts.silent + counts.broken + counts.silent_repeats > 0
 
 
 def trials_of(judged: JudgedGroup, plan: GroupPlan) -> list[Trial]:
@@ -82,61 +71,52 @@ def trials_of(judged: JudgedGroup, plan: GroupPlan) -> list[Trial]:
     most requests: else it is down. A reply that the text of a response makes ambiguous is left out,
     since its cause is known."""
     by_judge: dict[int, list[Trial]] = defaultdict(list)
-    pairwise = {number for number, judge in enumerate(plan.judges) if judge.grading is None}
     for request, outcome in judged.results:
-        if request.judge in pairwise:
-            trial = _trial_of(request, outcome, request.repeat >= plan.pairing.repeats)
-            if trial is not None:
-                by_judge[request.judge].append(trial)
+        if plan.is_pairwise(request.judge):
+            is_repeat = request.repeat >= plan.pairing.repeats
+            counts = _counts_of(outcome, is_repeat=is_repeat)
+            if counts is not None:
+                by_judge[request.judge].append(Trial(request, counts))
     trials = []
     for asked in by_judge.values():
         answered = sum(not trial.has_failed for trial in asked)
-        is_up = 2 * sum(not trial.broken for trial in asked) >= len(asked)
-        trials += [trial for trial in asked if answered and (is_up or not trial.broken)]
+        is_up = 2 * sum(trial.counts.broken for trial in asked) <= len(asked)
+        trials += [trial for trial in asked if answered and (is_up or not trial.counts.broken)]
     # Results come in the order of the answers, which must not decide what is asked next.
     trials.sort(key=attrgetter("request"))
     return trials
 
 
-def _trial_of(request: RequestId, outcome: Outcome, is_repeat: bool) -> Trial | None:
+def _counts_of(outcome: Outcome, *, is_repeat: bool) -> FailureCounts | None:
+    """Count the replies to a request; a repeat of a failed one counts as a repeated reply.
+
+    None if they say nothing about texts."""
     failure = outcome.result if isinstance(outcome.result, Failure) else None
-    broken = False
+    # Each ask after a reply without a verdict is a repeat; all but the last were silent.
     silent = outcome.reasks > 0
-    if failure is None:
-        silent_repeats = max(0, outcome.reasks - 1)
-        repeats = outcome.reasks
-    elif failure.caused_by:
-        return None
-    elif failure.kind.depends_on_texts:
-        silent = True
-        silent_repeats = outcome.reasks
-        repeats = outcome.reasks
-    elif silent:  # the last of its calls failed for another reason
-        silent_repeats = outcome.reasks - 1
-        repeats = silent_repeats
-    elif failure.kind in _SERVER_FAILURES and outcome.attempts:
-        broken = True
-        silent_repeats = repeats = 0
-    else:
-        return None
-    if is_repeat:
-        if broken:
+    repeats = outcome.reasks
+    silent_repeats = max(0, outcome.reasks - 1)
+    if failure is not None:
+        if failure.caused_by:
             return None
-        repeats += 1
-        silent_repeats += silent
-    return Trial(request, request.shown, silent, broken, is_repeat, repeats, silent_repeats)
+        if failure.kind.depends_on_texts:
+            silent = True
+            silent_repeats = outcome.reasks
+        elif silent:  # the last of its calls failed for another reason
+            repeats -= 1
+        elif failure.kind in _SERVER_FAILURES and outcome.attempts and not is_repeat:
+            return FailureCounts(requests=1, broken=1)
+        else:
+            return None
+    if is_repeat:
+        return FailureCounts(repeats=repeats + 1, silent_repeats=silent_repeats + silent)
+    return FailureCounts(1, silent, repeats=repeats, silent_repeats=silent_repeats)
 
 
 def count_failures(trials: Iterable[Trial], suspects: Collection[int] = ()) -> FailureCounts:
     """Count the requests that show none of some rollouts."""
-    innocent = [trial for trial in trials if not any(index in suspects for index in trial.shown)]
-    first = [trial for trial in innocent if not trial.is_repeat]
-    return FailureCounts(
-        requests=len(first),
-        silent=sum(trial.silent for trial in first),
-        broken=sum(trial.broken for trial in first),
-        repeats=sum(trial.repeats for trial in innocent),
-        silent_repeats=sum(trial.silent_repeats for trial in innocent),
+    return sum_counts(
+        trial.counts for trial in trials if not any(index in suspects for index in trial.shown)
     )
 
 
@@ -144,45 +124,31 @@ def evidence_of(index: int, trials: Iterable[Trial], rates: FailureRates) -> flo
     """Return the logarithm of the evidence that a text causes failures, from the requests about it;
     rounded, as it decides.
     """
-    requests = [0, 0]
-    silent = [0, 0]
-    broken = [0, 0]
-    repeats = [0, 0]
-    silent_repeats = [0, 0]
+    by_place: tuple[list[FailureCounts], list[FailureCounts]] = ([], [])
     for trial in trials:
-        place = trial.shown.index(index)
-        if not trial.is_repeat:
-            requests[place] += 1
-            silent[place] += trial.silent
-            broken[place] += trial.broken
-        repeats[place] += trial.repeats
-        silent_repeats[place] += trial.silent_repeats
-    counts = requests, silent, broken, repeats, silent_repeats
-    return _evidence(tuple(map(tuple, counts)), rates)
+        by_place[trial.shown.index(index)].append(trial.counts)
+    return _evidence(sum_counts(by_place[0]), sum_counts(by_place[1]), rates)
 
 
 # Most rollouts of a run share their few counts, and a server fits rates between two replies.
 @lru_cache(maxsize=65_536)
-def _evidence(counts: tuple[tuple[int, ...], ...], rates: FailureRates) -> float:
-    requests, silent, broken, repeats, silent_repeats = counts
+def _evidence(first: FailureCounts, second: FailureCounts, rates: FailureRates) -> float:
     ratios = []
-    for places in _PLACES:
+    for places in ((first,), (second,), (first, second)):
         for share in _SHARES:
-            for failed, rate in ((silent, rates.silent), (broken, rates.broken)):
-                ratio = sum(_log_ratio(failed[p], requests[p], rate, share) for p in places)
-                if failed is silent:
-                    again = max(share, _LEAST_REPEATED)
-                    ratio += sum(
-                        _log_ratio(silent_repeats[p], repeats[p], rates.repeat, again)
-                        for p in places
-                    )
-                ratios.append(ratio)
+            again = max(share, _LEAST_REPEATED)
+            broken = silent = 0.0
+            for counts in places:
+                broken += _log_ratio(counts.broken, counts.requests, rates.broken, share)
+                silent += _log_ratio(counts.silent, counts.requests, rates.silent, share)
+                silent += _log_ratio(counts.silent_repeats, counts.repeats, rates.repeat, again)
+            ratios += [silent, broken]
     most = max(ratios)
     mean = math.fsum(math.exp(ratio - most) for ratio in ratios) / len(ratios)
     return rounded(most + math.log(mean))
 
 
-def _log_ratio(failed: int, total: int, rate: float, share: float) -> float:
+def _log_ratio(failed: float, total: float, rate: float, share: float) -> float:
     """Return the log likelihood ratio if a text makes this share of requests fail besides."""
     each = math.log((1 - (1 - rate) * (1 - share)) / rate)
     return failed * each + (total - failed) * math.log(1 - share)

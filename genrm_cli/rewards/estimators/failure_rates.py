@@ -1,7 +1,8 @@
 """Estimate how often a judge fails on texts that do not cause it, from the counts of a run."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from typing import NamedTuple
 
 # A rate is its upper end: as if of 10 more requests one had failed, plus two standard errors. One
 # that is too high makes the test slower; one that is too low convicts innocent texts (.02 for .05:
@@ -18,8 +19,7 @@ _HIGHEST = 0.95
 _LEAST_BROKEN = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class FailureCounts:
+class FailureCounts(NamedTuple):
     """Requests about pairs by their first reply, and further replies to the same texts.
 
     Attributes:
@@ -35,34 +35,27 @@ class FailureCounts:
     repeats: float = 0.0
     silent_repeats: float = 0.0
 
-    def __add__(self, other: "FailureCounts") -> "FailureCounts":
-        return FailureCounts(
-            self.requests + other.requests,
-            self.silent + other.silent,
-            self.broken + other.broken,
-            self.repeats + other.repeats,
-            self.silent_repeats + other.silent_repeats,
-        )
-
     def rates(self, judges: int = 1) -> "FailureRates":
         """Return the rates of each of several judges: at most as if all failures were its own."""
         requests = self.requests / judges
+        repeats = self.repeats / judges
+        broken = _upper_rate(self.broken, requests, _PRIOR_FAILURES, _PRIOR_REQUESTS)
         return FailureRates(
             _upper_rate(self.silent, requests, _PRIOR_FAILURES, _PRIOR_REQUESTS),
-            max(
-                _LEAST_BROKEN, _upper_rate(self.broken, requests, _PRIOR_FAILURES, _PRIOR_REQUESTS)
-            ),
-            _upper_rate(
-                self.silent_repeats, self.repeats / judges, _PRIOR_REPEATS_FAILED, _PRIOR_REPEATS
-            ),
+            max(_LEAST_BROKEN, broken),
+            _upper_rate(self.silent_repeats, repeats, _PRIOR_REPEATS_FAILED, _PRIOR_REPEATS),
         )
+
+
+def sum_counts(counts: Iterable[FailureCounts]) -> FailureCounts:
+    """Return the sums of all counts."""
+    return FailureCounts(*(sum(column) for column in zip(NO_FAILURES, *counts, strict=True)))
 
 
 NO_FAILURES = FailureCounts()
 
 
-@dataclass(frozen=True, slots=True)
-class FailureRates:
+class FailureRates(NamedTuple):
     """The probabilities with which requests about innocent texts fail, at most.
 
     Attributes:
