@@ -11,23 +11,20 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from genrm_cli import __version__
-from genrm_cli.cluster.fleet_events import (
-    FleetEvent,
-    ShardDoneEvent,
-    ShardFailedEvent,
-    WorkerLostEvent,
-)
+from genrm_cli.cluster.fleet_events import FleetEvent, ShardEvent, WorkerLostEvent
 from genrm_cli.cluster.start import in_one_line, living_nodes, watch_cluster
-from genrm_cli.cluster.worker import Load, Order, ShardResult, Spent, Worker, WorkerState
+from genrm_cli.cluster.worker import Order, ShardResult, Worker, WorkerState
 from genrm_cli.errors import StorageError, UsageError, how_to_install
 from genrm_cli.jobs.context import RunContext
+from genrm_cli.json_types import Record
+from genrm_cli.metrics.event import Event
 from genrm_cli.metrics.progress import COUNTS
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.tasks import first_error_of
@@ -37,7 +34,7 @@ _POLL_S = 0.5  # the progress display is as smooth as that
 _SILENCE_LIMIT_S = 60.0  # a worker answers at once, unless its node is lost or swaps
 _START_LIMIT_S = 180.0  # a cold node takes a while to start its first worker
 _STOP_LIMIT_S = 6.0  # below the ten seconds that `docker stop` waits
-_SPENT = (*(each.name for each in fields(Spent)), "retries")  # fields of `RunMetrics`
+_SPENT = ("calls", "prompt_tokens", "completion_tokens", "retries")  # fields of `RunMetrics`
 
 
 @dataclass(eq=False, slots=True)
@@ -49,7 +46,7 @@ class _FleetMember:
     metrics: RunMetrics
     actor: Any = None
     state: WorkerState | None = None
-    spent: Spent = field(default_factory=Spent)
+    lost: list[RunMetrics] = field(default_factory=list)
     result: ShardResult | None = None
 
 
@@ -60,6 +57,7 @@ class Fleet:
         self._order = order
         self._run = run
         self._spent = run.progress.begin()
+        self._latest: dict[type[Event], Record] = {}
         self._members = [
             _FleetMember(f"{number}/{workers}", nodes[number % len(nodes)], run.progress.begin())
             for number in range(workers)
@@ -101,7 +99,6 @@ class Fleet:
             await self._stop()
             raise
         finally:
-            self._run.progress.pace = None
             for member in self._members:
                 self._settle(member.metrics)
             self._run.progress.end(self._spent)
@@ -132,8 +129,7 @@ class Fleet:
             if result.fatal is not None:
                 raise result.fatal
             member.result = result
-            ended = ShardFailedEvent if result.errors else ShardDoneEvent
-            self._run.on_event(ended(member.shard, result.errors))
+            self._run.on_event(ShardEvent(member.shard, result.errors))
             return
         raise StorageError(
             f"shard {member.shard}: its workers were lost ({'; '.join(lost)}). Check that all "
@@ -164,7 +160,7 @@ class Fleet:
             else max(0.001, self._run.started_s + deadline_s - time.monotonic())
         )
         asking: asyncio.Task[ShardResult] = asyncio.create_task(
-            _answer(member.actor.ask.remote(left_s, member.spent))
+            _answer(member.actor.ask.remote(left_s, member.lost))
         )
         try:
             while not asking.done():
@@ -189,24 +185,20 @@ class Fleet:
             setattr(member.metrics, name, getattr(state.now, name))
         member.metrics.failures_by_kind = Counter(state.now.failures_by_kind)
         for event in state.events:
-            self._run.on_event(event)
-        load = Load()
-        for each in self._members:
-            if each.state is not None:
-                load.merge(each.state.load)
-        self._run.progress.pace = load
+            # What concerns all workers, such as an endpoint that is down, is said once.
+            if self._latest.get(type(event)) != event.as_dict():
+                self._latest[type(event)] = event.as_dict()
+                self._run.on_event(event)
 
     def _lose(self, member: _FleetMember) -> None:
         """Forget a worker, except what it spent; it may just be unreachable, and must not ask any
         longer.
         """
         ray.kill(member.actor)
-        lost = member.metrics
+        self._settle(member.metrics)
+        member.lost.append(member.metrics)
         member.metrics = self._run.progress.begin()
-        names = (each.name for each in fields(Spent))
-        member.spent = Spent(*(getattr(member.spent, name) + getattr(lost, name) for name in names))
         member.state = None
-        self._settle(lost)
 
     def _settle(self, metrics: RunMetrics) -> None:
         """Keep what a worker spent, without its results, which the concluding run counts."""

@@ -33,22 +33,18 @@ class WorkerLostEvent(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ShardDoneEvent(Event):
-    """A shard is asked about; `errors` is empty."""
+class ShardEvent(Event):
+    """A shard is asked about; `errors` are those of its inputs that failed."""
 
     shard: str
     errors: Sequence[Message]
 
+    @property
+    def level(self) -> Severity:
+        """A warning if inputs failed."""
+        return Severity.WARNING if self.errors else Severity.INFO
 
-@dataclass(frozen=True, slots=True)
-class ShardFailedEvent(Event):
-    """Inputs of a shard failed."""
-
-    severity = Severity.WARNING
-    shard: str
-    errors: Sequence[Message]
-
-    def text(self) -> Message:
-        """Say why."""
+    def text(self) -> Message | None:
+        """Say why inputs failed."""
         parts = [part for error in self.errors for part in ("; ", error)]
-        return Message.of(f"shard {self.shard}: ", *parts[1:])
+        return Message.of(f"shard {self.shard}: ", *parts[1:]) if parts else None

@@ -6,26 +6,17 @@ from pathlib import Path
 
 from genrm_cli.cluster.fleet import Fleet
 from genrm_cli.cluster.start import check_address, cluster
-from genrm_cli.cluster.worker import FORWARDED, Order
-from genrm_cli.errors import SettingRef, UsageError, worst_exit_code
+from genrm_cli.cluster.worker import Order
+from genrm_cli.errors import UsageError, naming, worst_exit_code
 from genrm_cli.groups.check import asks_nothing, check_settings
 from genrm_cli.jobs.batch import BatchReport, score_inputs
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.decisions import Status, iter_decisions
 from genrm_cli.jobs.journals import check_journal_place, has_remote_judge
 from genrm_cli.judging.opening.open_judges import open_judges
-from genrm_cli.judging.pacing.judge_events import (
-    EndpointDownEvent,
-    EndpointUpEvent,
-    JudgeEvent,
-    StoppedEvent,
-)
-from genrm_cli.metrics.event import Event, OnEvent
 from genrm_cli.settings import Settings, changed
 from genrm_cli.storage.location import is_remote, is_stream
 from genrm_cli.tasks import in_thread
-
-_RAY = SettingRef("ray")
 
 
 async def score_on_cluster(
@@ -47,7 +38,6 @@ async def score_on_cluster(
     """
     _check(inputs, run.settings)
     await in_thread(lambda: check_address(address))
-    run = replace(run, on_event=_without_repeats(run.on_event))
     fleet = None
     async with cancelled_by_signals():
         decisions = await run.in_thread(lambda: list(iter_decisions(inputs, run)))
@@ -74,21 +64,16 @@ def _check(inputs: Sequence[str], settings: Settings) -> None:
     check_settings(settings)
     check_journal_place(settings)
     if asks_nothing(settings) or not has_remote_judge(settings):
+        raise UsageError(naming("$ray distributes the calls of a judge, but this run makes none."))
+    given = settings.journal
+    if given.shard is not None or not given.use_journal or any(map(is_stream, inputs)):
         raise UsageError(
-            _RAY, " distributes the calls of a judge, but this run makes none; drop ", _RAY, "."
+            naming(
+                "$ray makes shards of files and joins them through their journals: drop $shard and "
+                "$use_journal, and pass files or s3://... instead of stdin.",
+                use_journal=False,
+            )
         )
-    if settings.journal.shard is not None:
-        raise UsageError(
-            _RAY, " makes shards and concludes them itself; drop ", SettingRef("shard"), "."
-        )
-    if not settings.journal.use_journal:
-        raise UsageError(
-            "workers pass on their verdicts in journals; drop ",
-            SettingRef("use_journal", False),
-            ".",
-        )
-    if any(map(is_stream, inputs)):
-        raise UsageError("workers cannot read stdin; pass files or s3://...")
 
 
 def _shared_folder(inputs: Sequence[str], settings: Settings) -> str | None:
@@ -103,23 +88,3 @@ async def _settle_judges(run: RunContext) -> tuple[int, ...]:
     async with open_judges(run.judge_specs(), run.open_options, run.on_event) as judges:
         await judges.probe()
         return tuple(spec.max_model_len or 0 for spec in judges.specs)
-
-
-def _without_repeats(on_event: OnEvent) -> OnEvent:
-    """Drop repeated events: the probe, the workers and the concluding run notice the same."""
-    latest: dict[object, type[Event]] = {}
-
-    def forward(event: Event) -> None:
-        kind = type(event)
-        subject: object = kind
-        if isinstance(event, EndpointDownEvent | EndpointUpEvent):
-            subject = event.endpoint
-        elif isinstance(event, JudgeEvent):
-            subject = kind, event.name
-        elif isinstance(event, StoppedEvent):
-            subject = kind, event.reason
-        if not isinstance(event, (JudgeEvent, *FORWARDED)) or latest.get(subject) is not kind:
-            latest[subject] = kind
-            on_event(event)
-
-    return forward

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import re
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,13 +11,12 @@ from typing import Any
 
 import ray
 
-from genrm_cli.errors import SettingRef, StorageError, UsageError
+from genrm_cli.errors import SettingRef, StorageError
 from genrm_cli.judging.pacing.endpoint import loop_time_s
 
 # The store holds names and counts only; Ray would take 30 % of the memory for it.
 _LOCAL = {"object_store_memory": 100_000_000, "include_dashboard": False}
 _CONNECT_LIMIT_S = 10.0  # a head that is up answers within seconds, also over a slow link
-_ADDRESS = re.compile(r"(?P<host>[^:/\s]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})")
 
 
 def check_address(address: str) -> None:
@@ -26,27 +24,18 @@ def check_address(address: str) -> None:
     Blocks.
 
     Raises:
-        UsageError: it is not an address.
-        StorageError: nothing listens there.
+        StorageError: it is not an address, or nothing listens there.
     """
     if address in ("local", "auto"):
         return
-    match = _ADDRESS.fullmatch(address)
-    if match is None or not 0 < int(match["port"]) < 65_536:
-        raise UsageError(
-            SettingRef("ray", address),
-            " is not an address; pass local, auto, or HOST:PORT of a head node.",
-        )
+    host, _, port = address.rpartition(":")
     try:
-        socket.create_connection(
-            (match["host"].strip("[]"), int(match["port"])), _CONNECT_LIMIT_S
-        ).close()
-    except OSError as error:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_LIMIT_S).close()
+    except (OSError, ValueError, OverflowError) as error:
         raise StorageError(
             SettingRef("ray", address),
-            f": cannot reach this cluster: {error.strerror or error}. Check that its head node "
-            "runs and "
-            "that this machine may connect to it.",
+            f": cannot reach this cluster: {error}. Pass local, auto, or HOST:PORT of a head node "
+            "that runs and that this machine may connect to.",
         ) from error
 
 

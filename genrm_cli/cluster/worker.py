@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from genrm_cli import __version__
@@ -31,7 +31,6 @@ from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.event import Event
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.running_stats import Latencies, Mergeable
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.judge_settings import LimitSettings
 from genrm_cli.settings.sources.keys import find_api_keys
@@ -66,15 +65,6 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """The spending of the lost worker whose shard another takes over."""
-
-    calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class ShardResult:
     """The result of a shard.
 
@@ -90,22 +80,12 @@ class ShardResult:
     stopped_by: StoppedBy | None = None
 
 
-@dataclass(slots=True)
-class Load(Mergeable):
-    """The load on the judges, as the progress display shows it."""
-
-    in_flight: int = 0
-    limit: int = 0
-    latencies: Latencies = field(default_factory=Latencies)
-
-
 @dataclass(frozen=True, slots=True)
 class WorkerState:
     """The progress of a worker since it began, and the events since the last call."""
 
     version: str
     now: RunMetrics
-    load: Load
     events: Sequence[Event] = ()
 
 
@@ -120,15 +100,17 @@ class Worker:
         self._judges: OpenJudges | None = None
         self._asking: asyncio.Task[Any] | None = None
 
-    async def ask(self, left_s: float | None, spent: Spent) -> ShardResult:
-        """Ask about the shard; `left_s` is the time to the deadline."""
+    async def ask(self, left_s: float | None, lost: Sequence[RunMetrics]) -> ShardResult:
+        """Ask about the shard; `left_s` is the time to the deadline, `lost` has what lost workers
+        spent on this shard.
+        """
         self._asking = asyncio.current_task()
         order = self._order
         report = BatchReport(keeps=True, alone=True)
         try:
             run = self._run(left_s)
             options = run.open_options
-            options = replace(options, limits=limits_left(options.limits, spent), probe=False)
+            options = replace(options, limits=limits_left(options.limits, lost), probe=False)
             specs = settled_specs(run.judge_specs(), order)
             async with open_judges(specs, options, self._on_event) as self._judges:
                 await score_inputs(order.inputs, run, report, self._judges)
@@ -148,9 +130,7 @@ class Worker:
         """Return progress and events."""
         events = self._events
         self._events = []
-        judges = self._judges
-        load = Load() if judges is None else Load(judges.in_flight, judges.limit, judges.latencies)
-        return WorkerState(__version__, self._progress.now(), load, events)
+        return WorkerState(__version__, self._progress.now(), events)
 
     async def stop(self) -> None:
         """Interrupt the shard and wait until its answers are in the journal."""
@@ -188,17 +168,19 @@ def settled_specs(specs: Sequence[JudgeSpec], order: Order) -> list[JudgeSpec]:
     return settled
 
 
-def limits_left(limits: LimitSettings, spent: Spent) -> LimitSettings:
-    """Return what a lost worker left of its part of the limits, so that losses do not raise the
+def limits_left(limits: LimitSettings, lost: Sequence[RunMetrics]) -> LimitSettings:
+    """Return what lost workers left of their part of the limits, so that losses do not raise the
     cost of a run.
     """
-    tokens = spent.prompt_tokens + spent.completion_tokens
-    cost = cost_of(spent.prompt_tokens, spent.completion_tokens, limits.price_in, limits.price_out)
+    tokens_in = sum(each.prompt_tokens for each in lost)
+    tokens_out = sum(each.completion_tokens for each in lost)
+    spent = {
+        "max_calls": sum(each.calls for each in lost),
+        "max_total_tokens": tokens_in + tokens_out,
+        "max_cost": cost_of(tokens_in, tokens_out, limits.price_in, limits.price_out),
+    }
+    left = {name: getattr(limits, name) for name in spent}
     return replace(
         limits,
-        max_calls=None if limits.max_calls is None else max(0, limits.max_calls - spent.calls),
-        max_total_tokens=None
-        if limits.max_total_tokens is None
-        else max(0, limits.max_total_tokens - tokens),
-        max_cost=None if limits.max_cost is None else max(0.0, limits.max_cost - cost),
+        **{name: max(0, left[name] - spent[name]) for name in spent if left[name] is not None},
     )

@@ -12,6 +12,7 @@ import pytest
 from genrm_process import Finished, make_rollouts
 
 from genrm_cli.errors import StorageError
+from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings.judge_settings import LimitSettings
 
 pytestmark = pytest.mark.slow
@@ -229,14 +230,15 @@ def test_a_worker_that_takes_over_gets_what_is_left(needs_ray):
     """Calls, tokens and cost of the lost worker count against the same part of the limits, which
     never goes below 0.
     """
-    from genrm_cli.cluster.worker import Spent, limits_left
+    from genrm_cli.cluster.worker import limits_left
 
     limits = LimitSettings(max_calls=10, max_total_tokens=100, max_cost=1.0, price_in=1e4)
-    left = limits_left(limits, Spent(calls=4, prompt_tokens=60, completion_tokens=50))
+    lost = [RunMetrics(calls=1, prompt_tokens=60), RunMetrics(calls=3, completion_tokens=50)]
+    left = limits_left(limits, lost)
     assert left.max_calls == 6
     assert left.max_total_tokens == 0
     assert left.max_cost == pytest.approx(0.4)
-    assert limits_left(LimitSettings(), Spent(calls=4)) == LimitSettings()
+    assert limits_left(LimitSettings(), lost) == LimitSettings()
 
 
 def test_without_ray_the_extra_is_named(call, genrm):
