@@ -122,13 +122,10 @@ class BatchServer:
             return self._upload(body, content_type)
         if route == "POST /batches":
             return 200, self._create(json.loads(body))
-        if route in ("GET /batches", "GET /files"):
+        if route == "GET /batches":
             if not self.lists:
                 return 404, {"error": {"message": "no such route"}}
-            files = [{"id": id_, "filename": name} for id_, (name, _) in self.files.items()]
-            return 200, {
-                "data": (list(self.batches.values()) if words[0] == "batches" else files)[::-1]
-            }
+            return 200, {"data": list(self.batches.values())[::-1]}
         if words[1] not in (self.batches if words[0] == "batches" else self.files):
             return 404, {"error": {"message": f"No {words[0]} found with id '{words[1]}'"}}
         if route == "GET /files/content":

@@ -269,7 +269,6 @@ async def answer_all(library, count):
             lambda: client.list_models(30),
             lambda: api.get("batch_1"),
             lambda: api.find_batch("m"),
-            lambda: api.find_file("requests.jsonl"),
             lambda: api.create("file-1", "m"),
             lambda: api.upload("requests.jsonl", io.BytesIO(b"{}")),
         )

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from genrm_cli.batches.batch_api import BatchApi
 from genrm_cli.batches.file_batch import FileBatch
 from genrm_cli.errors import (
-    InputError,
     JudgeError,
     PendingError,
     UsageError,
@@ -17,10 +16,10 @@ from genrm_cli.errors import (
 )
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.leasing import leased
+from genrm_cli.jobs.due.sources import find_files
 from genrm_cli.jobs.offline.request_files import replies_of
 from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.pacing.policy import CallPolicy
-from genrm_cli.storage.patterns import names_many
 
 _CONNECTIONS = 4  # to the API; files are uploaded one after another
 _FIRST_POLL_S = 0.5  # a small batch of a local server ends at once
@@ -35,7 +34,7 @@ async def answer_files(
 
     Args:
         given: the files, or patterns.
-        run: names the endpoint; `force` replaces replies, and batches that do not exist.
+        run: names the endpoint; `force` replaces replies.
         wait_s: how long to wait for the batches; None until they end.
         cancel: whether to cancel those in progress; their finished replies are written.
 
@@ -44,7 +43,7 @@ async def answer_files(
         GenrmError: its subclasses say what went wrong. Batches that were submitted go on.
     """
     ends_at_s = time.monotonic() + (math.inf if wait_s is None else wait_s)
-    uris = await run.in_thread(lambda: _find(given, run))
+    uris = await run.in_thread(lambda: find_files(given, run))
     places = [replies_of(uri) for uri in uris]
     for uri, place in zip(uris, places, strict=True):
         if places.count(place) > 1:
@@ -63,20 +62,6 @@ async def answer_files(
             await _submit(files)
         await _wait(files, ends_at_s, submits=not cancel)
     return places
-
-
-def _find(given: Sequence[str], run: RunContext) -> list[str]:
-    """Return the files of requests: those named, and those of patterns."""
-    uris = []
-    for uri in given:
-        if not names_many(uri):
-            uris.append(uri)
-            continue
-        found = [each.identity.uri for each in run.store.at(uri).iter_found()]
-        if not found:
-            raise InputError(f"{uri}: no such files of requests; check the path")
-        uris += found
-    return list(dict.fromkeys(uris))
 
 
 @asynccontextmanager

@@ -29,12 +29,7 @@ _MARK = "genrm"  # metadata by which a batch is found again
 _PAGES = 20  # of 100 entries, newest first: what a killed run left is recent
 _NOT_FOUND_YET = "cannot find file"  # OpenAI, right after an upload
 _MISSING = (404, 405)  # unknown id; no such route
-_ENDED_BY = (400, 409)  # what a server answers that is asked to cancel what has ended
 _QUOTA = ("token_limit_exceeded", "enqueued", "quota")  # in errors of OpenAI and its followers
-
-
-class MissingError(JudgeError):
-    """The server knows no such batch or file, or has no such route."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +75,11 @@ class BatchApi:
         self._give_up_after_s = give_up_after_s
 
     async def upload(self, name: str, file: BinaryIO) -> str:
-        """Upload a file of requests, or find it if an earlier upload of this name arrived; return
-        its id.
-        """
-        content = await self._call(
-            "POST", "/files", upload=(name, file), found=lambda: self.find_file(name)
-        )
-        if isinstance(content, str):
-            return content
+        """Upload a file of requests; return its id. A file that is uploaded twice costs nothing."""
+        content = await self._call("POST", "/files", upload=(name, file))
         if "id" not in content:
             raise JudgeError(f"{self._name}: POST /files: the reply names no file.")
         return str(content["id"])
-
-    async def find_file(self, name: str) -> str | None:
-        """Return the id of an uploaded file by its name; None if the server does not list it."""
-        async for file in self._iter_listed("/files?purpose=batch&limit=100"):
-            if file.get("filename") == name:
-                return str(file["id"])
-        return None
 
     async def create(self, file_id: str, mark: str) -> Batch:
         """Create a batch from an uploaded file, or find the one with this mark, which a lost reply
@@ -116,10 +98,22 @@ class BatchApi:
 
     async def find_batch(self, mark: str) -> Batch | None:
         """Return the batch with a mark; None if the server does not list it."""
-        async for listed in self._iter_listed("/batches?limit=100"):
-            batch = _parse_batch(listed)
-            if batch.mark == mark:
-                return batch
+        after = ""
+        for _ in range(_PAGES):
+            try:
+                page = await self._call("GET", f"/batches?limit=100{after}")
+            except JudgeError as error:
+                if isinstance(error.__cause__, CallError) and _may_pass(error.__cause__):
+                    raise  # what is not found is submitted again, and paid twice
+                return None
+            listed = page.get("data")
+            batches = [_parse_batch(each) for each in listed] if isinstance(listed, list) else []
+            for batch in batches:
+                if batch.mark == mark:
+                    return batch
+            if not page.get("has_more") or not batches:
+                return None
+            after = f"&after={batches[-1].id}"
         return None
 
     async def get(self, batch_id: str) -> Batch:
@@ -127,16 +121,9 @@ class BatchApi:
         return _parse_batch(await self._call("GET", f"/batches/{batch_id}"))
 
     async def cancel(self, batch_id: str) -> None:
-        """Cancel a batch, unless it has ended; its finished requests keep their replies."""
-        try:
-            # Without a body, the length would be missing.
-            await self._call("POST", f"/batches/{batch_id}/cancel", b"{}")
-        except JudgeError as error:
-            if (
-                not isinstance(error.__cause__, CallError)
-                or error.__cause__.status not in _ENDED_BY
-            ):
-                raise
+        """Cancel a batch that has not ended; its finished requests keep their replies."""
+        # Without a body, the length would be missing.
+        await self._call("POST", f"/batches/{batch_id}/cancel", b"{}")
 
     async def download(self, file_id: str) -> Spool:
         """Return the content of a file, which the caller closes."""
@@ -152,26 +139,6 @@ class BatchApi:
 
         spool: Spool = await self._retried(call, "GET", f"/files/{file_id}/content")
         return spool
-
-    async def _iter_listed(self, path: str) -> Any:
-        """Yield the entries of a list, the latest first; nothing from a server that lists none."""
-        after = ""
-        for _ in range(_PAGES):
-            try:
-                page = await self._call("GET", path + after)
-            except JudgeError as error:
-                if isinstance(error.__cause__, CallError) and _may_pass(error.__cause__):
-                    raise  # what is not found is submitted again, and paid twice
-                return
-            listed = page.get("data")
-            if not isinstance(listed, list):
-                return
-            entries = [each for each in listed if isinstance(each, dict)]
-            for entry in entries:
-                yield entry
-            if not page.get("has_more") or not entries:
-                return
-            after = f"&after={entries[-1].get('id')}"
 
     async def _call(
         self,
@@ -189,8 +156,6 @@ class BatchApi:
         async def call(timeout_s: float) -> Any:
             content = await self._client.call(method, path, timeout_s, body, upload=upload)
             reply = orjson.loads(content)
-            if isinstance(reply, dict):
-                reply = reply.get("job", reply)  # Together wraps the batch that it creates
             if not isinstance(reply, dict):
                 raise ValueError("expected an object")
             return reply
@@ -217,8 +182,7 @@ class BatchApi:
                 tries += 1
                 wait_s = self._policy.wait_s(tries, error.retry_after_s, random.random())
                 if not _may_pass(error) or loop_time_s() + wait_s > gives_up_at_s:
-                    kind = MissingError if error.status in _MISSING else JudgeError
-                    raise kind(
+                    raise JudgeError(
                         f"{self._name}: {method} {path}: {error}; ", _remedy(error)
                     ) from error
                 await asyncio.sleep(wait_s)
@@ -242,8 +206,7 @@ def _remedy(error: CallError) -> Any:
         return naming(
             "does $base_url have a batch API, and is it the one of the same project? Otherwise "
             "write files with "
-            "$requests_to. $force forgets batches that do not exist, and submits their requests "
-            "again."
+            "$requests_to. Remove the .batch.json file beside the requests to submit them again."
         )
     return naming("run the same command again: batches that were submitted go on.")
 

@@ -1,10 +1,9 @@
 """The batch of a file of requests, which a killed run leaves for the next one.
 
-The state of a batch is kept in a small file beside the requests, `NAME.batch.json`, which is
-replaced before each next step: it names the upload, then has the id of the uploaded file, then that
-of the batch. A killed run therefore leaves at most one step that is not noted, and the next run
-looks for its upload or its batch by that name before it makes another. The replies appear whole, in
-one step; with them, the work on a file is done.
+The state of a batch is kept in a small file beside the requests, `NAME.batch.json`. It has the mark
+of the batch before that is created, and its id afterwards. A killed run leaves at most one batch
+whose id is not noted, and the next run looks for it by its mark before it creates another. The
+replies appear whole, in one step; with them, the work on a file is done.
 """
 
 import hashlib
@@ -12,13 +11,13 @@ import uuid
 from dataclasses import dataclass, replace
 from functools import partial
 
-from genrm_cli.batches.batch_api import Batch, BatchApi, MissingError
-from genrm_cli.errors import BadInputLineError, InputError, counted, naming
+from genrm_cli.batches.batch_api import Batch, BatchApi
+from genrm_cli.errors import InputError, counted
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.offline.request_files import replies_of
 from genrm_cli.metrics.event import Event
 from genrm_cli.scored.json_form import parse_json, to_json
-from genrm_cli.storage.encoding.records import Line, parse_record, render_document
+from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.location import sibling
 from genrm_cli.storage.outputs import Outputs
 
@@ -36,12 +35,10 @@ class BatchEvent(Event):
     batch: str
     status: str
     done: int
-    requests: int
 
     def text(self) -> str:
         """Describe the progress."""
-        of = counted(self.requests, "request")
-        return f"batch {self.batch}: {self.status}, {self.done:,} of {of}"
+        return f"batch {self.batch}: {self.status}, {counted(self.done, 'request')} done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +47,12 @@ class BatchState:
 
     Attributes:
         sha256: of the file of requests.
-        requests: number of requests in it.
         name: name of the upload, and mark of the batch.
         answered: whether the replies were written.
     """
 
     sha256: str
-    requests: int
     name: str
-    file_id: str | None = None
     batch_id: str | None = None
     answered: bool = False
     format: int = _FORMAT
@@ -82,7 +76,7 @@ class FileBatch:
         self._replies_uri = replies_of(uri)
         self._state_uri = sibling(uri, _STATE_SUFFIX)
         self._is_alone = False
-        self._progress: tuple[str, int] | None = None
+        self._latest: BatchEvent | None = None
 
     @property
     def is_pending(self) -> bool:
@@ -93,14 +87,14 @@ class FileBatch:
         """Read the state, and complete the step that a killed run did not note.
 
         Raises:
-            InputError: the file holds no requests, or others than those that were submitted.
+            InputError: the file holds other requests than those that were submitted.
         """
         run = self._run
-        sha256, requests = await run.in_thread(self._read_requests)
+        sha256 = await run.in_thread(self._digest)
         before = await run.in_thread(self._read_state)
         is_answered = await run.in_thread(run.store.at(self._replies_uri).exists)
         self.is_done = is_answered and not self._replaces
-        self._state = BatchState(sha256=sha256, requests=requests, name=_new_name())
+        self._state = BatchState(sha256=sha256, name=_new_name())
         if before is None or (is_answered and before.answered and self._replaces):
             return
         if before.sha256 != sha256:
@@ -110,22 +104,16 @@ class FileBatch:
             )
         if self.is_done:
             return
-        file_id = before.file_id or await self._api.find_file(before.name)
-        batch_id = before.batch_id
-        if file_id is not None and batch_id is None:
-            batch = await self._api.find_batch(before.name)
-            batch_id = None if batch is None else batch.id
-        self._state = replace(before, file_id=file_id, batch_id=batch_id)
+        self._state = before
+        if before.batch_id is None and (batch := await self._api.find_batch(before.name)):
+            await self._save(replace(before, batch_id=batch.id))
 
     async def submit(self, *, is_alone: bool) -> None:
         """Upload the requests and create the batch; `is_alone` if no other one is in progress."""
         self._is_alone = is_alone
-        file_id = self._state.file_id
-        if file_id is None:
-            await self._save(self._state)
-            with self._run.open_source(self.uri) as source:
-                file_id = await self._api.upload(self._state.name, source.content)
-            await self._save(replace(self._state, file_id=file_id))
+        await self._save(self._state)
+        with self._run.open_source(self.uri) as source:
+            file_id = await self._api.upload(self._state.name, source.content)
         batch = await self._api.create(file_id, self._state.name)
         await self._save(replace(self._state, batch_id=batch.id))
         self._report(batch)
@@ -134,7 +122,7 @@ class FileBatch:
         """Cancel the batch if one is in progress; do not submit the file otherwise."""
         if self._state.batch_id is None:
             self.is_done = True
-        elif not self.is_done:
+        elif not self.is_done and not (await self._api.get(self._state.batch_id)).has_ended:
             await self._api.cancel(self._state.batch_id)
 
     async def poll(self) -> bool:
@@ -145,18 +133,11 @@ class FileBatch:
         """
         if self._state.batch_id is None:
             return False
-        try:
-            batch = await self._api.get(self._state.batch_id)
-            self._report(batch)
-            if not batch.has_ended:
-                return False
-            has_replies = await self._write_replies(batch)
-        except MissingError:
-            if not self._replaces:
-                raise
-            await self._forget()
-            await self.submit(is_alone=self._is_alone)
+        batch = await self._api.get(self._state.batch_id)
+        self._report(batch)
+        if not batch.has_ended:
             return False
+        has_replies = await self._write_replies(batch)
         if has_replies:
             await self._save(replace(self._state, answered=True))
         else:
@@ -193,7 +174,7 @@ class FileBatch:
 
     async def _forget(self) -> None:
         """Forget a batch without replies: its requests need another upload."""
-        await self._save(replace(self._state, name=_new_name(), file_id=None, batch_id=None))
+        await self._save(replace(self._state, name=_new_name(), batch_id=None))
 
     async def _save(self, state: BatchState) -> None:
         self._state = state
@@ -201,33 +182,18 @@ class FileBatch:
         await self._run.in_thread(partial(self._run.store.at(self._state_uri).replace, content))
 
     def _report(self, batch: Batch) -> None:
-        progress = (batch.status, batch.done)
-        if progress != self._progress:
-            self._progress = progress
-            event = BatchEvent(batch.id, batch.status, batch.done, self._state.requests)
+        event = BatchEvent(batch.id, batch.status, batch.done)
+        if event != self._latest:
+            self._latest = event
             self._run.on_event(event)
 
-    def _read_requests(self) -> tuple[str, int]:
-        """Return the digest and the number of the requests.
-
-        Raises:
-            InputError: the file is missing, a line is no request, or they name several models.
-        """
+    def _digest(self) -> str:
+        """Return the sha256 of the requests."""
         digest = hashlib.sha256()
-        models = set()
-        requests = 0
         with self._run.open_source(self.uri) as source:
-            for line in source.iter_lines():
-                digest.update(line.raw)
-                digest.update(b"\n")
-                models.add(_model_in(self.uri, line))
-                requests += 1
-        if len(models) != 1:
-            named = ", ".join(sorted(models)) or "no model"
-            raise InputError(
-                f"{self.uri}: a batch is for one model, and the requests name {named}."
-            )
-        return digest.hexdigest(), requests
+            for piece in iter(partial(source.content.read, _PIECE_BYTES), b""):
+                digest.update(piece)
+        return digest.hexdigest()
 
     def _read_state(self) -> BatchState | None:
         content = self._run.store.at(self._state_uri).read()
@@ -238,21 +204,6 @@ class FileBatch:
                 f"{self._state_uri}: not the state of a batch ({error}). Find the batch at the "
                 "provider; without the file, the requests are submitted again."
             ) from error
-
-
-def _model_in(uri: str, line: Line) -> str:
-    """Return the model that a request names."""
-    try:
-        record = parse_record(line.raw)
-    except BadInputLineError as error:
-        raise InputError(f"{uri}:{line.number}: {error}") from error
-    body = record.get("body")
-    if not isinstance(record.get("custom_id"), str) or not isinstance(body, dict):
-        raise InputError(
-            f"{uri}:{line.number}: not a request of a batch; ",
-            naming("$requests_to writes files of requests."),
-        )
-    return str(body.get("model"))
 
 
 def _new_name() -> str:

@@ -5,10 +5,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from functools import reduce
 from operator import and_
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import InputError, UsageError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.storage.contract import InputIdentity
 from genrm_cli.storage.location import changed, common_folder, name_below
+from genrm_cli.storage.patterns import names_many
 from genrm_cli.storage.source import Source
 
 
@@ -72,3 +73,20 @@ class Sources(AbstractContextManager["Sources"]):
             return source
         self._open[number] = self._kept.enter_context(source)
         return nullcontext(source)
+
+
+def find_files(given: Sequence[str], run: RunContext) -> list[str]:
+    """Return the files that are named, and those in folders and of patterns, each once; blocks.
+
+    Raises:
+        InputError: a folder or a pattern names no file.
+    """
+    uris: dict[str, None] = {}
+    for uri in given:
+        found = [uri]
+        if names_many(uri):
+            found = [each.identity.uri for each in run.store.at(uri).iter_found()]
+        if not found:
+            raise InputError(f"{uri}: no such files; check the path")
+        uris |= dict.fromkeys(found)
+    return list(uris)

@@ -3,8 +3,9 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from genrm_cli.errors import InputError, SettingRef, UsageError, naming
+from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.due.sources import find_files
 from genrm_cli.jobs.offline.exchange import FileExchange
 from genrm_cli.jobs.offline.exchange_events import RepliesEvent, RequestsEvent, WrittenRequests
 from genrm_cli.jobs.offline.replies import Replies
@@ -118,12 +119,6 @@ async def _open_requests(uri: str, run: RunContext, outputs: Outputs) -> Request
 
 def _read_replies(replies: Replies, run: RunContext) -> None:
     """Read files of replies, those in folders, and those of patterns."""
-    for uri in run.settings.offline.replies_from:
-        uris = [uri]
-        if names_many(uri):
-            uris = [found.identity.uri for found in run.store.at(uri).iter_found()]
-        if not uris:
-            raise InputError(f"{uri}: no such files of replies; check the path")
-        for each in uris:
-            with run.open_source(each) as source:
-                replies.add(source)
+    for uri in find_files(run.settings.offline.replies_from, run):
+        with run.open_source(uri) as source:
+            replies.add(source)
