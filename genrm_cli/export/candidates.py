@@ -74,7 +74,6 @@ class Drop(StrEnum):
     MIN_GAP = "min_gap", naming("$min_gap")
     MIN_REWARD = "min_reward", naming("$min_reward")
     MAX_LENGTH_RATIO = "max_length_ratio", naming("$max_length_ratio")
-    MAX_SIMILARITY = "max_similarity", naming("$max_similarity")
     MAX_PAIRS_PER_PROMPT = "max_pairs_per_prompt", naming("$max_pairs_per_prompt")
     BALANCE_LENGTH = "balance_length", naming("$balance_length")
     BEST_OF = "best_of", naming("$best_of")

@@ -33,9 +33,6 @@ class ExportOptions:
         False,
         is_common=True,
     )
-    max_similarity: float | None = _pair(
-        "Drop pairs of near-duplicates: maximum overlap of three-word sequences.", low=0, high=1
-    )
     max_pairs_per_prompt: int | None = _pair(
         "Keep the N pairs of each prompt with the widest gap.", low=1
     )
@@ -76,7 +73,6 @@ class ExportOptions:
         "data.",
         False,
     )
-    mixed_settings: bool = setting("Accept inputs that were scored with different settings.", False)
     seed: int = setting("Random seed for choices and splits.", 0)
 
     @property

@@ -3,11 +3,10 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import median
 
 from genrm_cli.errors import SettingRef, UsageError
-from genrm_cli.export.balance import similarity
 from genrm_cli.export.candidates import Candidate, Drop
 from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_response
 from genrm_cli.export.export_options import ExportOptions
@@ -18,8 +17,8 @@ from genrm_cli.export.pairs import (
     preferences_of,
 )
 from genrm_cli.export.read_scored import (
+    ExportCounts,
     ExportInput,
-    LeftOut,
     candidates_of,
     digest_of_items,
     refuse_smoke_tests,
@@ -36,25 +35,8 @@ from genrm_cli.export.rows import (
     UnfitError,
 )
 from genrm_cli.metrics.figures import rounded
-from genrm_cli.rollouts.rollout import Reasoning, words_of
+from genrm_cli.rollouts.rollout import Reasoning
 from genrm_cli.scored.lines import ScoredGroup
-
-
-@dataclass(slots=True)
-class RowCounts:
-    """Numbers of rows, by output, and of dropped rows, by reason.
-
-    Attributes:
-        groups: groups with a rollout that can be exported.
-        rows: number of rows by output, `train` or `validation`.
-        dropped: candidate rows by reason; those that the format cannot represent also by sentence
-            in `unfit`.
-    """
-
-    groups: int = 0
-    rows: Counter[str] = field(default_factory=Counter)
-    dropped: Counter[Drop] = field(default_factory=Counter)
-    unfit: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +77,7 @@ class RowMaker:
     def __init__(
         self, inputs: Sequence[ExportInput], format_: ExportFormat, options: ExportOptions
     ) -> None:
-        self.counts = RowCounts()
-        self.left_out = LeftOut()
+        self.counts = ExportCounts()
         self._inputs = inputs
         self.format = format_
         self.options = options
@@ -117,7 +98,7 @@ class RowMaker:
             for group in input_.run.iter_groups():
                 if self.format.unit == "pair" and not self.options.smoke_test:
                     refuse_smoke_tests(group, input_.run.name)
-                candidates = candidates_of(group, input_.statuses, self.options, self.left_out)
+                candidates = candidates_of(group, input_.statuses, self.options, self.counts)
                 if candidates:
                     self.counts.groups += 1
                     yield from make[self.format.unit](input_, group, candidates)
@@ -126,7 +107,6 @@ class RowMaker:
         self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
     ) -> Iterator[MadeRow]:
         limit = self.options.max_pairs_per_prompt
-        most = self.options.max_similarity
         for pair in self._choose(input_, group, candidates):
             chosen = pair.chosen
             rejected = pair.rejected
@@ -135,11 +115,6 @@ class RowMaker:
                 self.counts.dropped[Drop.MAX_PAIRS_PER_PROMPT] += 1
             elif name in self._known:
                 self.counts.dropped[Drop.REPEATED_PAIR] += 1
-            elif (
-                most is not None
-                and similarity(words_of(chosen.items), words_of(rejected.items)) > most
-            ):
-                self.counts.dropped[Drop.MAX_SIMILARITY] += 1
             else:
                 answers = (self._answer(each, input_, group) for each in (chosen, rejected))
                 row = self._render(Pair(_prompt(chosen, group), *answers))

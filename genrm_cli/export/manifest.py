@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from genrm_cli import __version__
 from genrm_cli.export.make_rows import RowMaker
-from genrm_cli.export.read_scored import ExportInput, LeftOut
+from genrm_cli.export.read_scored import ExportCounts, ExportInput
 from genrm_cli.export.row_spool import SideNumbers
 from genrm_cli.metrics.group_measures import reliability_word
 from genrm_cli.metrics.plan_reliability import remedy_text, unmeasured_text
@@ -63,11 +63,9 @@ def manifest_of(
         "rollouts": sum(file.rollouts for run in runs for file in run.files),
         "rejected_lines": rejects.total(),
         "rejected_reasons": dict(rejects.most_common(20)),
-        "left_out": {
-            reason.value: count for reason, count in maker.left_out.rollouts.most_common()
-        },
+        "left_out": {reason.value: count for reason, count in counts.left_out.most_common()},
         "groups": counts.groups,
-        "incomplete_groups": maker.left_out.incomplete_groups,
+        "incomplete_groups": counts.incomplete_groups,
         "rows": dict(counts.rows),
         "dropped": {reason.value: count for reason, count in counts.dropped.most_common() if count},
         "unfit": dict(counts.unfit.most_common()),
@@ -92,28 +90,28 @@ def _iter_files(run: ScoredRun) -> Iterator[Json]:
         }
 
 
-def warnings_of(left_out: LeftOut, with_reasoning: int, only_reasoning: int) -> list[str]:
+def warnings_of(counts: ExportCounts, with_reasoning: int, only_reasoning: int) -> list[str]:
     """Return warnings about training on an export.
 
     Args:
-        left_out: counts of the rollouts.
+        counts: counts of the rollouts.
         with_reasoning: responses with reasoning that a chat template may strip.
         only_reasoning: pairs that differ only in their reasoning.
     """
     checks = [
         (
-            left_out.is_baseline,
+            counts.is_baseline,
             "judged by the built-in lexical baseline, not by a reward model: do not train on this.",
         ),
         (
-            left_out.incomplete_groups,
-            f"{left_out.incomplete_groups:,} groups lack rollouts that they were scored with.",
+            counts.incomplete_groups,
+            f"{counts.incomplete_groups:,} groups lack rollouts that they were scored with.",
         ),
         (
-            left_out.unreviewed,
-            f"{left_out.unreviewed:,} sessions were exported that no expert has reviewed.",
+            counts.unreviewed,
+            f"{counts.unreviewed:,} sessions were exported that no expert has reviewed.",
         ),
-        (left_out.truncated, f"{left_out.truncated:,} exported rollouts were cut off by a limit."),
+        (counts.truncated, f"{counts.truncated:,} exported rollouts were cut off by a limit."),
         (
             only_reasoning,
             f"{only_reasoning:,} pairs differ only in their reasoning, which the judge never saw.",

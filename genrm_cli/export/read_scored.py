@@ -59,22 +59,30 @@ class ExportInput:
 
 
 @dataclass(slots=True)
-class LeftOut:
-    """Skipped rollouts and warnings, counted.
+class ExportCounts:
+    """What an export counts.
 
     Attributes:
-        rollouts: those that are not exported, by reason.
+        left_out: rollouts that are not exported, by reason.
         is_baseline: whether any reward is the built-in baseline's.
         truncated: exported rollouts that a limit cut off.
         incomplete_groups: groups with lines missing from their input.
         unreviewed: rollouts whose review is pending, included nevertheless.
+        groups: groups with a rollout that can be exported.
+        rows: number of rows by output, `train` or `validation`.
+        dropped: candidate rows by reason; those that the format cannot represent also by sentence
+            in `unfit`.
     """
 
-    rollouts: Counter[Drop | Reason] = field(default_factory=Counter)
+    left_out: Counter[Drop | Reason] = field(default_factory=Counter)
     is_baseline: bool = False
     truncated: int = 0
     incomplete_groups: int = 0
     unreviewed: int = 0
+    groups: int = 0
+    rows: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[Drop] = field(default_factory=Counter)
+    unfit: Counter[str] = field(default_factory=Counter)
 
 
 def open_inputs(
@@ -117,8 +125,7 @@ def open_inputs(
         inputs.append(
             ExportInput(each.stem, run, read_statuses(each, store, settings), weights, judged)
         )
-    if not options.mixed_settings:
-        _refuse_mixed([each.run for each in inputs])
+    _refuse_mixed([each.run for each in inputs])
     return inputs
 
 
@@ -172,31 +179,30 @@ def candidates_of(
     group: ScoredGroup,
     statuses: Mapping[tuple[str, int], str],
     options: ExportOptions,
-    left_out: LeftOut,
+    counts: ExportCounts,
 ) -> list[Candidate]:
     """Return the rollouts of a group that can be exported, by index; the others are counted."""
-    left_out.incomplete_groups += len(group.members) < group.line.group_size
+    counts.incomplete_groups += len(group.members) < group.line.group_size
     candidates = []
     for each in group.members:
         rollout = each.rollout
         line = each.line
-        left_out.is_baseline |= line.is_baseline
+        counts.is_baseline |= line.is_baseline
         status = None if line.group is None else statuses.get((line.group, line.index))
         status = status or own_status(rollout, each.record)
+        reason = _why_left_out(rollout, line)
         if status == PENDING and options.include_pending:
-            left_out.unreviewed += 1
-            status = None
-        reason = (
-            _why_left_out(rollout, line) if status in (None, APPROVED) else Drop(f"review_{status}")
-        )
+            counts.unreviewed += 1
+        elif status not in (None, APPROVED):
+            reason = Drop(f"review_{status}")
         if reason is None and options.branch_at is not None:
             branched = branch_at(rollout, options.branch_at)
             reason = Drop.TOO_FEW_TURNS if branched is None else None
             rollout = branched or rollout
         if reason is not None or line.reward is None:
-            left_out.rollouts[reason or Drop.UNSCORED] += 1
+            counts.left_out[reason or Drop.UNSCORED] += 1
             continue
-        left_out.truncated += rollout.is_truncated
+        counts.truncated += rollout.is_truncated
         candidates.append(_candidate(replace(each, rollout=rollout), line.reward, options))
     return candidates
 
@@ -305,11 +311,9 @@ def _refuse_mixed(runs: Sequence[ScoredRun]) -> None:
         if run.metrics is not None:
             digests.setdefault(run.metrics.settings_digest, run.name)
     if len(judges) > 1 or len(digests) > 1:
-        by = f"by different judges ({', '.join(judges)})"
-        by = by if len(judges) > 1 else f"with different settings ({', '.join(digests.values())})"
+        by = f"with different settings ({', '.join(digests.values())})"
+        by = f"by different judges ({', '.join(judges)})" if len(judges) > 1 else by
         raise UsageError(
             f"the inputs were scored {by}, so their rewards are on different scales. Export them "
-            "apart, or pass ",
-            SettingRef("mixed_settings", True),
-            ".",
+            "apart."
         )

@@ -32,14 +32,12 @@ class RowSpool(AbstractContextManager["RowSpool"]):
     an answer.
 
     Attributes:
-        prompts: digest of the prompt of each row, and in `leaders` that of the first candidate of
-            its group.
+        leaders: digest of the prompt of the first candidate of each row's group.
         with_reasoning: number of responses with reasoning in each row; `only_reasoning`: pairs that
             differ in it alone.
     """
 
     def __init__(self) -> None:
-        self.prompts = array("Q")
         self.leaders = array("Q")
         self.with_reasoning = array("I")
         self.only_reasoning = array("B")
@@ -55,7 +53,7 @@ class RowSpool(AbstractContextManager["RowSpool"]):
         self._spool.close()
 
     def __len__(self) -> int:
-        return len(self.prompts)
+        return len(self.leaders)
 
     def append(self, made: MadeRow) -> None:
         """Add a row."""
@@ -66,7 +64,6 @@ class RowSpool(AbstractContextManager["RowSpool"]):
             self._sides.append(_SIDES.index(side))
             self._rewards.append(answer.reward)
             self._chars.append(answer.chars)
-        self.prompts.append(made.answers[0][1].prompt)
         self.leaders.append(made.leader)
         self.with_reasoning.append(made.with_reasoning)
         self.only_reasoning.append(made.differs_in_reasoning_only)

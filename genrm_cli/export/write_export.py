@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrm_cli.errors import InputError, Message, SettingRef, UsageError
-from genrm_cli.export.balance import spread_order, validation_prompts
+from genrm_cli.export.balance import validation_prompts
 from genrm_cli.export.candidates import Drop, message_of
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.make_rows import RowMaker
 from genrm_cli.export.manifest import judging_warnings, manifest_of, warnings_of
-from genrm_cli.export.read_scored import open_inputs
+from genrm_cli.export.read_scored import ExportCounts, open_inputs
 from genrm_cli.export.row_spool import RowSpool
 from genrm_cli.export.rows import ExportFormat
 from genrm_cli.json_types import Record
@@ -37,7 +37,6 @@ _USED_BY: Mapping[str, Collection[str]] = {
     "min_gap": ("pair",),
     "max_length_ratio": ("pair",),
     "balance_length": ("pair",),
-    "max_similarity": ("pair",),
     "max_pairs_per_prompt": ("pair",),
     "min_component": ("pair", "label", "sample", "prompt"),
     "best_of": ("sample",),
@@ -81,11 +80,10 @@ def export(
             )
     # As private as the most private input.
     mode = reduce(int.__and__, (store.at(uri).mode() for uri in uris))
-    stem = stem_of(output)
-    by_name = {
-        TRAIN: output,
-        **({VALIDATION: f"{stem}.{VALIDATION}{output[len(stem) :]}"} if options.split else {}),
-    }
+    by_name = {TRAIN: output}
+    if options.split:
+        stem = stem_of(output)
+        by_name[VALIDATION] = f"{stem}.{VALIDATION}{output[len(stem) :]}"
     is_parquet = output.endswith(".parquet")
     with (
         ExitStack() as opened,
@@ -140,7 +138,7 @@ def _balanced(rows: RowSpool, maker: RowMaker) -> NDArray[np.bool_]:
         kept = rows.balanced(seed)
     maker.counts.dropped[reason] += int(np.count_nonzero(~kept))
     if not kept.any():
-        raise InputError(_nothing_left(maker))
+        raise InputError(_nothing_left(maker.counts))
     return kept
 
 
@@ -158,8 +156,7 @@ def _write_rows(
     validation = validation_prompts(
         [rows.leaders[row] for row in np.flatnonzero(kept)], options.split, options.seed
     )
-    order = spread_order(rows.prompts, options.seed) if unit == "label" else np.arange(len(rows))
-    for number in order[kept[order]].tolist():
+    for number in np.flatnonzero(kept).tolist():
         name = VALIDATION if rows.leaders[number] in validation else TRAIN
         maker.counts.rows[name] += 1
         line = rows.line(number)
@@ -172,7 +169,7 @@ def _write_rows(
     reasoned, alike = (
         int(np.array(each)[kept].sum()) for each in (rows.with_reasoning, rows.only_reasoning)
     )
-    warnings = warnings_of(maker.left_out, reasoned if strips else 0, alike)
+    warnings = warnings_of(maker.counts, reasoned if strips else 0, alike)
     if unit == "judgement":
         warnings.append(
             "check that the judge's licence, or its provider's terms, allow training on its "
@@ -211,13 +208,11 @@ def _check(options: ExportOptions, format_: ExportFormat, output: str, settings:
             )
 
 
-def _nothing_left(maker: RowMaker) -> Message:
-    drops = [(message_of(code), count) for code, count in maker.left_out.rollouts.items()]
-    dropped = maker.counts.dropped
-    unfit = maker.counts.unfit
-    drops += [
-        (Message.of("dropped: ", code.message), count) for code, count in dropped.items() if count
+def _nothing_left(counts: ExportCounts) -> Message:
+    drops: list[tuple[Message, int]] = [
+        *((message_of(code), count) for code, count in counts.left_out.items()),
+        *((Message.of("dropped: ", code.message), n) for code, n in counts.dropped.items() if n),
+        *((Message.of("unfit: ", sentence), count) for sentence, count in counts.unfit.items()),
     ]
-    drops += [(Message.of("unfit: ", sentence), count) for sentence, count in unfit.items()]
     parts = [part for message, count in drops for part in (f"; {count:,} × ", message)]
     return Message.of("nothing is left to export", *(parts or ["; the inputs are empty"]), ".")

@@ -142,7 +142,7 @@ def test_rewards_without_comparisons_are_refused_where_these_are_needed(call, fo
 
 
 def test_files_scored_differently_are_refused(call, folder):
-    """Two judges are two scales: exit 2, unless --mixed-settings says that this is known."""
+    """Two judges are two scales: exit 2."""
     write_lines(folder / "a.scored.jsonl", GROUP)
     write_lines(
         folder / "b.scored.jsonl",
@@ -152,16 +152,6 @@ def test_files_scored_differently_are_refused(call, folder):
         "export", "a.scored.jsonl", "b.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl"
     ).ended(2)
     assert "j, k" in done.err
-    call(
-        "export",
-        "a.scored.jsonl",
-        "b.scored.jsonl",
-        "--to",
-        "trl-dpo",
-        "-o",
-        "out.jsonl",
-        "--mixed-settings",
-    ).ended(0)
 
 
 def test_an_input_without_a_row_is_an_error(call, folder):
