@@ -1,12 +1,13 @@
 """Candidates for export, and reasons for leaving rollouts out."""
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
 from genrm_cli.errors import Message, naming
-from genrm_cli.rollouts.rollout import Item
+from genrm_cli.rollouts.rollout import Item, Reasoning, Turn
 from genrm_cli.scored.lines import ScoredRollout
 from genrm_cli.verdicts import Reason
 
@@ -109,6 +110,7 @@ class Candidate:
             digests.
         is_gated: whether it failed a gate and must not be chosen.
         is_teacher: whether a teacher wrote it, for the policy to imitate.
+        id: file, group and index.
     """
 
     scored: ScoredRollout
@@ -119,8 +121,23 @@ class Candidate:
     prompt: int
     is_gated: bool
     is_teacher: bool = False
+    id: str = ""
 
     @property
     def items(self) -> tuple[Item, ...]:
         """The response."""
         return self.scored.rollout.response or ()
+
+
+def digest_of_items(items: Sequence[Item], *, with_reasoning: bool) -> int:
+    """Return a 64-bit digest of a response: equal responses, equal digests."""
+    kept = [item for item in items if with_reasoning or not isinstance(item, Reasoning)]
+    text = repr([(type(item).__name__, *_texts_of(item)) for item in kept])
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def _texts_of(item: Item) -> tuple[str, ...]:
+    if isinstance(item, Turn):
+        return tuple(item)
+    named = (getattr(item, name, None) for name in ("text", "name", "arguments", "kind"))
+    return tuple(text.strip() for text in named if isinstance(text, str))

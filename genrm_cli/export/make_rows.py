@@ -2,27 +2,22 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.export.candidates import Candidate, Drop
 from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_response
 from genrm_cli.export.export_options import ExportOptions
-from genrm_cli.export.pairs import (
-    ChosenPair,
-    choose_pairs,
-    joined_verdicts,
-    preferences_of,
-)
+from genrm_cli.export.pairs import choose_pairs, preferences_of
 from genrm_cli.export.read_scored import (
     ExportCounts,
     ExportInput,
     candidates_of,
-    digest_of_items,
     refuse_smoke_tests,
 )
+from genrm_cli.export.row_spool import RowSpool
 from genrm_cli.export.rows import (
     ExportedAnswer,
     ExportFormat,
@@ -35,115 +30,68 @@ from genrm_cli.export.rows import (
     UnfitError,
 )
 from genrm_cli.metrics.figures import rounded
-from genrm_cli.rollouts.rollout import Reasoning
 from genrm_cli.scored.lines import ScoredGroup
 
-
-@dataclass(frozen=True, slots=True)
-class MadeRow:
-    """A row in its output format.
-
-    Attributes:
-        leader: digest of the prompt of the group's first candidate: rows that share it stay on one
-            side of a split.
-        answers: the rollouts, each with its side, such as `chosen`.
-    """
-
-    row: Json
-    leader: int
-    answers: Sequence[tuple[str, Candidate]]
-
-    @property
-    def with_reasoning(self) -> int:
-        """Number of responses with reasoning."""
-        return sum(
-            any(isinstance(item, Reasoning) for item in answer.items) for _, answer in self.answers
-        )
-
-    @property
-    def differs_in_reasoning_only(self) -> bool:
-        """Whether it is a pair whose responses differ only in what the judge never saw."""
-        if len(self.answers) != 2 or self.answers[0][0] != "chosen" or not self.with_reasoning:
-            return False
-        one, other = (
-            digest_of_items(answer.items, with_reasoning=False) for _, answer in self.answers
-        )
-        return one == other
+_Row = Pair | Sample | PromptRow | JudgeReply
 
 
 class RowMaker:
-    """Make the rows of one export."""
+    """Makes the rows of one export, and puts them into `rows`."""
 
-    def __init__(
-        self, inputs: Sequence[ExportInput], format_: ExportFormat, options: ExportOptions
-    ) -> None:
+    def __init__(self, format_: ExportFormat, options: ExportOptions, rows: RowSpool) -> None:
         self.counts = ExportCounts()
-        self._inputs = inputs
         self.format = format_
         self.options = options
-        self._used: Counter[int] = Counter()  # rows by prompt
+        self.rows = rows
         self.missing = set(options.keep)  # fields to keep that no row has
+        self._used: Counter[int] = Counter()  # rows by prompt
         self._known: set[int] = set()  # names of rows that must not be repeated
 
-    def iter_rows(self) -> Iterator[MadeRow]:
-        """Yield all rows in their output format, by group."""
-        make = {
-            "pair": self._pairs,
-            "label": self._labelled,
-            "sample": self._samples,
-            "prompt": self._prompts,
-            "judgement": self._judgements,
-        }
-        for input_ in self._inputs:
-            for group in input_.run.iter_groups():
-                if self.format.unit == "pair" and not self.options.smoke_test:
-                    refuse_smoke_tests(group, input_.run.name)
-                candidates = candidates_of(group, input_.statuses, self.options, self.counts)
-                if candidates:
-                    self.counts.groups += 1
-                    yield from make[self.format.unit](input_, group, candidates)
+    def add_group(self, input_: ExportInput, group: ScoredGroup) -> None:
+        """Make the rows of a group."""
+        unit = self.format.unit
+        if unit == "pair" and not self.options.smoke_test:
+            refuse_smoke_tests(group, input_.run.name)
+        candidates = candidates_of(group, input_, self.options, self.counts)
+        if not candidates:
+            return
+        self.counts.groups += 1
+        match unit:
+            case "pair":
+                self._add_pairs(input_, group, candidates)
+            case "label":
+                self._add_labelled(candidates)
+            case "sample":
+                self._add_samples(candidates)
+            case "prompt":
+                self._add_prompt(candidates)
+            case "judgement":
+                self._add_judgements(input_, group, candidates)
 
-    def _pairs(
+    def _add_pairs(
         self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
-    ) -> Iterator[MadeRow]:
+    ) -> None:
+        preferences = None
+        if self.options.needs_comparisons:
+            preferences = preferences_of(group.comparisons, input_.weights)
         limit = self.options.max_pairs_per_prompt
-        for pair in self._choose(input_, group, candidates):
-            chosen = pair.chosen
-            rejected = pair.rejected
+        for chosen, rejected in choose_pairs(
+            candidates, self.options, self.counts.dropped, preferences=preferences, key=group.key
+        ):
             name = hash((chosen.prompt, chosen.text, rejected.text))
             if limit is not None and self._used[chosen.prompt] >= limit:
                 self.counts.dropped[Drop.MAX_PAIRS_PER_PROMPT] += 1
             elif name in self._known:
                 self.counts.dropped[Drop.REPEATED_PAIR] += 1
             else:
-                answers = (self._answer(each, input_, group) for each in (chosen, rejected))
-                row = self._render(Pair(_prompt(chosen, group), *answers))
-                if row is not None:
+                pair = Pair(_prompt_of(chosen), self._answer(chosen), self._answer(rejected))
+                sides = [("chosen", chosen), ("rejected", rejected)]
+                if self._add(pair, candidates[0].prompt, sides):
                     self._known.add(name)
                     self._used[chosen.prompt] += 1
-                    yield MadeRow(
-                        row, candidates[0].prompt, (("chosen", chosen), ("rejected", rejected))
-                    )
 
-    def _choose(
-        self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
-    ) -> list[ChosenPair]:
-        preferences = None
-        if self.options.needs_comparisons:
-            verdicts = joined_verdicts(group.comparisons, input_.weights)
-            preferences = preferences_of(verdicts)
-        return choose_pairs(
-            candidates,
-            self.options,
-            self.counts.dropped,
-            preferences=preferences,
-            key=group.key,
-        )
-
-    def _labelled(
-        self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
-    ) -> Iterator[MadeRow]:
-        """Yield the responses of a group that are clearly wanted or unwanted, each text once."""
+    def _add_labelled(self, candidates: Sequence[Candidate]) -> None:
+        """Add the responses of a group that are clearly wanted or unwanted, each text once."""
         threshold = self.options.threshold
         middle = median(each.reward for each in candidates) if threshold is None else threshold
         names: set[tuple[int, int]] = set()
@@ -158,30 +106,20 @@ class RowMaker:
                 self.counts.dropped[Drop.GATED] += 1
             else:
                 names.add(name)
-                row = self._render(
-                    Sample(
-                        _prompt(candidate, group), self._answer(candidate, input_, group), is_wanted
-                    )
-                )
-                if row is not None:
-                    side = "wanted" if is_wanted else "unwanted"
-                    yield MadeRow(row, candidates[0].prompt, ((side, candidate),))
+                row = Sample(_prompt_of(candidate), self._answer(candidate), is_wanted)
+                side = "wanted" if is_wanted else "unwanted"
+                self._add(row, candidates[0].prompt, [(side, candidate)])
 
-    def _samples(
-        self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
-    ) -> Iterator[MadeRow]:
+    def _add_samples(self, candidates: Sequence[Candidate]) -> None:
         for candidate in sorted(candidates, key=lambda each: (-rounded(each.reward), each.index)):
             name = hash((candidate.prompt, candidate.text))
             if (reason := self._why_not_imitated(candidate, name)) is not None:
                 self.counts.dropped[reason] += 1
                 continue
-            row = self._render(
-                Sample(_prompt(candidate, group), self._answer(candidate, input_, group))
-            )
-            if row is not None:
+            row = Sample(_prompt_of(candidate), self._answer(candidate))
+            if self._add(row, candidates[0].prompt, [("kept", candidate)]):
                 self._known.add(name)
                 self._used[candidate.prompt] += 1
-                yield MadeRow(row, candidates[0].prompt, (("kept", candidate),))
 
     def _why_not_imitated(self, candidate: Candidate, name: int) -> Drop | None:
         options = self.options
@@ -193,68 +131,67 @@ class RowMaker:
             return Drop.BEST_OF
         return Drop.REPEATED_TEXT if name in self._known else None
 
-    def _prompts(
-        self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
-    ) -> Iterator[MadeRow]:
+    def _add_prompt(self, candidates: Sequence[Candidate]) -> None:
         first = candidates[0]
         members = [candidate for candidate in candidates if candidate.prompt == first.prompt]
         self.counts.dropped[Drop.MIXED_PROMPTS] += len(candidates) - len(members)
         # A gate that was not there at scoring has not lowered the reward.
         lowest = min((each.reward for each in members if not each.is_gated), default=math.inf)
-        gated = len(members)
-        members = [each for each in members if not each.is_gated or each.reward <= lowest]
-        self.counts.dropped[Drop.GATED] += gated - len(members)
+        kept = [each for each in members if not each.is_gated or each.reward <= lowest]
+        self.counts.dropped[Drop.GATED] += len(members) - len(kept)
         are_groups = self.format.name == "groups"
-        if are_groups and len(members) < 2:
+        if are_groups and len(kept) < 2:
             self.counts.dropped[Drop.TOO_FEW] += 1
         elif not are_groups and first.prompt in self._known:
             self.counts.dropped[Drop.REPEATED_PROMPT] += 1
         else:
-            answers = [self._answer(each, input_, group) for each in members]
-            row = self._render(
-                PromptRow(_prompt(first, group), answers, len(self._known), are_groups)
-            )
-            if row is not None:
+            answers = [self._answer(each) for each in kept]
+            row = PromptRow(_prompt_of(first), answers, len(self._known), are_groups)
+            if self._add(row, first.prompt, [("responses", each) for each in kept]):
                 self._known.add(first.prompt)
-                yield MadeRow(row, first.prompt, [("responses", each) for each in members])
 
-    def _judgements(
+    def _add_judgements(
         self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
-    ) -> Iterator[MadeRow]:
-        """Yield the replies of judges about pairs, those in both orders next to each other."""
+    ) -> None:
+        """Add the replies of judges about pairs, those in both orders next to each other."""
         by_index = {each.index: each for each in candidates}
         judged = input_.judged
-        couples = (
-            ()
-            if judged is None
-            else judged.iter_couples(group, by_index.keys(), self.counts.dropped)
-        )
+        couples = judged.iter_couples(group, by_index.keys(), self.counts.dropped) if judged else ()
         for couple in couples:
             name = hash(frozenset(each.key for each in couple))
             if name in self._known:
                 self.counts.dropped[Drop.REPEATED_PAIR] += len(couple)
                 continue
             self._known.add(name)
-            rows: list[MadeRow] = []
-            for each in couple:
-                pair = [by_index[index] for index in each.shown]
-                answers = [self._answer(one, input_, group) for one in pair]
-                row = self._render(
-                    replace(each, prompt_id=_prompt(pair[0], group).id, answers=answers)
+            rows = []
+            for reply in couple:
+                pair = [by_index[index] for index in reply.shown]
+                row = replace(
+                    reply,
+                    prompt_id=_prompt_of(pair[0]).id,
+                    answers=[self._answer(each) for each in pair],
                 )
-                if row is not None:
-                    rows.append(
-                        MadeRow(
-                            row,
-                            candidates[0].prompt,
-                            ((each.outcome, pair[each.outcome == "second"]),),
-                        )
-                    )
+                if (rendered := self._render(row)) is not None:
+                    rows.append((rendered, [(reply.outcome, pair[reply.outcome == "second"])]))
             if len(rows) == len(couple):  # rows are balanced in couples
-                yield from rows
+                for rendered, sides in rows:
+                    self.rows.append(rendered, candidates[0].prompt, sides)
 
-    def _render(self, row: Pair | Sample | PromptRow | JudgeReply) -> Json | None:
-        """Return a row in its output format; None, counted, if the format cannot represent it."""
+    def _add(self, row: _Row, leader: int, sides: Sequence[tuple[str, Candidate]]) -> bool:
+        """Add a row; False, counted, if the format cannot represent it.
+
+        Args:
+            leader: digest of the prompt of the group's first candidate: rows that share it stay on
+                one side of a split.
+            sides: the rollouts, each with its side, such as `chosen`.
+        """
+        rendered = self._render(row)
+        if rendered is None:
+            return False
+        self.rows.append(rendered, leader, sides)
+        return True
+
+    def _render(self, row: _Row) -> Json | None:
         try:
             rendered = self.format.render(row)
         except UnfitError as error:
@@ -270,14 +207,12 @@ class RowMaker:
             rendered |= columns
         return rendered
 
-    def _answer(
-        self, candidate: Candidate, input_: ExportInput, group: ScoredGroup
-    ) -> ExportedAnswer:
+    def _answer(self, candidate: Candidate) -> ExportedAnswer:
         scored = candidate.scored
         fields = scored.record["fields"]
         self.missing.difference_update(path for path, value in fields.items() if value is not None)
         return ExportedAnswer(
-            id=f"{input_.stem}/{group.key}#{candidate.index}",
+            id=candidate.id,
             messages=messages_of_response(
                 scored.rollout.prompt, candidate.items, self.options.reasoning
             ),
@@ -290,13 +225,12 @@ class RowMaker:
         )
 
 
-def _prompt(candidate: Candidate, group: ScoredGroup) -> Prompt:
-    rollout = candidate.scored.rollout
-    messages = messages_of_prompt(rollout.prompt)
+def _prompt_of(candidate: Candidate) -> Prompt:
+    scored = candidate.scored
     return Prompt(
         f"{candidate.prompt:016x}",
-        messages,
-        rollout.tools,
-        group.line.judge,
-        candidate.scored.record["reference"],
+        messages_of_prompt(scored.rollout.prompt),
+        scored.rollout.tools,
+        scored.line.judge,
+        scored.record["reference"],
     )

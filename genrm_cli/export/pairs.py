@@ -2,31 +2,18 @@
 comparisons.
 """
 
-import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, product
 from random import Random
 from statistics import fmean, pstdev
-
-import numpy as np
 
 from genrm_cli.errors import InputError
 from genrm_cli.export.candidates import Candidate, Drop, Preferences
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.metrics.figures import rounded
-from genrm_cli.rewards.estimators.verdict_batch import Floats
 from genrm_cli.scored.lines import ComparisonRecord
-from genrm_cli.verdicts import Verdict, preference, sign_of
-
-
-@dataclass(frozen=True, slots=True)
-class ChosenPair:
-    """Two candidates of a group."""
-
-    chosen: Candidate
-    rejected: Candidate
+from genrm_cli.verdicts import preferred, sign_of
 
 
 def choose_pairs(
@@ -36,8 +23,9 @@ def choose_pairs(
     *,
     preferences: Preferences | None = None,
     key: str = "",
-) -> list[ChosenPair]:
-    """Return the pairs of a group that pass all filters, the widest gap first.
+) -> list[tuple[Candidate, Candidate]]:
+    """Return the pairs of chosen and rejected of a group that pass all filters, the widest gap
+    first.
 
     A pair is never a tie, never equal texts, never answers to two prompts, and its chosen response
     passed every gate.
@@ -56,15 +44,15 @@ def choose_pairs(
     for better, worse in _select(candidates, options, preferences or {}, dropped, key):
         reason = _why_dropped(better, worse, options, preferences)
         if reason is None:
-            pairs.append(ChosenPair(better, worse))
+            pairs.append((better, worse))
         else:
             dropped[reason] += 1
     return sorted(
         pairs,
         key=lambda pair: (
-            rounded(pair.rejected.reward - pair.chosen.reward),
-            pair.chosen.index,
-            pair.rejected.index,
+            rounded(pair[1].reward - pair[0].reward),
+            pair[0].index,
+            pair[1].index,
         ),
     )
 
@@ -156,35 +144,32 @@ def _why_dropped(
     if better.text == worse.text:
         return Drop.EQUAL_TEXTS
     if options.pairs == "compared" and preferences is not None:
-        preferred = preferences[min(better.index, worse.index), max(better.index, worse.index)]
-        if preferred == 0:
+        towards = preferences[min(better.index, worse.index), max(better.index, worse.index)]
+        if towards == 0:
             return Drop.ORDERS_DISAGREE
-        if (preferred > 0) != (better.index < worse.index):
+        if (towards > 0) != (better.index < worse.index):
             return Drop.AGAINST_REWARDS
     gap = rounded(better.reward - worse.reward)
     if gap < options.min_gap:
         return Drop.MIN_GAP
-    shorter, longer = sorted((better.chars, worse.chars))
-    ratio = longer / shorter if shorter else math.inf
-    return (
-        Drop.MAX_LENGTH_RATIO
-        if options.max_length_ratio is not None and ratio > options.max_length_ratio
-        else None
-    )
+    if options.max_length_ratio is not None:
+        shorter, longer = sorted((better.chars, worse.chars))
+        if longer > options.max_length_ratio * shorter:
+            return Drop.MAX_LENGTH_RATIO
+    return None
 
 
-def joined_verdicts(
+def preferences_of(
     comparisons: Sequence[ComparisonRecord], weights: Mapping[str, float]
-) -> Floats:
-    """Return [M, 5] the verdicts of a group: first, second, score_1, score_2, ranking; those of a
-    panel by weight.
+) -> Preferences:
+    """Return the preference in each pair that was compared; see `Preferences`.
 
-    Failures, grades and components are skipped.
+    In each order, the verdicts of all judges and repeats vote, by the weight of their judge.
 
     Raises:
         InputError: indices are out of range.
     """
-    kept = []
+    votes: defaultdict[tuple[int, int], float] = defaultdict(float)
     for each in comparisons:
         if each.verdict is None or not each.is_pair:
             continue
@@ -194,24 +179,10 @@ def joined_verdicts(
                 f"group {each.group}: a comparison of {first} and {second}; score the rollouts "
                 "again"
             )
-        weight = weights.get(each.judge) or 1.0
-        scores = each.verdict.score_1, each.verdict.score_2, each.verdict.ranking
-        kept.append((each.judge_idx, first, second, weight, *(weight * score for score in scores)))
-    verdicts = np.array(kept, dtype=np.float64).reshape(-1, 7)
-    places, number = np.unique(verdicts[:, :3], axis=0, return_inverse=True)
-    sums = np.zeros((len(places), 4))
-    np.add.at(sums, number.ravel(), verdicts[:, 3:])
-    return np.column_stack([places[:, 1:], sums[:, 1:] / sums[:, :1]])
-
-
-def preferences_of(verdicts: Floats) -> Preferences:
-    """Return the preference of the judge in each pair that it compared; see `Preferences`."""
-    by_order: dict[tuple[int, int], list[float]] = {}
-    for first, second, *scores in verdicts.tolist():
-        by_order.setdefault((int(first), int(second)), []).append(preference(Verdict(*scores)))
-    signs = {order: sign_of(sum(map(sign_of, given))) for order, given in by_order.items()}
+        votes[first, second] += (weights.get(each.judge) or 1.0) * preferred(each.verdict)
     found: dict[tuple[int, int], int] = {}
-    for (first, second), sign in signs.items():
+    for (first, second), vote in votes.items():
+        sign = sign_of(rounded(vote))
         pair, towards = ((first, second), sign) if first < second else ((second, first), -sign)
         found[pair] = towards if found.get(pair, towards) == towards else 0
     return found

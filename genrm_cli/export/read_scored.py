@@ -1,6 +1,5 @@
 """Read scored runs, and choose the rollouts of a group that can be exported."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -9,7 +8,7 @@ from functools import partial
 from itertools import takewhile
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
-from genrm_cli.export.candidates import Candidate, Drop
+from genrm_cli.export.candidates import Candidate, Drop, digest_of_items
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.judged import JudgedPairs
 from genrm_cli.export.rows import ExportFormat
@@ -20,8 +19,6 @@ from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.reading.chosen_fields import reference_at
 from genrm_cli.rollouts.reading.known_names import REFERENCES
 from genrm_cli.rollouts.rollout import (
-    Item,
-    Reasoning,
     Rollout,
     Turn,
     chars_of_items,
@@ -176,10 +173,7 @@ def refuse_smoke_tests(group: ScoredGroup, name: str) -> None:
 
 
 def candidates_of(
-    group: ScoredGroup,
-    statuses: Mapping[tuple[str, int], str],
-    options: ExportOptions,
-    counts: ExportCounts,
+    group: ScoredGroup, input_: ExportInput, options: ExportOptions, counts: ExportCounts
 ) -> list[Candidate]:
     """Return the rollouts of a group that can be exported, by index; the others are counted."""
     counts.incomplete_groups += len(group.members) < group.line.group_size
@@ -188,7 +182,7 @@ def candidates_of(
         rollout = each.rollout
         line = each.line
         counts.is_baseline |= line.is_baseline
-        status = None if line.group is None else statuses.get((line.group, line.index))
+        status = None if line.group is None else input_.statuses.get((line.group, line.index))
         status = status or own_status(rollout, each.record)
         reason = _why_left_out(rollout, line)
         if status == PENDING and options.include_pending:
@@ -203,11 +197,12 @@ def candidates_of(
             counts.left_out[reason or Drop.UNSCORED] += 1
             continue
         counts.truncated += rollout.is_truncated
-        candidates.append(_candidate(replace(each, rollout=rollout), line.reward, options))
+        id_ = f"{input_.stem}/{group.key}#{line.index}"
+        candidates.append(_candidate(id_, replace(each, rollout=rollout), line.reward, options))
     return candidates
 
 
-def _candidate(scored: ScoredRollout, reward: float, options: ExportOptions) -> Candidate:
+def _candidate(id_: str, scored: ScoredRollout, reward: float, options: ExportOptions) -> Candidate:
     line = scored.line
     policy = scored.record.get("policy")
     items = scored.rollout.response or ()
@@ -219,8 +214,9 @@ def _candidate(scored: ScoredRollout, reward: float, options: ExportOptions) -> 
         digest_of_items(items, with_reasoning=options.reasoning != "strip"),
         digest_of_prompt(scored.rollout.prompt),
         is_gated=_is_gated(scored.rollout, line) or _is_below(line, options),
-        is_teacher=isinstance(policy, dict)
-        and policy.get("role") == "teacher",  # of `collect --policy-role teacher`
+        # Of `collect --policy-role teacher`.
+        is_teacher=isinstance(policy, dict) and policy.get("role") == "teacher",
+        id=id_,
     )
 
 
@@ -283,20 +279,6 @@ def branch_at(rollout: Rollout, number: int) -> Rollout | None:
     start = starts[number - 1]
     turn = tuple(takewhile(lambda item: not isinstance(item, Turn), items[start:]))
     return replace(rollout, prompt=rollout.prompt + turns_of_items(items[:start]), response=turn)
-
-
-def digest_of_items(items: Sequence[Item], *, with_reasoning: bool) -> int:
-    """Return a 64-bit digest of a response: equal responses, equal digests."""
-    kept = [item for item in items if with_reasoning or not isinstance(item, Reasoning)]
-    text = repr([(type(item).__name__, *_texts_of(item)) for item in kept])
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-
-
-def _texts_of(item: Item) -> tuple[str, ...]:
-    if isinstance(item, Turn):
-        return tuple(item)
-    named = (getattr(item, name, None) for name in ("text", "name", "arguments", "kind"))
-    return tuple(text.strip() for text in named if isinstance(text, str))
 
 
 def _refuse_mixed(runs: Sequence[ScoredRun]) -> None:

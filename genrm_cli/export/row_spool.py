@@ -3,6 +3,7 @@ of a split.
 """
 
 from array import array
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -10,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrm_cli.export.balance import balanced, balanced_ties
-from genrm_cli.export.make_rows import MadeRow
+from genrm_cli.export.candidates import Candidate, digest_of_items
+from genrm_cli.export.rows import Json
+from genrm_cli.rollouts.rollout import Reasoning
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.spool import Spool
 
@@ -55,18 +58,23 @@ class RowSpool(AbstractContextManager["RowSpool"]):
     def __len__(self) -> int:
         return len(self.leaders)
 
-    def append(self, made: MadeRow) -> None:
-        """Add a row."""
-        self._spool.write(render_record(made.row))
-        self._ends.append(len(self._spool))
-        for side, answer in made.answers:
+    def append(self, row: Json, leader: int, answers: Sequence[tuple[str, Candidate]]) -> None:
+        """Add a row: its JSON, the digest of its leader, and its rollouts with their sides."""
+        for side, answer in answers:
             self._rows.append(len(self))
             self._sides.append(_SIDES.index(side))
             self._rewards.append(answer.reward)
             self._chars.append(answer.chars)
-        self.leaders.append(made.leader)
-        self.with_reasoning.append(made.with_reasoning)
-        self.only_reasoning.append(made.differs_in_reasoning_only)
+        self._spool.write(render_record(row))
+        self._ends.append(len(self._spool))
+        self.leaders.append(leader)
+        given = [answer.items for _, answer in answers]
+        self.with_reasoning.append(
+            sum(any(isinstance(item, Reasoning) for item in items) for items in given)
+        )
+        is_pair = answers[0][0] == "chosen"
+        texts = {digest_of_items(items, with_reasoning=False) for items in given if is_pair}
+        self.only_reasoning.append(len(texts) == 1)
 
     def line(self, number: int) -> bytes:
         """Return a row as a JSON line."""

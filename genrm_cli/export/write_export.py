@@ -102,9 +102,10 @@ def export(
         suffixes = () if is_streamed(output) else (*format_.sides, _MANIFEST)
         beside = {suffix: outputs.open(sibling(output, suffix)) for suffix in suffixes}
         inputs = open_inputs(scored, format_, options, settings, opened)
-        maker = RowMaker(inputs, format_, options)
-        for row in maker.iter_rows():
-            rows.append(row)
+        maker = RowMaker(format_, options, rows)
+        for input_ in inputs:
+            for group in input_.run.iter_groups():
+                maker.add_group(input_, group)
         keep = _balanced(rows, maker)
         warnings = _write_rows(rows, keep, maker, write)
         warnings += judging_warnings([each.run for each in inputs], format_.unit)

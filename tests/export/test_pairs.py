@@ -25,7 +25,7 @@ def chosen(rewards, selection="best-worst", dropped=None, **options):
         ExportOptions(pairs=selection, **options),
         Counter() if dropped is None else dropped,
     )
-    return [(pair.chosen.index, pair.rejected.index) for pair in pairs]
+    return [(pair[0].index, pair[1].index) for pair in pairs]
 
 
 GROUPS = st.lists(
@@ -80,8 +80,8 @@ def test_no_pair_breaks_a_rule_and_every_drop_has_a_reason(group, options, verdi
     dropped = Counter()
     pairs = choose_pairs(group, options, dropped, preferences=verdicts, key="g")
     for pair in pairs:
-        better = pair.chosen
-        worse = pair.rejected
+        better = pair[0]
+        worse = pair[1]
         assert better.reward > worse.reward
         assert better.text != worse.text
         assert better.prompt == worse.prompt
@@ -94,7 +94,7 @@ def test_no_pair_breaks_a_rule_and_every_drop_has_a_reason(group, options, verdi
         if options.pairs == "compared":
             preferred = verdicts[min(better.index, worse.index), max(better.index, worse.index)]
             assert preferred == (1 if better.index < worse.index else -1)
-    assert len({(pair.chosen.index, pair.rejected.index) for pair in pairs}) == len(pairs)
+    assert len({(pair[0].index, pair[1].index) for pair in pairs}) == len(pairs)
     considered = {
         "all": len(group) * (len(group) - 1) // 2,
         "top-bottom": min(options.top, len(group) // 2) ** 2,
@@ -129,8 +129,8 @@ def test_a_response_that_broke_a_gate_is_rejected_only():
     """The best that passes the gates is chosen, although one that does not has a higher reward."""
     group = [candidate(0, 5.0, gated=True), candidate(1, 4.0), candidate(2, 1.0, gated=True)]
     (pair,) = choose_pairs(group, ExportOptions(), Counter())
-    assert pair.chosen.index == 1
-    assert pair.rejected.index == 2
+    assert pair[0].index == 1
+    assert pair[1].index == 2
 
 
 @given(st.lists(st.integers(-300, 300), max_size=60), st.integers(0, 5))
@@ -169,5 +169,5 @@ def test_a_teacher_is_chosen_over_the_policy_only():
     ]
     dropped = Counter()
     pairs = choose_pairs(group, ExportOptions(pairs="teacher-student"), dropped)
-    assert [(pair.chosen.index, pair.rejected.index) for pair in pairs] == [(0, 2), (0, 5)]
+    assert [(pair[0].index, pair[1].index) for pair in pairs] == [(0, 2), (0, 5)]
     assert dropped == {"teacher_worse": 1, "no_teacher": 1}
