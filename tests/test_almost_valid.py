@@ -29,7 +29,6 @@ from genrm_cli.scored.files import ScoredInput, read_metrics_beside
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.codec import pack
-from genrm_cli.storage.outputs import was_interrupted
 from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
@@ -69,10 +68,6 @@ BATCH = {
 }
 LINE = {"custom_id": KEY, "response": {"status_code": 200, "body": REPLY}, "error": None}
 MARK = {"size_bytes": 9, "upload": "x", "mtime_ns": 1, "sha256": "00"}
-MANIFEST = {
-    "format": 1,
-    "outputs": [{"name": "a.scored.jsonl", "staged": ".a.1.tmp", "mark": MARK, "replaced": MARK}],
-}
 FAILED_LINE = {"custom_id": KEY, "response": None, "error": {"code": "x", "message": "y"}}
 
 
@@ -134,12 +129,6 @@ def read_run(path):
             pass
 
 
-def manifest(raw, folder):
-    """Look into the manifest of outputs."""
-    (folder / "m.json").write_bytes(raw)
-    was_interrupted(str(folder / "m.json"), [str(folder / "a.scored.jsonl")], STORE)
-
-
 def journal_entries(raw, folder):
     """Take in a segment of a journal, and read what it brought."""
     segments = folder / "segments"
@@ -179,7 +168,6 @@ PLACES = {
     "metrics": (metrics, "x.metrics.json"),
     "scored": (scored_lines, "x.scored.jsonl"),
     "comparisons": (comparison_lines, "x.comparisons.jsonl"),
-    "manifest": (manifest, [MANIFEST]),
     "journal": (journal_entries, None),
 }
 

@@ -30,7 +30,7 @@ from genrm_cli.judging.opening.open_judges import OpenJudges
 from genrm_cli.metrics.figures import bug_text
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Score
-from genrm_cli.scored.describe_run import input_version, output_mark, run_record, run_totals
+from genrm_cli.scored.describe_run import input_version, run_record, run_totals
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.parse_lines import format_of
 from genrm_cli.scored.run_record import FileRecord, RunRecord, WatchedRun
@@ -178,7 +178,7 @@ class _InputWork:
             return FileRecord(
                 input=input_version(source.identity),
                 output=name,
-                output_mark=output_mark(sink.mark),
+                output_mark=sink.mark,
             )
 
 
@@ -188,7 +188,7 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
     sources = opened.enter_context(task.sources(run))
     mode = sources.mode  # opens a single file, whose identity is then known
     outputs = opened.enter_context(
-        Outputs(run.store, overwrite=overwrite, manifest_uri=places.manifest, mode=mode)
+        Outputs(run.store, overwrite=overwrite, mark_uri=places.commit_mark, mode=mode)
     )
     # They appear in this order. The metrics first: until the scored lines that they name appear,
     # no run takes the outputs for current. The scored lines last: a reader that waits for them

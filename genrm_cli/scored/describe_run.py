@@ -35,7 +35,6 @@ from genrm_cli.scored.run_record import (
     FileRecord,
     GraderRecord,
     InputVersion,
-    OutputMark,
     PanelRecord,
     RewardRecord,
     RunRecord,
@@ -172,7 +171,7 @@ def run_record(
     *,
     input_: InputVersion | None,
     output: str,
-    output_mark: OutputMark | None,
+    output_mark: Mark | None,
     files: tuple[FileRecord, ...] | None = None,
     journal: str | None,
     damaged_verdicts: int | None = None,
@@ -201,11 +200,6 @@ def run_record(
 def input_version(identity: InputIdentity) -> InputVersion:
     """Return the version of an input that was read."""
     return extended(InputVersion, identity, place=place_of(identity.uri))
-
-
-def output_mark(mark: Mark | None) -> OutputMark | None:
-    """Return the identity of a written output; None for a stream."""
-    return None if mark is None else extended(OutputMark, mark)
 
 
 def judge_record(settings: Settings, judges: Sequence[JudgeSpec] | None = None) -> PanelRecord:

@@ -1,12 +1,13 @@
 """Find outputs of `genrm score`, and open their companion files."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
 from genrm_cli.scored.json_form import parse_json
-from genrm_cli.scored.run_record import FileRecord, OutputMark, RunRecord
+from genrm_cli.scored.run_record import FileRecord, RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.contract import Mark
 from genrm_cli.storage.location import (
@@ -127,11 +128,18 @@ def read_metrics_beside(scored: ScoredInput, store: Store) -> RunRecord | None:
         raise InputError(f"{uri}: {error}", *REMEDY) from error
 
 
-def is_marked(mark: Mark, recorded: OutputMark) -> bool:
-    """Whether the output is the one recorded; a copy has another time and no upload id."""
-    is_copy = mark.upload is None and recorded.upload is not None
-    is_same = (mark.upload, mark.mtime_ns) == (recorded.upload, recorded.mtime_ns)
-    return mark.size_bytes == recorded.size_bytes and (is_copy or is_same)
+def is_marked(uri: str, recorded: Mark | None, store: Store) -> bool:
+    """Return whether an output is the one recorded, or a copy, which has another time."""
+    mark = store.at(uri).mark()
+    if mark is None or recorded is None or mark.size_bytes != recorded.size_bytes:
+        return False
+    if (mark.upload, mark.mtime_ns) == (recorded.upload, recorded.mtime_ns):
+        return True
+    if mark.upload is not None:
+        return False
+    with store.at(uri).open_input(None).content as file:
+        digest = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]
+    return digest.hexdigest() == recorded.sha256
 
 
 def _set_of(uris: Sequence[str], store: Store) -> ScoredInput:
@@ -150,7 +158,7 @@ def _set_of(uris: Sequence[str], store: Store) -> ScoredInput:
                 "others. ",
                 naming("Remove $together, or name only the files of the set."),
             )
-        if not _is_recorded(uri, record, store):
+        if not is_marked(uri, record.output_mark, store):
             raise UsageError(
                 f"{uri} was changed or scored alone since the set was scored: score the set again."
             )
@@ -165,7 +173,7 @@ def _refuse_parts_of_sets(uris: Sequence[str], store: Store) -> None:
     parts_of = cache(lambda folder: _parts_of(stem_of_set([f"{folder}/-"]), store))
     for uri in uris:
         record = None if is_stream(uri) else parts_of(folder_of(uri)).get(uri.rpartition("/")[2])
-        if record is not None and _is_recorded(uri, record, store):
+        if record is not None and is_marked(uri, record.output_mark, store):
             raise UsageError(
                 f"{uri} was scored with other files, and its groups may span them: ",
                 naming("name them all and pass $together."),
@@ -176,10 +184,3 @@ def _parts_of(stem: str, store: Store) -> dict[str, FileRecord]:
     """Return the files of a set by the names of their scored lines; empty without its metrics."""
     record = read_run_record(f"{stem}.metrics.json", store)
     return {} if record is None else record.parts
-
-
-def _is_recorded(uri: str, record: FileRecord, store: Store) -> bool:
-    """Whether a file of a set matches its record in the metrics, if they have one."""
-    mark = store.at(uri).mark()
-    recorded = record.output_mark
-    return mark is not None and (recorded is None or is_marked(mark, recorded))

@@ -13,6 +13,7 @@ from genrm_cli.metrics.session_metrics import SessionSummary
 from genrm_cli.metrics.verdict_counts import GroupedCount
 from genrm_cli.scored.json_form import json_schemas
 from genrm_cli.scored.lines import ComparisonRecord, ScoredLine
+from genrm_cli.storage.contract import InputIdentity, Mark
 from genrm_cli.verdicts import ProbeResult, StoppedBy
 
 FORMAT: Literal[1] = 1
@@ -20,7 +21,7 @@ FORMAT: Literal[1] = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InputVersion:
+class InputVersion(InputIdentity):
     """The version of an input that was read.
 
     Attributes:
@@ -28,23 +29,7 @@ class InputVersion:
             directory.
     """
 
-    uri: str
     place: str | None
-    size_bytes: int | None
-    etag: str | None
-    mtime_ns: int | None
-    ctime_ns: int | None
-    inode: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputMark:
-    """Identity of a written output; see `storage.location.Mark`."""
-
-    size_bytes: int
-    upload: str | None
-    mtime_ns: int | None
-    sha256: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +40,7 @@ class FileRecord:
 
     input: InputVersion | None
     output: str
-    output_mark: OutputMark | None
+    output_mark: Mark | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,7 +285,7 @@ class RunRecord(RunTotals):
     format: Literal[1]
     input: InputVersion | None
     output: str
-    output_mark: OutputMark | None
+    output_mark: Mark | None
     files: tuple[FileRecord, ...] | None = None
     time: str
     reading_version: int

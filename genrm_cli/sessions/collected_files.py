@@ -16,7 +16,7 @@ from genrm_cli.sessions.session_judge import judge_record
 from genrm_cli.sessions.session_options import CLIENT, POLICY, TEACHER, SessionOptions
 from genrm_cli.settings.table import Settings
 from genrm_cli.storage.location import is_stream, require_rl_prefix, sibling
-from genrm_cli.storage.outputs import MANIFEST_SUFFIX
+from genrm_cli.storage.outputs import COMMIT_SUFFIX
 from genrm_cli.storage.store import Store
 
 
@@ -87,13 +87,13 @@ class EpisodePlaces:
     """The outputs of a run.
 
     Attributes:
-        manifest: of the commit; it exists only while outputs may be a mix of old and new.
+        commit_mark: exists only while outputs may be a mix of old and new.
     """
 
     episodes: str
     failures: str
     summary: str
-    manifest: str
+    commit_mark: str
 
 
 def places_of(output: str, settings: Settings, role: str) -> EpisodePlaces:
@@ -113,7 +113,7 @@ def places_of(output: str, settings: Settings, role: str) -> EpisodePlaces:
             f": episodes of a teacher go below a folder or prefix named {TEACHER}, and no others; "
             f"for example runs/{TEACHER}/run_01.jsonl.",
         )
-    suffixes = "_failures.jsonl", ".collect.json", MANIFEST_SUFFIX
+    suffixes = "_failures.jsonl", ".collect.json", COMMIT_SUFFIX
     return EpisodePlaces(output, *(sibling(output, suffix) for suffix in suffixes))
 
 

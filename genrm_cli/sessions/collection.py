@@ -44,7 +44,7 @@ from genrm_cli.sessions.session_judge import (
 )
 from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.leases import Lease
-from genrm_cli.storage.outputs import Outputs, finish_commit
+from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.spool import Pieces, Spool
 from genrm_cli.tasks import first_error_of
 
@@ -150,12 +150,12 @@ class _Collecting:
     def find_current(self) -> Record | None:
         """Return the summary of complete outputs with these settings; None if there is work to do.
 
-        Only for the holder of the lease: it finishes a commit that was interrupted.
+        Only for the holder of the lease.
         """
         store = self._run.store
         places = self._places
         store.at(places.episodes).check_writable()
-        if not finish_commit(places.manifest, store):
+        if store.at(places.commit_mark).exists():
             self._replaces = True  # a mix of old and new, to be written again
             return None
         if not store.at(places.episodes).exists():
@@ -299,7 +299,7 @@ class _Collecting:
         run = self._run
         places = self._places
         summary = self._summary(wall_time_s)
-        with Outputs(run.store, overwrite=self._replaces, manifest_uri=places.manifest) as outputs:
+        with Outputs(run.store, overwrite=self._replaces, mark_uri=places.commit_mark) as outputs:
             if len(self._failures) or run.store.at(places.failures).exists():
                 failures = outputs.open(places.failures)
                 for block in self._failures.iter_blocks():

@@ -52,8 +52,7 @@ class Mark:
     """Identity of a written output; outputs of equal name and content differ in it.
 
     Attributes:
-        upload: unique id stored with the output; None for copied files and file systems without
-            extended attributes.
+        upload: unique id stored with an object; None for a local file.
         mtime_ns: modification time of a local file; None for an object, which never changes in
             place.
         sha256: digest of the stored bytes, if they were just written; not compared.
@@ -93,10 +92,6 @@ class Sink(Protocol):
     uri: str
     mark: Mark | None
     """Identity of this output, known after `finish`; always None for a stream."""
-    staged: str | None
-    """Hidden name from which another process can publish a finished local file; None for other
-    outputs.
-    """
 
     def write(self, data: bytes) -> None:
         """Add uncompressed bytes."""

@@ -1,14 +1,11 @@
 """Score one input again and again, and kill the run before each of its steps in turn.
 
-`python kill_steps.py ROOT XATTRS EARLIER` scores `ROOT/<step>/in.jsonl` with the offline judge, and
+`python kill_steps.py ROOT EARLIER` scores `ROOT/<step>/in.jsonl` with the offline judge, and
 kills the process before that many changes of files below ROOT, or requests that change objects of
-S3. It prints a line of JSON for each
-step: what the killed run left, and how the next run ended. XATTRS `no` refuses extended attributes,
-as many file systems do; EARLIER `yes` lets outputs of other settings exist before. Steps are seen
-by Python's audit hooks, so that the program needs no hooks of its own; forks save the time to
-import it."""
+S3. It prints a line of JSON for each step: what the killed run left, and how the next run ended.
+EARLIER `yes` lets outputs of other settings exist before. Steps are seen by Python's audit hooks,
+so that the program needs no hooks of its own; forks save the time to import it."""
 
-import errno
 import json
 import os
 import signal
@@ -51,12 +48,6 @@ def kill_before(step: int, root: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(on_event)
-
-
-def refuse_attributes(event: str, _: tuple[Any, ...]) -> None:
-    """Be a file system without extended attributes."""
-    if event in ("os.setxattr", "os.getxattr"):
-        raise OSError(errno.ENOTSUP, "Operation not supported")
 
 
 def in_child(work: Callable[[], int]) -> int:
@@ -118,10 +109,8 @@ def run_step(uri: str, step: int, *, has_earlier: bool) -> dict[str, Any]:
     }
 
 
-def main(root: str, xattrs: str, earlier: str) -> None:
+def main(root: str, earlier: str) -> None:
     """Kill at each step until there are no more."""
-    if xattrs == "no":
-        sys.addaudithook(refuse_attributes)
     with tempfile.TemporaryDirectory() as scratch:  # imports what the children need
         prepare(f"{scratch}/in.jsonl", has_earlier=True)
     for step in count(1):

@@ -14,13 +14,12 @@ _TESTS = Path(__file__).parents[1]
 _OUTPUTS = {"in.comparisons.jsonl", "in.metrics.json", "in.scored.jsonl"}
 
 
-def steps_of(root, folder, *, xattrs, earlier, **environment):
+def steps_of(root, folder, *, earlier, **environment):
     """Kill a run at each of its steps; return what each left, and how the next run ended."""
     command = [
         sys.executable,
         Path(__file__).with_name("kill_steps.py"),
         root,
-        *("no", "yes")[xattrs : xattrs + 1],
     ]
     done = subprocess.run(
         [*command, "yes" if earlier else "no"],
@@ -48,7 +47,7 @@ def without_times(outputs):
 
 def check_steps(steps):
     """Hold every step to the promise: the next run ends like a calm one, and a mixture has its
-    manifest beside it.
+    mark beside it.
     """
     *killed, calm = steps
     expected = without_times({name: calm["after"][name] for name in _OUTPUTS})
@@ -67,20 +66,14 @@ def check_steps(steps):
 
 
 @pytest.mark.parametrize(
-    ("xattrs", "earlier"),
-    [
-        (False, False),
-        (False, True),
-        (True, True),
-    ],
+    "earlier",
+    [False, True],
 )
-def test_a_run_killed_at_any_step_on_disk_is_finished_by_the_next(tmp_path, xattrs, earlier):
-    """With and without extended attributes, for new outputs and for replaced ones; no temporary
-    file remains.
-    """
+def test_a_run_killed_at_any_step_on_disk_is_finished_by_the_next(tmp_path, earlier):
+    """For new outputs and for replaced ones; no temporary file remains."""
     root = tmp_path / "root"
     root.mkdir()
-    steps = steps_of(str(root), tmp_path, xattrs=xattrs, earlier=earlier)
+    steps = steps_of(str(root), tmp_path, earlier=earlier)
     check_steps(steps)
     assert any("in.commit" in step["left"] for step in steps)
     if not earlier:  # whoever waits for the scored lines finds the others
@@ -96,6 +89,6 @@ def test_a_run_killed_at_any_request_to_s3_is_redone_by_the_next(
     """For new objects and for replaced ones."""
     bucket = f"killed-{tmp_path.name.replace('_', '-')}"[:60].lower()
     s3_inspector.create_bucket(Bucket=bucket)
-    steps = steps_of(f"s3://{bucket}/rl", tmp_path, xattrs=True, earlier=earlier)
+    steps = steps_of(f"s3://{bucket}/rl", tmp_path, earlier=earlier)
     check_steps(steps)
     assert any("in.commit" in step["left"] for step in steps)

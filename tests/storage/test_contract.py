@@ -199,7 +199,7 @@ def test_outputs_appear_together(place):
         outputs.open(f"{place.root}/a.jsonl").write(bytes(_LARGE))
         raise KeyboardInterrupt
     assert place.names() == set()
-    with Outputs(STORE, overwrite=False, manifest_uri=f"{place.root}/x.commit") as outputs:
+    with Outputs(STORE, overwrite=False, mark_uri=f"{place.root}/x.commit") as outputs:
         for name in ("a.jsonl", "b.jsonl"):
             outputs.open(f"{place.root}/{name}").write(name.encode())
         assert not any(place.at(name).exists() for name in ("a.jsonl", "b.jsonl"))

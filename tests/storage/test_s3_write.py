@@ -230,18 +230,3 @@ def test_joining_whose_reply_got_lost_is_no_failure(scripted_s3):
     sink.commit()
     sink.abort()
     assert "abort" not in _kinds(scripted_s3)
-
-
-def test_file_without_attributes_is_known_by_its_size(tmp_path, monkeypatch):
-    """Where the system has no extended attributes, files are written all the same and their marks
-    have no id.
-    """
-    monkeypatch.delattr("os.setxattr", raising=False)
-    monkeypatch.delattr("os.getxattr", raising=False)
-    sink = STORE.open_sink(str(tmp_path / "out.jsonl"), overwrite=False)
-    sink.write(b"{}\n")
-    sink.commit()
-    assert sink.mark is not None
-    assert sink.mark == STORE.at(str(tmp_path / "out.jsonl")).mark()
-    assert sink.mark.size_bytes == 3
-    assert sink.mark.upload is None

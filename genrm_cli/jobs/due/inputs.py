@@ -30,7 +30,7 @@ from genrm_cli.storage.location import (
     stem_of,
     stem_of_set,
 )
-from genrm_cli.storage.outputs import MANIFEST_SUFFIX
+from genrm_cli.storage.outputs import COMMIT_SUFFIX
 from genrm_cli.storage.patterns import literal_folder, names_many
 from genrm_cli.storage.places import is_same_place
 from genrm_cli.storage.store import Store
@@ -59,9 +59,9 @@ class OutputPlaces:
         return f"{folder_of(self.scored).rstrip('/')}/" if self.files else self.scored
 
     @property
-    def manifest(self) -> str | None:
-        """The manifest of the commit; it exists only while outputs may be a mix of old and new."""
-        return None if self.metrics is None else sibling(self.scored, MANIFEST_SUFFIX)
+    def commit_mark(self) -> str | None:
+        """The mark of a commit, which exists only while outputs may be a mix of old and new."""
+        return None if self.metrics is None else sibling(self.scored, COMMIT_SUFFIX)
 
     def sides(self) -> list[str]:
         """Return the locations next to the scored lines."""

@@ -34,7 +34,6 @@ from genrm_cli.storage.location import (
     name_below,
     stem_of,
 )
-from genrm_cli.storage.outputs import finish_commit, was_interrupted
 from genrm_cli.storage.places import place_of
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import FailureKind
@@ -72,15 +71,15 @@ def read_output_state(
     """
     if places.metrics is None:
         return OutputState(OutputStanding.NEW, Message.of("written to a stream"))
-    marks = [store.at(uri).mark() for uri in places.scored_files]
+    exist = [store.at(uri).exists() for uri in places.scored_files]
     metrics = read_run_record(places.metrics, store)
     recorded = _recorded_files(places, metrics)
     are_known = all(
-        mark is None or (record and record.output_mark and is_marked(mark, record.output_mark))
-        for mark, record in zip(marks, recorded, strict=True)
+        not exists or (record is not None and is_marked(uri, record.output_mark, store))
+        for uri, exists, record in zip(places.scored_files, exist, recorded, strict=True)
     )
     if not are_known or (metrics is None and store.which_exist(places.sides())):
-        if _were_interrupted(places, store):
+        if places.commit_mark is not None and store.at(places.commit_mark).exists():
             why = "an earlier run stopped while writing its outputs"
             return OutputState(OutputStanding.STALE, Message.of(why))
         why = (
@@ -90,7 +89,7 @@ def read_output_state(
         return OutputState(OutputStanding.FOREIGN, Message.of(why))
     if metrics is None:
         return OutputState(OutputStanding.NEW, Message.of("not scored yet"))
-    if None in marks:
+    if not all(exist):
         why = "its scored lines are missing"
         return OutputState(OutputStanding.STALE, Message.of(why), metrics)
     kept = _reason_to_keep(metrics, recorded, identities, settings)
@@ -111,15 +110,9 @@ def _recorded_files(places: OutputPlaces, metrics: RunRecord | None) -> Sequence
 
 
 def finish_outputs(places: OutputPlaces, store: Store) -> None:
-    """Finish or discard the outputs that a killed run left. Requires their lease."""
-    if places.manifest is not None:
-        finish_commit(places.manifest, store)
+    """Discard the unfinished outputs that a killed run left. Requires their lease."""
+    if places.commit_mark is not None:
         remove_unfinished([stem_of(places.scored), *places.scored_files, *places.sides()])
-
-
-def _were_interrupted(places: OutputPlaces, store: Store) -> bool:
-    existing = store.which_exist([*places.scored_files, *places.sides()])
-    return places.manifest is not None and was_interrupted(places.manifest, existing, store)
 
 
 def _reason_to_keep(

@@ -25,7 +25,6 @@ from genrm_cli.storage.local.sinks import (
     sync_folder,
     unfinished_path,
     unwritable,
-    upload_of,
 )
 from genrm_cli.storage.local.walk import iter_if_file, iter_matching_files, sorted_names
 from genrm_cli.storage.location import is_stream, is_unfinished_name, parse_local_path, unreadable
@@ -128,7 +127,7 @@ class LocalFile(Location):
             raise StorageError(f"{self.uri}: is a folder; name a file in it")
         if not stat.S_ISREG(found.st_mode):
             return None
-        return Mark(found.st_size, upload_of(self.uri), found.st_mtime_ns)
+        return Mark(found.st_size, None, found.st_mtime_ns)
 
     def make_folder(self) -> None:
         """Create the folder and those above it."""
@@ -163,7 +162,7 @@ class LocalFile(Location):
         if it remains.
         """
         target = Path(self.uri)
-        # Of `x`, for its leases `x.lease-N` and its manifest `x.commit`: the clean-up of
+        # Of `x`, for its leases `x.lease-N` and the mark `x.commit`: the clean-up of
         # unfinished files of `x` finds it.
         temp = unfinished_path(target.with_suffix(""))
         try:

@@ -30,7 +30,6 @@ _UTF8 = codecs.getincrementaldecoder("utf-8")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # O_EXCL: no other process can have made, or linked, a file of this name.
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-_UPLOAD_ATTRIBUTE = "user.genrm.upload"
 
 
 class LocalSink:
@@ -49,7 +48,6 @@ class LocalSink:
         if os.path.isdir(self._target):  # noqa: PTH112
             raise StorageError(f"{uri}: is a folder; name a file in it")
         self._temp = unfinished_path(self._target)
-        self.staged: str | None = self._temp.name
         self._fd = _create(self._temp, uri, mode)
         with contextlib.suppress(OSError):  # no such file, or a file system without modes
             os.fchmod(self._fd, stat.S_IMODE(os.stat(self._target).st_mode))  # noqa: PTH116
@@ -70,13 +68,12 @@ class LocalSink:
             return
         self._buffer += self._encoder.flush()
         self._store_buffer()
-        upload = _attach_upload(self._fd)
         try:
             os.fsync(self._fd)
             written = os.fstat(self._fd)
         except OSError as error:
             raise unwritable(self.uri, error) from error
-        self.mark = Mark(written.st_size, upload, written.st_mtime_ns, self._digest.hexdigest())
+        self.mark = Mark(written.st_size, None, written.st_mtime_ns, self._digest.hexdigest())
 
     def commit(self) -> None:
         """Give the file its name."""
@@ -115,7 +112,6 @@ class StreamSink:
     """
 
     mark: Mark | None = None
-    staged: str | None = None
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -248,24 +244,6 @@ def unwritable(uri: str, error: OSError) -> StorageError:
     return StorageError(
         f"{uri}: cannot be written: {reason}; {advice}; the existing file is unchanged"
     )
-
-
-def _attach_upload(fd: int) -> str | None:
-    """Store a new id in an extended attribute and return it; None if not supported."""
-    upload = uuid.uuid4().hex
-    if hasattr(os, "setxattr"):
-        with contextlib.suppress(OSError):
-            os.setxattr(fd, _UPLOAD_ATTRIBUTE, upload.encode())
-            return upload
-    return None
-
-
-def upload_of(path: str) -> str | None:
-    """Return the id that was stored with an output; None for other files."""
-    if hasattr(os, "getxattr"):
-        with contextlib.suppress(OSError):
-            return os.getxattr(path, _UPLOAD_ATTRIBUTE).decode(errors="replace")
-    return None
 
 
 def _create(path: Path, uri: str, mode: int) -> int:

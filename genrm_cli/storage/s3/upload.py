@@ -38,8 +38,6 @@ _UPLOAD_KEY = "genrm-upload"
 class S3Sink:
     """An object that appears whole. Not thread-safe."""
 
-    staged: str | None = None
-
     def __init__(self, uri: str, client: "S3Client", *, overwrite: bool) -> None:
         self.uri = uri
         bucket, key = parse_object_uri(uri)
