@@ -32,7 +32,6 @@ from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.scored.describe_run import input_version, judge_record, versions_record
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import InputVersion, PanelRecord
-from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.location import require_rl_prefix
@@ -85,7 +84,7 @@ def plan_evaluation(pairs_uri: str, result_uri: str | None, run: RunContext) -> 
     check_settings(run.settings)
     with run.open_source(pairs_uri) as source:
         pairs = read_pairs(source, run)
-        groups = (group for _, group in pairs.iter_groups(source, run.settings))
+        groups = (group for _, group in pairs.iter_groups(source, run))
         return estimate_run(groups, _plan_of(run), run, result_uri or "-")
 
 
@@ -133,7 +132,7 @@ async def evaluate_judge(
                 sinks[result_uri].write(render_document(to_json(result)))
             if sentinels_uri is not None:
                 for line in _iter_sentinel_lines(
-                    _choose_sentinels(result.pairs), pairs, source, settings
+                    _choose_sentinels(result.pairs), pairs, source, run
                 ):
                     sinks[sentinels_uri].write(line)
             outputs.commit()
@@ -170,7 +169,7 @@ async def _judge(
     metrics = run.metrics
 
     def iter_rest() -> Iterator[tuple[Case, Group]]:
-        for case, group in pairs.iter_groups(source, run.settings):
+        for case, group in pairs.iter_groups(source, run):
             if not case.outcomes:
                 yield case, group
 
@@ -269,13 +268,13 @@ def _margin(pair: PairRecord) -> float:
 
 
 def _iter_sentinel_lines(
-    chosen: Sequence[int], pairs: LabelledPairs, source: Source, settings: Settings
+    chosen: Sequence[int], pairs: LabelledPairs, source: Source, run: RunContext
 ) -> Iterator[bytes]:
     """Yield the lines of a file of sentinels: prompt, chosen and rejected of the pairs with these
     indices.
     """
     kept = set(chosen)
-    for index, (case, group) in enumerate(pairs.iter_groups(source, settings)):
+    for index, (case, group) in enumerate(pairs.iter_groups(source, run)):
         if index in kept:
             better, worse = group.rollouts
             line = {

@@ -175,7 +175,7 @@ async def score_inputs(
     check_settings(run.settings)
     check_journal_place(run.settings)
     check_shards(run.settings)
-    check_offline(run.settings, inputs)
+    check_offline(run.settings)
     report = report or BatchReport(alone=is_one_input(inputs) or run.settings.input.together)
     opened = (
         open_judges(run.judge_specs(), run.open_options, run.on_event)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import Any
 
 from genrm_cli.errors import counted
@@ -112,7 +113,6 @@ def estimate_rest(run: RunContext, journal: Journal | None) -> RunEstimate:
     and a reply has 1,500 tokens, or less where the settings or the profile limit it."""
     metrics = run.metrics
     limits = run.settings.limits
-    specs = run.judge_specs()
     planned = metrics.comparisons_planned
     left = planned - metrics.known
     calls = max(planned, metrics.planned_calls) - max(metrics.known, metrics.known_calls)
@@ -122,8 +122,8 @@ def estimate_rest(run: RunContext, journal: Journal | None) -> RunEstimate:
         tokens_out = means[1] * left
         source = "the journal"
     else:
-        reply_tokens = _reply_tokens(specs)
-        chars = metrics.prompt_chars + metrics.planned_calls * _instruction_chars(specs)
+        instruction_chars, reply_tokens = _lengths_of(run.judge_specs())
+        chars = metrics.prompt_chars + metrics.planned_calls * instruction_chars
         tokens_in = chars / CHARS_PER_TOKEN * (left / planned if planned else 0.0)
         tokens_out = float(reply_tokens * calls)
         source = f"text lengths, {reply_tokens:,} a reply"
@@ -141,32 +141,23 @@ def estimate_rest(run: RunContext, journal: Journal | None) -> RunEstimate:
     )
 
 
-def _instruction_chars(specs: Iterable[JudgeSpec]) -> float:
-    """Return the characters that profiles add to a conversation and responses; the mean over
-    several judges.
+def _lengths_of(specs: Iterable[JudgeSpec]) -> tuple[float, int]:
+    """Return the characters that profiles add to a conversation and responses, and the assumed
+    tokens of a reply, no more than a judge may write; the means over several judges.
     """
-    added = [
-        sum(
-            len(message["content"])
-            for message in render_messages(spec.profile, _NOTHING_SHOWN[type(spec.profile)])
-        )
-        for spec in specs
-        if spec.profile is not None and type(spec.profile) in _NOTHING_SHOWN
-    ]
-    return sum(added) / len(added) if added else 0.0
-
-
-def _reply_tokens(specs: Iterable[JudgeSpec]) -> int:
-    """Return the assumed tokens of a reply, no more than a judge may write; the mean over several
-    judges.
-    """
-    limits = [
-        reply_limit(spec.profile.request_fields, spec.config.judge)
-        for spec in specs
-        if spec.profile is not None
-    ]
-    assumed = [min(ASSUMED_REPLY_TOKENS, limit or ASSUMED_REPLY_TOKENS) for limit in limits]
-    return round(sum(assumed) / len(assumed)) if assumed else ASSUMED_REPLY_TOKENS
+    chars = []
+    tokens = []
+    for spec in specs:
+        if spec.profile is None:
+            continue
+        limit = reply_limit(spec.profile.request_fields, spec.config.judge)
+        tokens.append(min(ASSUMED_REPLY_TOKENS, limit or ASSUMED_REPLY_TOKENS))
+        nothing = _NOTHING_SHOWN.get(type(spec.profile))
+        if nothing is not None:
+            messages = render_messages(spec.profile, nothing)
+            chars.append(sum(len(message["content"]) for message in messages))
+    mean_tokens = fmean(tokens) if tokens else ASSUMED_REPLY_TOKENS
+    return fmean(chars) if chars else 0.0, round(mean_tokens)
 
 
 def total_of(estimates: Sequence[RunEstimate]) -> RunEstimate:

@@ -33,8 +33,6 @@ _SIDE_FILE = re.compile(
     r"(\.scored|\.comparisons|\.rejects"
     r"|_materialized_inputs|_failures|_aggregate_metrics|_reward_profiling)$"
 )
-_OTHER_DATA = re.compile(r"[^/]\.(json|csv|tsv|xlsx|arrow|feather)(\.gz|\.zst)?$")
-_OUR_JSON = re.compile(r"\.(metrics|manifest|collect|dataset_info)\.json$")
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 _DOUBLED_SLASHES = re.compile(r"(?<!:)//+")
 
@@ -109,13 +107,6 @@ def is_rollout_file(uri: str) -> bool:
         _ROLLOUT_FILE.search(uri) is not None
         and _SIDE_FILE.search(_without_record_suffix(uri)) is None
     )
-
-
-def is_other_data(uri: str) -> bool:
-    """Return whether a file in a folder is left out although it may hold rollouts: a JSON array, or
-    a table.
-    """
-    return _OTHER_DATA.search(uri) is not None and _OUR_JSON.search(uri) is None
 
 
 def is_scored_file(uri: str) -> bool:

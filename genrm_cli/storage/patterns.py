@@ -71,19 +71,6 @@ def literal_folder(uri: str) -> str:
     return folder.rstrip("/") or ("/" if folder else ".")
 
 
-def would_find(given: str, place: str) -> bool:
-    """Return whether a folder, prefix or pattern finds a file in this place, a canonical name, if
-    there is one.
-    """
-    folder = literal_folder(given)
-    start = folder if is_remote(folder) else os.path.realpath(folder)
-    start = start.rstrip("/") + "/"
-    is_folder = folder.rstrip("/") == given.rstrip("/")
-    text = split_bucket(given)[2] if is_remote(given) else given
-    pattern = parse_pattern("" if is_folder else split_pattern(text)[1])
-    return place.startswith(start) and is_match(pattern, place[len(start) :].split("/"))
-
-
 def split_pattern(text: str) -> tuple[str, str]:
     """Split before the first name with a wildcard, else before the last name; the first part may be
     empty.

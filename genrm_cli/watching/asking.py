@@ -103,7 +103,7 @@ async def ask_sentinels(uri: str, judges: Panel) -> str:
                 if (lead := _lead(outcome, request.shown)) is not None:
                     verdicts[request.judge * len(pairs.cases) + place] = "=+-"[lead]
 
-        groups = (group for _, group in pairs.iter_groups(source, run.settings))
+        groups = (group for _, group in pairs.iter_groups(source, run))
         await judges.compare(enumerate(groups), take)
     return "".join(verdicts)
 

@@ -228,7 +228,7 @@ def test_bad_lines_are_named_and_the_rest_is_evaluated(tmp_path: Path) -> None:
     assert reasons[5] == "the same pair as in line 3"
     assert "max_line_bytes" in reasons[7]
     assert (result["lines"], result["rejected_lines"]) == (6, 4)
-    with pytest.raises(InputError, match=r"strict refuses 4 bad lines \(line 1: not JSON"):
+    with pytest.raises(InputError, match=r"4 bad lines \(line 1: not JSON"):
         evaluate(uri, settings_from(judge="lexical", max_line_bytes=1_000, strict=True))
 
 

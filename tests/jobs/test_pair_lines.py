@@ -55,18 +55,18 @@ def only(record, line=1):
 def test_a_judgebench_line_is_read_by_its_label(label, chosen, rejected):
     """The label says which response is the better one; the source is the category."""
     pair = only({**JUDGEBENCH, "label": label})
-    assert pair.chosen == chosen
-    assert pair.rejected == rejected
+    assert pair.rollouts[0].answer == chosen
+    assert pair.rollouts[1].answer == rejected
     assert pair.id == "p1"
     assert pair.category == "law"
-    assert pair.conversation == (Turn("user", "Q?"),)
+    assert pair.rollouts[0].prompt == (Turn("user", "Q?"),)
 
 
 def test_a_rewardbench_line_has_its_subset_as_category():
     """Chosen and rejected are the answers, the subset is the category, a number may be the id."""
     pair = only(REWARDBENCH)
-    assert pair.chosen == "good"
-    assert pair.rejected == "bad"
+    assert pair.rollouts[0].answer == "good"
+    assert pair.rollouts[1].answer == "bad"
     assert pair.id == "7"
     assert pair.category == "chat"
 
@@ -74,7 +74,7 @@ def test_a_rewardbench_line_has_its_subset_as_category():
 def test_an_rm_bench_line_is_all_nine_pairs_of_one_item():
     """Each chosen style meets each rejected one; the pairs have names of their own and one item."""
     pairs = parse_pairs(RM_BENCH, 3)
-    assert [(pair.id, pair.chosen, pair.rejected) for pair in pairs][:4] == [
+    assert [(pair.id, pair.rollouts[0].answer, pair.rollouts[1].answer) for pair in pairs][:4] == [
         ("x#1-1", "a", "d"),
         ("x#1-2", "a", "e"),
         ("x#1-3", "a", "f"),
@@ -97,7 +97,7 @@ def test_a_plain_line_needs_a_prompt_and_two_answers():
     )
     assert pair.id == "line:12"
     assert pair.category is None
-    assert pair.principle is None
+    assert pair.rollouts[0].principle is None
 
 
 def test_the_prompt_may_be_messages():
@@ -115,7 +115,12 @@ def test_the_prompt_may_be_messages():
             "rejected": "bad",
         }
     )
-    assert [turn.role for turn in pair.conversation] == ["system", "user", "assistant", "user"]
+    assert [turn.role for turn in pair.rollouts[0].prompt] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+    ]
 
 
 @pytest.mark.parametrize("prompt", [None, "Q?", [user("Q?")]])
@@ -127,9 +132,9 @@ def test_answers_may_be_messages_that_bring_the_prompt_along(prompt):
         "prompt": prompt,
     }
     pair = only(record)
-    assert pair.conversation == (Turn("user", "Q?"),)
-    assert pair.chosen == "good"
-    assert pair.rejected == "bad"
+    assert pair.rollouts[0].prompt == (Turn("user", "Q?"),)
+    assert pair.rollouts[0].answer == "good"
+    assert pair.rollouts[1].answer == "bad"
 
 
 def test_messages_of_the_answer_alone_follow_the_prompt():
@@ -141,9 +146,9 @@ def test_messages_of_the_answer_alone_follow_the_prompt():
             "rejected": [assistant("bad")],
         }
     )
-    assert pair.conversation == (Turn("user", "Q?"),)
-    assert pair.chosen == "good"
-    assert pair.rejected == "bad"
+    assert pair.rollouts[0].prompt == (Turn("user", "Q?"),)
+    assert pair.rollouts[0].answer == "good"
+    assert pair.rollouts[1].answer == "bad"
 
 
 def test_reasoning_is_never_shown_to_a_judge():
@@ -155,13 +160,14 @@ def test_reasoning_is_never_shown_to_a_judge():
             "rejected": [assistant("hm</think>bad")],
         }
     )
-    assert pair.chosen == "good"
-    assert pair.rejected == "bad"
+    assert pair.rollouts[0].answer == "good"
+    assert pair.rollouts[1].answer == "bad"
 
 
 def test_a_principle_of_the_line_is_kept():
     """The line may say what to judge by."""
-    assert only({**REWARDBENCH, "principle": "Be brief."}).principle == "Be brief."
+    (pair,) = parse_pairs({**REWARDBENCH, "principle": "Be brief."}, 1)
+    assert pair.rollouts[0].principle == "Be brief."
 
 
 @pytest.mark.parametrize(
@@ -250,7 +256,7 @@ def test_any_record_is_pairs_or_a_reason(record):
     except UnreadableRecordError:
         return
     assert pairs
-    assert all(pair.chosen != pair.rejected for pair in pairs)
+    assert all(pair.rollouts[0].answer != pair.rollouts[1].answer for pair in pairs)
 
 
 def test_the_key_depends_on_the_content_and_on_nothing_else():

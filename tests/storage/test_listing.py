@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import InputError, StorageError, UsageError
-from genrm_cli.storage.patterns import literal_folder, names_many, would_find
+from genrm_cli.storage.patterns import literal_folder, names_many
 from genrm_cli.storage.store import Store
 
 STORE = Store()
@@ -140,21 +140,6 @@ def test_patterns_mean_what_they_mean_in_the_standard_library(paths, parts):
         if not os.path.isdir("/".join([folder, *parts])):  # it is a folder of that very name
             assert set(found) == expected
         assert found == sorted(set(found), key=os.fsencode)
-
-
-def test_what_a_listing_would_find_is_known_without_it(here):
-    """For files on disk it is what the listing finds, and keys of S3 are found alike."""
-    for pattern in [pattern for pattern, _ in _PATTERNS]:
-        _make_files(here, (*_TREE, *_HIDDEN))
-        found = {os.path.realpath(uri) for uri in _uris(pattern or ".")}
-        assert {
-            each
-            for name in (*_TREE, *_HIDDEN)
-            if would_find(pattern or ".", each := str(here / name))
-        } == found
-        for name in (*_TREE, *_HIDDEN):
-            key = f"s3://bucket/rl/{name}"
-            assert would_find(f"s3://bucket/rl/{pattern}", key) is (str(here / name) in found)
 
 
 def test_inputs_that_name_many_files(here):

@@ -17,37 +17,3 @@ class NothingFoundEvent(Event):
     def text(self) -> str:
         """Name the input."""
         return f"{self.input}: {self.detail}"
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOutEvent(Event):
-    """Files of a folder were left out that may hold rollouts; `detail` names the first."""
-
-    severity = Severity.WARNING
-    input: str
-    files: int
-    detail: str
-
-    def text(self) -> str:
-        """Name some of the files, and what to do."""
-        return (
-            f"{self.input}: left out {self.detail}; of a folder, only .jsonl, .ndjson, .parquet "
-            "and .eval files are read. Name a file to read it."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseLeftEvent(Event):
-    """A lease could not be released at the end."""
-
-    severity = Severity.WARNING
-    is_printed_once = True
-    lease: str
-    detail: str
-
-    def text(self) -> str:
-        """Say what it means, and what to do."""
-        return (
-            f"a lease could not be released ({self.detail}); it stays until it expires. The role "
-            "needs s3:DeleteObject for *.lease-* objects."
-        )

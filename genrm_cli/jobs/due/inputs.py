@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from genrm_cli.errors import GenrmError, InputError, SettingRef, UsageError, naming
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.due.input_events import LeftOutEvent, NothingFoundEvent
+from genrm_cli.jobs.due.input_events import NothingFoundEvent
 from genrm_cli.jobs.due.sources import Sources
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.settings import Settings
@@ -18,12 +18,10 @@ from genrm_cli.storage.location import (
     SET_NAME,
     check_uri,
     folder_of,
-    is_other_data,
     is_remote,
     is_rollout_file,
     is_scored_file,
     is_stream,
-    name_below,
     render_place,
     require_rl_prefix,
     sibling,
@@ -68,10 +66,7 @@ class OutputPlaces:
         return [uri for uri in (self.comparisons, self.rejects, self.metrics) if uri is not None]
 
 
-# formats of tables and logs, which a name must not promise
-_NOT_JSON_LINES = (".parquet", ".eval", ".csv", ".tsv", ".xlsx", ".arrow", ".feather")
 _NO_PLACES = OutputPlaces("")
-_NAMED_OTHERS = 3  # enough to recognise what was left out
 NO_ROLLOUT_FILES = "no rollout files; expected names such as run.jsonl or run.jsonl.gz"
 
 
@@ -161,7 +156,7 @@ def iter_files(
         ):  # a shell's pattern finds outputs on the second run
             continue
         task = None
-        for task in _tasks_of(given, settings, on_event):
+        for task in _tasks_of(given, settings):
             if task.problem is not None:
                 yield task
                 continue
@@ -198,10 +193,6 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
     if scored is None:
         scored = render_place(
             settings.output.output_template, uri, folder_of(uri) if below is None else below
-        )
-    if scored.removesuffix(".gz").removesuffix(".zst").lower().endswith(_NOT_JSON_LINES):
-        raise UsageError(
-            f"{scored}: outputs are JSON lines; name it .jsonl, .jsonl.gz or .jsonl.zst."
         )
     require_rl_prefix(scored, settings.storage.any_prefix)
     if is_streamed(scored):
@@ -251,25 +242,17 @@ def _refuse_ambiguous(inputs: Sequence[str], settings: Settings) -> None:
         )
 
 
-def _tasks_of(given: str, settings: Settings, on_event: OnEvent) -> Iterator[Task]:
+def _tasks_of(given: str, settings: Settings) -> Iterator[Task]:
     if not names_many(given):
         yield _task(given, settings)
         return
-    others = 0
-    names = list[str]()
     try:
         below = literal_folder(given)
         for found in Store(settings.storage).at(given).iter_found():
             if is_rollout_file(found.identity.uri):
                 yield _task(found.identity.uri, settings, below, found)
-            elif is_other_data(found.identity.uri):
-                others += 1
-                names += [name_below(below, found.identity.uri)] if others <= _NAMED_OTHERS else []
     except GenrmError as error:
         yield Task(given, _NO_PLACES, problem=error)
-    if others:
-        more = f" and {others - len(names):,} more" if others > len(names) else ""
-        on_event(LeftOutEvent(given, others, f"{', '.join(names)}{more}"))
 
 
 def _task(

@@ -1,9 +1,9 @@
 """Check and open the files of a run without calls."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from genrm_cli.errors import SettingRef, UsageError, naming
+from genrm_cli.errors import UsageError, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.sources import find_files
 from genrm_cli.jobs.offline.exchange import FileExchange
@@ -11,19 +11,15 @@ from genrm_cli.jobs.offline.exchange_events import RepliesEvent, RequestsEvent, 
 from genrm_cli.jobs.offline.replies import Replies
 from genrm_cli.jobs.offline.request_files import RequestFiles
 from genrm_cli.settings import Settings
-from genrm_cli.storage.location import is_rollout_file, is_stream, require_rl_prefix
+from genrm_cli.storage.location import is_stream, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.patterns import names_many, would_find
-from genrm_cli.storage.places import is_same_place, place_of
+from genrm_cli.storage.places import is_same_place
 
 _MODE = 0o600  # requests hold rollouts, as a journal does
-# no call, nothing to stop
-_LIMITS_OF_CALLS = ("max_calls", "max_total_tokens", "max_cost", "deadline")
 
 
-def check_offline(settings: Settings, inputs: Sequence[str] = ()) -> None:
-    """Refuse settings that contradict runs without calls, and files that a later run would read as
-    rollouts.
+def check_offline(settings: Settings) -> None:
+    """Refuse settings that contradict runs without calls.
 
     Raises:
         UsageError: the message says what to change.
@@ -35,11 +31,6 @@ def check_offline(settings: Settings, inputs: Sequence[str] = ()) -> None:
         raise UsageError(
             naming("replies are kept in the journal; omit $use_journal.", use_journal=False)
         )
-    for name in _LIMITS_OF_CALLS:
-        if getattr(settings.limits, name) is not None:
-            raise UsageError(
-                "this run makes no calls that a limit could stop; omit ", SettingRef(name), "."
-            )
     if settings.journal.conclude or settings.rewards.only_components:
         raise UsageError(
             naming(
@@ -49,25 +40,8 @@ def check_offline(settings: Settings, inputs: Sequence[str] = ()) -> None:
         )
     if given.requests_to is not None:
         require_rl_prefix(given.requests_to, settings.storage.any_prefix)
-        for uri in given.replies_from:
-            if is_same_place(uri, given.requests_to):
-                raise UsageError(
-                    f"{uri} has the replies; choose another file for ", naming("$requests_to.")
-                )
-    uris = [*given.replies_from]
-    if given.requests_to is not None:
-        uris.append(given.requests_to)
-    for uri in uris:
-        file = uri
-        if names_many(uri) and not is_rollout_file(uri):
-            file = f"{uri.rstrip('/')}/replies.jsonl"
-        if not is_rollout_file(file):
-            continue
-        for folder in filter(names_many, inputs):
-            if would_find(folder, place_of(file)):
-                raise UsageError(
-                    f"{uri}: a run over {folder} would read it as rollouts; choose a place outside."
-                )
+        if any(is_same_place(uri, given.requests_to) for uri in given.replies_from):
+            raise UsageError(naming("$requests_to names a file of replies; choose another file."))
 
 
 @asynccontextmanager

@@ -100,11 +100,7 @@ def _model_suffixes(models: list[str]) -> dict[str, str]:
     """Return the part of file names that identifies each model."""
     if len(models) == 1:
         return {models[0]: ""}
-    names = [
-        _NOT_IN_NAMES.sub("-", model.rstrip("/").rpartition("/")[2]) or "model" for model in models
-    ]
-    suffixes = {}
-    for number, (model, name) in enumerate(zip(models, names, strict=True), 1):
-        is_unique = names.count(name) == 1
-        suffixes[model] = f".{name}" if is_unique else f".{name}-{number}"
-    return suffixes
+    names = [_NOT_IN_NAMES.sub("-", model.rstrip("/").rpartition("/")[2]) for model in models]
+    if len(set(names)) < len(names):
+        names = [f"{name}-{number}" for number, name in enumerate(names, 1)]
+    return {model: f".{name}" for model, name in zip(models, names, strict=True)}

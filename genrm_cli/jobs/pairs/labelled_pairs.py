@@ -8,12 +8,8 @@ from genrm_cli.errors import ChangedInputError, InputError, SettingRef, naming
 from genrm_cli.groups.group import Group
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.pairs.pair_lines import LabelledPair, parse_pairs
-from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
-from genrm_cli.rollouts.reading.chosen_fields import criteria_at, principle_of, reference_at
-from genrm_cli.rollouts.rollout import Rollout, Text, UnreadableRecordError
-from genrm_cli.settings import Settings
-from genrm_cli.settings.file_settings import InputSettings
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Outcome
@@ -56,22 +52,16 @@ class LabelledPairs:
     cases: list[Case] = field(default_factory=list)
     rejects: list[RejectRecord] = field(default_factory=list)
 
-    def iter_groups(self, source: Source, settings: Settings) -> Iterator[tuple[Case, Group]]:
+    def iter_groups(self, source: Source, run: RunContext) -> Iterator[tuple[Case, Group]]:
         """Read the pairs again; yield each as a group of two rollouts, the chosen one first; refuse
         a changed input.
         """
-        for case, again in zip_longest(self.cases, _iter_pairs(source, settings, lambda bad: None)):
+        for case, again in zip_longest(self.cases, _iter_pairs(source, run, lambda bad: None)):
             if case is None or again is None or again[1].key != case.pair.key:
                 raise ChangedInputError(
                     f"{source.uri}: changed while being read; run again once nothing writes to it"
                 )
-            pair = again[1]
-            answers = ((Text(pair.chosen),), (Text(pair.rejected),))
-            rollouts = [
-                Rollout(pair.conversation, answer, pair.principle, reference=pair.reference)
-                for answer in answers
-            ]
-            yield case, Group(pair.key, rollouts)
+            yield case, Group(case.pair.key, again[1].rollouts)
 
 
 def read_pairs(source: Source, run: RunContext) -> LabelledPairs:
@@ -87,78 +77,53 @@ def read_pairs(source: Source, run: RunContext) -> LabelledPairs:
             found.rejects.append(bad)
 
     orders = 2 * len(run.plan.judges)
-    for line, pair in _iter_pairs(source, run.settings, reject):
-        chars = len(pair.chosen), len(pair.rejected)
-        shown = sum(chars) + sum(len(turn.text) for turn in pair.conversation)
-        metrics.prompt_chars += orders * shown
-        found.cases.append(
-            Case(
-                line,
-                replace(
-                    pair, conversation=(), chosen="", rejected="", principle=None, reference=None
-                ),
-                *chars,
-            )
-        )
+    for line, pair in _iter_pairs(source, run, reject):
+        chosen_chars, rejected_chars = (len(each.answer or "") for each in pair.rollouts)
+        prompt_chars = sum(len(turn.text) for turn in pair.rollouts[0].prompt)
+        metrics.prompt_chars += orders * (chosen_chars + rejected_chars + prompt_chars)
+        without_texts = replace(pair, rollouts=())
+        found.cases.append(Case(line, without_texts, chosen_chars, rejected_chars))
     metrics.lines = metrics.rejected_lines + len({case.line for case in found.cases})
     metrics.groups = len(found.cases)
     metrics.comparisons_planned = orders * len(found.cases)
     metrics.planned_calls = 2 * len(found.cases) * sum(judge.turns for judge in run.plan.judges)
-    first = "; ".join(
-        f"{source.unit} {bad.line}: {bad.reason}" for bad in found.rejects[:_NAMED_REJECTS]
-    )
+    named = [f"{source.unit} {bad.line}: {bad.reason}" for bad in found.rejects[:_NAMED_REJECTS]]
+    first = "; ".join(named) or "the file is empty"
     if not found.cases:
-        raise InputError(
-            f"{source.uri}: no line is a labelled pair ({first or 'the file is empty'})."
-        )
+        raise InputError(f"{source.uri}: no line is a labelled pair ({first}).")
     if found.rejects and run.settings.input.strict:
-        bad = f"{metrics.rejected_lines} bad lines ({first})"
-        raise InputError(
-            f"{source.uri}: ",
-            naming("$strict refuses "),
-            bad,
-            naming(". Fix them, or omit $strict."),
-        )
+        bad = f"{source.uri}: {metrics.rejected_lines} bad lines ({first}), "
+        raise InputError(bad, naming("refused by $strict. Fix them, or omit $strict."))
     return found
 
 
-def _with_chosen_fields(
-    pairs: list[LabelledPair], record: JsonObject, given: InputSettings
-) -> list[LabelledPair]:
-    """Return pairs with the fields that the settings name for the judge."""
-    if (path := given.reference_field) is not None:
-        if (reference := reference_at(record, path)) is None:
-            raise UnreadableRecordError("nothing under ", SettingRef("reference_field", path))
-        pairs = [replace(pair, reference=reference) for pair in pairs]
-    if (path := given.rubric_field) is not None:
-        if (principle := principle_of(criteria_at(record, path))) is None:
-            raise UnreadableRecordError("nothing under ", SettingRef("rubric_field", path))
-        pairs = [replace(pair, principle=principle) for pair in pairs]
-    return pairs
-
-
 def _iter_pairs(
-    source: Source, settings: Settings, on_reject: Callable[[RejectRecord], None]
+    source: Source, run: RunContext, on_reject: Callable[[RejectRecord], None]
 ) -> Iterator[tuple[int, LabelledPair]]:
     """Yield the pairs of all readable lines, each with its line number. A repeated pair is a bad
     line.
     """
-    requirements = [parse_requirement(text) for text in settings.input.require_metadata]
+    settings = run.settings.input
+    requirements = [parse_requirement(text) for text in settings.require_metadata]
     first_lines: dict[str, int] = {}
     for line in source.iter_lines():
         try:
             if line.oversize is not None:
                 raise BadLineError(
                     f"{line.oversize:,} bytes long, more than max_line_bytes = "
-                    f"{settings.input.max_line_bytes:,}"
+                    f"{settings.max_line_bytes:,}"
                 )
             record = parse_record(line.raw)
-            pairs = parse_pairs(record, line.number)
-            pairs = _with_chosen_fields(pairs, record, settings.input)
             check_declared(record, requirements)
-            for pair in pairs:
+            pairs = []
+            for pair in parse_pairs(record, line.number):
                 if pair.key in first_lines:  # two verdicts on one pair are not two observations
                     raise UnreadableRecordError(f"the same pair as in line {first_lines[pair.key]}")
+                rollouts = [run.plan.with_chosen_fields(each, record) for each in pair.rollouts]
+                for name in run.plan.missing_fields(rollouts[0]):
+                    setting = SettingRef(name, getattr(run.plan, name))
+                    raise UnreadableRecordError("nothing under ", setting)
+                pairs.append(replace(pair, rollouts=tuple(rollouts)))
         except (BadLineError, UnreadableRecordError) as error:
             text = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")
             on_reject(RejectRecord(line=line.number, reason=str(error), text=text))

@@ -10,7 +10,7 @@ from genrm_cli.rollouts.reading.messages import turns_of_messages, turns_of_prom
 from genrm_cli.rollouts.reading.reasoning import split_reasoning
 from genrm_cli.rollouts.reading.record_fields import principle_of
 from genrm_cli.rollouts.reading.templates import read_prompt
-from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
+from genrm_cli.rollouts.rollout import Rollout, Text, Turn, UnreadableRecordError
 
 # JudgeBench, RewardBench and RM-Bench, and the names of our own formats
 _ID_FIELDS = ("pair_id", "id", "prompt_id", "example_id")
@@ -34,22 +34,14 @@ class LabelledPair:
         id: name of the pair in the line, or else `line:` and its number. A suffix such as `#1-3`
             gives the styles of chosen and rejected, from 1, if the line has several.
         category: category in the line; None if it has none.
-        conversation: the conversation that both answer.
-        chosen: the better answer, without reasoning; may be empty.
-        rejected: the other one, likewise.
-        principle: the criterion to judge by, if the line has one.
-        reference: the known answer, if the judge is to be shown one.
+        rollouts: the better answer and the other one, both without reasoning.
     """
 
     key: str
     item: str
     id: str
     category: str | None
-    conversation: tuple[Turn, ...]
-    chosen: str
-    rejected: str
-    principle: str | None = None
-    reference: str | None = None
+    rollouts: tuple[Rollout, ...]
 
 
 def parse_pairs(record: Record, line: int) -> list[LabelledPair]:
@@ -108,11 +100,10 @@ def _pairs_of(
             style = f"#{i}-{j}" if several else ""
             key = _key_of(conversation, better, worse, style, principle)
             item = item or key
-            pairs.append(
-                LabelledPair(
-                    key, item, name + style, category, conversation, better, worse, principle
-                )
+            rollouts = tuple(
+                Rollout(conversation, (Text(answer),), principle) for answer in (better, worse)
             )
+            pairs.append(LabelledPair(key, item, name + style, category, rollouts))
     return pairs
 
 
