@@ -144,7 +144,6 @@ PURE = (
     "sessions.counts",
     "sessions.environment",
     "sessions.therapy.simulated_client",
-    "sessions.therapy.screening",
     "sessions.therapy.model_client",
     "sessions.rules.attribution",
     "sessions.rules.transcript",

@@ -126,23 +126,18 @@ class CollectCounts:
                 f" stopped the run: {self.planned - self.finished} of {self.planned} sessions are "
                 "not finished. Run the same command again: it goes on in mid-session.",
             )
-        allowed = SettingRef("max_unscored", f"{max_unscored:g}")
-        failed = self.failed.total()
-        if failed > max_unscored * self.planned:
-            causes = "; ".join(f"{count} × {reason}" for reason, count in self.failed.most_common())
-            example = next(iter(self.details.values()))
-            raise TooManyUnscoredError(
-                f"{failed} of {self.planned} sessions failed, more than ",
-                allowed,
-                f" allows: {causes} (for example {example}). Run the same command again to try "
-                "them once more.",
-            )
-        if self.unscored > max_unscored * self.planned:
-            raise TooManyUnscoredError(
-                f"the judge gave {self.unscored} of {self.planned} sessions no reward, more than ",
-                allowed,
-                " allows. Run the same command again to ask it once more.",
-            )
+        causes = ", ".join(f"{count} × {reason}" for reason, count in self.failed.most_common())
+        example = next(iter(self.details.values()), "")
+        for count, what in (
+            (self.failed.total(), f"failed: {causes} (for example {example})"),
+            (self.unscored, "got no reward from the judge"),
+        ):
+            if count > max_unscored * self.planned:
+                raise TooManyUnscoredError(
+                    f"{count} of {self.planned} sessions {what}. This is more than ",
+                    SettingRef("max_unscored", f"{max_unscored:g}"),
+                    " allows. Run the same command again to try them once more.",
+                )
         if not self.written:
             raise TooManyUnscoredError(
                 f"none of the {self.planned} sessions is in the output: {self.faulty} with client "

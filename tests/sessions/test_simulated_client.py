@@ -9,9 +9,14 @@ from policies import GAMES
 from sessions import ENVIRONMENT, begin, play, sample, samples, step
 
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.sessions.therapy.screening import client_faults
 from genrm_cli.sessions.therapy.scripted import COUNSELLORS
-from genrm_cli.sessions.therapy.simulated_client import ClientState, Mood, Reaction, move_client
+from genrm_cli.sessions.therapy.simulated_client import (
+    ClientState,
+    Mood,
+    Reaction,
+    client_faults,
+    move_client,
+)
 
 SHARES = st.floats(0, 1)
 LONGEST_STEP = 0.15 + 1e-9

@@ -175,7 +175,7 @@ def host(
     from genrm_cli.sessions.hosting.gymnasium import serve_environment
     from genrm_cli.sessions.session_judge import SMOKE_TEST, judge_settings
 
-    about_groups = ("reference", "wandb", "mlflow", "tensorboard")
+    about_groups = ("wandb", "mlflow", "tensorboard")
     for name in about_groups:
         if value_of(settings, name) is not None:
             raise UsageError(

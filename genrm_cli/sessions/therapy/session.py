@@ -17,7 +17,6 @@ from genrm_cli.sessions.rules.transcript import Effect, Finding
 from genrm_cli.sessions.session_options import CLIENT, POLICY
 from genrm_cli.sessions.session_rules import FORM, GUARD, RULES
 from genrm_cli.sessions.therapy.model_client import CLIENT_MODEL, ModelClient
-from genrm_cli.sessions.therapy.screening import client_faults
 from genrm_cli.sessions.therapy.scripted import COUNSELLORS, ScriptedClient, counsel
 from genrm_cli.sessions.therapy.session_scenario import SessionScenario, parse_scenario_table
 from genrm_cli.sessions.therapy.simulated_client import (
@@ -25,6 +24,7 @@ from genrm_cli.sessions.therapy.simulated_client import (
     ClientState,
     Reaction,
     SessionState,
+    client_faults,
     first_mood,
     move_client,
 )
