@@ -303,7 +303,7 @@ def test_what_is_no_ranking_has_no_grades():
             ),
             NO_VERDICT,
         ),
-        ('{"scores": {"model-1": 4, "model-2": 2.5, "model-3": 1, "model-1": 5}}', NO_VERDICT),
+        ('{"scores": {"model-1": 4, "model-2": 2.5, "model-3": 1, "model-1": 5}}', AMBIGUOUS),
         (ranking([4, 2, 1]), NO_VERDICT),
         (ranking(SCORES | {"model-1": "four"}), NO_VERDICT),
         (ranking(SCORES | {"model-1": True}), NO_VERDICT),

@@ -6,8 +6,8 @@ unknown label, or one twice, counts for nothing.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from random import Random
@@ -28,8 +28,6 @@ from genrm_cli.judging.profiles.prompt import render_listwise
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind, Grades
 
-_SCORES = "scores"
-_RANKING = "best_to_worst"
 # Ten grades: with five, judges give the same one to half of a list.
 _LOWEST = 1.0
 _HIGHEST = 10.0
@@ -75,47 +73,85 @@ def _iter_codes(rng: Random) -> Iterator[str]:
 
 def _render_messages(prompt: ListwisePrompt) -> list[ChatMessage]:
     labels = list_labels(prompt)
-    scores = ", ".join(f'"{label}": <1 to 10>' for label in labels)
-    order = ", ".join('"<label>"' for _ in labels)
-    form = f'{{"{_SCORES}": {{{scores}}}, "{_RANKING}": [{order}]}}'
-    return render_listwise(prompt, labels, _CLOSING + form)
+    return render_listwise(prompt, labels, _CLOSING + render_form(_FORM, labels, "<label>"))
 
 
-def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
-    return parse_answer(reply, prompt, partial(_read_answer, list_labels(prompt)))
+@dataclass(frozen=True, slots=True)
+class ListForm:
+    """The object in which a judge scores and orders a list.
+
+    Attributes:
+        scores: key of the object with a score by label.
+        ranking: key of the labels from best to worst.
+        lowest: of the scores, as is `highest`.
+        tie_break: by how much the ranking separates equal scores, at most; 0 for scores unchanged.
+    """
+
+    scores: str
+    ranking: str
+    lowest: float
+    highest: float
+    tie_break: float = 0.0
 
 
-def _read_answer(labels: Sequence[str], answer: Answer) -> Grades | Failure:
-    objects = list(iter_objects(answer.text, (_SCORES,)))
-    scored = [each for each in objects if each.pairs is not None and _value(each.pairs, _SCORES)]
+_FORM = ListForm("scores", "best_to_worst", _LOWEST, _HIGHEST, _TIE_BREAK)
+
+
+def render_form(form: ListForm, labels: Sequence[str], place: str) -> str:
+    """Render the requested object; `place` stands for the labels in their order."""
+    scores = ", ".join(f'"{label}": <{form.lowest:g} to {form.highest:g}>' for label in labels)
+    order = ", ".join(f'"{place.format(label)}"' for label in labels)
+    return f'{{"{form.scores}": {{{scores}}}, "{form.ranking}": [{order}]}}'
+
+
+def parse_list(
+    reply: Reply, prompt: ListwisePrompt, form: ListForm, labels: Sequence[str]
+) -> Grades | Failure:
+    """Parse the scores of the responses with these labels; never raises.
+
+    A reply that leaves some out is a failure with the grades of the others as its `partial`."""
+    return parse_answer(reply, prompt, partial(_read_answer, form, labels))
+
+
+def _read_answer(form: ListForm, labels: Sequence[str], answer: Answer) -> Grades | Failure:
+    objects = list(iter_objects(answer.text, (form.scores,)))
+    scored = [each for each in objects if _value(each.pairs or (), form.scores)]
     if THINK in text_without(answer.text, scored):
         return open_thought()
     carriers = [
-        Carrier(each.start, each.end, _read_object(labels, each.pairs or ())) for each in scored
+        Carrier(each.start, each.end, _read_object(form, labels, each.pairs or ()))
+        for each in scored
     ]
     own = pick_own(answer, carriers, ignore_unreadable=False)
     if own is None:
         ends = excerpt(answer.text[-40:])
         return make_failure(FailureKind.NO_VERDICT, f"no object with scores; ends with {ends}")
-    return own if isinstance(own, Failure) else own.result
+    if isinstance(own, Failure):
+        return own
+    # A response that the judge quotes without escaping it can tear the judge's own object in two.
+    torn = (each for each in objects if each.pairs is None and each.start > own.start)
+    if any(answer.text.find(f'"{form.scores}"', each.start, each.end) >= 0 for each in torn):
+        return make_failure(FailureKind.AMBIGUOUS, "scores, then others that cannot be read")
+    return own.result
 
 
 def _value(pairs: Pairs, key: str) -> list[object]:
     return [value for name, value in pairs if name == key]
 
 
-def _read_object(labels: Sequence[str], pairs: Pairs) -> Grades | Failure:
-    given = _value(pairs, _SCORES)
-    if len(given) != 1 or len(_value(pairs, _RANKING)) > 1:
+def _read_object(form: ListForm, labels: Sequence[str], pairs: Pairs) -> Grades | Failure:
+    given = _value(pairs, form.scores)
+    rankings = _value(pairs, form.ranking)
+    if len(given) != 1 or len(rankings) > 1:
         return make_failure(FailureKind.AMBIGUOUS, "scores or ranking are given more than once")
-    scores = _read_scores(labels, given[0])
+    scores = _read_scores(form, labels, given[0])
     if isinstance(scores, Failure):
         return scores
-    order = _read_ranking(scores, _value(pairs, _RANKING))
+    order = _read_ranking(scores, rankings[0]) if rankings else []
     if isinstance(order, Failure):
         return order
     places = [place for place, label in enumerate(labels) if label in scores]
-    grades = tuple(_grade(scores, order, labels[place]) for place in places)
+    grades = tuple(_grade(form, scores, order, labels[place]) for place in places)
     if len(grades) == len(labels):
         return Grades(grades)
     missing = ", ".join(label for label in labels if label not in scores)
@@ -123,7 +159,9 @@ def _read_object(labels: Sequence[str], pairs: Pairs) -> Grades | Failure:
     return replace(failure, partial=Grades(grades, places=tuple(places)))
 
 
-def _read_scores(labels: Sequence[str], entries: object) -> dict[str, float] | Failure:
+def _read_scores(
+    form: ListForm, labels: Sequence[str], entries: object
+) -> dict[str, float] | Failure:
     """Return the score by label, of at least two labels."""
     if not isinstance(entries, tuple):
         return make_failure(FailureKind.NO_VERDICT, "the scores are not an object")
@@ -135,8 +173,8 @@ def _read_scores(labels: Sequence[str], entries: object) -> dict[str, float] | F
             return make_failure(FailureKind.AMBIGUOUS, f"label {label} is scored twice")
         if not isinstance(score, float):
             return make_failure(FailureKind.NO_VERDICT, f"the score of {label} is not a number")
-        if not _LOWEST <= score <= _HIGHEST:
-            detail = f"a score is {score:g}, expected {_LOWEST:g} to {_HIGHEST:g}"
+        if not form.lowest <= score <= form.highest:
+            detail = f"a score is {score:g}, expected {form.lowest:g} to {form.highest:g}"
             return make_failure(FailureKind.OUT_OF_RANGE, detail)
         scores[label] = score
     if len(scores) < 2:
@@ -144,11 +182,8 @@ def _read_scores(labels: Sequence[str], entries: object) -> dict[str, float] | F
     return scores
 
 
-def _read_ranking(scores: dict[str, float], rankings: list[object]) -> list[str] | Failure:
-    """Return the scored labels from best to worst; empty without a ranking."""
-    if not rankings:
-        return []
-    order = rankings[0]
+def _read_ranking(scores: Mapping[str, float], order: object) -> list[str] | Failure:
+    """Return the scored labels from best to worst."""
     if not isinstance(order, list) or sorted(map(str, order)) != sorted(scores):
         return make_failure(
             FailureKind.NO_VERDICT, "the ranking does not name each scored label once"
@@ -159,25 +194,25 @@ def _read_ranking(scores: dict[str, float], rankings: list[object]) -> list[str]
     return order
 
 
-def _grade(scores: dict[str, float], order: list[str], label: str) -> float:
+def _grade(form: ListForm, scores: Mapping[str, float], order: list[str], label: str) -> float:
     """Map a score to 1..5, with its place in the ranking as the tie break."""
     tie_break = 0.0
     if order:
         from_middle = (len(order) - 1) / 2 - order.index(label)
-        tie_break = _TIE_BREAK * from_middle / len(order)
-    lowest = _LOWEST - _TIE_BREAK / 2
-    scale = _HIGHEST - _LOWEST + _TIE_BREAK
+        tie_break = form.tie_break * from_middle / len(order)
+    lowest = form.lowest - form.tie_break / 2
+    scale = form.highest - form.lowest + form.tie_break
     return MIN_SCORE + (MAX_SCORE - MIN_SCORE) * (scores[label] + tie_break - lowest) / scale
 
 
 PROFILE = GradingProfile(
     name="listwise",
-    version=1,
+    version=2,
     about="any chat model, all responses of a list in one call; scores 1 to 10 and the ranking",
     request_fields=THINKING,
     takes_reference=True,
     render_messages=_render_messages,
-    parse_reply=_parse_reply,
-    verdict_forms=(key_form((_SCORES, _RANKING)),),
+    parse_reply=lambda reply, prompt: parse_list(reply, prompt, _FORM, list_labels(prompt)),
+    verdict_forms=(key_form((_FORM.scores, _FORM.ranking)),),
     whole_group=True,
 )
