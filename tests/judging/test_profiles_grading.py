@@ -307,7 +307,7 @@ def test_what_is_no_ranking_has_no_grades():
         (ranking([4, 2, 1]), NO_VERDICT),
         (ranking(SCORES | {"model-1": "four"}), NO_VERDICT),
         (ranking(SCORES | {"model-1": True}), NO_VERDICT),
-        (ranking(SCORES | {"model-1": math.nan}), NO_VERDICT),
+        (ranking(SCORES | {"model-1": math.nan}), FailureKind.OUT_OF_RANGE),
         (ranking(SCORES | {"model-1": 5.01}), OUT_OF_RANGE),
         (ranking(order=["model-1", "model-2"]), NO_VERDICT),
         (ranking(order="model-1 > model-2 > model-3"), NO_VERDICT),

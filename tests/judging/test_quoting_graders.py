@@ -95,6 +95,12 @@ def two(a, b):
     return f'{{"scores": {{"rubric_a": {{"evidence": "So.", "score": {a}}}, "rubric_b": {{"score": {b}}}}}}}'  # noqa: E501
 
 
+def alone(score):
+    """Write the grade of a sole rubric."""
+    entry = f'{{"evidence": "x", "reasoning": "So.", "score": {score}}}'
+    return f'{{"scores": {{"rubric_a": {entry}}}}}'
+
+
 def tiers(best):
     """Write a ranking of two."""
     return f'{{"reasoning": "So.", "tiers": [[{best}], [{1 - best}]]}}'
@@ -184,8 +190,8 @@ GRADERS = {
     "one rubric": Grader(
         grading_profile(ALONE),
         1,
-        {'{"score": 2, "reasoning": "So."}': (0.25,), '{"score": 5, "reasoning": "So."}': (1.0,)},
-        ('{"score": 2, "reasoning": %s}', '{"evidence": %s, "score": 2}'),
+        {alone(2): (0.25,), alone(5): (1.0,)},
+        tuple(alone(2).replace(text, "%s") for text in ('"So."', '"x"')),
     ),
     "ranking": Grader(
         ranking_profile(HELPFULNESS),

@@ -4,27 +4,23 @@ scenario's constraints.
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
 
-from genrm_cli.judging.profiles.answer import excerpt, make_failure
-from genrm_cli.judging.profiles.json_objects import Pairs, key_form
-from genrm_cli.judging.profiles.profile import ChatMessage, GradingProfile
-from genrm_cli.judging.requests import ListwisePrompt, Reply
+from genrm_cli.judging.profiles.profile import ChatMessage
+from genrm_cli.judging.requests import ListwisePrompt
 from genrm_cli.judging.rubrics.graded import (
     MAX_NOTE_CHARS,
+    NUMBER,
     SESSION,
-    find_intruder,
-    find_member,
+    TEXT,
+    Given,
+    graded_profile,
+    in_order,
+    list_of,
     object_of,
-    parse_object,
-    read_entries,
     render_graded,
-    request_object,
 )
-from genrm_cli.verdicts import Failure, FailureKind, Grades
+from genrm_cli.verdicts import Grades
 
 _TASK = f"""\
 You are an impartial judge. Below are a conversation between a user and an assistant, and what \
@@ -66,20 +62,10 @@ CONSTRAINT_EFFECTS = {"met": "raises", "broken": "violation", "not touched": "no
 _MARKER = re.compile(r"\[--- .{1,100}? ---\]")
 
 
-@dataclass(frozen=True, slots=True)
-class _List:
-    """What a judge says of each entry of a list, under `key`: a quotation, and the `field`."""
-
-    key: str
-    field: str
-    task: str
-    plan: str
-    closing: str
-    grade: Callable[[ListwisePrompt, Sequence[Any], Sequence[str]], Grades | Failure]
-
-    @property
-    def keys(self) -> tuple[str, str]:
-        return "index", self.field
+CONSTRAINT = object_of(
+    {"index": NUMBER, "evidence": TEXT, "verdict": {**TEXT, "enum": list(CONSTRAINT_EFFECTS)}}
+)
+"""Schema of what a judge says of a constraint."""
 
 
 def share_of_points(criteria: Sequence[tuple[str, float]], met: Sequence[bool]) -> float | None:
@@ -96,82 +82,35 @@ def share_of_points(criteria: Sequence[tuple[str, float]], met: Sequence[bool]) 
     return min(1.0, max(0.0, reached / most)) if most > 0 else None
 
 
-def _render_messages(listed: _List, prompt: ListwisePrompt) -> list[ChatMessage]:
+def _render_messages(
+    prompt: ListwisePrompt, task: str, plan: str, closing: str
+) -> list[ChatMessage]:
     lines = "\n".join(f"{index}. {text}" for index, (text, _) in enumerate(prompt.criteria))
-    closing = listed.closing.format(count=len(prompt.criteria))
-    return render_graded(prompt, listed.task, f"{lines}\n\n{listed.plan}", closing)
+    count = len(prompt.criteria)
+    return render_graded(prompt, task, f"{lines}\n\n{plan}", closing.format(count=count))
 
 
-def _parse_reply(listed: _List, reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
-    return parse_object(
-        reply, prompt, (listed.key,), listed.keys, partial(_read_entries, listed, prompt)
-    )
-
-
-def _read_entries(listed: _List, prompt: ListwisePrompt, pairs: Pairs) -> Grades | Failure:
-    found = _read_fields(pairs, listed.key, listed.field, len(prompt.criteria))
-    return found if isinstance(found, Failure) else listed.grade(prompt, *found)
-
-
-def read_constraints(pairs: Pairs, count: int) -> tuple[Sequence[Any], Sequence[str]] | Failure:
-    """Read the verdicts on `count` constraints, with their quotations."""
-    return _read_fields(pairs, "constraints", "verdict", count)
-
-
-def _read_fields(
-    pairs: Pairs, key: str, field: str, count: int
-) -> tuple[Sequence[Any], Sequence[str]] | Failure:
-    """Read a list of entries under `key`: the `field` of each, and its quotation."""
-    keys = ("index", field)
-
-    def read(entry: object) -> tuple[object, str] | Failure:
-        if intruder := find_intruder(entry, keys, (key,)):
-            return intruder
-        value = find_member(entry, field, object)
-        if isinstance(value, Failure):
-            return value
-        quoted = find_member(entry, "evidence", str)
-        return value, quoted if isinstance(quoted, str) else ""
-
-    entries = read_entries(pairs, key, keys, count, read)
-    if isinstance(entries, Failure):
-        return entries
-    return [value for value, _ in entries], [quoted for _, quoted in entries]
-
-
-def _grade_criteria(
-    prompt: ListwisePrompt, met: Sequence[Any], _quoted: Sequence[str]
-) -> Grades | Failure:
-    if unclear := [each for each in met if not isinstance(each, bool)]:
-        return make_failure(
-            FailureKind.NO_VERDICT, f"met is neither true nor false: {excerpt(unclear[0])}"
-        )
+def _grade_criteria(prompt: ListwisePrompt, given: Given) -> Grades:
+    met = [entry["met"] for entry in in_order(given["criteria"], len(prompt.criteria))]
     listed = ", ".join(str(index) for index, is_met in enumerate(met) if is_met) or "none"
-    return Grades(
-        (share_of_points(prompt.criteria, met) or 0.0,), (f"met: {listed}"[:MAX_NOTE_CHARS],)
-    )
+    note = f"met: {listed}"[:MAX_NOTE_CHARS]
+    return Grades((share_of_points(prompt.criteria, met) or 0.0,), (note,))
 
 
-def grade_constraints(
-    prompt: ListwisePrompt, given: Sequence[Any], quoted: Sequence[str]
-) -> Grades | Failure:
+def grade_constraints(prompt: ListwisePrompt, given: Given) -> Grades:
     """Return 0 if a constraint is broken, else 1, with what was said of each as JSON."""
-    verdicts = [" ".join(str(each).lower().replace("_", " ").split()) for each in given]
-    if unknown := [each for each in verdicts if each not in CONSTRAINT_EFFECTS]:
-        return make_failure(
-            FailureKind.NO_VERDICT,
-            f"{excerpt(unknown[0])} is none of {', '.join(CONSTRAINT_EFFECTS)}",
-        )
+    entries = in_order(given["constraints"], len(prompt.criteria))
     found = [
         {
-            "what": f"{verdict}:{text}",
-            "phrase": said[:MAX_NOTE_CHARS],
-            "turn": turn_of(said, prompt),
+            "what": f"{entry['verdict']}:{text}",
+            "phrase": entry["evidence"],
+            "turn": turn_of(entry["evidence"], prompt),
+            "effect": CONSTRAINT_EFFECTS[entry["verdict"]],
         }
-        | {"effect": CONSTRAINT_EFFECTS[verdict]}
-        for (text, _), verdict, said in zip(prompt.criteria, verdicts, quoted, strict=True)
+        for (text, _), entry in zip(prompt.criteria, entries, strict=True)
     ]
-    return Grades((float("broken" not in verdicts),), (json.dumps(found, ensure_ascii=False),))
+    is_broken = any(entry["verdict"] == "broken" for entry in entries)
+    return Grades((float(not is_broken),), (json.dumps(found, ensure_ascii=False),))
 
 
 def turn_of(quoted: str, prompt: ListwisePrompt) -> int | None:
@@ -184,37 +123,27 @@ def turn_of(quoted: str, prompt: ListwisePrompt) -> int | None:
     return len(prompt.conversation) + max(0, len(_MARKER.findall(text, 0, start)) - 1)
 
 
-def _profile(name: str, about: str, listed: _List, answer: Mapping[str, object]) -> GradingProfile:
-    entry = object_of(
-        {"index": {"type": "integer"}, "evidence": {"type": "string"}, listed.field: answer}
-    )
-    return GradingProfile(
-        name=name,
-        version=2,
-        about=about,
-        request_fields=request_object(listed.key, {listed.key: {"type": "array", "items": entry}}),
-        render_messages=partial(_render_messages, listed),
-        parse_reply=partial(_parse_reply, listed),
-        verdict_forms=(key_form((listed.key, *listed.keys)),),
-    )
-
-
-CRITERIA = _profile(
+CRITERIA = graded_profile(
     "rubric-row",
+    3,
     "one response by the criteria of its row; the value is the share of points met, 0 to 1",
-    _List("criteria", "met", _TASK, _PLAN, _CLOSING, _grade_criteria),
-    {"type": "boolean"},
+    "criteria",
+    {
+        "criteria": list_of(
+            object_of({"index": NUMBER, "evidence": TEXT, "met": {"type": "boolean"}})
+        )
+    },
+    lambda prompt: _render_messages(prompt, _TASK, _PLAN, _CLOSING),
+    _grade_criteria,
 )
-CONSTRAINTS = _profile(
+CONSTRAINTS = graded_profile(
     "constraints",
+    3,
     "one response by the constraints of its scenario; the value is 0 if any is broken, else 1",
-    _List(
-        "constraints",
-        "verdict",
-        _CONSTRAINTS_TASK,
-        CONSTRAINT_PLAN,
-        _CONSTRAINTS_CLOSING,
-        grade_constraints,
+    "constraints",
+    {"constraints": list_of(CONSTRAINT)},
+    lambda prompt: _render_messages(
+        prompt, _CONSTRAINTS_TASK, CONSTRAINT_PLAN, _CONSTRAINTS_CLOSING
     ),
-    {"type": "string", "enum": list(CONSTRAINT_EFFECTS)},
+    grade_constraints,
 )

@@ -1,4 +1,9 @@
-"""Prompts for grading by a plan, and the parsing of the JSON object in an answer.
+"""Profiles of judges that grade by a plan, and the parsing of the JSON object in an answer.
+
+One JSON Schema says what is asked for and how it is read (`_GradedForm`): servers that support it
+constrain the judge to it, and the others are asked for the same in words. So a reply is read
+leniently where models vary (a number as a string, a quotation left out, an entry given as its only
+value), and strictly everywhere else.
 
 A judge that quotes a response without escaping its quotation marks can break its own object in two,
 and a response can be written to cause that. The rest of the judge's object then cannot be parsed,
@@ -7,11 +12,11 @@ For the same reason an object may hold neither unexpected nested values nor a ke
 place: they could be the judge's real answer."""
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
-from operator import itemgetter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any
 
 from genrm_cli.judging.profiles.answer import (
     THINK,
@@ -24,17 +29,62 @@ from genrm_cli.judging.profiles.answer import (
     parse_decimal,
     pick_own,
 )
-from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects, text_without
-from genrm_cli.judging.profiles.profile import GREEDY, ChatMessage, Fields, freeze
+from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects, key_form, text_without
+from genrm_cli.judging.profiles.profile import GREEDY, ChatMessage, Fields, GradingProfile, freeze
 from genrm_cli.judging.profiles.prompt import render_listwise
 from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 MAX_NOTE_CHARS = 300  # a quotation of one or two sentences, as the prompt asks
+NUMBER: Fields = {"type": "integer"}
+TEXT: Fields = {"type": "string"}
 
 SESSION = """\
 A response may be a whole session, written as turns. Then the assistant's turns are what counts, \
 and those of the user or client are what it had to deal with."""
+
+Given = dict[str, Any]
+"""The members of an object, each of the type that its schema asks for."""
+
+
+class GradesError(Exception):
+    """An object is not of the requested form."""
+
+    def __init__(self, kind: FailureKind, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
+
+
+def graded_profile(
+    name: str,
+    version: int,
+    about: str,
+    title: str,
+    properties: Fields,
+    render: Callable[[ListwisePrompt], list[ChatMessage]],
+    grade: Callable[[ListwisePrompt, Given], Grades],
+    *,
+    whole_group: bool = False,
+) -> GradingProfile:
+    """Return a profile that asks for one JSON object.
+
+    Args:
+        title: of the schema.
+        properties: schema by key of the object. Texts without a list of choices are notes, which
+            may be missing; all else must be there, but for lists, which are then empty.
+        grade: makes grades of the object, or raises `GradesError`.
+    """
+    form = _GradedForm(properties)
+    return GradingProfile(
+        name=name,
+        version=version,
+        about=about,
+        request_fields=request_object(title, properties),
+        render_messages=render,
+        parse_reply=partial(_parse_reply, form, grade),
+        verdict_forms=(key_form(form.every_key),),
+        whole_group=whole_group,
+    )
 
 
 def render_graded(prompt: ListwisePrompt, task: str, plan: str, closing: str) -> list[ChatMessage]:
@@ -67,137 +117,165 @@ def object_of(properties: Fields) -> dict[str, object]:
     }
 
 
-Read = TypeVar("Read")
+def list_of(items: Fields) -> dict[str, object]:
+    """Return the schema of a list."""
+    return {"type": "array", "items": items}
 
 
-def parse_object(
+def in_order(entries: Sequence[Given], count: int) -> list[Given]:
+    """Return entries with an `index` from 0 to count - 1, each exactly once, by this index."""
+    check_numbers([entry["index"] for entry in entries], count)
+    return sorted(entries, key=lambda entry: float(entry["index"]))
+
+
+def check_numbers(numbers: Sequence[float], count: int) -> None:
+    """Raise `GradesError` unless the numbers are 0 to count - 1, each exactly once."""
+    known = set(range(count))
+    for number in numbers:
+        if number not in known:  # also NaN and fractions
+            raise GradesError(FailureKind.OUT_OF_RANGE, f"there is no number {number:g} of {count}")
+    if len(numbers) > len(set(numbers)):
+        raise GradesError(FailureKind.AMBIGUOUS, "a number is named more than once")
+    if missing := known.difference(map(int, numbers)):
+        raise GradesError(FailureKind.NO_VERDICT, f"number {min(missing)} is not named")
+
+
+@dataclass(frozen=True, slots=True)
+class _GradedForm:
+    """The form of the object that a judge is asked for."""
+
+    properties: Fields
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of the object, without those of notes."""
+        return tuple(key for key, schema in self.properties.items() if schema != TEXT)
+
+    @property
+    def every_key(self) -> tuple[str, ...]:
+        """Keys of the object and of those in it, without those of notes."""
+        return tuple(dict.fromkeys(_iter_keys(self.properties)))
+
+    def read(self, pairs: object, properties: Fields | None = None) -> Given:
+        """Return the members of a decoded object, or raise `GradesError`."""
+        schemas = self.properties if properties is None else properties
+        if not isinstance(pairs, tuple):
+            raise GradesError(FailureKind.NO_VERDICT, f"not an object: {excerpt(pairs)}")
+        given: Given = {}
+        for key, value in pairs:
+            if key in given:
+                raise GradesError(FailureKind.AMBIGUOUS, f"{key} is given more than once")
+            if key in schemas:
+                given[key] = self._read_value(key, value, schemas[key])
+            elif key in self.every_key or isinstance(value, tuple | list | float):
+                raise GradesError(
+                    FailureKind.NO_VERDICT, f"unexpected {excerpt(key)}: {excerpt(value)}"
+                )
+        for key in schemas.keys() - given.keys():
+            if schemas[key] == TEXT:
+                given[key] = ""
+            elif _type_of(schemas[key]) == "array":
+                given[key] = []
+            else:
+                raise GradesError(FailureKind.NO_VERDICT, f"{key} is not given")
+        return given
+
+    def _read_value(self, key: str, value: object, schema: Any) -> object:
+        kind = schema["type"]
+        is_wrong = isinstance(value, tuple | list)
+        if kind == "object":
+            values = [name for name, each in schema["properties"].items() if each != TEXT]
+            if len(values) == 1 and not is_wrong:
+                value = ((values[0], value),)
+            return self.read(value, schema["properties"])
+        if kind == "array":
+            if not isinstance(value, list):
+                raise GradesError(FailureKind.NO_VERDICT, f"{key} is not a list: {excerpt(value)}")
+            return [self._read_value(key, each, schema["items"]) for each in value]
+        if kind == "boolean":
+            is_wrong = not isinstance(value, bool)
+        elif schema == TEXT:
+            value = value[:MAX_NOTE_CHARS] if isinstance(value, str) else value and ""
+        elif kind == "string":
+            value = " ".join(str(value).lower().replace("_", " ").split())
+            is_wrong = value not in schema["enum"]
+        else:
+            value = parse_decimal(value) if isinstance(value, str) else value
+            is_wrong = not isinstance(value, float)
+            if not is_wrong and value not in schema.get("enum", [value]):
+                expected = " or ".join(f"{each:.15g}" for each in schema["enum"])
+                raise GradesError(
+                    FailureKind.OUT_OF_RANGE, f"{key} is {value:g}, expected {expected}"
+                )
+        if is_wrong:
+            raise GradesError(FailureKind.NO_VERDICT, f"{key} is {excerpt(value)}")
+        return value
+
+
+def _type_of(schema: object) -> object:
+    return schema["type"] if isinstance(schema, Mapping) else None
+
+
+def _iter_keys(properties: Any) -> Iterator[str]:
+    for key, schema in properties.items():
+        while schema["type"] == "array":
+            yield key
+            schema = schema["items"]
+        if schema == TEXT:
+            continue
+        yield key
+        if schema["type"] == "object":
+            yield from _iter_keys(schema["properties"])
+
+
+def _parse_reply(
+    form: _GradedForm,
+    grade: Callable[[ListwisePrompt, Given], Grades],
     reply: Reply,
     prompt: ListwisePrompt,
-    keys: tuple[str, ...],
-    inner_keys: tuple[str, ...],
-    parse: Callable[[Pairs], Grades | Failure],
 ) -> Grades | Failure:
     """Parse the object with one of the keys at its top level; it may be repeated, but not with
     other grades.
 
     Objects that the judge quotes from a response do not count. A reply is `ambiguous` if any of the
-    keys, or of the `inner_keys` of nested objects, follows the object."""
+    keys follows the object."""
+
+    def read_object(pairs: Pairs) -> Grades | Failure:
+        try:
+            return grade(prompt, form.read(pairs))
+        except GradesError as error:
+            return make_failure(error.kind, str(error))
 
     def read(answer: Answer) -> Grades | Failure:
         text = answer.text
+        keys = form.keys
         objects = list(iter_objects(text, keys))
         carriers = [found for found in objects if any(key in keys for key, _ in found.pairs or ())]
         if THINK in text_without(text, carriers):
             return open_thought()
-        said = [Carrier(found.start, found.end, parse(found.pairs or ())) for found in carriers]
+        said = [
+            Carrier(found.start, found.end, read_object(found.pairs or ())) for found in carriers
+        ]
         own = pick_own(answer, said, ignore_unreadable=False)
         if own is None:
             lacks = f"no complete object with {' or '.join(keys)}; ends with {excerpt(text[-40:])}"
             return make_failure(FailureKind.NO_VERDICT, lacks)
         if isinstance(own, Failure) or isinstance(own.result, Failure):
             return own if isinstance(own, Failure) else own.result
-        if any(
-            _has_key(text[found.start : found.end], keys)
-            for found in objects
-            if found.pairs is None
-        ):
+        torn = [text[found.start : found.end] for found in objects if found.pairs is None]
+        if any(_has_key(each, keys) for each in torn):
             return make_failure(
                 FailureKind.AMBIGUOUS,
                 f"more than one object with {keys[0]}, and one cannot be read",
             )
-        behind = text_without(
-            text, [found for found in carriers if found.start > own.start], own.end
-        )
-        if _has_key(behind, keys + inner_keys):
+        repeats = [found for found in carriers if found.start > own.start]
+        if _has_key(text_without(text, repeats, own.end), form.every_key):
             return make_failure(
                 FailureKind.AMBIGUOUS, f"more of the same follows the object with {keys[0]}"
             )
         return own.result
 
     return parse_answer(reply, prompt, read)
-
-
-def find_member(pairs: object, key: str, kind: type[Read]) -> Read | Failure:
-    """Return the only member of a decoded object with a key, if it is a `float`, `str`, `list` or
-    `tuple` (object).
-    """
-    if not isinstance(pairs, tuple):
-        return make_failure(FailureKind.NO_VERDICT, f"no object with {key}: {excerpt(pairs)}")
-    values = [value for name, value in pairs if name == key]
-    if len(values) > 1:
-        return make_failure(FailureKind.AMBIGUOUS, f"{key} is given more than once")
-    if not values or not isinstance(values[0], kind):
-        found = excerpt(values[0]) if values else "nothing"
-        return make_failure(FailureKind.NO_VERDICT, f"{key} is not of the requested form: {found}")
-    return values[0]
-
-
-def find_number(pairs: object, key: str) -> float | Failure:
-    """Return the only member of an object with a key as a number; a plain decimal in a string
-    counts.
-    """
-    value = find_member(pairs, key, object)
-    number = parse_decimal(value) if isinstance(value, str) else value
-    if isinstance(number, float | Failure):
-        return number
-    return make_failure(FailureKind.NO_VERDICT, f"{key} is not a number: {excerpt(value)}")
-
-
-def find_intruder(
-    pairs: object, expected: tuple[str, ...], reserved: tuple[str, ...]
-) -> Failure | None:
-    """Return a failure if an object holds a nested value under an unexpected key, or a key reserved
-    for others.
-    """
-    for key, value in pairs if isinstance(pairs, tuple) else ():
-        if key not in expected and (key in reserved or isinstance(value, tuple | list)):
-            return make_failure(
-                FailureKind.NO_VERDICT, f"unexpected {excerpt(key)}: {excerpt(value)}"
-            )
-    return None
-
-
-def read_entries(
-    pairs: Pairs,
-    key: str,
-    inner_keys: tuple[str, ...],
-    count: int,
-    read: Callable[[object], Read | Failure],
-) -> list[Read] | Failure:
-    """Read the list under a key, whose entries have an `index` from 0 to count - 1, in the order of
-    these.
-    """
-    if intruder := find_intruder(pairs, (key,), inner_keys):
-        return intruder
-    entries = find_member(pairs, key, list)
-    if isinstance(entries, Failure):
-        return entries
-    found: list[tuple[float, Read]] = []
-    for entry in entries:
-        index = find_number(entry, "index")
-        value = read(entry)
-        if isinstance(index, Failure):
-            return index
-        if isinstance(value, Failure):
-            return value
-        found.append((index, value))
-    miscount = find_miscount([index for index, _ in found], count)
-    return miscount or [value for _, value in sorted(found, key=itemgetter(0))]
-
-
-def find_miscount(indices: list[float], count: int) -> Failure | None:
-    """Return a failure unless the indices are 0 to count - 1, each exactly once."""
-    known = set(range(count))
-    for index in indices:
-        if index not in known:  # also NaN and fractions
-            return make_failure(
-                FailureKind.OUT_OF_RANGE, f"there is no number {index:g} of {count}"
-            )
-    if len(indices) > len(set(indices)):
-        return make_failure(FailureKind.AMBIGUOUS, "a number is named more than once")
-    if missing := known.difference(map(int, indices)):
-        return make_failure(FailureKind.NO_VERDICT, f"number {min(missing)} is not named")
-    return None
 
 
 def _has_key(text: str, keys: tuple[str, ...]) -> bool:

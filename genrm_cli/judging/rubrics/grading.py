@@ -7,29 +7,25 @@ The responses of a group are sorted into tiers, best first, or into clusters by 
 from collections.abc import Sequence
 from functools import partial
 
-from genrm_cli.judging.profiles.answer import excerpt, make_failure, parse_decimal
-from genrm_cli.judging.profiles.json_objects import Pairs, key_form
 from genrm_cli.judging.profiles.profile import ChatMessage, GradingProfile
-from genrm_cli.judging.requests import ListwisePrompt, Reply
+from genrm_cli.judging.requests import ListwisePrompt
 from genrm_cli.judging.rubrics.graded import (
-    MAX_NOTE_CHARS,
+    NUMBER,
     SESSION,
-    find_intruder,
-    find_member,
-    find_miscount,
-    find_number,
+    TEXT,
+    Given,
+    check_numbers,
+    graded_profile,
+    in_order,
+    list_of,
     object_of,
-    parse_object,
-    read_entries,
     render_graded,
-    request_object,
 )
 from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
-from genrm_cli.verdicts import Failure, FailureKind, Grades
+from genrm_cli.verdicts import Grades
 
-FORM_VERSION = 4
+FORM_VERSION = 5
 """Increased whenever the prompt or its parsing changes, for any set."""
-MAX_LABEL_CHARS = 300  # the prompt asks for a few words
 
 _TASK = f"""\
 You are an impartial judge. Below are a conversation between a user and an assistant, and what \
@@ -54,23 +50,22 @@ def grading_profile(rubric_set: RubricSet) -> GradingProfile:
 
     Grades have one value per rubric, in the set's order, 0 to 1 with 1 the best, and quotations as
     notes."""
-    text = {"type": "string"}
     # The score comes last, so that it follows from the reasons.
     entries = {
         rubric.component_name: object_of(
-            {"evidence": text, "reasoning": text, "score": scores_of(rubric)}
+            {"evidence": TEXT, "reasoning": TEXT, "score": scores_of(rubric)}
         )
         for rubric in rubric_set.rubrics
     }
-    return GradingProfile(
-        name=f"rubric-{rubric_set.name}",
+    return graded_profile(
+        f"rubric-{rubric_set.name}",
         # Both only increase, or the version of the set is a digest of its content.
-        version=rubric_set.version + FORM_VERSION - 1,
-        about=rubric_set.about,
-        request_fields=request_object("grades", {"scores": object_of(entries)}),
-        render_messages=partial(_render_messages, rubric_set),
-        parse_reply=partial(_parse_reply, rubric_set),
-        verdict_forms=(key_form(("scores", "score", *rubric_set.component_names)),),
+        rubric_set.version + FORM_VERSION - 1,
+        rubric_set.about,
+        "grades",
+        {"scores": object_of(entries)},
+        partial(_render_messages, rubric_set),
+        lambda _, given: grades_of(rubric_set, given["scores"]),
     )
 
 
@@ -88,7 +83,7 @@ def _render_messages(rubric_set: RubricSet, prompt: ListwisePrompt) -> list[Chat
     plan = "\n\n".join([*map(render_rubric, rubric_set.rubrics), _PLAN])
     entries = ",\n".join(
         f'  "{rubric.component_name}": '
-        f'{{"evidence": "<quotation>", "reasoning": "<why>", "score": <{_range(rubric)}>}}'
+        f'{{"evidence": "<quotation>", "reasoning": "<why>", "score": <{range_of(rubric)}>}}'
         for rubric in rubric_set.rubrics
     )
     return render_graded(prompt, _TASK, plan, f'{_CLOSING}{{"scores": {{\n{entries}\n}}}}')
@@ -97,7 +92,7 @@ def _render_messages(rubric_set: RubricSet, prompt: ListwisePrompt) -> list[Chat
 def render_rubric(rubric: Rubric) -> str:
     """Render a rubric with the meanings of its scores."""
     scores = (
-        f"  {_write(score)} = {meaning}".removesuffix(" = ") for score, meaning in rubric.score_map
+        f"  {score:.15g} = {meaning}".removesuffix(" = ") for score, meaning in rubric.score_map
     )
     flaw = (
         [] if rubric.positive else ["This is a flaw: a high score means that there is more of it."]
@@ -107,71 +102,20 @@ def render_rubric(rubric: Rubric) -> str:
     )
 
 
-def _range(rubric: Rubric) -> str:
-    return " or ".join(_write(score) for score, _ in rubric.score_map)
+def range_of(rubric: Rubric) -> str:
+    """Render the scores of a rubric."""
+    # Plain `g` rounds to six digits.
+    return " or ".join(f"{score:.15g}" for score, _ in rubric.score_map)
 
 
-def _write(score: float) -> str:
-    return f"{score:.15g}"  # plain `g` rounds to six digits
-
-
-def _parse_reply(rubric_set: RubricSet, reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
-    names = rubric_set.component_names
-    keys = ("scores", "score") if len(names) == 1 else ("scores",)
-    return parse_object(reply, prompt, keys, ("score", *names), partial(read_scores, rubric_set))
-
-
-def read_scores(rubric_set: RubricSet, pairs: Pairs) -> Grades | Failure:
-    """Read the score of each rubric, with its quotation."""
-    scores = _entries_of(rubric_set, pairs)
-    if isinstance(scores, Failure):
-        return scores
-    if unknown := {name for name, _ in scores}.difference(rubric_set.component_names):
-        return make_failure(FailureKind.NO_VERDICT, f"there is no rubric {excerpt(min(unknown))}")
-    values = []
-    notes = []
-    for rubric in rubric_set.rubrics:
-        value = _read_value(rubric, scores)
-        if isinstance(value, Failure):
-            return value
-        values.append(value)
-        evidence = find_member(dict(scores)[rubric.component_name], "evidence", str)
-        notes.append("" if isinstance(evidence, Failure) else evidence[:MAX_NOTE_CHARS])
-    return Grades(tuple(values), tuple(notes))
-
-
-def _entries_of(rubric_set: RubricSet, pairs: Pairs) -> Pairs | Failure:
-    """Return the entry of each rubric. An object with its own score is the entry of the only
-    rubric.
-    """
-    names = rubric_set.component_names
-    if len(names) == 1 and any(key == "score" for key, _ in pairs):
-        return ((names[0], pairs),)
-    if intruder := find_intruder(pairs, ("scores",), ("score", *names)):
-        return intruder
-    return find_member(pairs, "scores", tuple)
-
-
-def _read_value(rubric: Rubric, scores: Pairs) -> float | Failure:
-    entry = find_member(scores, rubric.component_name, object)
-    if isinstance(entry, Failure):
-        return entry
-    if intruder := find_intruder(entry, ("score",), ("scores",)):
-        return intruder
-    raw = (
-        find_number(entry, "score")
-        if isinstance(entry, tuple)
-        else find_number(scores, rubric.component_name)
-    )
-    if isinstance(raw, Failure):
-        return make_failure(raw.kind, f"{rubric.component_name}: {raw.detail}")
-    value = rubric.value_of(raw)
-    if value is None:
-        return make_failure(
-            FailureKind.OUT_OF_RANGE,
-            f"{rubric.component_name} is {raw:g}, expected {_range(rubric)}",
-        )
-    return value
+def grades_of(rubric_set: RubricSet, scores: Given) -> Grades:
+    """Return the value of each rubric, with its quotation."""
+    entries = [scores[name] for name in rubric_set.component_names]
+    values = [
+        rubric.value_of(entry["score"])
+        for rubric, entry in zip(rubric_set.rubrics, entries, strict=True)
+    ]
+    return Grades(tuple(values), tuple(entry["evidence"] for entry in entries))
 
 
 # All responses of a group
@@ -189,7 +133,6 @@ Sort all {count} responses into tiers, the best first. Equal responses share a t
 number belongs to exactly one tier. Answer with one JSON object in this form and nothing else:
 {{"reasoning": "<why, in brief>", "tiers": [[<numbers of the best>], [<numbers of the next>], \
 ...]}}"""
-_TIERS = {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}
 
 
 def ranking_profile(rubric_set: RubricSet) -> GradingProfile:
@@ -197,18 +140,14 @@ def ranking_profile(rubric_set: RubricSet) -> GradingProfile:
 
     Prompts hold the non-empty responses, shuffled by the caller. Grades have one value per
     response, in the order shown, 0 to 1 with 1 the best; the mean is 0.5."""
-    return GradingProfile(
-        name=f"rubric-rank-{rubric_set.name}",
-        version=rubric_set.version + FORM_VERSION - 1,
-        about=f"all responses of a group ranked in one call; {rubric_set.about}",
-        request_fields=request_object(
-            "ranking", {"reasoning": {"type": "string"}, "tiers": _TIERS}
-        ),
-        render_messages=partial(_render_ranking, rubric_set),
-        parse_reply=lambda reply, prompt: parse_object(
-            reply, prompt, ("tiers",), (), partial(_read_tiers, len(prompt.responses))
-        ),
-        verdict_forms=(key_form(("tiers",)),),
+    return graded_profile(
+        f"rubric-rank-{rubric_set.name}",
+        rubric_set.version + FORM_VERSION - 1,
+        f"all responses of a group ranked in one call; {rubric_set.about}",
+        "ranking",
+        {"reasoning": TEXT, "tiers": list_of(list_of(NUMBER))},
+        partial(_render_ranking, rubric_set),
+        _grade_tiers,
         whole_group=True,
     )
 
@@ -239,24 +178,10 @@ def _render_ranking(rubric_set: RubricSet, prompt: ListwisePrompt) -> list[ChatM
     return render_graded(prompt, _RANK, plan, _RANK_CLOSING.format(count=len(prompt.responses)))
 
 
-def _read_tiers(count: int, pairs: Pairs) -> Grades | Failure:
-    if intruder := find_intruder(pairs, ("tiers",), ()):
-        return intruder
-    tiers = find_member(pairs, "tiers", list)
-    if isinstance(tiers, Failure):
-        return tiers
-    read: list[list[float]] = []
-    for tier in tiers:
-        given = tier if isinstance(tier, list) else [None]
-        numbers = [parse_decimal(index) if isinstance(index, str) else index for index in given]
-        read.append([number for number in numbers if isinstance(number, float)])
-        if len(read[-1]) < len(numbers):
-            return make_failure(
-                FailureKind.NO_VERDICT, f"a tier is not a list of numbers: {excerpt(tier)}"
-            )
-    if miscount := find_miscount([index for tier in read for index in tier], count):
-        return miscount
-    return Grades(values_of_tiers([[int(index) for index in tier] for tier in read]))
+def _grade_tiers(prompt: ListwisePrompt, given: Given) -> Grades:
+    tiers = given["tiers"]
+    check_numbers([number for tier in tiers for number in tier], len(prompt.responses))
+    return Grades(values_of_tiers([[int(number) for number in tier] for tier in tiers]))
 
 
 _SORT = f"""\
@@ -278,60 +203,30 @@ each by its tactic in a few words. Answer with one JSON object in this form and 
 with one entry for each response:
 {{"assignments": [{{"index": <number of the response>, "cluster_id": <number>, "label": \
 "<tactic>"}}, ...]}}"""
-_ASSIGNMENTS = {
-    "type": "array",
-    "items": object_of(
-        {
-            "index": {"type": "integer"},
-            "cluster_id": {"type": "integer"},
-            "label": {"type": "string"},
-        }
-    ),
-}
-
-_KEYS = ("index", "cluster_id")
-_Cluster = tuple[float | str, str]
 
 
-def _read_assignments(count: int, pairs: Pairs) -> Grades | Failure:
-    clusters = read_entries(pairs, "assignments", _KEYS, count, _read_cluster)
-    if isinstance(clusters, Failure):
-        return clusters
-    numbers: dict[object, float] = {}  # by first appearance
-    values = tuple(numbers.setdefault(name, float(len(numbers))) for name, _ in clusters)
-    return Grades(values, tuple(label for _, label in clusters))
+def _render_clusters(prompt: ListwisePrompt) -> list[ChatMessage]:
+    closing = _SORT_CLOSING.format(count=len(prompt.responses))
+    return render_graded(prompt, _SORT, _SORT_PLAN, closing)
 
 
-def _read_cluster(assignment: object) -> _Cluster | Failure:
-    if intruder := find_intruder(assignment, _KEYS, ("assignments",)):
-        return intruder
-    found = find_member(assignment, "cluster_id", object)
-    if isinstance(found, Failure):
-        return found
-    number = parse_decimal(found) if isinstance(found, str) else found
-    name = found.strip() if isinstance(found, str) and number is None else number
-    if (
-        not isinstance(name, str | float) or name == "" or name != name
-    ):  # NaN is not even equal to itself
-        return make_failure(
-            FailureKind.NO_VERDICT, f"cluster_id is neither a number nor a name: {excerpt(found)}"
-        )
-    label = find_member(assignment, "label", str)
-    return name, "" if isinstance(label, Failure) else label[:MAX_LABEL_CHARS]
+def _grade_clusters(prompt: ListwisePrompt, given: Given) -> Grades:
+    clusters = in_order(given["assignments"], len(prompt.responses))
+    numbers: dict[float, float] = {}  # by first appearance
+    for cluster in clusters:
+        numbers.setdefault(cluster["cluster_id"], float(len(numbers)))
+    values = tuple(numbers[cluster["cluster_id"]] for cluster in clusters)
+    return Grades(values, tuple(cluster["label"] for cluster in clusters))
 
 
-CLUSTERS = GradingProfile(
-    name="clusters",
-    version=3,
-    about="all responses of a group sorted by their tactic in one call; values are the clusters' "
+CLUSTERS = graded_profile(
+    "clusters",
+    4,
+    "all responses of a group sorted by their tactic in one call; values are the clusters' "
     "numbers from 0",
-    request_fields=request_object("clusters", {"assignments": _ASSIGNMENTS}),
-    render_messages=lambda prompt: render_graded(
-        prompt, _SORT, _SORT_PLAN, _SORT_CLOSING.format(count=len(prompt.responses))
-    ),
-    parse_reply=lambda reply, prompt: parse_object(
-        reply, prompt, ("assignments",), _KEYS, partial(_read_assignments, len(prompt.responses))
-    ),
-    verdict_forms=(key_form(("assignments", *_KEYS)),),
+    "clusters",
+    {"assignments": list_of(object_of({"index": NUMBER, "cluster_id": NUMBER, "label": TEXT}))},
+    _render_clusters,
+    _grade_clusters,
     whole_group=True,
 )

@@ -35,14 +35,12 @@ class Rubric:
         """
         return "rubric_" + re.sub("[^a-z0-9]+", "_", self.title.lower())
 
-    def value_of(self, raw: float) -> float | None:
-        """Scale a score to 0 to 1, 1 the best; None if the map lacks it.
+    def value_of(self, raw: float) -> float:
+        """Scale a score of the map to 0 to 1, 1 the best.
 
         Source: (raw - least) / (greatest - least), and 1 minus that for a flaw.
         """
         scores = [score for score, _ in self.score_map]
-        if raw not in scores:
-            return None
         share = (raw - min(scores)) / (max(scores) - min(scores))
         return share if self.positive else 1.0 - share
 

@@ -4,42 +4,38 @@ of the assistant, and each constraint of the scenario.
 
 import json
 from functools import partial
+from statistics import fmean
 
-from genrm_cli.judging.profiles.answer import make_failure
-from genrm_cli.judging.profiles.json_objects import Pairs, key_form
 from genrm_cli.judging.profiles.profile import ChatMessage, GradingProfile
-from genrm_cli.judging.requests import ListwisePrompt, Reply
+from genrm_cli.judging.requests import ListwisePrompt
 from genrm_cli.judging.rubrics.criteria import (
-    CONSTRAINT_EFFECTS,
+    CONSTRAINT,
     CONSTRAINT_PLAN,
     grade_constraints,
-    read_constraints,
     turn_of,
 )
 from genrm_cli.judging.rubrics.graded import (
-    MAX_NOTE_CHARS,
+    NUMBER,
     SESSION,
-    find_intruder,
-    find_member,
-    find_number,
+    TEXT,
+    Given,
+    graded_profile,
+    in_order,
+    list_of,
     object_of,
-    parse_object,
-    read_entries,
     render_graded,
-    request_object,
 )
-from genrm_cli.judging.rubrics.grading import read_scores, render_rubric, scores_of
+from genrm_cli.judging.rubrics.grading import grades_of, range_of, render_rubric, scores_of
 from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
-from genrm_cli.verdicts import Failure, FailureKind, Grades
+from genrm_cli.verdicts import Grades
 
 SESSION_SET = "session"
 CONSTRAINTS_NAME = "rubric_constraints"
 TURNS_NAME = "rubric_turns"
 _SAFETY = "rubric_safety"
-_VERSION = 1
+_VERSION = 2
 _ASSISTANT = "[--- ASSISTANT ---]"
 _TURN = Rubric("Turn", "", score_map=tuple((float(score), "") for score in range(1, 6)))
-_PARTS = ("turns", "scores", "constraints")
 
 _TASK = f"""\
 You are an impartial judge. Below are a conversation between a client and an assistant, who \
@@ -76,32 +72,26 @@ def session_profile(rubric_set: RubricSet) -> GradingProfile:
     1; and the mean of the turns. Notes are JSON: quotation and turn, and for safety the client's
     words as well.
     """
-    text = {"type": "string"}
-    number = {"type": "integer"}
     scores = {
         rubric.component_name: object_of(
-            ({"client": text} if rubric.component_name == _SAFETY else {})
-            | {"evidence": text, "score": scores_of(rubric)}
+            ({"client": TEXT} if rubric.component_name == _SAFETY else {})
+            | {"evidence": TEXT, "score": scores_of(rubric)}
         )
         for rubric in rubric_set.rubrics
     }
-    verdict = {"type": "string", "enum": list(CONSTRAINT_EFFECTS)}
-    turn = object_of({"index": number, "evidence": text, "score": number})
-    constraint = object_of({"index": number, "evidence": text, "verdict": verdict})
-    fields = {
-        "turns": {"type": "array", "items": turn},
-        "scores": object_of(scores),
-        "constraints": {"type": "array", "items": constraint},
-    }
-    names = rubric_set.component_names
-    return GradingProfile(
-        name=f"rubric-{rubric_set.name}",
-        version=rubric_set.version + _VERSION - 1,
-        about=rubric_set.about,
-        request_fields=request_object("session", fields),
-        render_messages=partial(_render_messages, rubric_set),
-        parse_reply=partial(_parse_reply, rubric_set),
-        verdict_forms=(key_form((*_PARTS, "score", "verdict", *names)),),
+    turn = object_of({"index": NUMBER, "evidence": TEXT, "score": scores_of(_TURN)})
+    return graded_profile(
+        f"rubric-{rubric_set.name}",
+        rubric_set.version + _VERSION - 1,
+        rubric_set.about,
+        "session",
+        {
+            "turns": list_of(turn),
+            "scores": object_of(scores),
+            "constraints": list_of(CONSTRAINT),
+        },
+        partial(_render_messages, rubric_set),
+        partial(_grade, rubric_set),
     )
 
 
@@ -122,9 +112,8 @@ def _render_messages(rubric_set: RubricSet, prompt: ListwisePrompt) -> list[Chat
 
 def _render_entry(rubric: Rubric) -> str:
     client = '"client": "<quotation of the client>", ' if rubric.component_name == _SAFETY else ""
-    scores = " or ".join(f"{score:g}" for score, _ in rubric.score_map)
     evidence = '"evidence": "<quotation of the assistant>"'
-    return f'  "{rubric.component_name}": {{{client}{evidence}, "score": <{scores}>}}'
+    return f'  "{rubric.component_name}": {{{client}{evidence}, "score": <{range_of(rubric)}>}}'
 
 
 def _count_turns(prompt: ListwisePrompt) -> int:
@@ -132,67 +121,29 @@ def _count_turns(prompt: ListwisePrompt) -> int:
     return max(1, prompt.responses[0].count(_ASSISTANT))
 
 
-def _parse_reply(rubric_set: RubricSet, reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
-    inner = ("score", "verdict", *rubric_set.component_names)
-    return parse_object(reply, prompt, _PARTS, inner, partial(_read_parts, rubric_set, prompt))
-
-
-def _read_parts(rubric_set: RubricSet, prompt: ListwisePrompt, pairs: Pairs) -> Grades | Failure:
-    if intruder := find_intruder(pairs, _PARTS, ()):
-        return intruder
-    turns = read_entries(
-        _part(pairs, "turns"), "turns", ("score",), _count_turns(prompt), _read_turn
-    )
-    if isinstance(turns, Failure):
-        return turns
-    scores = read_scores(rubric_set, _part(pairs, "scores"))
-    if isinstance(scores, Failure):
-        return scores
-    broken = _grade_constraints(prompt, pairs)
-    if isinstance(broken, Failure):
-        return broken
-    entries = find_member(pairs, "scores", tuple)
-    if isinstance(entries, Failure):
-        return entries
-    entry_of = dict(entries)
-    notes = [
-        _note(prompt, quoted, entry_of.get(name))
-        for name, quoted in zip(rubric_set.component_names, scores.notes, strict=True)
-    ]
+def _grade(rubric_set: RubricSet, prompt: ListwisePrompt, given: Given) -> Grades:
+    turns = in_order(given["turns"], _count_turns(prompt))
     of_turns = [
-        {"number": number, "score": value, "evidence": quoted, "turn": turn_of(quoted, prompt)}
-        for number, (value, quoted) in enumerate(turns)
+        {
+            "number": number,
+            "score": _TURN.value_of(turn["score"]),
+            "evidence": turn["evidence"],
+            "turn": turn_of(turn["evidence"], prompt),
+        }
+        for number, turn in enumerate(turns)
     ]
-    mean = sum(value for value, _ in turns) / len(turns)
-    values = (*scores.values, *broken.values, round(mean, 9))
-    return Grades(values, (*notes, *broken.notes, json.dumps(of_turns, ensure_ascii=False)))
-
-
-def _part(pairs: Pairs, name: str) -> Pairs:
-    return tuple((key, value) for key, value in pairs if key == name)
-
-
-def _read_turn(entry: object) -> tuple[float, str] | Failure:
-    raw = find_number(entry, "score")
-    if isinstance(raw, Failure):
-        return raw
-    value = _TURN.value_of(raw)
-    if value is None:
-        return make_failure(FailureKind.OUT_OF_RANGE, f"a turn is {raw:g}, expected 1 to 5")
-    quoted = find_member(entry, "evidence", str)
-    return value, "" if isinstance(quoted, Failure) else quoted[:MAX_NOTE_CHARS]
-
-
-def _grade_constraints(prompt: ListwisePrompt, pairs: Pairs) -> Grades | Failure:
-    if not prompt.criteria:
-        return Grades((1.0,), ("[]",))
-    found = read_constraints(_part(pairs, "constraints"), len(prompt.criteria))
-    return found if isinstance(found, Failure) else grade_constraints(prompt, *found)
-
-
-def _note(prompt: ListwisePrompt, quoted: str, entry: object) -> str:
-    note: dict[str, object] = {"evidence": quoted, "turn": turn_of(quoted, prompt)}
-    client = find_member(entry, "client", str)
-    if isinstance(client, str):
-        note["client"] = client[:MAX_NOTE_CHARS]
-    return json.dumps(note, ensure_ascii=False)
+    scores = grades_of(rubric_set, given["scores"])
+    constraints = grade_constraints(prompt, given)
+    notes = []
+    for name in rubric_set.component_names:
+        entry = given["scores"][name]
+        said = entry["evidence"]
+        note = {"evidence": said, "turn": turn_of(said, prompt)}
+        if entry.get("client"):
+            note["client"] = entry["client"]
+        notes.append(json.dumps(note, ensure_ascii=False))
+    mean = fmean(_TURN.value_of(turn["score"]) for turn in turns)
+    return Grades(
+        (*scores.values, *constraints.values, round(mean, 9)),
+        (*notes, *constraints.notes, json.dumps(of_turns, ensure_ascii=False)),
+    )

@@ -37,7 +37,7 @@ def test_how_a_reply_is_read():
     """Every response in exactly one cluster, or a failure of the right kind."""
     cases = [
         (assigned(0, "0", 1), (0.0, 0.0, 1.0)),
-        (assigned("b", "a", " b "), (0.0, 1.0, 0.0)),
+        (assigned(7, 3, " 7 "), (0.0, 1.0, 0.0)),
         (assigned(0, 0, 1) + "\n" + assigned(3, 3, 4), (0.0, 0.0, 1.0)),
         (assigned(0, 0, 1) + "\n" + assigned(0, 1, 1), FailureKind.AMBIGUOUS),
         (assigned(0, 0), FailureKind.NO_VERDICT),

@@ -36,23 +36,6 @@ TWO = RubricSet(
         Rubric("B", "", False),
     ),
 )
-ONE = RubricSet(
-    "one",
-    1,
-    "",
-    (
-        Rubric(
-            "A",
-            "",
-            True,
-            (
-                (1.0, ""),
-                (2.0, ""),
-                (5.0, ""),
-            ),
-        ),
-    ),
-)
 SHOWN = ListwisePrompt([], ("Some response.",))
 OWN = '{"scores": {"rubric_a": {"score": 1}, "rubric_b": {"score": 1}}}'
 OTHER = '{"scores": {"rubric_a": {"score": 3}, "rubric_b": {"score": 0}}}'
@@ -107,20 +90,6 @@ def test_how_a_reply_is_read():
     ]
     for text, expected in cases:
         assert kind_of(read(TWO, text)) == expected
-
-
-def test_a_single_rubric_may_be_answered_with_one_score():
-    """A set with one rubric accepts a bare score with its reasoning."""
-    cases = [
-        ('{"score": 2, "reasoning": "good"}', (0.25,)),
-        ('{"scores": {"rubric_a": {"score": 5}}}', (1.0,)),
-        ('{"score": 3, "reasoning": "good"}', FailureKind.OUT_OF_RANGE),
-        ('{"score": 2} {"score": 5}', FailureKind.AMBIGUOUS),
-        ('{"score": 2, "scores": {"rubric_a": 5}}', FailureKind.NO_VERDICT),
-        ('{"score": {"score": 2}}', FailureKind.NO_VERDICT),
-    ]
-    for text, expected in cases:
-        assert kind_of(read(ONE, text)) == expected
 
 
 SCORES = st.tuples(
