@@ -92,6 +92,7 @@ PURE = (
         for name in ("records", "evidence", "sentinels", "signals", "timeline", "canaries")
     ),
     "rollouts",
+    "storage.contract",
     "pairing",
     "judging.requests",
     "judging.lexical",

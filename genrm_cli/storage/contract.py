@@ -3,12 +3,10 @@
 `tests/storage/test_contract.py` checks each promise below for every kind. A new kind is one module
 with a `Location`, and one row in `REMOTE` of `storage/location.py`."""
 
-import os
-import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO, NamedTuple, Protocol, Self
+from typing import BinaryIO, NamedTuple, Protocol
 
 # Mode of new files unless their input is more private, subject to the umask.
 ANY_MODE = 0o666
@@ -34,17 +32,6 @@ class InputIdentity:
     mtime_ns: int | None = None
     ctime_ns: int | None = None
     inode: int | None = None
-
-    @classmethod
-    def of_file(cls, path: str, status: os.stat_result) -> Self:
-        """Return the identity of a local file; a pipe has none, as it yields different bytes each
-        time.
-        """
-        if not stat.S_ISREG(status.st_mode):
-            return cls(path)
-        return cls(
-            path, status.st_size, None, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
-        )
 
 
 @dataclass(frozen=True, slots=True)

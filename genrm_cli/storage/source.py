@@ -16,6 +16,7 @@ from genrm_cli.storage.encoding.codec import CHUNK_BYTES, is_compressed, iter_de
 from genrm_cli.storage.encoding.containers import HEAD_BYTES, Container
 from genrm_cli.storage.encoding.records import Line
 from genrm_cli.storage.local.files import output_mode
+from genrm_cli.storage.local.walk import identity_of
 from genrm_cli.storage.location import changed, is_stream, unreadable
 from genrm_cli.storage.spool import Spool, UnpackedLimit
 from genrm_cli.storage.store import Store
@@ -70,7 +71,7 @@ class Source(AbstractContextManager["Source"]):
         if self.is_copy:
             return
         status = os.fstat(self.content.fileno())
-        found = InputIdentity.of_file(self.uri, status)
+        found = identity_of(self.uri, status)
         if status.st_nlink == 0:  # losing its name changed the ctime, but not the content
             found = replace(found, ctime_ns=self.identity.ctime_ns)
         if found != self.identity:

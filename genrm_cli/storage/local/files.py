@@ -26,7 +26,12 @@ from genrm_cli.storage.local.sinks import (
     unfinished_path,
     unwritable,
 )
-from genrm_cli.storage.local.walk import iter_if_file, iter_matching_files, sorted_names
+from genrm_cli.storage.local.walk import (
+    identity_of,
+    iter_if_file,
+    iter_matching_files,
+    sorted_names,
+)
 from genrm_cli.storage.location import is_stream, is_unfinished_name, parse_local_path, unreadable
 
 # The owner of outputs has to read them again in the next run, whatever the mode of the input.
@@ -43,7 +48,7 @@ class LocalFile(Location):
         """Return the version of a file; a stream has none."""
         if is_stream(self.uri):
             return InputIdentity(self.uri)
-        return InputIdentity.of_file(self.uri, self._status())
+        return identity_of(self.uri, self._status())
 
     def open_input(self, stop: Stop | None) -> OpenInput:
         """Open a file in place."""
@@ -52,7 +57,7 @@ class LocalFile(Location):
         except (OSError, ValueError) as error:
             raise unreadable(self.uri, error) from error
         status = os.fstat(file.fileno())
-        identity = InputIdentity.of_file(self.uri, status)
+        identity = identity_of(self.uri, status)
         return OpenInput(identity, file, is_copy=False, mode=output_mode(status))
 
     def mode(self) -> int:

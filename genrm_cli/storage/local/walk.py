@@ -70,4 +70,19 @@ def iter_if_file(path: str) -> Iterator[Found]:
         _refuse_unreadable(error)
         return
     if stat.S_ISREG(status.st_mode):
-        yield Found(InputIdentity.of_file(path, status), max(0.0, time.time() - status.st_mtime))
+        yield Found(identity_of(path, status), max(0.0, time.time() - status.st_mtime))
+
+
+def identity_of(path: str, status: os.stat_result) -> InputIdentity:
+    """Return the identity of a local file; a pipe has none, as it yields different bytes each
+    time.
+    """
+    if not stat.S_ISREG(status.st_mode):
+        return InputIdentity(path)
+    return InputIdentity(
+        path,
+        size_bytes=status.st_size,
+        mtime_ns=status.st_mtime_ns,
+        ctime_ns=status.st_ctime_ns,
+        inode=status.st_ino,
+    )
