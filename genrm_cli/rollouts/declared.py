@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from typing import NamedTuple
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.json_types import JsonObject
@@ -13,15 +14,11 @@ _SHOWN_CHARS = 40
 _SETTING = SettingRef("require_metadata")
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """A field, by its dotted path, and its value as `text` and as true, false, null or a number if
-    it is one.
-    """
+class Requirement(NamedTuple):
+    """A field, by its dotted path, and its value as text."""
 
     path: str
     text: str
-    value: str | float | bool | None
 
     def admits(self, found: object) -> bool:
         """Return whether a value in a record is the required one.
@@ -29,16 +26,12 @@ class Requirement:
         JSON true and the text "true" both declare `true`, because several formats store metadata as
         text. Numbers compare by value (1 equals 1.0, but not true). Lists and objects never match.
         """
-        if isinstance(found, str):
-            return found == self.text
-        if isinstance(found, bool) or found is None:
-            return found is self.value
-        if isinstance(found, int | float):
-            return (
-                isinstance(self.value, int | float)
-                and not isinstance(self.value, bool)
-                and found == self.value
-            )
+        if isinstance(found, dict | list):
+            return False
+        if isinstance(found, str | bool | None):
+            return self.text == (found if isinstance(found, str) else json.dumps(found))
+        with suppress(ValueError):
+            return str(found) == self.text or found == float(self.text)
         return False
 
 
@@ -49,7 +42,7 @@ def parse_requirement(text: str) -> Requirement:
     path, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not all(path.split(".")):
         raise UsageError(_SETTING, f": {text!r} is not FIELD=VALUE, for example synthetic=true.")
-    return Requirement(path, value, _parse_scalar(value))
+    return Requirement(path, value)
 
 
 def check_declared(record: JsonObject, requirements: Sequence[Requirement]) -> None:
@@ -81,14 +74,6 @@ def _look_up(record: object, parts: Sequence[str]) -> tuple[bool, object]:
             return False, None
         record = record[part]
     return True, record
-
-
-def _parse_scalar(text: str) -> str | float | bool | None:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return text if isinstance(value, str | list | dict) else value
 
 
 def _shown(found: object) -> str:

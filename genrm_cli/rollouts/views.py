@@ -11,6 +11,7 @@ from itertools import takewhile
 from typing import Literal
 
 from genrm_cli.neutralise import Forms
+from genrm_cli.rollouts.reading.values import json_in
 from genrm_cli.rollouts.rollout import (
     Criterion,
     Item,
@@ -154,13 +155,8 @@ def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> Shar
     responses = [_show(rollout, rollout.prompt[shared:], view, options) for rollout in rollouts]
     conversation = rollouts[0].prompt[:shared]
     tools = {rollout.tools for rollout in rollouts}
-    if (
-        view == "transcript"
-        and options.tool_definitions
-        and len(tools) == 1
-        and (given := tools.pop())
-    ):
-        conversation = _with_tools(conversation, given, options.max_step_chars)
+    if view == "transcript" and options.tool_definitions and len(tools) == 1 and any(tools):
+        conversation = _with_tools(conversation, tools.pop(), options.max_step_chars)
     images = {
         each.mark: each.url
         for rollout in rollouts
@@ -399,24 +395,12 @@ def _field_of(text: str, path: str) -> str:
     none.
     """
     fenced = _FENCE.search(text)
-    try:
-        value = _at(json.loads(fenced["body"] if fenced else text), path.split("."))
-        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return ""
-    if value is None:
-        return ""
-    return shown.encode("utf-8", "replace").decode()  # an escape may hold half a character
-
-
-def _at(value: object, parts: Sequence[str]) -> object:
-    for part in parts:
-        if isinstance(value, list):
-            value = (
-                value[int(part)]
-                if part.isdecimal() and len(part) < 9 and int(part) < len(value)
-                else None
-            )
+    value = json_in((fenced["body"] if fenced else text).strip())
+    for part in path.split("."):
+        if isinstance(value, list) and part.isdecimal():
+            value = dict(enumerate(value)).get(int(part[:9]))
         else:
             value = value.get(part) if isinstance(value, dict) else None
-    return value
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)

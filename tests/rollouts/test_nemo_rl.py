@@ -57,8 +57,6 @@ SHAPES = {
     ),
     "by structure": (lambda q, a, o: [asks(q), said(a), o], None, 1),
     "by structure, with a system text": (lambda q, a, o: [SYSTEM, asks(q), said(a), o], None, 2),
-    "by the observation": (lambda q, a, o: [q, a, o], None, 1),
-    "by the observation, with a system text": (lambda q, a, o: ["Be brief.", q, a, o], None, 2),
     "of NeMo Gym": (lambda q, a, o: [asks(q), said(a)], [0, 1], 1),
     "of NeMo Gym, templates only": (lambda q, a, o: [SYSTEM + asks(q), said(a)], None, 2),
     "of NeMo Gym, no mask": (lambda q, a, o: [q, a], None, 1),
@@ -125,8 +123,8 @@ def test_turns_of_the_data_set_belong_to_the_prompt():
 
 
 def test_turns_of_nemo_gym_end_with_the_policy():
-    """With `agent_ref`, user and policy alternate."""
-    rollout = read(dump(["Q", "<call>", "30", "Thirty."], agent_ref=[{"name": "calendar"}]))
+    """User and policy alternate, and no observation follows the last turn."""
+    rollout = read(dump(["Q", "<call>", "30", "Thirty."], [0, 1, 0, 1]))
     assert rollout.prompt == (Turn("user", "Q"),)
     assert rollout.final_answer == "Thirty."
 

@@ -7,18 +7,17 @@ from typing import NamedTuple
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.rollouts.reading.account import describe_open, open_fields, roles_of
 from genrm_cli.rollouts.reading.known_names import REFERENCES, Fields, part_named
-from genrm_cli.rollouts.reading.values import list_or_empty
+from genrm_cli.rollouts.reading.values import list_or_empty, words
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 # One entry per response, if the list has as many; all other fields belong to the line.
 PARALLEL = frozenset(
-    (
-        *("rewards", "filtered_rewards", "scores", "advantages", "ids", "response_ids", "seeds"),
-        *("rollout_ids", "finish_reasons", "stop_reasons", "lengths", "logprobs", "token_ids"),
-        *("response_logprobs", "masks", "sampling_params", "models", "reward_components", "tokens"),
-        *("predicted_answers", "labels", "is_correct", "metrics", "agent_ref", "input_lengths"),
-        *("token_loss_mask", "sample_loss_mask", "generation_logprobs", "prev_logprobs"),
-        *("ref_logprobs", "inference_logprobs", "overrides", "distill_token_ids"),
+    words(
+        "rewards filtered_rewards scores advantages ids response_ids seeds rollout_ids "
+        "finish_reasons stop_reasons lengths logprobs token_ids response_logprobs masks "
+        "sampling_params models reward_components tokens predicted_answers labels is_correct "
+        "metrics agent_ref input_lengths token_loss_mask sample_loss_mask generation_logprobs "
+        "prev_logprobs ref_logprobs inference_logprobs overrides distill_token_ids"
     )
 )
 

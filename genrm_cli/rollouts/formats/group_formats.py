@@ -8,12 +8,12 @@ from genrm_cli.rollouts.formats.format import Format
 from genrm_cli.rollouts.formats.shapes import read_completion, read_conversation
 from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.record_fields import excluded_of, identifier, list_at
-from genrm_cli.rollouts.reading.values import list_or_empty
+from genrm_cli.rollouts.reading.values import list_or_empty, words
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 _COLUMNS = Fields(
     prompt=("prompt", "prompts"),
-    response=("responses", "completion", "completions", "outputs", "generations"),
+    response=words("responses completion completions outputs generations"),
     metadata=("scores", "messages"),  # ROLL has the messages that its prompts were rendered from
 )
 _CUT_OFF = ("max_", "timeout", "truncat")  # prefixes of termination reasons that are limits
@@ -56,14 +56,12 @@ def _rows_of_columns(record: Record) -> list[Record]:
         raise UnreadableRecordError(
             f"{len(prompts)} prompts but {len(responses)} responses, expected equal numbers"
         )
-    columns = [
-        each
-        for each, value in record.items()
-        if isinstance(value, list) and len(value) == len(prompts)
-    ]
     rows = []
     for at, response in enumerate(responses):
-        row = {**record, **{each: record[each][at] for each in columns}}
+        row = {
+            each: value[at] if isinstance(value, list) and len(value) == len(prompts) else value
+            for each, value in record.items()
+        }
         rows += [{**row, name: each} for each in (response if _is_nested(response) else [response])]
     return rows
 

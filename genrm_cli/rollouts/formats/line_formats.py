@@ -33,6 +33,7 @@ from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 Recognise = Callable[[Record], bool]
 
 _REQUEST_IDS = ("custom_id", "key", "recordId")  # of batches: OpenAI and Anthropic, Gemini, Bedrock
+_FAILED = ("errored", "canceled", "expired")  # requests of an Anthropic batch
 _REFERENCES = frozenset(REFERENCES)
 
 
@@ -81,13 +82,14 @@ def having(*names: str) -> Recognise:
 def _is_completion(record: Record) -> bool:
     if has_prompt(record):
         return has_response(record)
-    return _request_id(record) is not None and _has_outcome(record)
+    # The result of a request that stands in another file.
+    replies = (record.get(name) for name in LINE_FIELDS.response)
+    return _request_id(record) is not None and (_has_failed(record) or any(map(is_reply, replies)))
 
 
-def _has_outcome(record: Record) -> bool:
-    """Whether a line is the result of a request that stands in another file."""
-    is_failed = "error" in record and record.get("response") is None
-    return is_failed or any(is_reply(record.get(name)) for name in LINE_FIELDS.response)
+def _has_failed(record: Record) -> bool:
+    """Whether a line is an error instead of a reply."""
+    return bool(record.get("error")) and record.get("response") is None and not has_prompt(record)
 
 
 def _request_id(record: Record) -> str | None:
@@ -97,43 +99,35 @@ def _request_id(record: Record) -> str | None:
 
 
 def _fields_of_completion(record: Record) -> Fields:
-    if _is_failed_request(record):
+    if _has_failed(record):
         return Fields(metadata=("error", "response"))
     return resolve_line(record)
-
-
-def _is_failed_request(record: Record) -> bool:
-    is_failed = bool(record.get("error")) and record.get("response", record.get("result")) is None
-    return is_failed and not has_prompt(record) and _request_id(record) is not None
 
 
 def _read_completion(record: Record) -> list[Rollout]:
     read = _fields_of_completion(record)
     known: Record = {} if read.prompt else {"task": task_of(record) or _request_id(record)}
-    if not read.response:
-        failure = failure_of(record.get("error"))
-        return [read_completion(record, None, None, excluded=failure, **known)]
     asked = prompt_of(record, read)
-    response = record[read.response[0]]
-    responses = _alternatives_in(record, read.response[0])
-    if is_reply(response) and (failure := _failure_in(record, response)):
-        known["excluded"] = failure
-        responses = [None]
-    if responses is None:
+    response = record[read.response[0]] if read.response else None
+    responses = _alternatives_in(record, read.response[0]) if read.response else None
+    failure = _failure_of(record, response)
+    if failure is not None:
+        rollouts = [read_completion(record, asked, None, excluded=failure, **known)]
+    elif responses is None:
         rollouts = [read_completion(record, asked, response, **known)]
     else:
         rollouts = read_alternatives(record, asked, responses, **known)
     return with_parts(record, read, rollouts)
 
 
-def _failure_in(record: Record, reply: Record) -> str | None:
-    """Return why the request of a reply failed; None if it did not."""
-    body = reply.get("body", reply)
-    error = body.get("error") if isinstance(body, dict) else None
-    failed = failure_of(record.get("error")) or failure_of(error)
-    kind = reply.get("type")
-    is_unanswered = kind in ("errored", "canceled", "expired")
-    return failed or (failure_of(kind) if is_unanswered else None)
+def _failure_of(record: Record, reply: object) -> str | None:
+    """Return why the request of a line failed; None if it did not, or the line is no call."""
+    errors = [] if _request_id(record) is None else [record.get("error")]
+    if isinstance(reply, dict) and is_reply(reply):
+        body = reply.get("body", reply)
+        errors.append(body.get("error") if isinstance(body, dict) else None)
+        errors.append(reply.get("type") if reply.get("type") in _FAILED else None)
+    return next(filter(None, map(failure_of, errors)), None)
 
 
 def _alternatives_in(record: Record, name: str) -> Sequence[object] | None:

@@ -25,12 +25,11 @@ from genrm_cli.rollouts.reading.line_fields import (
     parts_of,
     prompt_of,
     resolve_line,
-    text_of_part,
     with_parts,
 )
 from genrm_cli.rollouts.reading.record_fields import identifier
 from genrm_cli.rollouts.reading.values import is_messages
-from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
+from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 _SHOWN_KEYS = 8
 
@@ -45,7 +44,9 @@ def named_fields(
     separated by commas, are one prompt. Without an id, the prompt names the group."""
     prompts = () if prompt_field is None else tuple(map(str.strip, prompt_field.split(",")))
     names = () if id_field is None else (id_field,)
-    fields = Fields(prompt=prompts, response=(response_field,), metadata=names)
+    fields = Fields(
+        prompt=prompts[:1], context=prompts[1:], response=(response_field,), metadata=names
+    )
 
     def fields_in(record: Record) -> Fields:
         """Return the named fields, and the parts of the prompt that the record has beside them."""
@@ -55,11 +56,11 @@ def named_fields(
         return parts_of({key: record[key] for key in record.keys() - taken}, fields)
 
     def read(record: Record) -> list[Rollout]:
-        responses = _value_at(record, response_field)
+        responses, *_ = (_value_at(record, path) for path in (response_field, *prompts))
         found = fields_in(record)
         name = None if id_field is None else identifier(_value_at(record, id_field))
         known: dict[str, Any] = {} if name is None else {"task": f"{id_field}:{name}"}
-        asked = _prompt_at(record, found)
+        asked = prompt_of(record, found)
         if splits_conversation(asked, responses):
             # A conversation is the prompt that precedes its last answer, too.
             rollout = read_conversation(record, responses, **known)
@@ -68,7 +69,7 @@ def named_fields(
             rollouts = read_alternatives(record, asked, responses, **known)
         else:
             rollouts = [read_completion(record, asked, responses, **known)]
-        return with_parts(record, found, rollouts) if found.prompt else rollouts
+        return with_parts(record, found, rollouts)
 
     def rows(record: Record) -> Sequence[object]:
         responses = _value_at(record, response_field)
@@ -78,7 +79,7 @@ def named_fields(
         "named_fields",
         lambda record: True,
         read,
-        rows=rows,
+        rows,
         fields=fields,
         resolve=fields_in,
         owns_line=bool(prompts),
@@ -87,18 +88,6 @@ def named_fields(
 
 def _is_list(value: object) -> TypeGuard[list[object]]:
     return isinstance(value, list) and not is_messages(value)
-
-
-def _prompt_at(record: Record, read: Fields) -> object:
-    if len(read.prompt) < 2:
-        if not read.prompt:
-            return None
-        (name,) = read.prompt
-        return prompt_of(record, read) if name in record else _value_at(record, name)
-    first, *others = (_value_at(record, path) for path in read.prompt)
-    asked = asked_of(first)
-    texts = [text for other in others if (text := text_of_part(other).strip())]
-    return replace(asked, turns=(*asked.turns, *(Turn("user", text) for text in texts)))
 
 
 def _value_at(record: Record, path: str) -> object:

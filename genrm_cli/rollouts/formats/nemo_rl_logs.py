@@ -23,10 +23,11 @@ from genrm_cli.rollouts.reading.messages import (
 )
 from genrm_cli.rollouts.reading.record_fields import list_at, rollout_of
 from genrm_cli.rollouts.reading.templates import read_prompt
+from genrm_cli.rollouts.reading.values import words
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
 
 # Others write `content` and `rewards` as well, but none of these beside them.
-_OWN_NAMES = frozenset(("idx", "input_lengths", "token_loss_mask", "sample_loss_mask", "agent_ref"))
+_OWN_NAMES = frozenset(words("idx input_lengths token_loss_mask sample_loss_mask agent_ref"))
 
 
 def _recognise(record: Record) -> bool:
@@ -84,27 +85,23 @@ def _prompt_texts(record: Record, log: list[str]) -> int:
     is_framed = read_prompt(log[0]).template is not None
     texts = log[: -1 if is_framed else 1]
     starts = [number for number, text in enumerate(texts, 1) if read_prompt(text).awaits_answer]
-    if (masked := _start_by_mask(record, len(log))) is not None:
-        ends_with_policy = (len(log) - masked) % 2 == 1
-        # Only NeMo Gym's rollouts end with the policy: otherwise, an observation lost its tokens
-        # when it was cut.
-        alone = (
-            masked == 1 and not _is_observation(log[-1]) if ends_with_policy else masked in (1, 2)
-        )
-        if masked in starts if starts else alone:
-            return masked
+    start = _start_by_mask(record, len(log))
+    if start is None:
+        if len(starts) == 1 or len(log) == 2:
+            return starts[0] if starts else 1
         raise UnreadableRecordError(
-            "token_loss_mask does not fit the texts of content: an observation may be missing"
+            f"content has {len(log)} texts, no token_loss_mask, and no prompt that ends where the "
+            "policy begins: the first may be a system prompt, and the last an observation"
         )
-    if len(starts) == 1:
-        return starts[0]
-    if len(log) == 2 or (record.get("agent_ref") and len(log) % 2 == 0):
-        return 1
-    if not starts and _is_observation(log[-1]):
-        return 1 if len(log) % 2 else 2
+    # Only NeMo Gym's rollouts end with the policy: otherwise, an observation lost its tokens when
+    # it was cut.
+    ends_with_policy = (len(log) - start) % 2 == 1
+    is_observed = log[-1].lstrip().startswith("Environment:")
+    alone = start == 1 and not is_observed if ends_with_policy else start in (1, 2)
+    if start in starts if starts else alone:
+        return start
     raise UnreadableRecordError(
-        f"content has {len(log)} texts, no token_loss_mask, and no prompt that ends where the "
-        "policy begins: the first may be a system prompt, and the last an observation"
+        "token_loss_mask does not fit the texts of content: an observation may be missing"
     )
 
 
@@ -125,10 +122,6 @@ def _start_by_mask(record: Record, texts: int) -> int | None:
     if not any(runs):
         return None
     return texts - 2 * sum(runs) + (1 if runs[-1] else 0)
-
-
-def _is_observation(text: str) -> bool:
-    return text.lstrip().startswith("Environment:")
 
 
 def _read_messages(record: Record, log: list[Any]) -> Rollout:

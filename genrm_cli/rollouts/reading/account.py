@@ -141,23 +141,19 @@ def roles_of(record: JsonObject, read: Fields, settled: Mapping[str, str]) -> di
     """Return the fields of a line by what they were taken for, metadata last; `settled` gives the
     roles by path that the user has set.
     """
-    roles: dict[str, list[str]] = {}
-    tops = set()
-    told = [(role, path) for role, names in read.roles().items() for path in names]
-    told = [each for each in told if each[0] != "metadata"]
-    told += [(role, path) for path, role in settled.items() if values_at(record, path) is not None]
-    for role, path in told:
-        roles.setdefault(role, []).append(path)
-        tops.add(path.partition(".")[0])
+    roles = {role: list(names) for role, names in read.roles().items() if role != "metadata"}
+    for path, role in settled.items():
+        if values_at(record, path) is not None:
+            roles.setdefault(role, []).append(path)
+    tops = {path.partition(".")[0] for names in roles.values() for path in names}
     left = {path.partition(".")[0] for path in open_fields(record, read, settled)}
-    metadata = []
-    for name in [name for name in record if name not in tops]:
+    metadata: list[str] = []
+    for name in record.keys() - tops:
         role = "not read" if name in left else _role_of(name, record[name])
-        if name in read.metadata or role == "metadata":
-            metadata.append(name)
-        else:
-            roles.setdefault(role, []).append(name)
-    return roles | ({"metadata": metadata} if metadata else {})
+        is_metadata = name in read.metadata or role == "metadata"
+        (metadata if is_metadata else roles.setdefault(role, [])).append(name)
+    roles["metadata"] = sorted(metadata, key=list(record).index)
+    return {role: names for role, names in roles.items() if names}
 
 
 def _role_of(name: str, value: object) -> str:

@@ -10,47 +10,43 @@ from functools import lru_cache
 from typing import Literal
 
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.reading.values import has_text
+from genrm_cli.rollouts.reading.values import has_text, words
 
 Role = Literal["prompt", "response", "reference", "reasoning", "verdict", "metadata"]
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
 # A prompt on its own; all but one of those that a line has must repeat it.
-PROMPTS = _names(
+PROMPTS = words(
     "prompt messages conversation question query problem instruction input inputs user_input "
     "input_prompt prefix"
 )
 # Prompts if they are requests to an API, and responses if they are its replies.
-REQUESTS = _names("request request_body params body modelInput infer_request")
-REPLIES = _names("response_body result modelOutput choices")
+REQUESTS = words("request request_body params body modelInput infer_request")
+REPLIES = words("response_body result modelOutput choices")
 # Parts of a prompt beside it.
-SYSTEMS = _names(
+SYSTEMS = words(
     "system system_prompt system_message system_instruction developer_prompt instructions"
 )
-HISTORIES = _names("history conversation_history chat_history")
+HISTORIES = words("history conversation_history chat_history")
 # `suffix` is what follows the gap that the policy fills (FIM).
-CONTEXTS = _names(
+CONTEXTS = words(
     "context contexts passage passages choices options retrieved_contexts retrieval_context suffix"
 )
 # One response, or a list of alternatives.
-RESPONSES = _names(
+RESPONSES = words(
     "completion response output generation generated_text predict model_output model_response "
     "model_completion output_text response_text text generated_response generated_solution "
     "llm_response llm_output actual_output message output_response"
 )
-MANY_RESPONSES = _names("responses completions outputs generations samples candidates rollouts")
+MANY_RESPONSES = words("responses completions outputs generations samples candidates rollouts")
 # A response for some writers; an extract of one, a pair, or a whole conversation for others. Read
 # only if named.
-UNCLEAR = _names(
+UNCLEAR = words(
     "prediction predictions predicts predicted_text generated generated_texts model_answer reply "
     "conversations trajectory trajectories chosen rejected turns messages_and_choices"
 )
 # Never a response unless the user names it.
-REFERENCES = _names(
+REFERENCES = words(
     "reference references reference_answer reference_solution reference_response expected_answer "
     "expected_output expected answer answers correct_answer correct_answers incorrect_answers "
     "ground_truth ground_truths gold golden_answer gold_answer gt gts gt_cot best_answer "
@@ -60,11 +56,11 @@ RESPONSE_NAMES = (*RESPONSES, *MANY_RESPONSES, *UNCLEAR)
 _PROMPT_NAMES = frozenset((*PROMPTS, *SYSTEMS, *HISTORIES, *CONTEXTS, "raw_input"))
 # Any other name that ends in one of these words could be a prompt or a response as well, even one
 # of a word or two.
-_PROMPT_WORDS = _names(
+_PROMPT_WORDS = words(
     "prompt prompts instruction instructions history context contexts document documents article "
     "articles passage passages examples dialogue dialog question query problem"
 )
-_RESPONSE_WORDS = _names(
+_RESPONSE_WORDS = words(
     "response responses completion completions output outputs generation generations conversation "
     "conversations"
 )
@@ -72,14 +68,14 @@ _RESPONSE_WORDS = _names(
 # reasoning, and what a judge or a verifier said.
 _OWNERS: dict[str, Role] = {
     **dict.fromkeys(
-        _names("reference expected gold golden correct incorrect ideal target ground truth"),
+        words("reference expected gold golden correct incorrect ideal target ground truth"),
         "reference",
     ),
     **dict.fromkeys(
-        _names("reasoning reasonings thinking thought thoughts cot scratchpad"), "reasoning"
+        words("reasoning reasonings thinking thought thoughts cot scratchpad"), "reasoning"
     ),
     **dict.fromkeys(
-        _names(
+        words(
             "judge judgment judgement grader grading critic critique verifier verification reward "
             "rewards eval evaluation evaluator scorer score scores rubric rubrics criteria "
             "feedback rating ratings rationales verdict verdicts principle principles annotation "
@@ -89,14 +85,14 @@ _OWNERS: dict[str, Role] = {
     ),
 }
 # Last words of names whose texts describe the line. They count only for texts of one short line.
-_LABELS = _names(
+_LABELS = words(
     "id ids uid uuid hash key name names model models version dataset datasets type kind category "
     "categories language lang url urls path file date time timestamp license status generator "
     "generators format split tag tags"
 )
 # Names of what writers put beside a rollout: errors, settings of the sampler, tests and tools.
 _METADATA = frozenset(
-    _names(
+    words(
         "genrm previous_genrm error errors traceback stderr usage logprobs tools tool_definitions "
         "tool_defs functions tool_choice sampling_params generation_config model_parameters "
         "chat_template chat_template_kwargs response_format moderation openai_moderation tests "
@@ -108,9 +104,9 @@ _METADATA = frozenset(
 )
 # Words in names that break ties between fields, for a proposal only.
 _TELLING: dict[str, Role] = {
-    **dict.fromkeys(_names("user task ask request input inputs issue goal topic"), "prompt"),
+    **dict.fromkeys(words("user task ask request input inputs issue goal topic"), "prompt"),
     **dict.fromkeys(
-        _names(
+        words(
             "answer answers reply replies generated prediction predictions predicted pred "
             "assistant candidate candidates sample samples sampled result results submission "
             "policy bot attempt rollout hypothesis student"

@@ -32,6 +32,7 @@ from genrm_cli.rollouts.reading.values import (
     iter_texts,
     messages_in,
     text_or_empty,
+    values_at,
 )
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError, join_texts
 
@@ -189,7 +190,7 @@ def prompt_of(record: JsonObject, read: Fields) -> object:
 
 def _asked(record: JsonObject, name: str, responses: Iterable[str]) -> object:
     """Return a field without a last message that repeats a response."""
-    value = messages_in(record.get(name))
+    value = messages_in(values_at(record, name))
     if name in CONVERSATIONS and is_messages(value) and value[-1].get("role") == "assistant":
         said = {text for response in responses for text in iter_texts(record.get(response))}
         last = set(iter_texts(value[-1]))
@@ -238,7 +239,7 @@ def with_parts(record: JsonObject, read: Fields, rollouts: Sequence[Rollout]) ->
 
 def _with_parts(record: JsonObject, read: Fields, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     shown = "\n".join(turn.text for turn in turns)
-    texts = {name: text_of_part(record.get(name)) for name in (*read.system, *read.context)}
+    texts = {name: text_of_part(values_at(record, name)) for name in (*read.system, *read.context)}
     system = [Turn("system", texts[name]) for name in read.system if texts[name] not in shown]
     history = [turn for name in read.history for turn in _turns_of_history(record[name])]
     context = [

@@ -9,7 +9,13 @@ from collections.abc import Iterable
 
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.reading.account import is_prose
-from genrm_cli.rollouts.reading.values import first_text, iter_strings, kind_of, text_or_empty
+from genrm_cli.rollouts.reading.values import (
+    first_text,
+    iter_strings,
+    kind_of,
+    text_or_empty,
+    words,
+)
 from genrm_cli.rollouts.rollout import (
     Item,
     Media,
@@ -22,24 +28,22 @@ from genrm_cli.rollouts.rollout import (
 )
 
 Part = str | Item
-_CALL_INPUTS = (
-    "arguments args input parameters action code queries kwargs tool_input".split()  # noqa: SIM905
-)
-_CALL_NAMES = ("name", "function_name", "toolName", "tool_name", "tool", "functionName")
+_CALL_INPUTS = words("arguments args input parameters action code queries kwargs tool_input")
+_CALL_NAMES = words("name function_name toolName tool_name tool functionName")
 _CALL_FRAME = frozenset((*_CALL_NAMES, "id", "type", "call_id", "tool_call_id", "status", "index"))
-_RESULTS = ("output", "result", "response", "content", "results", "outputs", "logs")
+_RESULTS = words("output result response content results outputs logs")
 _URLS = ("https://", "http://", "data:image/")
-_REASONING_FIELDS = ("reasoning", "thinking", "thought", "text", "content", "summary")
-_REASONING_KINDS = (
-    "reasoning reasoning_text reasoning_content thinking thought analysis redacted_thinking".split()  # noqa: SIM905
+_REASONING_FIELDS = words("reasoning thinking thought text content summary")
+_REASONING_KINDS = words(
+    "reasoning reasoning_text reasoning_content thinking thought analysis redacted_thinking"
 )
 # Parts that have a key of their own instead of a type.
 _REASONING_KEYS = frozenset(("thought", "thinking", "reasoningContent"))
-_CALL_KEYS = ("functionCall", "function_call", "toolUse", "toolCall", "executableCode")
+_CALL_KEYS = words("functionCall function_call toolUse toolCall executableCode")
 _RESULT_KEYS = ("functionResponse", "function_response", "toolResult", "codeExecutionResult")
 _CALL_KINDS = ("tool_use", "tool_call", "function_call", "toolcall")
 _RESULT_KINDS = ("tool_result", "tool_call_response", "function_call_output", "tool_response")
-_MEDIA_WORDS = ("image", "audio", "video", "file", "document", "data", "media", "pdf", "url")
+_MEDIA_WORDS = words("image audio video file document data media pdf url")
 
 
 def parts_of(content: object) -> list[Part]:

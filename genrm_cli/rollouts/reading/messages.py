@@ -25,6 +25,7 @@ from genrm_cli.rollouts.reading.values import (
     kind_of,
     list_or_empty,
     text_or_empty,
+    words,
 )
 from genrm_cli.rollouts.rollout import (
     CallingTurn,
@@ -48,10 +49,10 @@ _ROLES = {
     "developer": "system",
     **dict.fromkeys(("function", "observation", "ipython"), "tool"),
     **dict.fromkeys(("human", "prompter"), "user"),
-    **dict.fromkeys(("gpt", "chatgpt", "model", "bot", "chatbot", "ai", "agent"), "assistant"),
+    **dict.fromkeys(words("gpt chatgpt model bot chatbot ai agent"), "assistant"),
     **dict.fromkeys(("thought", "thinking", "thoughts", "analysis"), REASONING),
 }
-_CONTENT = ("content", "parts", "text", "value", "message", "prompt")
+_CONTENT = words("content parts text value message prompt")
 _TOOL_CONTENT = ("output", "result", "response")
 _REASONING = ("reasoning_content", "reasoning", "thinking", "thought")
 _CALLS = ("tool_calls", "function_call")
@@ -61,14 +62,14 @@ _OWN_RESULTS = ("output", "outputs", "results")
 # and their own notes.
 _KNOWN = frozenset(
     (
-        *("role", "from", "name", "function", "tool_call_id", "refusal", "recipient", "channel"),
+        *words("role from name function tool_call_id refusal recipient channel"),
         *(*_CONTENT, *_TOOL_CONTENT, *_REASONING, *_CALLS),
-        *("extra", "metadata", "raw", "raw_data", "raw_response", "response_metadata", "usage"),
-        *("provider_specific_fields", "logprobs", "annotations", "citations", "header", "info"),
-        *("reasoning_details", "thinking_blocks", "audio", "error", "state", "tags", "stats"),
+        *words("extra metadata raw raw_data raw_response response_metadata usage"),
+        *words("provider_specific_fields logprobs annotations citations header info"),
+        *words("reasoning_details thinking_blocks audio error state tags stats"),
     )
 )
-_CALLING_WORDS = frozenset(("call", "calls", "tool", "tools", "action", "actions", "function"))
+_CALLING_WORDS = frozenset(words("call calls tool tools action actions function"))
 
 
 class ChatMessage(NamedTuple):

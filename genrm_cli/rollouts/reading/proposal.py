@@ -13,12 +13,7 @@ from genrm_cli.errors import Message, SettingRef
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.rollouts.reading.account import is_prose, iter_texts_by_path
-from genrm_cli.rollouts.reading.known_names import (
-    Role,
-    is_label,
-    likely_role,
-    part_named,
-)
+from genrm_cli.rollouts.reading.known_names import Role, is_label, likely_role, part_named
 from genrm_cli.rollouts.reading.values import is_messages, values_at
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
@@ -43,42 +38,112 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class _ProposedField:
+class _SampledField:
     """A field of the sample: the texts that it has in each line, and the role of its name."""
 
     path: str
-    texts: tuple[tuple[str, ...], ...]
+    lines: tuple[tuple[str, ...], ...]
     role: Role | None
     is_conversation: bool
 
     @property
-    def is_named_response(self) -> bool:
-        return part_named(self.path.rpartition(".")[2]) == "response"
-
-    @property
     def has_prose(self) -> bool:
-        return any(is_prose(text) for line in self.texts for text in line)
+        return any(is_prose(text) for line in self.lines for text in line)
 
-    def is_within(self, other: "_ProposedField") -> bool:
+    def is_within(self, other: "_SampledField") -> bool:
         """Whether the other field repeats it in every line, as an extract or a copy."""
-        pairs = zip(self.texts, other.texts, strict=True)
+        pairs = zip(self.lines, other.lines, strict=True)
         return all(text in "\0".join(theirs) for ours, theirs in pairs for text in ours)
+
+    def varies_within(self, prompts: Sequence["_SampledField"]) -> bool:
+        """Whether lines of one prompt, or one line, have different texts in the field."""
+        if any(len(set(line)) > 1 for line in self.lines) and not self.is_conversation:
+            return True
+        seen: dict[object, set[object]] = {}
+        for number, line in enumerate(self.lines):
+            seen.setdefault(tuple(each.lines[number] for each in prompts), set()).add(line)
+        return any(len(each) > 1 for each in seen.values())
+
+
+class _Sample:
+    """The fields of the first lines that could be a part of the prompt or the response."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.records = records
+        texts: dict[str, list[list[str]]] = {}
+        for number, record in enumerate(records):
+            for each in iter_texts_by_path(record):
+                texts.setdefault(each.path, [[] for _ in records])[number].append(each.text)
+        read = (_read_field(records, path, lines) for path, lines in texts.items())
+        self.fields = [each for each in read if each is not None]
+        self.asking = _distinct([each for each in self.fields if each.role == "prompt"])
+        if len(self.asking) > 1:
+            self.asking = [each for each in self.asking if not each.is_conversation]
+
+    def proposals(self, reader: MakeReader) -> list[Proposal]:
+        """Return the ways to read the lines that pass the trial."""
+        unnamed = [each for each in self.fields if each.role is None and each.has_prose]
+        choices = [[each] for each in unnamed if not each.is_conversation]
+        prompts = [self.asking] if self.asking else choices
+        tries = [self._with_response(each) for each in prompts if len(each) <= _MAX_PROMPT_FIELDS]
+        passed = self._passed(tries, reader)
+        return passed or self._passed([self._conversation()], reader)
+
+    def _passed(
+        self, tries: Iterable[tuple[str, list[_SampledField]] | None], reader: MakeReader
+    ) -> list[Proposal]:
+        found = []
+        for response, prompts in filter(None, tries):
+            paths = ",".join(field.path for field in prompts) or None
+            if passes_trial(self.records, reader(response, paths)):
+                found.append(Proposal(response, paths))
+        return found
+
+    def _with_response(
+        self, prompts: list[_SampledField]
+    ) -> tuple[str, list[_SampledField]] | None:
+        """Return the one field that varies within the prompt, if no other could be the response."""
+        others = [each for each in self.fields if each not in prompts and each.role != "prompt"]
+        others = [each for each in others if not any(map(each.is_within, prompts))]
+        others = [each for each in others if each.role != "reference"]
+        varying = _distinct([each for each in others if each.varies_within(prompts)])
+        candidates = [each for each in varying if each.role == "response"] or varying
+        if len(candidates) != 1 or candidates[0].is_conversation:
+            return None
+        (response,) = candidates
+        # Beside a conversation that waits for an answer, a text without a name may be about it.
+        if response.role is None and any(prompt.is_conversation for prompt in prompts):
+            return None
+        is_named = all(prompt.role == "prompt" for prompt in prompts)
+        is_response = part_named(response.path.rpartition(".")[2]) == "response"
+        for other in others:
+            # The same for all lines of a prompt, a response is a known answer.
+            is_gold = is_named and other.role == "response" and other not in varying
+            is_short = is_response and not other.has_prose
+            if not (is_gold or is_short or other.is_within(response)):
+                return None
+        return response.path, prompts
+
+    def _conversation(self) -> tuple[str, list[_SampledField]] | None:
+        """Return the one conversation that holds prompt and response, with a task beside it."""
+        talks = [each for each in self.fields if each.is_conversation]
+        if len(talks) != 1:
+            return None
+        (talk,) = talks
+        others = [each for each in self.fields if each is not talk and not each.is_within(talk)]
+        is_open = any(
+            each.has_prose and each.role not in ("prompt", "reference") for each in others
+        )
+        tasks = [each for each in others if each.role == "prompt"]
+        return None if is_open else (talk.path, tasks)
 
 
 def propose(records: Sequence[Record], reader: MakeReader) -> Proposal | None:
     """Return the one way to read the first lines of a file that passes the trial; None if there is
     none, or more than one.
     """
-    found = _fields_of(records)
-    asking = _without_copies([each for each in found if each.role == "prompt"])
-    asking = [each for each in asking if not each.is_conversation or len(asking) == 1]
-    tries = [
-        proposal
-        for prompts in _prompts_among(asking, found)
-        if (proposal := _with_response(records, reader, found, prompts)) is not None
-    ]
-    tries = tries or list(_conversations(records, reader, found))
-    return tries[0] if len(set(tries)) == 1 else None
+    found = set(_Sample(records).proposals(reader))
+    return found.pop() if len(found) == 1 else None
 
 
 def describe_choices(records: Sequence[Record], paths: Sequence[str]) -> Message:
@@ -86,70 +151,51 @@ def describe_choices(records: Sequence[Record], paths: Sequence[str]) -> Message
 
     What varies among the lines of a prompt is the policy's, or about its response; what does not
     is the task's."""
-    found = _fields_of(records)
-    asking = _without_copies([each for each in found if each.role == "prompt"])
-    asking = [each for each in asking if each.path not in paths and not each.is_conversation]
-    keys = [tuple(field.texts[number] for field in asking) for number in range(len(records))]
-    told = [
-        _describe_choice(field, asking, is_varying=_varies(field, keys))
-        for field in found
-        if asking and field.path in paths
-    ]
-    return Message.of(*told[:_SHOWN_CHOICES])
+    sample = _Sample(records)
+    prompts = [each for each in sample.asking if each.path not in paths]
+    prompts = [each for each in prompts if not each.is_conversation]
+    told: list[str | SettingRef] = []
+    for field in [each for each in sample.fields if prompts and each.path in paths][
+        :_SHOWN_CHOICES
+    ]:
+        path = field.path
+        if field.varies_within(prompts):
+            told.append(f"; {path} varies among the lines of a prompt: ")
+            told += [SettingRef("response_field", path), " or "]
+        else:
+            parts = ",".join((*(each.path for each in prompts), path))
+            settings = [SettingRef("prompt_field", parts), SettingRef("reference_field", path)]
+            first, second = reversed(settings) if field.role == "reference" else settings
+            told.append(f"; {path} is the same in all lines of a prompt: ")
+            told += [first, " or ", second, " or "]
+        told.append(SettingRef("ignore_fields", path))
+    return Message(tuple(told))
 
 
-def _describe_choice(
-    field: _ProposedField, asking: Sequence[_ProposedField], *, is_varying: bool
-) -> Message:
-    path = field.path
-    if is_varying:
-        said = f"; {path} varies among the lines of a prompt: "
-        settings = [SettingRef("response_field", path)]
-    else:
-        said = f"; {path} is the same in all lines of a prompt: "
-        prompts = ",".join((*(each.path for each in asking), path))
-        settings = [SettingRef("prompt_field", prompts), SettingRef("reference_field", path)]
-        settings.sort(key=lambda each: (field.role == "reference") != (each.value == path))
-    shown = [part for setting in settings for part in (setting, " or ")]
-    return Message.of(said, *shown, SettingRef("ignore_fields", path))
-
-
-def _fields_of(records: Sequence[Record]) -> list[_ProposedField]:
-    texts: dict[str, list[list[str]]] = {}
-    for number, record in enumerate(records):
-        for each in iter_texts_by_path(record):
-            texts.setdefault(each.path, [[] for _ in records])[number].append(each.text)
-    fields = []
-    for path, lines in texts.items():
-        name = path.rpartition(".")[2]
-        role = _role_of_path(path)
-        is_about = role in ("verdict", "metadata", "reasoning") or _is_identifying(
-            name, role, lines
-        )
-        if is_about or sum(map(bool, lines)) * 2 < len(records):
-            continue
-        if path in ("choices", "options") and any(len(line) == 1 for line in lines):
-            continue
-        is_talk = any(is_messages(values_at(record, path)) for record in records)
-        fields.append(_ProposedField(path, tuple(map(tuple, lines)), role, is_talk))
-    return fields
-
-
-def _role_of_path(path: str) -> Role | None:
-    """Return the role that the names on a path suggest, the last one first."""
-    roles = (likely_role(name) for name in reversed(path.split(".")))
-    return next((role for role in roles if role is not None), None)
-
-
-def _is_identifying(name: str, role: Role | None, lines: Iterable[Sequence[str]]) -> bool:
-    """Whether a field holds only identifiers, numbers and categories."""
+def _read_field(
+    records: Sequence[Record], path: str, lines: Sequence[Sequence[str]]
+) -> _SampledField | None:
+    """Return a field of the sample; None if it is about the line, or in less than half of the
+    lines.
+    """
+    # The role that the names on a path suggest, the last one first.
+    names = path.split(".")[::-1]
+    role = next((role for role in map(likely_role, names) if role is not None), None)
     texts = [text for line in lines for text in line]
-    if is_label(name):
-        return all(len(text.split()) < _LEAST_WORDS for text in texts)
-    return role is None and all(_IDENTIFIER.fullmatch(text) for text in texts)
+    is_identifying = role is None and all(map(_IDENTIFIER.fullmatch, texts))
+    if is_label(names[0]):
+        is_identifying = all(len(text.split()) < _LEAST_WORDS for text in texts)
+    if role in ("verdict", "metadata", "reasoning") or is_identifying:
+        return None
+    is_lone = path in ("choices", "options") and any(len(line) == 1 for line in lines)
+    if is_lone or sum(map(bool, lines)) * 2 < len(records):
+        return None
+    is_talk = any(is_messages(values_at(record, path)) for record in records)
+    return _SampledField(path, tuple(map(tuple, lines)), role, is_talk)
 
 
-def _without_copies(fields: Sequence[_ProposedField]) -> list[_ProposedField]:
+def _distinct(fields: Sequence[_SampledField]) -> list[_SampledField]:
+    """Return the fields that no other repeats; of copies, the first."""
     return [
         each
         for at, each in enumerate(fields)
@@ -159,80 +205,6 @@ def _without_copies(fields: Sequence[_ProposedField]) -> list[_ProposedField]:
             if other is not each
         )
     ]
-
-
-def _prompts_among(
-    asking: Sequence[_ProposedField], found: Sequence[_ProposedField]
-) -> Iterable[tuple[_ProposedField, ...]]:
-    """Yield the fields that could be the prompt together: those with the name of one, or each
-    other text whose name says nothing.
-    """
-    if 0 < len(asking) <= _MAX_PROMPT_FIELDS:
-        yield tuple(asking)
-    elif not asking:
-        unnamed = [each for each in found if each.role is None and each.has_prose]
-        yield from ((each,) for each in unnamed if not each.is_conversation)
-
-
-def _with_response(
-    records: Sequence[Record],
-    reader: MakeReader,
-    found: Sequence[_ProposedField],
-    prompts: tuple[_ProposedField, ...],
-) -> Proposal | None:
-    keys = [tuple(field.texts[number] for field in prompts) for number in range(len(records))]
-    others = [each for each in found if each not in prompts and each.role != "prompt"]
-    others = [each for each in others if not any(each.is_within(prompt) for prompt in prompts)]
-    varying = [each for each in others if each.role != "reference" and _varies(each, keys)]
-    varying = _without_copies(varying)
-    named = [each for each in varying if each.role == "response"]
-    candidates = named or varying
-    if len(candidates) != 1:
-        return None
-    (response,) = candidates
-    # Beside a conversation that waits for an answer, a text without a name may be about it.
-    is_waiting = any(prompt.is_conversation for prompt in prompts) and response.role is None
-    if response.is_conversation or is_waiting:
-        return None
-    is_named = all(prompt.role == "prompt" for prompt in prompts)
-    for other in others:
-        if other is response or other.role == "reference" or other.is_within(response):
-            continue
-        # The same for all lines of a prompt, a response is a known answer.
-        is_gold = is_named and other.role == "response" and other not in varying
-        is_short = response.is_named_response and not other.has_prose
-        if not (is_gold or is_short):
-            return None
-    paths = ",".join(field.path for field in prompts)
-    proposal = Proposal(response.path, paths)
-    return proposal if passes_trial(records, reader(response.path, paths)) else None
-
-
-def _varies(field: _ProposedField, keys: Sequence[object]) -> bool:
-    """Whether lines of one prompt, or one line, have different texts in a field."""
-    if any(len(set(line)) > 1 for line in field.texts) and not field.is_conversation:
-        return True
-    seen: dict[object, set[object]] = {}
-    for key, line in zip(keys, field.texts, strict=True):
-        seen.setdefault(key, set()).add(line)
-    return any(len(each) > 1 for each in seen.values())
-
-
-def _conversations(
-    records: Sequence[Record], reader: MakeReader, found: Sequence[_ProposedField]
-) -> Iterable[Proposal]:
-    """Yield the one conversation that holds prompt and response, with a task beside it."""
-    talks = [each for each in found if each.is_conversation]
-    if len(talks) != 1:
-        return
-    (talk,) = talks
-    others = [each for each in found if each is not talk and not each.is_within(talk)]
-    tasks = [each for each in others if each.role == "prompt"]
-    if any(each.has_prose for each in others if each.role not in ("prompt", "reference")):
-        return
-    paths = ",".join(field.path for field in tasks) or None
-    if passes_trial(records, reader(talk.path, paths)):
-        yield Proposal(talk.path, paths)
 
 
 def passes_trial(records: Sequence[Record], read: Read) -> bool:
@@ -245,8 +217,7 @@ def passes_trial(records: Sequence[Record], read: Read) -> bool:
             for rollout in read(record):
                 if not rollout.has_prompt:
                     return False
-                answer = rollout.answer
-                groups.setdefault(group_key(rollout, number), set()).add(answer)
+                groups.setdefault(group_key(rollout, number), set()).add(rollout.answer)
     except UnreadableRecordError:
         return False
     return any(len(each - {None, ""}) > 1 for each in groups.values())

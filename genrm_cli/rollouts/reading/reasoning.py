@@ -4,6 +4,8 @@ import re
 from bisect import bisect_left
 from typing import NamedTuple
 
+from genrm_cli.rollouts.reading.values import words
+
 # Tags around reasoning, as policies write them. Each closing tag ends any open block.
 _NAMES = "think|thinking|thought|thoughts|reasoning|seed:think|longcat_think"
 _OPEN = rf"<(?:{_NAMES})>|\[THINK\]|◁think▷|<\|begin_of_thought\|>|<\|channel>thought(?=\s|\Z)"
@@ -27,37 +29,12 @@ _OPENED = re.compile(rf"(?:{_OPEN}|<\|channel\|>analysis<\|message\|>)\s*\Z", re
 _NO_THOUGHT = re.compile(r"\W*(?:(?:and|or|to|until)\W*)?")
 _OPENED_REACH = 80  # characters
 _ASKS_FOR_ANSWER = re.compile(r"(?:\A|\n|assistant:?)[ \t]*\Z", re.IGNORECASE)
-END_TOKENS = (
-    "<|im_end|>",
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<|end_of_text|>",
-    "<|endoftext|>",
-    "</s>",
-    "<eos>",
-    "<end_of_turn>",
-    "<|end|>",
-    "<|return|>",
-    "<|call|>",
-    "<|end_of_turn|>",
-    "<|END_OF_TURN_TOKEN|>",
-    "<|END_RESPONSE|>",
-    "<|eos|>",
-    "<｜end▁of▁sentence｜>",
-    "[EOS]",
-    "<pad>",
-    "<|pad|>",
-    "[PAD]",
-    "<|finetune_right_pad_id|>",
-    "<turn|>",
-    "<|endofprompt|>",
-    "<|user|>",
-    "<|observation|>",
-    "[e~[",
-    "<|role_end|>",
-    "<|eot|>",
-    "<seed:eos>",
-    "<SPECIAL_12>",
+END_TOKENS = words(
+    "<|im_end|> <|eot_id|> <|eom_id|> <|end_of_text|> <|endoftext|> </s> <eos> <end_of_turn> "
+    "<|end|> <|return|> <|call|> <|end_of_turn|> <|END_OF_TURN_TOKEN|> <|END_RESPONSE|> "
+    "<|eos|> <｜end▁of▁sentence｜> [EOS] <pad> <|pad|> [PAD] <|finetune_right_pad_id|> <turn|> "
+    "<|endofprompt|> <|user|> <|observation|> [e~[ <|role_end|> <|eot|> <seed:eos> "
+    "<SPECIAL_12>"
 )
 
 

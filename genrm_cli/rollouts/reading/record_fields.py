@@ -8,6 +8,7 @@ from typing import Any
 
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.reading.messages import REASONING
+from genrm_cli.rollouts.reading.values import words
 from genrm_cli.rollouts.rollout import Item, Media, Rollout, Turn, UnreadableRecordError
 
 # Looked up in this order; the first field with a value names the task.
@@ -22,10 +23,10 @@ _TASK_FIELDS = (
 _INDEX_FIELDS = ("_ng_rollout_index", "rollout_index", "episode_index")
 _WITH_TOOLS = ("responses_create_params", "request", "response")
 # Columns of the prompt, beside its text.
-_MEDIA_FIELDS = ("image", "images", "video", "videos", "audio", "audios")
+_MEDIA_FIELDS = words("image images video videos audio audios")
 _STOP_FIELDS = ("finish_reason", "stop_reason", "finishReason", "stopReason")
 _CUT_OFF = frozenset(
-    "length max_tokens max_output_tokens max_length model_length token_limit max_seq_len".split()  # noqa: SIM905
+    words("length max_tokens max_output_tokens max_length model_length token_limit max_seq_len")
 )
 
 

@@ -13,6 +13,7 @@ from genrm_cli.rollouts.reading.reasoning import (
     rstripped_end,
     strip_end_tokens,
 )
+from genrm_cli.rollouts.reading.values import words
 from genrm_cli.rollouts.rollout import Media, Turn
 
 
@@ -98,23 +99,10 @@ _ROLES = {
     **{"[TOOL_RESULTS]": "tool", "[/TOOL_RESULTS]": "assistant", "[AVAILABLE_TOOLS]": "system"},
 }
 # Tokens without a text of their own, before and after turns.
-_FRAME_TOKENS = (
-    "<s>",
-    "<bos>",
-    "<BOS_TOKEN>",
-    "[BOS]",
-    "<|begin_of_text|>",
-    "<|startoftext|>",
-    "<｜begin▁of▁sentence｜>",
-    "]~!b[",
-    "[gMASK]",
-    "<sop>",
-    "<pad>",
-    "<|endoftext|>",
-    "<|finetune_right_pad_id|>",
-    "<｜▁pad▁｜>",
-    "[/SYSTEM_PROMPT]",
-    "[/AVAILABLE_TOOLS]",
+_FRAME_TOKENS = words(
+    "<s> <bos> <BOS_TOKEN> [BOS] <|begin_of_text|> <|startoftext|> <｜begin▁of▁sentence｜> "
+    "]~!b[ [gMASK] <sop> <pad> <|endoftext|> <|finetune_right_pad_id|> <｜▁pad▁｜> "
+    "[/SYSTEM_PROMPT] [/AVAILABLE_TOOLS]"
 )
 _TOKENS_AROUND = END_TOKENS + _FRAME_TOKENS
 _FRAME_START = re.compile(rf"(?:\s|{'|'.join(map(re.escape, _FRAME_TOKENS))})+")

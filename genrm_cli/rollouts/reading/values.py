@@ -6,8 +6,14 @@ from typing import Any, TypeGuard
 
 from genrm_cli.json_types import JsonObject
 
+
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a text: the names of a list."""
+    return tuple(text.split())
+
+
 # An object with one of these holds its text there; any other holds it in all of its fields.
-_TEXT_KEYS = ("content", "text", "value", "message", "output", "response", "parts")
+_TEXT_KEYS = words("content text value message output response parts")
 
 
 def kind_of(value: object) -> str:

@@ -27,14 +27,17 @@ from genrm_cli.rollouts.reading.values import (
     list_or_empty,
     messages_in,
     text_or_empty,
+    words,
 )
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 _IDS = ("instance_id", "task_id", "id", "task_name")
-_CUT_OFF = ("limit", "max_", "exit_cost", "exit_context", "timeout", "too_many")
+_CUT_OFF = words("limit max_ exit_cost exit_context timeout too_many")
 _ENDS = ("exit_status", "termination_reason")
 # One of these tells a simulation of tau-bench from other messages with a task.
 _OF_SIMULATIONS = frozenset(("reward_info", "termination_reason", "agent_cost", "user_cost"))
+# What the policy or another says in a step.
+_SAID = words("message response thought text content system_prompt")
 _SOLUTIONS = frozenset(("resolved", "patch", "model_patch"))
 _OPENHANDS = frozenset(("action", "observation", "kind"))
 _IDLE_EVENTS = ("", "recall", "change_agent_state")  # events of OpenHands
@@ -74,18 +77,16 @@ def _reader_of(record: Record) -> Callable[[Record], Iterable[Any]] | None:
     """Return the function that makes messages of a record's steps; None if no agent wrote it."""
     steps = record.get("trajectory")
     first = steps[0] if isinstance(steps, list) and steps else None
-    events = list(_events(record))
-    log = [each for each in list_or_empty(record.get("inference_log")) if isinstance(each, dict)]
+    names = first.keys() if isinstance(first, dict) else set()
+    is_nebius = "instance_id" in record and names >= {"role", "text"}
+    is_atif = "steps" in record and str(record.get("schema_version")).startswith("ATIF")
     if _is_swe(record) or _is_simulation(record):
         return _own_messages
-    if isinstance(first, dict) and first.keys() >= {"observation", "response"}:
-        return _swe_agent_messages
-    if isinstance(first, dict) and "instance_id" in record and first.keys() >= {"role", "text"}:
-        return _nebius_messages
-    if any("source" in each and not _OPENHANDS.isdisjoint(each) for each in events):
+    if is_nebius or is_atif or names >= {"observation", "response"}:
+        return _step_messages
+    if any("source" in each and not _OPENHANDS.isdisjoint(each) for each in _events(record)):
         return _openhands_messages
-    if "steps" in record and str(record.get("schema_version")).startswith("ATIF"):
-        return _atif_messages
+    log = [each for each in list_or_empty(record.get("inference_log")) if isinstance(each, dict)]
     return _bfcl_messages if any("begin_of_turn_query" in each for each in log) else None
 
 
@@ -128,33 +129,36 @@ def _simulations(record: Record) -> list[Record]:
     return found if is_file and all(map(_is_simulation, found)) else []
 
 
-# SWE-agent, and the trajectories of Nebius
+# Steps: SWE-agent, the trajectories of Nebius, Harbor and terminal-bench (ATIF)
 
 
-def _nebius_messages(record: Record) -> Iterator[Record]:
-    for step in record["trajectory"]:
-        content = step.get("text") or step.get("content") or step.get("system_prompt")
-        yield _message(step.get("role", ""), content, tool_calls=step.get("tool_calls"))
-
-
-def _swe_agent_messages(record: Record) -> Iterator[Record]:
-    yield from _swe_agent_task(record)
-    for step in record["trajectory"]:
-        said = first_text(step, ("response", "thought"))
+def _step_messages(record: Record) -> Iterator[Record]:
+    steps = record.get("trajectory", record.get("steps"))
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        raise UnreadableRecordError("a step is not an object")
+    if {"role", "source"}.isdisjoint(steps[0]):
+        yield from _swe_agent_task(record, steps[0])
+    for step in steps:
+        said = next((step[name] for name in _SAID if step.get(name)), "")
         action = text_or_empty(step.get("action"))
         calls = step.get("tool_calls")
-        if not calls and action and action.strip() not in said:
+        if not calls and action.strip() and action.strip() not in str(said):
             calls = [_call("", action)]
-        yield _message("assistant", said, tool_calls=calls)
-        if observation := text_or_empty(step.get("observation")):
-            yield _message("tool", observation)
+        role = first_text(step, ("role", "source")) or "assistant"
+        thought = step.get("reasoning_content")
+        yield _message(role, said, tool_calls=calls, reasoning_content=thought)
+        seen = step.get("observation")
+        results = list_or_empty(seen.get("results")) if isinstance(seen, dict) else [seen]
+        for each in results:
+            if content := each.get("content") if isinstance(each, dict) else each:
+                yield _message("tool", content)
 
 
-def _swe_agent_task(record: Record) -> Iterator[Record]:
+def _swe_agent_task(record: Record, first: JsonObject) -> Iterator[Record]:
     """Yield the messages before the first step: those of its query, or of the history, up to the
     first turn of the user without demonstrations.
     """
-    query = record["trajectory"][0].get("query")
+    query = first.get("query")
     asked = query if is_messages(query) else list_or_empty(record.get("history"))
     for each in asked:
         is_task = isinstance(each, dict) and each.get("role") in ("system", "user")
@@ -221,24 +225,6 @@ def _messages_of_new_event(event: JsonObject) -> Iterator[Record]:
         yield _message("tool", content, name=text_or_empty(event.get("tool_name")))
 
 
-# Harbor and terminal-bench (ATIF)
-
-
-def _atif_messages(record: Record) -> Iterator[Record]:
-    for step in list_or_empty(record.get("steps")):
-        if not isinstance(step, dict):
-            raise UnreadableRecordError("a step is not an object")
-        yield _message(
-            text_or_empty(step.get("source")),
-            step.get("message"),
-            tool_calls=step.get("tool_calls"),
-            reasoning_content=step.get("reasoning_content"),
-        )
-        seen = step.get("observation")
-        results = list_or_empty(seen.get("results")) if isinstance(seen, dict) else []
-        yield from (_message("tool", each.get("content")) for each in results if each)
-
-
 # Multi-turn results of BFCL with their log
 
 
@@ -264,7 +250,7 @@ def _bfcl_message(entry: JsonObject) -> Record:
     return _message(entry["role"], content)
 
 
-_STEPS = ("messages", "traj", "simulations", "trajectory", "history", "steps", "inference_log")
+_STEPS = words("messages traj simulations trajectory history steps inference_log")
 FORMAT = Format(
     "agent",
     lambda record: bool(_simulations(record)) or _reader_of(record) is not None,

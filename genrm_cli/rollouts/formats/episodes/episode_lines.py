@@ -23,14 +23,15 @@ from genrm_cli.rollouts.formats.format import (
 from genrm_cli.rollouts.formats.shapes import read_conversation
 from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.record_fields import identifier, index_of, task_of
+from genrm_cli.rollouts.reading.values import words
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.rollouts.scenario import render_scenario
 
 # Others have an object `scenario` as well: without one of these, it is not a session's.
 _SCENARIO_NAMES = frozenset(
-    (
-        *("scenario_id", "goal", "goals", "constraints", "hard_constraints", "risk_level"),
-        *("expected_outcomes", "client_profile"),
+    words(
+        "scenario_id goal goals constraints hard_constraints risk_level expected_outcomes "
+        "client_profile"
     )
 )
 
