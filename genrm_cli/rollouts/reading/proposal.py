@@ -65,7 +65,7 @@ class _SampledField:
         return any(len(each) > 1 for each in seen.values())
 
 
-class _Sample:
+class _SampledLines:
     """The fields of the first lines that could be a part of the prompt or the response."""
 
     def __init__(self, records: Sequence[Record]) -> None:
@@ -142,7 +142,7 @@ def propose(records: Sequence[Record], reader: MakeReader) -> Proposal | None:
     """Return the one way to read the first lines of a file that passes the trial; None if there is
     none, or more than one.
     """
-    found = set(_Sample(records).proposals(reader))
+    found = set(_SampledLines(records).proposals(reader))
     return found.pop() if len(found) == 1 else None
 
 
@@ -151,7 +151,7 @@ def describe_choices(records: Sequence[Record], paths: Sequence[str]) -> Message
 
     What varies among the lines of a prompt is the policy's, or about its response; what does not
     is the task's."""
-    sample = _Sample(records)
+    sample = _SampledLines(records)
     prompts = [each for each in sample.asking if each.path not in paths]
     prompts = [each for each in prompts if not each.is_conversation]
     told: list[str | SettingRef] = []
