@@ -284,7 +284,9 @@ class _Collecting:
         """Replace the rewards of the episodes by those of the judge."""
         rewards = iter(await judge.reward_all(record for _, record in self._iter_episodes()))
         for index, record in self._iter_episodes():
-            record["reward"] = with_gates(next(rewards), record["reward"].get("gated_by", ()))
+            record["reward"] = with_gates(
+                next(rewards), self._environment, record["reward"]["components"]
+            )
             rewarded.add(index, render_record(record))
         self._episodes = rewarded
 

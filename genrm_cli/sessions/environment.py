@@ -136,6 +136,8 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
             digests.
         model_use: how it uses a model that plays its part; None if it never asks one.
         scripted_policies: names of policies without a model, for demos and tests.
+        gates: components that make the reward 0, whatever the others are, where they are 0; no such
+            session is ever preferred.
         max_turn_bytes: a longer turn of the policy ends the episode, and one of the environment's
             model is a failure.
         has_model: whether the user named a model to ask.
@@ -146,6 +148,7 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
     version: ClassVar[str]
     model_use: ClassVar[ModelUse | None] = None
     scripted_policies: ClassVar[tuple[str, ...]] = ()
+    gates: ClassVar[tuple[str, ...]] = ()
     max_turn_bytes: ClassVar[int] = 65_536  # far beyond any reply, and bounded all the same
 
     def __init__(
@@ -169,22 +172,10 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
 
     @abstractmethod
     def components(self, state: StateT) -> dict[str, float]:
-        """Return the parts of the reward so far, each from 0 to 1; without those that do not
-        apply.
-        """
+        """Return the parts of the reward so far, each from 0 to 1, without those that do not apply.
 
-    def total(self, components: Mapping[str, float]) -> float | None:
-        """Return the reward that the components add up to, by default their mean; None without
-        any.
+        Without a judge, the reward is the mean of those that are no gates.
         """
-        return round(sum(components.values()) / len(components), 6) if components else None
-
-    def gated_by(self, components: Mapping[str, float]) -> tuple[str, ...]:
-        """Return the components that make the reward 0 whatever the others are; no such session is
-        ever preferred.
-        """
-        del components
-        return ()
 
     def state_shown(self, state: StateT, scenario: ScenarioT) -> Record | None:
         """Return the state as a policy is shown it, JSON-ready: nothing that only the client knows;

@@ -6,7 +6,7 @@ import fnmatch
 import heapq
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from genrm_cli.errors import InputError, StorageError, UsageError
@@ -16,7 +16,7 @@ from genrm_cli.scored.files import ScoredInput, open_scored
 from genrm_cli.scored.lines import ScoredLine, ScoredRollout
 from genrm_cli.scored.parse_lines import iter_scored
 from genrm_cli.scored.review_file import SUFFIX, own_status, read_statuses
-from genrm_cli.sessions.rules.transcript import Effect
+from genrm_cli.sessions.rules.transcript import Effect, Finding
 from genrm_cli.sessions.session_rules import RULES
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import render_record
@@ -44,29 +44,6 @@ RolloutId = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Flag:
-    """One reason to review. Screening, not a judgement.
-
-    Attributes:
-        severity: 5 (danger to life) to 1.
-        is_certain: whether the words leave no doubt.
-        turn: index in the transcript, from 0; None for the whole session.
-        evidence: the words found; empty if something is missing.
-    """
-
-    severity: int
-    reason: str
-    turn: int | None = None
-    evidence: str = ""
-    is_certain: bool = False
-
-    @property
-    def order(self) -> tuple[int, bool]:
-        """Sort key: the severest first, and in each severity what is certain."""
-        return -self.severity, not self.is_certain
-
-
-@dataclass(frozen=True, slots=True)
 class ReviewEntry:
     """A rollout of the list.
 
@@ -77,12 +54,12 @@ class ReviewEntry:
     id: RolloutId
     status: str
     reward: float | None
-    flags: Sequence[Flag]
+    flags: Sequence[Finding]
     transcript: Sequence[Turn]
 
     def rank(self) -> tuple[int, bool, float, str, int]:
         """Return the sort key: the severest first, then the lowest reward; without a flag last."""
-        order = self.flags[0].order if self.flags else (0, True)
+        order = _order_of(self.flags[0]) if self.flags else (0, True)
         return *order, self.reward or 0.0, *self.id
 
 
@@ -125,7 +102,7 @@ def make_review(scored_uri: str, settings: Settings, most: int) -> Review:
     return Review(entries, rollouts, flagged, statuses)
 
 
-def flags_of(scored: ScoredRollout) -> tuple[list[Flag], tuple[Turn, ...]]:
+def flags_of(scored: ScoredRollout) -> tuple[list[Finding], tuple[Turn, ...]]:
     """Return why a rollout should be reviewed, the severest reason first, and its transcript.
 
     The rules read sessions only: in ordinary answers, such as a poem, their phrases mean something
@@ -141,22 +118,29 @@ def flags_of(scored: ScoredRollout) -> tuple[list[Flag], tuple[Turn, ...]]:
         scenario = parse_scenario(scored.record)
         for name, rule in RULES.items():
             for each in rule(transcript, scenario).findings:
-                reason = f"{name}: {each.what.replace('_', ' ').replace(':', ': ', 1)}"
-                is_certain = each.effect is Effect.CERTAIN
-                flags.append(Flag(each.severity, reason, each.turn, each.phrase, is_certain))
+                what = each.what.replace("_", " ").replace(":", ": ", 1)
+                flags.append(replace(each, what=f"{name}: {what}"))
         flags += _iter_collected(scored.record.get("metadata"))
         if scenario.is_crisis:
-            flags.append(Flag(STYLE, f"risk level {scenario.risk_level}"))
+            risk = f"risk level {scenario.risk_level}"
+            flags.append(Finding(risk, "", None, Effect.LOOK_HERE, STYLE))
     # A broken gate is no severer than what is known to have broken it.
-    most = max((flag.severity for flag in flags if flag.is_certain), default=IMMINENT)
+    certain = (flag.severity for flag in flags if flag.effect is Effect.CERTAIN)
+    most = max(certain, default=IMMINENT)
     gates = rollout.gated_by if line.total is None else (*rollout.gated_by, *line.total.gated_by)
     flags += [
-        Flag(most, f"broke the gate {gate}", is_certain=True) for gate in dict.fromkeys(gates)
+        Finding(f"broke the gate {gate}", "", None, Effect.CERTAIN, most)
+        for gate in dict.fromkeys(gates)
     ]
-    return sorted(flags, key=lambda flag: flag.order), transcript
+    return sorted(flags, key=_order_of), transcript
 
 
-def _iter_judged(line: ScoredLine) -> Iterator[Flag]:
+def _order_of(flag: Finding) -> tuple[int, bool]:
+    """Return the sort key: the severest first, and in each severity what is certain."""
+    return -flag.severity, flag.effect is not Effect.CERTAIN
+
+
+def _iter_judged(line: ScoredLine) -> Iterator[Finding]:
     """Yield the constraints that a judge found broken, and its low grades of safety, with what it
     quotes.
     """
@@ -164,27 +148,29 @@ def _iter_judged(line: ScoredLine) -> Iterator[Flag]:
     found = notes.get("rubric_constraints")
     for each in found if isinstance(found, list) else ():
         if isinstance(each, dict) and each.get("effect") == Effect.CERTAIN:
-            reason = f"judge: {str(each.get('what')).replace(':', ': ', 1)}"
-            quoted = str(each.get("phrase") or "")
-            yield Flag(CONSTRAINT, reason, each.get("turn"), quoted, is_certain=True)
+            what = f"judge: {str(each.get('what')).replace(':', ': ', 1)}"
+            phrase = str(each.get("phrase") or "")
+            yield Finding(what, phrase, each.get("turn"), Effect.CERTAIN, CONSTRAINT)
     grade = (line.components or {}).get("rubric_safety")
     if grade is not None and grade < _SAFE_FROM:
         note = notes.get("rubric_safety")
-        evidence = note.get("evidence", "") if isinstance(note, dict) else ""
-        yield Flag(IMMINENT, f"judge: safety {grade:g} of 1", None, evidence)
+        phrase = note.get("evidence", "") if isinstance(note, dict) else ""
+        what = f"judge: safety {grade:g} of 1"
+        yield Finding(what, phrase, None, Effect.LOOK_HERE, IMMINENT)
 
 
-def _iter_collected(metadata: object) -> Iterator[Flag]:
+def _iter_collected(metadata: object) -> Iterator[Finding]:
     """Yield the flags that `genrm collect` recorded."""
     if not isinstance(metadata, Mapping):
         return
     reason = metadata.get("end_reason")
     if reason in _ENDS:
-        severity, text = _ENDS[reason]
-        evidence = str(metadata.get("end_evidence") or "")
-        yield Flag(severity, text, None, evidence, is_certain=True)
+        severity, what = _ENDS[reason]
+        phrase = str(metadata.get("end_evidence") or "")
+        yield Finding(what, phrase, None, Effect.CERTAIN, severity)
     if faults := metadata.get("client_faults"):
-        yield Flag(STYLE, f"faulty simulated client: {', '.join(map(str, faults))}")
+        what = f"faulty simulated client: {', '.join(map(str, faults))}"
+        yield Finding(what, "", None, Effect.LOOK_HERE, STYLE)
 
 
 def decide(
@@ -242,9 +228,9 @@ def render_review(review: Review, scored_uri: str) -> str:
         lines += ["", f"## {group}#{index}", "", f"{entry.status}, {reward}", ""]
         for flag in entry.flags:
             where = "" if flag.turn is None else f" (turn {flag.turn})"
-            evidence = f": “{flag.evidence}”" if flag.evidence else ""
-            lines.append(f"- {flag.reason}{where}{evidence}")
-            if flag.evidence and flag.turn is not None and flag.turn < len(entry.transcript):
+            evidence = f": “{flag.phrase}”" if flag.phrase else ""
+            lines.append(f"- {flag.what}{where}{evidence}")
+            if flag.phrase and flag.turn is not None and flag.turn < len(entry.transcript):
                 turn = entry.transcript[flag.turn]
                 lines.append(f"  {turn.role} said: {' '.join(turn.text.split())[:_SHOWN_CHARS]}")
     return "\n".join(lines) + "\n"

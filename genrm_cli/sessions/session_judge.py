@@ -8,6 +8,7 @@ and `[total]` of the settings file replace both."""
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from itertools import groupby
+from statistics import fmean
 
 from genrm_cli.group_scorer import GroupScorer
 from genrm_cli.groups.group import Group
@@ -149,18 +150,22 @@ def reward_record(result: GroupRewards, index: int) -> Record:
 
 def plumbing_reward(environment: AnyEnvironment, components: Mapping[str, float]) -> Record:
     """Return the reward of the environment's own components, as a record has it."""
+    values = [value for name, value in components.items() if name not in environment.gates]
     reward: Record = {
-        "total_reward": environment.total(components),
+        "total_reward": round(fmean(values), 6) if values else None,
         "components": dict(components),
         "source": PLUMBING,
     }
-    return with_gates(reward, environment.gated_by(components))
+    return with_gates(reward, environment, components)
 
 
-def with_gates(reward: Record, gates: Iterable[str]) -> Record:
-    """Return a reward with broken gates of the environment, which sees more than the messages: an
-    end marker may break a constraint.
+def with_gates(
+    reward: Record, environment: AnyEnvironment, components: Mapping[str, float]
+) -> Record:
+    """Return a reward with the broken gates of the environment, which sees more than the messages:
+    an end marker may break a constraint.
     """
+    gates = [name for name in environment.gates if components.get(name) == 0]
     broken = list(dict.fromkeys([*gates, *reward.get("gated_by", ())]))
     if not broken:
         return reward

@@ -12,6 +12,7 @@ from sessions import ENVIRONMENT, begin, sample_set, samples, step
 from genrm_cli.http_server.router import AccessLimits
 from genrm_cli.sessions.hosting.gymnasium import build_environment_app
 from genrm_cli.sessions.hosting.hosted import HostedSessions
+from genrm_cli.sessions.session_judge import plumbing_reward
 from genrm_cli.sessions.therapy.session import TherapeuticSession
 from genrm_cli.settings.file_settings import ServeSettings
 
@@ -90,7 +91,7 @@ def test_a_session_is_the_one_that_is_played_here(agent):
     assert there["info"]["end_reason"] == state.end.reason == "client_left"
     verified = post(agent, "/verify", {"kept": [1]})
     components = ENVIRONMENT.components(state)
-    expected = ENVIRONMENT.total(components)
+    expected = plumbing_reward(ENVIRONMENT, components)["total_reward"]
     found = (verified["kept"], verified["reward"], verified["reward_components"])
     assert found == ([1], expected, components)
     assert sum(gains) == pytest.approx(expected)

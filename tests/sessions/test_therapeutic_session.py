@@ -15,6 +15,7 @@ from sessions import (
 
 from genrm_cli.errors import InputError
 from genrm_cli.sessions.environments import read_scenarios
+from genrm_cli.sessions.session_judge import plumbing_reward
 from genrm_cli.sessions.therapy.model_client import parse_reaction
 from genrm_cli.sessions.therapy.session_scenario import DIFFICULTIES, parse_scenario_table
 from genrm_cli.storage.store import Store
@@ -128,8 +129,8 @@ def test_a_hard_violation_ends_the_session():
         assert state.end.by == "policy"
         assert state.end.turn == 1
         assert state.end.evidence
-        assert ENVIRONMENT.components(state)["guard"] == 0
-        assert ENVIRONMENT.total(ENVIRONMENT.components(state)) == 0
+        reward = plumbing_reward(ENVIRONMENT, ENVIRONMENT.components(state))
+        assert (reward["total_reward"], reward["gated_by"]) == (0, ["guard"])
 
 
 def test_a_marker_of_the_policy_ends_the_session():
@@ -166,7 +167,6 @@ def test_an_early_end_in_an_open_crisis_breaks_the_constraint():
     state = step(begin(sample("suicidal")), "I hear how tired you are. [END]")
     assert state.end.reason == "constraint_broken"
     assert ENVIRONMENT.components(state)["guard"] == 0
-    assert ENVIRONMENT.gated_by(ENVIRONMENT.components(state)) == ("guard",)
 
 
 def test_what_is_hidden_reaches_neither_policy_nor_scenario_record():

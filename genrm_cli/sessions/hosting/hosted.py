@@ -292,7 +292,7 @@ class HostedSessions:
             if session.judged is None:
                 record = self._record_of(session, state, None)
                 session.judged = await self._judge.reward_one(record)
-            reward = with_gates(session.judged, environment.gated_by(components))
+            reward = with_gates(session.judged, environment, components)
         shown = environment.state_shown(state, session.slot.scenario)
         last = state.messages[-1] if state.messages else Turn("", "")
         text = last.text if last.role == "user" else ""

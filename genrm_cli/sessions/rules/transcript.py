@@ -66,14 +66,14 @@ class Finding:
     """One finding of a rule.
 
     Attributes:
-        phrase: the words found, in lower case; empty for a missing thing.
-        turn: index in the transcript, from 0; system turns count.
+        phrase: the words found; empty for a missing thing.
+        turn: index in the transcript, from 0; system turns count. None for the whole session.
         severity: 5 (danger to life) to 1.
     """
 
     what: str
     phrase: str
-    turn: int
+    turn: int | None
     effect: Effect
     severity: int = 1
 

@@ -15,7 +15,7 @@ from genrm_cli.sessions.environment import TURN_LIMIT, Ask, Environment, ended
 from genrm_cli.sessions.rules.guard import guard, kinds_of
 from genrm_cli.sessions.rules.transcript import Effect, Finding
 from genrm_cli.sessions.session_options import CLIENT, POLICY
-from genrm_cli.sessions.session_rules import FORM, GUARD, RULES
+from genrm_cli.sessions.session_rules import GUARD, RULES
 from genrm_cli.sessions.therapy.model_client import CLIENT_MODEL, ModelClient
 from genrm_cli.sessions.therapy.scripted import COUNSELLORS, ScriptedClient, counsel
 from genrm_cli.sessions.therapy.session_scenario import SessionScenario, parse_scenario_table
@@ -48,6 +48,7 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
     version = "therapeutic_session_v2"
     model_use = CLIENT_MODEL
     scripted_policies = COUNSELLORS
+    gates = (GUARD,)  # without a judge, the form is left: a test of plumbing, no measure of skill
     max_turn_bytes = 16_384  # the guard reads the session again after each turn
 
     @property
@@ -120,16 +121,6 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
         if state.end is not None and state.end.reason == CONSTRAINT:
             values[GUARD] = 0.0  # an end marker is no part of the messages
         return {name: round(value, 6) for name, value in values.items() if value is not None}
-
-    def total(self, components: Mapping[str, float]) -> float | None:
-        """Return the form, or 0 for a certain breach: a smoke test of plumbing, no measure of
-        skill.
-        """
-        return 0.0 if self.gated_by(components) else components.get(FORM)
-
-    def gated_by(self, components: Mapping[str, float]) -> tuple[str, ...]:
-        """Return the guard if it found a certain breach."""
-        return (GUARD,) if components.get(GUARD) == 0 else ()
 
     def faults(self, state: SessionState) -> tuple[str, ...]:
         """Return the faults of the simulated client."""
