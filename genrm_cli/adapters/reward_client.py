@@ -100,16 +100,6 @@ class RewardClient:
             are_urls = {False}
         if are_urls != {True}:
             raise ValueError(f"url is {self.url!r}; expected one or several such as {_DEFAULT_URL}")
-        if self.token is not None and not isinstance(self.token, str):
-            raise ValueError("token is not a text")
-        for name, least in (("try_for_s", 0.0), ("move_after_s", 0.0), ("reply_timeout_s", 1e-3)):
-            value = getattr(self, name)
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int | float)
-                or not least <= value < math.inf
-            ):
-                raise ValueError(f"{name} is {value!r}; expected a number of seconds")
         if self.on_failure not in (None, "mean"):
             try:
                 number = float(str(self.on_failure))

@@ -6,7 +6,6 @@ on one event loop for the whole training, next to the others), `trainer/rloo_tra
 
 import asyncio
 import json
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -37,7 +36,7 @@ class GenrmReward:
         self,
         url: str | None = None,
         *,
-        returns: Literal["advantages", "rewards"] | None = None,
+        returns: Literal["rewards", "advantages"] = "rewards",
         on_failure: float | Literal["mean"] | None = None,
         drop_noise: bool = False,
         **client: Any,
@@ -46,10 +45,8 @@ class GenrmReward:
 
         Args:
             url: URL of the server; by default `GENRM_SERVE_URL`.
-            returns: `advantages` or `rewards`; by default advantages where the trainer divides by a
-                group's standard deviation anyway (`scale_rewards="group"`), and rewards elsewhere,
-                because advantages are scaled already. Next to other reward functions TRL counts
-                None as 0, which is the mean of the advantages, but worse than any reward.
+            returns: `rewards`, or `advantages`. Next to other reward functions TRL counts None as
+                0, which is the mean of the advantages, but worse than any reward.
             on_failure: reward of a completion without one, such as an empty one: a number, or
                 `mean` for the mean of its group; rewards are then returned.
             drop_noise: return None for all completions of a group whose rewards differ by no more
@@ -59,15 +56,13 @@ class GenrmReward:
             ValueError: one of these has another value, or advantages are to be returned with
                 `on_failure`.
         """
-        if returns not in ("advantages", "rewards", None):
+        if returns not in ("advantages", "rewards"):
             raise ValueError(f"returns is {returns!r}; expected 'advantages' or 'rewards'")
         if returns == "advantages" and on_failure is not None:
-            raise ValueError(
-                "on_failure is a reward; with it, rewards are returned and not advantages"
-            )
+            raise ValueError("on_failure is a reward; with it, rewards are returned")
         about = client if url is None else {"url": url, **client}
         self._client = RewardClient(**about, on_failure=on_failure)
-        self._returns = returns if on_failure is None else "rewards"
+        self._returns = returns
         self._drops_noise = drop_noise
         self._ranks: Any = None
 
@@ -103,7 +98,6 @@ class GenrmReward:
         by_place = {place: row for part in found for place, row in part.items()}
         rows = [by_place[rank, place] for place in range(len(here))]
         _log(columns, rows)
-        self._returns = self._returns or _fitting(columns, is_first=rank == 0)
         return [
             None if self._drops_noise and row["is_noise"] else row[self._returns] for row in rows
         ]
@@ -160,26 +154,6 @@ class GenrmReward:
                     f"{' and '.join(each['shown'])}: {each['reply']}" for each in about
                 ),
             }
-
-
-def _fitting(columns: Mapping[str, Any], *, is_first: bool) -> Literal["advantages", "rewards"]:
-    """Return what suits the trainer, whose bound method `log_metric` is, and say so once where it
-    is not the usual.
-    """
-    trainer = getattr(columns.get("log_metric"), "__self__", None)
-    scale = getattr(trainer, "scale_rewards", None)
-    if scale == "group":
-        return "advantages"
-    if is_first:
-        why = (
-            f"scale_rewards is {scale!r}"
-            if scale
-            else "the trainer does not scale rewards by group"
-        )
-        logging.getLogger("genrm_cli").warning(
-            "GenrmReward returns rewards, not advantages: %s", why
-        )
-    return "rewards"
 
 
 def _log(columns: Mapping[str, Any], rows: list[Json]) -> None:

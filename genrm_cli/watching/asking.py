@@ -19,7 +19,6 @@ from genrm_cli.judging.opening.open_judges import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing.pairs import AGAINST_FIRST, PairingPlan
 from genrm_cli.rollouts.rollout import Rollout, Text
-from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.verdicts import Outcome, Verdict, preferred
 from genrm_cli.watching.canaries import CANARIES
 from genrm_cli.watching.records import MARGINS, WatchRecord
@@ -73,38 +72,30 @@ class Dump:
                 yield within, self.index.read_group(rows), self.outcomes.load(number)
 
 
-def sentinel_set_of(uri: str, auditor: JudgeConfig | None, run: RunContext) -> tuple[str, int]:
-    """Return the identity of a file of sentinels and of the auditor that is asked about them, and
-    their number.
+def read_sentinels(uri: str, run: RunContext) -> list[Group]:
+    """Return the sentinels of a file, each as a group whose first response is the better one.
 
     Raises:
         InputError: the file cannot be read, or holds no labelled pair.
     """
     with run.open_source(uri) as source:
         pairs = read_pairs(source, replace(run, metrics=RunMetrics()))
-    name = None if auditor is None else auditor.judge.model
-    named = "\0".join((name or "", *(case.pair.key for case in pairs.cases)))
-    return sha256(named.encode()).hexdigest()[:16], len(pairs.cases)
+        return [group for _, group in pairs.iter_groups(source, run)]
 
 
-async def ask_sentinels(uri: str, judges: Panel) -> str:
-    """Ask about all sentinels once; return the verdicts, one character for each sentinel.
-
-    Raises:
-        InputError: the file cannot be read, or holds no labelled pair.
+async def ask_sentinels(sentinels: Sequence[Group], judges: Panel) -> str:
+    """Ask about all sentinels once; return the verdicts of each judge in turn, one character for
+    each sentinel.
     """
-    run = judges.run
-    with run.open_source(uri) as source:
-        pairs = read_pairs(source, replace(run, metrics=RunMetrics()))
-        verdicts = [MISSING] * (len(judges.plan.judges) * len(pairs.cases))
+    verdicts = [MISSING] * (len(judges.plan.judges) * len(sentinels))
 
-        def take(place: int, judged: JudgedGroup) -> None:
-            for request, outcome in judged.results:
-                if (lead := _lead(outcome, request.shown)) is not None:
-                    verdicts[request.judge * len(pairs.cases) + place] = "=+-"[lead]
+    def take(place: int, judged: JudgedGroup) -> None:
+        for request, outcome in judged.results:
+            lead = _lead(outcome, request.shown)
+            if lead is not None:
+                verdicts[request.judge * len(sentinels) + place] = "=+-"[lead]
 
-        groups = (group for _, group in pairs.iter_groups(source, run))
-        await judges.compare(enumerate(groups), take)
+    await judges.compare(enumerate(sentinels), take)
     return "".join(verdicts)
 
 

@@ -19,19 +19,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from genrm_cli.metrics.figures import rounded
-from genrm_cli.metrics.running_stats import (
-    has_spread,
-    sample_variance,
-    student_95,
-    wilson_interval,
-)
 
 Ratios = Mapping[str, float]
 """Log likelihood ratios of a dump by alternative."""
 
 _ONE_SIDED_95 = 1.64  # quantiles of the standard normal distribution
 _Z_80 = 0.8416
-_T_1 = 12.706  # the 97.5 % point of Student's distribution with one degree of freedom
 _RATES = (0.005, 0.995)  # A baseline that saw only good ones, or only bad ones, has a finite ratio.
 _EFFECTS = (0.25, 0.5, 1.0, 2.0)  # standard deviations; each further alternative dilutes the mean
 _FARTHEST = 2.5
@@ -130,10 +123,6 @@ class Rate:
     count: int
     inflation: float
 
-    def interval(self) -> tuple[float, float]:
-        """Return the 95 % interval of the rate."""
-        return wilson_interval(self.bad / self.count, self.count / self.inflation)
-
     def null(self, shifts: tuple[float, ...], least: float = 0.0) -> RateNull:
         """Return the null of a rate that has not grown: the upper end of a one-sided 95 % interval,
         but at least `least`.
@@ -218,18 +207,3 @@ def mean_null(values: Sequence[float], least: float) -> MeanNull:
     r = min(_MOST_CORRELATED, max(0.0, r))
     f = (1 + r) / (1 - r)
     return MeanNull(mean + _ONE_SIDED_95 * s * math.sqrt(f / k), s, f)
-
-
-def mean_over_dumps(
-    values: Sequence[float], bounds: tuple[float, float]
-) -> tuple[float, tuple[float, float] | None]:
-    """Return the mean of one or more dumps' values and its 95 % interval within bounds, as if the
-    dumps were independent; no interval for one dump, or for equal values.
-    """
-    k = len(values)
-    mean = math.fsum(values) / k
-    if not has_spread(values):
-        return mean, None
-    quantile = _T_1 if k == 2 else student_95(k - 1)
-    half = quantile * math.sqrt(sample_variance(values) / k)
-    return mean, (max(bounds[0], mean - half), min(bounds[1], mean + half))

@@ -1,7 +1,7 @@
 """The history of a watched judge: the metrics files of its runs, in the order of their times."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
@@ -72,7 +72,7 @@ def read_history(folders: Sequence[str], store: Store, *, flat: bool = False) ->
     Raises:
         StorageError: one cannot be listed, or a file cannot be read.
     """
-    records: dict[str, WatchedRecord] = {}
+    records = []
     acknowledged = []
     unreadable: dict[str, str] = {}
     places = [store.at(f"{folder.rstrip('/')}/") for folder in folders]
@@ -89,21 +89,19 @@ def read_history(folders: Sequence[str], store: Store, *, flat: bool = False) ->
             if uri.endswith(METRICS_SUFFIX):
                 record = parse_json(WatchedRecord, content)
                 _check_record(record)
-                records[uri] = record
+                records.append(record)
             else:
                 acknowledgement = parse_json(Acknowledgement, content)
                 _check_acknowledgement(acknowledgement)
                 acknowledged.append(acknowledgement)
         except ValueError as error:
             unreadable[uri] = str(error).rstrip(".")
-    unreadable |= _of_other_length(records)
     problems: tuple[str, ...] = ()
     if unreadable:
         (uri, why), *others = unreadable.items()
         more = f" and {len(others)} more" * bool(others)
         problems = (f"{uri}{more} cannot be read as part of the history: {why}",)
-    fitting = (record for uri, record in records.items() if uri not in unreadable)
-    return History(tuple(fitting), tuple(acknowledged), problems)
+    return History(tuple(records), tuple(acknowledged), problems)
 
 
 def _check_acknowledgement(given: Acknowledgement) -> None:
@@ -119,9 +117,16 @@ def _check_record(record: WatchedRecord) -> None:
     """Raise ValueError unless a timeline can take it."""
     moment_of(record.time)
     watch = record.watch or WatchRecord()
-    for name in ("sentinels", "auditor_sentinels"):
-        if odd := set(getattr(watch, name) or "") - VERDICTS:
+    for name, judges in (("sentinels", len(record.judge.judges)), ("auditor_sentinels", 1)):
+        verdicts = getattr(watch, name)
+        if verdicts is None:
+            continue
+        odd = set(verdicts) - VERDICTS
+        if odd:
             raise ValueError(f"watch: {name}: found {min(odd)!r}; expected + - = or ?")
+        expected = judges * watch.sentinel_count
+        if len(verdicts) != expected:
+            raise ValueError(f"watch: {name}: found {len(verdicts)} verdicts; expected {expected}")
     if len(watch.audits) not in (0, len(MARGINS) + 1):
         found = len(watch.audits)
         raise ValueError(f"watch: audits: found {found} strata; expected {len(MARGINS) + 1}")
@@ -132,33 +137,6 @@ def _check_record(record: WatchedRecord) -> None:
     for place, pair in pairs:
         if len(pair) != 2 or not 0 <= pair[0] <= pair[1]:
             raise ValueError(f"{place}: found {[*pair]!r:.60}; expected a count and its total")
-
-
-def _of_other_length(records: Mapping[str, WatchedRecord]) -> dict[str, str]:
-    """Return by URI why records do not fit: most records of their judge that asked the same
-    sentinels hold another number of them.
-    """
-    lengths: defaultdict[tuple[str, ...], Counter[int]] = defaultdict(Counter)
-    for record in records.values():
-        for key, length in _lengths(record):
-            lengths[key][length] += 1
-    usual = {key: counts.most_common(1)[0][0] for key, counts in lengths.items()}
-    reasons = {}
-    for uri, record in records.items():
-        for key, length in _lengths(record):
-            if length != usual[key]:
-                found = f"found {length} verdicts; other runs have {usual[key]}"
-                reasons[uri] = f"watch: {key[-1]}: {found}"
-    return reasons
-
-
-def _lengths(record: WatchedRecord) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield how many verdicts a run has on sentinels, by judge, set and who was asked."""
-    watch = record.watch or WatchRecord()
-    for name in ("sentinels", "auditor_sentinels"):
-        verdicts = getattr(watch, name)
-        if verdicts is not None:
-            yield (judge_identity(record.judge), watch.sentinel_set or "", name), len(verdicts)
 
 
 def acknowledge(folder: str, judge: str, signal: str, reason: str, store: Store) -> str:

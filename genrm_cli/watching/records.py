@@ -18,6 +18,7 @@ class WatchRecord(WatchedRun):
     Attributes:
         sentinel_set: identity of the sentinels and of the judges that are asked about them; None
             without any.
+        sentinel_count: number of sentinels; each judge has a verdict on each.
         asked: identity of the calls about sentinels, which several inputs of a run share.
         sentinels: verdicts of the judges, one character for each sentinel; None if they were not
             asked.
@@ -31,6 +32,7 @@ class WatchRecord(WatchedRun):
     """
 
     sentinel_set: str | None = None
+    sentinel_count: int = 0
     asked: str | None = None
     sentinels: str | None = None
     auditor_sentinels: str | None = None

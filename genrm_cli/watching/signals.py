@@ -1,6 +1,5 @@
 """The figures that are watched, what raises each of them, and what to do then."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -27,7 +26,6 @@ class Signal:
         is_two_sided: whether the others exceed that rate, too, if they are too many.
         shifts: of a rate with a baseline: increases that matter.
         falls: of a mean: whether a fall matters, and not a rise.
-        bounds: of its values; those of a share by default.
         is_share: whether it is shown in percent.
     """
 
@@ -38,7 +36,6 @@ class Signal:
     is_two_sided: bool = False
     shifts: tuple[float, ...] = ()
     falls: bool = False
-    bounds: tuple[float, float] = (0.0, 1.0)
     is_share: bool = True
 
 
@@ -91,7 +88,6 @@ SIGNALS: Mapping[str, Signal] = {
     "audit_length": Signal(
         "the judge prefers longer responses more often than the auditor does",
         "read the longest winners on which they differ; control for length",
-        bounds=(-1.0, 1.0),
         is_share=False,
     ),
     **{
@@ -112,7 +108,6 @@ SIGNALS: Mapping[str, Signal] = {
         "rewards of a group differ less",
         "use harder prompts, or a finer rubric",
         falls=True,
-        bounds=(0.0, math.inf),
         is_share=False,
     ),
     "flat_groups": Signal("in more groups nobody differs", "use harder prompts, or a finer rubric"),
@@ -131,13 +126,11 @@ SIGNALS: Mapping[str, Signal] = {
     "length_effect": Signal(
         "longer responses gain more",
         "read the longest winners; control for length",
-        bounds=(-1.0, 1.0),
         is_share=False,
     ),
     "markup_effect": Signal(
         "marked-up responses gain more",
         "read the winners with most markup; control for it",
-        bounds=(-1.0, 1.0),
         is_share=False,
     ),
     "duplicates": Signal(

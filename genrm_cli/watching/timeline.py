@@ -16,14 +16,12 @@ from typing import Any
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.running_stats import wilson_interval
 from genrm_cli.metrics.verdict_counts import GroupedCount
-from genrm_cli.scored.json_form import extended
 from genrm_cli.watching.evidence import (
     Detector,
     RateNull,
     Ratios,
     log_mean,
     mean_null,
-    mean_over_dumps,
     rate_of,
 )
 from genrm_cli.watching.records import WatchRecord
@@ -90,27 +88,7 @@ class DumpFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A signal in one dump.
-
-    Attributes:
-        value: in this dump; None if it was not measured.
-        interval: of the value, 95 %; None if this dump alone does not tell it.
-        usual: in the baseline so far; None without any.
-        usual_interval: 95 %; None for fewer than two dumps.
-        learned: dumps of the baseline so far, of `needed`; both 0 for a signal that needs none.
-    """
-
-    value: float | None = None
-    interval: tuple[float, ...] | None = None
-    usual: float | None = None
-    usual_interval: tuple[float, ...] | None = None
-    learned: int = 0
-    needed: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignalState(Figure):
+class SignalState:
     """One signal after a dump.
 
     Attributes:
@@ -118,12 +96,21 @@ class SignalState(Figure):
         state: of this signal alone; blind until it is known.
         since: the first suspect dump.
         is_pending: whether it says stop if the following dumps confirm it.
+        value: in this dump; None if it was not measured.
+        interval: of the value, 95 %; None if this dump alone does not tell it.
+        usual: in the baseline so far; None without any.
+        learned: dumps of the baseline so far, of `needed`; both 0 for a signal that needs none.
     """
 
-    log_evidence: float | None
-    state: State
-    since: str | None
-    is_pending: bool
+    log_evidence: float | None = None
+    state: State = State.BLIND
+    since: str | None = None
+    is_pending: bool = False
+    value: float | None = None
+    interval: tuple[float, ...] | None = None
+    usual: float | None = None
+    learned: int = 0
+    needed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,17 +148,19 @@ class _Track:
     is_pending: bool = False
     _after: dict[str, float] = field(default_factory=dict)
 
-    def measure_counts(self, number: int, counts: GroupedCount) -> tuple[Figure, dict[str, float]]:
+    def measure_counts(
+        self, number: int, counts: GroupedCount
+    ) -> tuple[SignalState, dict[str, float]]:
         """Measure the counts of a dump against the null of the signal."""
         self.counts[number] = counts
         self.pooled.merge(counts)
         sides = self._sides(counts)
         if (null := self.signal.null) is None or not counts.of:
-            return Figure(), {}
+            return SignalState(), {}
         effect = self.pooled.design_effect()
         rates = self.accepted or (null.rate,) * len(sides)
         share = max(bad for bad, _ in sides) / counts.of
-        figure = Figure(value=share, interval=wilson_interval(share, counts.of / effect))
+        figure = SignalState(value=share, interval=wilson_interval(share, counts.of / effect))
         nulls = (RateNull(rate, null.shifts, effect) for rate in rates)
         return figure, {
             f"floor {side} {j}": ratio
@@ -259,12 +248,12 @@ class Timeline:
         """Add the next dump and return the state after it."""
         number = len(self._dumps)
         self._dumps.append(seen.dump)
-        figures: dict[str, Figure] = {}
+        figures: dict[str, SignalState] = {}
         for name, figure, ratios in self._measure(number, seen):
             figures[name] = figure
             if ratios:
                 self._tracks[name].add(number, ratios)
-        states = {name: self._state(name, figures.get(name, Figure())) for name in SIGNALS}
+        states = {name: self._state(name, figures.get(name, SignalState())) for name in SIGNALS}
         return self._judgement(seen, states)
 
     def acknowledge(self, name: str) -> None:
@@ -277,12 +266,12 @@ class Timeline:
         for each in ("sentinel_flips", "sentinel_errors") if kind == "sentinel" else (name,):
             self._tracks[each] = self._tracks[each].acknowledged()
 
-    def _measure(self, number: int, seen: DumpFigures) -> Iterator[tuple[str, Figure, Ratios]]:
+    def _measure(self, number: int, seen: DumpFigures) -> Iterator[tuple[str, SignalState, Ratios]]:
         """Yield the signals of a dump, with the evidence of those that have any."""
         for name in SIGNALS:
             if name not in seen.counts and name not in seen.means:
                 continue
-            figure = Figure()
+            figure = SignalState()
             ratios: dict[str, float] = {}
             if (counts := seen.counts.get(name)) is not None:
                 figure, ratios = self._tracks[name].measure_counts(number, counts)
@@ -301,7 +290,7 @@ class Timeline:
         run = self._auditor.add(watch, watch.auditor_sentinels)
         yield self._measure_sentinels("auditor_flips", self._auditor, run)
 
-    def _measure_mean(self, name: str, value: float) -> tuple[Figure, Ratios]:
+    def _measure_mean(self, name: str, value: float) -> tuple[SignalState, Ratios]:
         learned = self._tracks[name].learned
         sign = -1.0 if SIGNALS[name].falls else 1.0
         ratios: Ratios = {}
@@ -310,16 +299,11 @@ class Timeline:
             ratios = _named("change", null.ratios(sign * value))
         else:
             learned.append(sign * value)
-        usual, interval = mean_over_dumps([sign * each for each in learned], SIGNALS[name].bounds)
-        return Figure(
-            value=value,
-            usual=usual,
-            usual_interval=interval,
-            learned=len(learned),
-            needed=LEARNED_DUMPS,
-        ), ratios
+        usual = sign * math.fsum(learned) / len(learned)
+        figure = SignalState(value=value, usual=usual, learned=len(learned), needed=LEARNED_DUMPS)
+        return figure, ratios
 
-    def _measure_audits(self, audits: Sequence[Sequence[int]]) -> tuple[Figure, Ratios]:
+    def _measure_audits(self, audits: Sequence[Sequence[int]]) -> tuple[SignalState, Ratios]:
         """Measure the disagreement of the auditor, each stratum against its own baseline."""
         bad, count = (sum(column) for column in zip(*audits, strict=True))
         learned = self._tracks["audits"].learned
@@ -335,19 +319,18 @@ class Timeline:
         else:
             learned.append(audits)
         shares = [sum(x for x, _ in each) / sum(n for _, n in each) for each in learned]
-        usual, interval = mean_over_dumps(shares, SIGNALS["audits"].bounds)
-        return Figure(
+        figure = SignalState(
             value=bad / count,
             interval=wilson_interval(bad / count, count),
-            usual=usual,
-            usual_interval=interval,
+            usual=math.fsum(shares) / len(shares),
             learned=len(learned),
             needed=LEARNED_DUMPS,
-        ), ratios
+        )
+        return figure, ratios
 
     def _measure_sentinels(
         self, name: str, sentinels: Sentinels, run: str | None
-    ) -> tuple[str, Figure, Ratios]:
+    ) -> tuple[str, SignalState, Ratios]:
         if name == "sentinel_errors":
             counts = [errors_in(each) for each in sentinels.runs]
             bad, count = errors_in(run or "")
@@ -359,21 +342,19 @@ class Timeline:
         if count and sentinels.is_armed and not sentinels.is_learning:
             null = sentinel_null(rate, SIGNALS[name].shifts)
             ratios = _named("change", null.ratios(bad, count))
-        figure = Figure(
+        figure = SignalState(
             value=bad / count if count else None,
             interval=wilson_interval(bad / count, count) if count else None,
             usual=None if rate is None else rate.bad / rate.count,
-            usual_interval=None if rate is None or len(counts) < 2 else rate.interval(),
             learned=len(sentinels.runs),
             needed=BASELINE_RUNS if sentinels.runs else 0,
         )
         return name, figure, ratios
 
-    def _state(self, name: str, figure: Figure) -> SignalState:
+    def _state(self, name: str, figure: SignalState) -> SignalState:
         track = self._tracks[name]
         evidence = track.detector.log_evidence
-        return extended(
-            SignalState,
+        return replace(
             figure,
             log_evidence=evidence if math.isfinite(evidence) else None,
             state=track.level,

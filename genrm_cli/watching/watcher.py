@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from uuid import uuid4
 
-from genrm_cli.errors import InputError, JudgeError, StorageError
+from genrm_cli.errors import JudgeError, StorageError
 from genrm_cli.groups.check import asks_nothing
+from genrm_cli.groups.group import Group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import InputIndex
@@ -30,7 +32,7 @@ from genrm_cli.watching.asking import (
     ask_auditor,
     ask_canaries,
     ask_sentinels,
-    sentinel_set_of,
+    read_sentinels,
 )
 from genrm_cli.watching.history import History, fold_history, judge_identity, observe, read_history
 from genrm_cli.watching.records import WatchRecord
@@ -42,8 +44,7 @@ class Watcher:
     def __init__(self, settings: Settings) -> None:
         self.table = settings.panel.watch or WatchTable()
         self._auditor = auditor_of(settings)
-        self._set = ""
-        self._sentinels = 0
+        self._sentinels: list[Group] = []
         self._asked: WatchRecord | None = None
         self._asking = asyncio.Lock()
 
@@ -54,13 +55,13 @@ class Watcher:
             InputError: they cannot be read.
         """
         if self.table.sentinels is not None:
-            self._set, self._sentinels = sentinel_set_of(self.table.sentinels, self._auditor, run)
+            self._sentinels = read_sentinels(self.table.sentinels, run)
 
     def count_calls(self, comparisons: int) -> int:
         """Return about how many calls a run adds to these comparisons, one a response."""
         audits = 0.0 if self._auditor is None else self.table.audit_share * comparisons
         judges = 1 if self._auditor is None else 2
-        return round(judges * self._sentinels + audits + self.table.canaries * comparisons)
+        return round(judges * len(self._sentinels) + audits + self.table.canaries * comparisons)
 
     async def observe(
         self,
@@ -72,8 +73,8 @@ class Watcher:
     ) -> WatchRecord:
         """Ask what watching takes, and return it with the state after this dump.
 
-        It is blind if a judge cannot be used, or the sentinels cannot be read any more: the calls
-        of the run are paid, and its outputs do not depend on this.
+        It is blind if a judge cannot be used: the calls of the run are paid, and its outputs do
+        not depend on this.
         """
         totals = run_totals(run.settings, run.metrics, index.plan, judges.specs, 0.0)
         history = await run.in_thread(lambda: _read_history(self.table.history, output, run))
@@ -81,7 +82,7 @@ class Watcher:
         if run.exchange is None and not asks_nothing(run.settings):
             try:
                 found = await self._ask(Dump(output, index, outcomes), judges, run)
-            except (JudgeError, InputError) as error:
+            except JudgeError as error:
                 return WatchRecord(reasons=(str(error),))
         timeline = fold_history(history).timelines[judge_identity(totals.judge)]
         judgement = timeline.add(observe(output, totals, found))
@@ -105,13 +106,18 @@ class Watcher:
 
     async def ask_sentinels(self, panels: "Panels") -> WatchRecord:
         """Ask the judges and the auditor about the sentinels in the settings."""
-        uri = self.table.sentinels or ""
-        auditor = panels.auditor
+        sentinels = self._sentinels
+        of_auditor = None
+        auditor = None if self._auditor is None else self._auditor.judge.model
+        named = "\0".join((auditor or "", *(each.key or "" for each in sentinels)))
+        if panels.auditor is not None:
+            of_auditor = await ask_sentinels(sentinels, panels.auditor)
         return WatchRecord(
-            sentinel_set=self._set,
+            sentinel_set=sha256(named.encode()).hexdigest()[:16],
+            sentinel_count=len(sentinels),
             asked=uuid4().hex[:12],
-            sentinels=await ask_sentinels(uri, panels.judges),
-            auditor_sentinels=None if auditor is None else await ask_sentinels(uri, auditor),
+            sentinels=await ask_sentinels(sentinels, panels.judges),
+            auditor_sentinels=of_auditor,
         )
 
     @asynccontextmanager

@@ -209,7 +209,7 @@ def _figures(signals: "Mapping[str, SignalState]") -> Table:
         table.add(
             name,
             _with_interval(signal.value, signal.interval, is_share),
-            _with_interval(signal.usual, signal.usual_interval, is_share),
+            _with_interval(signal.usual, None, is_share),
             baseline,
             "-" if signal.state == "blind" else signal.state.value,
         )
