@@ -80,31 +80,19 @@ def format_of(record: Record, settings: InputSettings) -> Format:
     return FORMATS.get(settings.format) or installed_formats()[settings.format]
 
 
+@lru_cache(maxsize=8)
 def settled_fields(settings: InputSettings) -> Mapping[str, str]:
     """Return the fields about which the settings say something, with their roles."""
-    return _settled_fields(
-        settings.ignore_fields,
-        settings.reference_field,
-        settings.rubric_field,
-        settings.group_by,
-        settings.require_metadata,
-    )
-
-
-@lru_cache(maxsize=8)
-def _settled_fields(
-    ignored: str | None,
-    reference: str | None,
-    rubric: str | None,
-    group_by: str | None,
-    required: tuple[str, ...],
-) -> Mapping[str, str]:
-    declared = [parse_requirement(text).path for text in required]
+    declared = [parse_requirement(text).path for text in settings.require_metadata]
     paths = {
-        "metadata": [*_paths_in(group_by), *declared, *(f"metadata.{each}" for each in declared)],
-        "ignored": _paths_in(ignored),
-        "rubric": _paths_in(rubric),
-        "reference, shown to the judge": _paths_in(reference),
+        "metadata": [
+            *_paths_in(settings.group_by),
+            *declared,
+            *(f"metadata.{each}" for each in declared),
+        ],
+        "ignored": _paths_in(settings.ignore_fields),
+        "rubric": _paths_in(settings.rubric_field),
+        "reference, shown to the judge": _paths_in(settings.reference_field),
     }
     return {path: role for role, named in paths.items() for path in named}
 

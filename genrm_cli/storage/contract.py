@@ -4,7 +4,7 @@
 with a `Location`, and one row in `REMOTE` of `storage/location.py`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple, Protocol
 
@@ -135,10 +135,6 @@ class Location(ABC):
         """Yield every file whose URI starts with this one, hidden ones too; of one folder on disk,
         or if `flat`.
         """
-
-    @abstractmethod
-    def which_exist(self, uris: Sequence[str]) -> list[str]:
-        """Return which of some files exist whose URIs start with this one."""
 
     # Small objects, such as leases and journal segments, read and written in one piece
 

@@ -6,8 +6,6 @@
 
 `contract.py` says what a location does, whatever kind it is."""
 
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pkgutil import resolve_name
 
@@ -37,11 +35,6 @@ class Store:
                 location: Location = resolve_name(name)(uri, self.settings, self.max_attempts)
                 return location
         return LocalFile(uri)
-
-    def which_exist(self, siblings: Sequence[str]) -> list[str]:
-        """Return which of some files of one folder exist; a remote one needs a single listing."""
-        start = os.path.commonprefix(siblings)  # noqa: RUF071  (of keys)
-        return self.at(start).which_exist(siblings) if siblings else []
 
     def open_sink(self, uri: str, *, overwrite: bool, mode: int = ANY_MODE) -> Sink:
         """Open an output; without `overwrite` an existing one is refused at once."""

@@ -122,9 +122,6 @@ def test_metrics_say_where_objects_come_from(call, s3_bucket, aws):
         "place": f"s3://{s3_bucket.name}/{key}",
         "size_bytes": len(BODY),
         "etag": etag,
-        "mtime_ns": None,
-        "ctime_ns": None,
-        "inode": None,
     }  # fmt: skip
     scored = s3_bucket.client.head_object(Bucket=s3_bucket.name, Key=f"{FOLDER}/läuf.scored.jsonl")[
         "Metadata"

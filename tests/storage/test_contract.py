@@ -122,8 +122,6 @@ def test_files_are_found_by_the_beginning_of_their_name(place):
     for start, expected in (("x.le", names[2:]), ("", names), (".x", names[:1]), ("z", ())):
         found = [file.identity.uri for file in place.at(start).iter_named()]
         assert found == [f"{place.root}/{name}" for name in expected]
-    asked = [f"{place.root}/{name}" for name in ("x.jsonl", "y.jsonl", "x.lease-2")]
-    assert STORE.which_exist(asked) == [asked[0], asked[2]]
 
 
 @pytest.mark.parametrize("size", [10, _LARGE])

@@ -20,7 +20,6 @@ def test_missing_bucket_is_told_from_a_missing_key(s3_bucket):
         lambda: open_source(missing, STORE, _LIMIT),
         lambda: STORE.at(missing).identify(),
         lambda: STORE.at(missing).check_writable(),
-        lambda: STORE.which_exist([missing]),
     ):
         with pytest.raises(StorageError, match=f"^{missing}: no such bucket"):
             attempt()

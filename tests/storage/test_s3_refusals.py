@@ -20,7 +20,7 @@ def test_reason_is_found_though_head_has_no_body(scripted_s3):
     without secrets.
     """
     cases = [
-        (403, "AccessDenied", "access denied .*s3:GetObject, and s3:ListBucket"),
+        (403, "AccessDenied", "access denied .*s3:GetObject and s3:ListBucket"),
         (400, "ExpiredToken", "session token has expired; sign in again"),
         (404, "NoSuchBucket", "no such bucket"),
         (400, "Whatever", "S3 refused ListObjectsV2.*Whatever.*said by the server"),

@@ -78,7 +78,7 @@ def read_output_state(
         not exists or (record is not None and is_marked(uri, record.output_mark, store))
         for uri, exists, record in zip(places.scored_files, exist, recorded, strict=True)
     )
-    if not are_known or (metrics is None and store.which_exist(places.sides())):
+    if not are_known or (metrics is None and any(store.at(uri).exists() for uri in places.sides())):
         if places.commit_mark is not None and store.at(places.commit_mark).exists():
             why = "an earlier run stopped while writing its outputs"
             return OutputState(OutputStanding.STALE, Message.of(why))

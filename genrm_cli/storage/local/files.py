@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -74,10 +74,6 @@ class LocalFile(Location):
         for name in sorted_names(folder + slash):
             if name.startswith(start) and not is_unfinished_name(name):
                 yield from iter_if_file(folder + slash + name)
-
-    def which_exist(self, uris: Sequence[str]) -> list[str]:
-        """Return the existing files."""
-        return [uri for uri in uris if LocalFile(uri).exists()]
 
     def read(self) -> bytes | None:
         """Return the content of a file."""

@@ -39,12 +39,9 @@ _ADVICE = {
     "endpoint",
     "SignatureDoesNotMatch": "S3 refuses the signature; check the AWS secret key, the region and "
     "the clock",
-    "SlowDown": "S3 still asks to slow down after all retries; run again later",
-    "503": "S3 is still unavailable after all retries; run again later",
     **dict.fromkeys(
         ("PermanentRedirect", "301"), "the bucket is in another region; name its region"
     ),
-    "NoSuchUpload": "the upload was ended from outside; run again",
     "NotImplemented": "the store has no conditional puts (If-None-Match): turn leases off, and "
     "start one run at a time",
 }
@@ -52,16 +49,13 @@ MISSING = ("404", "NoSuchKey")
 REFUSED_CONDITION = ("412", "PreconditionFailed", "409", "ConditionalRequestConflict")
 NO_CONDITIONS = ("501", "NotImplemented")
 _DENIED = ("AccessDenied", "403", "Forbidden", "AllAccessDisabled")
+# A store says "no such object" only to those who may list.
 _PERMISSIONS = {
-    **dict.fromkeys(
-        ("HeadObject", "GetObject"),
-        "s3:GetObject, and s3:ListBucket to see whether an object exists",
-    ),
+    "HeadObject": "s3:GetObject and s3:ListBucket",
+    "GetObject": "s3:GetObject and s3:ListBucket",
+    "ListObjectsV2": "s3:GetObject and s3:ListBucket",
     "DeleteObject": "s3:DeleteObject",
-    "ListObjectsV2": "s3:GetObject, and s3:ListBucket to find objects and to see whether one "
-    "exists",
-    "AbortMultipartUpload": "s3:AbortMultipartUpload, so that a failed upload leaves nothing "
-    "behind",
+    "AbortMultipartUpload": "s3:AbortMultipartUpload",
 }
 # Headers that a reply of S3 has and a web page lacks.
 _REQUIRED_FIELDS = {

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
@@ -86,11 +86,6 @@ class S3Object(Location):
         """Yield the objects below a prefix."""
         _, bucket, prefix = split_bucket(self.uri)
         return self._iter_keys(bucket, prefix, flat=flat)
-
-    def which_exist(self, uris: Sequence[str]) -> list[str]:
-        """List the common prefix once."""
-        existing = {found.identity.uri for found in self.iter_named()}
-        return [uri for uri in uris if uri in existing]
 
     def read(self) -> bytes | None:
         """Get the object."""
